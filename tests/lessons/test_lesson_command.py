@@ -37,7 +37,7 @@ def test_a_miss_is_explained_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, _ = play(monkeypatch, capsys, "1\nq\n")
-    assert out.index("MISS  It is 2.") < out.index("2 of 4")
+    assert out.index("MISS  Not 1. Eager PyTorch") < out.index("2 of 4")
     assert "aten::mm" in out
     assert "0 of 1 right" in out
 
@@ -47,7 +47,7 @@ def test_the_keys(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert "Count the ops that compute" in out
     assert "'nonsense' is not an answer: enter a number" in out
     assert out.count("How many kernels does one call") == 2
-    assert "hit  2." in out
+    assert "hit  It is 2." in out
 
 
 def test_the_next_sitting_goes_on_where_the_last_one_stopped(
@@ -76,7 +76,7 @@ def test_progress_that_cannot_be_read_costs_nothing_but_a_line(
     state.parent.mkdir()
     state.write_bytes(content)
     out, _ = play(monkeypatch, capsys, "2\n")
-    assert "hit  2." in out
+    assert "hit  It is 2." in out
     assert progress.read().lessons["matmul_add"].hits == 1
 
 

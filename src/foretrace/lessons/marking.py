@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from foretrace.errors import UsageError
 from foretrace.guess import baseline
@@ -12,44 +12,40 @@ from foretrace.lessons.lanes import lanes
 from foretrace.lessons.scene import Scene
 from foretrace.model.averages import average
 from foretrace.schema.documents.lesson import MarkedAnswer
-from foretrace.schema.lesson import HowMany, LessonStep, PickOne, Predict
+from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne, Predict
 from foretrace.schema.verdict import Verdict
 
 LETTERS = "abcdefgh"
-NONE_OF_THEM = "none of these"
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
     """How an answer fares, and what decides it; `UsageError` when the answer is not valid."""
-    said, predictions, misread = _meaning(step, answer.strip())
+    said, predictions, misread = _meaning(step.ask, answer.strip())
     verdicts = [scene.marked(text) for text in predictions]
     errors = [each.why for each in verdicts if each.verdict == "error"]
     if errors:
         raise UsageError(errors[0])
-    verdict = _together(verdicts)
-    shown = misread if verdict == "miss" else ""
+    verdict, free = _together(verdicts), isinstance(step.ask, Predict)
+    right = "" if free else right_answer(step, scene)
     return MarkedAnswer(
         answer=said,
         verdict=verdict,
-        right=right(step, scene),
-        measured=_measured(step, verdicts),
+        right=right,
+        text=_choice(step.ask, right).text if isinstance(step.ask, PickOne) and right else "",
+        measured=" ".join(filter(None, (verdicts[0].measured, verdicts[0].why))) if free else "",
         why=filled(step.why, scene),
-        misread=filled(shown, scene),
+        misread=filled(misread, scene) if verdict == "miss" else "",
         lanes=lanes(scene, step.show),
         row=average(scene.trace, step.row),
     )
 
 
-def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:
-    """What was said in words, the predictions that it makes, and what it overlooks if wrong."""
-    ask = step.ask
+def _meaning(ask: PickOne | HowMany | Predict, answer: str) -> tuple[str, tuple[str, ...], str]:
+    """What was said, the predictions that it makes, and what it overlooks if it is wrong."""
     if isinstance(ask, PickOne):
-        letters = LETTERS[: len(ask.choices)]
-        if len(answer) != 1 or answer.lower() not in letters:
-            raise UsageError(f"{answer!r} is not an answer: enter {', '.join(letters)}")
-        choice = ask.choices[letters.index(answer.lower())]
-        return choice.text, choice.holds, choice.misread
+        choice = _choice(ask, answer.lower())
+        return answer.lower(), choice.holds, choice.misread
     if isinstance(ask, HowMany):
         number = answer.rstrip("% ").replace(",", "")
         if not _NUMBER.fullmatch(number):
@@ -58,25 +54,17 @@ def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:
     return answer, (answer,), ""
 
 
+def _choice(ask: PickOne, letter: str) -> PickChoice:
+    choices = dict(zip(LETTERS, ask.choices, strict=False))
+    if letter not in choices:
+        raise UsageError(f"{letter!r} is not an answer: enter {', '.join(choices)}")
+    return choices[letter]
+
+
 def _together(verdicts: Iterable[Verdict]) -> str:
     """All must hit; one miss is a miss."""
     words = {each.verdict for each in verdicts}
     return "miss" if "miss" in words else "unknown" if "unknown" in words else "hit"
-
-
-def _measured(step: LessonStep, verdicts: Sequence[Verdict]) -> str:
-    """What the trace shows, for a free prediction; other answers have `right`."""
-    if not isinstance(step.ask, Predict):
-        return ""
-    return " ".join(filter(None, (verdicts[0].measured, verdicts[0].why)))
-
-
-def right(step: LessonStep, scene: Scene) -> str:
-    """The right answer in words: the choice or the number whose predictions hold."""
-    answer = right_answer(step, scene)
-    if not isinstance(step.ask, PickOne) or not answer:
-        return answer or NONE_OF_THEM
-    return step.ask.choices[LETTERS.index(answer)].text
 
 
 def right_answer(step: LessonStep, scene: Scene) -> str:

@@ -49,21 +49,20 @@ def legend(lanes: Lanes) -> str:
     chosen = [each for each in lanes.gpu if each.decides] or host
     others = [each for each in lanes.gpu if not each.decides]
     parts = [f"{time_text(lanes.length_ns)}, profiled:"]
-    parts += [f"{_DECIDES} {_timed(chosen)}"] if chosen else []
-    parts += [f"{_WORK} {_named(others)}"] if others else []
+    parts += [f"{_DECIDES} {_listed(chosen, timed=True)}"] if chosen else []
+    parts += [f"{_WORK} {_listed(others, timed=False)}"] if others else []
     return " ".join(parts)
 
 
-def _timed(slices: Sequence[LaneSlice]) -> str:
-    return ", ".join(
-        f"{each.number or ''} {each.label} {time_text(each.end_ns - each.start_ns)}".strip()
-        for each in slices
-    )
-
-
-def _named(slices: Sequence[LaneSlice]) -> str:
-    """Each name once, with its numbers."""
-    numbers: dict[str, list[str]] = {}
+def _listed(slices: Sequence[LaneSlice], *, timed: bool) -> str:
+    """Each name once, with its numbers, and the times of what decides."""
+    named: dict[str, list[LaneSlice]] = {}
     for each in slices:
-        numbers.setdefault(each.label, []).append(str(each.number))
-    return ", ".join(f"{' '.join(found)} {label}" for label, found in numbers.items())
+        named.setdefault(each.label, []).append(each)
+    return "; ".join(_entry(label, found, timed) for label, found in named.items())
+
+
+def _entry(label: str, slices: Sequence[LaneSlice], timed: bool) -> str:
+    numbers = ",".join(str(each.number) for each in slices if each.number)
+    times = ", ".join(time_text(each.end_ns - each.start_ns) for each in slices)
+    return f"{numbers} {label}{f' {times}' if timed else ''}".strip()

@@ -49,8 +49,10 @@ def asked_text(asked: AskedStep, *, bold: bool = False) -> str:
 
 def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
     """Hit or miss, the reason, one call drawn, and the row of the profiler's table."""
-    said = [_said(marked), *filter(None, (marked.misread, marked.why))]
-    reason = Section("", labelled=[(_MARKS[marked.verdict], " ".join(said))])
+    wrong = f"Not {marked.answer}. {marked.misread}" if marked.misread else ""
+    said = [text for text in (wrong, f"{_said(marked)} {marked.why}") if text]
+    labels = (_MARKS[marked.verdict], " " * len(_MARKS[marked.verdict]))
+    reason = Section("", labelled=list(zip(labels, said, strict=False)))
     return "\n".join(
         [
             drawn([reason], bold=bold, width=WIDTH),
@@ -62,12 +64,14 @@ def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
 
 
 def _said(marked: MarkedAnswer) -> str:
-    """What the reader needs first: the answer that holds."""
-    if marked.measured:
-        return f"Measured: {marked.measured}."
+    """What holds: the right answer, or what was measured."""
     if marked.verdict == "unknown":
         return "The trace does not decide this."
-    return f"It is {marked.right}." if marked.verdict == "miss" else f"{marked.right}."
+    if marked.measured:
+        return f"Measured: {marked.measured}."
+    if not marked.right:
+        return "None of these holds here."
+    return f"It is {marked.right}: {marked.text}." if marked.text else f"It is {marked.right}."
 
 
 def _row(row: AverageRow) -> str:

@@ -104,8 +104,9 @@ LESSON = Lesson(
                     PickChoice("compute: the three products", ("bound is compute",)),
                 ),
             ),
-            why="The products take {gemm time} of {gpu time}, at {roof of gemm}% of what the "
-            "tensor cores can do. More speed is in the products, or in fusing the rest.",
+            why="The products take {gemm time} of {gpu time}, at {roof of first gemm}% (gate) and "
+            "{roof of last gemm}% (down) of the tensor cores' peak. Time is to be saved there, or by "
+            "fusing the rest.",
             hint="Add up the time of the products.",
             show="gemm",
             row="aten::mm",

@@ -26,8 +26,8 @@ LESSON = Lesson(
                 "Eager mode launches {A: kernels} kernels. How many are left?",
                 "kernels == {}",
                 {
-                    "1": "One of the commentaries says so. Inductor calls cuBLAS for the products "
-                    "by default, and cannot put anything into those kernels.",
+                    "1": "One kernel would have to do the products as well. Inductor calls cuBLAS "
+                    "for them by default, and can put nothing into those kernels.",
                     "3": "gelu and mul would have to be in the epilogue of a product. cuBLAS's "
                     "products are closed to Inductor; max-autotune may do it.",
                     "5": "gelu and mul are neighbours of the same shape: that is the case that "
@@ -57,8 +57,8 @@ LESSON = Lesson(
                         "calls aten::mm as eager mode does.",
                     ),
                     PickChoice(
-                        "others of cuBLAS",
-                        ("no gemm is triton", "first gemm and last gemm are the same kernel"),
+                        "faster ones of cuBLAS",
+                        ("gemm time < 0.9x of A",),
                         "cuBLAS picks by shape, and the shapes are the same as before: so is the "
                         "choice.",
                     ),

@@ -24,12 +24,12 @@ LESSON = Lesson(
                     PickChoice(
                         "nt",
                         ("every gemm has layout nt",),
-                        "cuBLAS counts columns first and sees the operands swapped: the first "
+                        "cuBLAS is column-major and sees the operands swapped: the first "
                         "letter belongs to the weight, the second to x.",
                     ),
                 ),
             ),
-            why="In {name of first gemm} the last three letters are the layout. The first one is "
+            why="In {name of first gemm} the last three letters hold it. The first one is "
             "the weight, a transposed view; the second is x, as PyTorch stores it.",
             hint="cuBLAS is column-major: it computes the transposed result with operands swapped.",
             show="gemm",
@@ -82,8 +82,8 @@ LESSON = Lesson(
                     "1": "One element at a time would waste most of each memory transaction.",
                 },
             ),
-            why="{vec of gelu} elements of 2 bytes are one load of 16 bytes, the widest that there "
-            "is here. The name also says the op: {functor of gelu}.",
+            why="{vec of gelu} elements of 2 bytes are one load of 16 bytes, the widest that a "
+            "thread has on this card. The name also says the op: {functor of gelu}.",
             hint="The widest load of a thread is 16 bytes here.",
             show="gelu",
             row="aten::gelu",

@@ -76,18 +76,18 @@ LESSON = Lesson(
                 "Each matrix has 4096 times as many elements now. What bounds one call?",
                 (
                     PickChoice(
-                        "the host: launches",
+                        "the host",
                         ("bound is host",),
                         "A launch costs the same as before, but the host is far ahead: while the "
                         "product runs, it launches the next call.",
                     ),
                     PickChoice(
-                        "memory: reading and writing the matrices",
+                        "memory",
                         ("bound is memory",),
                         "That is right for the add, which takes {add time}. The product reuses "
                         "each element 4096 times.",
                     ),
-                    PickChoice("compute: the tensor cores", ("bound is compute",)),
+                    PickChoice("the tensor cores", ("bound is compute",)),
                 ),
             ),
             why="The product takes {gemm time} of {gpu time} and does {gemm flops}. The launches "
@@ -104,7 +104,7 @@ LESSON = Lesson(
                     PickChoice(
                         "one kernel: the product adds b by itself",
                         ("kernels == 1", "memcpy == 0"),
-                        "That is what happens to a 1-D bias. A 2-D b has to be in the output "
+                        "That holds for a 1-D bias. A 2-D b has to be in the output "
                         "before the product can add to it.",
                     ),
                     PickChoice(

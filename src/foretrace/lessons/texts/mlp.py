@@ -23,8 +23,8 @@ LESSON = Lesson(
                     "15": "That is the whole recording, three calls.",
                 },
             ),
-            why="Three products and two pointwise kernels. The GPU also ran {memset} memsets: "
-            "cuBLAS clears {memset bytes} in all before products that need a counter.",
+            why="Three products and two pointwise kernels. The GPU also ran {memset} memsets, "
+            "{memset bytes} in all: cuBLAS clears them before some products.",
             hint="Every op that computes launches one. Views launch none.",
             show="kernels",
             row="aten::linear",
@@ -49,8 +49,8 @@ LESSON = Lesson(
                     ),
                 ),
             ),
-            why="Launches follow the lines of Python, and one stream keeps their order. It is not "
-            "a detail: the other order compiles to another kernel, in lesson 6.",
+            why="Launches follow the lines of Python, and one stream keeps their order. Lesson "
+            "6 shows that the other order compiles to a kernel with another time.",
             hint="Read the two lines as Python does.",
             show="second gemm",
             row="aten::linear",

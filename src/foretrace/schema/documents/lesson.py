@@ -57,14 +57,16 @@ class AskedStep(Struct, frozen=True):
 
 
 class MarkedAnswer(Struct, frozen=True):
-    """How an answer fared: `right` is the right answer, `why` the reason for it.
+    """How an answer fared: `right` is what to type to be right, with the `text` of that choice.
 
-    `misread` is what a wrong answer overlooked, `measured` what the trace shows.
+    `why` is the reason for it, `misread` what a wrong answer overlooked. `measured` is what the
+    trace shows where any prediction may be typed; `right` is then empty.
     """
 
     answer: str
     verdict: Annotated[str, Meta(pattern="^(hit|miss|unknown)$")]
     right: str
+    text: str
     measured: str
     why: str
     misread: str

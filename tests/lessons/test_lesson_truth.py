@@ -1,0 +1,150 @@
+"""The answers that lessons find, by a second method: plain arithmetic on the raw events."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from typing import Any, NamedTuple
+
+import foretrace as ft
+from foretrace import recordings
+from foretrace.lessons import lesson
+from foretrace.lessons.marking import right_answer
+from foretrace.lessons.sitting import Sitting
+
+EAGER, COMPILED = "mlp_eager_64x128x768x3072_bf16", "mlp_compiled_64x128x768x3072_bf16"
+WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+class Call(NamedTuple):
+    """One call of a region: GPU events in order of launch, and host ops."""
+
+    work: list[dict[str, Any]]
+    ops: list[dict[str, Any]]
+
+    @property
+    def kernels(self) -> list[str]:
+        return [event["name"] for event in self.work if event["cat"] == "kernel"]
+
+    def time(self, *words: str) -> float:
+        return sum(e["dur"] for e in self.work if any(word in e["name"] for word in words))
+
+
+@cache
+def calls(name: str, region: str) -> list[Call]:
+    path = recordings.find(name)
+    assert path is not None
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    timed = sorted((e for e in events if e.get("ph") == "X"), key=lambda event: event["ts"])
+    launched = {
+        e["args"]["correlation"]: e["ts"]
+        for e in timed
+        if e["cat"] in ("cuda_runtime", "cuda_driver")
+    }
+    work = [e for e in timed if e["cat"] in WORK]
+    work.sort(key=lambda e: launched[e["args"]["correlation"]])
+    ranges = [e for e in timed if e["name"] == region and e["cat"] == "user_annotation"]
+    return [
+        Call(
+            [e for e in work if _in(launched[e["args"]["correlation"]], each)],
+            [e for e in timed if e["cat"] == "cpu_op" and _in(e["ts"], each)],
+        )
+        for each in ranges
+    ]
+
+
+def _in(moment: float, event: dict[str, Any]) -> bool:
+    return bool(event["ts"] <= moment < event["ts"] + event["dur"])
+
+
+def wall_us(name: str) -> float:
+    path = recordings.find(name)
+    assert path is not None
+    record = json.loads(path.with_name(f"{name}.run.json").read_text())
+    return float(record["timing"]["wall_ns_per_call"]) / 1000
+
+
+def answers(number: int) -> list[str]:
+    played = Sitting(lesson(str(number)), lambda path: ft.open(path, cache=False))
+    return [right_answer(step, played.scene(step)) for step in played.lesson.steps]
+
+
+def median_call(found: list[Call]) -> Call:
+    return sorted(found, key=lambda call: call.time(""))[len(found) // 2]
+
+
+def test_matmul_add() -> None:
+    kernels, busy, bound, compiled = answers(1)
+    small = calls("matmul_add_eager_64_bf16", "matmul_add")
+    assert {str(len(call.kernels)) for call in small} == {kernels}
+    assert small[0].time("") / wall_us("matmul_add_eager_64_bf16") < 0.1
+    assert busy == "a"
+    large = median_call(calls("matmul_add_eager_4096_bf16", "matmul_add"))
+    assert large.time("nvjet") / large.time("") > 0.8
+    rate = 2 * 4096**3 / large.time("nvjet") / 1e6  # TFLOP/s
+    assert rate > 0.7 * 989
+    assert bound == "c"
+    for call in calls("matmul_add_compiled_4096_bf16", "matmul_add"):
+        assert [e["cat"] for e in call.work] == ["gpu_memcpy", "gpu_memset", "kernel"]
+    assert compiled == "b"
+
+
+def test_linear() -> None:
+    kernels, view, ops, deep = answers(2)
+    for call in calls("linear_eager_1024x32x64_bf16", "linear_fwd"):
+        assert str(len(call.work)) == kernels
+        assert "_bias_" in call.kernels[0]
+        assert str(len({e["name"] for e in call.ops})) == ops
+    assert view == "c"
+    for call in calls("linear_eager_8x32x64x128_bf16", "linear_fwd"):
+        (addmm,) = [e for e in call.ops if e["name"] == "aten::addmm"]
+        assert addmm["args"]["Input Dims"][:3] == [[64], [1024, 32], [32, 64]]
+    assert deep == "b"
+
+
+def test_kernel_names() -> None:
+    layout, kernels, vec, _ = answers(3)
+    for call in calls(EAGER, "mlp_fwd"):
+        gate, up, gelu, _, down = call.kernels
+        assert all(name.endswith("_TNT") for name in (gate, up, down))
+        assert (gate == up, gate == down) == (True, False)
+        assert f"vectorized_elementwise_kernel<{vec}," in gelu
+    assert (layout, kernels) == ("b", "b")
+
+
+def test_bounds() -> None:
+    host, gelu, rate, whole = answers(4)
+    (linear, *_) = calls("linear_eager_1024x32x64_bf16", "linear_fwd")
+    assert linear.time("") / wall_us("linear_eager_1024x32x64_bf16") < 0.15
+    times = [call.time("GeluCUDAKernelImpl") for call in calls(EAGER, "mlp_fwd")]
+    measured = [2 * 8192 * 3072 * 2 / time / 1e6 for time in times]  # TB/s: it reads and writes
+    assert min(measured) - 0.01 <= float(rate) <= max(measured) + 0.01
+    assert (host, gelu, whole) == ("b", "b", "c")
+
+
+def test_mlp() -> None:
+    kernels, order, rows, share = answers(5)
+    found = calls(EAGER, "mlp_fwd")
+    assert {str(len(call.kernels)) for call in found} == {kernels}
+    words = [("nvjet", "nvjet", "Gelu", "MulFunctor", "nvjet")]
+    assert all(
+        word in name for call in found for word, name in zip(words[0], call.kernels, strict=True)
+    )
+    assert order == "b"
+    shapes = {str(e["args"]["Input Dims"][0][0]) for e in found[0].ops if e["name"] == "aten::mm"}
+    assert shapes == {rows}
+    call = median_call(found)
+    assert abs(100 * call.time("elementwise") / call.time("") - float(share)) < 0.1
+
+
+def test_compile_it() -> None:
+    kernels, products, wall, order = answers(6)
+    eager, compiled = calls(EAGER, "mlp_fwd"), calls(COMPILED, "mlp_fwd")
+    assert {str(len(call.kernels)) for call in compiled} == {kernels}
+    names = [[n for n in call.kernels if "nvjet" in n] for call in (*eager, *compiled)]
+    assert all(each == names[0] for each in names)
+    assert 0.8 < wall_us(COMPILED) / wall_us(EAGER) < 1
+    other = median_call(calls("mlp_compiled", "mlp_fwd"))
+    assert other.time("triton") / median_call(compiled).time("triton") < 0.75
+    assert (products, wall, order) == ("a", "b", "b")
