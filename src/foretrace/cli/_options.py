@@ -33,7 +33,7 @@ class TracePath(click.Path):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         """Replace a short name by the path of the recording; a file of that name comes first."""
-        if isinstance(value, str) and value.replace("-", "_").isidentifier():
+        if isinstance(value, str) and value.replace("-", "_").replace(".", "_").isidentifier():
             from foretrace import recordings
 
             if not os.path.exists(value) and (found := recordings.find(value)):

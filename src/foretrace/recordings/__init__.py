@@ -23,9 +23,16 @@ def folder(card: str) -> Path:
 
 def traces(card: str = "h200") -> dict[str, Path]:
     """Recordings of one card by name (`mlp_eager`), in order of name."""
-    return {
-        path.name.removesuffix(".json.gz"): path for path in sorted(folder(card).glob("*.json.gz"))
-    }
+    return _named(folder(card))
+
+
+def ladder(card: str = "h200") -> dict[str, Path]:
+    """Recordings of the ladder on one card by name, in order of name."""
+    return _named(folder(card) / "ladder")
+
+
+def _named(place: Path) -> dict[str, Path]:
+    return {path.name.removesuffix(".json.gz"): path for path in sorted(place.glob("*.json.gz"))}
 
 
 def find(name: str) -> Path | None:

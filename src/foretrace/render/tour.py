@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from foretrace.overview.ranks import per_step
 from foretrace.render.climb import score
 from foretrace.render.table import table
@@ -10,6 +12,7 @@ from foretrace.schema.documents.look import Look
 from foretrace.units import count_text, time_text
 
 _NEXT = """Next, on a trace of your own or on one of {folder}:
+  foretrace lesson 1                predict what a program does, and see at once why
   foretrace look TRACE              what bounds it, what to do first, where the time goes
   foretrace name KERNEL             what a kernel's name means, part by part
   foretrace compare A B             what changed between two runs, and whether it is worth it
@@ -40,6 +43,15 @@ def _row(name: str, document: Look) -> list[str]:
         time_text(per_step(document, lambda step: step.cpu_ns)),
         document.verdict.bound,
     ]
+
+
+def more_text(counts: Mapping[str, int]) -> str:
+    """The recordings that are not in the table: how many of each rung."""
+    rungs = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    return (
+        f"  and {sum(counts.values())} of the ladder: {rungs}\n"
+        "  foretrace recordings RUNG lists those of one rung"
+    )
 
 
 def climb_line(document: LadderDocument, command: str) -> str:

@@ -105,8 +105,8 @@ LESSON = Lesson(
                 ),
             ),
             why="The products take {gemm time} of {gpu time}, at {roof of first gemm}% (gate) and "
-            "{roof of last gemm}% (down) of the tensor cores' peak. Time is to be saved there, or by "
-            "fusing the rest.",
+            "{roof of last gemm}% (down) of the tensor cores' peak. Time can be saved there, "
+            "or by fusing the rest.",
             hint="Add up the time of the products.",
             show="gemm",
             row="aten::mm",

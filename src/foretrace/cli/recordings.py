@@ -1,0 +1,43 @@
+"""Read: List the recordings that ship with foretrace."""
+
+from __future__ import annotations
+
+import click
+
+from foretrace.cli._options import Reading, opens_trace, shown
+from foretrace.errors import UsageError
+
+
+@click.command("recordings", epilog="See: foretrace docs quick-start")
+@click.argument("word", required=False)
+@shown("--card", default="h200", help="The GPU whose recordings to list.")
+@opens_trace
+def command(word: str | None, card: str, reading: Reading) -> int:
+    """List the recorded traces by their short names, with what one step of each holds.
+
+    \b
+    foretrace recordings
+    foretrace recordings attention
+
+    Every command that opens a trace takes a short name: foretrace look mlp_eager. With WORD, only
+    the recordings whose name contains it are listed, and those of the ladder are as well.
+    """
+    from foretrace import recordings
+    from foretrace.ladder import rungs
+    from foretrace.overview.reading import overview_of
+    from foretrace.render.tour import more_text, tour_text
+
+    every = recordings.traces(card) | recordings.ladder(card)
+    chosen = [name for name in every if word in name] if word else list(recordings.traces(card))
+    if not chosen:
+        raise UsageError(f"no recording has {word!r} in its name: foretrace recordings lists them")
+    looks = {
+        name: overview_of(str(every[name]), cache=reading.cache, limits=reading.limits).look
+        for name in chosen
+    }
+    click.echo(tour_text(looks))
+    if not word:
+        names = recordings.ladder(card)
+        counts = {each.name: sum(name.startswith(each.name) for name in names) for each in rungs()}
+        click.echo(more_text(counts))
+    return 1 if reading.strict and any(look.ledger.lost_data for look in looks.values()) else 0
