@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -89,6 +91,21 @@ def test_the_document_matches_its_schema(
     assert (answer["hits"], answer["misses"], answer["skipped"]) == (1, 1, 1)
     assert answer["steps"][1]["marked"] is None
     assert "How many kernels" in err
+
+
+def test_no_torch_is_needed() -> None:
+    code = """
+import sys
+for name in ("torch", "triton", "pandas", "pyarrow"):
+    sys.modules[name] = None
+from foretrace.cli import main
+sys.exit(main(["lesson", "5", "--no-cache"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="5\nb\n5\nq\n", capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "hit  It is 5." in done.stdout
 
 
 def test_without_a_number_the_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

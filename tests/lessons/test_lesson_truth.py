@@ -148,3 +148,33 @@ def test_compile_it() -> None:
     other = median_call(calls("mlp_compiled", "mlp_fwd"))
     assert other.time("triton") / median_call(compiled).time("triton") < 0.75
     assert (products, wall, order) == ("a", "b", "b")
+
+
+def test_by_hand() -> None:
+    kernels, time, launch, ours = answers(7)
+    liger = calls("mlp_liger_64x128x768x3072_bf16", "mlp_fwd")
+    assert {str(len(call.kernels)) for call in liger} == {kernels}
+    ratio = median_call(liger).time("geglu") / median_call(calls(COMPILED, "mlp_fwd")).time(
+        "triton"
+    )
+    assert ratio < 0.9
+    fused = calls("mlp_fused_64x128x768x3072_bf16", "mlp_fwd")
+    assert {str(len(call.kernels)) for call in fused} == {ours}
+    (first, *_) = [e for e in fused[0].ops if e["name"] == "aten::mm"]
+    assert first["args"]["Input Dims"][1] == [768, 2 * 3072]
+    assert (time, launch) == ("a", "b")
+
+
+def test_attention() -> None:
+    copies, math, flash, cudnn = answers(8)
+    naive = calls("attention_naive_8x16x1024x64_bf16", "attn_fwd")
+    assert {str(sum(e["cat"] == "gpu_memcpy" for e in call.work)) for call in naive} == {copies}
+    found = {
+        name: median_call(calls(f"attention_{name}_8x16x1024x64_bf16", "sdpa_fwd"))
+        for name in ("math", "flash", "cudnn")
+    }
+    assert found["math"].time("") / median_call(naive).time("") > 2
+    assert all("f32f32_f32" in name for name in found["math"].kernels if "gemm" in name)
+    assert str(len(found["flash"].kernels)) == flash
+    assert found["cudnn"].time("") / found["flash"].time("") < 0.9
+    assert (math, cudnn) == ("c", "c")

@@ -1,9 +1,11 @@
 """Facts in the text of a lesson: what stands between braces is measured, never typed.
 
-{kernels}, {gemm time}, {gpu time}, {wall time}, {gelu bytes}    a measure of one call
-{layout of first gemm}, {name of ops}                            a field, each value once
-{gpu busy}, {gpu idle}, {compile time}                           a share; a time spent once
-{A: gpu time}                                                    the same of the recording A
+    {kernels}, {gemm time}, {gpu time}, {wall time}, {gelu bytes}    a measure of one call
+    {layout of first gemm}, {call of gelu}, {name of ops}            a field, each value once
+    {gpu busy}, {gpu idle}, {compile time}                           a share; a time spent once
+    {A: gpu time}                                                    the same of the recording A
+
+What the trace does not hold is said to be missing.
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ def _known(text: str, scene: Scene) -> str:
         return _fact(text, scene)
     except Unknown:
         return f"(not in the trace: {text})"
+    except ParseFailure as wrong:
+        said = f"{{{text}}} in a lesson: not a measure, a field or a share"
+        raise UsageError(said) from wrong
 
 
 def _fact(text: str, scene: Scene) -> str:
@@ -48,7 +53,9 @@ def _fact(text: str, scene: Scene) -> str:
 def _field(name: str, scene: Scene, found: Selection) -> str:
     """The values of a field, each once; host events have a name alone."""
     evidence = scene.evidence
-    if name == "name" and found.on_gpu:
+    if name == "call":
+        values = [evidence.launch_name(row) for row in found.sure]
+    elif name == "name" and found.on_gpu:
         values = [evidence.operation(row).name for row in found.sure]
     elif name == "name":
         values = [evidence.name(event) for event in found.sure]
@@ -60,10 +67,7 @@ def _field(name: str, scene: Scene, found: Selection) -> str:
 
 def _measure(text: str, scene: Scene) -> str:
     tokens = split(text)
-    try:
-        measure, end = SLOTS["measure"].read(tokens, 0)
-    except ParseFailure:
-        measure, end = None, -1
+    measure, end = SLOTS["measure"].read(tokens, 0)
     if not isinstance(measure, Measure) or end != len(tokens):
-        raise UsageError(f"{{{text}}} in a lesson: not a measure, a field or a share")
+        raise ParseFailure(end, [])
     return measure.shown(measure.median(scene.calls))

@@ -12,7 +12,7 @@ from foretrace.guess.evidence import Evidence
 from foretrace.guess.marking import mark
 from foretrace.guess.measures import middle
 from foretrace.guess.places import quotable_regions, windows_of
-from foretrace.guess.scope import Scope, Window
+from foretrace.guess.scope import Scope, Unknown, Window
 from foretrace.guess.selection import Selection, select
 from foretrace.guess.selectors import read_selector
 from foretrace.guess.tokens import split
@@ -41,7 +41,9 @@ class Scene:
         guess = parse(text)
         if guess.scope.kind != "trace" or guess.kind.records:
             return guess
-        return parse(f"in {self.region}: {text}")
+        other = self.against.region if self.against else self.region
+        # one call is one step; A may name its calls otherwise
+        return parse(f"in {self.region}: {text}" if other == self.region else f"per step: {text}")
 
     def marked(self, text: str) -> Verdict:
         """How a prediction fares."""
@@ -59,8 +61,11 @@ class Scene:
         return middle(self.calls)[0]
 
     def selected(self, selector: str) -> Selection:
-        """What a selector matches in the call that is drawn."""
-        return select(self.call, read_selector(split(selector), 0)[0])
+        """What a selector matches in the call that is drawn; nothing where the trace lacks it."""
+        try:
+            return select(self.call, read_selector(split(selector), 0)[0])
+        except Unknown:
+            return Selection(False, [], [])
 
 
 def opened(opens: Opens, name: str, against: str = "") -> Scene:

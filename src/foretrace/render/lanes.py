@@ -9,6 +9,7 @@ from foretrace.schema.documents.lesson import Lanes, LaneSlice
 from foretrace.units import time_text
 
 _EMPTY, _HOST, _WORK, _DECIDES = "·", "─", "░", "█"
+_LISTED = 5  # names in the text below the drawing
 _NAMES = ("ops", "inside", "calls", "GPU")
 _COLUMN = max(map(len, _NAMES)) + 1
 
@@ -59,7 +60,9 @@ def _listed(slices: Sequence[LaneSlice], *, timed: bool) -> str:
     named: dict[str, list[LaneSlice]] = {}
     for each in slices:
         named.setdefault(each.label, []).append(each)
-    return "; ".join(_entry(label, found, timed) for label, found in named.items())
+    shown = [_entry(label, found, timed) for label, found in named.items()]
+    more = [f"{len(shown) - _LISTED} more"] if len(shown) > _LISTED else []
+    return "; ".join([*shown[:_LISTED], *more])
 
 
 def _entry(label: str, slices: Sequence[LaneSlice], timed: bool) -> str:

@@ -1,0 +1,117 @@
+"""Lesson 8: attention, five ways."""
+
+from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Program
+
+NAIVE = Program(
+    "attention_naive_8x16x1024x64_bf16",
+    """\
+scores = q @ k.transpose(-2, -1) * 64**-0.5  # all 8 x 16 x 1024 x 64
+scores = scores.masked_fill(mask, float("-inf"))  # bf16, causal
+y = torch.softmax(scores, dim=-1) @ v""",
+)
+SDPA = "F.scaled_dot_product_attention(q, k, v, is_causal=True)"
+MATH = Program("attention_math_8x16x1024x64_bf16", f"y = {SDPA}  # math")
+FLASH = Program("attention_flash_8x16x1024x64_bf16", f"y = {SDPA}  # flash")
+CUDNN = Program("attention_cudnn_8x16x1024x64_bf16", f"y = {SDPA}  # cuDNN")
+
+LESSON = Lesson(
+    number=8,
+    name="attention",
+    title="Attention, five ways",
+    steps=(
+        LessonStep(
+            NAIVE,
+            HowMany(
+                "How many memcpys are in one call of these three lines?",
+                "memcpy == {}",
+                {
+                    "0": "masked_fill without an underscore must not change its input: it clones "
+                    "the scores first.",
+                    "2": "The transposed k is a view, which the product reads as it is. One other "
+                    "op has to copy.",
+                },
+            ),
+            why="masked_fill copies the scores, {memcpy bytes} in {memcpy time}, and fills the "
+            "copy. masked_fill_ saves the copy: that is the second way.",
+            hint="Which op returns a new tensor that differs from its input in some places alone?",
+            show="memcpy",
+            row="aten::masked_fill",
+        ),
+        LessonStep(
+            MATH,
+            PickOne(
+                "SDPA's math backend is the third way. Its GPU time, against {A: gpu time}?",
+                (
+                    PickChoice(
+                        "less than half",
+                        ("gpu time < 0.5x of A",),
+                        "That is what the fused backends do. Math is written with the same ops as "
+                        "the naive way, and with more of them.",
+                    ),
+                    PickChoice(
+                        "about the same",
+                        ("gpu time >= 0.5x of A", "gpu time <= 2x of A"),
+                        "It is the same formula in another precision: look at the data type of "
+                        "the products.",
+                    ),
+                    PickChoice("more than twice", ("gpu time > 2x of A",)),
+                ),
+            ),
+            why="{kernels} kernels and {gpu time}, against {A: kernels} and {A: gpu time}. It "
+            "computes in {dtype of gemm}: twice the bytes, and products off the tensor cores.",
+            hint="Math is the reference: it favours precision.",
+            show="gemm",
+            row="aten::bmm",
+            against=NAIVE.recording,
+        ),
+        LessonStep(
+            FLASH,
+            HowMany(
+                "And the flash backend: how many kernels?",
+                "kernels == {}",
+                {
+                    "2": "Two products are two kernels only where the scores between them are "
+                    "written to memory. Flash keeps a tile of them in registers.",
+                    "3": "Product, softmax, product: flash does them tile by tile in one kernel.",
+                    "5": "That is the naive way. Flash never writes the scores.",
+                },
+            ),
+            why="One kernel holds both products, the mask and the softmax, and the scores are "
+            "never in memory. It takes {gpu time}.",
+            hint="The scores are 1024 x 1024 for each of 128 heads. What if nobody wrote them?",
+            show="attention",
+            row="aten::_flash_attention_forward",
+        ),
+        LessonStep(
+            CUDNN,
+            PickOne(
+                "On the article's A100 flash is faster than cuDNN's kernel. On this card?",
+                (
+                    PickChoice(
+                        "flash is still faster",
+                        ("gpu time > 1.1x of A",),
+                        "The flash kernel of this torch is written for Ampere. It runs here, and "
+                        "does not use what is new on Hopper.",
+                    ),
+                    PickChoice(
+                        "both within a tenth",
+                        ("gpu time >= 0.9x of A", "gpu time <= 1.1x of A"),
+                        "Both read and write the same tensors, but they are not limited by "
+                        "memory: the instructions of the products decide.",
+                    ),
+                    PickChoice("cuDNN is faster", ("gpu time < 0.9x of A",)),
+                ),
+            ),
+            why="cuDNN takes {gpu time}, flash {A: gpu time}. The name of "
+            "cuDNN's kernel says {arch of attention} and wgmma, Hopper's own instruction.",
+            hint="Read both names: which architecture is each written for?",
+            show="attention",
+            row="aten::_cudnn_attention_forward",
+            against=FLASH.recording,
+        ),
+    ),
+    read=(
+        "foretrace recordings attention: all of them, with their times",
+        "foretrace docs ladder: the time of every backend without the profiler",
+    ),
+)
