@@ -100,7 +100,9 @@ def test_what_decides_is_drawn_and_the_row_is_in_the_trace(each: Lesson, at: int
     played.at, step = at, each.steps[at]
     found = played.answer(right_answer(step, played.scene(step)))
     lanes = found.lanes
-    assert any(one.decides for one in (*lanes.ops, *lanes.inside, *lanes.calls, *lanes.gpu))
+    assert any(
+        one.decides for one in (*lanes.ranges, *lanes.ops, *lanes.inside, *lanes.calls, *lanes.gpu)
+    )
     assert found.row.calls > 0
     assert found.row.self_cpu_ns <= found.row.cpu_ns
     assert found.row.self_gpu_ns <= found.row.gpu_ns

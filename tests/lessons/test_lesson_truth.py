@@ -178,3 +178,22 @@ def test_attention() -> None:
     assert str(len(found["flash"].kernels)) == flash
     assert found["cudnn"].time("") / found["flash"].time("") < 0.9
     assert (math, cudnn) == ("c", "c")
+
+
+def test_training() -> None:
+    products, loop, wall, fused = answers(9)
+    name = "train_step_{}_4x512x4x768x12x3072x32000_bf16".format
+
+    def optimizer(variant: str) -> int:
+        return len(calls(name(variant), "optimizer")[0].kernels)
+
+    # cuBLAS names its products nvjet here, and a name of the split-K reduction has another word
+    forward, backward = (
+        [k for k in calls(name("foreach"), region)[0].kernels if "nvjet" in k]
+        for region in ("forward", "backward")
+    )
+    assert (len(backward), str(len(backward))) == (2 * len(forward), products)
+    assert optimizer("forloop") > 4 * optimizer("foreach")
+    assert str(optimizer("fused")) == fused
+    assert wall_us(name("forloop")) > 1.05 * wall_us(name("foreach"))
+    assert (loop, wall) == ("c", "c")

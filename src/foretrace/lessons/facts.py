@@ -3,6 +3,7 @@
     {kernels}, {gemm time}, {gpu time}, {wall time}, {gelu bytes}    a measure of one call
     {layout of first gemm}, {call of gelu}, {name of ops}            a field, each value once
     {gpu busy}, {gpu idle}, {compile time}                           a share; a time spent once
+    {in optimizer: kernels}                                          a measure of another region
     {A: gpu time}                                                    the same of the recording A
 
 What the trace does not hold is said to be missing.
@@ -16,7 +17,8 @@ from foretrace.errors import UsageError
 from foretrace.guess.fields import read_field, value_of, value_text
 from foretrace.guess.grammar import SLOTS
 from foretrace.guess.measures import Measure
-from foretrace.guess.scope import Unknown
+from foretrace.guess.places import windows_of
+from foretrace.guess.scope import Unknown, split_scope
 from foretrace.guess.selection import Selection
 from foretrace.guess.tokens import ParseFailure, split
 from foretrace.lessons.scene import Scene
@@ -66,8 +68,9 @@ def _field(name: str, scene: Scene, found: Selection) -> str:
 
 
 def _measure(text: str, scene: Scene) -> str:
-    tokens = split(text)
+    scope, tokens = split_scope(text, split(text))
     measure, end = SLOTS["measure"].read(tokens, 0)
     if not isinstance(measure, Measure) or end != len(tokens):
         raise ParseFailure(end, [])
-    return measure.shown(measure.median(scene.calls))
+    calls = scene.calls if scope.kind == "trace" else windows_of(scope, scene.evidence)
+    return measure.shown(measure.median(calls))

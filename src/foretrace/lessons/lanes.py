@@ -17,14 +17,16 @@ def lanes(scene: Scene, show: str) -> Lanes:
     events = set[int]() if found.on_gpu else {*found.sure}
     chosen = {*found.sure} if found.on_gpu else set[int]()
     numbered = dict(zip(rows, range(1, len(rows) + 1), strict=True))
-    outer, launches = _outermost(call), {int(gpu.launch[row]) for row in rows}
+    outer, ranges = _outermost(call), _ranges(call)
+    launches = {int(gpu.launch[row]) for row in rows}
     inner = {int(gpu.op[row]) for row in rows if gpu.op[row] >= 0} | events
     begin, end = _window(call)
     return Lanes(
         call.region,
         end - begin,
+        ranges=_events(scene, ranges, events),
         ops=_events(scene, outer, events),
-        inside=_events(scene, sorted(inner - {*outer} - launches), events),
+        inside=_events(scene, sorted(inner - {*outer, *ranges} - launches), events),
         calls=[
             _event(scene, launch, number, row in chosen or launch in events)
             for row, number in numbered.items()
@@ -47,6 +49,15 @@ def _window(call: Window) -> tuple[int, int]:
     """From the start of the call on the host to its end there, or to that of its GPU work."""
     begin, end = call.start_ns or 0, call.end_ns or 0
     return begin, max(end, int(call.evidence.trace.gpu.end[call.rows].max(initial=end)))
+
+
+def _ranges(call: Window) -> list[int]:
+    """The program's own `record_function` ranges in the call, not those that torch adds."""
+    host = call.evidence.trace.host
+    events = call.events(host.is_region).tolist()
+    names = {event: call.evidence.name(event) for event in events}
+    own = [event for event in events if not names[event].startswith(("##", "Optimizer."))]
+    return [event for event in own if names[event] != call.region]
 
 
 def _outermost(call: Window) -> list[int]:

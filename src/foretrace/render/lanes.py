@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from foretrace.render.safe import plain
 from foretrace.schema.documents.lesson import Lanes, LaneSlice
 from foretrace.units import time_text
 
 _EMPTY, _HOST, _WORK, _DECIDES = "·", "─", "░", "█"
+_SHADES = "·░▒▓"  # nothing, up to a third of a cell, two thirds, more
 _LISTED = 5  # names in the text below the drawing
-_NAMES = ("ops", "inside", "calls", "GPU")
+_CELLS = 4  # that a named slice needs at least, on average
+_NAMES = ("ranges", "ops", "inside", "calls", "GPU")
 _COLUMN = max(map(len, _NAMES)) + 1
 
 
 def lanes_lines(lanes: Lanes, width: int) -> list[str]:
-    """One line per lane that holds anything, at most `width` columns."""
-    rows = zip(_NAMES, (lanes.ops, lanes.inside, lanes.calls, lanes.gpu), strict=True)
+    """One line per lane that holds anything, at most `width` columns.
+
+    Ops that are too many to be named are left out where the ranges of the program name the parts.
+    """
     room = width - _COLUMN
+    host = [lanes.ops, lanes.inside]
+    if lanes.ranges:
+        host = [[] if _is_dense(slices, room) else slices for slices in host]
+    rows = zip(_NAMES, (lanes.ranges, *host, lanes.calls, lanes.gpu), strict=True)
     return [
         f"{name:{_COLUMN}}{_lane(slices, lanes.length_ns, room)}" for name, slices in rows if slices
     ]
 
 
+def _is_dense(slices: Sequence[LaneSlice], room: int) -> bool:
+    return len(slices) > room // _CELLS
+
+
 def _lane(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
+    if _is_dense(slices, room):
+        return _dense(slices, length_ns, room)
     cells, free = [_EMPTY] * room, 0
     for each in sorted(slices, key=lambda one: one.start_ns):
         first = max(each.start_ns * room // max(length_ns, 1), free)
@@ -35,37 +50,66 @@ def _lane(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
     return "".join(cells)
 
 
+def _dense(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
+    """Too many slices to name: how much of each cell they cover, and where what decides is."""
+    covered, deciding, cell_ns = [0.0] * room, set[int](), max(length_ns, 1) / room
+    for each in slices:
+        first, last = (int(moment / cell_ns) for moment in (each.start_ns, each.end_ns))
+        for cell in range(first, min(last, room - 1) + 1):
+            begin, end = cell * cell_ns, (cell + 1) * cell_ns
+            covered[cell] += (min(each.end_ns, end) - max(each.start_ns, begin)) / cell_ns
+            deciding |= {cell} if each.decides else set()
+    shades = [_SHADES[ceil(min(share, 1) * (len(_SHADES) - 1))] for share in covered]
+    return "".join(_DECIDES if cell in deciding else shade for cell, shade in enumerate(shades))
+
+
+def _fill(each: LaneSlice) -> str:
+    return _DECIDES if each.decides else _WORK if each.number else _HOST
+
+
 def _slice(each: LaneSlice, size: int) -> str:
     """A launch or a GPU operation shows its number, an op as much of its name as fits."""
     label = str(each.number) if each.number else plain(each.label)
-    fill = _DECIDES if each.decides else _WORK if each.number else _HOST
+    fill = _fill(each)
     if len(label) > size:
         return (label[: size - 1] + "…")[: max(size, 0)] if size > 1 else fill[: max(size, 0)]
     return label + fill * (size - len(label))
 
 
-def legend(lanes: Lanes) -> str:
+def legend(lanes: Lanes, width: int) -> str:
     """How long the call took, and what the numbers stand for: what decides first."""
-    host = [each for each in (*lanes.ops, *lanes.inside, *lanes.calls) if each.decides]
-    chosen = [each for each in lanes.gpu if each.decides] or host
+    host = (*lanes.ranges, *lanes.ops, *lanes.inside, *lanes.calls)
+    chosen = [each for each in lanes.gpu if each.decides] or [each for each in host if each.decides]
     others = [each for each in lanes.gpu if not each.decides]
+    named = _listed(others, timed=False)
+    if _is_dense(lanes.gpu, width - _COLUMN):  # no number is in the drawing
+        named = f"{len(others)} others"
     parts = [f"{time_text(lanes.length_ns)}, profiled:"]
     parts += [f"{_DECIDES} {_listed(chosen, timed=True)}"] if chosen else []
-    parts += [f"{_WORK} {_listed(others, timed=False)}"] if others else []
+    parts += [f"{_WORK} {named}"] if others else []
     return " ".join(parts)
 
 
 def _listed(slices: Sequence[LaneSlice], *, timed: bool) -> str:
-    """Each name once, with its numbers, and the times of what decides."""
+    """Each name once, with its numbers, and the times of what decides: the longest if many."""
     named: dict[str, list[LaneSlice]] = {}
     for each in slices:
         named.setdefault(each.label, []).append(each)
+    if len(named) > _LISTED:
+        named = dict(sorted(named.items(), key=lambda item: -sum(map(_length, item[1]))))
     shown = [_entry(label, found, timed) for label, found in named.items()]
     more = [f"{len(shown) - _LISTED} more"] if len(shown) > _LISTED else []
     return "; ".join([*shown[:_LISTED], *more])
 
 
+def _length(each: LaneSlice) -> int:
+    return each.end_ns - each.start_ns
+
+
 def _entry(label: str, slices: Sequence[LaneSlice], timed: bool) -> str:
+    lengths = [_length(each) for each in slices]
+    if len(slices) >= _LISTED:
+        return f"{len(slices)} x {label}" + (f" {time_text(sum(lengths))} in all" if timed else "")
     numbers = ",".join(str(each.number) for each in slices if each.number)
-    times = ", ".join(time_text(each.end_ns - each.start_ns) for each in slices)
-    return f"{numbers} {label}{f' {times}' if timed else ''}".strip()
+    times = " " + ", ".join(map(time_text, lengths)) if timed else ""
+    return f"{numbers} {label}{times}".strip()

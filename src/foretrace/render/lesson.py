@@ -57,7 +57,7 @@ def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
         [
             drawn([reason], bold=bold, width=WIDTH),
             *lanes_lines(marked.lanes, WIDTH),
-            drawn([Section("", (legend(marked.lanes),))], width=WIDTH),
+            drawn([Section("", (legend(marked.lanes, WIDTH),))], width=WIDTH),
             _row(marked.row),
         ]
     )

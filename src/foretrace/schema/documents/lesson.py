@@ -22,10 +22,13 @@ class LaneSlice(Struct, frozen=True):
 
 
 class Lanes(Struct, frozen=True):
-    """One call on the host and on the GPU: outermost ops, ops inside them, launches, GPU work."""
+    """One call on the host and on the GPU: ranges of the program in it, outermost ops, ops inside
+    them, launches, GPU work.
+    """
 
     region: str
     length_ns: int
+    ranges: list[LaneSlice]
     ops: list[LaneSlice]
     inside: list[LaneSlice]
     calls: list[LaneSlice]

@@ -1,0 +1,118 @@
+"""Lesson 9: a training step: backward, and three ways to run AdamW."""
+
+from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Program
+
+SIZES = "4x512x4x768x12x3072x32000_bf16"
+FOREACH = Program(
+    f"train_step_foreach_{SIZES}",
+    """\
+loss = model(tokens)  # 4 x 512 tokens, a decoder of 4 layers of 768, bf16
+loss.backward()
+optimizer.step()  # torch.optim.AdamW(..., foreach=True)""",
+)
+LOOP = Program(f"train_step_forloop_{SIZES}", "optimizer.step()  # foreach=False")
+FUSED = Program(f"train_step_fused_{SIZES}", "optimizer.step()  # fused=True")
+
+LESSON = Lesson(
+    number=9,
+    name="training",
+    title="A training step",
+    steps=(
+        LessonStep(
+            FOREACH,
+            HowMany(
+                "forward launches {in forward: gemm} products. How many does backward launch?",
+                "in backward: gemm == {}",
+                {
+                    "21": "That is the gradient of every input. The weights have gradients too, "
+                    "and each is a product of its own.",
+                    "63": "That is forward and backward together.",
+                },
+            ),
+            why="y = x @ W.t() has two gradients, of x and of W, and each is a product. backward "
+            "takes {in backward: gpu time} on the GPU, forward {in forward: gpu time}.",
+            hint="Which gradients does one linear layer have to compute?",
+            show="backward",
+            row="aten::mm",
+        ),
+        LessonStep(
+            LOOP,
+            PickOne(
+                "foreach=True takes {A: kernels} kernels a step, {A: in optimizer: kernels} of "
+                "them for AdamW. And AdamW weight by weight?",
+                (
+                    PickChoice(
+                        "as many",
+                        ("in optimizer: kernels <= 1x of A",),
+                        "foreach passes a list of weights to one kernel. The loop launches "
+                        "several for each weight.",
+                    ),
+                    PickChoice(
+                        "up to four times",
+                        ("in optimizer: kernels > 1x of A", "in optimizer: kernels <= 4x of A"),
+                        "There are more weights than that, and each one has its own kernels: "
+                        "moments, square root, division, update.",
+                    ),
+                    PickChoice("more", ("in optimizer: kernels > 4x of A",)),
+                ),
+            ),
+            why="{in optimizer: kernels} kernels: several for each weight. Their GPU time is "
+            "{in optimizer: gpu time}, that of foreach {A: in optimizer: gpu time}.",
+            hint="How many weights has a decoder of four layers?",
+            show='region "optimizer"',
+            row="aten::addcdiv_",
+            against=FOREACH.recording,
+        ),
+        LessonStep(
+            LOOP,
+            PickOne(
+                "So the loop takes less GPU time. How long is a step without the profiler?",
+                (
+                    PickChoice(
+                        "shorter",
+                        ("wall time < 0.95x of A",),
+                        "The GPU is busy {gpu busy} of the step. What it waits for are launches, "
+                        "and the loop has more of them.",
+                    ),
+                    PickChoice(
+                        "the same, within 5%",
+                        ("wall time >= 0.95x of A", "wall time <= 1.05x of A"),
+                        "It would be if the GPU were the limit. Here it waits for the host.",
+                    ),
+                    PickChoice("longer", ("wall time > 1.05x of A",)),
+                ),
+            ),
+            why="{wall time} against {A: wall time}: {launches} launches instead of "
+            "{A: launches}, and the host sets the pace. Less GPU time does not help a host-bound "
+            "step.",
+            hint="Is the GPU the limit? Think of lesson 4.",
+            show="launches",
+            row="aten::addcdiv_",
+            against=FOREACH.recording,
+        ),
+        LessonStep(
+            FUSED,
+            HowMany(
+                "And fused=True: how many kernels does AdamW launch?",
+                "in optimizer: kernels == {}",
+                {
+                    "1": "A kernel takes its list of weights as an argument, and an argument has a "
+                    "limited size: a few are needed.",
+                    "40": "That is foreach, one kernel for each operation of AdamW. Fused does all "
+                    "of them for a weight at once.",
+                },
+            ),
+            why="One counts the steps; the others read weight, gradient and moments once: "
+            "{in optimizer: gpu time} instead of {A: in optimizer: gpu time}. The step takes "
+            "{wall time}, with foreach {A: wall time}: the host is still the limit.",
+            hint="One pass over each weight, in as few launches as the arguments allow.",
+            show="optimizer",
+            row="aten::_fused_adamw_",
+            against=FOREACH.recording,
+        ),
+    ),
+    read=(
+        "foretrace docs how-to-capture: record your own training loop",
+        f"foretrace look train_step_foreach_{SIZES}",
+    ),
+)
