@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -168,3 +169,18 @@ def test_answers_that_are_not_valid_are_refused_and_change_nothing() -> None:
         played.answer("d")
     assert played.at == 1
     assert not any(isinstance(step.ask, Predict) for step in LESSONS[0].steps)
+
+
+def test_the_worked_example_of_the_page_can_be_played() -> None:
+    page = Path(__file__).parents[2] / "docs" / "lessons.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    scope: dict[str, Lesson] = {}
+    exec(code, scope)
+    played = sitting(scope["LESSON"])
+    found = played.answer("2")
+    assert (found.verdict, found.right, found.misread) == (
+        "miss",
+        "1",
+        "The product adds the bias.",
+    )
+    assert "{" not in found.why
