@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import jsonschema
@@ -106,6 +110,28 @@ sys.exit(main(["lesson", "5", "--no-cache"]))
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "hit  It is 5." in done.stdout
+
+
+def test_ctrl_c_at_the_prompt_ends_the_sitting_at_once() -> None:
+    """Polars has SIGINT restart a read, and the reader's timer must not meet Ctrl+C halfway."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "foretrace", "lesson", "1", "--no-cache"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as running:
+        os.close(theirs)
+        shown = b""
+        while not shown.endswith(b"> "):
+            shown += os.read(ours, 65536)
+        try:
+            for _ in range(5):  # on a busy machine one may come before the prompt is read
+                time.sleep(0.2)
+                running.send_signal(signal.SIGINT)
+                with suppress(subprocess.TimeoutExpired):
+                    assert running.wait(5) == 0
+                    break
+        finally:
+            running.kill()
+    assert b"0 of 0 right" in os.read(ours, 65536)
+    os.close(ours)
 
 
 def test_without_a_number_the_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,10 +83,10 @@ def _asked(questions: list[Question]) -> list[Guess]:
 
 
 def _answer(text: str, question: Question) -> list[Guess]:
-    from foretrace.sources.budget import waiting
+    from foretrace.sources.budget import asking
 
     while True:
-        with waiting():
+        with asking():
             answer = str(click.prompt(text, default="", show_default=False, err=True)).strip()
         if answer.lower() in QUIT:
             raise EOFError

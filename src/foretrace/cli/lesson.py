@@ -55,7 +55,7 @@ def command(
         progress.keep(chosen.name, KeptLesson(answers, len(chosen.steps), sitting.hits))
     document = sitting.document()
     click.echo(encode(document) if as_json else f"\n{end_text(document)}")
-    return 0
+    return 1 if reading.fails(*sitting.traces) else 0
 
 
 def _asked(sitting: Sitting, to_stderr: bool) -> bool:
@@ -90,10 +90,10 @@ def _asked(sitting: Sitting, to_stderr: bool) -> bool:
 
 def _typed(to_stderr: bool) -> str | None:
     """What the reader types; None at the end of the input. A piped answer is shown as if typed."""
-    from foretrace.sources.budget import waiting
+    from foretrace.sources.budget import asking
 
     try:
-        with waiting():
+        with asking():
             answer = str(
                 click.prompt(">", default="", show_default=False, prompt_suffix=" ", err=to_stderr)
             )

@@ -9,6 +9,7 @@ from foretrace.errors import UsageError
 from foretrace.lessons.facts import filled
 from foretrace.lessons.marking import marked
 from foretrace.lessons.scene import Opens, Scene, opened
+from foretrace.model.trace import Trace
 from foretrace.schema.documents.lesson import AskedStep, LessonDocument, MarkedAnswer, PlayedStep
 from foretrace.schema.lesson import Lesson, LessonStep, PickOne
 
@@ -33,6 +34,11 @@ class Sitting:
         if key not in self._scenes:
             self._scenes[key] = opened(self._opens, *key)
         return self._scenes[key]
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The recordings that were opened."""
+        return [scene.trace for scene in self._scenes.values()]
 
     def asked(self, at: int) -> AskedStep:
         """A question as it is shown: the code once, facts measured."""

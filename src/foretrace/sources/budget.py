@@ -152,6 +152,25 @@ def waiting() -> _Wait:
 
 
 @contextmanager
+def asking() -> Iterator[None]:
+    """A person types in here: the clock stands still, and Ctrl+C ends it at once.
+
+    The timer of `timed` stops, because an alarm beside Ctrl+C is handled while an exception is set,
+    which is a SystemError. Polars has SIGINT restart what it interrupts; a prompt must not restart.
+    """
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    with waiting():
+        left = signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.siginterrupt(signal.SIGINT, True)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, *left)
+
+
+@contextmanager
 def apart() -> Iterator[None]:
     """Work in here is no reading: neither its time nor the memory that it leaves behind counts."""
     outer, before = _current.get(), held_memory()
