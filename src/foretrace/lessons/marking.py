@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
     """How an answer fares, and what decides it; `UsageError` when the answer is not valid."""
-    said, predictions, misread = _meaning(step.ask, answer.strip())
+    said, predictions, misread = _meaning(step, answer.strip())
     verdicts = [scene.marked(text) for text in predictions]
     errors = [each.why for each in verdicts if each.verdict == "error"]
     if errors:
@@ -41,8 +41,12 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
     )
 
 
-def _meaning(ask: PickOne | HowMany | Predict, answer: str) -> tuple[str, tuple[str, ...], str]:
-    """What was said, the predictions that it makes, and what it overlooks if it is wrong."""
+def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:
+    """What was said, the predictions that it makes, and what it overlooks if it is wrong.
+
+    A wrong number that the lesson does not foresee gets the hint.
+    """
+    ask = step.ask
     if isinstance(ask, PickOne):
         choice = _choice(ask, answer.lower())
         return answer.lower(), choice.holds, choice.misread
@@ -50,7 +54,7 @@ def _meaning(ask: PickOne | HowMany | Predict, answer: str) -> tuple[str, tuple[
         number = answer.rstrip("% ").replace(",", "")
         if not _NUMBER.fullmatch(number):
             raise UsageError(f"{answer!r} is not an answer: enter a number")
-        return number, (ask.holds.replace("{}", number),), ask.misread.get(number, "")
+        return number, (ask.holds.replace("{}", number),), ask.misread.get(number, step.hint)
     return answer, (answer,), ""
 
 

@@ -31,8 +31,8 @@ LESSON = Lesson(
                     PickChoice(
                         "it depends on its memory",
                         ("bound is memory",),
-                        "The layer reads and writes {gemm bytes}: at any bandwidth that takes "
-                        "less than the launch.",
+                        "The layer reads and writes {gemm bytes}. Any GPU moves that in less "
+                        "time than one launch takes.",
                     ),
                 ),
             ),

@@ -89,7 +89,7 @@ LESSON = Lesson(
                     ),
                 ),
             ),
-            why="It is {call of pointwise}. The call itself is short: the Python around it takes "
+            why="Triton calls {call of pointwise}. That is short: the Python around it takes "
             '{op "LigerGELUMulFunction" time} of profiled host time, more than any op of ATen.',
             hint="Triton is not part of the CUDA runtime.",
             show="pointwise",

@@ -123,7 +123,7 @@ LESSON = Lesson(
             ),
             why="It takes {pointwise time}: {grid of pointwise} blocks of {block of pointwise} "
             "threads and {registers of pointwise} registers, against {A: grid of pointwise}, "
-            "{A: block of pointwise} and {A: registers of pointwise}. A name says no time.",
+            "{A: block of pointwise} and {A: registers of pointwise}. The name does not say so.",
             hint="What does a Triton kernel's name leave out?",
             show="pointwise",
             row="triton_poi_fused__unsafe_view_gelu_mul_0",

@@ -32,8 +32,8 @@ LESSON = Lesson(
                     "a view, the second part of the product.",
                 },
             ),
-            why="aten::addmm launches one product. Its name says it adds the bias in its epilogue, "
-            "while the result is still in registers: epilogue {epilogue of first gemm}.",
+            why="aten::addmm launches one product. Its name has the word {epilogue of first gemm}: "
+            "it adds the bias to the result before it writes it, in the epilogue.",
             hint="Which of the three has to read and write memory by itself?",
             show="gemm",
             row="aten::addmm",
