@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import foretrace as ft
 from foretrace.errors import UsageError
 from foretrace.guess import check
 from foretrace.lessons import lesson, lessons
+from foretrace.lessons.facts import filled
 from foretrace.lessons.marking import LETTERS, right_answer
 from foretrace.lessons.sitting import Sitting
 from foretrace.render.lesson import WIDTH, asked_text, end_text, marked_text, title_text
@@ -182,3 +184,21 @@ def test_the_worked_example_of_the_page_can_be_played() -> None:
         "The product adds the bias.",
     )
     assert "{" not in found.why
+
+
+def test_a_trace_without_a_gpu_decides_nothing_and_nothing_is_claimed(tmp_path: Path) -> None:
+    path = tmp_path / "cpu.json"
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": "matmul_add", "ts": 0, "dur": 90},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 10, "dur": 30},
+    ]
+    path.write_text(
+        json.dumps({"traceEvents": [{**event, "pid": 1, "tid": 1} for event in events]})
+    )
+    played = Sitting(LESSONS[0], lambda _: opened(str(path)))
+    found = played.answer("2")
+    assert (found.verdict, found.right) == ("unknown", "")
+    assert found.why.startswith("no GPU events in this trace")
+    assert found.lanes.gpu == []
+    assert marked_text(found).startswith("unknown  The trace does not decide this: no GPU events")
+    assert "(not in the trace: gpu busy)" in filled("{gpu busy}", played.scene(LESSONS[0].steps[0]))

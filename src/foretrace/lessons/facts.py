@@ -47,7 +47,10 @@ def _fact(text: str, scene: Scene) -> str:
     if text.startswith("A: ") and scene.against:
         return _fact(text.removeprefix("A: "), scene.against)
     if text in _PREDICTED:
-        return scene.marked(f"{text} >= {_PREDICTED[text]}").measured.partition(" (")[0]
+        verdict = scene.marked(f"{text} >= {_PREDICTED[text]}")
+        if verdict.verdict == "unknown":
+            raise Unknown(verdict.why)
+        return verdict.measured.partition(" (")[0]
     field, of, selector = text.partition(" of ")
     return _field(field, scene, scene.selected(selector)) if of else _measure(text, scene)
 

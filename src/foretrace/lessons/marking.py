@@ -34,11 +34,18 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
         right=right,
         text=_choice(step.ask, right).text if isinstance(step.ask, PickOne) and right else "",
         measured=" ".join(filter(None, (verdicts[0].measured, verdicts[0].why))) if free else "",
-        why=filled(step.why, scene),
+        why=_why(step, verdicts, scene),
         misread=filled(misread, scene) if verdict == "miss" else "",
         lanes=lanes(scene, step.show),
         row=average(scene.trace, step.row),
     )
+
+
+def _why(step: LessonStep, verdicts: Iterable[Verdict], scene: Scene) -> str:
+    """The reason; what the trace lacks where it does not decide."""
+    lacks = [each.why for each in verdicts if each.verdict == "unknown"]
+    missed = any(each.verdict == "miss" for each in verdicts)
+    return filled(step.why, scene) if missed or not lacks else f"{lacks[0]}."
 
 
 def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:

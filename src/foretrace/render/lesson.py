@@ -66,7 +66,7 @@ def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
 def _said(marked: MarkedAnswer) -> str:
     """What holds: the right answer, or what was measured."""
     if marked.verdict == "unknown":
-        return "The trace does not decide this."
+        return "The trace does not decide this:"
     if marked.measured:
         return f"Measured: {marked.measured}."
     if not marked.right:

@@ -62,8 +62,9 @@ class AskedStep(Struct, frozen=True):
 class MarkedAnswer(Struct, frozen=True):
     """How an answer fared: `right` is what to type to be right, with the `text` of that choice.
 
-    `why` is the reason for it, `misread` what a wrong answer overlooked. `measured` is what the
-    trace shows where any prediction may be typed; `right` is then empty.
+    `why` is the reason for it, or what the trace lacks to decide; `misread` is what a wrong answer
+    overlooked. `measured` is what the trace shows where any prediction may be typed; `right` is
+    then empty.
     """
 
     answer: str
