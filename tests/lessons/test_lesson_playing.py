@@ -15,6 +15,7 @@ from foretrace.guess import check
 from foretrace.lessons import lesson, lessons
 from foretrace.lessons.facts import filled
 from foretrace.lessons.marking import LETTERS, right_answer
+from foretrace.lessons.scene import Scene
 from foretrace.lessons.sitting import Sitting
 from foretrace.render.lesson import WIDTH, asked_text, end_text, marked_text, title_text
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
@@ -33,8 +34,13 @@ def opened(path: str) -> ft.Trace:
     return ft.open(path, cache=False)
 
 
+SCENES: dict[tuple[str, str], Scene] = {}  # a sitting opens each recording once; these tests too
+
+
 def sitting(each: Lesson) -> Sitting:
-    return Sitting(each, opened)
+    found = Sitting(each, opened)
+    found._scenes = SCENES
+    return found
 
 
 def wrong_answers(step: LessonStep, right: str) -> list[str]:

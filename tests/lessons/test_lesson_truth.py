@@ -58,6 +58,11 @@ def _in(moment: float, event: dict[str, Any]) -> bool:
     return bool(event["ts"] <= moment < event["ts"] + event["dur"])
 
 
+@cache
+def opened(path: str) -> ft.Trace:
+    return ft.open(path, cache=False)
+
+
 def wall_us(name: str) -> float:
     path = recordings.find(name)
     assert path is not None
@@ -66,7 +71,7 @@ def wall_us(name: str) -> float:
 
 
 def answers(number: int) -> list[str]:
-    played = Sitting(lesson(str(number)), lambda path: ft.open(path, cache=False))
+    played = Sitting(lesson(str(number)), opened)
     return [right_answer(step, played.scene(step)) for step in played.lesson.steps]
 
 
