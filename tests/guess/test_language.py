@@ -185,3 +185,16 @@ def test_every_family_word_stands_for_a_family() -> None:
 
     names = " ".join(family.name for family in families.every())
     assert [word for word in FAMILY_WORDS if word not in names] == []
+
+
+def test_strides_tell_a_transposed_view() -> None:
+    """The weight is (64, 32) in memory; addmm reads its transposed view, and the input as it is."""
+    linear = recorded("ladder/linear_eager_1024x32x64_bf16")
+    texts = {
+        "every aten::t takes strides 32x1": "hit",
+        "every aten::addmm takes strides 1, 32x1 and 1x32": "hit",
+        "every aten::addmm takes strides 1 and 1x1024": "miss",
+    }
+    verdicts = check(linear, [parse(text) for text in texts])
+    assert [one.verdict for one in verdicts] == list(texts.values())
+    assert verdicts[2].measured == "3 x 1 and 32x1 and 1x32"

@@ -171,10 +171,12 @@ class Evidence:
         # the profiler writes 0 where it cannot estimate, such as for kernels in clusters
         return None if column == "occupancy" and not value else value
 
-    def input_shapes(self, event: int) -> list[list[int]] | None:
-        """Shapes of an op's tensor inputs in order; None where they were not recorded."""
+    def inputs(self, event: int, word: str) -> list[list[int]] | None:
+        """`shapes` or `strides` of an op's tensor inputs in order; None where not recorded."""
         found = self.trace.origins.arguments.of(event)
-        return None if found is None else found.tensors
+        if found is None:
+            return None
+        return found.tensors if word == "shapes" else found.tensor_strides
 
     @cached_property
     def copy_bytes(self) -> dict[int, int | None]:

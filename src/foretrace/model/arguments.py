@@ -35,6 +35,12 @@ class Signature(Struct, frozen=True):
         """The sizes of the arguments that are tensors with dimensions."""
         return [size for size in self.dims if size and isinstance(size[0], int)]
 
+    @property
+    def tensor_strides(self) -> list[list[int]] | None:
+        """The strides of the same arguments; None where the trace lacks them."""
+        found = [entry for entry in self.strides if entry and isinstance(entry[0], int)]
+        return found if len(found) == len(self.tensors) else None
+
 
 class Arguments:
     """The signatures of a trace, and which of them each op call has."""

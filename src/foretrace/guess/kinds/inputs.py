@@ -1,4 +1,7 @@
-"""The recorded shapes of an op's tensor inputs, in order; scalars and lists are skipped."""
+"""The recorded shapes or strides of an op's tensor inputs, in order; scalars and lists are skipped.
+
+Strides tell a transposed view: those of a 64x32 weight are 32x1, those of its `t()` are 1x32.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ def _takes(window: Window, query: Query) -> Measurement:
     if not window.evidence.trace.has("shapes"):
         raise Unknown("no shapes in this trace: record with record_shapes=True")
     op = query.what
-    found = host_ops(window, op)
-    shapes = [window.evidence.input_shapes(event) for event in found.sure]
+    found, word = host_ops(window, op), "strides" if "strides" in query.args else "shapes"
+    shapes = [window.evidence.inputs(event, word) for event in found.sure]
     wanted: list[list[int]] = query.args["shapes"]
     answers = [None if taken is None else taken[: len(wanted)] == wanted for taken in shapes]
     verdict = judge_all(query.args["quantifier"], answers, found.unclear)
-    lacking = "some calls have no shapes" if found.sure else f"no {op.text} in {window.label}"
+    lacking = f"some calls have no {word}" if found.sure else f"no {op.text} in {window.label}"
     why = found.gap or lacking if verdict == "unknown" else ""
-    measured = tally([_shown(taken) for taken in shapes]) or f"no {op.text}"
+    measured = tally([_shown(taken, word) for taken in shapes]) or f"no {op.text}"
     return Measurement(verdict, measured, why, events=found.sure)
 
 
@@ -31,15 +34,15 @@ def host_ops(window: Window, op: Selector) -> Selection:
     return select(window, op)
 
 
-def _shown(shapes: list[list[int]] | None) -> str:
+def _shown(shapes: list[list[int]] | None, word: str) -> str:
     if shapes is None:
-        return "no shapes"
+        return f"no {word}"
     return " and ".join("x".join(map(str, shape)) for shape in shapes)
 
 
 KIND = GuessKind(
     "inputs",
     35,
-    ("{quantifier:quantifier} {what:selector} takes|take {shapes:shapes}",),
+    ("{quantifier:quantifier} {what:selector} takes|take [strides] {shapes:shapes}",),
     per_window(_takes),
 )
