@@ -213,7 +213,8 @@ def test_guesses_and_ladder_are_shown_when_given(
     assert "✓ hit" in browser.find("#guesses").text
     assert "✗ miss" in browser.find("#guesses").text
     ladder = browser.find("#ladder").text
-    assert " hold, " in ladder
+    assert "claims: holds " in ladder
+    assert "another card" in ladder
     assert "what stayed the same" in ladder
     assert "GEMM" in ladder
     browser.run("document.querySelector('#ladder details').open = true")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foretrace.guess import check, parse
-from foretrace.guess.claims import claims
+from foretrace.guess.claims import claims, programs
 from foretrace.model.trace import Trace
 from guess.conftest import TEXTS, recorded, without
 
@@ -182,10 +182,12 @@ def _events(name: str) -> list[dict[str, Any]]:
     return events
 
 
-@pytest.mark.parametrize("name", ["linear_eager", "mlp_compiled", "matmul_add_64_compiled"])
+@pytest.mark.parametrize("name", ["linear eager", "mlp compiled", "matmul_add compiled 4096"])
 def test_no_claim_about_the_gpu_is_a_hit_without_one(name: str, tmp_path: Path) -> None:
-    blind = without(tmp_path, name, drop=_dropping(*GPU, *CALLS))
-    texts = [claim.guess for claim in claims() if claim.trace == name and not claim.against]
+    (tmp_path / "ladder").mkdir()
+    blind = without(tmp_path, programs()[name].trace, drop=_dropping(*GPU, *CALLS))
+    predictions = (each for claim in claims() for each in claim.predictions)
+    texts = [each.guess for each in predictions if each.on.name == name and not each.against]
     hits = {text for text, verdict in _marks(blind, texts).items() if verdict == "hit"}
     on_host = ("aten::", "op ", "steps", "region ")
     assert [

@@ -4,76 +4,127 @@ from __future__ import annotations
 
 import pytest
 
+from foretrace.errors import UsageError
 from foretrace.guess import check, parse
-from foretrace.guess.claims import SECTIONS, Claim, claims
+from foretrace.guess.claims import (
+    ARTICLES,
+    FAILS,
+    HOLDS,
+    INCONCLUSIVE,
+    NOT_SAID,
+    OTHER_CARD,
+    OUTCOMES,
+    SECTIONS,
+    Claim,
+    Prediction,
+    claims,
+    find,
+    programs,
+)
 from guess.conftest import recorded
 
-# The other claims B1 to B78, and why no recorded trace decides them.
+PREDICTIONS = [(claim, each) for claim in claims() for each in claim.predictions]
+# The claims that no recorded trace decides: each says what does.
 NOT_IN_A_TRACE = {
-    "B2": "shapes and strides of tensors",
-    "B11": "generated code",
-    "B12": "what a stride mismatch raises",
-    "B40": "recompilations over many shapes",
-    "B41": "a question left open",
-    "B46": "the source of Liger",
-    "B47": "first-call time over many shapes",
-    "B49": "needs a strided input",
-    "B52": "needs a cold run",
-    "B53": "needs a cold and a warm run",
-    "B54": "Activity Buffer Request: none recorded",
-    "B55": "the same",
-    "B67": "files in a cache folder",
+    *(f"B{number}" for number in (11, 12, 40, 41, 46, 47, 49, 52, 53, 54, 55, 67)),
+    *(f"E{number}" for number in (3, 5, 8, 9, 10, 11, 12, 14, 16, 17, 19, 20, 21, 22, 23)),
+    *("E25", "E27", "E28"),
 }
+# Every claim that does not hold: the source says exactly this, on its own program.
+FAILING = {"B15", "B24", "B59", "E4", "E6", "E18", "E26"}
+STATED_FAILING = {"B12", "B40", "B47", "B67", "E11", "E12"}
 
 
-def _name(claim: Claim) -> str:
-    return f"{claim.number} {claim.guess}"
+def _names(pairs: list[tuple[Claim, Prediction]]) -> list[str]:
+    return [f"{claim.number} {prediction.guess}" for claim, prediction in pairs]
 
 
-@pytest.mark.parametrize("claim", claims(), ids=_name)
-def test_the_claim_fares_as_the_h200_showed(claim: Claim) -> None:
-    against = recorded(claim.against) if claim.against else None
-    [verdict] = check(recorded(claim.trace), [parse(claim.guess, claim.reason)], against)
-    assert verdict.verdict == claim.h200, verdict
-    assert verdict.reason == claim.reason
+@pytest.mark.parametrize(("claim", "prediction"), PREDICTIONS, ids=_names(PREDICTIONS))
+def test_the_claim_fares_as_the_h200_showed(claim: Claim, prediction: Prediction) -> None:
+    against = recorded(prediction.against.trace) if prediction.against else None
+    guess = parse(prediction.guess, prediction.reason)
+    [verdict] = check(recorded(prediction.on.trace), [guess], against)
+    assert verdict.verdict == prediction.h200, verdict
+    assert verdict.reason == prediction.reason
 
 
-def test_every_claim_is_stated_or_said_to_be_undecidable() -> None:
-    stated = {claim.number for claim in claims()}
-    numbers = {f"B{number}" for number in range(1, 79)}
-    assert numbers - stated == set(NOT_IN_A_TRACE)
+def test_every_claim_is_predicted_or_says_what_decides_it() -> None:
+    numbers = {claim.number for claim in claims()}
+    assert numbers >= {f"B{number}" for number in range(1, 79)}
+    assert numbers >= {f"E{number}" for number in range(1, 29)}
+    assert len(numbers) == len(claims())
+    rest = [claim for claim in claims() if not claim.predictions]
+    assert {claim.number for claim in rest} == NOT_IN_A_TRACE
+    assert [claim.number for claim in rest if bool(claim.decides) == bool(claim.see)] == []
+    assert {claim.see for claim in rest} - {""} <= numbers
+    assert {claim.outcome for claim in rest} <= set(OUTCOMES)
 
 
-def test_a_claim_that_does_not_hold_says_what_is_right() -> None:
-    wrong = [claim for claim in claims() if claim.h200 != "hit"]
+def test_every_claim_has_its_sentence_and_its_source() -> None:
+    for claim in claims():
+        article = claim.source in ARTICLES
+        assert article or claim.source == "an H200" or claim.source.startswith("commentar")
+        if article and not claim.see:
+            assert claim.sentence, claim.number
+            assert claim.where, claim.number
+            assert claim.address.startswith(ARTICLES[claim.source])
+        assert bool(claim.where) <= article
+
+
+def test_nobody_is_blamed_for_what_they_did_not_write() -> None:
+    """Only an article's own unconditional sentence can fail, and only on the article's program."""
+    misses = [(claim, each) for claim, each in PREDICTIONS if each.h200 == "miss"]
+    failing = [pair for pair in misses if pair[0].judged(pair[1], "miss", "NVIDIA H200") == FAILS]
+    assert {claim.number for claim, _ in failing} == FAILING
+    assert {claim.number for claim in claims() if claim.outcome == FAILS} == STATED_FAILING
+    for claim, _ in failing:
+        assert claim.source in ARTICLES
+        assert not claim.conditional
+
+
+def test_another_order_of_evaluation_judges_no_article() -> None:
+    """The article computes g, u, then gelu(g) * u; recordings of gelu(gate(x)) * up(x) are H12's."""
+    others = {name for name, program in programs().items() if program.setup}
+    assert others == {"mlp eager, other order", "mlp compiled, other order", "train_step llama"}
+    for claim, prediction in PREDICTIONS:
+        used = {program.name for program in (prediction.on, prediction.against) if program}
+        assert not (used & others) or claim.source == "an H200"
+
+
+def test_the_outcome_of_a_prediction() -> None:
+    said = Claim("mlp", "B0", "Part 2", "something")
+    here = Prediction(programs()["mlp eager"], "kernels == 1", "")
+    there = Prediction(programs()["mlp eager"], "kernels == 1", "", card=True)
+    assert said.judged(here, "hit", "NVIDIA H200") == HOLDS
+    assert said.judged(here, "unknown", "NVIDIA H200") == INCONCLUSIVE
+    assert said.judged(here, "miss", "NVIDIA H200") == FAILS
+    assert said.judged(there, "miss", "NVIDIA H200") == OTHER_CARD
+    assert said.judged(there, "miss", "NVIDIA A100-SXM4-80GB") == FAILS
+    for other in (
+        Claim("mlp", "B0", "commentary 4", "something"),
+        Claim("mlp", "B0", "Part 2", "something", conditional=True),
+    ):
+        assert {other.judged(here, verdict, "NVIDIA H200") for verdict in ("hit", "miss")} == {
+            NOT_SAID
+        }
+
+
+def test_a_prediction_that_misses_has_a_correction() -> None:
+    wrong = [(claim, each) for claim, each in PREDICTIONS if each.h200 != "hit"]
     assert len(wrong) > 20
-    assert [_name(claim) for claim in wrong if not claim.correction] == []
+    missing = [pair for pair in wrong if not (pair[1].correction or pair[0].correction)]
+    assert _names(missing) == []
 
 
-def test_the_rows_of_what_the_h200_showed() -> None:
-    """The table of the H200, row by row: the claims that stand for it, and how they fare."""
-    rows = {
-        "B3": {"hit"},
-        "B5": {"hit"},
-        "B18": {"hit"},
-        "H2": {"miss"},
-        "B27": {"hit"},
-        "B28": {"hit"},
-        "B34": {"hit"},
-        "B35": {"hit"},
-        "B42": {"miss"},
-        "B21": {"miss", "hit"},
-        "B57": {"miss", "hit"},
-        "B63": {"miss"},
-        "B22": {"hit", "miss"},
-        "B29": {"hit", "miss"},
-        "H11": {"hit"},
-    }
-    assert {
-        number: {claim.h200 for claim in claims() if claim.number == number} for number in rows
-    } == rows
+def test_what_the_commentaries_read_into_tn_is_marked() -> None:
+    """`tn`: the trace's strides say which operand is the transposed one."""
+    assert {each.h200 for each in find("E13").predictions} == {"miss"}
+    assert {each.h200 for each in find("b2").predictions} == {"hit"}
+    with pytest.raises(UsageError, match="no claim B99"):
+        find("B99")
 
 
-def test_claims_by_rung() -> None:
-    assert {claim.rung for claim in claims()} == {"matmul_add", "linear", "mlp", "attention"}
+def test_claims_by_section() -> None:
     assert {claim.section for claim in claims()} == set(SECTIONS)
+    rungs = {rung for claim in claims() for rung in claim.rungs}
+    assert rungs == {"matmul_add", "linear", "mlp", "attention", "train_step"}

@@ -5,6 +5,7 @@ around them.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -13,16 +14,22 @@ import pytest
 from foretrace import ladder
 from foretrace.cli import main
 from foretrace.errors import UsageError
-from foretrace.guess.claims import claims
+from foretrace.guess.claims import OUTCOMES, claims, programs
 from foretrace.ladder import climb as climbing
 from foretrace.ladder.climb import by_recording
 from foretrace.ladder.stops import STOPS
 from foretrace.recordings import folder
-from foretrace.render.climb import climb_markdown, climb_text
+from foretrace.render.climb import claim_pages, climb_markdown, climb_summary, climb_text
 from foretrace.schema.documents.ladder import LadderDocument
 
-# Claims of each rung on the H200: hold, do not hold, inconclusive.
-H200 = {"matmul_add": (21, 8, 0), "linear": (25, 3, 0), "mlp": (46, 15, 1), "attention": (25, 8, 1)}
+# Claims of each rung on the H200: hold, do not hold, another card, not said, inconclusive.
+H200 = {
+    "matmul_add": (21, 4, 7, 1, 0),
+    "linear": (29, 0, 2, 3, 0),
+    "mlp": (52, 2, 5, 4, 1),
+    "attention": (26, 1, 7, 0, 1),
+    "train_step": (4, 0, 0, 0, 0),
+}
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +46,13 @@ def document(climb: LadderDocument) -> dict[str, Any]:
 def test_every_verdict_is_the_one_the_h200_gave(document: dict[str, Any]) -> None:
     assert [
         (claim["number"], claim["guess"], claim["verdict"]) for claim in document["claims"]
-    ] == [(claim.number, claim.guess, claim.h200) for claim in claims()]
-    assert document["counts"] == {"hit": 117, "miss": 34, "unknown": 2}
-    found = {
-        rung: tuple(
-            sum(
-                claim["rung"] == rung and claim["verdict"] == verdict
-                for claim in document["claims"]
-            )
-            for verdict in ("hit", "miss", "unknown")
-        )
-        for rung in H200
+    ] == [(claim.number, each.guess, each.h200) for claim in claims() for each in claim.predictions]
+    assert document["counts"] == {"hit": 133, "miss": 35, "unknown": 2}
+    counts = Counter((claim["rung"], claim["outcome"]) for claim in document["claims"])
+    assert {rung: tuple(counts[rung, outcome] for outcome in OUTCOMES) for rung in H200} == H200
+    assert document["outcomes"] == {
+        outcome: sum(row[place] for row in H200.values()) for place, outcome in enumerate(OUTCOMES)
     }
-    assert found == H200
 
 
 def test_what_the_h200_showed(document: dict[str, Any]) -> None:
@@ -61,15 +62,15 @@ def test_what_the_h200_showed(document: dict[str, Any]) -> None:
         for claim in document["claims"]
     }
     assert measured["B18", "eager", "in mlp_fwd: kernels == 5"] == "5 in each of 3 calls of mlp_fwd"
-    assert measured["H2", "eager", "in mlp_fwd: memset == 0"] == "2 in each of 3 calls of mlp_fwd"
+    assert measured["H2", "eager", "in mlp_fwd: memset == 2"] == "2 in each of 3 calls of mlp_fwd"
     assert (
         measured["B33", "compiled", "in mlp_fwd: kernels == 4"] == "4 in each of 3 calls of mlp_fwd"
     )
     # of the call with the median GPU time, as `look` and `compare` show it
-    assert (
-        measured["B42", "liger", "in mlp_fwd: pointwise time <= 1.05x of A"]
-        == "44.5 us, A: 37.2 us (1.19x)"
-    )
+    guess = "in mlp_fwd: pointwise time == 1.038x +- 5% of A"
+    assert measured["B42", "liger", guess] == "44.7 us, A: 56.5 us (79.1%)"
+    other = "in mlp_fwd: pointwise time < 0.7x of A"
+    assert measured["H12", "compiled, other order", other] == "37.2 us, A: 56.5 us (0.66x)"
     assert measured["B29", "eager", "every pointwise has vec 4"] == "6 x vec 8"
     assert (
         measured["B70", "math", "in sdpa_fwd: kernels == 20"] == "20 in each of 3 calls of sdpa_fwd"
@@ -100,6 +101,8 @@ def test_the_names_of_the_document(document: dict[str, Any]) -> None:
         "counts",
         "skipped",
         "article",
+        "outcomes",
+        "unmarked",
     ]
     assert (
         document["schema"],
@@ -123,6 +126,13 @@ def test_the_names_of_the_document(document: dict[str, Any]) -> None:
             "why",
             "reason",
             "correction",
+            "outcome",
+            "claim",
+            "sentence",
+            "where",
+            "address",
+            "program",
+            "against",
         )
     }
     assert {tuple(row) for row in document["article"]} == {("setup", "changed", "same")}
@@ -152,10 +162,10 @@ def test_the_articles_table(document: dict[str, Any]) -> None:
 
 def test_every_claim_names_a_stop_and_every_stop_has_its_recording() -> None:
     known = by_recording()
-    assert {name for claim in claims() for name in (claim.trace, claim.against) if name} <= set(
-        known
-    )
-    assert all((folder("h200") / f"{name}.json.gz").is_file() for name in known)
+    stops = {program.trace for program in programs().values() if not program.setup}
+    assert stops <= set(known)
+    traces = [*known, *(program.trace for program in programs().values())]
+    assert all((folder("h200") / f"{name}.json.gz").is_file() for name in traces)
     assert {stop.rung for stop in STOPS} == set(ladder.ORDER)
 
 
@@ -171,48 +181,58 @@ def test_text(climb: LadderDocument) -> None:
     text = climb_text(climb)
     assert max(map(len, text.splitlines())) <= 100
     assert text.startswith(
-        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n153 claims: 117 hold, 34 do "
-        "not"
+        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n170 claims: 132 hold, 7 do not"
     )
-    assert "  holds          B18 eager, 64x128x768x3072: in mlp_fwd: kernels == 5\n" in text
-    missed = "  does not hold  B29 eager, 64x128x768x3072: every pointwise has vec 4\n"
-    assert f"{missed}                     measured: 6 x vec 8\n" in text
-    assert "                     correction: the width is 8 on this card\n" in text
-    assert "  inconclusive   B74: not every one states it" in text
+    assert "  holds  B18 five kernels per forward: three GEMMs, gelu and mul\n" in text
+    missed = "        another card   every pointwise has vec 4\n"
+    assert f"{missed}                       measured: 6 x vec 8\n" in text
+    assert "                       correction: the width is 8 on this card\n" in text
+    assert "  inconclusive   B75: not every one states it" in text
+    assert "  E8  other strides raise an error: see B12\n" in text
     assert "mlp compiled, 64x128x768x3072, against eager\n  + Kernels 5 to 4 per call." in text
 
 
-def test_claims_of_one_number_can_be_told_apart(
-    climb: LadderDocument, document: dict[str, Any]
-) -> None:
-    setups = {(claim["number"], claim["guess"], claim["setup"]) for claim in document["claims"]}
-    assert ("B64", "in matmul_add: memcpy == 1", "matmul_add addmm, 64") in setups
-    assert ("B64", "in matmul_add: memcpy == 0", "matmul_add addmm, 4096 1d") in setups
+def test_summary(climb: LadderDocument) -> None:
+    """The first screen: four outcomes, what does not hold, and what was found."""
+    text = climb_summary(climb)
+    assert len(text.splitlines()) <= 25
+    assert "rung        holds  does not hold  another card  not said  inconclusive\n" in text
+    assert "  does not hold: B59, B15, B24, E4, E6, E18, E26\n" in text
+    assert "  not said: B31, E1, E2, E7, E13, E24\n" in text
+    assert "H12\n" in text
+
+
+def test_claims_of_one_number_can_be_told_apart(document: dict[str, Any]) -> None:
     places = [
-        (claim["number"], claim["guess"], claim["setup"], claim["recording"])
+        (claim["number"], claim["guess"], claim["setup"], claim["against"])
         for claim in document["claims"]
     ]
+    assert ("B64", "in matmul_add: memcpy == 1", "matmul_add addmm, 4096", "") in places
+    assert ("B64", "in matmul_add: memcpy == 0", "matmul_add addmm, 4096 1d", "") in places
     assert len(set(places)) == len(places)
-    text = climb_text(climb)
-    assert "B64 addmm, 64: in matmul_add: memcpy == 1\n" in text
-    assert "B64 addmm, 4096 1d: in matmul_add: memcpy == 0\n" in text
-    assert (
-        "does not hold  B20 eager, 64x128x768x3072 (mlp_eager): in mlp_fwd: gate, up, gelu, mul, "
-        "down\n"
-    ) in text
-    rows = [
-        line.split(" | ")[:4]
-        for line in climb_markdown(climb).splitlines()
-        if line.startswith("| B")
-    ]
-    assert len({tuple(row) for row in rows}) == len(rows)
 
 
 def test_markdown(climb: LadderDocument) -> None:
     page = climb_markdown(climb)
-    rows = [line for line in page.splitlines() if line.startswith("| ")]
-    assert len(rows) == 153 + 24 + 5  # claims, setups, heads
-    assert {line.replace("\\|", "").count("|") for line in rows} == {8, 4}
+    pages = claim_pages(climb)
+    assert set(pages) == {claim.number for claim in claims()}
+    assert all(text in page for text in pages.values())
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) == 170
+    assert "> in substance: the GPU starves when" in pages["B31"]
+    assert pages["B12"].endswith("only code that is called without its guards raises.")
+
+
+def test_one_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ladder", "--claim", "b5"]) == 0
+    text = capsys.readouterr().out
+    assert "The add never appears as a separate kernel" in text
+    assert "(Part 2, Why" in text
+    assert "on linear eager, 1024x32x64: nn.Linear(32, 64)(x), x of 1024 x 32\n" in text
+    assert "        holds          every gemm has epilogue bias\n" in text
+    assert main(["ladder", "--claim", "B12"]) == 0
+    assert "        does not hold  torch on this machine" in capsys.readouterr().out
+    assert main(["ladder", "--claim", "B99"]) == 2
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], document: dict[str, Any]) -> None:
@@ -220,8 +240,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str], document: dict[str, Any
     captured = capsys.readouterr()
     assert json.loads(captured.out) == document
     assert captured.err == ""
-    assert main(["ladder", "--recorded", "h200", "--strict", "--only", "linear", "--markdown"]) == 1
-    assert "## linear" in capsys.readouterr().out
+    assert main(["ladder", "--recorded", "h200", "--strict", "--only", "linear", "--markdown"]) == 0
+    assert "### B3" in capsys.readouterr().out
     for wrong in (
         ["--keep", "t"],
         ["--device", "cpu"],

@@ -22,7 +22,10 @@ from foretrace.errors import UsageError
 @click.option("--device", type=DEVICES, help="Where to climb; the GPU where there is one.")
 @click.option("--keep", metavar="DIR", help="Keep the traces and run records in this folder.")
 @flag("--why", "Keep the compiler's records beside the traces, for foretrace why (with --keep).")
-@flag("--all", "Every claim, why it holds or not, and what each setup changed.")
+@click.option(
+    "--claim", metavar="NUMBER", help="One claim, on packaged traces: sentence, outcome, evidence."
+)
+@flag("--all", "Every claim, its sentence where it does not hold, and what each setup changed.")
 @flag("--strict", "Exit 1 when a claim does not hold.")
 @click.option(
     "--no-cache", is_flag=True, expose_value=False, help="No effect: a climb never uses the cache."
@@ -34,6 +37,7 @@ def command(
     device: str | None,
     keep: str | None,
     why: bool,
+    claim: str | None,
     strict: bool,
     form: str,
     **wanted: bool,
@@ -44,15 +48,18 @@ def command(
     foretrace ladder                        on this machine: the GPU, or the CPU at small sizes
     foretrace ladder --recorded h200        on the traces inside the package
     foretrace ladder --only mlp --keep t    one rung; its traces stay in t/
+    foretrace ladder --claim B21            one claim on the packaged traces, with its sentence
 
-    A claim holds, does not hold, or is inconclusive here. With --all a claim that does not hold is
-    shown with what was measured, why it was claimed, and the correction. The article's table
-    follows: what changed with each setup, and what stayed the same.
+    A claim holds, does not hold, is about another card (the articles' A100), is not said by the
+    articles (a commentary's or a conditional sentence), or is inconclusive here. With --all one
+    that does not hold is shown with its sentence, what was measured, and the correction. The
+    article's table follows: what changed with each setup, and what stayed the same.
     """
     from contextlib import nullcontext
     from pathlib import Path
 
     from foretrace.files import scratch
+    from foretrace.guess.claims import FAILS
     from foretrace.ladder.climb import climb_here, climb_recorded
     from foretrace.render.climb import climb_markdown, climb_summary, climb_text
     from foretrace.schema.documents import encode
@@ -61,6 +68,9 @@ def command(
         raise UsageError("--keep and --device need a run on this machine: remove --recorded")
     if why and not keep:
         raise UsageError("--why keeps records beside the traces: add --keep DIR")
+    if claim:
+        click.echo(_claim(claim, recorded or "h200"))
+        return 0
     if recorded:
         document = climb_recorded(recorded, only)
     else:
@@ -72,4 +82,16 @@ def command(
         "text": climb_text if wanted["all"] else climb_summary,
     }[form]
     click.echo(draw(document))
-    return 1 if strict and document.counts.miss else 0
+    return 1 if strict and document.outcomes[FAILS] else 0
+
+
+def _claim(number: str, card: str) -> str:
+    from foretrace.guess.claims import find
+    from foretrace.ladder.climb import climb_recorded, unmarked
+    from foretrace.render.climb import claim_text, unmarked_text
+
+    claim = find(number)
+    if not claim.predictions:
+        return unmarked_text(unmarked(claim))
+    found = climb_recorded(card, claim.rungs).claims
+    return claim_text([each for each in found if each.number == claim.number])

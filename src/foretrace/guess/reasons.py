@@ -223,7 +223,8 @@ def _hopper_names(miss: Miss) -> bool:
     "in mlp_fwd: pointwise time <= 1.05x of A",
     "Liger gives each row one program whose block is the next power of two: at 3072 columns a "
     "quarter of the 4096 lanes do nothing.",
-    "liger-kernel 0.8.5; an H200, torch 2.11: 44 us; Inductor's kernel of gelu(gate(x)) * up(x) 37 us",
+    "liger-kernel 0.8.5; an H200, torch 2.11: 44 us; Inductor's kernel for gelu(gate(x)) * up(x) "
+    "37 us",
 )
 def _masked_lanes(miss: Miss) -> bool:
     """Only Liger's kernels are slower than predicted, and their rows are not a power of two."""

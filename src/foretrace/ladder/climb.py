@@ -15,7 +15,7 @@ from foretrace import opening, recordings
 from foretrace.comparison import compare
 from foretrace.errors import ForetraceError, MissingError
 from foretrace.guess import check, parse
-from foretrace.guess.claims import Claim, claims
+from foretrace.guess.claims import OUTCOMES, Claim, Prediction, Program, claims
 from foretrace.ladder.article import setup_row
 from foretrace.ladder.rungs import rung, rungs
 from foretrace.ladder.stops import STOPS, Stop
@@ -27,6 +27,7 @@ from foretrace.schema.documents.ladder import (
     MarkedClaim,
     SetupRow,
     SkippedSetup,
+    UnmarkedClaim,
 )
 from foretrace.schema.run_record import read_run
 from foretrace.schema.verdict import Verdict
@@ -58,10 +59,13 @@ def climb_recorded(card: str = "h200", only: Sequence[str] = ()) -> LadderDocume
     records = [read_run(str(path)) for path in sorted((folder / "ladder").glob("*.json.gz"))]
     devices = {str(record.device.name) for record in records if record.device}
     versions = {str(record.torch.version) for record in records if record.torch}
-    marked = [_marked(claim, find, "cuda") for claim in _claims_of(chosen)]
+    named = ", ".join(sorted(devices))
+    marked = [_marked(*each, find, "cuda", named) for each in _claims_of(chosen)]
     article = list(_article(chosen, find, "cuda"))
-    head = (SCHEMA, f"recorded {card}", ", ".join(sorted(devices)), ", ".join(sorted(versions)))
-    return LadderDocument(*head, marked, _counts(marked), [], article)
+    head = (SCHEMA, f"recorded {card}", named, ", ".join(sorted(versions)))
+    return LadderDocument(
+        *head, marked, _counts(marked), [], article, _outcomes(marked), _undecided(only)
+    )
 
 
 def climb_here(
@@ -99,15 +103,17 @@ def climb_here(
             raise MissingError(skipped.get(stop, f"it needs the rung {stop.rung} as well"))
         return opened[stop]
 
-    # Two recordings of one setup are one stop here: a claim on both is marked once.
-    known = {
-        (claim.number, claim.variant, claim.guess): claim for claim in reversed(_claims_of(chosen))
-    }
-    marked = [_marked(claim, find, where) for claim in reversed(known.values())]
+    marked = [
+        _marked(claim, prediction, find, where, named)
+        for claim, prediction in _claims_of(chosen)
+        if not any(program and program.setup for program in (prediction.on, prediction.against))
+    ]
     left = [SkippedSetup(stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()]
     article = list(_article([stop for stop in chosen if stop in opened], find, where))
     head = (SCHEMA, "this machine", named, str(torch.__version__))
-    return LadderDocument(*head, marked, _counts(marked), left, article)
+    return LadderDocument(
+        *head, marked, _counts(marked), left, article, _outcomes(marked), _undecided(only)
+    )
 
 
 def _visit(stop: Stop, device: str, folder: Path, why: bool) -> Path:
@@ -131,40 +137,70 @@ def _counts(marked: list[MarkedClaim]) -> ClaimCounts:
     return ClaimCounts(verdicts["hit"], verdicts["miss"], verdicts["unknown"])
 
 
+def _outcomes(marked: list[MarkedClaim]) -> dict[str, int]:
+    found = Counter(claim.outcome for claim in marked)
+    return {outcome: found[outcome] for outcome in OUTCOMES}
+
+
+def unmarked(claim: Claim) -> UnmarkedClaim:
+    """A claim without predictions as the document has it."""
+    names = UnmarkedClaim.__struct_fields__
+    return UnmarkedClaim(*(getattr(claim, name) for name in names))
+
+
+def _undecided(only: Sequence[str]) -> list[UnmarkedClaim]:
+    """The claims without a prediction; they belong to no rung."""
+    return [unmarked(claim) for claim in claims() if not (claim.predictions or only)]
+
+
 @cache
 def by_recording() -> dict[str, Stop]:
-    """Every stop by the names that a claim may use for it."""
+    """Every stop by the name of its recording, which claims use."""
     known = {each.name: each for each in rungs()}
-    named = ((stop, (stop.recording(known[stop.rung]), stop.earlier)) for stop in STOPS)
-    return {name: stop for stop, names in named for name in names if name}
+    return {stop.recording(known[stop.rung]): stop for stop in STOPS}
 
 
-def _claims_of(chosen: Sequence[Stop]) -> list[Claim]:
+def _claims_of(chosen: Sequence[Stop]) -> list[tuple[Claim, Prediction]]:
     names = {stop.rung for stop in chosen}
-    return [claim for claim in claims() if claim.rung in names]
+    pairs = ((claim, prediction) for claim in claims() for prediction in claim.predictions)
+    return [pair for pair in pairs if pair[1].on.rung in names]
 
 
-def _marked(claim: Claim, find: Find, device: str) -> MarkedClaim:
-    setup = by_recording()[claim.trace].title(rung(claim.rung), device)
-    verdict = _verdict(claim, find, on_cpu=device == "cpu")
+def _marked(
+    claim: Claim, prediction: Prediction, find: Find, device: str, named: str
+) -> MarkedClaim:
+    program = prediction.on
+    stop, way = by_recording().get(program.trace), rung(program.rung)
+    variant = stop.label(way) if stop else program.name.partition(" ")[2]
+    verdict = _verdict(prediction, find, on_cpu=device == "cpu")
     return MarkedClaim(
-        claim.number, claim.source, claim.rung, claim.variant, setup, claim.trace, claim.guess,
-        verdict.verdict, verdict.measured, verdict.expected, verdict.why, claim.reason,
-        claim.correction,
+        claim.number, claim.source, program.rung, variant, _title(program, device), program.trace,
+        prediction.guess, verdict.verdict, verdict.measured, verdict.expected, verdict.why,
+        prediction.reason, prediction.correction or claim.correction,
+        claim.judged(prediction, verdict.verdict, named), claim.claim, claim.sentence, claim.where,
+        claim.address, program.code,
+        _title(prediction.against, device) if prediction.against else "",
     )  # fmt: skip
 
 
-def _verdict(claim: Claim, find: Find, *, on_cpu: bool) -> Verdict:
-    guess = parse(claim.guess, claim.reason)
+def _title(program: Program, device: str) -> str:
+    """What ran, at which sizes."""
+    stop = by_recording().get(program.trace)
+    return stop.title(rung(program.rung), device) if stop else program.setup
+
+
+def _verdict(prediction: Prediction, find: Find, *, on_cpu: bool) -> Verdict:
+    guess = parse(prediction.guess, prediction.reason)
     try:
-        trace, against = find(claim.trace), find(claim.against) if claim.against else None
+        trace = find(prediction.on.trace)
+        against = find(prediction.against.trace) if prediction.against else None
     except MissingError as problem:
         why = str(problem)
     else:
         if not on_cpu or guess.kind.name not in SIZED:
             return check(trace, guess, against)[0]
         why = ON_CPU
-    return Verdict(claim.guess, "unknown", expected=guess.expected, why=why, reason=claim.reason)
+    return Verdict(guess.text, "unknown", expected=guess.expected, why=why, reason=guess.reason)
 
 
 def _article(chosen: Sequence[Stop], find: Find, device: str) -> Iterator[SetupRow]:

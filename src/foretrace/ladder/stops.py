@@ -18,7 +18,7 @@ class Stop:
     """One setup: a rung, a variant ("" is the first), and the options that are not the default.
 
     `cpu` holds sizes for a CPU where the rung's small ones do not fit; `gpu_only` says why a CPU
-    has nothing to show. `earlier` is an older recording of the same setup that claims may name.
+    has nothing to show.
     """
 
     rung: str
@@ -28,7 +28,6 @@ class Stop:
     values: Mapping[str, Any] = field(default_factory=dict)
     cpu: Mapping[str, Any] = field(default_factory=dict)
     gpu_only: str = ""
-    earlier: str = ""
 
     def choice(self, device: str) -> Choice:
         """What to run on `device`: the article's sizes on a GPU, small ones on a CPU."""
@@ -96,23 +95,23 @@ _DEEP: dict[str, Any] = {"values": {"batch": 8, "seq": 128}}
 _BACKWARD: dict[str, Any] = {"values": {"backward": True}}
 
 STOPS = (
-    Stop("matmul_add", earlier="matmul_add_64_eager"),
-    Stop("matmul_add", compiled=True, earlier="matmul_add_64_compiled"),
+    Stop("matmul_add"),
+    Stop("matmul_add", compiled=True),
     Stop("matmul_add", compiled=True, mode="reduce-overhead", gpu_only=GRAPHS),
     Stop("matmul_add", "addmm"),
-    Stop("matmul_add", **_LARGE, earlier="matmul_add_4096_eager"),
-    Stop("matmul_add", compiled=True, **_LARGE, earlier="matmul_add_4096_compiled"),
+    Stop("matmul_add", **_LARGE),
+    Stop("matmul_add", compiled=True, **_LARGE),
     Stop("matmul_add", "addmm", **_LARGE),
     Stop("matmul_add", "addmm", **_FLAT),
-    Stop("linear", earlier="linear_eager"),
-    Stop("linear", compiled=True, earlier="linear_compiled"),
+    Stop("linear"),
+    Stop("linear", compiled=True),
     Stop("linear", **_DEEP),
-    Stop("mlp", earlier="mlp_eager"),
-    Stop("mlp", compiled=True, earlier="mlp_compiled"),
+    Stop("mlp"),
+    Stop("mlp", compiled=True),
     Stop("mlp", compiled=True, mode="reduce-overhead", gpu_only=GRAPHS),
-    Stop("mlp", "liger", earlier="mlp_liger"),
+    Stop("mlp", "liger"),
     Stop("mlp", "fused", gpu_only=_OWN),
-    Stop("mlp", **_BACKWARD, earlier="mlp_eager_train"),
+    Stop("mlp", **_BACKWARD),
     Stop("mlp", compiled=True, **_BACKWARD),
     *(Stop("attention", way) for way in ("", "inplace", "math", "efficient", "flash", "cudnn")),
     Stop("attention", compiled=True),

@@ -1,53 +1,86 @@
-"""The ladder's document as text: claims by rung, each miss explained, and the article's table."""
+"""The ladder's document as text: every claim with its sentence, its outcomes and what was measured,
+and the article's table.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 from foretrace.render.safe import markdown, plain
 from foretrace.render.section import WIDTH
 from foretrace.render.table import table
-from foretrace.schema.documents.ladder import LadderDocument, MarkedClaim, SetupRow
+from foretrace.schema.documents.ladder import (
+    LadderDocument,
+    MarkedClaim,
+    SetupRow,
+    UnmarkedClaim,
+)
 from foretrace.units import count_text, plural
 
-MARKS = {"hit": "holds", "miss": "does not hold", "unknown": "inconclusive"}
 _TABLE = "The article's table"
 _WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
-# What a verdict is explained with; Markdown has a column for what was measured.
-_NOTES = {
-    "hit": ("correction",),
-    "unknown": ("why",),
-    "miss": ("measured", "claimed because", "why", "correction"),
-}
+_NOT_LISTED = ("holds", "inconclusive")  # the first screen names the claims of the other outcomes
+_PLURAL = {"holds": "hold", "does not hold": "do not hold", "inconclusive": "inconclusive here"}
+_FOUND = "an H200"
 
 
 def climb_summary(document: LadderDocument) -> str:
-    """The first screen: how many claims hold, by rung, and which do not."""
-    counts = Counter((claim.rung, claim.verdict) for claim in document.claims)
+    """The first screen: how many claims have each outcome, by rung, and which do not hold."""
+    counts = Counter((claim.rung, claim.outcome) for claim in document.claims)
     names = dict.fromkeys(claim.rung for claim in document.claims)
-    rows = [[name, *(count_text(counts[name, verdict]) for verdict in MARKS)] for name in names]
-    misses = dict.fromkeys(claim.number for claim in document.claims if claim.verdict == "miss")
-    lines = [heading(document), score(document), table(["rung", *MARKS.values()], rows)]
-    if misses:
-        lines.append(wrapped(f"does not hold: {', '.join(misses)}", "  ", "    "))
+    rows = [
+        [name, *(count_text(counts[name, outcome]) for outcome in document.outcomes)]
+        for name in names
+    ]
+    lines = [heading(document), score(document), table(["rung", *document.outcomes], rows)]
+    listed = [outcome for outcome in document.outcomes if outcome not in _NOT_LISTED]
+    for outcome in listed:
+        lines += _numbers(outcome, [each for each in document.claims if each.outcome == outcome])
+    lines += _numbers("found here", [each for each in document.claims if each.source == _FOUND])
     if document.skipped:
         lines.append(f"  {plural(len(document.skipped), 'setup')} skipped")
-    return "\n".join([*lines, "", "more: --all (each claim, why, and what each setup changed)"])
+    return "\n".join([*lines, "", "more: --all (each claim, its sentence, and what was measured)"])
+
+
+def _numbers(word: str, claims: list[MarkedClaim]) -> list[str]:
+    numbers = ", ".join(dict.fromkeys(claim.number for claim in claims))
+    return [wrapped(f"{word}: {numbers}", "  ", "    ")] if numbers else []
 
 
 def climb_text(document: LadderDocument) -> str:
-    """For a terminal: every claim."""
+    """For a terminal: every claim; those that hold in one line."""
     parts = [f"{heading(document)}\n{score(document)}"]
-    setups = _setups(document)
-    for rung, claims in _by_rung(document).items():
+    for rung, claims in _by(document.claims, "rung").items():
         known = [claim for claim in claims if claim.verdict != "unknown"]
-        lines = [line for claim in known for line in _claim(claim, setups[id(claim)])]
-        parts.append("\n".join([rung, *lines, *_inconclusive(claims)]))
+        numbers = _by(known, "number").values()
+        held = [each for each in numbers if all(one.outcome == "holds" for one in each)]
+        lines = [
+            wrapped(f"holds  {each[0].number:<3} {each[0].claim}", "  ", " " * 13) for each in held
+        ]
+        missed = (
+            [one for one in each if one.outcome != "holds"] for each in numbers if each not in held
+        )
+        others = ["\n".join(_entry(each)) for each in missed]
+        parts += ["\n".join([rung, *lines, *_inconclusive(claims)]), *others]
+    if document.unmarked:
+        lines = [line for claim in document.unmarked for line in _unmarked(claim)]
+        parts.append("\n".join(["What no trace of one setup decides", *lines]))
     parts += ["\n".join(["Skipped", *skipped_lines(document)])] if document.skipped else []
     parts.append(f"{_TABLE}: setup, what changed (+), what stayed the same (=)")
     return "\n\n".join([*parts, *map(_row, document.article)])
+
+
+def claim_text(claims: list[MarkedClaim]) -> str:
+    """One claim in full: sentence, source, program, outcome and what was measured."""
+    return "\n".join(_entry(claims, full=True))
+
+
+def unmarked_text(claim: UnmarkedClaim) -> str:
+    """The same of a claim that no trace decides."""
+    return "\n".join(_unmarked(claim, full=True))
 
 
 def heading(document: LadderDocument) -> str:
@@ -57,10 +90,9 @@ def heading(document: LadderDocument) -> str:
 
 
 def score(document: LadderDocument) -> str:
-    """How many claims hold."""
-    counts, claims = document.counts, len(document.claims)
-    held = f"{counts.hit} hold, {counts.miss} do not hold, {counts.unknown} inconclusive here"
-    return f"{claims} claims: {held}"
+    """How many claims have each outcome."""
+    found = (f"{count} {_PLURAL.get(word, word)}" for word, count in document.outcomes.items())
+    return f"{len(document.claims)} claims: {', '.join(found)}"
 
 
 def skipped_lines(document: LadderDocument) -> list[str]:
@@ -71,32 +103,53 @@ def skipped_lines(document: LadderDocument) -> list[str]:
     return [wrapped(f"{why} ({'; '.join(names)})", "  ", "    ") for why, names in reasons.items()]
 
 
-def _by_rung(document: LadderDocument) -> dict[str, list[MarkedClaim]]:
-    rungs: defaultdict[str, list[MarkedClaim]] = defaultdict(list)
-    for claim in document.claims:
-        rungs[claim.rung].append(claim)
-    return rungs
+def _by(claims: Iterable[MarkedClaim], field: str) -> dict[str, list[MarkedClaim]]:
+    groups: defaultdict[str, list[MarkedClaim]] = defaultdict(list)
+    for claim in claims:
+        groups[getattr(claim, field)].append(claim)
+    return groups
 
 
-def _setups(document: LadderDocument) -> dict[int, str]:
-    """For each claim the variant and the sizes; the recording too where two have the same."""
-    same = Counter(_key(claim) for claim in document.claims)
-    return {
-        id(claim): claim.setup.removeprefix(f"{claim.rung} ")
-        + (f" ({claim.recording})" if same[_key(claim)] > 1 else "")
-        for claim in document.claims
-    }
+def _entry(claims: list[MarkedClaim], *, full: bool = False) -> list[str]:
+    """One number: the claim, its sentence, and its predictions on each program."""
+    first = claims[0]
+    lines = [wrapped(f"{first.number:<3} {first.claim}", "  ", " " * 6)]
+    lines.append(wrapped(_said(first), " " * 6, " " * 6))
+    for same in _by(claims, "setup").values():
+        lines.append(wrapped(f"on {same[0].setup}: {same[0].program}", " " * 6, " " * 8))
+        lines += [line for claim in same for line in _prediction(claim, full)]
+    return lines
 
 
-def _key(claim: MarkedClaim) -> tuple[str, ...]:
-    return claim.number, claim.setup, claim.guess
+def _said(claim: MarkedClaim | UnmarkedClaim) -> str:
+    """The sentence and who says it; we know those of the commentaries in substance only."""
+    if not claim.sentence:
+        return f"({claim.source})"
+    if not claim.where:
+        return f"in substance: {claim.sentence} ({claim.source})"
+    return f'"{claim.sentence}" ({claim.source}, {claim.where})'
 
 
-def _claim(claim: MarkedClaim, setup: str) -> list[str]:
-    """One line for a claim that holds; a miss adds what was measured, why, and the correction."""
-    first = f"{MARKS[claim.verdict]:<14} {claim.number:<3} {setup}: {claim.guess}"
-    notes = (wrapped(f"{name}: {text}", " " * 21, " " * 23) for name, text in _notes(claim))
-    return [wrapped(first, "  ", " " * 21), *notes]
+def _prediction(claim: MarkedClaim, full: bool) -> list[str]:
+    """One line for a prediction that holds; a miss adds what was measured and the correction."""
+    lines = [wrapped(f"{claim.outcome:<14} {_predicted(claim)}", " " * 8, " " * 23)]
+    notes = {"measured": claim.measured, "correction": claim.correction or claim.why}
+    if claim.verdict == "hit":
+        notes = {"measured": claim.measured} if full else {}
+    shown = [f"{name}: {text}" for name, text in notes.items() if text]
+    return [*lines, *(wrapped(text, " " * 23, " " * 25) for text in shown)]
+
+
+def _predicted(claim: MarkedClaim) -> str:
+    return f"{claim.guess} (A: {claim.against})" if claim.against else claim.guess
+
+
+def _unmarked(claim: UnmarkedClaim, *, full: bool = False) -> list[str]:
+    if claim.see:
+        return [wrapped(f"{claim.number:<3} {claim.claim}: see {claim.see}", "  ", " " * 6)]
+    lines = [wrapped(f"{claim.number:<3} {claim.claim}", "  ", " " * 6)]
+    lines += [wrapped(_said(claim), " " * 6, " " * 6)] if full else []
+    return [*lines, wrapped(f"{claim.outcome:<14} {claim.decides}", " " * 8, " " * 23)]
 
 
 def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
@@ -106,13 +159,7 @@ def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
         if claim.verdict == "unknown":
             reasons[_WHERE.sub("", claim.why)].append(claim.number)
     lines = (f"{', '.join(dict.fromkeys(numbers))}: {why}" for why, numbers in reasons.items())
-    return [wrapped(f"{MARKS['unknown']:<14} {line}", "  ", " " * 17) for line in lines]
-
-
-def _notes(claim: MarkedClaim) -> list[tuple[str, str]]:
-    texts = (claim.measured, claim.reason, claim.why, claim.correction)
-    notes = zip(_NOTES["miss"], texts, strict=True)
-    return [(name, text) for name, text in notes if name in _NOTES[claim.verdict] and text]
+    return [wrapped(f"inconclusive   {line}", "  ", " " * 17) for line in lines]
 
 
 def _row(row: SetupRow) -> str:
@@ -128,28 +175,50 @@ def wrapped(text: str, first: str, rest: str) -> str:
 
 
 def climb_markdown(document: LadderDocument) -> str:
-    """For a page: the same, as tables."""
-    parts, setups = [f"# {markdown(heading(document))}", f"{score(document)}."], _setups(document)
-    head = ("claim", "source", "setup", "prediction", "here", "measured", "explanation")
-    for rung, claims in _by_rung(document).items():
-        rows = [_claim_cells(claim, setups[id(claim)]) for claim in claims]
-        parts.append(_page_table(markdown(rung), head, rows))
+    """For a page: the same, with a section for each claim."""
+    parts = [
+        f"# {markdown(heading(document))}",
+        f"{score(document)}.",
+        *claim_pages(document).values(),
+    ]
     if document.skipped:
         lines = [f"- {markdown(each.setup)}: {markdown(each.why)}" for each in document.skipped]
         parts.append("\n".join(["## Skipped", "", *lines]))
     rows = [_row_cells(row) for row in document.article]
-    parts.append(_page_table(_TABLE, ("setup", "what changed", "what stayed the same"), rows))
-    return "\n\n".join(parts)
+    head = ("setup", "what changed", "what stayed the same")
+    return "\n\n".join([*parts, f"## {_TABLE}", _page_table(head, rows)])
 
 
-def _claim_cells(claim: MarkedClaim, setup: str) -> tuple[str, ...]:
-    notes = [
-        f"{name.capitalize()}: {text.rstrip('.')}."
-        for name, text in _notes(claim)
-        if name != "measured"
-    ]
-    cells = (claim.number, claim.source, setup, claim.guess, MARKS[claim.verdict], claim.measured)
-    return tuple(markdown(text) for text in (*cells, " ".join(notes)))
+def claim_pages(document: LadderDocument) -> dict[str, str]:
+    """The page of each number: claim, sentence, source, program, outcome, evidence."""
+    marked = {number: _page(claims) for number, claims in _by(document.claims, "number").items()}
+    return {**marked, **{claim.number: _unmarked_page(claim) for claim in document.unmarked}}
+
+
+def _page(claims: list[MarkedClaim]) -> str:
+    parts = [_page_head(claims[0])]
+    for same in _by(claims, "setup").values():
+        rows = [
+            (f"`{_predicted(claim)}`", claim.outcome, markdown(claim.measured or claim.why))
+            for claim in same
+        ]
+        parts.append(f"Program: {same[0].setup}: `{same[0].program}`")
+        parts.append(_page_table(("prediction", "outcome", "measured"), rows))
+    notes = dict.fromkeys(claim.correction for claim in claims if claim.correction)
+    return "\n\n".join([*parts, *(f"Correction: {note}." for note in notes)])
+
+
+def _unmarked_page(claim: UnmarkedClaim) -> str:
+    link = f"[{claim.see}](#{claim.see.lower()})"
+    ends = f"See {link}." if claim.see else f"Outcome: {claim.outcome}. Decided by {claim.decides}."
+    return f"{_page_head(claim)}\n\n{ends}"
+
+
+def _page_head(claim: MarkedClaim | UnmarkedClaim) -> str:
+    """Number, claim, and the sentence with a link to the article."""
+    said = _said(claim)
+    said = said.replace(claim.where, f"[{claim.where}]({claim.address})") if claim.where else said
+    return f"### {claim.number}\n\n{claim.claim[0].upper()}{claim.claim[1:]}.\n\n> {said}"
 
 
 def _row_cells(row: SetupRow) -> tuple[str, ...]:
@@ -157,6 +226,6 @@ def _row_cells(row: SetupRow) -> tuple[str, ...]:
     return (markdown(row.setup), *lists)
 
 
-def _page_table(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _page_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
-    return "\n".join([f"## {title}", "", lines[0], f"|{'---|' * len(head)}", *lines[1:]])
+    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])

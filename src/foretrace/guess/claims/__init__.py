@@ -1,36 +1,109 @@
 """The claims of the articles as predictions, one file per section, each with its result on an H200.
 
-A file names its `rung` and has one `[[recording]]` per trace (`variant`, `trace`, and `against` for
-the trace called A). A `[[recording.claim]]` has a `number` (B: a claim, E: an error of the
-articles, H: a measurement on the H200), its `source`, the `guess`, the `reason`, and, where the
-H200 does not show a hit, its verdict `h200` and the `correction`.
+A `[[claim]]` has its `number` (B: a claim, E: a loose or wrong sentence, H: a measurement on the
+H200), the `source` that states it, the heading it is under (`where`), its `sentence`, and in our
+words the `claim`. A `[[claim.prediction]]` judges it `on` a program of `programs.toml`, perhaps
+`against` another; `h200` is its verdict where that is no hit, explained by the `correction`.
+`card` marks what another card may show otherwise: a name, a time, a tile, registers. A sentence
+with a condition is `conditional`. A claim without a prediction says what `decides` it, or which
+other to `see`.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
-SECTIONS = ("matmul_add", "linear", "mlp", "compiled", "liger", "attention")
+from foretrace.errors import UsageError
+
+SECTIONS = ("matmul_add", "linear", "mlp", "compiled", "liger", "attention", "errors", "found")
+OUTCOMES = ("holds", "does not hold", "another card", "not said", "inconclusive")
+HOLDS, FAILS, OTHER_CARD, NOT_SAID, INCONCLUSIVE = OUTCOMES
+CARD = "A100"  # all measurements of the articles are of one A100-SXM4-80GB
+ARTICLES = {
+    "Part 1": "https://huggingface.co/blog/torch-profiler",
+    "Part 2": "https://huggingface.co/blog/torch-mlp-fusion",
+    "Part 3": "https://huggingface.co/blog/torch-attention-profile",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What ran: the name of a recording of the H200, and the code of one step."""
+
+    name: str
+    trace: str
+    code: str
+    setup: str = ""
+
+    @property
+    def rung(self) -> str:
+        """The rung that it belongs to."""
+        return self.name.split()[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One prediction that a claim makes."""
+
+    on: Program
+    guess: str
+    reason: str
+    against: Program | None = None
+    card: bool = False
+    h200: str = "hit"
+    correction: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim; `trace` and `against` are names of recordings of the H200."""
+    """One claim: who states it, where and how, and the predictions that judge it."""
 
     section: str
-    rung: str
-    variant: str
-    trace: str
     number: str
     source: str
-    guess: str
-    reason: str
-    h200: str = "hit"
-    against: str = ""
+    claim: str
+    sentence: str = ""
+    where: str = ""
+    predictions: tuple[Prediction, ...] = ()
+    conditional: bool = False
     correction: str = ""
+    decides: str = ""
+    stated: str = ""
+    see: str = ""
+
+    @property
+    def said(self) -> bool:
+        """Whether the articles assert it: a commentary's or a conditional sentence they do not."""
+        return not (self.conditional or self.source.startswith("commentar"))
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """The rungs that its predictions are about."""
+        return tuple(dict.fromkeys(each.on.rung for each in self.predictions))
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of a claim that no trace decides."""
+        return (self.stated or INCONCLUSIVE) if self.said else NOT_SAID
+
+    @property
+    def address(self) -> str:
+        """The article's section on the web; empty for other sources."""
+        heading = re.sub(r"[^\w\s-]", "", self.where.lower()).replace(" ", "-")
+        return f"{ARTICLES[self.source]}#{heading}" if self.where else ""
+
+    def judged(self, prediction: Prediction, verdict: str, device: str) -> str:
+        """The outcome of one of its predictions with this verdict, measured on this device."""
+        if not self.said:
+            return NOT_SAID
+        if verdict != "miss":
+            return {"hit": HOLDS}.get(verdict, INCONCLUSIVE)
+        return OTHER_CARD if prediction.card and CARD not in device else FAILS
 
 
 @cache
@@ -39,12 +112,41 @@ def claims() -> tuple[Claim, ...]:
     return tuple(claim for section in SECTIONS for claim in _section(section))
 
 
-def _section(name: str) -> list[Claim]:
-    text = files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    document = tomllib.loads(text)
-    return [
-        Claim(name, document["rung"], **place, **entry)
-        for recording in document["recording"]
-        for place in [{key: value for key, value in recording.items() if key != "claim"}]
-        for entry in recording["claim"]
-    ]
+def find(number: str) -> Claim:
+    """The claim of that number; an unknown one is wrong usage."""
+    known = {claim.number: claim for claim in claims()}
+    if number.upper() not in known:
+        raise UsageError(f"no claim {number}: `foretrace docs claims` lists them")
+    return known[number.upper()]
+
+
+@cache
+def programs() -> dict[str, Program]:
+    """Every program by its name."""
+    return {name: Program(name, **entry) for name, entry in _read("programs").items()}
+
+
+def title(section: str) -> str:
+    """The heading of a section."""
+    return str(_read(section)["title"])
+
+
+def _section(section: str) -> list[Claim]:
+    return [_claim(section, **entry) for entry in _read(section)["claim"]]
+
+
+def _claim(
+    section: str, prediction: tuple[Any, ...] = (), outcome: str = "", **entry: Any
+) -> Claim:
+    found = tuple(_prediction(entry["claim"], **each) for each in prediction)
+    return Claim(section, predictions=found, stated=outcome, **entry)
+
+
+def _prediction(claim: str, on: str, against: str = "", **entry: Any) -> Prediction:
+    other = programs()[against] if against else None
+    return Prediction(programs()[on], against=other, **{"reason": claim, **entry})
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))

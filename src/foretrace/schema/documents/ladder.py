@@ -6,7 +6,13 @@ from msgspec import Struct
 
 
 class MarkedClaim(Struct, frozen=True):
-    """A claim with its verdict. `setup` states the sizes, `recording` a trace of the package."""
+    """One prediction of a claim, with its verdict and the outcome.
+
+    `setup` states the sizes, `recording` a trace of the package, `program` the code that ran.
+    `against` is the setup that a prediction calls A.
+    `sentence` is what the `source` says under the heading `where`, in substance for a commentary.
+    `outcome` is `holds`, `does not hold`, `another card`, `not said` or `inconclusive`.
+    """
 
     number: str
     source: str
@@ -21,6 +27,30 @@ class MarkedClaim(Struct, frozen=True):
     why: str
     reason: str
     correction: str
+    outcome: str
+    claim: str
+    sentence: str
+    where: str
+    address: str
+    program: str
+    against: str
+
+
+class UnmarkedClaim(Struct, frozen=True):
+    """A claim that a trace of one setup does not decide: `decides` says what does.
+
+    `see` is the number of a claim that says the same.
+    """
+
+    number: str
+    source: str
+    outcome: str
+    claim: str
+    sentence: str
+    where: str
+    address: str
+    decides: str
+    see: str
 
 
 class ClaimCounts(Struct, frozen=True):
@@ -57,6 +87,8 @@ class LadderDocument(Struct, frozen=True):
     counts: ClaimCounts
     skipped: list[SkippedSetup]
     article: list[SetupRow]
+    outcomes: dict[str, int]
+    unmarked: list[UnmarkedClaim] = []
 
 
 DOCUMENT = LadderDocument

@@ -7,6 +7,7 @@ import { Table } from "./table.js";
 const GRAVE = ["data_loss", "error"];
 const STATE_SIGN = { found: "●", clear: "○", skipped: "–", crashed: "✕" };
 const VERDICT_SIGN = { hit: "✓", miss: "✗", unknown: "?", error: "!" };
+const OUTCOME_SIGN = { "holds": "✓", "does not hold": "✗", "another card": "≠", "not said": "–", "inconclusive": "?" };
 const CHANGE_SIGN = { same: "=", changed: "≠", added: "+", removed: "−" };
 const MOST_EVENTS = 8;
 
@@ -111,14 +112,16 @@ export function showGuesses(node, guesses) {
     wordTable(["verdict", "guess", "measured", "expected", "why"], guesses.guesses.map(row)));
 }
 
-// A climb: how many claims hold, what each setup changed and left, and every claim with what was measured.
+// A climb: how many claims have each outcome, what each setup changed and left, and every claim with its sentence.
 export function showLadder(node, climb) {
   node.hidden = !climb;
   if (!climb) return;
-  const { hit, miss, unknown } = climb.counts;
+  const { hit, miss, unknown } = climb.counts; // a document of an earlier version has no outcomes
+  const outcomes = climb.outcomes ?? { "holds": hit ?? 0, "does not hold": miss ?? 0, "inconclusive": unknown ?? 0 };
+  const found = Object.entries(outcomes).map(([outcome, count]) => `${outcome} ${count}`).join(", ");
   replace(node, make("h2", {}, "Ladder"),
     make("p", { class: "faint" }, nameOf(`${climb.source ?? ""}: ${climb.device ?? "no device named"}, torch ${climb.torch ?? "unknown"}`)),
-    make("p", {}, `${numberText(climb.claims.length)} claims: ${hit ?? 0} hold, ${miss ?? 0} do not hold, ${unknown ?? 0} inconclusive here.`),
+    make("p", {}, nameOf(`${numberText(climb.claims.length)} claims: ${found}.`)),
     wordTable(["setup", "what changed", "what stayed the same"], climb.article.map((row) => [row.setup, sentencesOf(row.changed), sentencesOf(row.same)])),
     make("details", {}, make("summary", {}, "Every claim"), claimTable(climb.claims).node));
 }
@@ -136,10 +139,12 @@ function wordTable(heads, rows) {
 function claimTable(claims) {
   const words = (title, of) => ({ title, name: true, value: of, text: (row) => of(row) || "–" });
   const of = (key) => (row) => String(row[key] ?? "");
+  const outcome = (row) => String(row.outcome ?? row.verdict ?? "");
+  const said = (row) => (row.sentence ? `"${row.sentence}" (${row.source})` : String(row.source ?? ""));
   return new Table([
-    words("claim", of("number")), words("setup", of("setup")), words("prediction", of("guess")),
-    { ...words("here", of("verdict")), text: (row) => `${VERDICT_SIGN[row.verdict] ?? ""} ${row.verdict}` },
-    words("measured", of("measured")), words("why", of("why")), words("right", of("correction")),
+    words("claim", of("number")), words("sentence", said), words("setup", of("setup")), words("program", of("program")),
+    words("prediction", of("guess")), { ...words("outcome", outcome), text: (row) => `${OUTCOME_SIGN[outcome(row)] ?? ""} ${outcome(row)}` },
+    words("measured", of("measured")), words("why", of("why")), words("correction", of("correction")),
   ], claims, { caption: `${numberText(claims.length)} claims`, sortBy: -1 });
 }
 

@@ -1,0 +1,54 @@
+"""Write `docs/claims.md` from the claims and the recorded climb: `python tools/claims_page.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from foretrace.guess.claims import SECTIONS, claims, title
+from foretrace.ladder.climb import climb_recorded
+from foretrace.render.climb import claim_pages, score
+
+PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
+HEAD = """# Claims
+
+<!-- Written by `python tools/claims_page.py`; change the claims, not this page. -->
+
+`foretrace ladder` checks what the Hugging Face series "Profiling in PyTorch" and four commentaries
+on its Part 2 say. Each claim has a number, the sentence it comes from, the program that the
+sentence is about, one or more predictions, and for each of them the outcome and what was measured.
+`foretrace ladder --claim B21` prints one of them.
+
+| outcome | means |
+|---|---|
+| holds | the trace shows what the sentence says |
+| does not hold | the source says it, and the trace shows otherwise |
+| another card | the articles measured an A100; another card has another value (see below) |
+| not said | a commentary's sentence, or one with a condition: the articles do not assert it |
+| inconclusive | the trace does not hold the data |
+
+What depends on the card are kernel names, times, tiles, registers, vector widths and launch calls.
+Sentences of the articles are quoted; those of the commentaries are given in substance. Every claim
+is judged on the program of its article: the MLP computes `g`, `u`, then `gelu(g) * u`. Recordings
+of `gelu(gate(x)) * up(x)`, the same formula in another order, judge no claim; [H12](#h12) shows
+what they do.
+
+`B` numbers are claims, `E` numbers are loose or wrong sentences of the articles and those of the
+commentaries, `H` numbers were found on an H200. This page shows the recorded climb, `foretrace
+ladder --recorded h200`. [The ladder](ladder.md) explains the rungs.
+
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    document = climb_recorded()
+    pages = claim_pages(document)
+    parts = [f"{HEAD}{score(document)}."]
+    for section in SECTIONS:
+        numbers = [claim.number for claim in claims() if claim.section == section]
+        parts += [f"## {title(section)}", *(pages[number] for number in numbers)]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
