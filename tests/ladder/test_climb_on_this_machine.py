@@ -41,7 +41,7 @@ def test_one_rung_on_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         == "hit"
     )
     assert marks["B3", "in linear_fwd: kernels == 1"] == "unknown"  # no GPU, no kernels
-    assert marks["B10", "in linear_fwd: cpu time < 1x of A"] == "unknown"
+    assert marks["E7", "in linear_fwd: cpu time < 1x of A"] == "unknown"
     [row] = found["article"]
     assert row["setup"] == "linear compiled, 1024x32x64, against eager"
     assert (
