@@ -101,7 +101,7 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
         "kernels": "name short family role fields count per_step total_ns median_ns min_ns max_ns ops "
         "chain flops bytes tflops gbps bound roof_percent limited_by cost_certainty modules source "
         "sources",
-        "ops": "name count self_cpu_ns total_cpu_ns kernels metadata_only",
+        "ops": "name count self_cpu_ns total_cpu_ns kernels metadata_only gpu_ns",
         "findings": "rule state title detail at_most_ns evidence events repair",
     }
     for part, names in fields.items():

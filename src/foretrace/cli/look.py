@@ -41,7 +41,7 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 @click.argument("trace", type=PATH)
 @in_forms
 @flag("--kernels", "Every kernel: time, rates, its roof, what limits it.")
-@flag("--ops", "Host ops: self and total time, kernels launched below.")
+@flag("--ops", "Host ops: self and total time, kernels and GPU time below.")
 @flag("--modules", "GPU time by nn.Module, forward and backward; equal layers are one row.")
 @flag("--steps", "Steps and regions.")
 @flag("--findings", "All findings with their evidence, and what was read.")

@@ -39,6 +39,15 @@ def work_below(trace: Trace) -> tuple[Ints, Ints]:
     return _climbed(trace, gpu.launch[linked & gpu.is_kernel]), _climbed(trace, gpu.launch[linked])
 
 
+def gpu_time_below(trace: Trace) -> Ints:
+    """For every event: the durations of the GPU work launched by it or anything it called."""
+    gpu = trace.gpu
+    timed = (gpu.launch >= 0) & gpu.usable
+    spent: Ints = np.zeros(trace.host.count, np.int64)
+    np.add.at(spent, gpu.launch[timed], gpu.length[timed])
+    return summed(trace.host.parent, spent)
+
+
 def _climbed(trace: Trace, at: Ints) -> Ints:
     host = trace.host
     return summed(host.parent, np.bincount(at, minlength=host.count))

@@ -11,7 +11,7 @@ from foretrace import families
 from foretrace.analyses import run_all
 from foretrace.model import bounds, code_lines
 from foretrace.model.host import step_number
-from foretrace.model.reach import is_view, work_below
+from foretrace.model.reach import gpu_time_below, is_view, work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.overview.groups import case_modules
@@ -136,24 +136,25 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _op_rows(trace: Trace) -> list[look.OpRow]:
-    """One row per op name: self and total host time, kernels launched anywhere below it."""
+    """One row per op name: self and total host time, kernels and GPU time launched below it."""
     host, has_gpu = trace.host, len(trace.gpu) > 0
     rows = np.flatnonzero(host.is_op)
     if not len(rows):
         return []
     numbers, inverse = np.unique(host.name[rows], return_inverse=True)
-    kernels, work = (values[rows] for values in work_below(trace))
+    below = (*work_below(trace), gpu_time_below(trace))
     sums = [
-        np.bincount(inverse, weights=values).astype(np.int64).tolist()
-        for values in (host.self_length[rows], host.length[rows], kernels, work)
+        np.bincount(inverse, weights=values[rows]).astype(np.int64).tolist()
+        for values in (host.self_length, host.length, *below)
     ]
     columns = zip(numbers.tolist(), np.bincount(inverse).tolist(), *sums, strict=True)
     table = [
         look.OpRow(
             *(host.names[number], count, self_ns, total_ns),
-            kernels=below if has_gpu else None,
+            kernels=kernels if has_gpu else None,
             metadata_only=work == 0 and is_view(host.names[number]) if has_gpu else None,
+            gpu_ns=gpu_ns if has_gpu else None,
         )
-        for number, count, self_ns, total_ns, below, work in columns
+        for number, count, self_ns, total_ns, kernels, work, gpu_ns in columns
     ]
     return sorted(table, key=lambda row: (-row.self_cpu_ns, row.name))

@@ -217,12 +217,13 @@ def _caller(row: KernelRow) -> str:
 
 
 def _ops(look: Look, top: int) -> Section:
-    head = ["op", "calls", "self", "total", "kernels", ""]
+    head = ["op", "calls", "self", "total", "kernels", "gpu time", ""]
     rows = []
     for row in look.ops[:top]:
         times = map(time_text, (row.self_cpu_ns, row.total_cpu_ns))
+        below = (count_text(row.kernels), DASH if row.gpu_ns is None else time_text(row.gpu_ns))
         quiet = "metadata only" if row.metadata_only else ""
-        rows.append([row.name, count_text(row.count), *times, count_text(row.kernels), quiet])
+        rows.append([row.name, count_text(row.count), *times, *below, quiet])
     after = _more(len(look.ops), top, f"--top {len(look.ops)}")
     return Section("Host ops", head=head, rows=rows, after=after)
 

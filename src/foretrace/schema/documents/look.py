@@ -156,7 +156,10 @@ class KernelRow(Struct, frozen=True):
 
 
 class OpRow(Struct, frozen=True):
-    """All calls of one host op; `kernels` counts those launched anywhere below it."""
+    """All calls of one host op; `kernels` and `gpu_ns` are of what was launched anywhere below it.
+
+    `gpu_ns` is the sum of durations, as the profiler's table has it in `CUDA total`.
+    """
 
     name: str
     count: int
@@ -164,6 +167,7 @@ class OpRow(Struct, frozen=True):
     total_cpu_ns: int
     kernels: int | None
     metadata_only: bool | None
+    gpu_ns: int | None = None
 
 
 class FindingEntry(Struct, frozen=True):
