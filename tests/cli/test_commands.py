@@ -224,7 +224,7 @@ def test_tour(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
     text = capsys.readouterr().out
     assert all(name in text for name in recordings.traces())
-    assert "132 hold, 7 do not hold, 21 another card, 8 not said, 2 inconclusive here" in text
+    assert "133 hold, 6 do not hold, 21 another card, 8 not said, 2 inconclusive here" in text
     assert f"eager and compiled: {tmp_path}/new/tour.html" in text
     assert (tmp_path / "new" / "tour.html").stat().st_size > 50_000
 

@@ -24,7 +24,7 @@ from foretrace.schema.documents.ladder import LadderDocument
 
 # Claims of each rung on the H200: hold, do not hold, another card, not said, inconclusive.
 H200 = {
-    "matmul_add": (21, 4, 7, 1, 0),
+    "matmul_add": (22, 3, 7, 1, 0),
     "linear": (29, 0, 2, 3, 0),
     "mlp": (52, 2, 5, 4, 1),
     "attention": (26, 1, 7, 0, 1),
@@ -47,7 +47,7 @@ def test_every_verdict_is_the_one_the_h200_gave(document: dict[str, Any]) -> Non
     assert [
         (claim["number"], claim["guess"], claim["verdict"]) for claim in document["claims"]
     ] == [(claim.number, each.guess, each.h200) for claim in claims() for each in claim.predictions]
-    assert document["counts"] == {"hit": 133, "miss": 35, "unknown": 2}
+    assert document["counts"] == {"hit": 134, "miss": 34, "unknown": 2}
     counts = Counter((claim["rung"], claim["outcome"]) for claim in document["claims"])
     assert {rung: tuple(counts[rung, outcome] for outcome in OUTCOMES) for rung in H200} == H200
     assert document["outcomes"] == {
@@ -181,7 +181,7 @@ def test_text(climb: LadderDocument) -> None:
     text = climb_text(climb)
     assert max(map(len, text.splitlines())) <= 100
     assert text.startswith(
-        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n170 claims: 132 hold, 7 do not"
+        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n170 claims: 133 hold, 6 do not"
     )
     assert "  holds  B18 five kernels per forward: three GEMMs, gelu and mul\n" in text
     missed = "        another card   every pointwise has vec 4\n"
@@ -197,7 +197,7 @@ def test_summary(climb: LadderDocument) -> None:
     text = climb_summary(climb)
     assert len(text.splitlines()) <= 25
     assert "rung        holds  does not hold  another card  not said  inconclusive\n" in text
-    assert "  does not hold: B59, B15, B24, E4, E6, E18, E26\n" in text
+    assert "  does not hold: B59, B15, B24, E4, E6, E26\n" in text
     assert "  not said: B31, E1, E2, E7, E13, E24\n" in text
     assert "H12\n" in text
 
