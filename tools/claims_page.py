@@ -28,9 +28,9 @@ sentence is about, one or more predictions, and for each of them the outcome and
 
 What depends on the card are kernel names, times, tiles, registers, vector widths and launch calls.
 Sentences of the articles are quoted as they stood in July 2026; those of the commentaries are given
-in substance. Every claim is judged on the program of its article: the MLP computes `g`, `u`, then `gelu(g) * u`. Recordings
-of `gelu(gate(x)) * up(x)`, the same formula in another order, judge no claim; [H12](#h12) shows
-what they do.
+in substance. Every claim is judged on the program of its article: the MLP computes `g`, `u`, then
+`gelu(g) * u`. Recordings of `gelu(gate(x)) * up(x)`, the same formula in another order, judge no
+claim; [H12](#h12) shows what they do.
 
 `B` numbers are claims, `E` numbers are loose or wrong sentences of the articles and those of the
 commentaries, `H` numbers were found on an H200. This page shows the recorded climb, `foretrace
