@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 FOLDER = click.Path(exists=True)
 CAPTURES = "Traces recorded while CUDA graphs were captured; found by itself beside TRACE."
+MOST_BESIDE = 7
 EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 
 
@@ -46,6 +48,9 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 @flag("--steps", "Steps and regions.")
 @flag("--findings", "All findings with their evidence, and what was read.")
 @click.option("--region", metavar="NAME", help="One region: its verdict, and what it launches.")
+@click.option(
+    "--beside", type=PATH, multiple=True, metavar="TRACE", help="The same region of another trace."
+)
 @flag("--all", "Everything.")
 @click.option("--captures", type=FOLDER, metavar="FOLDER", help=CAPTURES)
 @shown("--top", default=20, type=click.IntRange(0), help="How many kernels and ops to list.")
@@ -54,6 +59,7 @@ def command(
     trace: str,
     form: str,
     region: str | None,
+    beside: tuple[str, ...],
     captures: str | None,
     top: int,
     reading: Reading,
@@ -71,6 +77,10 @@ def command(
     from foretrace.schema.documents import encode
     from foretrace.sources.folder import searched
 
+    if beside and (region is None or form == "json" or len(beside) > MOST_BESIDE):
+        raise UsageError(
+            f"--beside needs --region NAME, at most {MOST_BESIDE} traces, and no --json"
+        )
     inside = searched(trace, reading.limits)
     if inside is not None and len(inside.traces) > 1:
         if region is not None or captures is not None:
@@ -80,7 +90,9 @@ def command(
             )
         document, page, odd = _look_set(trace, inside, reading, whole=any(wanted.values()))
     else:
-        document, page, odd = _look(trace, inside, reading, _Wanted(wanted, region, captures, top))
+        document, page, odd = _look(
+            trace, inside, reading, _Wanted(wanted, region, beside, captures, top)
+        )
     if form == "json":
         click.echo(encode(document))
     else:
@@ -96,6 +108,7 @@ class _Wanted(NamedTuple):
 
     parts: dict[str, bool]
     region: str | None
+    beside: tuple[str, ...]
     captures: str | None
     top: int
 
@@ -134,11 +147,28 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
         from foretrace.overview import look_region
         from foretrace.render.look_page import region_page
 
+        if wanted.beside:
+            return _beside([trace, *wanted.beside], wanted.region, reading)
         return region_page(
             look_region(reading.trace(trace, wanted.captures), wanted.region), wanted.top
         )
 
     return found.look, page, bool(left_out) or found.look.ledger.lost_data
+
+
+def _beside(paths: list[str], region: str, reading: Reading) -> list[Section]:
+    from foretrace.opening import shown
+    from foretrace.overview import look_region
+    from foretrace.render.beside import beside_page
+
+    found = []
+    for path in paths:
+        sequences = look_region(reading.trace(path), region).sequences
+        if not sequences:
+            raise UsageError(f"{region} launches nothing in {shown(path)}")
+        name = PurePath(shown(path)).name.removesuffix(".gz").removesuffix(".json")
+        found.append((name, sequences[0]))
+    return beside_page(region, found)
 
 
 def _look_set(trace: str, inside: FolderContents, reading: Reading, *, whole: bool) -> Answer:

@@ -1,0 +1,60 @@
+"""What one region launches in several traces, place by place: op, launch call and time of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from foretrace.overview.page import LaunchRow, LaunchSequence
+from foretrace.render.look_page import op_path
+from foretrace.render.section import Section
+from foretrace.units import time_text
+
+LETTERS = "ABCDEFGH"  # of the traces, as `compare` names them
+_HEAD = ["place", "", "kernel", "op", "launch", "time"]
+
+
+def beside_page(region: str, found: Sequence[tuple[str, LaunchSequence]]) -> list[Section]:
+    """One table: the places of the first trace, and at each of them what every trace launches."""
+    titles, sequences = zip(*found, strict=True)
+    named = list(zip(LETTERS, titles, strict=False))
+    table = Section(
+        f"{region}: what a call launches, in launch order, medians",
+        head=_HEAD,
+        rows=[row for place in _places(sequences) for row in _cells(*place)],
+        left=(0, 1, 2, 3, 4),
+    )
+    return [Section("", labelled=named), table]
+
+
+def _places(sequences: Sequence[LaunchSequence]) -> Iterator[tuple[int, list[list[LaunchRow]]]]:
+    """The rows of every trace at each place of the first; a kernel that it lacks joins the place
+    of what it replaces, else the one before it.
+    """
+    first = sequences[0].rows
+    places: list[list[list[LaunchRow]]] = [[[] for _ in sequences] for _ in first]
+    for number, entry in enumerate(sequences):
+        match = SequenceMatcher(None, _names(first), _names(entry.rows), autojunk=False)
+        for _, start, end, left, right in match.get_opcodes():
+            last = max(end - 1, start - 1, 0)
+            for offset, row in enumerate(entry.rows[left:right]):
+                places[min(start + offset, last)][number].append(row)
+    yield from enumerate(places, 1)
+
+
+def _names(rows: Sequence[LaunchRow]) -> list[str]:
+    return [row.name for row in rows]
+
+
+def _cells(place: int, traces: list[list[LaunchRow]]) -> Iterator[list[str]]:
+    """One line for each row of each trace; place and letter stand on the first of theirs."""
+    label = str(place)
+    for letter, rows in zip(LETTERS, traces, strict=False):
+        for shown in list(map(_shown, rows)) or [["-", "", "", ""]]:
+            yield [label, letter, *shown]
+            label = letter = ""
+
+
+def _shown(row: LaunchRow) -> list[str]:
+    kernel = f"{row.times}x {row.kernel}" if row.times > 1 else row.kernel
+    return [kernel, op_path(row.chain), row.chain[-1] if row.chain else "", time_text(row.ns)]
