@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import Reading, as_json, flag, opens_trace, shows_bold
+from foretrace.cli._options import PATH, Reading, as_json, flag, opens_trace, say, shows_bold
 from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,47 +17,88 @@ if TYPE_CHECKING:
 
 
 @click.command("lesson", epilog="See: foretrace docs lessons")
-@click.argument("number", required=False)
+@click.argument("number", required=False, metavar="[NUMBER|TRACE]")
 @flag("--list", "List the lessons, and how far you are.")
 @flag("--again", "Start at the first question, even where an earlier sitting stopped later.")
+@flag("--live", "Record the programs of the lesson on this machine; needs torch.")
 @as_json
 @opens_trace
 def command(
-    number: str | None, again: bool, as_json: bool, reading: Reading, **wanted: bool
+    number: str | None, again: bool, live: bool, as_json: bool, reading: Reading, **wanted: bool
 ) -> int:
     """Play lesson NUMBER: ten lines of code, a question, and the answer at once.
 
     \b
     foretrace lesson --list
     foretrace lesson 1
+    foretrace lesson 1 --live         on your GPU, or on your CPU
+    foretrace lesson t.json.gz        questions about your own trace
 
     Each question is marked on a recording that ships with foretrace: no GPU and no torch is needed.
     `?` prints a hint, `s` skips a question, `b` goes back, `q` stops; the next sitting goes on
     there. With --json the questions go to stderr, and one document to stdout.
     """
-    from foretrace.lessons import lesson, lessons, progress
-    from foretrace.lessons.progress import KeptLesson
-    from foretrace.lessons.sitting import Sitting
-    from foretrace.render.lesson import end_text, list_text, title_text
-    from foretrace.schema.documents import encode
+    from foretrace.files import scratch
+    from foretrace.lessons import lessons, progress
+    from foretrace.render.lesson import list_text
 
     if wanted["list"] or number is None:
         kept = progress.read().lessons
         standing = {name: each.text for name, each in kept.items()}
         click.echo(list_text(lessons(), standing))
         return 0
-    chosen = lesson(number)
-    sitting = Sitting(chosen, reading.trace)
-    click.echo(title_text(chosen, bold=shows_bold()), err=as_json)
-    earlier = progress.read().lessons.get(chosen.name)
+    with scratch() as folder:
+        sitting, name = _sitting(number, folder if live else None, reading)
+        _play(sitting, name, again, as_json)
+        return 1 if reading.fails(*sitting.traces) else 0
+
+
+def _sitting(word: str, folder: Path | None, reading: Reading) -> tuple[Sitting, str]:
+    """The lesson of that number or name, or one on a trace; and the name that progress has."""
+    from foretrace import lessons
+    from foretrace.lessons.sitting import Sitting
+
+    path = str(PATH.convert(word, None, None))
+    if not lessons.is_lesson(word) and (os.path.exists(path) or path == "-" or "::" in path):
+        if folder:
+            raise UsageError(f"--live records the programs of a lesson: {word} is a trace")
+        return _own(path, reading), ""
+    chosen = lessons.lesson(word)
+    if folder is None:
+        return Sitting(chosen, reading.trace), chosen.name
+    from foretrace.lessons.live import live_sitting
+
+    return live_sitting(chosen, folder, reading.trace, say), f"{chosen.name}, live"
+
+
+def _own(path: str, reading: Reading) -> Sitting:
+    from foretrace.lessons.own import own_sitting
+    from foretrace.sources.folder import searched
+
+    inside = searched(path, reading.limits)
+    if inside is not None and len(inside.traces) > 1:
+        raise UsageError(f"{path} contains {len(inside.traces)} traces: a lesson is about one")
+    return own_sitting(reading.trace(path))
+
+
+def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
+    """Ask one question after the other; progress has the lesson under `name`, if it has one."""
+    from foretrace.lessons import progress
+    from foretrace.lessons.progress import KeptLesson
+    from foretrace.render.lesson import end_text, title_text
+    from foretrace.schema.documents import encode
+
+    lesson = sitting.lesson
+    click.echo(title_text(lesson, bold=shows_bold()), err=as_json)
+    earlier = progress.read().lessons.get(name)
     if earlier and not earlier.finished and not again:
         sitting.resume(earlier.answers)
     while sitting.step and _asked(sitting, as_json):
         answers = sitting.answers[: sitting.at]
-        progress.keep(chosen.name, KeptLesson(answers, len(chosen.steps), sitting.hits))
+        if name:
+            progress.keep(name, KeptLesson(answers, len(lesson.steps), sitting.hits))
     document = sitting.document()
     click.echo(encode(document) if as_json else f"\n{end_text(document)}")
-    return 1 if reading.fails(*sitting.traces) else 0
 
 
 def _asked(sitting: Sitting, to_stderr: bool) -> bool:
@@ -64,6 +107,9 @@ def _asked(sitting: Sitting, to_stderr: bool) -> bool:
 
     bold, asked = shows_bold(), sitting.asked(sitting.at)
     click.echo(f"\n{asked_text(asked, bold=bold)}", err=to_stderr)
+    if asked.skipped:
+        sitting.skip()
+        return True
     while True:
         match answer := _typed(to_stderr):
             case None | "q":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -92,7 +93,7 @@ def climb_here(
     for number, stop in enumerate(chosen, 1):
         say(f"{number} of {len(chosen)}: {stop.title(rung(stop.rung), where)}")
         try:
-            opened[stop] = opening.open(_visit(stop, where, folder, why), cache=False)
+            opened[stop] = opening.open(visit(stop, where, folder, why=why), cache=False)
         except ForetraceError as problem:
             skipped[stop] = str(problem)
             say(f"   skipped: {problem}")
@@ -116,7 +117,10 @@ def climb_here(
     )
 
 
-def _visit(stop: Stop, device: str, folder: Path, why: bool) -> Path:
+def visit(
+    stop: Stop, device: str, folder: Path, *, why: bool = False, dtype: str = "auto"
+) -> Path:
+    """Record one stop on this machine; `MissingError` of one line where it does not run."""
     import torch
 
     from foretrace.ladder.running import capture_rung, in_one_line
@@ -125,7 +129,7 @@ def _visit(stop: Stop, device: str, folder: Path, why: bool) -> Path:
         raise MissingError(stop.gpu_only)
     torch._dynamo.reset()  # as in a process of its own: no frame counts as recompiled
     with in_one_line():
-        choice = stop.choice(device)
+        choice = replace(stop.choice(device), dtype=dtype)
         options = {"overwrite": True, "why": why and choice.compiles}
         done = capture_rung(rung(stop.rung), choice, folder, **options)
     assert done.trace is not None

@@ -7,6 +7,8 @@
     marking      an answer, marked; the right one, found by marking
     sitting      a lesson while it is played: where it stands, what was answered
     progress     what is kept on disk between sittings
+    live         the programs of a lesson, recorded on this machine (needs torch)
+    own, own_*   a lesson on any trace: questions that it decides, built from it
 
 Everything here returns Structs of `schema/documents/lesson.py`; `render/lesson.py` draws them.
 Other packages add lessons through entry points in the group `foretrace.lessons`.
@@ -24,6 +26,11 @@ def lessons() -> list[Lesson]:
     """Every lesson, in the order of their numbers."""
     found = plugins.declared(texts, "LESSON", Lesson, "foretrace.lessons")
     return sorted(found, key=lambda lesson: (lesson.number, lesson.name))
+
+
+def is_lesson(word: str) -> bool:
+    """Whether there is a lesson of that number or name."""
+    return any(word in (str(each.number), each.name) for each in lessons())
 
 
 def lesson(word: str) -> Lesson:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
 
 from foretrace.guess.scope import Window
+from foretrace.guess.selection import Selection, working_ops
 from foretrace.lessons.scene import Scene
+from foretrace.model.intervals import Ints
 from foretrace.schema.documents.lesson import Lanes, LaneSlice
+
+MOST = 5_000  # GPU operations or ops of one drawing; a longer call is drawn in part
+PART = 24  # of them, around the longest one that decides
 
 
 def lanes(scene: Scene, show: str) -> Lanes:
     """The call with the median GPU time; `show` selects what decides."""
-    call, gpu = scene.call, scene.trace.gpu
-    found = scene.selected(show)
+    found, gpu = scene.selected(show), scene.trace.gpu
+    call = _part(scene.call, found)
     rows = call.rows.tolist()
     events = set[int]() if found.on_gpu else {*found.sure}
     chosen = {*found.sure} if found.on_gpu else set[int]()
@@ -20,15 +28,17 @@ def lanes(scene: Scene, show: str) -> Lanes:
     outer, ranges = _outermost(call), _ranges(call)
     launches = {int(gpu.launch[row]) for row in rows}
     inner = {int(gpu.op[row]) for row in rows if gpu.op[row] >= 0} | events
+    if scene.on_cpu:
+        inner = {*_apart(call, events)}
     begin, end = _window(call)
     return Lanes(
         call.region,
         end - begin,
-        ranges=_events(scene, ranges, events),
-        ops=_events(scene, outer, events),
-        inside=_events(scene, sorted(inner - {*outer, *ranges} - launches), events),
+        ranges=_events(scene, begin, ranges, events),
+        ops=_events(scene, begin, outer, events),
+        inside=_events(scene, begin, sorted(inner - {*outer, *ranges} - launches), events),
         calls=[
-            _event(scene, launch, number, row in chosen or launch in events)
+            _event(scene, begin, launch, number, row in chosen or launch in events)
             for row, number in numbered.items()
             if (launch := int(gpu.launch[row])) >= 0
         ],
@@ -47,8 +57,46 @@ def lanes(scene: Scene, show: str) -> Lanes:
 
 def _window(call: Window) -> tuple[int, int]:
     """From the start of the call on the host to its end there, or to that of its GPU work."""
-    begin, end = call.start_ns or 0, call.end_ns or 0
-    return begin, max(end, int(call.evidence.trace.gpu.end[call.rows].max(initial=end)))
+    trace = call.evidence.trace
+    if call.start_ns is None:  # the whole trace: what is drawn of it
+        timed = np.concatenate((trace.host.start[_drawn(call)], trace.gpu.start[call.rows]))
+        ended = np.concatenate((trace.host.end[_drawn(call)], trace.gpu.end[call.rows]))
+        return int(timed.min(initial=2**62)), int(ended.max(initial=0))
+    begin, end = call.start_ns, call.end_ns or 0
+    return begin, max(end, int(trace.gpu.end[call.rows].max(initial=end)))
+
+
+def _drawn(call: Window) -> Ints:
+    host = call.evidence.trace.host
+    return call.events((host.is_op | host.is_call) & host.lasting)
+
+
+def _part(call: Window, found: Selection) -> Window:
+    """The call, or what is around the longest operation that decides where there are too many."""
+    trace = call.evidence.trace
+    timed, drawn = (trace.gpu, call.rows) if len(call.rows) else (trace.host, _drawn(call))
+    if max(len(call.rows), len(_drawn(call))) <= MOST:
+        return call
+    length = {item: int(timed.end[item] - timed.start[item]) for item in found.sure}
+    known = [item for item in length if found.on_gpu is bool(len(call.rows))]
+    middle = max(known, key=lambda item: length[item], default=int(drawn[len(drawn) // 2]))
+    order = drawn[np.argsort(timed.start[drawn], kind="stable")]
+    at = int(np.flatnonzero(order == middle)[0])
+    near = order[max(at - PART // 2, 0) : at + PART // 2]
+    begin, end = int(timed.start[near].min()), int(timed.end[near].max())
+    rows = near if len(call.rows) else call.rows
+    return replace(call, rows=np.sort(rows), start_ns=begin, end_ns=end)
+
+
+def _apart(call: Window, events: set[int]) -> list[int]:
+    """The ops of a CPU call that compute, and what decides; of two that overlap, what decides."""
+    host = call.evidence.trace.host
+    found: list[int] = []
+    for event in (*sorted(events), *working_ops(call)):
+        begin, end = host.start[event], host.end[event]
+        if all(host.end[one] <= begin or end <= host.start[one] for one in found):
+            found.append(event)
+    return found
 
 
 def _ranges(call: Window) -> list[int]:
@@ -67,11 +115,13 @@ def _outermost(call: Window) -> list[int]:
     return [event for event in ops if len(host.op_chain(event)) == 1]
 
 
-def _events(scene: Scene, events: Iterable[int], deciding: set[int]) -> list[LaneSlice]:
-    return [_event(scene, event, 0, event in deciding) for event in events]
+def _events(
+    scene: Scene, begin: int, events: Iterable[int], deciding: set[int]
+) -> list[LaneSlice]:
+    return [_event(scene, begin, event, 0, event in deciding) for event in events]
 
 
-def _event(scene: Scene, event: int, number: int, decides: bool) -> LaneSlice:
-    host, begin = scene.trace.host, scene.call.start_ns or 0
+def _event(scene: Scene, begin: int, event: int, number: int, decides: bool) -> LaneSlice:
+    host = scene.trace.host
     start, end = int(host.start[event]) - begin, int(host.end[event]) - begin
     return LaneSlice(scene.evidence.name(event), start, end, number, decides)

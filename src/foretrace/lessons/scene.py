@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import PurePath
 
 from foretrace import recordings
-from foretrace.errors import UsageError
 from foretrace.guess import Guess, parse
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.marking import mark
@@ -17,33 +17,75 @@ from foretrace.guess.selection import Selection, select
 from foretrace.guess.selectors import read_selector
 from foretrace.guess.tokens import split
 from foretrace.model.trace import Trace
+from foretrace.overview.unit import MAIN, chosen
 from foretrace.schema.verdict import Verdict
 
 Opens = Callable[[str], Trace]
 
 
 class Scene:
-    """One program as it ran. A prediction without a place is about one call of its region."""
+    """One program as it ran. A prediction without a place is about one call of its region.
+
+    A trace without a run record has steps or calls of its main region instead, as `look` chooses
+    them, else it is one call as a whole.
+    """
 
     def __init__(self, trace: Trace, against: Scene | None = None) -> None:
         self.trace, self.against = trace, against
         self.evidence = Evidence(trace)
-        self.region = trace.run.rung.region or self._busiest()
+        region = trace.run.rung.region
+        known = region is not None and region in trace.spans.region_groups()
+        self.scope = Scope("region", region or "") if known else self._main()
 
-    def _busiest(self) -> str:
-        """The region with the most GPU operations, for a recording without a run record."""
-        regions = quotable_regions(self.evidence)
-        sizes = {name: size for name, size in regions.items() if not name.startswith("##")}
-        return max(sizes, key=lambda name: sizes[name], default="")
+    def _main(self) -> Scope:
+        """Steps, else the region that holds most of the work, else the whole trace."""
+        per, spans = chosen(self.trace)
+        if self.on_cpu and self.trace.spans.steps:
+            return Scope("steps")
+        if self.on_cpu:
+            return self._longest()
+        if per == "per step":
+            return Scope("steps")
+        names = {span.name for span in spans}
+        told = len(names) == 1 and names <= quotable_regions(self.evidence).keys()
+        return Scope("region", names.pop()) if told else Scope()
+
+    def _longest(self) -> Scope:
+        """The region with the most host time, where it holds at least half of that of all ops."""
+        groups, host = self.trace.spans.region_groups(), self.trace.host
+        quotable = quotable_regions(self.evidence)
+        times = {
+            name: sum(span.cpu_ns for span in calls)
+            for name, calls in groups.items()
+            if name in quotable and not name.startswith("##")
+        }
+        name = max(times, key=lambda each: times[each], default="")
+        held = times.get(name, 0) >= MAIN * int(host.self_length[host.is_op & host.lasting].sum())
+        return Scope("region", name) if name and held else Scope()
+
+    @property
+    def name(self) -> str:
+        """The short name of the recording, or of the file."""
+        return PurePath(self.trace.path).name.removesuffix(".gz").removesuffix(".json")
+
+    @property
+    def region(self) -> str:
+        """The region whose calls it is about; empty for steps and for a whole trace."""
+        return self.scope.name
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the CPU computed: the trace has ops, and nothing that hints at a GPU."""
+        return self.evidence.runs_on_cpu
 
     def prediction(self, text: str) -> Guess:
         """The prediction, about one call where it names no other place."""
         guess = parse(text)
         if guess.scope.kind != "trace" or guess.kind.records:
             return guess
-        other = self.against.region if self.against else self.region
+        other = self.against.scope if self.against else self.scope
         # one call is one step; A may name its calls otherwise
-        return parse(f"in {self.region}: {text}" if other == self.region else f"per step: {text}")
+        return parse(f"{self.scope.prefix}{text}" if other == self.scope else f"per step: {text}")
 
     def marked(self, text: str) -> Verdict:
         """How a prediction fares."""
@@ -53,11 +95,17 @@ class Scene:
     @cached_property
     def calls(self) -> list[Window]:
         """Every recorded call."""
-        return windows_of(Scope("region", self.region), self.evidence)
+        return windows_of(self.scope, self.evidence)
 
     @cached_property
     def call(self) -> Window:
-        """The call that is drawn: the one with the median GPU time, as figures are given."""
+        """The call that is drawn: the one with the median GPU time, as figures are given.
+
+        On a CPU it is the one with the median time on the host.
+        """
+        if self.on_cpu:
+            by_length = sorted(self.calls, key=lambda one: (one.end_ns or 0) - (one.start_ns or 0))
+            return by_length[(len(by_length) - 1) // 2]
         return middle(self.calls)[0]
 
     def selected(self, selector: str) -> Selection:
@@ -72,7 +120,4 @@ def opened(opens: Opens, name: str, against: str = "") -> Scene:
     """The scene of a recording by its short name, or of the path of a trace."""
     other = opened(opens, against) if against else None
     found = recordings.find(name)
-    scene = Scene(opens(str(found or name)), other)
-    if not scene.region:
-        raise UsageError(f"{name}: no record_function range: a lesson is about calls of one")
-    return scene
+    return Scene(opens(str(found or name)), other)

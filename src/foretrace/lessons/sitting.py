@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from foretrace.errors import UsageError
+from foretrace.errors import MissingError, UsageError
 from foretrace.lessons.facts import filled
 from foretrace.lessons.marking import marked
 from foretrace.lessons.scene import Opens, Scene, opened
@@ -40,17 +40,31 @@ class Sitting:
         """The recordings that were opened."""
         return [scene.trace for scene in self._scenes.values()]
 
+    def unasked(self, at: int) -> str:
+        """Why a question cannot be asked here: its program does not run; empty where it can."""
+        step = self.lesson.steps[at]
+        if step.skipped:
+            return step.skipped
+        try:
+            self.scene(step)
+        except MissingError as lacking:
+            return str(lacking)
+        return ""
+
     def asked(self, at: int) -> AskedStep:
         """A question as it is shown: the code once, facts measured."""
-        step, before = self.lesson.steps[at], self.lesson.steps[at - 1] if at else None
+        step, count = self.lesson.steps[at], len(self.lesson.steps)
+        if reason := self.unasked(at):
+            name = step.program.recording
+            return AskedStep(at + 1, count, name, "", "", "", [], "", skipped=reason)
         scene, ask = self.scene(step), step.ask
-        repeated = before is not None and before.program == step.program
+        shown = [each.program for each in self.lesson.steps[:at] if not each.skipped]
         return AskedStep(
             number=at + 1,
-            of=len(self.lesson.steps),
-            recording=step.program.recording,
+            of=count,
+            recording=scene.name,
             device=scene.trace.about.device or "CPU",
-            code="" if repeated else step.program.code,
+            code="" if shown[-1:] == [step.program] else step.program.code,
             text=filled(ask.text, scene),
             choices=[choice.text for choice in ask.choices] if isinstance(ask, PickOne) else [],
             hint=filled(step.hint, scene),
@@ -72,8 +86,9 @@ class Sitting:
         self.at += 1
 
     def back(self) -> None:
-        """Open the question before, unless this is the first."""
-        self.at = max(self.at - 1, 0)
+        """Open the question before that can be asked, unless this is the first."""
+        before = (at for at in reversed(range(self.at)) if not self.unasked(at))
+        self.at = next(before, self.at)
 
     def resume(self, answers: Iterable[str | None]) -> None:
         """Give the answers of an earlier sitting again, as far as the lesson still takes them."""
@@ -89,12 +104,15 @@ class Sitting:
     def document(self) -> LessonDocument:
         """The lesson as far as it was played."""
         marks = self.marks[: self.at]
+        steps = [PlayedStep(self.asked(at), mark) for at, mark in enumerate(marks)]
         verdicts = [mark.verdict if mark else "skipped" for mark in marks]
+        not_asked = sum(bool(step.asked.skipped) for step in steps)
         return LessonDocument(
             *(1, self.lesson.number, self.lesson.name, self.lesson.title),
             hits=self.hits,
             misses=verdicts.count("miss"),
-            skipped=verdicts.count("skipped"),
-            steps=[PlayedStep(self.asked(at), mark) for at, mark in enumerate(marks)],
+            skipped=verdicts.count("skipped") - not_asked,
+            steps=steps,
             read=list(self.lesson.read),
+            not_asked=not_asked,
         )

@@ -61,7 +61,7 @@ class Unit(Struct, frozen=True):
 
 def measured(trace: Trace, region: str = "") -> Unit | None:
     """The unit of a trace, or a call of one region; None where no GPU event has a time."""
-    per, spans = _chosen(trace, region)
+    per, spans = chosen(trace, region)
     if spans:
         times = [time for span in spans if (time := bounds.spent(trace, span)) is not None]
         bound, works = bounds.of_spans(trace, spans), [span.work for span in spans]
@@ -114,7 +114,7 @@ def _unit(
     )
 
 
-def _chosen(trace: Trace, region: str = "") -> tuple[str, list[Span]]:
+def chosen(trace: Trace, region: str = "") -> tuple[str, list[Span]]:
     """The word for a unit, and the steps or calls that it is measured over; none: the recording."""
     groups = trace.spans.region_groups()
     if region:

@@ -31,13 +31,15 @@ def list_text(lessons: Sequence[Lesson], standing: Mapping[str, str]) -> str:
 
 def title_text(lesson: Lesson, *, bold: bool = False) -> str:
     """The first line of a lesson, with the keys."""
-    head = f"LESSON {lesson.number}"
+    head = f"LESSON {lesson.number}" if lesson.number else "LESSON"
     return f"{painted(head) if bold else head}  {lesson.title}  ({KEYS})"
 
 
 def asked_text(asked: AskedStep, *, bold: bool = False) -> str:
     """The code where it is new, the question, and what may be answered."""
     count = f"{asked.number} of {asked.of}"
+    if asked.skipped:
+        return drawn([Section("", (f"{count}  not asked here: {asked.skipped}",))], width=WIDTH)
     source = Section(f"{count}  {asked.recording}, {asked.device}", code=asked.code)
     question = asked.text if asked.code else f"{count}  {asked.text}"
     choices = [f"{letter}  {text}" for letter, text in zip(_LETTERS, asked.choices, strict=False)]
@@ -58,7 +60,7 @@ def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
             drawn([reason], bold=bold, width=WIDTH),
             *lanes_lines(marked.lanes, WIDTH),
             drawn([Section("", (legend(marked.lanes, WIDTH),))], width=WIDTH),
-            _row(marked.row),
+            _row(marked.row, on_gpu=bool(marked.lanes.gpu)),
         ]
     )
 
@@ -74,15 +76,21 @@ def _said(marked: MarkedAnswer) -> str:
     return f"It is {marked.right}: {marked.text}." if marked.text else f"It is {marked.right}."
 
 
-def _row(row: AverageRow) -> str:
+def _row(row: AverageRow, *, on_gpu: bool) -> str:
+    """The row of the profiler's table; a CPU has no column for another device."""
     times = (row.self_cpu_ns, row.cpu_ns, row.self_gpu_ns, row.gpu_ns)
     cells = [row.name, *map(time_text, times), str(row.calls)]
-    return table(_COLUMNS, [cells], width=WIDTH, indent="")
+    shown = range(len(cells)) if on_gpu else (0, 1, 2, 5)
+    return table(
+        [_COLUMNS[at] for at in shown], [[cells[at] for at in shown]], width=WIDTH, indent=""
+    )
 
 
 def end_text(document: LessonDocument) -> str:
     """The score and what to read."""
     skipped = f", {document.skipped} skipped" if document.skipped else ""
-    score = f"{document.hits} of {len(document.steps)} right{skipped}"
+    absent = f", {document.not_asked} not asked here" if document.not_asked else ""
+    count = len(document.steps) - document.not_asked
+    score = f"{document.hits} of {count} right{skipped}{absent}"
     bullets = [(line, "") for line in document.read]
     return drawn([Section(score, bullets=bullets)], width=WIDTH)

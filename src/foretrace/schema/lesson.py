@@ -63,6 +63,9 @@ class LessonStep(Struct, frozen=True):
     `why` is the reason in two sentences, `hint` what `?` prints. `show` selects what decides it (a
     selector of the language, such as `gelu` or `aten::t`), `row` is an op of the profiler's table.
     `against` is the recording that predictions call A.
+
+    `cpu` is what `--live` asks instead where there is no GPU, or the line that says why nothing is
+    asked there. A step with `skipped` is not asked, for that reason.
     """
 
     program: Program
@@ -72,6 +75,8 @@ class LessonStep(Struct, frozen=True):
     show: str
     row: str
     against: str = ""
+    cpu: LessonStep | str = "only a GPU decides this"
+    skipped: str = ""
 
 
 class Lesson(Struct, frozen=True):

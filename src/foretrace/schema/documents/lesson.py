@@ -47,7 +47,10 @@ class AverageRow(Struct, frozen=True):
 
 
 class AskedStep(Struct, frozen=True):
-    """A question as it is shown; `code` is empty where the step before shows the same."""
+    """A question as it is shown; `code` is empty where the step before shows the same.
+
+    `skipped` is why it is not asked here; there is then neither text nor device.
+    """
 
     number: int
     of: int
@@ -57,6 +60,7 @@ class AskedStep(Struct, frozen=True):
     text: str
     choices: list[str]
     hint: str
+    skipped: str = ""
 
 
 class MarkedAnswer(Struct, frozen=True):
@@ -86,7 +90,7 @@ class PlayedStep(Struct, frozen=True):
 
 
 class LessonDocument(Struct, frozen=True):
-    """A lesson as it was played."""
+    """A lesson as it was played; `skipped` counts the reader's choice, `not_asked` the machine's."""
 
     schema: int
     number: int
@@ -97,6 +101,7 @@ class LessonDocument(Struct, frozen=True):
     skipped: int
     steps: list[PlayedStep]
     read: list[str]
+    not_asked: int = 0
 
 
 DOCUMENT = LessonDocument
