@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from foretrace.jobs.lanes import Lanes
+from foretrace.jobs.lanes import JobLanes
 from job_documents import MS
 
 BASE = 1_794_000_000_000_000_000
 
 
-def job_lanes(ranks: int = 4, steps: int = 3, *, slow: int = 3, late_ms: float = 2) -> Lanes:
+def job_lanes(ranks: int = 4, steps: int = 3, *, slow: int = 3, late_ms: float = 2) -> JobLanes:
     """Rank `slow` computes `late_ms` longer; the others wait so long."""
     late, rows, extents = round(late_ms * MS), list[tuple[object, ...]](), []
     for step in range(steps):
@@ -38,4 +38,4 @@ def job_lanes(ranks: int = 4, steps: int = 3, *, slow: int = 3, late_ms: float =
     times = {"step": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}
     hosts = {rank: f"node-{rank // 2}" for rank in range(ranks)}
     extent = pl.DataFrame(extents, times, orient="row")
-    return Lanes(tuple(range(ranks)), hosts, spans, extent, 900)
+    return JobLanes(tuple(range(ranks)), hosts, spans, extent, 900)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from foretrace.guess.claims import SECTIONS, claims, title
 from foretrace.ladder.climb import climb_recorded
-from foretrace.render.climb import claim_pages, score
+from foretrace.render.climb import claim_pages, elsewhere, score
 
 PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
 HEAD = """# Claims
@@ -43,7 +43,8 @@ def page() -> str:
     """The whole page as Markdown."""
     document = climb_recorded()
     pages = claim_pages(document)
-    parts = [f"{HEAD}{score(document)}."]
+    counts = [f"{line}." for line in (score(document), *elsewhere(document))]
+    parts = [f"{HEAD}{counts[0]}", *counts[1:]]
     for section in SECTIONS:
         numbers = [claim.number for claim in claims() if claim.section == section]
         parts += [f"## {title(section)}", *(pages[number] for number in numbers)]

@@ -57,14 +57,14 @@ def test_every_claim_is_predicted_or_says_what_decides_it() -> None:
     assert {claim.number for claim in rest} == NOT_IN_A_TRACE
     assert [claim.number for claim in rest if bool(claim.decides) == bool(claim.see)] == []
     assert {claim.see for claim in rest} - {""} <= numbers
-    assert {claim.outcome for claim in rest} <= set(OUTCOMES)
+    assert {claim.outcome for claim in rest if not claim.see} <= set(OUTCOMES)
 
 
 def test_every_claim_has_its_sentence_and_its_source() -> None:
     for claim in claims():
         article = claim.source in ARTICLES
         assert article or claim.source == "an H200" or claim.source.startswith("commentar")
-        if article and not claim.see:
+        if article:
             assert claim.sentence, claim.number
             assert claim.where, claim.number
             assert claim.address.startswith(ARTICLES[claim.source])

@@ -10,7 +10,7 @@ import pytest
 from foretrace import jobs
 from foretrace.errors import UsageError
 from foretrace.jobs.encounters import Encounters, encounters
-from foretrace.jobs.lanes import MOST_RANKS, Lanes, lanes, telling
+from foretrace.jobs.lanes import MOST_RANKS, JobLanes, lanes, telling
 from job_documents import job_document
 from jobs.plan import Answer, Clock, Delay, Plan, write
 
@@ -26,7 +26,7 @@ CHOSEN = frozenset({0, 3, 5})
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, Lanes, pl.DataFrame]:
+def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, JobLanes, pl.DataFrame]:
     folder = tmp_path_factory.mktemp("lanes")
     answer = write(PLAN, folder)
     with jobs.read(folder, cache=False) as job:
@@ -35,7 +35,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, Lanes, pl
 
 
 def test_a_transfer_begins_when_the_last_rank_came(
-    planned: tuple[Answer, Lanes, pl.DataFrame],
+    planned: tuple[Answer, JobLanes, pl.DataFrame],
 ) -> None:
     answer, laid, _ = planned
     assert laid.error_ns is not None
@@ -50,7 +50,7 @@ def test_a_transfer_begins_when_the_last_rank_came(
         assert last >= sum(each.last == (rank,) for each in met)
 
 
-def test_waits_are_as_long_as_planned(planned: tuple[Answer, Lanes, pl.DataFrame]) -> None:
+def test_waits_are_as_long_as_planned(planned: tuple[Answer, JobLanes, pl.DataFrame]) -> None:
     answer, laid, _ = planned
     for rank in CHOSEN:
         true = sum(each.waits_ns.get(rank, 0) for each in answer.meetings)
@@ -59,7 +59,7 @@ def test_waits_are_as_long_as_planned(planned: tuple[Answer, Lanes, pl.DataFrame
         assert abs(found - true) <= mine.height * (laid.error_ns or 0)
 
 
-def test_no_time_of_a_rank_is_lost(planned: tuple[Answer, Lanes, pl.DataFrame]) -> None:
+def test_no_time_of_a_rank_is_lost(planned: tuple[Answer, JobLanes, pl.DataFrame]) -> None:
     answer, laid, _ = planned
     assert set(laid.spans["kind"]) == {"compute", "wait", "transfer", "copy", "data", "sync"}
     for rank in CHOSEN:
@@ -72,7 +72,7 @@ def test_no_time_of_a_rank_is_lost(planned: tuple[Answer, Lanes, pl.DataFrame]) 
 
 
 def test_exposed_waits_are_those_without_compute(
-    planned: tuple[Answer, Lanes, pl.DataFrame],
+    planned: tuple[Answer, JobLanes, pl.DataFrame],
 ) -> None:
     _, laid, waited = planned
     for rank in CHOSEN:

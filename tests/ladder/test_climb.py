@@ -181,7 +181,7 @@ def test_text(climb: LadderDocument) -> None:
     text = climb_text(climb)
     assert max(map(len, text.splitlines())) <= 100
     assert text.startswith(
-        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n170 claims: 133 hold, 6 do not"
+        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n170 predictions of 81 claims: 133"
     )
     assert "  holds  B18 five kernels per forward: three GEMMs, gelu and mul\n" in text
     missed = "        another card   every pointwise has vec 4\n"
@@ -197,8 +197,11 @@ def test_summary(climb: LadderDocument) -> None:
     text = climb_summary(climb)
     assert len(text.splitlines()) <= 25
     assert "rung        holds  does not hold  another card  not said  inconclusive\n" in text
-    assert "  does not hold: B59, B15, B24, E4, E6, E26\n" in text
-    assert "  not said: B31, E1, E2, E7, E13, E24\n" in text
+    assert "  does not hold: B59, B15, B24, E4, E6, E26, B67, B12, B40, B47, E11, E12\n" in text
+    assert "  not said: B31, E1, E2, E7, E13, E24, B49, E3, E22\n" in text
+    assert (
+        "21 more claims decided by generated code, sources or other runs: 2 hold, 6 do not" in text
+    )
     assert "H12\n" in text
 
 
@@ -232,7 +235,14 @@ def test_one_claim(capsys: pytest.CaptureFixture[str]) -> None:
     assert "        holds          every gemm has epilogue bias\n" in text
     assert main(["ladder", "--claim", "B12"]) == 0
     assert "        does not hold  torch on this machine" in capsys.readouterr().out
-    assert main(["ladder", "--claim", "B99"]) == 2
+    assert main(["ladder", "--claim", "E17", "--json"]) == 0  # points to B24, and shows it
+    found = json.loads(capsys.readouterr().out)
+    [pointing] = found["unmarked"]
+    assert (pointing["number"], pointing["see"], pointing["outcome"]) == ("E17", "B24", "")
+    assert {claim["number"] for claim in found["claims"]} == {"B24"}
+    assert pointing["sentence"] == found["claims"][0]["sentence"]
+    for wrong in (["B99"], ["B3", "--only", "mlp"], ["B3", "--device", "cpu"]):
+        assert main(["ladder", "--claim", *wrong]) == 2
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], document: dict[str, Any]) -> None:

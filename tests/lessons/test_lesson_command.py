@@ -54,6 +54,8 @@ def test_the_keys(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert "'nonsense' is not an answer: enter a number" in out
     assert out.count("How many kernels does one call") == 2
     assert "hit  It is 2." in out
+    again, _ = play(monkeypatch, capsys, "2\nb\nq\n", "--again")  # a choice takes no letter
+    assert again.count("How many kernels does one call") == 2
 
 
 def test_the_next_sitting_goes_on_where_the_last_one_stopped(
@@ -64,7 +66,7 @@ def test_the_next_sitting_goes_on_where_the_last_one_stopped(
     assert [path.name for path in state.parent.iterdir()] == ["lessons.json"]
     assert main(["lesson", "--list"]) == 0
     assert "at question 2" in capsys.readouterr().out
-    out, _ = play(monkeypatch, capsys, "a\n")
+    out, _ = play(monkeypatch, capsys, "1\n")
     assert "How many kernels" not in out
     out, _ = play(monkeypatch, capsys, "", "--again")
     assert "How many kernels" in out
@@ -89,7 +91,7 @@ def test_progress_that_cannot_be_read_costs_nothing_but_a_line(
 def test_the_document_matches_its_schema(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, err = play(monkeypatch, capsys, "2\ns\na\nq\n", "--json")
+    out, err = play(monkeypatch, capsys, "2\ns\n1\nq\n", "--json")
     answer = json.loads(out)
     jsonschema.validate(answer, json_schema(DOCUMENT))
     assert (answer["hits"], answer["misses"], answer["skipped"]) == (1, 1, 1)

@@ -14,7 +14,7 @@ from foretrace.errors import UsageError
 from foretrace.guess import check
 from foretrace.lessons import lesson, lessons
 from foretrace.lessons.facts import filled
-from foretrace.lessons.marking import LETTERS, right_answer
+from foretrace.lessons.marking import DIGITS, right_answer
 from foretrace.lessons.scene import Scene
 from foretrace.lessons.sitting import Sitting
 from foretrace.render.lesson import WIDTH, asked_text, end_text, marked_text, title_text
@@ -46,7 +46,7 @@ def sitting(each: Lesson) -> Sitting:
 def wrong_answers(step: LessonStep, right: str) -> list[str]:
     """Every wrong choice; wrong numbers that have an explanation, and one that has none."""
     if isinstance(step.ask, PickOne):
-        return [letter for letter in LETTERS[: len(step.ask.choices)] if letter != right]
+        return [digit for digit in DIGITS[: len(step.ask.choices)] if digit != right]
     if isinstance(step.ask, HowMany):
         return [*step.ask.misread, str(float(right) * 3 + 1).removesuffix(".0")]
     return ["kernels == 99"]
@@ -171,8 +171,8 @@ def test_answers_that_are_not_valid_are_refused_and_change_nothing() -> None:
         with pytest.raises(UsageError, match="enter a number"):
             played.answer(wrong)
     played.skip()
-    with pytest.raises(UsageError, match="enter a, b, c"):
-        played.answer("d")
+    with pytest.raises(UsageError, match="enter 1, 2, 3"):
+        played.answer("4")
     assert played.at == 1
     assert not any(isinstance(step.ask, Predict) for step in LESSONS[0].steps)
 

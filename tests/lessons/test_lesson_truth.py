@@ -84,15 +84,15 @@ def test_matmul_add() -> None:
     small = calls("matmul_add_eager_64_bf16", "matmul_add")
     assert {str(len(call.kernels)) for call in small} == {kernels}
     assert small[0].time("") / wall_us("matmul_add_eager_64_bf16") < 0.1
-    assert busy == "a"
+    assert busy == "1"
     large = median_call(calls("matmul_add_eager_4096_bf16", "matmul_add"))
     assert large.time("nvjet") / large.time("") > 0.8
     rate = 2 * 4096**3 / large.time("nvjet") / 1e6  # TFLOP/s
     assert rate > 0.7 * 989
-    assert bound == "c"
+    assert bound == "3"
     for call in calls("matmul_add_compiled_4096_bf16", "matmul_add"):
         assert [e["cat"] for e in call.work] == ["gpu_memcpy", "gpu_memset", "kernel"]
-    assert compiled == "b"
+    assert compiled == "2"
 
 
 def test_linear() -> None:
@@ -101,11 +101,11 @@ def test_linear() -> None:
         assert str(len(call.work)) == kernels
         assert "_bias_" in call.kernels[0]
         assert str(len({e["name"] for e in call.ops})) == ops
-    assert view == "c"
+    assert view == "3"
     for call in calls("linear_eager_8x32x64x128_bf16", "linear_fwd"):
         (addmm,) = [e for e in call.ops if e["name"] == "aten::addmm"]
         assert addmm["args"]["Input Dims"][:3] == [[64], [1024, 32], [32, 64]]
-    assert deep == "b"
+    assert deep == "2"
 
 
 def test_kernel_names() -> None:
@@ -115,7 +115,7 @@ def test_kernel_names() -> None:
         assert all(name.endswith("_TNT") for name in (gate, up, down))
         assert (gate == up, gate == down) == (True, False)
         assert f"vectorized_elementwise_kernel<{vec}," in gelu
-    assert (layout, kernels) == ("b", "b")
+    assert (layout, kernels) == ("2", "2")
 
 
 def test_bounds() -> None:
@@ -125,7 +125,7 @@ def test_bounds() -> None:
     times = [call.time("GeluCUDAKernelImpl") for call in calls(EAGER, "mlp_fwd")]
     measured = [2 * 8192 * 3072 * 2 / time / 1e6 for time in times]  # TB/s: it reads and writes
     assert min(measured) - 0.01 <= float(rate) <= max(measured) + 0.01
-    assert (host, gelu, whole) == ("b", "b", "c")
+    assert (host, gelu, whole) == ("2", "2", "3")
 
 
 def test_mlp() -> None:
@@ -136,7 +136,7 @@ def test_mlp() -> None:
     assert all(
         word in name for call in found for word, name in zip(words[0], call.kernels, strict=True)
     )
-    assert order == "b"
+    assert order == "2"
     shapes = {str(e["args"]["Input Dims"][0][0]) for e in found[0].ops if e["name"] == "aten::mm"}
     assert shapes == {rows}
     call = median_call(found)
@@ -152,7 +152,7 @@ def test_compile_it() -> None:
     assert 0.8 < wall_us(COMPILED) / wall_us(EAGER) < 1
     other = median_call(calls("mlp_compiled", "mlp_fwd"))
     assert other.time("triton") / median_call(compiled).time("triton") < 0.75
-    assert (products, wall, order) == ("a", "b", "b")
+    assert (products, wall, order) == ("1", "2", "2")
 
 
 def test_by_hand() -> None:
@@ -167,7 +167,7 @@ def test_by_hand() -> None:
     assert {str(len(call.kernels)) for call in fused} == {ours}
     (first, *_) = [e for e in fused[0].ops if e["name"] == "aten::mm"]
     assert first["args"]["Input Dims"][1] == [768, 2 * 3072]
-    assert (time, launch) == ("a", "b")
+    assert (time, launch) == ("1", "2")
 
 
 def test_attention() -> None:
@@ -182,7 +182,7 @@ def test_attention() -> None:
     assert all("f32f32_f32" in name for name in found["math"].kernels if "gemm" in name)
     assert str(len(found["flash"].kernels)) == flash
     assert found["cudnn"].time("") / found["flash"].time("") < 0.9
-    assert (math, cudnn) == ("c", "c")
+    assert (math, cudnn) == ("3", "3")
 
 
 def test_training() -> None:
@@ -201,4 +201,4 @@ def test_training() -> None:
     assert optimizer("forloop") > 4 * optimizer("foreach")
     assert str(optimizer("fused")) == fused
     assert wall_us(name("forloop")) > 1.05 * wall_us(name("foreach"))
-    assert (loop, wall) == ("c", "c")
+    assert (loop, wall) == ("3", "3")

@@ -21,7 +21,7 @@ from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
     from foretrace.jobs.job import Job
-    from foretrace.jobs.lanes import Lanes
+    from foretrace.jobs.lanes import JobLanes
     from foretrace.render.section import Section
     from foretrace.schema.documents.job import JobDocument
 
@@ -102,14 +102,14 @@ def command(
     return 1 if reading.strict and _odd(found) else 0
 
 
-def _lanes(job: Job, found: JobDocument, chosen: frozenset[int] | None) -> Lanes:
+def _lanes(job: Job, found: JobDocument, chosen: frozenset[int] | None) -> JobLanes:
     """The chosen ranks side by side, or those that tell most."""
     from foretrace.jobs.lanes import lanes, telling
 
     return lanes(job, chosen or telling(found))
 
 
-def _write(found: JobDocument, beside: Lanes, html: str | None, perfetto: str | None) -> None:
+def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str | None) -> None:
     """Write the page and the trace for Perfetto, where they are wanted."""
     from pathlib import Path
 

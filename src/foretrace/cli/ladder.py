@@ -61,37 +61,21 @@ def command(
     from foretrace.files import scratch
     from foretrace.guess.claims import FAILS
     from foretrace.ladder.climb import climb_here, climb_recorded
-    from foretrace.render.climb import climb_markdown, climb_summary, climb_text
+    from foretrace.render.climb import claim_text, climb_markdown, climb_summary, climb_text
     from foretrace.schema.documents import encode
 
-    if recorded and (keep or device):
-        raise UsageError("--keep and --device need a run on this machine: remove --recorded")
+    if (recorded or claim) and (keep or device):
+        with_trace = "--recorded" if recorded else "--claim"
+        raise UsageError(f"--keep and --device need a run on this machine: remove {with_trace}")
+    if claim and only:
+        raise UsageError("--claim names its programs itself: remove --only")
     if why and not keep:
         raise UsageError("--why keeps records beside the traces: add --keep DIR")
-    if claim:
-        click.echo(_claim(claim, recorded or "h200"))
-        return 0
-    if recorded:
-        document = climb_recorded(recorded, only)
+    if claim or recorded:
+        document = climb_recorded(recorded or "h200", only, claim)
     else:
         with nullcontext(Path(keep)) if keep else scratch() as folder:
             document = climb_here(folder, device or "auto", only, say, why=why)
-    draw = {
-        "json": encode,
-        "markdown": climb_markdown,
-        "text": climb_text if wanted["all"] else climb_summary,
-    }[form]
-    click.echo(draw(document))
+    text = claim_text if claim else climb_text if wanted["all"] else climb_summary
+    click.echo({"json": encode, "markdown": climb_markdown, "text": text}[form](document))
     return 1 if strict and document.outcomes[FAILS] else 0
-
-
-def _claim(number: str, card: str) -> str:
-    from foretrace.guess.claims import find
-    from foretrace.ladder.climb import climb_recorded, unmarked
-    from foretrace.render.climb import claim_text, unmarked_text
-
-    claim = find(number)
-    if not claim.predictions:
-        return unmarked_text(unmarked(claim))
-    found = climb_recorded(card, claim.rungs).claims
-    return claim_text([each for each in found if each.number == claim.number])

@@ -26,7 +26,7 @@ _SPAN = ("rank", "step", "kind", "stream", "name", "start_ns", "end_ns")
 _HOST = ("data", "sync")
 
 
-class Lanes(Struct, frozen=True):
+class JobLanes(Struct, frozen=True):
     """`spans`: rank, step, kind (one of `KINDS`), stream (null on the host), name, start_ns,
     end_ns, meeting, and `last`: whether this rank came last to the meeting; ordered by rank, start.
 
@@ -51,7 +51,7 @@ def telling(found: JobDocument) -> frozenset[int]:
     return frozenset([*chosen, *more][:FEW])
 
 
-def lanes(job: Job, ranks: frozenset[int]) -> Lanes:
+def lanes(job: Job, ranks: frozenset[int]) -> JobLanes:
     """Lay these ranks side by side; `UsageError` where the job does not have one of them."""
     hosts = {each.rank or 0: each.host for each in job.members}
     if absent := sorted(ranks - hosts.keys()):
@@ -77,7 +77,7 @@ def lanes(job: Job, ranks: frozenset[int]) -> Lanes:
     )
     told = clocks.filter(mine)
     error = told["error_ns"].max() if told["fitted"].all() else None
-    return Lanes(tuple(sorted(ranks)), hosts, spans, steps, error)  # type: ignore[arg-type]
+    return JobLanes(tuple(sorted(ranks)), hosts, spans, steps, error)  # type: ignore[arg-type]
 
 
 def _work(job: Job, mine: pl.Expr) -> pl.DataFrame:

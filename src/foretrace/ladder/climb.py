@@ -16,7 +16,8 @@ from foretrace import opening, recordings
 from foretrace.comparison import compare
 from foretrace.errors import ForetraceError, MissingError
 from foretrace.guess import check, parse
-from foretrace.guess.claims import OUTCOMES, Claim, Prediction, Program, claims
+from foretrace.guess.claims import OUTCOMES, Claim, ClaimProgram, Prediction, claims
+from foretrace.guess.claims import find as find_claim
 from foretrace.ladder.article import setup_row
 from foretrace.ladder.rungs import rung, rungs
 from foretrace.ladder.stops import STOPS, Stop
@@ -49,9 +50,15 @@ def stops(only: Sequence[str] = ()) -> list[Stop]:
     return [stop for stop in STOPS if not wanted or stop.rung in wanted]
 
 
-def climb_recorded(card: str = "h200", only: Sequence[str] = ()) -> LadderDocument:
-    """Climb the traces inside the package; needs neither torch nor a GPU."""
+def climb_recorded(
+    card: str = "h200", only: Sequence[str] = (), number: str | None = None
+) -> LadderDocument:
+    """Climb the traces inside the package; needs neither torch nor a GPU.
+
+    With a `number` that claim alone, with the one that it points to and without the table.
+    """
     chosen, folder = stops(only), recordings.folder(card)
+    wanted = _with_seen(find_claim(number)) if number else claims()
 
     @cache
     def find(name: str) -> Trace:
@@ -61,11 +68,11 @@ def climb_recorded(card: str = "h200", only: Sequence[str] = ()) -> LadderDocume
     devices = {str(record.device.name) for record in records if record.device}
     versions = {str(record.torch.version) for record in records if record.torch}
     named = ", ".join(sorted(devices))
-    marked = [_marked(*each, find, "cuda", named) for each in _claims_of(chosen)]
-    article = list(_article(chosen, find, "cuda"))
+    marked = [_marked(*each, find, "cuda", named) for each in _claims_of(chosen, wanted)]
+    article = [] if number else list(_article(chosen, find, "cuda"))
     head = (SCHEMA, f"recorded {card}", named, ", ".join(sorted(versions)))
     return LadderDocument(
-        *head, marked, _counts(marked), [], article, _outcomes(marked), _undecided(only)
+        *head, marked, _counts(marked), [], article, _outcomes(marked), _undecided(only, wanted)
     )
 
 
@@ -106,14 +113,14 @@ def climb_here(
 
     marked = [
         _marked(claim, prediction, find, where, named)
-        for claim, prediction in _claims_of(chosen)
+        for claim, prediction in _claims_of(chosen, claims())
         if not any(program and program.setup for program in (prediction.on, prediction.against))
     ]
     left = [SkippedSetup(stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()]
     article = list(_article([stop for stop in chosen if stop in opened], find, where))
     head = (SCHEMA, "this machine", named, str(torch.__version__))
     return LadderDocument(
-        *head, marked, _counts(marked), left, article, _outcomes(marked), _undecided(only)
+        *head, marked, _counts(marked), left, article, _outcomes(marked), _undecided(only, claims())
     )
 
 
@@ -146,15 +153,15 @@ def _outcomes(marked: list[MarkedClaim]) -> dict[str, int]:
     return {outcome: found[outcome] for outcome in OUTCOMES}
 
 
-def unmarked(claim: Claim) -> UnmarkedClaim:
-    """A claim without predictions as the document has it."""
-    names = UnmarkedClaim.__struct_fields__
-    return UnmarkedClaim(*(getattr(claim, name) for name in names))
+def _with_seen(claim: Claim) -> tuple[Claim, ...]:
+    return (claim, find_claim(claim.see)) if claim.see else (claim,)
 
 
-def _undecided(only: Sequence[str]) -> list[UnmarkedClaim]:
+def _undecided(only: Sequence[str], wanted: Sequence[Claim]) -> list[UnmarkedClaim]:
     """The claims without a prediction; they belong to no rung."""
-    return [unmarked(claim) for claim in claims() if not (claim.predictions or only)]
+    names = UnmarkedClaim.__struct_fields__
+    rest = [] if only else [claim for claim in wanted if not claim.predictions]
+    return [UnmarkedClaim(*(getattr(claim, name) for name in names)) for claim in rest]
 
 
 @cache
@@ -164,9 +171,9 @@ def by_recording() -> dict[str, Stop]:
     return {stop.recording(known[stop.rung]): stop for stop in STOPS}
 
 
-def _claims_of(chosen: Sequence[Stop]) -> list[tuple[Claim, Prediction]]:
+def _claims_of(chosen: Sequence[Stop], wanted: Sequence[Claim]) -> list[tuple[Claim, Prediction]]:
     names = {stop.rung for stop in chosen}
-    pairs = ((claim, prediction) for claim in claims() for prediction in claim.predictions)
+    pairs = ((claim, prediction) for claim in wanted for prediction in claim.predictions)
     return [pair for pair in pairs if pair[1].on.rung in names]
 
 
@@ -187,7 +194,7 @@ def _marked(
     )  # fmt: skip
 
 
-def _title(program: Program, device: str) -> str:
+def _title(program: ClaimProgram, device: str) -> str:
     """What ran, at which sizes."""
     stop = by_recording().get(program.trace)
     return stop.title(rung(program.rung), device) if stop else program.setup

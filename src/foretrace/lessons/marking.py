@@ -15,7 +15,7 @@ from foretrace.schema.documents.lesson import MarkedAnswer
 from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne, Predict
 from foretrace.schema.verdict import Verdict
 
-LETTERS = "abcdefgh"
+DIGITS = "12345678"  # of choices: letters would hide the keys `b` and `s`
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
@@ -55,8 +55,8 @@ def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:
     """
     ask = step.ask
     if isinstance(ask, PickOne):
-        choice = _choice(ask, answer.lower())
-        return answer.lower(), choice.holds, choice.misread
+        choice = _choice(ask, answer)
+        return answer, choice.holds, choice.misread
     if isinstance(ask, HowMany):
         number = answer.rstrip("% ").replace(",", "")
         if not _NUMBER.fullmatch(number):
@@ -65,11 +65,11 @@ def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:
     return answer, (answer,), ""
 
 
-def _choice(ask: PickOne, letter: str) -> PickChoice:
-    choices = dict(zip(LETTERS, ask.choices, strict=False))
-    if letter not in choices:
-        raise UsageError(f"{letter!r} is not an answer: enter {', '.join(choices)}")
-    return choices[letter]
+def _choice(ask: PickOne, digit: str) -> PickChoice:
+    choices = dict(zip(DIGITS, ask.choices, strict=False))
+    if digit not in choices:
+        raise UsageError(f"{digit!r} is not an answer: enter {', '.join(choices)}")
+    return choices[digit]
 
 
 def _together(verdicts: Iterable[Verdict]) -> str:
@@ -83,8 +83,8 @@ def right_answer(step: LessonStep, scene: Scene) -> str:
     ask = step.ask
     if isinstance(ask, PickOne):
         found = (
-            letter
-            for letter, choice in zip(LETTERS, ask.choices, strict=False)
+            digit
+            for digit, choice in zip(DIGITS, ask.choices, strict=False)
             if _holds(scene, choice.holds)
         )
         return next(found, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePath
 
@@ -85,7 +86,8 @@ class Scene:
             return guess
         other = self.against.scope if self.against else self.scope
         # one call is one step; A may name its calls otherwise
-        return parse(f"{self.scope.prefix}{text}" if other == self.scope else f"per step: {text}")
+        scope = self.scope if other == self.scope else Scope("steps")
+        return replace(guess, text=scope.prefix + text, scope=scope)
 
     def marked(self, text: str) -> Verdict:
         """How a prediction fares."""

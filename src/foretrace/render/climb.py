@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from foretrace.render.safe import markdown, plain
 from foretrace.render.section import WIDTH
@@ -25,6 +25,7 @@ _WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks
 _NOT_LISTED = ("holds", "inconclusive")  # the first screen names the claims of the other outcomes
 _PLURAL = {"holds": "hold", "does not hold": "do not hold", "inconclusive": "inconclusive here"}
 _FOUND = "an H200"
+_ELSEWHERE = "decided by generated code, sources or other runs"
 
 
 def climb_summary(document: LadderDocument) -> str:
@@ -35,24 +36,25 @@ def climb_summary(document: LadderDocument) -> str:
         [name, *(count_text(counts[name, outcome]) for outcome in document.outcomes)]
         for name in names
     ]
-    lines = [heading(document), score(document), table(["rung", *document.outcomes], rows)]
+    lines = [_head(document), table(["rung", *document.outcomes], rows)]
+    every: list[MarkedClaim | UnmarkedClaim] = [*document.claims, *document.unmarked]
     listed = [outcome for outcome in document.outcomes if outcome not in _NOT_LISTED]
     for outcome in listed:
-        lines += _numbers(outcome, [each for each in document.claims if each.outcome == outcome])
-    lines += _numbers("found here", [each for each in document.claims if each.source == _FOUND])
+        lines += _numbers(outcome, [each for each in every if each.outcome == outcome])
+    lines += _numbers("found here", [each for each in every if each.source == _FOUND])
     if document.skipped:
         lines.append(f"  {plural(len(document.skipped), 'setup')} skipped")
     return "\n".join([*lines, "", "more: --all (each claim, its sentence, and what was measured)"])
 
 
-def _numbers(word: str, claims: list[MarkedClaim]) -> list[str]:
+def _numbers(word: str, claims: list[MarkedClaim | UnmarkedClaim]) -> list[str]:
     numbers = ", ".join(dict.fromkeys(claim.number for claim in claims))
     return [wrapped(f"{word}: {numbers}", "  ", "    ")] if numbers else []
 
 
 def climb_text(document: LadderDocument) -> str:
     """For a terminal: every claim; those that hold in one line."""
-    parts = [f"{heading(document)}\n{score(document)}"]
+    parts = [_head(document)]
     for rung, claims in _by(document.claims, "rung").items():
         known = [claim for claim in claims if claim.verdict != "unknown"]
         numbers = _by(known, "number").values()
@@ -73,14 +75,17 @@ def climb_text(document: LadderDocument) -> str:
     return "\n\n".join([*parts, *map(_row, document.article)])
 
 
-def claim_text(claims: list[MarkedClaim]) -> str:
-    """One claim in full: sentence, source, program, outcome and what was measured."""
-    return "\n".join(_entry(claims, full=True))
+def claim_text(document: LadderDocument) -> str:
+    """Each claim in full: sentence, source, program, outcome and what was measured."""
+    marked = [_entry(claims, full=True) for claims in _by(document.claims, "number").values()]
+    others = [_unmarked(claim, full=True) for claim in document.unmarked]
+    others.sort(key=lambda lines: len(lines) > 1)  # one that points to another comes before it
+    return "\n".join(line for lines in (*others, *marked) for line in lines)
 
 
-def unmarked_text(claim: UnmarkedClaim) -> str:
-    """The same of a claim that no trace decides."""
-    return "\n".join(_unmarked(claim, full=True))
+def _head(document: LadderDocument) -> str:
+    counts = [wrapped(line, "", "  ") for line in (score(document), *elsewhere(document))]
+    return "\n".join([heading(document), *counts])
 
 
 def heading(document: LadderDocument) -> str:
@@ -90,9 +95,24 @@ def heading(document: LadderDocument) -> str:
 
 
 def score(document: LadderDocument) -> str:
-    """How many claims have each outcome."""
-    found = (f"{count} {_PLURAL.get(word, word)}" for word, count in document.outcomes.items())
-    return f"{len(document.claims)} claims: {', '.join(found)}"
+    """How many predictions have each outcome."""
+    claims = plural(len({claim.number for claim in document.claims}), "claim")
+    return f"{len(document.claims)} predictions of {claims}: {_outcomes(document.outcomes)}"
+
+
+def elsewhere(document: LadderDocument) -> list[str]:
+    """How many claims no trace decides, with their outcomes; empty where there is none."""
+    others = Counter(each.outcome for each in document.unmarked if not each.see)
+    found = {outcome: others[outcome] for outcome in document.outcomes}
+    more = plural(others.total(), "more claim")
+    return [f"{more} {_ELSEWHERE}: {_outcomes(found)}"] if others else []
+
+
+def _outcomes(counts: Mapping[str, int]) -> str:
+    named = {
+        word: word if count == 1 else _PLURAL.get(word, word) for word, count in counts.items()
+    }
+    return ", ".join(f"{count} {named[word]}" for word, count in counts.items() if count)
 
 
 def skipped_lines(document: LadderDocument) -> list[str]:
@@ -124,7 +144,7 @@ def _entry(claims: list[MarkedClaim], *, full: bool = False) -> list[str]:
 def _said(claim: MarkedClaim | UnmarkedClaim) -> str:
     """The sentence and who says it; we know those of the commentaries in substance only."""
     if not claim.sentence:
-        return f"({claim.source})"
+        return f"found on {claim.source}; the articles do not say it"
     if not claim.where:
         return f"in substance: {claim.sentence} ({claim.source})"
     return f'"{claim.sentence}" ({claim.source}, {claim.where})'
@@ -178,15 +198,17 @@ def climb_markdown(document: LadderDocument) -> str:
     """For a page: the same, with a section for each claim."""
     parts = [
         f"# {markdown(heading(document))}",
-        f"{score(document)}.",
+        *(f"{line}." for line in (score(document), *elsewhere(document))),
         *claim_pages(document).values(),
     ]
     if document.skipped:
         lines = [f"- {markdown(each.setup)}: {markdown(each.why)}" for each in document.skipped]
         parts.append("\n".join(["## Skipped", "", *lines]))
-    rows = [_row_cells(row) for row in document.article]
-    head = ("setup", "what changed", "what stayed the same")
-    return "\n\n".join([*parts, f"## {_TABLE}", _page_table(head, rows)])
+    if document.article:
+        head = ("setup", "what changed", "what stayed the same")
+        rows = [_row_cells(row) for row in document.article]
+        parts += [f"## {_TABLE}", _page_table(head, rows)]
+    return "\n\n".join(parts)
 
 
 def claim_pages(document: LadderDocument) -> dict[str, str]:
@@ -209,9 +231,9 @@ def _page(claims: list[MarkedClaim]) -> str:
 
 
 def _unmarked_page(claim: UnmarkedClaim) -> str:
-    link = f"[{claim.see}](#{claim.see.lower()})"
-    ends = f"See {link}." if claim.see else f"Outcome: {claim.outcome}. Decided by {claim.decides}."
-    return f"{_page_head(claim)}\n\n{ends}"
+    outcome = f"Outcome: {claim.outcome}. Decided by {claim.decides}."
+    link = f"Outcome: that of [{claim.see}](#{claim.see.lower()})."
+    return f"{_page_head(claim)}\n\n{link if claim.see else outcome}"
 
 
 def _page_head(claim: MarkedClaim | UnmarkedClaim) -> str:

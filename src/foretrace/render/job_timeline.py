@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from foretrace.jobs.lanes import Lanes
+from foretrace.jobs.lanes import JobLanes
 from foretrace.model.intervals import Ints
 from foretrace.render.section import WIDTH, Section
 from foretrace.schema.jobs import WITHOUT_STEPS
@@ -24,7 +24,7 @@ _WORDS = {
 }
 
 
-def job_timeline(lanes: Lanes, step: int | None, width: int = WIDTH) -> Section:
+def job_timeline(lanes: JobLanes, step: int | None, width: int = WIDTH) -> Section:
     """One step of the chosen ranks; without a number the longest one."""
     if lanes.spans.is_empty() or lanes.steps.is_empty():
         return Section("Timeline", ["the traces of these ranks record no GPU work"])
@@ -51,13 +51,13 @@ def job_timeline(lanes: Lanes, step: int | None, width: int = WIDTH) -> Section:
     return Section(title, after=keys, code="\n".join(lines))
 
 
-def _step(lanes: Lanes, step: int | None) -> tuple[int, int, int]:
+def _step(lanes: JobLanes, step: int | None) -> tuple[int, int, int]:
     rows: list[tuple[int, int, int]] = list(lanes.steps.iter_rows())
     wanted = [row for row in rows if row[0] == step] or rows
     return max(wanted, key=lambda row: row[2] - row[1])
 
 
-def _name(lanes: Lanes, rank: int) -> str:
+def _name(lanes: JobLanes, rank: int) -> str:
     host = lanes.hosts.get(rank, "")
     return f"rank {rank}" + (f" ({host[:16]})" if host else "")
 

@@ -14,7 +14,6 @@ from foretrace.units import plural, time_text
 
 WIDTH = 80
 KEYS = "? hint, s skip, b back, q stop"
-_LETTERS = "abcdefgh"
 _MARKS = {"hit": "hit", "miss": "MISS", "unknown": "unknown"}
 _COLUMNS = ("Name", "Self CPU", "CPU total", "Self CUDA", "CUDA total", "# of Calls")
 
@@ -42,7 +41,7 @@ def asked_text(asked: AskedStep, *, bold: bool = False) -> str:
         return drawn([Section("", (f"{count}  not asked here: {asked.skipped}",))], width=WIDTH)
     source = Section(f"{count}  {asked.recording}, {asked.device}", code=asked.code)
     question = asked.text if asked.code else f"{count}  {asked.text}"
-    choices = [f"{letter}  {text}" for letter, text in zip(_LETTERS, asked.choices, strict=False)]
+    choices = [f"{digit}  {text}" for digit, text in enumerate(asked.choices, 1)]
     line = "   ".join(choices)
     said = Section("", (question, *([line] if 0 < len(line) <= WIDTH else choices)))
     shown = [drawn([source], bold=bold, width=WIDTH)] if asked.code else []

@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from foretrace import files
-from foretrace.jobs.lanes import Lanes
+from foretrace.jobs.lanes import JobLanes
 from foretrace.render.html.timeline import free_rows
 from foretrace.schema.jobs import WITHOUT_STEPS
 from foretrace.share import chrome
@@ -25,7 +25,7 @@ _HOST = 1_000_000  # threads of the host, apart from the numbers of streams
 _BESIDE = 10_000_000  # spans of one stream that overlap, apart from both
 
 
-def write(lanes: Lanes, path: Path) -> int:
+def write(lanes: JobLanes, path: Path) -> int:
     """Write the ranks as `.json.gz`; returns how many slices there are."""
     spans = _placed(lanes.spans)
     starts = pl.concat([spans["start_ns"], lanes.steps["start_ns"]])
@@ -56,7 +56,7 @@ def _placed(spans: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts) if parts else spans.with_columns(thread)
 
 
-def _records(lanes: Lanes, spans: pl.DataFrame, base: int) -> Iterator[Record]:
+def _records(lanes: JobLanes, spans: pl.DataFrame, base: int) -> Iterator[Record]:
     for rank in lanes.ranks:
         host = lanes.hosts.get(rank, "")
         name = f"rank {rank}" + (f" ({host})" if host else "")

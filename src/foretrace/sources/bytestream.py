@@ -88,7 +88,8 @@ def open_regular(path: str, block: int) -> IO[bytes]:
 def _size(handle: IO[bytes]) -> int:
     if isinstance(handle, RemoteFile):
         return handle.size
-    return 0 if handle is sys.stdin.buffer else os.fstat(handle.fileno()).st_size
+    stdin = getattr(sys.stdin, "buffer", None)  # a notebook, a service or a test has no such file
+    return 0 if handle is stdin else os.fstat(handle.fileno()).st_size
 
 
 def _read(handle: IO[bytes], label: str, watch: Callable[[int], None]) -> Iterator[bytes]:

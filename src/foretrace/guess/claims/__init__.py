@@ -6,14 +6,14 @@ words the `claim`. A `[[claim.prediction]]` judges it `on` a program of `program
 `against` another; `h200` is its verdict where that is no hit, explained by the `correction`.
 `card` marks what another card may show otherwise: a name, a time, a tile, registers. A sentence
 with a condition is `conditional`. A claim without a prediction says what `decides` it, or which
-other to `see`.
+other to `see`, whose sentence it has unless it brings its own.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -32,7 +32,7 @@ ARTICLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ClaimProgram:
     """What ran: the name of a recording of the H200, and the code of one step."""
 
     name: str
@@ -50,10 +50,10 @@ class Program:
 class Prediction:
     """One prediction that a claim makes."""
 
-    on: Program
+    on: ClaimProgram
     guess: str
     reason: str
-    against: Program | None = None
+    against: ClaimProgram | None = None
     card: bool = False
     h200: str = "hit"
     correction: str = ""
@@ -88,7 +88,9 @@ class Claim:
 
     @property
     def outcome(self) -> str:
-        """The outcome of a claim that no trace decides."""
+        """The outcome of a claim that no trace decides; empty where another has it."""
+        if self.see:
+            return ""
         return (self.stated or INCONCLUSIVE) if self.said else NOT_SAID
 
     @property
@@ -109,7 +111,8 @@ class Claim:
 @cache
 def claims() -> tuple[Claim, ...]:
     """Every claim, section by section in the order of the articles."""
-    return tuple(claim for section in SECTIONS for claim in _section(section))
+    found = {claim.number: claim for section in SECTIONS for claim in _section(section)}
+    return tuple(_quoting(claim, found.get(claim.see, claim)) for claim in found.values())
 
 
 def find(number: str) -> Claim:
@@ -121,9 +124,9 @@ def find(number: str) -> Claim:
 
 
 @cache
-def programs() -> dict[str, Program]:
+def programs() -> dict[str, ClaimProgram]:
     """Every program by its name."""
-    return {name: Program(name, **entry) for name, entry in _read("programs").items()}
+    return {name: ClaimProgram(name, **entry) for name, entry in _read("programs").items()}
 
 
 def title(section: str) -> str:
@@ -133,6 +136,12 @@ def title(section: str) -> str:
 
 def _section(section: str) -> list[Claim]:
     return [_claim(section, **entry) for entry in _read(section)["claim"]]
+
+
+def _quoting(claim: Claim, other: Claim) -> Claim:
+    if claim.sentence:
+        return claim
+    return replace(claim, sentence=other.sentence, where=other.where)
 
 
 def _claim(

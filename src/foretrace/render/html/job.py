@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from foretrace.jobs.lanes import Lanes
+from foretrace.jobs.lanes import JobLanes
 from foretrace.render.html.job_lanes import LanePage, lane_page
 from foretrace.render.html.packing import Packed, pack
 from foretrace.render.html.page import page
@@ -58,7 +58,7 @@ class JobPage(Struct, frozen=True):
 
 
 def job_html(
-    document: JobDocument, lanes: Lanes | None, guesses: CheckDocument | None = None
+    document: JobDocument, lanes: JobLanes | None, guesses: CheckDocument | None = None
 ) -> str:
     """The page as HTML; `guesses` are marked predictions to show."""
     top, *rest = sections(document, PARTS, TOP)

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace.jobs.lanes import KINDS, Lanes
+from foretrace.jobs.lanes import KINDS, JobLanes
 from foretrace.model.intervals import Ints
 from foretrace.render.html.packing import pack
 from foretrace.render.html.timeline import Lane, Outline, StepExtent, free_rows
@@ -30,7 +30,7 @@ class LanePage(Struct, frozen=True):
     timeline: Outline
 
 
-def lane_page(lanes: Lanes, document: JobDocument) -> LanePage:
+def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
     """The timeline opens at the step of the critical path, else at the longest."""
     spans = _kept(lanes.spans)
     origin = min(int(spans["start_ns"].min()), int(lanes.steps["start_ns"].min() or 0))  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def _extent(step: int, start: int, end: int) -> StepExtent:
     return StepExtent(name, start, end, end)
 
 
-def _opens_at(lanes: Lanes, document: JobDocument) -> int | None:
+def _opens_at(lanes: JobLanes, document: JobDocument) -> int | None:
     if lanes.steps.is_empty():
         return None
     numbers = lanes.steps["step"].to_list()
@@ -122,12 +122,12 @@ def _opens_at(lanes: Lanes, document: JobDocument) -> int | None:
     return (lanes.steps["end_ns"] - lanes.steps["start_ns"]).arg_max()
 
 
-def _label(lanes: Lanes, rank: int) -> str:
+def _label(lanes: JobLanes, rank: int) -> str:
     host = lanes.hosts.get(rank, "")
     return plain(f"rank {rank}" + (f" ({host})" if host else ""))
 
 
-def _note(lanes: Lanes) -> str:
+def _note(lanes: JobLanes) -> str:
     if lanes.error_ns is None:
         return "A clock of these ranks could not be fitted: times of two ranks are not comparable."
     many = count_text(len(lanes.ranks))

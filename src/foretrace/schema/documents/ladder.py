@@ -39,7 +39,7 @@ class MarkedClaim(Struct, frozen=True):
 class UnmarkedClaim(Struct, frozen=True):
     """A claim that a trace of one setup does not decide: `decides` says what does.
 
-    `see` is the number of a claim that says the same.
+    `see` is the number of a claim that says the same; `outcome` is then empty.
     """
 
     number: str
