@@ -124,9 +124,7 @@ def climb_here(
     )
 
 
-def visit(
-    stop: Stop, device: str, folder: Path, *, why: bool = False, dtype: str = "auto"
-) -> Path:
+def visit(stop: Stop, device: str, folder: Path, *, why: bool = False, dtype: str = "auto") -> Path:
     """Record one stop on this machine; `MissingError` of one line where it does not run."""
     import torch
 

@@ -115,9 +115,7 @@ def _outermost(call: Window) -> list[int]:
     return [event for event in ops if len(host.op_chain(event)) == 1]
 
 
-def _events(
-    scene: Scene, begin: int, events: Iterable[int], deciding: set[int]
-) -> list[LaneSlice]:
+def _events(scene: Scene, begin: int, events: Iterable[int], deciding: set[int]) -> list[LaneSlice]:
     return [_event(scene, begin, event, 0, event in deciding) for event in events]
 
 

@@ -21,7 +21,6 @@ from foretrace.profiling import need_torch
 from foretrace.schema.lesson import Lesson, LessonStep
 from foretrace.sources import budget
 
-
 Say = Callable[[str], None]
 
 
@@ -31,10 +30,17 @@ def live_sitting(
     """A sitting whose programs run here; their traces go to `folder`."""
     with budget.apart():
         need_torch()
-        from foretrace.ladder.running import find_device
+        from foretrace.ladder.running import device_name
 
-        device = find_device(device)
-    return Sitting(fitted(lesson, device), LiveRecordings(device, folder, opens, say))
+        device, card = device_name(device)
+    played = fitted(lesson, device)
+    reasons = dict.fromkeys(step.skipped for step in played.steps)
+    if all(reasons):
+        here = f"lesson {lesson.number} asks nothing on a CPU: {'; '.join(reasons)}"
+        raise MissingError(f"{here}. Without --live it is played on recordings")
+    means = "" if device == "cpu" else "; a text that speaks of a card means that of the recordings"
+    say(f"recording on {card}{means}")
+    return Sitting(played, LiveRecordings(device, folder, opens, say))
 
 
 def fitted(lesson: Lesson, device: str) -> Lesson:
@@ -47,7 +53,7 @@ def fitted(lesson: Lesson, device: str) -> Lesson:
 def _on_cpu(step: LessonStep) -> LessonStep:
     if isinstance(step.cpu, LessonStep):
         return step.cpu
-    return structs.replace(step, skipped=f"needs a GPU: {step.cpu}")
+    return structs.replace(step, skipped=step.cpu)
 
 
 class LiveRecordings:

@@ -71,6 +71,8 @@ def _slice(each: LaneSlice, size: int) -> str:
     """A launch or a GPU operation shows its number, an op as much of its name as fits."""
     label = str(each.number) if each.number else plain(each.label)
     fill = _fill(each)
+    if len(label) > size and each.decides and not each.number:
+        return fill * max(size, 0)  # the text below names it
     if len(label) > size:
         return (label[: size - 1] + "…")[: max(size, 0)] if size > 1 else fill[: max(size, 0)]
     return label + fill * (size - len(label))

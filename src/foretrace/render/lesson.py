@@ -38,7 +38,9 @@ def asked_text(asked: AskedStep, *, bold: bool = False) -> str:
     """The code where it is new, the question, and what may be answered."""
     count = f"{asked.number} of {asked.of}"
     if asked.skipped:
-        return drawn([Section("", (f"{count}  not asked here: {asked.skipped}",))], width=WIDTH)
+        return drawn(
+            [Section("", (f"{count}  not asked on this machine: {asked.skipped}",))], width=WIDTH
+        )
     source = Section(f"{count}  {asked.recording}, {asked.device}", code=asked.code)
     question = asked.text if asked.code else f"{count}  {asked.text}"
     choices = [f"{digit}  {text}" for digit, text in enumerate(asked.choices, 1)]
@@ -88,7 +90,7 @@ def _row(row: AverageRow, *, on_gpu: bool) -> str:
 def end_text(document: LessonDocument) -> str:
     """The score and what to read."""
     skipped = f", {document.skipped} skipped" if document.skipped else ""
-    absent = f", {document.not_asked} not asked here" if document.not_asked else ""
+    absent = f", {document.not_asked} not asked" if document.not_asked else ""
     count = len(document.steps) - document.not_asked
     score = f"{document.hits} of {count} right{skipped}{absent}"
     bullets = [(line, "") for line in document.read]

@@ -14,6 +14,78 @@ MATH = Program("attention_math_8x16x1024x64_bf16", f"y = {SDPA}  # math")
 FLASH = Program("attention_flash_8x16x1024x64_bf16", f"y = {SDPA}  # flash")
 CUDNN = Program("attention_cudnn_8x16x1024x64_bf16", f"y = {SDPA}  # cuDNN")
 
+NAIVE_CPU = Program(
+    NAIVE.recording,
+    """\
+scores = q @ k.transpose(-2, -1) * 32**-0.5  # all 1 x 4 x 128 x 32
+scores = scores.masked_fill(mask, float("-inf"))  # causal
+y = torch.softmax(scores, dim=-1) @ v""",
+)
+CLONE_CPU = LessonStep(
+    NAIVE_CPU,
+    HowMany(
+        "How often do these three lines clone the scores (aten::clone)?",
+        "aten::clone == {}",
+        {
+            "0": "masked_fill without an underscore must not change its input: it clones the "
+            "scores first.",
+            "2": "The transposed k is a view, which the product reads as it is. One other op has "
+            "to clone.",
+        },
+    ),
+    why="masked_fill clones the scores, {aten::clone time} of its {aten::masked_fill time}, and "
+    "fills the clone. masked_fill_ saves that: it is the second way.",
+    hint="Which op returns a new tensor that differs from its input in some places alone?",
+    show="aten::clone",
+    row="aten::masked_fill",
+)
+MATH_CPU = LessonStep(
+    MATH,
+    PickOne(
+        "Written out, {A: cpu kernels} ops compute. SDPA's math backend is the third way. It has?",
+        (
+            PickChoice(
+                "fewer",
+                ("cpu kernels < 1x of A",),
+                "That is what the fused backend does. Math is written with the same ops as the "
+                "naive way, and with more of them.",
+            ),
+            PickChoice(
+                "as many",
+                ("cpu kernels == 1x of A",),
+                "It is the same formula, but it builds the mask at every call, and takes care of "
+                "rows that are masked altogether.",
+            ),
+            PickChoice("more", ("cpu kernels > 1x of A",)),
+        ),
+    ),
+    why="{cpu kernels} against {A: cpu kernels}, with {name of cpu kernels} among them. Math is "
+    "the reference, and builds its mask at every call.",
+    hint="Who makes the mask when is_causal=True is passed?",
+    show="aten::bmm",
+    row="aten::bmm",
+    against=NAIVE.recording,
+)
+FLASH_CPU = LessonStep(
+    FLASH,
+    HowMany(
+        "And the flash backend, which CPUs have too: how many ops compute?",
+        "cpu kernels == {}",
+        {
+            "2": "Two products are two ops only where the scores between them are written to "
+            "memory. Flash keeps a tile of them in the caches.",
+            "3": "Product, softmax, product: flash does them tile by tile in one op.",
+            "6": "That is the naive way. Flash never writes the scores.",
+        },
+    ),
+    why="One op, {name of cpu kernels}, holds both products, the mask and the softmax. A call "
+    "takes {wall time}, a naive one {A: wall time}.",
+    hint="What if nobody wrote the scores?",
+    show="cpu kernels",
+    row="aten::scaled_dot_product_attention",
+    against=NAIVE.recording,
+)
+
 LESSON = Lesson(
     number=8,
     name="attention",
@@ -36,6 +108,7 @@ LESSON = Lesson(
             hint="Which op returns a new tensor that differs from its input in some places alone?",
             show="memcpy",
             row="aten::masked_fill",
+            cpu=CLONE_CPU,
         ),
         LessonStep(
             MATH,
@@ -63,6 +136,7 @@ LESSON = Lesson(
             show="gemm",
             row="aten::bmm",
             against=NAIVE.recording,
+            cpu=MATH_CPU,
         ),
         LessonStep(
             FLASH,
@@ -81,6 +155,7 @@ LESSON = Lesson(
             hint="The scores are 1024 x 1024 for each of 128 heads. What if nobody wrote them?",
             show="attention",
             row="aten::_flash_attention_forward",
+            cpu=FLASH_CPU,
         ),
         LessonStep(
             CUDNN,
@@ -108,6 +183,7 @@ LESSON = Lesson(
             show="attention",
             row="aten::_cudnn_attention_forward",
             against=FLASH.recording,
+            cpu="cuDNN is a library for GPUs",
         ),
     ),
     read=(

@@ -1,11 +1,67 @@
 """Lesson 4: overhead-bound, memory-bound, compute-bound."""
 
-from foretrace.lessons.texts._mlp import MLP
+from foretrace.lessons.texts._mlp import MLP, MLP_CPU
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Program
 
 LINEAR = Program(
     "linear_eager_1024x32x64_bf16",
     "y = torch.nn.Linear(32, 64)(x)  # x: 1024 x 32, bf16",
+)
+
+SHARE_CPU = LessonStep(
+    MLP_CPU,
+    PickOne(
+        "The products do almost all the arithmetic of this MLP. How much of the time?",
+        (
+            PickChoice(
+                "less than half",
+                ("aten::mm time < 50% of cpu time",),
+                "The products are the larger part here: {aten::mm time} of {cpu time}.",
+            ),
+            PickChoice(
+                "half to 90%",
+                ("aten::mm time >= 50% of cpu time", "aten::mm time <= 90% of cpu time"),
+                "The products take {aten::mm time} of {cpu time}. Add gelu, mul and the dispatch "
+                "of the other ops.",
+            ),
+            PickChoice(
+                "more than 90%",
+                ("aten::mm time > 90% of cpu time",),
+                "gelu takes {aten::gelu time} and mul {aten::mul time}: they do little arithmetic, "
+                "and take time all the same.",
+            ),
+        ),
+    ),
+    why="aten::mm takes {aten::mm time} of {cpu time}, gelu {aten::gelu time}, mul "
+    "{aten::mul time}. The rest is dispatch: views and wrappers, which compute nothing.",
+    hint="Pointwise ops read and write whole tensors.",
+    show="aten::mm",
+    row="aten::mm",
+)
+POINTWISE_CPU = LessonStep(
+    MLP_CPU,
+    PickOne(
+        "gelu reads one tensor and mul two of the same size. Which takes longer on this CPU?",
+        (
+            PickChoice(
+                "gelu: tanh",
+                ("aten::gelu time > aten::mul time",),
+                "The tensors fit into the caches here and tanh is vectorized: it is not what "
+                "decides.",
+            ),
+            PickChoice(
+                "mul, or neither: it moves more bytes",
+                ("aten::gelu time <= aten::mul time",),
+                "On a GPU it would: memory is the limit there. A core needs many instructions for "
+                "one tanh, and the tensors are in its caches.",
+            ),
+        ),
+    ),
+    why="gelu takes {aten::gelu time}, mul {aten::mul time}. On a GPU both are memory-bound; what "
+    "limits a core depends on its caches, its vectors and how many of them share the work.",
+    hint="Count instructions as well as bytes.",
+    show="aten::gelu",
+    row="aten::gelu",
 )
 
 LESSON = Lesson(
@@ -41,6 +97,7 @@ LESSON = Lesson(
             hint="Compare the length of the kernel with that of the launch.",
             show="launches",
             row="aten::addmm",
+            cpu="the bound of a call is that of a GPU, and a CPU is what computes here",
         ),
         LessonStep(
             MLP,
@@ -66,6 +123,7 @@ LESSON = Lesson(
             hint="Divide the operations of one element by its bytes.",
             show="gelu",
             row="aten::gelu",
+            cpu=POINTWISE_CPU,
         ),
         LessonStep(
             MLP,
@@ -83,6 +141,7 @@ LESSON = Lesson(
             hint="Divide one by the other: MB per us is TB/s.",
             show="gelu",
             row="aten::gelu",
+            cpu="the roof of a kernel needs the peaks of a card; foretrace has none of CPUs",
         ),
         LessonStep(
             MLP,
@@ -110,6 +169,7 @@ LESSON = Lesson(
             hint="Add up the time of the products.",
             show="gemm",
             row="aten::mm",
+            cpu=SHARE_CPU,
         ),
     ),
     read=(

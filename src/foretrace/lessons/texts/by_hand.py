@@ -15,6 +15,8 @@ OURS = Program(
     "y = foretrace.kernels.GeGLUMLP(768, 3072)(x)  # the same formula",
 )
 
+TRITON = "Liger's kernel and foretrace's own are written in Triton, which runs on GPUs"
+
 LESSON = Lesson(
     number=7,
     name="by_hand",
@@ -39,6 +41,7 @@ LESSON = Lesson(
             show="pointwise",
             row="LigerGELUMulFunction",
             against=EAGER,
+            cpu=TRITON,
         ),
         LessonStep(
             LIGER,
@@ -66,6 +69,7 @@ LESSON = Lesson(
             show="pointwise",
             row="LigerGELUMulFunction",
             against=INDUCTOR,
+            cpu=TRITON,
         ),
         LessonStep(
             LIGER,
@@ -94,6 +98,7 @@ LESSON = Lesson(
             hint="Triton is not part of the CUDA runtime.",
             show="pointwise",
             row="LigerGELUMulFunction",
+            cpu=TRITON,
         ),
         LessonStep(
             OURS,
@@ -114,6 +119,7 @@ LESSON = Lesson(
             show="first gemm",
             row="aten::mm",
             against=EAGER,
+            cpu=TRITON,
         ),
     ),
     read=(

@@ -1,6 +1,6 @@
 """Lesson 6: compile it: what changes, what stays, what it costs, and a surprise."""
 
-from foretrace.lessons.texts._mlp import EAGER
+from foretrace.lessons.texts._mlp import COMPILED_CPU, EAGER
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Program
 
 NAME = "mlp_compiled_64x128x768x3072_bf16"
@@ -13,6 +13,91 @@ y = down_proj(F.gelu(gate, approximate="tanh") * up)""",
 ONE_EXPRESSION = Program(
     "mlp_compiled",
     """y = down_proj(F.gelu(gate_proj(x), approximate="tanh") * up_proj(x))""",
+)
+
+LEFT_CPU = LessonStep(
+    COMPILED_CPU,
+    HowMany(
+        "Eager mode runs {A: cpu kernels} ops that compute. How many are left?",
+        "cpu kernels == {}",
+        {
+            "1": "One loop would have to do the products as well. Inductor calls a library for "
+            "them.",
+            "3": "gelu and mul would have to be inside a product, and those are the library's.",
+            "5": "gelu and mul are neighbours of the same shape: that is the case that Inductor "
+            "fuses, in C++ on a CPU.",
+        },
+    ),
+    why='gelu and mul are one C++ kernel, {name of op "*cpp_fused*"}. The products stay three '
+    "calls of aten::mm.",
+    hint="Inductor generates pointwise loops, and calls a library for products.",
+    show='op "*cpp_fused*"',
+    row='{name of op "*cpp_fused*"}',
+    against=EAGER,
+)
+VIEWS_CPU = LessonStep(
+    COMPILED_CPU,
+    PickOne(
+        "An eager call runs {A: ops} ops in all. And a compiled one?",
+        (
+            PickChoice(
+                "less than half of them",
+                ("ops < 0.5x of A",),
+            ),
+            PickChoice(
+                "most of them",
+                ("ops >= 0.5x of A", "ops < 1x of A"),
+                "It runs {ops}. Every view and every wrapper is gone: their shapes are known when "
+                "the code is generated.",
+            ),
+            PickChoice(
+                "as many, or more: Dynamo's own rows",
+                ("ops >= 1x of A",),
+                "It adds rows of its own, such as the cache lookup. It runs {ops}: the views are "
+                "gone.",
+            ),
+        ),
+    ),
+    why="{ops} instead of {A: ops}: aten::linear, aten::t, aten::reshape and aten::view changed "
+    "metadata, and generated code has it as constants. The products are the same.",
+    hint="Which ops of aten::linear compute nothing?",
+    show="aten::mm",
+    row="aten::mm",
+    against=EAGER,
+)
+COST_CPU = LessonStep(
+    COMPILED_CPU,
+    PickOne(
+        "In eager mode gelu takes {A: aten::gelu time} and mul {A: aten::mul time}. Does the "
+        "fused loop make a call faster? An eager one takes {A: wall time} without the profiler.",
+        (
+            PickChoice(
+                "yes, by more than 5%",
+                ("wall time < 0.95x of A",),
+                "Fusing saves a pass over memory. This tensor fits into the caches, and the "
+                'generated loop takes {op "*cpp_fused*" time}.',
+            ),
+            PickChoice(
+                "no, within 5%",
+                ("wall time >= 0.95x of A", "wall time <= 1.05x of A"),
+                'A call takes {wall time}. The fused loop takes {op "*cpp_fused*" time}, and '
+                "fewer ops are dispatched.",
+            ),
+            PickChoice(
+                "no, it is slower by more than 5%",
+                ("wall time > 1.05x of A",),
+                "It can be: a generated loop is not always better vectorized than ATen's. Here a "
+                "call takes {wall time}.",
+            ),
+        ),
+    ),
+    why='{wall time} against {A: wall time}. The C++ kernel takes {op "*cpp_fused*" time}, gelu '
+    "and mul {A: aten::gelu time} and {A: aten::mul time}; compiling took {compile time}. "
+    "Measure before you compile for a CPU.",
+    hint="A fused loop saves memory traffic. How large is the tensor?",
+    show='op "*cpp_fused*"',
+    row='{name of op "*cpp_fused*"}',
+    against=EAGER,
 )
 
 LESSON = Lesson(
@@ -40,6 +125,7 @@ LESSON = Lesson(
             show="pointwise",
             row="triton_poi_fused__unsafe_view_gelu_mul_0",
             against=EAGER,
+            cpu=LEFT_CPU,
         ),
         LessonStep(
             COMPILED,
@@ -70,6 +156,7 @@ LESSON = Lesson(
             show="gemm",
             row="aten::mm",
             against=EAGER,
+            cpu=VIEWS_CPU,
         ),
         LessonStep(
             COMPILED,
@@ -100,6 +187,7 @@ LESSON = Lesson(
             show="pointwise",
             row="triton_poi_fused__unsafe_view_gelu_mul_0",
             against=EAGER,
+            cpu=COST_CPU,
         ),
         LessonStep(
             ONE_EXPRESSION,
@@ -128,6 +216,7 @@ LESSON = Lesson(
             show="pointwise",
             row="triton_poi_fused__unsafe_view_gelu_mul_0",
             against=NAME,
+            cpu="the surprise is how Triton launches the kernel, and a CPU launches none",
         ),
     ),
     read=(

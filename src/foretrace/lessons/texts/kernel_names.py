@@ -1,7 +1,59 @@
 """Lesson 3: what the name of a kernel says, and what it does not."""
 
-from foretrace.lessons.texts._mlp import MLP
+from foretrace.lessons.texts._mlp import COMPILED_CPU, MLP, MLP_CPU
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Predict
+
+STRIDES_CPU = LessonStep(
+    MLP_CPU,
+    PickOne(
+        "A CPU trace names ops, and no kernel: the layout is in the strides. These layers run "
+        "x @ weight.t(). Which strides has gate's weight when aten::mm gets it?",
+        (
+            PickChoice(
+                "512 and 1: a matrix of 128 x 512, row by row",
+                ("some aten::mm takes strides 128x1 and 512x1",),
+                "That would be a copy. The weight is 512 x 128 in memory, and nobody moves it.",
+            ),
+            PickChoice(
+                "1 and 128: the weight as it is, read by columns",
+                ("some aten::mm takes strides 128x1 and 1x128",),
+            ),
+        ),
+    ),
+    why="aten::t swapped the strides of a 512 x 128 weight. On a GPU the name of the kernel says "
+    "the same with its letters tn; here `foretrace check` reads the strides.",
+    hint="A view changes strides, not memory.",
+    show="first aten::mm",
+    row="aten::t",
+)
+FUSED_NAME_CPU = LessonStep(
+    COMPILED_CPU,
+    PickOne(
+        'One kernel has a name of its own: {name of op "*cpp_fused*"}. What does it compute?',
+        (
+            PickChoice(
+                "gelu alone",
+                ("gelu and mul are not fused",),
+                "The name lists the ops of its loop, in the order of their names.",
+            ),
+            PickChoice("gelu and the product with up", ("gelu and mul are fused",)),
+        ),
+    ),
+    why="Inductor wrote a C++ loop and named it after its ops. The name says neither the types "
+    "nor the loop's length: `TORCH_LOGS=output_code` prints the code.",
+    hint="Read the words between the underscores.",
+    show='op "*cpp_fused*"',
+    row='{name of op "*cpp_fused*"}',
+)
+FREE_CPU = LessonStep(
+    MLP_CPU,
+    Predict("Your turn: predict something about one call, such as `aten::mm == 3`."),
+    why="Ops, their counts, inputs and strides are in every CPU trace: `foretrace docs guess` has "
+    "the language.",
+    hint="Try `aten::view == 3`, `some aten::mm takes 128x512 and 512x128`, `cpu kernels == 5`.",
+    show="cpu kernels",
+    row="aten::mul",
+)
 
 LESSON = Lesson(
     number=3,
@@ -35,6 +87,7 @@ LESSON = Lesson(
             show="gemm",
             row="aten::mm",
             against="matmul_add_eager_4096_bf16",
+            cpu=STRIDES_CPU,
         ),
         LessonStep(
             MLP,
@@ -68,6 +121,7 @@ LESSON = Lesson(
             hint="gate and up are 8192 x 768 by 768 x 3072, down is 8192 x 3072 by 3072 x 768.",
             show="last gemm",
             row="aten::mm",
+            cpu="a CPU trace names aten::mm alone, not the routine of the library that it calls",
         ),
         LessonStep(
             MLP,
@@ -87,6 +141,7 @@ LESSON = Lesson(
             hint="The widest load of a thread is 16 bytes here.",
             show="gelu",
             row="aten::gelu",
+            cpu=FUSED_NAME_CPU,
         ),
         LessonStep(
             MLP,
@@ -98,6 +153,7 @@ LESSON = Lesson(
             hint="Try `every gemm is nvjet`, `no gemm has splitk`, `last gemm has tile 128x128`.",
             show="kernels",
             row="aten::mul",
+            cpu=FREE_CPU,
         ),
     ),
     read=(

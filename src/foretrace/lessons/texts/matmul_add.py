@@ -18,6 +18,106 @@ COMPILED = Program(
     "torch.compile(matmul_add)(x, w, b), still 4096 x 4096",
 )
 
+SMALL_CPU = Program(
+    SMALL.recording,
+    """\
+x, w, b = torch.randn(3, 64, 64)
+with record_function("matmul_add"):
+    y = torch.add(torch.matmul(x, w), b)""",
+)
+LARGE_CPU = Program(LARGE.recording, "the same line of code, but x, w and b are 512 x 512")
+COMPILED_CPU = Program(COMPILED.recording, "torch.compile(matmul_add)(x, w, b), still 512 x 512")
+ONE_CALL_CPU = LessonStep(
+    SMALL_CPU,
+    HowMany(
+        "How many ops of one call of matmul_add compute?",
+        "cpu kernels == {}",
+        {
+            "1": "Eager PyTorch runs each op when Python reaches it, before it knows the next "
+            "one: nothing is fused.",
+            "3": "aten::matmul is an op, but it computes nothing: it picks the product to call.",
+        },
+    ),
+    why="{name of cpu kernels}: {aten::mm time} and {aten::add time}. On a CPU there is no launch: "
+    "the op itself does the work, in the thread that called it and those that help.",
+    hint="aten::matmul only picks the product to call.",
+    show="cpu kernels",
+    row="aten::mm",
+)
+DISPATCH_CPU = LessonStep(
+    SMALL_CPU,
+    PickOne(
+        "How much of one call, as it is profiled, is the product itself?",
+        (
+            PickChoice(
+                "less than half",
+                ("aten::mm time < 50% of cpu time",),
+                "The product is large enough here to outweigh Python, dispatch and the profiler.",
+            ),
+            PickChoice(
+                "half of it or more",
+                ("aten::mm time >= 50% of cpu time",),
+                "A 64 x 64 product is half a million FLOP. Python, dispatch and the profiler take "
+                "longer than that.",
+            ),
+        ),
+    ),
+    why="aten::mm takes {aten::mm time} of {cpu time}. Without the profiler a call takes "
+    "{wall time}: the profiler writes an event for every op, and small ops show it most.",
+    hint="The profiler writes an event for each op, and that takes time too.",
+    show="aten::mm",
+    row="aten::mm",
+)
+LARGE_STEP_CPU = LessonStep(
+    LARGE_CPU,
+    PickOne(
+        "Each matrix has 64 times as many elements now. Which op has grown most?",
+        (
+            PickChoice(
+                "aten::add",
+                ("aten::add time > aten::mm time",),
+                "It did grow: it reads and writes 64 times as much. The product has 512 times as "
+                "much to do.",
+            ),
+            PickChoice("aten::mm", ("aten::mm time > aten::add time",)),
+        ),
+    ),
+    why="The work of a product grows with the cube of the size: {aten::mm time} now, and "
+    "{aten::add time} for the add. A call takes {wall time} without the profiler.",
+    hint="The work of a product grows with the cube of the size, its data with the square.",
+    show="aten::mm",
+    row="aten::mm",
+)
+COPY_CPU = LessonStep(
+    COMPILED_CPU,
+    PickOne(
+        "torch.compile turns both ops into one aten::addmm. What does the CPU compute with?",
+        (
+            PickChoice(
+                "one op: the product adds b by itself",
+                ("aten::addmm == 1", "aten::copy_ == 0"),
+                "addmm computes out = b + x @ w, and the library's product adds to what is in "
+                "out: b has to be there first.",
+            ),
+            PickChoice(
+                "a copy of b, then a product that adds to it",
+                ("aten::addmm == 1", "aten::copy_ == 1"),
+            ),
+            PickChoice(
+                "still aten::mm and a generated loop for the add",
+                ("aten::mm == 1",),
+                "Inductor could do that. Here it finds an op that does both, and calls it.",
+            ),
+        ),
+    ),
+    why="aten::addmm calls aten::copy_ first, {aten::copy_ time} of its {aten::addmm time}: the "
+    "bias goes into the output. A call takes {wall time}, an eager one {A: wall time}.",
+    hint="addmm computes out = b + x @ w. Think of where the product writes.",
+    show="aten::copy_",
+    row="aten::addmm",
+    against=LARGE.recording,
+)
+
 LESSON = Lesson(
     number=1,
     name="matmul_add",
@@ -40,6 +140,7 @@ LESSON = Lesson(
             hint="Count the ops that compute. aten::matmul only picks the product to call.",
             show="kernels",
             row="aten::mm",
+            cpu=ONE_CALL_CPU,
         ),
         LessonStep(
             SMALL,
@@ -69,6 +170,7 @@ LESSON = Lesson(
             hint="The host needs several microseconds for one launch.",
             show="launches",
             row="aten::add",
+            cpu=DISPATCH_CPU,
         ),
         LessonStep(
             LARGE,
@@ -95,6 +197,7 @@ LESSON = Lesson(
             hint="The work of a product grows with the cube of the size, its data with the square.",
             show="gemm",
             row="aten::mm",
+            cpu=LARGE_STEP_CPU,
         ),
         LessonStep(
             COMPILED,
@@ -125,6 +228,7 @@ LESSON = Lesson(
             show="memcpy",
             row="aten::addmm",
             against="matmul_add_eager_4096_bf16",
+            cpu=COPY_CPU,
         ),
     ),
     read=(

@@ -1,7 +1,94 @@
 """Lesson 5: the GeGLU MLP, kernel by kernel."""
 
-from foretrace.lessons.texts._mlp import MLP
+from foretrace.lessons.texts._mlp import MLP, MLP_CPU
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne
+
+OPS_CPU = LessonStep(
+    MLP_CPU,
+    HowMany(
+        "How many ops of one call of mlp_fwd compute?",
+        "cpu kernels == {}",
+        {
+            "3": "You counted the layers. gelu and the product of gate and up read and write "
+            "memory too, each in an op of its own.",
+            "4": "You fused gelu and the product. Eager mode does not: it runs each op as Python "
+            "reaches it. A compiler does, in lesson 6.",
+        },
+    ),
+    why="Three products, gelu and mul: {name of cpu kernels}. The other ops of {ops} in all "
+    "change metadata, or call these.",
+    hint="Views and wrappers compute nothing.",
+    show="cpu kernels",
+    row="aten::linear",
+)
+ORDER_CPU = LessonStep(
+    MLP_CPU,
+    PickOne(
+        "In which order do they run?",
+        (
+            PickChoice(
+                "gate, gelu, up, mul, down",
+                ("aten::gelu before second aten::mm",),
+                "That is what gelu(gate(x)) * up(x) in one expression does: Python evaluates from "
+                "left to right. Here gate and up come first.",
+            ),
+            PickChoice(
+                "gate, up, gelu, mul, down",
+                ("second aten::mm before aten::gelu", "aten::gelu before aten::mul"),
+            ),
+        ),
+    ),
+    why="Ops follow the lines of Python: a CPU computes each before it returns to the program. "
+    "On a GPU the launches have this order, and the program runs ahead.",
+    hint="Read the two lines as Python does.",
+    show="second aten::mm",
+    row="aten::linear",
+)
+ROWS_CPU = LessonStep(
+    MLP_CPU,
+    HowMany(
+        "x is 4 x 32 x 128, and aten::mm takes matrices. How many rows has the left one?",
+        "some aten::mm takes {}x128 and 128x512",
+        {
+            "4": "4 is the batch. The 32 tokens of each sequence are rows as well.",
+            "32": "32 rows would be one sequence, and 4 products. One is enough: the weight is the "
+            "same for every token.",
+        },
+    ),
+    why="aten::reshape puts all tokens below each other, as a view: {aten::reshape time} for all "
+    "three layers. One product of all rows replaces one for each sequence.",
+    hint="A linear layer treats every token the same way.",
+    show="first aten::mm",
+    row="aten::reshape",
+)
+GELU_CPU = LessonStep(
+    MLP_CPU,
+    PickOne(
+        "How much of one call does gelu take?",
+        (
+            PickChoice(
+                "less than 5%",
+                ("aten::gelu time < 5% of cpu time",),
+                "It computes one tanh for each of 65,536 elements: {aten::gelu time}.",
+            ),
+            PickChoice(
+                "5% to 25%",
+                ("aten::gelu time >= 5% of cpu time", "aten::gelu time <= 25% of cpu time"),
+                "Compare with the products: gelu takes {aten::gelu time}, they {aten::mm time}.",
+            ),
+            PickChoice(
+                "more than 25%",
+                ("aten::gelu time > 25% of cpu time",),
+                "The products have far more to do: {aten::mm time}, gelu {aten::gelu time}.",
+            ),
+        ),
+    ),
+    why="gelu takes {aten::gelu time} of {cpu time}, mul {aten::mul time}, the products "
+    "{aten::mm time}. These times include profiler overhead.",
+    hint="There are 128 rows of 512 features, and three products.",
+    show="aten::gelu",
+    row="aten::gelu",
+)
 
 LESSON = Lesson(
     number=5,
@@ -28,6 +115,7 @@ LESSON = Lesson(
             hint="Every op that computes launches one. Views launch none.",
             show="kernels",
             row="aten::linear",
+            cpu=OPS_CPU,
         ),
         LessonStep(
             MLP,
@@ -54,6 +142,7 @@ LESSON = Lesson(
             hint="Read the two lines as Python does.",
             show="second gemm",
             row="aten::linear",
+            cpu=ORDER_CPU,
         ),
         LessonStep(
             MLP,
@@ -71,6 +160,7 @@ LESSON = Lesson(
             hint="A linear layer treats every token the same way.",
             show="first gemm",
             row="aten::reshape",
+            cpu=ROWS_CPU,
         ),
         LessonStep(
             MLP,
@@ -90,6 +180,7 @@ LESSON = Lesson(
             hint="gelu moves two tensors and mul three. The products take {gemm time}.",
             show="pointwise",
             row="aten::mul",
+            cpu=GELU_CPU,
         ),
     ),
     read=(

@@ -13,6 +13,82 @@ optimizer.step()  # torch.optim.AdamW(..., foreach=True)""",
 LOOP = Program(f"train_step_forloop_{SIZES}", "optimizer.step()  # foreach=False")
 FUSED = Program(f"train_step_fused_{SIZES}", "optimizer.step()  # fused=True")
 
+FOREACH_CPU = Program(
+    FOREACH.recording,
+    """\
+loss = model(tokens)  # 1 x 32 tokens, a decoder of 2 layers of 64
+loss.backward()
+optimizer.step()  # torch.optim.AdamW(..., foreach=True)""",
+)
+BACKWARD_CPU = LessonStep(
+    FOREACH_CPU,
+    HowMany(
+        "forward runs {in forward: aten::mm} products. How many does backward run?",
+        "in backward: aten::mm == {}",
+        {
+            "11": "That is the gradient of every input. The weights have gradients too, and each "
+            "is a product of its own.",
+            "33": "That is forward and backward together.",
+        },
+    ),
+    why="y = x @ W.t() has two gradients, of x and of W, and each is a product. backward takes "
+    "{in backward: cpu time}, forward {in forward: cpu time}.",
+    hint="Which gradients does one linear layer have to compute?",
+    show='region "backward"',
+    row="aten::mm",
+)
+LOOP_CPU = LessonStep(
+    LOOP,
+    PickOne(
+        "With foreach=True {A: in optimizer: cpu kernels} ops compute in AdamW. Weight by weight?",
+        (
+            PickChoice(
+                "about as many",
+                (
+                    "in optimizer: cpu kernels >= 0.8x of A",
+                    "in optimizer: cpu kernels <= 1.25x of A",
+                ),
+                "On this machine foreach has an implementation that takes many weights at once.",
+            ),
+            PickChoice(
+                "many more",
+                ("in optimizer: cpu kernels > 1.25x of A",),
+                "That is a GPU, where one kernel takes a list of weights. On a CPU foreach goes "
+                "through the list itself, and calls the same ops.",
+            ),
+            PickChoice(
+                "fewer",
+                ("in optimizer: cpu kernels < 0.8x of A",),
+                "The loop calls an op for each step of AdamW and each weight. None is saved.",
+            ),
+        ),
+    ),
+    why="{in optimizer: cpu kernels} against {A: in optimizer: cpu kernels}: a CPU has no kernel "
+    "for a list of weights, so aten::_foreach_* calls the same ops weight by weight.",
+    hint="foreach saves launches. What does a CPU launch?",
+    show='region "optimizer"',
+    row="aten::sqrt",
+    against=FOREACH.recording,
+)
+FUSED_CPU = LessonStep(
+    FUSED,
+    HowMany(
+        "And fused=True: how often is aten::_fused_adamw_ called in one step?",
+        "in optimizer: aten::_fused_adamw_ == {}",
+        {
+            "17": "That would be once for each weight. It takes the list of them.",
+            "0": "A CPU has a fused AdamW as well, in C++.",
+        },
+    ),
+    why="One call does every step of AdamW for all weights: the optimizer takes "
+    "{in optimizer: cpu time} instead of {A: in optimizer: cpu time}. The whole step takes "
+    "{wall time}, with foreach {A: wall time}.",
+    hint="It takes a list of weights.",
+    show="aten::_fused_adamw_",
+    row="aten::_fused_adamw_",
+    against=FOREACH.recording,
+)
+
 LESSON = Lesson(
     number=9,
     name="training",
@@ -34,6 +110,7 @@ LESSON = Lesson(
             hint="Which gradients does one linear layer have to compute?",
             show="backward",
             row="aten::mm",
+            cpu=BACKWARD_CPU,
         ),
         LessonStep(
             LOOP,
@@ -62,6 +139,7 @@ LESSON = Lesson(
             show='region "optimizer"',
             row="aten::addcdiv_",
             against=FOREACH.recording,
+            cpu=LOOP_CPU,
         ),
         LessonStep(
             LOOP,
@@ -89,6 +167,7 @@ LESSON = Lesson(
             show="launches",
             row="aten::addcdiv_",
             against=FOREACH.recording,
+            cpu="launches are what the loop has more of, and a CPU launches nothing",
         ),
         LessonStep(
             FUSED,
@@ -109,6 +188,7 @@ LESSON = Lesson(
             show="optimizer",
             row="aten::_fused_adamw_",
             against=FOREACH.recording,
+            cpu=FUSED_CPU,
         ),
     ),
     read=(

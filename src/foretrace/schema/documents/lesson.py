@@ -90,7 +90,7 @@ class PlayedStep(Struct, frozen=True):
 
 
 class LessonDocument(Struct, frozen=True):
-    """A lesson as it was played; `skipped` counts the reader's choice, `not_asked` the machine's."""
+    """A lesson as it was played; the reader skipped some questions, and some are `not_asked`."""
 
     schema: int
     number: int
