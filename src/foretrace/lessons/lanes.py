@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from foretrace.guess.kinds.gaps import longest_gap
 from foretrace.guess.scope import Window
 from foretrace.guess.selection import Selection, working_ops
 from foretrace.lessons.scene import Scene
@@ -18,8 +19,10 @@ PART = 24  # of them, around the longest one that decides
 
 
 def lanes(scene: Scene, show: str) -> Lanes:
-    """The call with the median GPU time; `show` selects what decides."""
-    found, gpu = scene.selected(show), scene.trace.gpu
+    """The call with the median GPU time; `show` selects what decides, or is `gap`: the longest."""
+    gap = longest_gap(scene.call) if show == "gap" else None
+    ended = Selection(True, [gap.then], []) if gap and gap.then >= 0 else None
+    found, gpu = ended or scene.selected(show), scene.trace.gpu
     call = _part(scene.call, found)
     rows = call.rows.tolist()
     events = set[int]() if found.on_gpu else {*found.sure}
@@ -51,7 +54,8 @@ def lanes(scene: Scene, show: str) -> Lanes:
                 row in chosen,
             )
             for row, number in numbered.items()
-        ],
+        ]
+        + ([LaneSlice("idle", gap.start_ns - begin, gap.end_ns - begin, 0, True)] if gap else []),
     )
 
 

@@ -15,13 +15,18 @@ from foretrace.schema.lesson import Lesson, LessonStep, PickOne
 
 
 class Sitting:
-    """One reader and one lesson. `opens` turns the path of a recording into a trace."""
+    """One reader and one lesson. `opens` turns the path of a recording into a trace.
 
-    def __init__(self, lesson: Lesson, opens: Opens) -> None:
+    `scenes` are those that are open already, by recording and A.
+    """
+
+    def __init__(
+        self, lesson: Lesson, opens: Opens, scenes: dict[tuple[str, str], Scene] | None = None
+    ) -> None:
         self.lesson, self.at = lesson, 0
         self.marks: list[MarkedAnswer | None] = [None] * len(lesson.steps)
         self.answers: list[str | None] = [None] * len(lesson.steps)
-        self._opens, self._scenes = opens, dict[tuple[str, str], Scene]()
+        self._opens, self._scenes = opens, {} if scenes is None else scenes
 
     @property
     def step(self) -> LessonStep | None:

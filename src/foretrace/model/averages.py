@@ -10,12 +10,17 @@ from foretrace.schema.documents.lesson import AverageRow
 
 
 def average(trace: Trace, name: str) -> AverageRow:
-    """The row of one op, all zero where the trace does not have it.
+    """The row of an op, a runtime call or a kernel; all zero where the trace does not have it.
 
     The time of a GPU operation is the self time of the innermost op that launched it.
     """
     host, gpu = trace.host, trace.gpu
-    chosen = host.is_op & host.lasting & host.named(lambda text: text == name)
+    same = host.named(lambda text: text == name)
+    chosen = (host.is_op | host.is_call) & host.lasting & same
+    if not chosen.any():
+        rows = gpu.usable & same[gpu.id]
+        time = int(gpu.length[rows].sum())
+        return AverageRow(name, int(rows.sum()), 0, 0, time, time)
     linked = gpu.usable & (gpu.op >= 0)
     own = np.zeros(host.count, np.int64)
     np.add.at(own, gpu.op[linked], gpu.length[linked])

@@ -1,0 +1,67 @@
+"""A lesson on any trace: questions that it decides, built from what is in it.
+
+`own_gpu` and `own_cpu` propose steps, the most telling first. A step is asked where the trace
+decides it: one choice holds and every other one misses, or one number holds. Nothing is asked of a
+trace that is incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from foretrace.errors import UsageError
+from foretrace.lessons.marking import right_answer
+from foretrace.lessons.own_cpu import cpu_steps
+from foretrace.lessons.own_gpu import gpu_steps
+from foretrace.lessons.scene import Scene
+from foretrace.lessons.sitting import Sitting
+from foretrace.model.trace import Trace
+from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne
+from foretrace.units import plural
+
+MOST = 8  # questions
+FEW = 2  # a lesson of one question is none
+NOTHING = "it has neither GPU operations with times nor host ops"
+
+
+def own_sitting(trace: Trace) -> Sitting:
+    """A sitting on one trace; `UsageError` where it decides too little."""
+    if trace.ledger.gap:
+        raise UsageError(f"no question can be marked on this trace: {trace.ledger.gap}")
+    scene = Scene(trace)
+    steps = tuple(islice(_decided(scene), MOST))
+    if len(steps) < FEW:
+        raise UsageError(f"too few questions can be marked on this trace: {NOTHING}")
+    lesson = Lesson(0, "own", f"Your trace, {plural(len(steps), 'question')}", steps, _read(trace))
+    return Sitting(lesson, lambda _: trace, {(trace.path, ""): scene})
+
+
+def _decided(scene: Scene) -> Iterator[LessonStep]:
+    for step in cpu_steps(scene) if scene.on_cpu else gpu_steps(scene):
+        if _is_decided(step, scene):
+            yield step
+
+
+def _is_decided(step: LessonStep, scene: Scene) -> bool:
+    ask = step.ask
+    if isinstance(ask, HowMany):
+        return bool(right_answer(step, scene))
+    if not isinstance(ask, PickOne):
+        return False
+    held = 0
+    for choice in ask.choices:
+        words = {scene.marked(text).verdict for text in choice.holds}
+        if "miss" not in words and "unknown" in words:
+            return False
+        held += words == {"hit"}
+    return held == 1
+
+
+def _read(trace: Trace) -> tuple[str, ...]:
+    more = "--kernels" if len(trace.gpu) else "--ops"
+    return (
+        f"foretrace look {trace.path}: what bounds it, and what to do first",
+        f"foretrace look {trace.path} {more}: every row behind these answers",
+        "foretrace docs guess: predict anything else, for `foretrace check`",
+    )

@@ -1,0 +1,294 @@
+"""Questions on a trace with GPU work: what takes its time, who launches it, what it waits for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from foretrace.guess.evidence import GpuOperation
+from foretrace.lessons.own_words import pattern, place_text, program, ranges, said
+from foretrace.lessons.scene import Scene
+from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne
+
+COUNTED = 30  # kernels; nobody counts more
+CHOICES = 4
+ROLES = {
+    "gemm": "matrix products",
+    "gemv": "products of a matrix and a vector",
+    "conv": "convolutions",
+    "pointwise": "pointwise kernels",
+    "reduction": "reductions",
+    "normalization": "norms",
+    "softmax": "softmax",
+    "copy": "kernels that copy",
+    "scatter_gather": "indexing: gather, scatter, embeddings",
+    "comms": "collectives",
+    "random": "random numbers",
+    "sort": "sorting",
+}
+# what a bound means, and what a reader who names it would then see
+BOUNDS = {
+    "host": ("the host: launches", "the GPU would be idle for more than half of the time"),
+    "compute": ("compute: arithmetic", "kernels that arithmetic limits would take most of it"),
+    "memory": ("memory: reads and writes", "kernels that memory limits would take most of it"),
+    "sync": ("waits of the host", "the host would wait while the GPU has nothing to do"),
+    "copy": ("memcpys and memsets", "they would take most of the GPU time"),
+    "comms": ("collectives", "they would take most of the GPU time"),
+    "mixed": ("no single limit", "no kind of work would take 60% of the GPU time"),
+}
+CAUSES = {
+    "launch": ("the host was inside ops and launch calls", "ops and calls would fill that time"),
+    "host": ("the host was in no op: Python, data", "no op would run in most of that time"),
+    "sync": ("the host was waiting for the GPU", "a wait would fill that time"),
+    "copy": ("the host was inside a copy", "a copy would fill that time"),
+    "queue": ("work was launched, and waited", "the launch would come before that time"),
+}
+
+
+def gpu_steps(scene: Scene) -> Iterator[LessonStep]:
+    """Steps that may be asked, the most telling first."""
+    found = OwnGpu(scene)
+    if not found.kernels:
+        return
+    yield found.counted()
+    yield from found.role()
+    yield from found.share()
+    yield from found.launcher()
+    yield found.busy()
+    yield from found.bound()
+    yield from found.gap()
+    yield found.length()
+    yield from found.waits()
+    yield from found.copies()
+    yield found.distinct()
+
+
+class OwnGpu:
+    """The GPU work of the call that is drawn, and the steps that are about it."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.where = scene, place_text(scene)
+        gpu = scene.trace.gpu
+        rows = scene.call.rows
+        self.kernels = rows[gpu.is_kernel[rows] & gpu.usable[rows]].tolist()
+
+    def _step(self, ask: PickOne | HowMany, why: str, hint: str, show: str, row: str) -> LessonStep:
+        return LessonStep(program(self.scene), ask, why, hint, show, row)
+
+    def _summed(self, key: str) -> list[str]:
+        """Values of a field of the kernels by GPU time, the most first."""
+        times, length = Counter[str](), self.scene.trace.gpu.length
+        for row in self.kernels:
+            times[getattr(self.scene.evidence.operation(row), key)] += int(length[row])
+        return [name for name, _ in times.most_common()]
+
+    @cached_property
+    def top(self) -> GpuOperation:
+        """The kernel name with the most time."""
+        name = self._summed("name")[0]
+        evidence = self.scene.evidence
+        found = [evidence.operation(row) for row in self.kernels]
+        return next(each for each in found if each.name == name)
+
+    @cached_property
+    def selector(self) -> str:
+        """How a prediction names it; empty where it cannot."""
+        names = {each.name for each in self.scene.evidence.operations}
+        spelled = pattern(self.top.name, [*names])
+        return f'kernel "{spelled}"' if spelled else ""
+
+    @property
+    def row(self) -> str:
+        """The op that launches the top kernel, else that kernel: the row of the profiler's table."""
+        return self.top.chain[-1] if self.top.chain else self.top.name
+
+    def counted(self) -> LessonStep:
+        """How many kernels there are."""
+        text = f"How many kernels does {self.where} launch?"
+        roles = [role for role in self._summed("role") if role in ROLES][:3]
+        listed = ", ".join(f"{{{role}}} {role}" for role in roles)
+        why = f"{{kernels}} kernels, {{gpu time}} of GPU time: {listed or 'of many kinds'}."
+        hint = "Count the ops that compute, in every layer. Views launch nothing."
+        if len(self.kernels) <= COUNTED:
+            return self._step(HowMany(text, "kernels == {}"), why, hint, "kernels", self.row)
+        ask = ranges(
+            self.scene,
+            text,
+            "kernels CMP EDGE",
+            ("100", "1000", "10000"),
+            "There are more: an op that computes launches a kernel, in every layer, and again in "
+            "the backward pass.",
+            "There are fewer: views, wrappers and allocations launch none.",
+        )
+        return self._step(ask, why, hint, "kernels", self.row)
+
+    def role(self) -> Iterator[LessonStep]:
+        """Which kind of kernel takes the most time."""
+        roles = [role for role in self._summed("role") if role in ROLES][:CHOICES]
+        if len(roles) < 2:
+            return
+        choices = tuple(
+            PickChoice(
+                ROLES[role],
+                tuple(f"{role} time > {other} time" for other in roles if other != role),
+                f"They take {{{role} time}} of {{gpu time}}. Count time, not kernels.",
+            )
+            for role in sorted(roles)
+        )
+        ask = PickOne(f"Which kind of kernel takes the most GPU time in {self.where}?", choices)
+        listed = ", ".join(f"{ROLES[role]} {{{role} time}}" for role in roles)
+        why = f"Of {{gpu time}}: {listed}."
+        yield self._step(
+            ask, why, f"The kernels are of {len(roles)} kinds or more.", roles[0], self.row
+        )
+
+    def share(self) -> Iterator[LessonStep]:
+        """How much of the time the top kernel takes."""
+        if not self.selector or len({*self._summed("name")}) < 2:
+            return
+        ask = ranges(
+            self.scene,
+            f"{said(self.top.label)} takes more time than any other kernel. How much of the time "
+            "of all kernels?",
+            f"{self.selector} time CMP EDGE of kernel time",
+            ("10%", "30%", "60%"),
+            f"It takes more: {{{self.selector} time}} in all.",
+            f"It takes less: {{{self.selector} time}} in all. The time is spread over many kernels.",
+        )
+        why = (
+            f"{{{self.selector}}} launches take {{{self.selector} time}}; all {{kernels}} kernels "
+            "take {kernel time}. No more than that can be saved there."
+        )
+        hint = "A program of many small ops spreads its time; one large product holds it together."
+        yield self._step(ask, why, hint, self.selector, self.row)
+
+    def launcher(self) -> Iterator[LessonStep]:
+        """Which op launches the top kernel."""
+        evidence = self.scene.evidence
+        inner = Counter(
+            operation.chain[-1]
+            for row in self.kernels
+            if (operation := evidence.operation(row)).chain
+        )
+        others = [op for op, _ in inner.most_common() if op not in self.top.chain and '"' not in op]
+        if not (self.selector and self.top.chain and others) or "{" in "".join(others[:2]):
+            return
+        right = self.top.chain[-1]
+        choices = tuple(
+            PickChoice(
+                said(op),
+                (f'every {self.selector} comes from "{op}"',),
+                f"{said(op)} launches other kernels in {self.where}.",
+            )
+            for op in sorted([right, *others[: CHOICES - 1]])
+        )
+        chain = " > ".join(map(said, self.top.chain[-4:]))
+        why = (
+            f"The ops above it: {chain}. The call that launches it is {{call of {self.selector}}}."
+        )
+        hint = f"Its role is {self.top.role}."
+        ask = PickOne(f"Which op launches {said(self.top.label)}?", choices)
+        yield self._step(ask, why, hint, self.selector, self.row)
+
+    def busy(self) -> LessonStep:
+        """How busy the GPU is."""
+        ask = ranges(
+            self.scene,
+            f"For how much of the time of {self.where} is the GPU busy?",
+            "gpu busy CMP EDGE",
+            ("50%", "90%"),
+            "It is busier: {gpu busy}. The host launches ahead of it.",
+            "It is idle {gpu idle} of the time: it ends its work before the host launches more.",
+        )
+        why = "The GPU is busy {gpu busy} of the time, {gpu time} in all; {kernels} kernels are "
+        why += "launched. Times on the host include profiler overhead."
+        return self._step(ask, why, "Is a kernel longer than a launch?", "kernels", self.row)
+
+    def bound(self) -> Iterator[LessonStep]:
+        """What bounds the time."""
+        known = [name for name in BOUNDS if self.scene.marked(f"bound is {name}").verdict == "hit"]
+        if not known:
+            return
+        names = list(dict.fromkeys(["host", "compute", "memory", *known]))
+        choices = tuple(
+            PickChoice(BOUNDS[name][0], (f"bound is {name}",), f"Then {BOUNDS[name][1]}.")
+            for name in names
+        )
+        ask = PickOne(f"What bounds {self.where}?", choices)
+        why = "The GPU is busy {gpu busy} of the time and works {gpu time}. `foretrace look` says "
+        why += "what to do about it."
+        hint = "First ask whether the GPU is busy, then with what."
+        yield self._step(ask, why, hint, "kernels", self.row)
+
+    def gap(self) -> Iterator[LessonStep]:
+        """What the longest gap on the GPU is."""
+        marks = {name: self.scene.marked(f"longest gap is {name}") for name in CAUSES}
+        right = next((name for name, mark in marks.items() if mark.verdict == "hit"), "")
+        if not right:
+            return
+        names = sorted(dict.fromkeys([right, "launch", "host", "sync"]))
+        choices = tuple(
+            PickChoice(CAUSES[name][0], (f"longest gap is {name}",), f"Then {CAUSES[name][1]}.")
+            for name in names
+        )
+        ask = PickOne(f"The longest time without GPU work in {self.where}: why?", choices)
+        why = f"{said(marks[right].measured)}: {CAUSES[right][0]}."
+        hint = "What does the host do between two launches?"
+        yield self._step(ask, why, hint, "gap", self.row)
+
+    def length(self) -> LessonStep:
+        """How long a kernel is."""
+        edges = ("5 us", "20 us", "100 us")
+        ask = ranges(
+            self.scene,
+            f"How long is a kernel of {self.where}, as a median?",
+            "median kernel time CMP EDGE",
+            edges,
+            "They are longer. Launching takes a few us, so the host can stay ahead of them.",
+            "They are shorter: most kernels of a program are small, and a few hold its time.",
+        )
+        why = "{kernels} kernels take {kernel time}, and half of them are shorter than the median. "
+        why += "A launch takes the host about 5 us, with the profiler longer."
+        return self._step(ask, why, "Most ops of a model are pointwise.", "kernels", self.row)
+
+    def waits(self) -> Iterator[LessonStep]:
+        """How often the host waits for the GPU."""
+        if self.scene.scope.kind == "trace":
+            return  # every recording ends with one
+        host = self.scene.trace.host
+        events = self.scene.call.events(host.is_wait).tolist()
+        row = self.scene.evidence.name(events[0]) if events else self.row
+        choices = (
+            PickChoice("never", ("sync == 0",), "It does: {name of sync}."),
+            PickChoice("once", ("sync == 1",), "It waits {sync} times."),
+            PickChoice("several times", ("sync > 1",), "It waits {sync} times."),
+        )
+        ask = PickOne(f"How often does the host wait for the GPU in {self.where}?", choices)
+        why = "{sync} waits in one call. A wait in the loop keeps the host from launching ahead."
+        hint = ".item(), .cpu(), print of a tensor and synchronize() wait."
+        yield self._step(ask, why, hint, "sync" if events else "kernels", row)
+
+    def copies(self) -> Iterator[LessonStep]:
+        """How many memcpys there are."""
+        gpu, rows = self.scene.trace.gpu, self.scene.call.rows
+        if 0 < int(np.count_nonzero(gpu.is_memcpy[rows])) <= COUNTED:
+            ask = HowMany(f"How many memcpys are in {self.where}?", "memcpy == {}")
+            why = "{memcpy} memcpys take {memcpy time}: {name of memcpy}."
+            hint = "Inputs are copied to the GPU, and some ops copy within it."
+            yield self._step(ask, why, hint, "memcpy", self.row)
+
+    def distinct(self) -> LessonStep:
+        """How many different kernels there are."""
+        ask = ranges(
+            self.scene,
+            f"How many different kernels, by name, does {self.where} run?",
+            "distinct kernels CMP EDGE",
+            ("5", "20", "80"),
+            "There are more: one for each op, type and shape of loop.",
+            "There are fewer: layers repeat, and so do their kernels.",
+        )
+        why = "{distinct kernels} names for {kernels} kernels."
+        return self._step(ask, why, "Layers repeat.", "kernels", self.row)

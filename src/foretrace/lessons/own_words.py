@@ -1,0 +1,74 @@
+"""What the questions on any trace share: where they look, names from the trace, ranges to pick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from foretrace.guess.tokens import LONGEST
+from foretrace.lessons.scene import Scene
+from foretrace.schema.lesson import PickChoice, PickOne, Program
+from foretrace.units import plural
+
+NAMES = 6  # that a line lists
+_BRACES = str.maketrans("{}", "()")  # braces in a lesson's text hold facts
+
+
+def place_text(scene: Scene) -> str:
+    """`one step`, `one call of mlp_fwd`, `the whole recording`."""
+    places = {"steps": "one step", "region": f"one call of {said(scene.scope.name)}"}
+    return places.get(scene.scope.kind, "the whole recording")
+
+
+def said(name: str) -> str:
+    """A name from the trace as a text of a lesson can have it."""
+    return (name if len(name) <= 60 else f"{name[:59]}…").translate(_BRACES)
+
+
+def program(scene: Scene) -> Program:
+    """What can be said of a program before anything is predicted: its steps and ranges."""
+    trace, calls = scene.trace, len(scene.calls)
+    whole = "the whole recording: it has no steps, and no range holds most of the work"
+    units = {"steps": plural(calls, "step"), "region": f"{calls} x {said(scene.region)}"}
+    ranges = [name for name in trace.spans.region_groups() if not name.startswith("##")]
+    shown = [said(name) for name in ranges[:NAMES]]
+    more = [f"{len(ranges) - NAMES} more"] if len(ranges) > NAMES else []
+    lines = [units.get(scene.scope.kind, whole)]
+    lines += [f"ranges: {', '.join([*shown, *more])}"[:76]] if shown else []
+    return Program(trace.path, "\n".join(lines))
+
+
+def pattern(name: str, others: Sequence[str]) -> str:
+    """How a prediction spells a name that may hold anything; empty where that is not possible."""
+    plain = next(
+        (at for at, char in enumerate(name) if char in '"{}*' or not char.isprintable()), 0
+    )
+    cut = min(plain or len(name), LONGEST // 4)
+    if cut == len(name):
+        return name
+    alone = sum(other.startswith(name[:cut]) for other in others) == 1
+    return f"{name[:cut]}*" if cut and alone else ""
+
+
+def ranges(
+    scene: Scene, text: str, states: str, edges: Sequence[str], low: str, high: str
+) -> PickOne:
+    """Ranges between edges, one of which holds; `states` has `CMP` and `EDGE` in a prediction.
+
+    `low` is what a range below the right one overlooks, `high` one above it.
+    """
+    least = [states.replace("CMP", ">=").replace("EDGE", edge) for edge in edges]
+    less = [states.replace("CMP", "<").replace("EDGE", edge) for edge in edges]
+    found: list[tuple[str, tuple[str, ...]]] = [(f"less than {edges[0]}", (less[0],))]
+    for at, (low_edge, high_edge) in enumerate(pairwise(edges)):
+        found.append((f"{low_edge} to {high_edge}", (least[at], less[at + 1])))
+    found.append((f"{edges[-1]} or more", (least[-1],)))
+    held = [all(scene.marked(each).verdict == "hit" for each in holds) for _, holds in found]
+    right = held.index(True) if True in held else len(held)
+    return PickOne(
+        text,
+        tuple(
+            PickChoice(name, holds, low if at < right else high)
+            for at, (name, holds) in enumerate(found)
+        ),
+    )
