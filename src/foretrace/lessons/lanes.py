@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from foretrace.guess.kinds.gaps import longest_gap
 from foretrace.guess.scope import Window
 from foretrace.guess.selection import Selection, working_ops
 from foretrace.lessons.scene import Scene
+from foretrace.model.gpu import Gpu
+from foretrace.model.host import Host
 from foretrace.model.intervals import Ints
 from foretrace.schema.documents.lesson import Lanes, LaneSlice
 
@@ -25,38 +28,34 @@ def lanes(scene: Scene, show: str) -> Lanes:
     found, gpu = ended or scene.selected(show), scene.trace.gpu
     call = _part(scene.call, found)
     rows = call.rows.tolist()
-    events = set[int]() if found.on_gpu else {*found.sure}
+    deciding = set[int]() if found.on_gpu else {*found.sure}
     chosen = {*found.sure} if found.on_gpu else set[int]()
     numbered = dict(zip(rows, range(1, len(rows) + 1), strict=True))
     outer, ranges = _outermost(call), _ranges(call)
     launches = {int(gpu.launch[row]) for row in rows}
-    inner = {int(gpu.op[row]) for row in rows if gpu.op[row] >= 0} | events
+    inner = {int(gpu.op[row]) for row in rows if gpu.op[row] >= 0} | deciding
     if scene.on_cpu:
-        inner = {*_apart(call, events)}
+        inner = {*_apart(call, deciding)}
     begin, end = _window(call)
-    return Lanes(
-        call.region,
-        end - begin,
-        ranges=_events(scene, begin, ranges, events),
-        ops=_events(scene, begin, outer, events),
-        inside=_events(scene, begin, sorted(inner - {*outer, *ranges} - launches), events),
-        calls=[
-            _event(scene, begin, launch, number, row in chosen or launch in events)
-            for row, number in numbered.items()
-            if (launch := int(gpu.launch[row])) >= 0
-        ],
-        gpu=[
-            LaneSlice(
-                scene.evidence.operation(row).label,
-                int(gpu.start[row]) - begin,
-                int(gpu.end[row]) - begin,
-                number,
-                row in chosen,
-            )
-            for row, number in numbered.items()
-        ]
-        + ([LaneSlice("idle", gap.start_ns - begin, gap.end_ns - begin, 0, True)] if gap else []),
-    )
+    begin = min(begin, gap.start_ns) if gap else begin
+
+    def drawn(events: Iterable[int]) -> list[LaneSlice]:
+        return [_event(scene, begin, event, 0, event in deciding) for event in events]
+
+    calls = [
+        _event(scene, begin, launch, number, row in chosen or launch in deciding)
+        for row, number in numbered.items()
+        if (launch := int(gpu.launch[row])) >= 0
+    ]
+    work = [
+        _slice(scene.evidence.operation(row).label, gpu, row, begin, number, row in chosen)
+        for row, number in numbered.items()
+    ]
+    if gap:
+        work.append(LaneSlice("idle", gap.start_ns - begin, gap.end_ns - begin, 0, True))
+    inside = sorted(inner - {*outer, *ranges} - launches)
+    every = (drawn(ranges), drawn(outer), drawn(inside), calls, work)
+    return Lanes(call.region, end - begin, *(_clipped(lane, end - begin) for lane in every))
 
 
 def _window(call: Window) -> tuple[int, int]:
@@ -119,11 +118,22 @@ def _outermost(call: Window) -> list[int]:
     return [event for event in ops if len(host.op_chain(event)) == 1]
 
 
-def _events(scene: Scene, begin: int, events: Iterable[int], deciding: set[int]) -> list[LaneSlice]:
-    return [_event(scene, begin, event, 0, event in deciding) for event in events]
-
-
 def _event(scene: Scene, begin: int, event: int, number: int, decides: bool) -> LaneSlice:
-    host = scene.trace.host
-    start, end = int(host.start[event]) - begin, int(host.end[event]) - begin
-    return LaneSlice(scene.evidence.name(event), start, end, number, decides)
+    name = scene.evidence.name(event)
+    return _slice(name, scene.trace.host, event, begin, number, decides)
+
+
+def _slice(
+    label: str, timed: Host | Gpu, at: int, begin: int, number: int, decides: bool
+) -> LaneSlice:
+    start, end = int(timed.start[at]) - begin, int(timed.end[at]) - begin
+    return LaneSlice(label, start, end, number, decides)
+
+
+def _clipped(slices: list[LaneSlice], length: int) -> list[LaneSlice]:
+    """What lies in the drawing: of a call that is drawn in part, some launches came before."""
+    return [
+        structs.replace(each, start_ns=max(each.start_ns, 0), end_ns=min(each.end_ns, length))
+        for each in slices
+        if each.start_ns <= length and each.end_ns >= 0
+    ]

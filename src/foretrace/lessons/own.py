@@ -20,9 +20,9 @@ from foretrace.model.trace import Trace
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne
 from foretrace.units import plural
 
-MOST = 8  # questions
+MOST = 6  # questions: a transcript has at most 80 lines
 FEW = 2  # a lesson of one question is none
-NOTHING = "it has neither GPU operations with times nor host ops"
+NOTHING = "no GPU operation in it has a time, and hardly any op computes"
 
 
 def own_sitting(trace: Trace) -> Sitting:

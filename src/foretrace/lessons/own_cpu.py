@@ -15,11 +15,19 @@ from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne
 
 COUNTED = 30
 CHOICES = 4
+WRAPPERS = (
+    "aten::linear",
+    "aten::matmul",
+    "aten::conv2d",
+    "aten::scaled_dot_product_attention",
+    "aten::softmax",
+)
 
 
 def cpu_steps(scene: Scene) -> Iterator[LessonStep]:
     """Steps that may be asked, the most telling first."""
     found = OwnCpu(scene)
+    yield from found.within()
     if found.working:
         yield found.computing()
         yield from found.top()
@@ -28,6 +36,8 @@ def cpu_steps(scene: Scene) -> Iterator[LessonStep]:
         yield from found.wrapped()
         yield from found.copies()
         yield from found.generated()
+        yield found.distinct()
+    if found.calls:
         yield found.all_ops()
 
 
@@ -44,6 +54,9 @@ class OwnCpu:
             self.times[name(event)] += int(host.length[event])
         events = call.events(host.is_op & host.lasting).tolist()
         self.calls = Counter(map(name, events))
+        self.inner = Counter[str]()
+        for event in call.events(host.is_region).tolist():
+            self.inner[name(event)] += int(host.length[event])
         # names that a prediction can spell without quotes
         self.spelled = [op for op, _ in self.times.most_common() if _plain(op)]
 
@@ -62,7 +75,7 @@ class OwnCpu:
             self.scene,
             text,
             "cpu kernels CMP EDGE",
-            ("100", "1000", "10000"),
+            ("100", "1,000", "10,000"),
             "There are more: {cpu kernels} of {ops}.",
             "There are fewer: most of the {ops} ops change metadata, or call others.",
         )
@@ -116,7 +129,7 @@ class OwnCpu:
 
     def wrapped(self) -> Iterator[LessonStep]:
         """How many different ops the commonest wrapper runs."""
-        for op in ("aten::linear", "aten::matmul", "aten::conv2d", "aten::softmax"):
+        for op in WRAPPERS:
             if self.calls[op]:
                 ask = HowMany(
                     f"How many different ops does one {op} run, itself included?",
@@ -159,12 +172,43 @@ class OwnCpu:
             self.scene,
             f"How many ops does {self.where} run in all, views and wrappers included?",
             "ops CMP EDGE",
-            ("10", "100", "1000"),
+            ("10", "100", "1,000"),
             "There are more: {ops}. Each op that computes has wrappers and views around it.",
             "There are fewer: {ops}.",
         )
         why = "{ops} ops, {distinct ops} different ones; {cpu kernels} compute."
-        return self._step(ask, why, "Count those that the others call.", "ops", self.spelled[0])
+        row = self.calls.most_common(1)[0][0]
+        return self._step(ask, why, "Count those that the others call.", "ops", row)
+
+    def distinct(self) -> LessonStep:
+        """How many different ops there are."""
+        text = f"How many different ops does {self.where} run, views and wrappers included?"
+        row = self.calls.most_common(1)[0][0]
+        why = f"{{distinct ops}} names in {{ops}} calls; {said(row)} is called most often."
+        if len(self.calls) <= COUNTED:
+            ask: PickOne | HowMany = HowMany(text, "distinct ops == {}")
+        else:
+            low, high = "There are more: {distinct ops}.", "There are fewer: {distinct ops}."
+            ask = ranges(self.scene, text, "distinct ops CMP EDGE", ("50", "100", "200"), low, high)
+        return self._step(ask, why, "Layers repeat, and so do their ops.", "ops", row)
+
+    def within(self) -> Iterator[LessonStep]:
+        """Where no op computes, ranges say what the time is spent on: how often, and how much."""
+        names = [name for name, _ in self.inner.most_common(1) if '"' not in name]
+        if self.working or not names or "{" in names[0]:
+            return
+        what, row = f'region "{names[0]}"', names[0]
+        ask: PickOne | HowMany = HowMany(
+            f"How many ranges {said(names[0])} are in {self.where}?", f"{what} == {{}}"
+        )
+        why = f"{{{what}}} of them take {{{what} time}}."
+        hint = "No op computes here: the program's own ranges say what it does."
+        yield self._step(ask, why, hint, what, row)
+        low, high = (f"It is {word}: {{{what} time}} of {{cpu time}}." for word in ("more", "less"))
+        text = f"How much of the time of {self.where} is inside {said(names[0])}?"
+        states = f"{what} time CMP EDGE of cpu time"
+        ask = ranges(self.scene, text, states, ("25%", "50%", "90%"), low, high)
+        yield self._step(ask, f"{{{what} time}} of {{cpu time}}.", hint, what, row)
 
 
 def _plain(op: str) -> bool:

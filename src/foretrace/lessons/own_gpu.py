@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from foretrace.guess.evidence import GpuOperation
+from foretrace.guess.kinds.gaps import longest_gap
 from foretrace.lessons.own_words import pattern, place_text, program, ranges, said
 from foretrace.lessons.scene import Scene
 from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne
@@ -57,12 +58,12 @@ def gpu_steps(scene: Scene) -> Iterator[LessonStep]:
     yield from found.role()
     yield from found.share()
     yield from found.launcher()
-    yield found.busy()
     yield from found.bound()
     yield from found.gap()
-    yield found.length()
+    yield found.busy()
     yield from found.waits()
     yield from found.copies()
+    yield found.length()
     yield found.distinct()
 
 
@@ -102,7 +103,7 @@ class OwnGpu:
 
     @property
     def row(self) -> str:
-        """The op that launches the top kernel, else that kernel: the row of the profiler's table."""
+        """The op that launches the top kernel, else that kernel: rows of the profiler's table."""
         return self.top.chain[-1] if self.top.chain else self.top.name
 
     def counted(self) -> LessonStep:
@@ -118,7 +119,7 @@ class OwnGpu:
             self.scene,
             text,
             "kernels CMP EDGE",
-            ("100", "1000", "10000"),
+            ("100", "1,000", "10,000"),
             "There are more: an op that computes launches a kernel, in every layer, and again in "
             "the backward pass.",
             "There are fewer: views, wrappers and allocations launch none.",
@@ -156,7 +157,7 @@ class OwnGpu:
             f"{self.selector} time CMP EDGE of kernel time",
             ("10%", "30%", "60%"),
             f"It takes more: {{{self.selector} time}} in all.",
-            f"It takes less: {{{self.selector} time}} in all. The time is spread over many kernels.",
+            f"It takes less: {{{self.selector} time}} in all. The others add up.",
         )
         why = (
             f"{{{self.selector}}} launches take {{{self.selector} time}}; all {{kernels}} kernels "
@@ -235,9 +236,15 @@ class OwnGpu:
             for name in names
         )
         ask = PickOne(f"The longest time without GPU work in {self.where}: why?", choices)
-        why = f"{said(marks[right].measured)}: {CAUSES[right][0]}."
         hint = "What does the host do between two launches?"
-        yield self._step(ask, why, hint, "gap", self.row)
+        gap = longest_gap(self.scene.call)
+        ended = self.scene.evidence.operation(gap.then) if gap and gap.then >= 0 else self.top
+        why = (
+            f"It lasts {marks[right].measured.partition(',')[0]}, until {said(ended.label)} runs. "
+        )
+        why += "The profiler slows the host, and so makes gaps longer."
+        row = ended.chain[-1] if ended.chain else ended.name
+        yield self._step(ask, why, hint, "gap", row)
 
     def length(self) -> LessonStep:
         """How long a kernel is."""
@@ -250,8 +257,9 @@ class OwnGpu:
             "They are longer. Launching takes a few us, so the host can stay ahead of them.",
             "They are shorter: most kernels of a program are small, and a few hold its time.",
         )
-        why = "{kernels} kernels take {kernel time}, and half of them are shorter than the median. "
-        why += "A launch takes the host about 5 us, with the profiler longer."
+        shown = self.scene.marked("median kernel time > 0 us").measured
+        why = f"The median is {shown}; {{kernels}} kernels take {{kernel time}}. A kernel that is "
+        why += "shorter than its launch leaves the GPU waiting."
         return self._step(ask, why, "Most ops of a model are pointwise.", "kernels", self.row)
 
     def waits(self) -> Iterator[LessonStep]:

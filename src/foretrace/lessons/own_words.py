@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -16,7 +17,8 @@ _BRACES = str.maketrans("{}", "()")  # braces in a lesson's text hold facts
 
 def place_text(scene: Scene) -> str:
     """`one step`, `one call of mlp_fwd`, `the whole recording`."""
-    places = {"steps": "one step", "region": f"one call of {said(scene.scope.name)}"}
+    name = said(scene.scope.name)
+    places = {"steps": "one step", "step": f"step {name}", "region": f"one call of {name}"}
     return places.get(scene.scope.kind, "the whole recording")
 
 
@@ -29,12 +31,17 @@ def program(scene: Scene) -> Program:
     """What can be said of a program before anything is predicted: its steps and ranges."""
     trace, calls = scene.trace, len(scene.calls)
     whole = "the whole recording: it has no steps, and no range holds most of the work"
-    units = {"steps": plural(calls, "step"), "region": f"{calls} x {said(scene.region)}"}
+    several = len(trace.spans.steps)
+    units = {
+        "steps": f"{plural(calls, 'step')}, which launch as much as each other",
+        "step": f"step {scene.scope.name}, the one with the median GPU time of {several}",
+        "region": f"{calls} x {said(scene.region)}",
+    }
     ranges = [name for name in trace.spans.region_groups() if not name.startswith("##")]
     shown = [said(name) for name in ranges[:NAMES]]
     more = [f"{len(ranges) - NAMES} more"] if len(ranges) > NAMES else []
     lines = [units.get(scene.scope.kind, whole)]
-    lines += [f"ranges: {', '.join([*shown, *more])}"[:76]] if shown else []
+    lines += textwrap.wrap(f"ranges: {', '.join([*shown, *more])}", 76) if shown else []
     return Program(trace.path, "\n".join(lines))
 
 
@@ -59,7 +66,7 @@ def ranges(
     """
     least = [states.replace("CMP", ">=").replace("EDGE", edge) for edge in edges]
     less = [states.replace("CMP", "<").replace("EDGE", edge) for edge in edges]
-    found: list[tuple[str, tuple[str, ...]]] = [(f"less than {edges[0]}", (less[0],))]
+    found: list[tuple[str, tuple[str, ...]]] = [(f"below {edges[0]}", (less[0],))]
     for at, (low_edge, high_edge) in enumerate(pairwise(edges)):
         found.append((f"{low_edge} to {high_edge}", (least[at], less[at + 1])))
     found.append((f"{edges[-1]} or more", (least[-1],)))

@@ -17,6 +17,7 @@ from foretrace.guess.scope import Scope, Unknown, Window
 from foretrace.guess.selection import Selection, select
 from foretrace.guess.selectors import read_selector
 from foretrace.guess.tokens import split
+from foretrace.model.host import step_number
 from foretrace.model.trace import Trace
 from foretrace.overview.unit import MAIN, chosen
 from foretrace.schema.verdict import Verdict
@@ -41,15 +42,21 @@ class Scene:
     def _main(self) -> Scope:
         """Steps, else the region that holds most of the work, else the whole trace."""
         per, spans = chosen(self.trace)
-        if self.on_cpu and self.trace.spans.steps:
-            return Scope("steps")
+        if per == "per step" or (self.on_cpu and self.trace.spans.steps):
+            return self._steps()
         if self.on_cpu:
             return self._longest()
-        if per == "per step":
-            return Scope("steps")
         names = {span.name for span in spans}
         told = len(names) == 1 and names <= quotable_regions(self.evidence).keys()
-        return Scope("region", names.pop()) if told else Scope()
+        own = told and not next(iter(names)).startswith("##")  # torch names ranges so
+        return Scope("region", names.pop()) if own else Scope()
+
+    def _steps(self) -> Scope:
+        """Every step where they launch as much as each other, else the one in the middle."""
+        steps = windows_of(Scope("steps"), self.evidence)
+        if len({len(step.rows) for step in steps}) == 1:
+            return Scope("steps")
+        return Scope("step", str(step_number(middle(steps)[0].region)))
 
     def _longest(self) -> Scope:
         """The region with the most host time, where it holds at least half of that of all ops."""
@@ -72,7 +79,7 @@ class Scene:
     @property
     def region(self) -> str:
         """The region whose calls it is about; empty for steps and for a whole trace."""
-        return self.scope.name
+        return self.scope.name if self.scope.kind == "region" else ""
 
     @property
     def on_cpu(self) -> bool:

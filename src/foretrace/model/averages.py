@@ -10,13 +10,13 @@ from foretrace.schema.documents.lesson import AverageRow
 
 
 def average(trace: Trace, name: str) -> AverageRow:
-    """The row of an op, a runtime call or a kernel; all zero where the trace does not have it.
+    """The row of an op, a range, a runtime call or a kernel; all zero where the trace does not have it.
 
     The time of a GPU operation is the self time of the innermost op that launched it.
     """
     host, gpu = trace.host, trace.gpu
     same = host.named(lambda text: text == name)
-    chosen = (host.is_op | host.is_call) & host.lasting & same
+    chosen = (host.is_op | host.is_call | host.is_region) & host.lasting & same
     if not chosen.any():
         rows = gpu.usable & same[gpu.id]
         time = int(gpu.length[rows].sum())

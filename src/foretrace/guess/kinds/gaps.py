@@ -29,7 +29,7 @@ class LongestGap(NamedTuple):
 
 
 def longest_gap(window: Window) -> LongestGap | None:
-    """The longest part of a gap in a window that has one cause; None where the GPU is never idle."""
+    """The longest part of a gap that has one cause; None where the GPU is never idle."""
     trace = window.evidence.trace
     idle = trace.idle if window.whole else trace.gaps.inside(windows_of(trace, window.span))
     if not len(idle.start):
