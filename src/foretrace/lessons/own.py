@@ -20,7 +20,7 @@ from foretrace.model.trace import Trace
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne
 from foretrace.units import plural
 
-MOST = 6  # questions: a transcript has at most 80 lines
+MOST = 5  # questions: a transcript has at most 80 lines
 FEW = 2  # a lesson of one question is none
 NOTHING = "no GPU operation in it has a time, and hardly any op computes"
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from foretrace.families import decode
-from foretrace.guess.doing import bare
 from foretrace.guess.selection import working_ops
 from foretrace.lessons.own_words import place_text, program, ranges, said
 from foretrace.lessons.scene import Scene
@@ -37,8 +36,6 @@ def cpu_steps(scene: Scene) -> Iterator[LessonStep]:
         yield from found.copies()
         yield from found.generated()
         yield found.distinct()
-    if found.calls:
-        yield found.all_ops()
 
 
 class OwnCpu:
@@ -66,8 +63,7 @@ class OwnCpu:
     def computing(self) -> LessonStep:
         """How many ops compute."""
         text, row = f"How many ops of {self.where} compute?", self.times.most_common(1)[0][0]
-        why = "{cpu kernels} of {ops} compute. The others are views, allocations and wrappers "
-        why += "around them."
+        why = "{cpu kernels} of {ops} compute. The others are views, allocations and wrappers."
         hint = "Views and wrappers, such as aten::linear over aten::addmm, compute nothing."
         if len(self.working) <= COUNTED:
             return self._step(HowMany(text, "cpu kernels == {}"), why, hint, "cpu kernels", row)
@@ -118,7 +114,8 @@ class OwnCpu:
 
     def views(self) -> Iterator[LessonStep]:
         """How many calls of the commonest view there are."""
-        views = [op for op, _ in self.calls.most_common() if is_view(op) and _plain(op)]
+        known = (op for op, _ in self.calls.most_common() if is_view(op) and _plain(op))
+        views = [op for op in known if "resolve_" not in op]
         if not views or self.calls[views[0]] > COUNTED or self.calls[views[0]] < 2:
             return
         op = views[0]
@@ -161,24 +158,10 @@ class OwnCpu:
             ask = HowMany(
                 f"How many C++ kernels of Inductor run in {self.where}?", 'op "*cpp_*" == {}'
             )
-            why = '{op "*cpp_*"} take {op "*cpp_*" time}, such as '
+            why = 'They take {op "*cpp_*" time} in all, such as '
             why += f"{said(names[0])}: its name lists the ops that it fuses."
             hint = "A loop for each group of pointwise ops that lie between products."
             yield self._step(ask, why, hint, 'op "*cpp_*"', names[0])
-
-    def all_ops(self) -> LessonStep:
-        """How many ops there are in all."""
-        ask = ranges(
-            self.scene,
-            f"How many ops does {self.where} run in all, views and wrappers included?",
-            "ops CMP EDGE",
-            ("10", "100", "1,000"),
-            "There are more: {ops}. Each op that computes has wrappers and views around it.",
-            "There are fewer: {ops}.",
-        )
-        why = "{ops} ops, {distinct ops} different ones; {cpu kernels} compute."
-        row = self.calls.most_common(1)[0][0]
-        return self._step(ask, why, "Count those that the others call.", "ops", row)
 
     def distinct(self) -> LessonStep:
         """How many different ops there are."""
@@ -204,13 +187,9 @@ class OwnCpu:
         why = f"{{{what}}} of them take {{{what} time}}."
         hint = "No op computes here: the program's own ranges say what it does."
         yield self._step(ask, why, hint, what, row)
-        low, high = (f"It is {word}: {{{what} time}} of {{cpu time}}." for word in ("more", "less"))
-        text = f"How much of the time of {self.where} is inside {said(names[0])}?"
-        states = f"{what} time CMP EDGE of cpu time"
-        ask = ranges(self.scene, text, states, ("25%", "50%", "90%"), low, high)
-        yield self._step(ask, f"{{{what} time}} of {{cpu time}}.", hint, what, row)
-
-
-def _plain(op: str) -> bool:
-    """Whether a prediction can spell the op without quotes."""
-    return "::" in op and bare(op).isidentifier()
+        text = f"How long is one {said(names[0])} of {self.where}, as a median?"
+        edges = ("100 us", "1 ms", "10 ms", "100 ms")
+        low, high = "They are longer.", "They are shorter."
+        ask = ranges(self.scene, text, f"median {what} time CMP EDGE", edges, low, high)
+        shown = self.scene.marked(f"median {what} time > 0 us").measured.partition(" (")[0]
+        yield self._step(ask, f"The median is {shown}.", hint, what, row)

@@ -55,12 +55,11 @@ def gpu_steps(scene: Scene) -> Iterator[LessonStep]:
     if not found.kernels:
         return
     yield found.counted()
-    yield from found.role()
     yield from found.share()
     yield from found.launcher()
-    yield from found.bound()
+    yield found.bound() or found.busy()
     yield from found.gap()
-    yield found.busy()
+    yield from found.role()
     yield from found.waits()
     yield from found.copies()
     yield found.length()
@@ -160,8 +159,8 @@ class OwnGpu:
             f"It takes less: {{{self.selector} time}} in all. The others add up.",
         )
         why = (
-            f"{{{self.selector}}} launches take {{{self.selector} time}}; all {{kernels}} kernels "
-            "take {kernel time}. No more than that can be saved there."
+            f"It is {{{self.selector}}} of {{kernels}} kernels, {{{self.selector} time}} of "
+            "{kernel time}. No more than that can be saved there."
         )
         hint = "A program of many small ops spreads its time; one large product holds it together."
         yield self._step(ask, why, hint, self.selector, self.row)
@@ -201,18 +200,18 @@ class OwnGpu:
             f"For how much of the time of {self.where} is the GPU busy?",
             "gpu busy CMP EDGE",
             ("50%", "90%"),
-            "It is busier: {gpu busy}. The host launches ahead of it.",
-            "It is idle {gpu idle} of the time: it ends its work before the host launches more.",
+            "It is busier: {gpu busy}.",
+            "It is idle {gpu idle} of the time.",
         )
         why = "The GPU is busy {gpu busy} of the time, {gpu time} in all; {kernels} kernels are "
         why += "launched. Times on the host include profiler overhead."
         return self._step(ask, why, "Is a kernel longer than a launch?", "kernels", self.row)
 
-    def bound(self) -> Iterator[LessonStep]:
-        """What bounds the time."""
+    def bound(self) -> LessonStep | None:
+        """What bounds the time; None where the trace does not say."""
         known = [name for name in BOUNDS if self.scene.marked(f"bound is {name}").verdict == "hit"]
         if not known:
-            return
+            return None
         names = list(dict.fromkeys(["host", "compute", "memory", *known]))
         choices = tuple(
             PickChoice(BOUNDS[name][0], (f"bound is {name}",), f"Then {BOUNDS[name][1]}.")
@@ -222,14 +221,14 @@ class OwnGpu:
         why = "The GPU is busy {gpu busy} of the time and works {gpu time}. `foretrace look` says "
         why += "what to do about it."
         hint = "First ask whether the GPU is busy, then with what."
-        yield self._step(ask, why, hint, "kernels", self.row)
+        return self._step(ask, why, hint, "kernels", self.row)
 
     def gap(self) -> Iterator[LessonStep]:
         """What the longest gap on the GPU is."""
         marks = {name: self.scene.marked(f"longest gap is {name}") for name in CAUSES}
         right = next((name for name, mark in marks.items() if mark.verdict == "hit"), "")
-        if not right:
-            return
+        if not right or not self.scene.trace.host.is_op.any():
+            return  # what the host did is told by its ops
         names = sorted(dict.fromkeys([right, "launch", "host", "sync"]))
         choices = tuple(
             PickChoice(CAUSES[name][0], (f"longest gap is {name}",), f"Then {CAUSES[name][1]}.")
@@ -257,7 +256,7 @@ class OwnGpu:
             "They are longer. Launching takes a few us, so the host can stay ahead of them.",
             "They are shorter: most kernels of a program are small, and a few hold its time.",
         )
-        shown = self.scene.marked("median kernel time > 0 us").measured
+        shown = self.scene.marked("median kernel time > 0 us").measured.partition(" (")[0]
         why = f"The median is {shown}; {{kernels}} kernels take {{kernel time}}. A kernel that is "
         why += "shorter than its launch leaves the GPU waiting."
         return self._step(ask, why, "Most ops of a model are pointwise.", "kernels", self.row)

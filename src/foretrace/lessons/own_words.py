@@ -33,7 +33,7 @@ def program(scene: Scene) -> Program:
     whole = "the whole recording: it has no steps, and no range holds most of the work"
     several = len(trace.spans.steps)
     units = {
-        "steps": f"{plural(calls, 'step')}, which launch as much as each other",
+        "steps": plural(calls, "step"),
         "step": f"step {scene.scope.name}, the one with the median GPU time of {several}",
         "region": f"{calls} x {said(scene.region)}",
     }

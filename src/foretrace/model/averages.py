@@ -10,7 +10,7 @@ from foretrace.schema.documents.lesson import AverageRow
 
 
 def average(trace: Trace, name: str) -> AverageRow:
-    """The row of an op, a range, a runtime call or a kernel; all zero where the trace does not have it.
+    """The row of an op, a range, a runtime call or a kernel; all zero where there is none.
 
     The time of a GPU operation is the self time of the innermost op that launched it.
     """
