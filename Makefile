@@ -1,4 +1,5 @@
 # `make tour` shows the main job; `make test` runs every check. Both keep their environment in .venv and reuse it.
+# Options go into ARGS: `make tour ARGS=--no-ask`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,10 +10,14 @@ DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/*.txt 2>/dev/null | cksum | c
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-.PHONY: tour test lint types imports unit audit site docs pages clean
+.PHONY: tour ladder test lint types imports unit audit site docs pages clean
 
-tour: $(LADDER_STAMP)
-	@$(BIN)/python -m foretrace tour
+tour: $(RUN_STAMP)
+	@$(BIN)/python -m foretrace tour $(ARGS)
+
+# The articles' programs on this machine: sets up torch first.
+ladder: $(LADDER_STAMP)
+	@$(BIN)/python -m foretrace ladder $(ARGS)
 
 test: lint types imports site audit unit
 
@@ -58,7 +63,7 @@ $(RUN_STAMP): $(VENV)/bin/python requirements/run.txt
 	@$(BIN)/python -m compileall -q src/foretrace || true # an installed package starts from byte code as well
 	@touch $@
 
-# Without torch the tour still reads: a failure here is one line, and the next run tries again.
+# A failure here is one line, and the next run tries again.
 $(LADDER_STAMP): $(RUN_STAMP) requirements/ladder.txt
 	@echo "setting up torch for the ladder on this machine (a few minutes the first time)"
 	@said=$$($(PIP) -r requirements/ladder.txt 2>&1) && touch $@ \

@@ -1,4 +1,4 @@
-"""`make tour` and `make test` on a bare machine: what they set up and run, also without torch."""
+"""`make tour`, `make ladder` and `make test` on a bare machine: what they set up and run."""
 
 from __future__ import annotations
 
@@ -35,38 +35,39 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def make_tour(checkout: Path, fails: str = "nothing") -> tuple[str, list[str]]:
+def made(checkout: Path, *words: str, fails: str = "nothing") -> tuple[str, list[str]]:
     (checkout / "calls").write_text("")
     around = {
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
     } | {"FAILS": fails}
     done = subprocess.run(
-        ["make", "tour"], cwd=checkout, env=around, capture_output=True, text=True, check=True
+        ["make", *words], cwd=checkout, env=around, capture_output=True, text=True, check=True
     )
     return done.stdout, (checkout / "calls").read_text().splitlines()
 
 
-def test_torch_is_set_up_once_and_then_the_tour_begins(checkout: Path) -> None:
-    _, calls = make_tour(checkout)
+def test_the_tour_sets_up_what_reading_needs_and_no_torch(checkout: Path) -> None:
+    _, calls = made(checkout, "tour")
     assert [words.split()[-1] for words in calls] == [
         "requirements/run.txt",
         ".",
         "src/foretrace",
-        "requirements/ladder.txt",
         "tour",
     ]
-    assert make_tour(checkout)[1] == ["-m foretrace tour"]
+    assert made(checkout, "tour", "ARGS=--no-ask")[1] == ["-m foretrace tour --no-ask"]
 
 
-def test_without_torch_the_tour_goes_on(checkout: Path) -> None:
-    said, calls = make_tour(checkout, "requirements/ladder.txt")
+def test_the_ladder_sets_up_torch_once(checkout: Path) -> None:
+    made(checkout, "tour")
+    said, calls = made(checkout, "ladder", fails="requirements/ladder.txt")
     assert (
         said.splitlines()[-1]
         == "torch could not be installed: ERROR: No matching distribution found for torch"
     )
-    assert calls[-1] == "-m foretrace tour"
-    # tried again, and nothing else
-    assert make_tour(checkout)[1][0].endswith("requirements/ladder.txt")
+    assert calls[-1] == "-m foretrace ladder"
+    # tried again, and nothing else; then never again
+    assert made(checkout, "ladder")[1][0].endswith("requirements/ladder.txt")
+    assert made(checkout, "ladder")[1] == ["-m foretrace ladder"]
 
 
 def test_torch_is_one_version_everywhere() -> None:

@@ -32,16 +32,8 @@ def test_everything_reads_where_torch_cannot_be_imported(tmp_path: Path) -> None
         [sys.executable, "-c", BLOCKED, tmp_path / "tour.html"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert (
-        "The climb on this machine is left out: capturing needs torch: pip install torch"
-        in done.stdout
-    )
-    assert (
-        done.stdout.count(
-            "133 hold, 6 do not hold, 21 another card, 8 not said, 2 inconclusive here"
-        )
-        == 2
-    )
+    score = "133 hold, 6 do not hold, 21 another card, 8 not said, 2 inconclusive here"
+    assert " ".join(done.stdout.split()).count(score) == 2
     assert done.stderr.count("pip install torch") == 1
 
 

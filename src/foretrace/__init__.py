@@ -4,6 +4,7 @@
     trace = ft.open("trace.json.gz")  # tables: trace.kernels, trace.ops, trace.sql("select ...")
     ft.look(trace)                    # the document of `foretrace look --json`
     ft.findings(trace)                # what the rules found
+    ft.lesson(1)                      # in a notebook: predict what a program does, see at once why
 
 These names are the public interface. Each is imported when it is first used, so that
 `import foretrace` costs nothing and capturing needs torch alone.
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from foretrace.comparison import Comparison, compare
     from foretrace.errors import ForetraceError, MissingError, TraceError, UsageError
     from foretrace.guess import check, expect
+    from foretrace.lessons.notebook import lesson
     from foretrace.model.trace import Trace
     from foretrace.opening import open, open_all  # noqa: A004 - the public name
     from foretrace.overview import look
@@ -39,6 +41,7 @@ _PLACES = {
     "analyses:run_all": "findings",
     "comparison": "Comparison compare",
     "guess": "check expect",
+    "lessons.notebook": "lesson",
     "profiling": "capture handler",
     "model.trace": "Trace",
     "schema.documents.look": "Look",
@@ -64,6 +67,7 @@ __all__ = [
     "expect",
     "findings",
     "handler",
+    "lesson",
     "look",
     "open",
     "open_all",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from foretrace import notices, progress
 from foretrace.errors import LimitError, TraceError
+from foretrace.recordings import opened_as
 from foretrace.sources import budget
 from foretrace.sources import captures as captures_of
 from foretrace.sources.bytestream import UNPACKED
@@ -30,18 +31,18 @@ def open(  # noqa: A001 - the public name: `foretrace.open`
     limits: Limits | None = None,
     captures: str | os.PathLike[str] | None = None,
 ) -> Trace:
-    """Open one trace: a file, a folder or zip that holds one, `archive.zip::member`, `-` for stdin.
+    """Open one trace: a file, a folder or zip that holds one, `archive.zip::member`, `-` for stdin,
+    or a recording that ships with foretrace (`mlp_eager`).
 
     `.json`, gzip and zstd are recognized by content. `trace.ledger` says what was repaired or
     skipped. With `cache`, the tables of large traces are kept as Parquet in the user's cache folder
     and the second open reads them from there. `captures` is a folder of traces that were recorded
     while the CUDA graphs of this one were captured; one that lies beside the trace is found without
-    it. Raises `foretrace.TraceError` when the file is not a
-    readable trace.
+    it. Raises `foretrace.TraceError` when the file is not a readable trace.
     """
     bounds = limits or Limits()
     cache = cache and is_kept(bounds)
-    wanted = resolve(os.fspath(path), bounds)
+    wanted = resolve(opened_as(os.fspath(path)), bounds)
     folder = None if captures is None else os.fspath(captures)
     return load(wanted, bounds, use_kept=cache, keep=cache, captures=folder)
 

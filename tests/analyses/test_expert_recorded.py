@@ -18,7 +18,7 @@ from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-LADDER = recordings.folder("h200") / "ladder"
+LADDER, DECODE = (recordings.folder("h200") / name for name in ("ladder", "decode"))
 RULES = {
     rule.name: rule
     for rule in analyses.rules()
@@ -36,7 +36,11 @@ RULES = {
         "weights_floor",
     }
 }
-TRACES = sorted(path.name.removesuffix(".json.gz") for path in RECORDED.glob("*.json.gz"))
+TRACES = {
+    name: folder / name
+    for folder in (RECORDED, DECODE)
+    for name in sorted(path.name.removesuffix(".json.gz") for path in folder.glob("*.json.gz"))
+}
 MASK = {"mask": [4, 1, 1024, 1024], "calls": 2, "key_heads": 4, "query_heads": 16}
 FILL = {"calls": 2, "shape": [64, 12, 512, 512], "mask": [512, 512]}
 # Trace -> what is found, compile_triage aside -> part of its evidence. What is not named is clear.
@@ -81,9 +85,9 @@ COMPILED = (
             ("hf_llama_causal_eager", "hf_llama_causal_compiled"),
             ("linear_relu_eager", "linear_relu_compiled"),
             ("linear_gelu_tanh_eager", "linear_gelu_tanh_compiled"),
-            ("llama_decode_eager_2layers", "llama_decode_cuda_graph_2layers"),
         )
     ),
+    (DECODE / "llama_decode_eager_2layers", DECODE / "llama_decode_cuda_graph_2layers"),
     *(
         (LADDER / f"{eager}_bf16", LADDER / f"{compiled}_bf16")
         for eager, compiled in (
@@ -123,7 +127,7 @@ def wall_ns(stem: Path) -> float:
 @pytest.mark.parametrize("name", TRACES)
 def test_recorded(name: str) -> None:
     wanted = GOLDEN.get(name, {})
-    found = {rule: said(rule, RECORDED / name) for rule in RULES if rule != "compile_triage"}
+    found = {rule: said(rule, TRACES[name]) for rule in RULES if rule != "compile_triage"}
     assert {rule for rule, finding in found.items() if finding.state == "found"} == set(wanted)
     assert {finding.state for finding in found.values()} <= {"found", "clear", "skipped"}
     for rule, evidence in wanted.items():

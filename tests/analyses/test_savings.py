@@ -11,7 +11,7 @@ import pytest
 
 import foretrace as ft
 from corpus.places import PUBLIC, RECORDED
-from foretrace import analyses
+from foretrace import analyses, recordings
 from foretrace.analyses.graph_launches import graph_rows
 from foretrace.analyses.unfused_optimizer import FUSED, optimizer_rows
 from foretrace.model.trace import Trace
@@ -77,8 +77,8 @@ def found(path: Path) -> list[Finding]:
 
 
 def recording(name: str) -> Trace:
-    ladder = RECORDED / "ladder" / f"{name}_bf16.json.gz"
-    return opened(ladder if ladder.exists() else FAULTS / f"{name}.json.gz")
+    shipped = recordings.find(f"{name}_bf16") or recordings.find(name)
+    return opened(shipped or FAULTS / f"{name}.json.gz")
 
 
 def step_ns(trace: Trace) -> float:

@@ -217,26 +217,6 @@ def test_sql(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", MLP, "select bytes_read from kernels", "--json"]) == 0
 
 
-def test_tour(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert (
-        main(["tour", "--no-climb", "--no-cache", "-o", str(tmp_path / "new" / "tour.html")]) == 0
-    )
-    assert not (tmp_path / "cache").exists()
-    text = capsys.readouterr().out
-    assert all(name in text for name in recordings.traces())
-    assert "133 hold, 6 do not hold, 21 another card, 8 not said, 2 inconclusive here" in text
-    assert f"eager and compiled: {tmp_path}/new/tour.html" in text
-    assert (tmp_path / "new" / "tour.html").stat().st_size > 50_000
-
-
-def test_a_part_of_the_tour_that_cannot_run_is_left_out(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("")
-    assert main(["tour", "--no-climb", "-o", str(tmp_path / "file" / "tour.html")]) == 0
-    assert "The report is left out: " in capsys.readouterr().out
-
-
 def test_nothing_is_served_of_a_path_that_cannot_be_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

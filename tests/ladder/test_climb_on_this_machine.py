@@ -69,18 +69,3 @@ def test_what_cannot_run_is_skipped_in_one_line(
     assert said.count(f"   skipped: {NO_COMPILER}") == 2
     marks = {(claim.number, claim.guess): claim.verdict for claim in found.claims}
     assert marks["B69", "no aten::clone"] == marks["B73", "matmul and softmax are fused"] == "hit"
-
-
-def test_the_tour_climbs_every_rung(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[object] = []
-
-    def climb_here(folder: Path, device: str, only: tuple[str, ...], say: object) -> object:
-        asked.append((device, only))
-        return climbing.climb_recorded("h200", ("linear",))
-
-    monkeypatch.setattr(climbing, "climb_here", climb_here)
-    assert main(["tour", "-o", str(tmp_path / "tour.html")]) == 0
-    assert asked == [("auto", ())]
-    assert "is left out" not in capsys.readouterr().out

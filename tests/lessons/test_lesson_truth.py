@@ -42,7 +42,8 @@ def calls(name: str, region: str) -> list[Call]:
         for e in timed
         if e["cat"] in ("cuda_runtime", "cuda_driver")
     }
-    work = [e for e in timed if e["cat"] in WORK]
+    # a replay that began before the recording has no launch in it
+    work = [e for e in timed if e["cat"] in WORK and e["args"]["correlation"] in launched]
     work.sort(key=lambda e: launched[e["args"]["correlation"]])
     ranges = [e for e in timed if e["name"] == region and e["cat"] == "user_annotation"]
     return [
@@ -183,6 +184,32 @@ def test_attention() -> None:
     assert str(len(found["flash"].kernels)) == flash
     assert found["cudnn"].time("") / found["flash"].time("") < 0.9
     assert (math, cudnn) == ("3", "3")
+
+
+def test_decoding() -> None:
+    launches, head, graph, copies = answers(10)
+    eager, replay, mode = (
+        calls(f"llama_decode_{name}", "decode")
+        for name in ("eager_2layers", "cuda_graph_2layers", "reduce_overhead")
+    )
+    assert all(len(call.work) == len(correlations(call)) > 40 for call in eager)
+    assert median_call(eager).time("") / wall_us("llama_decode_eager_2layers") < 0.5
+    (*_, last, _) = median_call(eager).work  # argmax follows the head
+    rate = (768 * 32000 + 768 + 32000) * 2 / last["dur"] / 1e6  # TB/s
+    assert 0.6 * 4.8 < rate < 4.8  # memory: an H200 reads 4.8 TB/s
+    names = sorted(eager[0].kernels)
+    assert all(sorted(call.kernels) == names for call in (*eager, *replay))
+    assert all(len(correlations(call)) == 1 for call in replay)
+    for call in mode:
+        memcpys = [e for e in call.work if e["cat"] == "gpu_memcpy"]
+        # token, cosine, sine, keys and values of twelve blocks
+        assert len(memcpys) == 3 + 2 * 12
+        assert len(correlations(call)) == len(memcpys) + 1
+    assert (launches, head, graph, copies) == ("3", "2", "2", "2")
+
+
+def correlations(call: Call) -> set[int]:
+    return {e["args"]["correlation"] for e in call.work}
 
 
 def test_training() -> None:

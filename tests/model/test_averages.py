@@ -42,3 +42,13 @@ def test_a_row_is_what_the_raw_events_add_up_to(name: str) -> None:
     assert row.cpu_ns == round(sum(call["dur"] for call in calls) * 1000)
     assert row.gpu_ns == round(sum(inside) * 1000)
     assert row.self_gpu_ns == (row.gpu_ns if name != "aten::linear" else 0)
+
+
+def test_a_graph_launch_has_host_time_alone() -> None:
+    """As in torch: the kernels of a replay come from no op, and have rows of their own."""
+    path = recordings.decoding()["llama_decode_cuda_graph_2layers"]
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    spent = [event["dur"] for event in events if event.get("name") == "cudaGraphLaunch"]
+    row = average(ft.open(path, cache=False), "cudaGraphLaunch")
+    assert (row.calls, row.gpu_ns, row.self_gpu_ns) == (len(spent), 0, 0)
+    assert row.cpu_ns == row.self_cpu_ns == round(sum(spent) * 1000)

@@ -28,6 +28,7 @@ def test_three_traces_place_by_place(capsys: pytest.CaptureFixture[str]) -> None
     gemms = [row for row in rows if "nvjet" in row]
     assert len(gemms) == 9
     assert {row[-3] for row in gemms} == {"cuLaunchKernelEx"}
+    assert [row[1] for row in gemms if row[0].isdigit()] == ["gate", "up", "down"]
 
 
 def test_what_replaces_a_kernel_stands_at_its_place(capsys: pytest.CaptureFixture[str]) -> None:

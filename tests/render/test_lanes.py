@@ -58,3 +58,8 @@ def test_a_name_from_a_trace_cannot_move_the_cursor() -> None:
 def test_nothing_leaves_the_drawing() -> None:
     late = [piece("a", 1999, 2000, 1), piece("b", 1999, 2000, 2), piece("c", 2000, 2000, 3)]
     assert [len(line) for line in lanes_lines(drawing(gpu=late), WIDTH)] == [WIDTH]
+
+
+def test_what_one_graph_launch_ran_is_counted() -> None:
+    gpu = [piece("k", at * 100, at * 100 + 50, 1, decides=True) for at in range(3)]
+    assert legend(drawing(gpu=gpu), WIDTH) == "2.00 us, profiled: █ 3 x k 150 ns in all"

@@ -21,7 +21,8 @@ MORE = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 
 def every() -> list[Path]:
     """All of them, by path."""
-    found = [*recordings.traces().values(), *LADDER.glob("*.json.gz"), *OWN.glob("*.json.gz")]
+    shipped = recordings.traces() | recordings.ladder() | recordings.decoding()
+    found = [*shipped.values(), *OWN.glob("*.json.gz")]
     more = Path(MORE).rglob("*.json.gz") if MORE else []
     return sorted([*found, *more])
 

@@ -11,6 +11,7 @@ import pytest
 
 import foretrace as ft
 from analyses.sketch import GEMM, Sketch, kernel
+from foretrace import recordings
 from foretrace.model import groups
 from foretrace.model.intervals import shared_lengths
 from foretrace.overview import summarize
@@ -123,7 +124,7 @@ def test_a_graph_of_eager_kernels_is_worth_compiling() -> None:
     assert lines(found)["DO FIRST"].startswith("fuse with torch.compile: ")
     assert "THEN" not in lines(found)  # the casts are among these kernels
     (row,) = [each for each in found.look.findings if each.rule == "fusable_in_graphs"]
-    compiled = ft.open(OWN / "llama_decode_reduce_overhead.json.gz", cache=False)
+    compiled = ft.open(recordings.decoding()["llama_decode_reduce_overhead"], cache=False)
     after = compiled.spans.median_busy(compiled.spans.steps) or 0
     before = float(np.median([step.gpu_busy_ns or 0 for step in found.look.steps]))
     assert before - after <= (row.at_most_ns or 0) < before

@@ -33,12 +33,9 @@ class TracePath(click.Path):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         """Replace a short name by the path of the recording; a file of that name comes first."""
-        if isinstance(value, str) and value.replace("-", "_").replace(".", "_").isidentifier():
-            from foretrace import recordings
+        from foretrace.recordings import opened_as
 
-            if not os.path.exists(value) and (found := recordings.find(value)):
-                return str(found)
-        return super().convert(value, param, ctx)
+        return super().convert(opened_as(os.fsdecode(value)), param, ctx)
 
 
 PATH = TracePath(readable=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.cli._options import (
+    PATH,
     Reading,
     flag,
     in_forms,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command("job", epilog="See: foretrace docs jobs")
-@click.argument("traces")
+@click.argument("traces", type=PATH)
 @in_forms
 @click.option("--ranks", metavar="0-63,80", help="Read these ranks alone.")
 @click.option("--steps", metavar="3-5", help="Answer for these steps alone.")

@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import PATH, Reading, as_json, flag, opens_trace, say, shows_bold
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    as_json,
+    flag,
+    new_file,
+    opens_trace,
+    say,
+    shows_bold,
+)
 from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from foretrace.lessons.sitting import Sitting
 
 
@@ -21,36 +32,54 @@ if TYPE_CHECKING:
 @flag("--list", "List the lessons, and how far you are.")
 @flag("--again", "Start at the first question, even where an earlier sitting stopped later.")
 @flag("--live", "Record the programs of the lesson on this machine; needs torch.")
+@click.option("--html", metavar="OUT", help="Write a page with the lesson, or with all of them.")
+@flag("--overwrite", "Replace a file of that name.")
 @as_json
 @opens_trace
 def command(
-    number: str | None, again: bool, live: bool, as_json: bool, reading: Reading, **wanted: bool
+    number: str | None,
+    again: bool,
+    live: bool,
+    html: str | None,
+    overwrite: bool,
+    as_json: bool,
+    reading: Reading,
+    **wanted: bool,
 ) -> int:
     """Play lesson NUMBER: ten lines of code, a question, and the answer at once.
 
     \b
     foretrace lesson --list
     foretrace lesson 1
-    foretrace lesson 1 --live         on your GPU, or on your CPU
-    foretrace lesson t.json.gz        questions about your own trace
+    foretrace lesson 1 --live               on your GPU, or on your CPU
+    foretrace lesson t.json.gz              questions about your own trace
+    foretrace lesson --html lessons.html    all of them in a browser
 
     Each question is marked on a recording that ships with foretrace: no GPU and no torch is needed.
     `?` prints a hint, `s` skips a question, `b` goes back, `q` stops; the next sitting goes on
-    there. With --json the questions go to stderr, and one document to stdout.
+    there. With --json the questions go to stderr, and one document to stdout. With --html a page is
+    written that asks the same in a browser; it needs neither foretrace nor a network.
     """
     from foretrace.files import scratch
     from foretrace.lessons import lessons, progress
     from foretrace.render.lesson import list_text
 
-    if wanted["list"] or number is None:
+    if wanted["list"] or (number is None and html is None):
         kept = progress.read().lessons
         standing = {name: each.text for name, each in kept.items()}
         click.echo(list_text(lessons(), standing))
         return 0
+    target = new_file(html, overwrite=overwrite) if html is not None else None
+    words = [number] if number is not None else [each.name for each in lessons()]
     with scratch() as folder:
-        sitting, name = _sitting(number, folder if live else None, reading)
-        _play(sitting, name, again, as_json)
-        return 1 if reading.fails(*sitting.traces) else 0
+        chosen = [_sitting(word, folder if live else None, reading) for word in words]
+        if target:
+            _write([sitting for sitting, _ in chosen], target)
+        else:
+            _play(*chosen[0], again, as_json)
+        return (
+            1 if reading.fails(*(trace for sitting, _ in chosen for trace in sitting.traces)) else 0
+        )
 
 
 def _sitting(word: str, folder: Path | None, reading: Reading) -> tuple[Sitting, str]:
@@ -58,11 +87,12 @@ def _sitting(word: str, folder: Path | None, reading: Reading) -> tuple[Sitting,
     from foretrace import lessons
     from foretrace.lessons.sitting import Sitting
 
-    path = str(PATH.convert(word, None, None))
-    if not lessons.is_lesson(word) and (os.path.exists(path) or path == "-" or "::" in path):
-        if folder:
-            raise UsageError(f"--live records the programs of a lesson: {word} is a trace")
-        return _own(path, reading), ""
+    if not lessons.is_lesson(word):
+        path = str(PATH.convert(word, None, None))
+        if os.path.exists(path) or path == "-" or "::" in path:
+            if folder:
+                raise UsageError(f"--live records the programs of a lesson: {word} is a trace")
+            return _own(path, reading), ""
     chosen = lessons.lesson(word)
     if folder is None:
         return Sitting(chosen, reading.trace), chosen.name
@@ -93,7 +123,7 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     earlier = progress.read().lessons.get(name)
     if earlier and not earlier.finished and not again:
         sitting.resume(earlier.answers)
-    while sitting.step and _asked(sitting, as_json):
+    while sitting.step and ask(sitting, as_json):
         answers = sitting.answers[: sitting.at]
         if name:
             progress.keep(name, KeptLesson(answers, len(lesson.steps), sitting.hits))
@@ -101,7 +131,17 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     click.echo(encode(document) if as_json else f"\n{end_text(document)}")
 
 
-def _asked(sitting: Sitting, to_stderr: bool) -> bool:
+def _write(sittings: Sequence[Sitting], target: Path) -> None:
+    """Write one page with these lessons."""
+    from foretrace.files import write_text
+    from foretrace.lessons.answer_key import answer_key
+    from foretrace.render.html.lesson import lesson_html
+
+    write_text(target, lesson_html([answer_key(each) for each in sittings]))
+    click.echo(str(target))
+
+
+def ask(sitting: Sitting, to_stderr: bool = False) -> bool:
     """Ask the open question until it is answered, skipped or left; False when the reader stops."""
     from foretrace.render.lesson import asked_text, marked_text
 

@@ -157,18 +157,22 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
 
 
 def _beside(paths: list[str], region: str, reading: Reading) -> list[Section]:
+    from foretrace.ladder import rungs
     from foretrace.opening import shown
     from foretrace.overview import look_region
     from foretrace.render.beside import beside_page
 
     found = []
-    for path in paths:
-        sequences = look_region(reading.trace(path), region).sequences
+    traces = [reading.trace(path) for path in paths]
+    for path, trace in zip(paths, traces, strict=True):
+        sequences = look_region(trace, region).sequences
         if not sequences:
             raise UsageError(f"{region} launches nothing in {shown(path)}")
         name = PurePath(shown(path)).name.removesuffix(".gz").removesuffix(".json")
         found.append((name, sequences[0]))
-    return beside_page(region, found)
+    recorded = traces[0].run.rung.name
+    layers = next((rung.layers for rung in rungs() if rung.name == recorded), ())
+    return beside_page(region, found, layers)
 
 
 def _look_set(trace: str, inside: FolderContents, reading: Reading, *, whole: bool) -> Answer:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import PATH, flag, shown
+from foretrace.cli._options import flag, shown
 from foretrace.cli.run import recording_options, say_bundle, show
 
 
@@ -37,7 +37,7 @@ from foretrace.cli.run import recording_options, say_bundle, show
     help="A script without steps: stop recording after this many seconds; 0 for no limit.",
 )
 @flag("--stop", "End the script once its steps are recorded.")
-@click.argument("script", type=PATH)
+@click.argument("script", type=click.Path(readable=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
     script: str, arguments: tuple[str, ...], folder: str, no_look: bool, as_json: bool, **given: Any

@@ -7,6 +7,8 @@ import click
 from foretrace.cli._options import Reading, opens_trace, shown
 from foretrace.errors import UsageError
 
+OTHER_ORDER = "H12"  # the claim about the recordings of another order of evaluation
+
 
 @click.command("recordings", epilog="See: foretrace docs quick-start")
 @click.argument("word", required=False)
@@ -23,19 +25,25 @@ def command(word: str | None, card: str, reading: Reading) -> int:
     the recordings whose name contains it are listed, and those of the ladder are as well.
     """
     from foretrace import recordings
+    from foretrace.guess.claims import find
     from foretrace.ladder import rungs
     from foretrace.overview.reading import overview_of
-    from foretrace.render.tour import more_text, tour_text
+    from foretrace.render.recordings import more_text, recordings_text
 
-    every = recordings.traces(card) | recordings.ladder(card)
-    chosen = [name for name in every if word in name] if word else list(recordings.traces(card))
+    listed = recordings.traces(card) | recordings.decoding(card)
+    every = listed | recordings.ladder(card)
+    chosen = [name for name in every if word in name] if word else list(listed)
     if not chosen:
         raise UsageError(f"no recording has {word!r} in its name: foretrace recordings lists them")
     looks = {
         name: overview_of(str(every[name]), cache=reading.cache, limits=reading.limits).look
         for name in chosen
     }
-    click.echo(tour_text(looks))
+    click.echo(recordings_text(looks))
+    for program in (each.on for each in find(OTHER_ORDER).predictions):
+        if program.setup and program.trace in chosen and program.trace in every:
+            why = f"another order than the articles' (ladder --claim {OTHER_ORDER})"
+            click.echo(f"  {program.trace}: {program.code}, {why}")
     if not word:
         names = recordings.ladder(card)
         counts = {each.name: sum(name.startswith(each.name) for name in names) for each in rungs()}

@@ -1,44 +1,68 @@
-"""Read: Try everything on the recordings that ship with foretrace."""
+"""Read: Guess what three programs do, then see what foretrace tells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import Reading, flag, opens_trace, say, shown
+from foretrace.cli._options import Reading, flag, opens_trace, shown, shows_bold, width
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
+EAGER, COMPILED = (f"mlp_{form}_64x128x768x3072_bf16" for form in ("eager", "compiled"))
 
 
 @click.command("tour", epilog="See: foretrace docs quick-start")
 @shown("--card", default="h200", help="The GPU whose recordings to read.")
-@flag("--no-climb", "Run nothing on this machine, even where torch is installed.")
+@flag("--no-ask", "Ask nothing and tell at once, as without a terminal.")
 @shown("-o", "--out", default="traces/tour.html", help="File of the report.")
 @opens_trace
-def command(card: str, no_climb: bool, out: str, reading: Reading) -> int:
-    """Read the recorded traces, climb the ladder, and write a report. Needs no torch and no GPU.
+def command(card: str, no_ask: bool, out: str, reading: Reading) -> int:
+    """Guess how many kernels three programs launch, then see what foretrace tells about one.
 
-    It prints one line per recording, then how many claims of the articles hold: on this machine
-    where torch is installed (two minutes on two cores), and as recorded. It also writes a report on
-    the MLP, eager and compiled.
+    The first question of three lessons is asked, and answered at once: two minutes. Then foretrace
+    looks at the eager MLP, compares it with the compiled one, counts which claims of the articles
+    hold, and writes a report. It reads recordings, and needs no torch and no GPU.
     """
     from foretrace import recordings
     from foretrace.ladder.climb import climb_recorded
-    from foretrace.overview.reading import overview_of
-    from foretrace.render.tour import climb_line, next_text, tour_text
+    from foretrace.lessons import lessons
+    from foretrace.render.tour import claims_text, next_text
 
-    paths = recordings.traces(card)
-    looks = {
-        name: overview_of(str(path), cache=reading.cache, limits=reading.limits).look
-        for name, path in paths.items()
-    }
-    click.echo(f"{tour_text(looks)}\n")
-    recorded = f"foretrace ladder --recorded {card}"
-    if not no_climb:
-        _part("The climb on this machine", _here)
-    _part("The recorded climb", lambda: climb_line(climb_recorded(card), recorded))
-    _part("The report", lambda: _report(card, out, reading))
-    click.echo(f"\n{next_text(str(recordings.folder(card)))}")
-    return 1 if reading.strict and any(look.ledger.lost_data for look in looks.values()) else 0
+    paths = recordings.ladder(card)
+    _guesses(reading, asks=not no_ask and sys.stdin.isatty() and sys.stdout.isatty())
+    traces = [reading.trace(str(paths[name])) for name in (EAGER, COMPILED)]
+    _part("The look", lambda: _look(str(paths[EAGER]), reading))
+    _part("The comparison", lambda: _compared(traces))
+    _part("The ladder", lambda: claims_text(climb_recorded(card), card, width()))
+    _part("The report", lambda: _report(traces, card, out))
+    click.echo(f"\n{next_text(len(lessons()))}")
+    return 1 if reading.fails(*traces) else 0
+
+
+def _guesses(reading: Reading, *, asks: bool) -> None:
+    """The questions: asked one by one, or told with their answers."""
+    from foretrace.cli.lesson import ask
+    from foretrace.lessons.marking import right_answer
+    from foretrace.lessons.sitting import Sitting
+    from foretrace.lessons.tour import tour
+    from foretrace.render.lesson import asked_text, end_text, told_text
+    from foretrace.render.tour import title_text
+
+    sitting = Sitting(tour(), reading.trace)
+    click.echo(title_text(asks=asks, bold=shows_bold()))
+    while asks and sitting.step and ask(sitting):
+        pass
+    if asks:
+        click.echo(f"\n{end_text(sitting.document())}")
+        return
+    while step := sitting.step:
+        click.echo(f"\n{asked_text(sitting.asked(sitting.at), bold=shows_bold())}")
+        click.echo(told_text(sitting.answer(right_answer(step, sitting.scene(step)))))
 
 
 def _part(name: str, text: Callable[[], str]) -> None:
@@ -46,32 +70,37 @@ def _part(name: str, text: Callable[[], str]) -> None:
     from foretrace.errors import ForetraceError
 
     try:
-        click.echo(text())
+        click.echo(f"\n{text()}")
     except (ForetraceError, OSError) as problem:
-        click.echo(f"{name} is left out: {str(problem).splitlines()[0]}")
+        click.echo(f"\n{name} is left out: {str(problem).splitlines()[0]}")
 
 
-def _here() -> str:
-    from foretrace.files import scratch
-    from foretrace.ladder.climb import climb_here
-    from foretrace.render.tour import climb_line
-    from foretrace.sources.budget import apart
+def _look(path: str, reading: Reading) -> str:
+    from foretrace.overview.reading import overview_of
+    from foretrace.render.look_page import first_screen
+    from foretrace.render.section import drawn
 
-    with apart(), scratch() as folder:
-        return climb_line(climb_here(folder, "auto", (), say), "foretrace ladder")
+    found = overview_of(path, cache=reading.cache, limits=reading.limits)
+    page = drawn(first_screen(found, width()), bold=shows_bold(), width=width())
+    return f"$ foretrace look {EAGER}\n{page}"
 
 
-def _report(card: str, out: str, reading: Reading) -> str:
+def _compared(traces: Sequence[Trace]) -> str:
+    from foretrace.comparison import compare
+    from foretrace.render.comparison import comparison_text
+
+    page = comparison_text(compare(*traces), 0, width=width(), bold=shows_bold())
+    return f"$ foretrace compare {EAGER} {COMPILED}\n{page}"
+
+
+def _report(traces: Sequence[Trace], card: str, out: str) -> str:
     from pathlib import Path
 
     import msgspec
 
-    from foretrace import recordings
     from foretrace.ladder.climb import climb_recorded
     from foretrace.render.html import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    paths = recordings.traces(card)
-    traces = [reading.trace(str(paths[name])) for name in ("mlp_eager", "mlp_compiled")]
     climb = msgspec.to_builtins(climb_recorded(card, ("mlp",)))
-    return f"The report on the MLP, eager and compiled: {write_report(out, traces, ladder=climb)}"
+    return f"The report on both: {write_report(out, traces, ladder=climb)}"

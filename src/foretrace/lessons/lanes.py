@@ -28,33 +28,34 @@ def lanes(scene: Scene, show: str) -> Lanes:
     found, gpu = ended or scene.selected(show), scene.trace.gpu
     call = _part(scene.call, found)
     rows = call.rows.tolist()
-    deciding = set[int]() if found.on_gpu else {*found.sure}
+    events = set[int]() if found.on_gpu else {*found.sure}
     chosen = {*found.sure} if found.on_gpu else set[int]()
-    numbered = dict(zip(rows, range(1, len(rows) + 1), strict=True))
     outer, ranges = _outermost(call), _ranges(call)
-    launches = {int(gpu.launch[row]) for row in rows}
-    inner = {int(gpu.op[row]) for row in rows if gpu.op[row] >= 0} | deciding
+    # below zero: its launch is not in the trace, so it shares its number with no other
+    launched = {row: int(gpu.launch[row]) if gpu.launch[row] >= 0 else -1 - row for row in rows}
+    launches = [*dict.fromkeys(launched.values())]  # a graph launch is one for many
+    number = {launch: place for place, launch in enumerate(launches, 1)}
+    deciding = events | {launched[row] for row in chosen & launched.keys()}
+    inner = {int(gpu.op[row]) for row in rows if gpu.op[row] >= 0} | events
     if scene.on_cpu:
-        inner = {*_apart(call, deciding)}
+        inner = {*_apart(call, events)}
     begin, end = _window(call)
     begin = min(begin, gap.start_ns) if gap else begin
 
-    def drawn(events: Iterable[int]) -> list[LaneSlice]:
-        return [_event(scene, begin, event, 0, event in deciding) for event in events]
+    def drawn(held: Iterable[int]) -> list[LaneSlice]:
+        return [
+            _event(scene, begin, event, number.get(event, 0), event in deciding) for event in held
+        ]
 
-    calls = [
-        _event(scene, begin, launch, number, row in chosen or launch in deciding)
-        for row, number in numbered.items()
-        if (launch := int(gpu.launch[row])) >= 0
-    ]
     work = [
-        _slice(scene.evidence.operation(row).label, gpu, row, begin, number, row in chosen)
-        for row, number in numbered.items()
+        _slice(scene.evidence.operation(row).label, gpu, row, begin, number[launch], row in chosen)
+        for row, launch in launched.items()
     ]
     if gap:
         work.append(LaneSlice("idle", gap.start_ns - begin, gap.end_ns - begin, 0, True))
-    inside = sorted(inner - {*outer, *ranges} - launches)
-    every = (drawn(ranges), drawn(outer), drawn(inside), calls, work)
+    inside = sorted(inner - {*outer, *ranges, *launches})
+    calls = [launch for launch in launches if launch >= 0]
+    every = (*map(drawn, (ranges, outer, inside, calls)), work)
     return Lanes(call.region, end - begin, *(_clipped(lane, end - begin) for lane in every))
 
 

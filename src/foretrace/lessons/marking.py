@@ -16,6 +16,7 @@ from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne, Pr
 from foretrace.schema.verdict import Verdict
 
 DIGITS = "12345678"  # of choices: letters would hide the keys `b` and `s`
+LONGEST = 15  # digits of a number: more than any answer has, and as many as a float keeps
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
@@ -33,12 +34,17 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
         verdict=verdict,
         right=right,
         text=_choice(step.ask, right).text if isinstance(step.ask, PickOne) and right else "",
-        measured=" ".join(filter(None, (verdicts[0].measured, verdicts[0].why))) if free else "",
+        measured=measured_text(verdicts[0]) if free else "",
         why=_why(step, verdicts, scene),
         misread=filled(misread, scene) if verdict == "miss" else "",
         lanes=lanes(scene, step.show),
         row=average(scene.trace, _row(step, scene)),
     )
+
+
+def measured_text(verdict: Verdict) -> str:
+    """What was measured and, where one is known, the likely reason for a miss."""
+    return ". ".join(filter(None, (verdict.measured, verdict.why))).removesuffix(".")
 
 
 def _row(step: LessonStep, scene: Scene) -> str:
@@ -64,7 +70,7 @@ def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:
         return answer, choice.holds, choice.misread
     if isinstance(ask, HowMany):
         number = answer.rstrip("% ").replace(",", "")
-        if not _NUMBER.fullmatch(number):
+        if not _NUMBER.fullmatch(number) or len(number) > LONGEST:
             raise UsageError(f"{answer!r} is not an answer: enter a number")
         return number, (ask.holds.replace("{}", number),), ask.misread.get(number, step.hint)
     return answer, (answer,), ""

@@ -193,3 +193,8 @@ class OwnCpu:
         ask = ranges(self.scene, text, f"median {what} time CMP EDGE", edges, low, high)
         shown = self.scene.marked(f"median {what} time > 0 us").measured.partition(" (")[0]
         yield self._step(ask, f"The median is {shown}.", hint, what, row)
+
+
+def _plain(op: str) -> bool:
+    """Whether a prediction can spell the op without quotes."""
+    return "::" in op and bare(op).isidentifier()

@@ -96,10 +96,11 @@ class Scene:
         scope = self.scope if other == self.scope else Scope("steps")
         return replace(guess, text=scope.prefix + text, scope=scope)
 
-    def marked(self, text: str) -> Verdict:
+    def marked(self, text: str | Guess) -> Verdict:
         """How a prediction fares."""
         other = self.against.evidence if self.against else None
-        return mark(self.prediction(text), self.evidence, other)
+        guess = self.prediction(text) if isinstance(text, str) else text
+        return mark(guess, self.evidence, other)
 
     @cached_property
     def calls(self) -> list[Window]:

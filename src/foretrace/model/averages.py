@@ -12,7 +12,8 @@ from foretrace.schema.documents.lesson import AverageRow
 def average(trace: Trace, name: str) -> AverageRow:
     """The row of an op, a range, a runtime call or a kernel; all zero where there is none.
 
-    The time of a GPU operation is the self time of the innermost op that launched it.
+    The time of a GPU operation is the self time of the innermost op that launched it, and never of
+    the call: what a graph launch ran has rows of its own.
     """
     host, gpu = trace.host, trace.gpu
     same = host.named(lambda text: text == name)

@@ -14,20 +14,37 @@ LETTERS = "ABCDEFGH"  # of the traces, as `compare` names them
 _HEAD = ["place", "", "kernel", "op", "launch", "time"]
 
 
-def beside_page(region: str, found: Sequence[tuple[str, LaunchSequence]]) -> list[Section]:
-    """One table: the places of the first trace, and at each of them what every trace launches."""
+def beside_page(
+    region: str, found: Sequence[tuple[str, LaunchSequence]], layers: Sequence[str] = ()
+) -> list[Section]:
+    """One table: the places of the first trace, and at each of them what every trace launches.
+
+    `layers` names the products of the first trace in launch order.
+    """
     titles, sequences = zip(*found, strict=True)
     named = list(zip(LETTERS, titles, strict=False))
+    labels = _labels(sequences[0].rows, layers)
     table = Section(
         f"{region}: what a call launches, in launch order, medians",
         head=_HEAD,
-        rows=[row for place in _places(sequences) for row in _cells(*place)],
+        rows=[
+            row
+            for label, place in zip(labels, _places(sequences), strict=True)
+            for row in _cells(label, place)
+        ],
         left=(0, 1, 2, 3, 4),
     )
     return [Section("", labelled=named), table]
 
 
-def _places(sequences: Sequence[LaunchSequence]) -> Iterator[tuple[int, list[list[LaunchRow]]]]:
+def _labels(rows: Sequence[LaunchRow], layers: Sequence[str]) -> list[str]:
+    """The number of each place, with the layer of a product where there are as many products."""
+    products = [place for place, row in enumerate(rows) if row.role == "gemm"]
+    names = dict(zip(products, layers, strict=True)) if len(products) == len(layers) else {}
+    return [f"{place + 1} {names.get(place, '')}".strip() for place in range(len(rows))]
+
+
+def _places(sequences: Sequence[LaunchSequence]) -> list[list[list[LaunchRow]]]:
     """The rows of every trace at each place of the first; a kernel that it lacks joins the place
     of what it replaces, else the one before it.
     """
@@ -39,16 +56,15 @@ def _places(sequences: Sequence[LaunchSequence]) -> Iterator[tuple[int, list[lis
             last = max(end - 1, start - 1, 0)
             for offset, row in enumerate(entry.rows[left:right]):
                 places[min(start + offset, last)][number].append(row)
-    yield from enumerate(places, 1)
+    return places
 
 
 def _names(rows: Sequence[LaunchRow]) -> list[str]:
     return [row.name for row in rows]
 
 
-def _cells(place: int, traces: list[list[LaunchRow]]) -> Iterator[list[str]]:
+def _cells(label: str, traces: list[list[LaunchRow]]) -> Iterator[list[str]]:
     """One line for each row of each trace; place and letter stand on the first of theirs."""
-    label = str(place)
     for letter, rows in zip(LETTERS, traces, strict=False):
         for shown in list(map(_shown, rows)) or [["-", "", "", ""]]:
             yield [label, letter, *shown]

@@ -11,29 +11,45 @@ from foretrace.units import time_text
 
 _EMPTY, _HOST, _WORK, _DECIDES = "·", "─", "░", "█"
 _SHADES = "·░▒▓"  # nothing, up to a third of a cell, two thirds, more
-_LISTED = 5  # names in the text below the drawing
+_LISTED = 5  # names in the text below the drawing; of more than these, the longest
+_LONGEST = 3
 _CELLS = 4  # that a named slice needs at least, on average
 _NAMES = ("ranges", "ops", "inside", "calls", "GPU")
 _COLUMN = max(map(len, _NAMES)) + 1
 
 
 def lanes_lines(lanes: Lanes, width: int) -> list[str]:
-    """One line per lane that holds anything, at most `width` columns.
-
-    Ops that are too many to be named are left out where the ranges of the program name the parts.
-    """
+    """One line per lane that holds anything, at most `width` columns."""
     room = width - _COLUMN
-    host = [lanes.ops, lanes.inside]
-    if lanes.ranges:
-        host = [[] if _is_dense(slices, room) else slices for slices in host]
-    rows = zip(_NAMES, (lanes.ranges, *host, lanes.calls, lanes.gpu), strict=True)
     return [
-        f"{name:{_COLUMN}}{_lane(slices, lanes.length_ns, room)}" for name, slices in rows if slices
+        f"{name:{_COLUMN}}{_lane(slices, lanes.length_ns, room)}"
+        for name, slices in shown_lanes(lanes, room)
     ]
+
+
+def shown_lanes(lanes: Lanes, room: int) -> list[tuple[str, list[LaneSlice]]]:
+    """The lanes that hold anything, by name.
+
+    Ops that are too many to be named are left out where the ranges of the program name the parts,
+    and those inside others also where none decides.
+    """
+    host = [
+        [] if known and _is_dense(slices, room) else slices
+        for known, slices in (
+            (lanes.ranges, lanes.ops),
+            (lanes.ranges or not _deciding(lanes.inside), lanes.inside),
+        )
+    ]
+    rows = zip(_NAMES, (lanes.ranges, *host, lanes.calls, lanes.gpu), strict=True)
+    return [(name, slices) for name, slices in rows if slices]
 
 
 def _is_dense(slices: Sequence[LaneSlice], room: int) -> bool:
     return len(slices) > room // _CELLS
+
+
+def _deciding(slices: Sequence[LaneSlice]) -> list[LaneSlice]:
+    return [each for each in slices if each.decides]
 
 
 def _lane(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
@@ -80,16 +96,23 @@ def _slice(each: LaneSlice, size: int) -> str:
 
 def legend(lanes: Lanes, width: int) -> str:
     """How long the call took, and what the numbers stand for: what decides first."""
+    length, chosen, others = legend_parts(lanes, width)
+    parts = [f"{length}:"]
+    parts += [f"{_DECIDES} {chosen}"] if chosen else []
+    parts += [f"{_WORK} {others}"] if others else []
+    return " ".join(parts)
+
+
+def legend_parts(lanes: Lanes, width: int) -> tuple[str, str, str]:
+    """How long the call took, what decides, and the other GPU operations."""
     host = (*lanes.ranges, *lanes.ops, *lanes.inside, *lanes.calls)
-    chosen = [each for each in lanes.gpu if each.decides] or [each for each in host if each.decides]
+    chosen = _deciding(lanes.gpu) or _deciding(host)
     others = [each for each in lanes.gpu if not each.decides]
     named = _listed(others, timed=False)
     if _is_dense(lanes.gpu, width - _COLUMN):  # no number is in the drawing
         named = f"{len(others)} others"
-    parts = [f"{time_text(lanes.length_ns)}, profiled:"]
-    parts += [f"{_DECIDES} {_listed(chosen, timed=True)}"] if chosen else []
-    parts += [f"{_WORK} {named}"] if others else []
-    return " ".join(parts)
+    length = f"{time_text(lanes.length_ns)}, profiled"
+    return length, _listed(chosen, timed=True), named if others else ""
 
 
 def _listed(slices: Sequence[LaneSlice], *, timed: bool) -> str:
@@ -97,11 +120,12 @@ def _listed(slices: Sequence[LaneSlice], *, timed: bool) -> str:
     named: dict[str, list[LaneSlice]] = {}
     for each in slices:
         named.setdefault(each.label, []).append(each)
-    if len(named) > _LISTED:
-        named = dict(sorted(named.items(), key=lambda item: -sum(map(_length, item[1]))))
+    more = len(named) - _LONGEST if len(named) > _LISTED else 0
+    if more:
+        longest = sorted(named.items(), key=lambda item: -sum(map(_length, item[1])))
+        named = dict(longest[:_LONGEST])
     shown = [_entry(label, found, timed) for label, found in named.items()]
-    more = [f"{len(shown) - _LISTED} more"] if len(shown) > _LISTED else []
-    return "; ".join([*shown[:_LISTED], *more])
+    return "; ".join([*shown, *([f"{more} more"] if more else [])])
 
 
 def _length(each: LaneSlice) -> int:
@@ -110,8 +134,8 @@ def _length(each: LaneSlice) -> int:
 
 def _entry(label: str, slices: Sequence[LaneSlice], timed: bool) -> str:
     lengths = [_length(each) for each in slices]
-    if len(slices) >= _LISTED:
+    numbers = [str(each.number) for each in slices if each.number]
+    if len(slices) >= _LISTED or len({*numbers}) < len(numbers):  # a graph launch runs many
         return f"{len(slices)} x {label}" + (f" {time_text(sum(lengths))} in all" if timed else "")
-    numbers = ",".join(str(each.number) for each in slices if each.number)
     times = " " + ", ".join(map(time_text, lengths)) if timed else ""
-    return f"{numbers} {label}{times}".strip()
+    return f"{','.join(numbers)} {label}{times}".strip()

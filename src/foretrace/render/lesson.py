@@ -53,7 +53,7 @@ def asked_text(asked: AskedStep, *, bold: bool = False) -> str:
 def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
     """Hit or miss, the reason, one call drawn, and the row of the profiler's table."""
     wrong = f"Not {marked.answer}. {marked.misread}" if marked.misread else ""
-    said = [text for text in (wrong, f"{_said(marked)} {marked.why}") if text]
+    said = [text for text in (wrong, answer_text(marked)) if text]
     labels = (_MARKS[marked.verdict], " " * len(_MARKS[marked.verdict]))
     reason = Section("", labelled=list(zip(labels, said, strict=False)))
     return "\n".join(
@@ -64,6 +64,16 @@ def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
             _row(marked.row, on_gpu=bool(marked.lanes.gpu)),
         ]
     )
+
+
+def answer_text(marked: MarkedAnswer) -> str:
+    """What holds, and the reason for it."""
+    return f"{_said(marked)} {marked.why}"
+
+
+def told_text(marked: MarkedAnswer) -> str:
+    """The answer and its reason alone, for whom nothing is asked."""
+    return drawn([Section("", (answer_text(marked),))], width=WIDTH)
 
 
 def _said(marked: MarkedAnswer) -> str:

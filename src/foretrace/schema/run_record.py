@@ -36,9 +36,10 @@ class RunCompile(Struct, frozen=True):
 
 
 class RunRung(Struct, frozen=True):
-    """`region` is the record_function range around each call."""
+    """`region` is the record_function range around each call, `name` that of the rung."""
 
     region: str | None = None
+    name: str | None = None
 
 
 class RunDevice(Struct, frozen=True):

@@ -86,7 +86,8 @@ class Built:
 class Rung:
     """One rung: what it runs, its options, and its variants (name and help; the first is default).
 
-    Every rung also has the variant `compiled`: the first one under `torch.compile`.
+    Every rung also has the variant `compiled`: the first one under `torch.compile`. `layers` names
+    its matrix products in launch order, which a trace does not.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Rung:
     options: tuple[Option, ...]
     variants: Mapping[str, str]
     build: Callable[[Setup], Built]
+    layers: tuple[str, ...] = ()
 
     @property
     def first(self) -> str:

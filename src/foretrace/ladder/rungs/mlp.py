@@ -34,4 +34,5 @@ RUNG = Rung(
         "fused": "foretrace's own GeGLUMLP",
     },
     build=build,
+    layers=("gate", "up", "down"),
 )

@@ -141,7 +141,7 @@ LESSON = Lesson(
         LessonStep(
             FLASH,
             HowMany(
-                "And the flash backend: how many kernels?",
+                "The flash backend is the fourth way: how many kernels?",
                 "kernels == {}",
                 {
                     "2": "Two products are two kernels only where the scores between them are "
@@ -160,7 +160,7 @@ LESSON = Lesson(
         LessonStep(
             CUDNN,
             PickOne(
-                "On the article's A100 flash is faster than cuDNN's kernel. On this card?",
+                "cuDNN is the fifth. On the article's A100 flash is faster. On this card?",
                 (
                     PickChoice(
                         "flash is still faster",
@@ -179,7 +179,8 @@ LESSON = Lesson(
             ),
             why="cuDNN takes {gpu time}, flash {A: gpu time}. The name of "
             "cuDNN's kernel says {arch of attention} and wgmma, Hopper's own instruction.",
-            hint="Read both names: which architecture is each written for?",
+            hint="Flash is FlashAttention-2, which is written for Ampere. The name of cuDNN's "
+            "kernel says {arch of attention}.",
             show="attention",
             row="aten::_cudnn_attention_forward",
             against=FLASH.recording,

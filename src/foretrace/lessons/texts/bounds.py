@@ -114,7 +114,8 @@ LESSON = Lesson(
                     PickChoice(
                         "latency: it is short",
                         ("gelu is latency-bound",),
-                        "25 million elements fill every SM many times over.",
+                        "Short is a kernel with little to do. This one moves {gelu bytes}, which "
+                        "fills every SM many times over.",
                     ),
                 ),
             ),
@@ -157,16 +158,16 @@ LESSON = Lesson(
                     PickChoice(
                         "memory: gelu and mul",
                         ("bound is memory",),
-                        "Two of {kernels} are, and they take {pointwise time} of {gpu time}. Count "
-                        "time, not kernels.",
+                        "{pointwise} of {kernels} kernels are, and they take {pointwise time} of "
+                        "{gpu time}. Count time, not kernels.",
                     ),
-                    PickChoice("compute: the three products", ("bound is compute",)),
+                    PickChoice("compute: gate, up, down", ("bound is compute",)),
                 ),
             ),
-            why="The products take {gemm time} of {gpu time}, at {roof of first gemm}% (gate) and "
-            "{roof of last gemm}% (down) of the tensor cores' peak. Time can be saved there, "
+            why="gate, up and down take {gemm time} of {gpu time}, gate at {roof of first gemm}% "
+            "and down at {roof of last gemm}% of the tensor cores' peak. Time can be saved there, "
             "or by fusing the rest.",
-            hint="Add up the time of the products.",
+            hint="gate, up and down are products of large matrices. Add up their time.",
             show="gemm",
             row="aten::mm",
             cpu=SHARE_CPU,

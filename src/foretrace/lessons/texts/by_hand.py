@@ -32,11 +32,11 @@ LESSON = Lesson(
                     "those of eager mode.",
                     "3": "The products are still followed by a kernel: a function between layers "
                     "cannot enter the kernels of cuBLAS.",
-                    "5": "Two of the five are what Liger replaces, by one.",
+                    "5": "That is eager mode. Liger replaces gelu and mul by one kernel.",
                 },
             ),
             why="One Triton kernel, {name of pointwise}, does gelu and mul: {pointwise time} "
-            "against {A: pointwise time}. The products run as before.",
+            "against {A: pointwise time}. gate, up and down run as before.",
             hint="Which lines of the program became one call?",
             show="pointwise",
             row="LigerGELUMulFunction",
@@ -93,8 +93,9 @@ LESSON = Lesson(
                     ),
                 ),
             ),
-            why="Triton calls {call of pointwise}. That is short: the Python around it takes "
-            '{op "LigerGELUMulFunction" time} of profiled host time, more than any op of ATen.',
+            why="Triton calls {call of pointwise}. The Python around it takes "
+            '{op "LigerGELUMulFunction" time} of profiled host time, all {aten::linear} calls of '
+            "aten::linear {aten::linear time}.",
             hint="Triton is not part of the CUDA runtime.",
             show="pointwise",
             row="LigerGELUMulFunction",

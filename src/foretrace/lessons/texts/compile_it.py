@@ -119,7 +119,7 @@ LESSON = Lesson(
                     "Inductor fuses.",
                 },
             ),
-            why="gelu and mul are one kernel, {name of pointwise}. The products stay three: "
+            why="gelu and mul are one kernel, {name of pointwise}. gate, up and down stay "
             "{gemm} kernels of cuBLAS.",
             hint="Inductor generates pointwise kernels, and calls a library for products.",
             show="pointwise",
@@ -130,7 +130,7 @@ LESSON = Lesson(
         LessonStep(
             COMPILED,
             PickOne(
-                "What happened to the kernels of the products?",
+                "What happened to the kernels of gate, up and down?",
                 (
                     PickChoice(
                         "the same as eager",
@@ -151,7 +151,7 @@ LESSON = Lesson(
                 ),
             ),
             why="aten::mm gets the same matrices and cuBLAS picks the same kernels: {gemm time} "
-            "for all three, {A: gemm time} in eager mode. What is gone is on the host: views.",
+            "together, {A: gemm time} in eager mode. What is gone is on the host: views.",
             hint="Compare what aten::mm is called with.",
             show="gemm",
             row="aten::mm",

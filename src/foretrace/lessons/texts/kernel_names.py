@@ -118,7 +118,7 @@ LESSON = Lesson(
             why="cuBLAS picks by shape: tile {tile of first gemm} with {stages of first gemm} "
             "stages for gate and up, {tile of last gemm} with {stages of last gemm} for down. "
             "gate takes {first gemm time}, down {last gemm time}.",
-            hint="gate and up are 8192 x 768 by 768 x 3072, down is 8192 x 3072 by 3072 x 768.",
+            hint="gate and up go from 768 features to 3072, down goes back.",
             show="last gemm",
             row="aten::mm",
             cpu="a CPU trace names aten::mm alone, not the routine of the library that it calls",
@@ -136,9 +136,9 @@ LESSON = Lesson(
                     "1": "One element at a time would waste most of each memory transaction.",
                 },
             ),
-            why="{vec of gelu} elements of 2 bytes are one load of 16 bytes, the widest that a "
-            "thread has on this card. The name also says the op: {functor of gelu}.",
-            hint="The widest load of a thread is 16 bytes here.",
+            why="A thread loads {vec of gelu} elements of 2 bytes at once, and fewer loads keep "
+            "the memory busy. The name also says the op: {functor of gelu}.",
+            hint="The widest load of a thread is 16 bytes here, and bf16 has 2.",
             show="gelu",
             row="aten::gelu",
             cpu=FUSED_NAME_CPU,

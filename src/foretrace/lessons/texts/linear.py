@@ -135,8 +135,8 @@ LESSON = Lesson(
                     "a view, the second part of the product.",
                 },
             ),
-            why="aten::addmm launches one product. Its name has the word {epilogue of first gemm}: "
-            "it adds the bias to the result before it writes it, in the epilogue.",
+            why="aten::addmm launches the product, and its name has the word "
+            "{epilogue of first gemm}: it adds the bias in its epilogue, before it writes.",
             hint="Which of the three has to read and write memory by itself?",
             show="gemm",
             row="aten::addmm",
@@ -183,8 +183,8 @@ LESSON = Lesson(
                     "input. This one has a bias and a 2-D input.",
                 },
             ),
-            why="They are {name of ops}. One of them reaches the GPU; the others cost host time "
-            "alone, which is what a compiler can remove.",
+            why="They are {name of ops}. aten::addmm alone reaches the GPU; the others cost host "
+            "time, which is what a compiler can remove.",
             hint="aten::t calls an op, which calls another one.",
             show="aten::linear",
             row="aten::linear",
@@ -213,8 +213,8 @@ LESSON = Lesson(
                     ),
                 ),
             ),
-            why="Two calls of aten::view flatten the input and give the result its shape back; "
-            "both are free on the GPU. The kernel is the same: {name of gemm}.",
+            why="aten::view flattens the input and gives the result its shape back, {aten::view} "
+            "calls that are free on the GPU. The kernel is the same: {name of gemm}.",
             hint="8 x 128 rows of 32 features lie one after the other in memory.",
             show="aten::view",
             row="aten::view",

@@ -135,8 +135,8 @@ LESSON = Lesson(
                     "result, and none to read its inputs.",
                 },
             ),
-            why="aten::matmul calls aten::mm, which launches one product; aten::add launches one "
-            "pointwise kernel. {kernels} kernels take {gpu time} together.",
+            why="aten::matmul calls aten::mm, which launches the product; aten::add launches the "
+            "other one. The {kernels} kernels take {gpu time} together.",
             hint="Count the ops that compute. aten::matmul only picks the product to call.",
             show="kernels",
             row="aten::mm",
@@ -154,8 +154,8 @@ LESSON = Lesson(
                     PickChoice(
                         "between 10% and 50%",
                         ("gpu busy >= 10%", "gpu busy <= 50%"),
-                        "The kernels are smaller than you think: a 64 x 64 product is half a "
-                        "million FLOP, and takes {gemm time}.",
+                        "The kernels are smaller than you think: the product does {gemm flops}, "
+                        "and takes {gemm time}.",
                     ),
                     PickChoice(
                         "more than 50%",
@@ -223,7 +223,7 @@ LESSON = Lesson(
                 ),
             ),
             why="aten::addmm copies b into the output first, {memcpy time}, and the product adds "
-            "to it. The GPU time stays the same: {A: gpu time} eager, {gpu time} compiled.",
+            "to it. That saves no GPU time: {A: gpu time} eager, {gpu time} compiled.",
             hint="addmm computes out = b + x @ w. Think of where the product writes.",
             show="memcpy",
             row="aten::addmm",

@@ -110,8 +110,8 @@ LESSON = Lesson(
                     "15": "That is the whole recording, three calls.",
                 },
             ),
-            why="Three products and two pointwise kernels. The GPU also ran {memset} memsets, "
-            "{memset bytes} in all: cuBLAS clears them before some products.",
+            why="gate, up and down are {gemm} products, gelu and mul {pointwise} pointwise "
+            "kernels. The {memset} memsets are no kernels: cuBLAS clears {memset bytes} with them.",
             hint="Every op that computes launches one. Views launch none.",
             show="kernels",
             row="aten::linear",
@@ -120,7 +120,7 @@ LESSON = Lesson(
         LessonStep(
             MLP,
             PickOne(
-                "In which order are they launched?",
+                "In which order are the kernels launched?",
                 (
                     PickChoice(
                         "gate, gelu, up, mul, down",

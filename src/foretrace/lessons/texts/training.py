@@ -108,7 +108,7 @@ LESSON = Lesson(
             why="y = x @ W.t() has two gradients, of x and of W, and each is a product. backward "
             "takes {in backward: gpu time} on the GPU, forward {in forward: gpu time}.",
             hint="Which gradients does one linear layer have to compute?",
-            show="backward",
+            show="gemm",
             row="aten::mm",
             cpu=BACKWARD_CPU,
         ),
@@ -177,8 +177,8 @@ LESSON = Lesson(
                 {
                     "1": "A kernel takes its list of weights as an argument, and an argument has a "
                     "limited size: a few are needed.",
-                    "40": "That is foreach, one kernel for each operation of AdamW. Fused does all "
-                    "of them for a weight at once.",
+                    "40": "That is foreach: one operation of AdamW after the other, over lists of "
+                    "weights. Fused does all of them for a weight at once.",
                 },
             ),
             why="One counts the steps; the others read weight, gradient and moments once: "

@@ -27,7 +27,7 @@ def page(title: str, data: object, *, connect: str = "'none'", main: str = "main
     parts = {
         "title": escape(title),
         "policy": escape(policy(connect, main), quote=True),
-        "style": style_text(),
+        "style": style_text(main),
         "script": script_text(main),
         "data": json_block(data),
     }
@@ -37,7 +37,7 @@ def page(title: str, data: object, *, connect: str = "'none'", main: str = "main
 
 def policy(connect: str, main: str = "main") -> str:
     """The content security policy: nothing from anywhere, but this script and this style."""
-    script, style = _hash(script_text(main)), _hash(style_text())
+    script, style = _hash(script_text(main)), _hash(style_text(main))
     return (
         f"default-src 'none'; script-src '{script}'; style-src '{style}'; "
         f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'"
@@ -79,10 +79,9 @@ def module_order(main: str) -> list[str]:
     return order
 
 
-@cache
-def style_text() -> str:
-    """The style of every page."""
-    return "\n" + _read("page.css")
+def style_text(main: str) -> str:
+    """The style of every page, and that of this one where it has its own."""
+    return "\n" + _read("page.css") + (_read("lesson.css") if main == "lesson" else "")
 
 
 @cache

@@ -1,0 +1,197 @@
+"""Record and measure: Run a script on another machine and bring its traces back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    as_json,
+    flag,
+    joined,
+    opens_trace,
+    say,
+    shown,
+    shows_bold,
+)
+from foretrace.errors import UsageError
+from foretrace.render.safe import plain
+from foretrace.units import plural
+
+if TYPE_CHECKING:
+    from foretrace.remote.plan import RemotePlan
+    from foretrace.schema.documents.remote import RemoteDocument
+
+# huggingface_hub's own image for scripts: Python, uv and a C compiler
+_IMAGE = "ghcr.io/astral-sh/uv:python3.12-bookworm"
+
+_JOB = joined(
+    shown("--flavor", default="a10g-small", help="The job's machine: hf jobs hardware lists them."),
+    shown("--image", default=_IMAGE, help="The job's image: with sh, and uv or pip."),
+    shown("--timeout", default="30m", help="The job ends after this: a number and s, m, h or d."),
+    click.option(
+        "--secret",
+        "secrets",
+        multiple=True,
+        metavar="NAME",
+        help="An environment variable that the job gets as a secret; may be repeated.",
+    ),
+    click.option("--namespace", help="Whose job it is: your account, or an organization."),
+    flag("--no-wait", "Start the job, say how to fetch it, and stop."),
+)
+_SCRIPT = joined(
+    click.option(
+        "--with",
+        "packages",
+        multiple=True,
+        metavar="PACKAGE",
+        help="A package to install; inline metadata (PEP 723) is read. May be repeated.",
+    ),
+    click.option(
+        "--include",
+        multiple=True,
+        metavar="PATH",
+        help="Send this file or folder too; the modules beside SCRIPT that it imports are sent.",
+    ),
+    click.option(
+        "--install",
+        metavar="SPEC",
+        help="The foretrace to install there: a requirement, or a wheel, which is sent.",
+    ),
+    click.option("--python", default="", help="Use this Python there instead of uv run."),
+    click.option(
+        "--record", default="", metavar="OPTIONS", help="Options of foretrace record, as one text."
+    ),
+)
+
+
+@click.command(
+    name="remote",
+    epilog="See: foretrace docs remote",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("--ssh", "host", metavar="HOST", help="Use this host instead of a Hugging Face Job.")
+@click.option("--fetch", "run", metavar="RUN", help="Bring back a job, or with --ssh a run.")
+@flag("--dry-run", "Print what would be sent and run, and stop. Needs no account.")
+@_JOB
+@_SCRIPT
+@shown("-o", "--out", default="traces", help="Folder of the files.")
+@flag("--no-look", "Bring the files back and stop.")
+@as_json
+@click.argument("script", type=PATH, required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@opens_trace
+def command(
+    script: str | None, run: str | None, host: str | None, out: str, reading: Reading, **given: Any
+) -> int:
+    """Record SCRIPT with its ARGUMENTS on a machine with a GPU, and bring its traces back.
+
+    A Hugging Face Job by default: the script and the modules beside it go to a private bucket,
+    the job records it with foretrace record, and the traces come back to a folder of their own.
+    --ssh HOST does the same on a host of yours.
+
+    \b
+    foretrace remote --dry-run examples/02_linear.py --batch 1024
+    foretrace remote --flavor a100-large examples/03_simple_mlp.py --compile
+    foretrace remote --fetch JOB
+    foretrace remote --ssh gpu-box train.py
+    """
+    from foretrace.schema.documents import encode
+    from foretrace.sources.budget import waiting
+
+    if bool(script) == bool(run):
+        raise UsageError("give a SCRIPT to run elsewhere, or --fetch RUN to bring traces back")
+    plan = _plan(Path(script), given) if script else None
+    with waiting():  # for the other machine; each trace has ceilings of its own
+        if host:
+            document = _over_ssh(host, plan, run or "", Path(out), reading, given)
+        else:
+            document = _as_job(plan, run or "", Path(out), reading, given)
+    for note in () if given["dry_run"] else document.notes:
+        say(plain(f"note: {note}"))
+    if given["as_json"]:
+        click.echo(encode(document))
+    else:
+        _show(document, given)
+    return 1 if document.failed else 0
+
+
+def _show(document: RemoteDocument, given: dict[str, Any]) -> None:
+    if given["dry_run"]:
+        from foretrace.render.remote import plan_text
+
+        click.echo(plan_text(document, bold=shows_bold()))
+    elif document.traces and not given["no_look"]:
+        from foretrace.cli.run import show
+
+        say(f"{plural(len(document.brought), 'file')} in {Path(document.traces[0]).parent}")
+        show(Path(document.traces[0]))
+    else:
+        click.echo("\n".join(document.traces) or document.job or document.run)
+
+
+def _plan(script: Path, given: dict[str, Any]) -> RemotePlan:
+    from foretrace.remote.plan import plan_run
+
+    return plan_run(
+        script,
+        given["arguments"],
+        packages=given["packages"],
+        included=given["include"],
+        install=given["install"],
+        python=given["python"],
+        record=given["record"],
+    )
+
+
+def _as_job(
+    plan: RemotePlan | None, run: str, out: Path, reading: Reading, given: dict[str, Any]
+) -> RemoteDocument:
+    from foretrace.remote.hub import JobOptions
+    from foretrace.remote.job import explained, found, started
+    from foretrace.remote.plan import seconds_of
+
+    names = ("flavor", "image", "secrets", "namespace")
+    chosen = {name: given[name] for name in names}
+    options = JobOptions(seconds=seconds_of(given["timeout"]), **chosen)
+    if plan is not None and given["dry_run"]:
+        return explained(plan, options)
+    job = started(plan, options) if plan else found(run, options)
+    say(f"{job.name}: {job.info.url}")
+    if given["no_wait"]:
+        say(job.later)
+        return job.document()
+    try:
+        job.wait(say)
+    except (KeyboardInterrupt, click.Abort):
+        say(f"the job goes on; {job.later}")
+        raise
+    return job.fetched(out, reading.limits)
+
+
+def _over_ssh(
+    host: str,
+    plan: RemotePlan | None,
+    run: str,
+    out: Path,
+    reading: Reading,
+    given: dict[str, Any],
+) -> RemoteDocument:
+    from foretrace.remote.ssh import SshHost
+
+    there = SshHost(host)
+    if plan is None:
+        return there.fetched(run, out, reading.limits)
+    if given["dry_run"]:
+        return there.explained(plan, out)
+    later = f"fetch: foretrace remote --ssh {host} --fetch {plan.run}"
+    try:
+        code = there.record(plan)
+    except (KeyboardInterrupt, click.Abort):
+        say(f"the script may go on; {later}")
+        raise
+    return there.fetched(plan.run, out, reading.limits, plan, code)

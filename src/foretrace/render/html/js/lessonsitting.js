@@ -1,0 +1,75 @@
+// A lesson while it is played, and what is kept of it: the answers, in the browser's own storage where it has one.
+
+import { markAnswer } from "./lessonmarks.js";
+
+const PLACE = "foretrace-lessons";
+
+export class Sitting {
+  constructor(lesson) {
+    this.lesson = lesson;
+    this.restart();
+  }
+
+  restart() {
+    this.answers = [];
+    this.marks = [];
+  }
+
+  get at() { return this.answers.length; }
+  get step() { return this.lesson.steps[this.at]; }
+  get finished() { return this.at >= this.lesson.steps.length; }
+  get hits() { return this.count("hit"); }
+
+  count(verdict) { return this.marks.filter((mark) => mark.verdict === verdict).length; }
+
+  // The mark, or { problem } where the text is not an answer.
+  answer(text) {
+    const mark = markAnswer(this.step, text);
+    return mark.problem === undefined ? this.note(text, mark) : mark;
+  }
+
+  skip() { return this.note(null, { verdict: "skipped", said: [] }); }
+
+  note(text, mark) {
+    this.answers.push(text);
+    this.marks.push(mark);
+    return mark;
+  }
+
+  back() {
+    this.answers.pop();
+    this.marks.pop();
+  }
+
+  // The answers of an earlier sitting, as far as the lesson still takes them.
+  resume(answers) {
+    for (const text of answers) {
+      if (this.finished || (text === null ? this.skip() : this.answer(String(text))).problem !== undefined) return;
+    }
+  }
+}
+
+// { lesson: { answers, of, hits } }; nothing where there is no storage, or where it holds something else.
+export function readProgress() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(PLACE)), sound = {};
+    for (const [name, entry] of Object.entries(kept ?? {})) if (Array.isArray(entry?.answers)) sound[name] = entry;
+    return sound;
+  } catch {
+    return {};
+  }
+}
+
+export function keepProgress(sitting) {
+  const { lesson, answers, hits } = sitting;
+  try {
+    localStorage.setItem(PLACE, JSON.stringify({ ...readProgress(), [lesson.name]: { answers, of: lesson.steps.length, hits } }));
+  } catch {
+    // progress is a convenience: a page in a frame or in a private window has none
+  }
+}
+
+export function standing(entry) {
+  if (!entry?.answers.length) return "";
+  return entry.answers.length >= entry.of ? `${entry.hits} of ${entry.of} right` : `at question ${entry.answers.length + 1}`;
+}

@@ -1,0 +1,112 @@
+// The parts of the page of lessons: the list, a question, the answer with what decides it, the end.
+
+import { button, make, nameOf } from "./dom.js";
+import { lanesNode } from "./lessonlanes.js";
+import { standing } from "./lessonsitting.js";
+import { timeText } from "./units.js";
+
+const SIGN = { hit: "✓", miss: "✗", unknown: "?", skipped: "–" };
+const COLUMNS = ["Self CPU", "CPU total", "Self CUDA", "CUDA total", "# of Calls"];
+
+// Text with `code` in it.
+export function prose(text) {
+  return text.split("`").map((part, at) => (at % 2 ? make("code", {}, nameOf(part)) : part));
+}
+
+function key(name) {
+  return make("kbd", { "aria-hidden": "true" }, name);
+}
+
+// A button with its key.
+export function keyed(name, text, onClick, attributes = {}) {
+  return button([text, " ", key(name)], onClick, attributes);
+}
+
+export function listNode(lessons, kept, open) {
+  const row = (lesson) => make("li", {}, button([make("b", {}, `${lesson.number}`), make("span", {}, nameOf(lesson.title)),
+    make("span", { class: "faint" }, [`${lesson.steps.length} questions`, standing(kept[lesson.name])].filter(Boolean).join(" · "))],
+  () => open(lesson), { "data-lesson": lesson.name }));
+  return make("section", { class: "lesson", "aria-label": "Lessons" }, make("h2", {}, "Lessons"),
+    make("p", {}, "Read a few lines of code, predict what they do, and see at once why: each answer is measured on a recorded trace. " +
+      "A lesson takes five to ten minutes."),
+    make("ol", { class: "list" }, lessons.map(row)));
+}
+
+// How each question fared; `shown` is the one on the page.
+export function trackNode(sitting, shown) {
+  const item = (_, at) => {
+    const verdict = sitting.marks[at]?.verdict ?? "open";
+    return make("li", { class: verdict, "aria-label": `question ${at + 1}: ${verdict}`, "aria-current": at === shown ? "step" : null }, SIGN[verdict] ?? `${at + 1}`);
+  };
+  return make("ol", { class: "track", "aria-label": "Questions" }, sitting.lesson.steps.map(item));
+}
+
+// The code, the question and a place to answer; `answer` takes what was chosen or typed.
+export function questionNode(step, answer) {
+  const { asked } = step;
+  const source = make("p", { class: "faint" }, `Question ${asked.number} of ${asked.of} · `, nameOf(`${asked.recording}, ${asked.device}`));
+  const question = make("h3", { id: "question", tabindex: "-1" }, prose(asked.text));
+  const lines = asked.code.split("\n").map((line) => make("span", { class: "line" }, line, "\n")); // each wraps with an indent of its own
+  return [source, make("pre", {}, make("code", {}, lines)), question,
+    step.kind === "choice" ? choicesNode(asked, answer) : inputNode(step, answer)];
+}
+
+function choicesNode(asked, answer) {
+  const choice = (text, at) => button([key(`${at + 1}`), make("span", {}, prose(text))], () => answer(`${at + 1}`), {
+    "data-choice": `${at + 1}`, "aria-keyshortcuts": `${at + 1}`,
+  });
+  return make("div", { class: "choices", role: "group", "aria-labelledby": "question" }, asked.choices.map(choice));
+}
+
+// No form: a notebook's frame does not let one be submitted.
+function inputNode(step, answer) {
+  const number = step.kind === "number";
+  const input = make("input", {
+    "aria-labelledby": "question", "aria-describedby": "hint", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
+    inputmode: number ? "decimal" : null, class: number ? "number" : "free", placeholder: number ? "a number" : "a prediction",
+  });
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    answer(input.value);
+  });
+  return make("div", { class: "controls" }, input, keyed("Enter", "Answer", () => answer(input.value), { class: "submit" }));
+}
+
+// What is said at once, and read out.
+export function saidNodes(mark) {
+  const word = mark.verdict === "miss" ? "Miss" : mark.verdict === "hit" ? "Hit" : "Unknown";
+  return [make("p", { class: `verdict ${mark.verdict}` }, make("strong", {}, `${SIGN[mark.verdict]} ${word}`)),
+    ...mark.said.map((text) => make("p", {}, make("bdi", {}, prose(text))))];
+}
+
+export function evidenceNode(step) {
+  const { row } = step, times = [row.self_cpu_ns, row.cpu_ns, row.self_gpu_ns, row.gpu_ns].map(timeText);
+  return make("div", {}, lanesNode(step.drawing), make("table", { class: "row" },
+    make("caption", {}, "In the profiler's table, all recorded calls: ", make("code", {}, nameOf(row.name))),
+    make("thead", {}, make("tr", {}, COLUMNS.map((name) => make("th", { scope: "col" }, name)))),
+    make("tbody", {}, make("tr", {}, [...times, `${row.calls}`].map((cell) => make("td", {}, cell))))));
+}
+
+export function scoreText(sitting) {
+  const skipped = sitting.count("skipped");
+  return `${sitting.hits} of ${sitting.lesson.steps.length} right${skipped ? `, ${skipped} skipped` : ""}`;
+}
+
+export function endNode(sitting, openLesson) {
+  const { lesson, marks, answers } = sitting;
+  const played = (step, at) => make("li", {}, make("span", { class: `verdict ${marks[at].verdict}` }, SIGN[marks[at].verdict]), " ", prose(step.asked.text),
+    " ", make("span", { class: "faint" }, nameOf(answers[at] === null ? "skipped" : givenText(step, answers[at]))));
+  return [make("h3", { id: "question", tabindex: "-1" }, scoreText(sitting)), make("ol", { class: "played" }, lesson.steps.map(played)),
+    make("h4", {}, "Read next"), make("ul", { class: "read" }, lesson.read.map((line) => make("li", {}, readNode(line, openLesson))))];
+}
+
+function givenText(step, answer) {
+  return step.kind === "choice" ? step.asked.choices[Number(answer) - 1] : answer;
+}
+
+// `foretrace lesson 2: …` opens that lesson where the page has it; other lines name a command.
+function readNode(line, openLesson) {
+  const [command, ...rest] = line.split(": "), open = openLesson(command.match(/^foretrace lesson (\d+)$/)?.[1]);
+  return [open ? button(`Lesson ${open.lesson.number}`, open.go, { class: "link" }) : make("code", {}, nameOf(command)), rest.length ? `: ${rest.join(": ")}` : ""];
+}
