@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from foretrace.families import decode
+from foretrace.guess.doing import bare
 from foretrace.guess.selection import working_ops
 from foretrace.lessons.own_words import place_text, program, ranges, said
 from foretrace.lessons.scene import Scene
