@@ -23,6 +23,7 @@ from foretrace.guess.selection import Selection
 from foretrace.guess.tokens import ParseFailure, split
 from foretrace.lessons.scene import Scene
 
+MISSING = "not in the trace"
 _FACT = re.compile(r"\{([^{}]+)\}")
 # measures that predictions alone have
 _PREDICTED = {"gpu busy": "0%", "gpu idle": "0%", "compile time": "0 s"}
@@ -37,7 +38,7 @@ def _known(text: str, scene: Scene) -> str:
     try:
         return _fact(text, scene)
     except Unknown:
-        return f"(not in the trace: {text})"
+        return f"({MISSING}: {text})"
     except ParseFailure as wrong:
         said = f"{{{text}}} in a lesson: not a measure, a field or a share"
         raise UsageError(said) from wrong

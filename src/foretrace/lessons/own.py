@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import PurePath
 
 from foretrace.errors import UsageError
+from foretrace.lessons.facts import MISSING, filled
 from foretrace.lessons.marking import right_answer
 from foretrace.lessons.own_cpu import cpu_steps
 from foretrace.lessons.own_gpu import gpu_steps
@@ -22,7 +24,7 @@ from foretrace.units import plural
 
 MOST = 5  # questions: a transcript has at most 80 lines
 FEW = 2  # a lesson of one question is none
-NOTHING = "no GPU operation in it has a time, and hardly any op computes"
+NOTHING = "it has no GPU operation with a time, and no op that computes on a CPU"
 
 
 def own_sitting(trace: Trace) -> Sitting:
@@ -39,7 +41,7 @@ def own_sitting(trace: Trace) -> Sitting:
 
 def _decided(scene: Scene) -> Iterator[LessonStep]:
     for step in cpu_steps(scene) if scene.on_cpu else gpu_steps(scene):
-        if _is_decided(step, scene):
+        if _is_decided(step, scene) and _is_told(step, scene):
             yield step
 
 
@@ -58,10 +60,16 @@ def _is_decided(step: LessonStep, scene: Scene) -> bool:
     return held == 1
 
 
+def _is_told(step: LessonStep, scene: Scene) -> bool:
+    """Whether the trace has every fact of the texts."""
+    choices = step.ask.choices if isinstance(step.ask, PickOne) else ()
+    texts = (step.ask.text, step.why, step.hint, *(choice.misread for choice in choices))
+    return not any(MISSING in filled(text, scene) for text in texts)
+
+
 def _read(trace: Trace) -> tuple[str, ...]:
     more = "--kernels" if len(trace.gpu) else "--ops"
     return (
-        f"foretrace look {trace.path}: what bounds it, and what to do first",
-        f"foretrace look {trace.path} {more}: every row behind these answers",
+        f"foretrace look {PurePath(trace.path).name} {more}: every row behind these answers",
         "foretrace docs guess: predict anything else, for `foretrace check`",
     )

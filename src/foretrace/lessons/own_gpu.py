@@ -12,20 +12,23 @@ from foretrace.guess.evidence import GpuOperation
 from foretrace.guess.kinds.gaps import longest_gap
 from foretrace.lessons.own_words import pattern, place_text, program, ranges, said
 from foretrace.lessons.scene import Scene
+from foretrace.model.averages import average
 from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne
 
 COUNTED = 30  # kernels; nobody counts more
-CHOICES = 4
+CHOICES = 3
 ROLES = {
     "gemm": "matrix products",
-    "gemv": "products of a matrix and a vector",
+    "gemv": "matrix-vector products",
     "conv": "convolutions",
+    "attention": "attention",
+    "optimizer": "the optimizer",
     "pointwise": "pointwise kernels",
     "reduction": "reductions",
     "normalization": "norms",
     "softmax": "softmax",
     "copy": "kernels that copy",
-    "scatter_gather": "indexing: gather, scatter, embeddings",
+    "scatter_gather": "indexing",
     "comms": "collectives",
     "random": "random numbers",
     "sort": "sorting",
@@ -41,11 +44,11 @@ BOUNDS = {
     "mixed": ("no single limit", "no kind of work would take 60% of the GPU time"),
 }
 CAUSES = {
-    "launch": ("the host was inside ops and launch calls", "ops and calls would fill that time"),
-    "host": ("the host was in no op: Python, data", "no op would run in most of that time"),
-    "sync": ("the host was waiting for the GPU", "a wait would fill that time"),
-    "copy": ("the host was inside a copy", "a copy would fill that time"),
-    "queue": ("work was launched, and waited", "the launch would come before that time"),
+    "launch": ("in ops and launches", "ops and calls of the host would fill most of that time"),
+    "host": ("in no op: Python, data", "no op would run for most of that time"),
+    "sync": ("waiting for the GPU", "the host would be in a wait while the GPU has no work"),
+    "copy": ("in a copy", "a copy would fill most of that time"),
+    "queue": ("ahead: the work is queued", "the next work would be launched before that time"),
 }
 
 
@@ -57,7 +60,7 @@ def gpu_steps(scene: Scene) -> Iterator[LessonStep]:
     yield found.counted()
     yield from found.share()
     yield from found.launcher()
-    yield found.bound() or found.busy()
+    yield from found.bound()
     yield from found.gap()
     yield from found.role()
     yield from found.waits()
@@ -100,10 +103,15 @@ class OwnGpu:
         spelled = pattern(self.top.name, [*names])
         return f'kernel "{spelled}"' if spelled else ""
 
-    @property
+    @cached_property
     def row(self) -> str:
-        """The op that launches the top kernel, else that kernel: rows of the profiler's table."""
-        return self.top.chain[-1] if self.top.chain else self.top.name
+        """The row of the profiler's table for the top kernel."""
+        return self._row_of(self.top)
+
+    def _row_of(self, operation: GpuOperation) -> str:
+        """The op that launches it, else itself; a capture's ops are not in the trace."""
+        op = operation.chain[-1] if operation.chain else ""
+        return op if average(self.scene.trace, op).calls else operation.name
 
     def counted(self) -> LessonStep:
         """How many kernels there are."""
@@ -119,8 +127,7 @@ class OwnGpu:
             text,
             "kernels CMP EDGE",
             ("100", "1,000", "10,000"),
-            "There are more: an op that computes launches a kernel, in every layer, and again in "
-            "the backward pass.",
+            "There are more: every op that computes launches one, in every layer.",
             "There are fewer: views, wrappers and allocations launch none.",
         )
         return self._step(ask, why, hint, "kernels", self.row)
@@ -151,8 +158,7 @@ class OwnGpu:
             return
         ask = ranges(
             self.scene,
-            f"{said(self.top.label)} takes more time than any other kernel. How much of the time "
-            "of all kernels?",
+            f"No kernel takes more time than {said(self.top.label)}. How much of all kernel time?",
             f"{self.selector} time CMP EDGE of kernel time",
             ("10%", "30%", "60%"),
             f"It takes more: {{{self.selector} time}} in all.",
@@ -185,16 +191,17 @@ class OwnGpu:
             )
             for op in sorted([right, *others[: CHOICES - 1]])
         )
-        chain = " > ".join(map(said, self.top.chain[-4:]))
-        why = (
-            f"The ops above it: {chain}. The call that launches it is {{call of {self.selector}}}."
-        )
+        chain = " > ".join(map(said, self.top.chain[-2:]))
+        why = f"{chain} calls {{call of {self.selector}}}, which launches it."
         hint = f"Its role is {self.top.role}."
         ask = PickOne(f"Which op launches {said(self.top.label)}?", choices)
         yield self._step(ask, why, hint, self.selector, self.row)
 
-    def busy(self) -> LessonStep:
-        """How busy the GPU is."""
+    def busy(self) -> Iterator[LessonStep]:
+        """How busy the GPU is; nobody knows where work waited in the queue for something else."""
+        gap = longest_gap(self.scene.call)
+        if gap and gap.cause in ("queue", "unknown"):
+            return
         ask = ranges(
             self.scene,
             f"For how much of the time of {self.where} is the GPU busy?",
@@ -205,13 +212,14 @@ class OwnGpu:
         )
         why = "The GPU is busy {gpu busy} of the time, {gpu time} in all; {kernels} kernels are "
         why += "launched. Times on the host include profiler overhead."
-        return self._step(ask, why, "Is a kernel longer than a launch?", "kernels", self.row)
+        yield self._step(ask, why, "Is a kernel longer than a launch?", "kernels", self.row)
 
-    def bound(self) -> LessonStep | None:
-        """What bounds the time; None where the trace does not say."""
+    def bound(self) -> Iterator[LessonStep]:
+        """What bounds the time, else how busy the GPU is."""
         known = [name for name in BOUNDS if self.scene.marked(f"bound is {name}").verdict == "hit"]
         if not known:
-            return None
+            yield from self.busy()
+            return
         names = list(dict.fromkeys(["host", "compute", "memory", *known]))
         choices = tuple(
             PickChoice(BOUNDS[name][0], (f"bound is {name}",), f"Then {BOUNDS[name][1]}.")
@@ -221,7 +229,7 @@ class OwnGpu:
         why = "The GPU is busy {gpu busy} of the time and works {gpu time}. `foretrace look` says "
         why += "what to do about it."
         hint = "First ask whether the GPU is busy, then with what."
-        return self._step(ask, why, hint, "kernels", self.row)
+        yield self._step(ask, why, hint, "kernels", self.row)
 
     def gap(self) -> Iterator[LessonStep]:
         """What the longest gap on the GPU is."""
@@ -234,16 +242,14 @@ class OwnGpu:
             PickChoice(CAUSES[name][0], (f"longest gap is {name}",), f"Then {CAUSES[name][1]}.")
             for name in names
         )
-        ask = PickOne(f"The longest time without GPU work in {self.where}: why?", choices)
+        ask = PickOne(f"In the longest gap of the GPU in {self.where}, the host is", choices)
         hint = "What does the host do between two launches?"
         gap = longest_gap(self.scene.call)
         ended = self.scene.evidence.operation(gap.then) if gap and gap.then >= 0 else self.top
-        why = (
-            f"It lasts {marks[right].measured.partition(',')[0]}, until {said(ended.label)} runs. "
-        )
-        why += "The profiler slows the host, and so makes gaps longer."
-        row = ended.chain[-1] if ended.chain else ended.name
-        yield self._step(ask, why, hint, "gap", row)
+        length = marks[right].measured.partition(",")[0]
+        slowed = "" if right == "queue" else " The profiler slows the host: alone it is shorter."
+        why = f"It lasts {length}, until {said(ended.label)} runs.{slowed}"
+        yield self._step(ask, why, hint, "gap", self._row_of(ended))
 
     def length(self) -> LessonStep:
         """How long a kernel is."""

@@ -12,13 +12,15 @@ from foretrace.schema.lesson import PickChoice, PickOne, Program
 from foretrace.units import plural
 
 NAMES = 6  # that a line lists
+SHORT = 24  # characters of a name that a question repeats
 _BRACES = str.maketrans("{}", "()")  # braces in a lesson's text hold facts
 
 
 def place_text(scene: Scene) -> str:
     """`one step`, `one call of mlp_fwd`, `the whole recording`."""
-    name = said(scene.scope.name)
-    places = {"steps": "one step", "step": f"step {name}", "region": f"one call of {name}"}
+    name = scene.scope.name
+    call = f"one call of {said(name)}" if len(name) <= SHORT else "one call"
+    places = {"steps": "one step", "step": f"step {name}", "region": call}
     return places.get(scene.scope.kind, "the whole recording")
 
 
@@ -37,7 +39,8 @@ def program(scene: Scene) -> Program:
         "step": f"step {scene.scope.name}, the one with the median GPU time of {several}",
         "region": f"{calls} x {said(scene.region)}",
     }
-    ranges = [name for name in trace.spans.region_groups() if not name.startswith("##")]
+    known = [name for name in trace.spans.region_groups() if not name.startswith("##")]
+    ranges = [name for name in known if name != scene.region]
     shown = [said(name) for name in ranges[:NAMES]]
     more = [f"{len(ranges) - NAMES} more"] if len(ranges) > NAMES else []
     lines = [units.get(scene.scope.kind, whole)]

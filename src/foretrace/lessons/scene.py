@@ -86,6 +86,11 @@ class Scene:
         """Whether the CPU computed: the trace has ops, and nothing that hints at a GPU."""
         return self.evidence.runs_on_cpu
 
+    @property
+    def device(self) -> str:
+        """The GPU, or the CPU where it computed."""
+        return self.trace.about.device or ("CPU" if self.on_cpu else "GPU not named")
+
     def prediction(self, text: str) -> Guess:
         """The prediction, about one call where it names no other place."""
         guess = parse(text)

@@ -68,7 +68,7 @@ class Sitting:
             number=at + 1,
             of=count,
             recording=scene.name,
-            device=scene.trace.about.device or "CPU",
+            device=scene.device,
             code="" if shown[-1:] == [step.program] else step.program.code,
             text=filled(ask.text, scene),
             choices=[choice.text for choice in ask.choices] if isinstance(ask, PickOne) else [],
