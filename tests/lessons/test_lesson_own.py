@@ -30,7 +30,7 @@ PUBLIC = Path(os.environ.get("FORETRACE_PUBLIC_TRACES", "nowhere"))
 # eager, compiled, attention, copies, streams
 NAMES = ("copies_pageable", "streams_overlap", "attention_train_flash")
 TRACES = [
-    *(recordings.traces()[name] for name in ("mlp_eager", "mlp_compiled", "llama_train_eager")),
+    *(recordings.traces()[name] for name in ("mlp_eager", "mlp_compiled", "mlp_eager_train")),
     *(RECORDED / f"{name}.json.gz" for name in NAMES),
     *sorted(PUBLIC.glob("*.json.gz")),
 ]
@@ -81,7 +81,7 @@ def answered(path: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["mlp_eager", "mlp_compiled", "llama_train_eager"])
+@pytest.mark.parametrize("name", ["mlp_eager", "mlp_compiled", "mlp_eager_train"])
 def test_raw_events_give_the_same_answers(name: str) -> None:
     path = recordings.traces()[name]
     answers, (kernels, launched, ops) = answered(path), raw_step(path)

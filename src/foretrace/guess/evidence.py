@@ -62,7 +62,7 @@ class Evidence:
         keys = np.stack((gpu.kind, host.name[gpu.id], chain), 1)
         _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         self._number: Ints = inverse.reshape(-1)
-        self._masks: dict[Hashable, Bools] = {}
+        self.masks: dict[Hashable, Bools] = {}
         self.operations = self._decoded(first.tolist())
 
     def _decoded(self, first: list[int]) -> list[GpuOperation]:
@@ -100,10 +100,10 @@ class Evidence:
 
     def where(self, key: Hashable, test: Callable[[GpuOperation], bool]) -> Bools:
         """Rows whose operation passes the test; computed once per `key`."""
-        if key not in self._masks:
+        if key not in self.masks:
             passing = np.array([test(operation) for operation in self.operations], bool)
-            self._masks[key] = passing[self._number]
-        return self._masks[key]
+            self.masks[key] = passing[self._number]
+        return self.masks[key]
 
     @cached_property
     def timeline(self) -> tuple[Ints, Ints]:

@@ -20,7 +20,7 @@ from foretrace.guess.evidence import Evidence, GpuOperation
 from foretrace.guess.fields import UNSTATED, fields, value_of
 from foretrace.guess.scope import Unknown, Window, named
 from foretrace.guess.selectors import DTYPES, Selector, Trait
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools
 from foretrace.units import plural
 
 NO_CALLS = "no runtime or driver calls in this trace: record with ProfilerActivity.CUDA"
@@ -37,6 +37,7 @@ flatten view_as narrow chunk movedim swapaxes numpy_T record_stream accumulate_g
 _FREE = VIEWS | set(_FREE_OPS.split())
 # both products and the softmax, in one op
 _CPU_ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu",)
+_WORKING = "cpu kernels"  # under which their mask is kept
 _CPU_PRODUCTS = frozenset(PRODUCTS) - {"matmul", "linear"}
 
 
@@ -244,13 +245,25 @@ def cpu_kernels(window: Window) -> list[int]:
 
 def working_ops(window: Window) -> list[int]:
     """The same, for a caller who knows that the CPU computed."""
-    host = window.evidence.trace.host
-    events = window.events(host.is_op & host.lasting).tolist()
-    names = {event: window.evidence.name(event) for event in events}
-    working = [event for event in events if _works(names[event])]
-    callers = _ancestors(host.parent, working)
-    products = {event for event in working if bare(names[event]) in _CPU_PRODUCTS}
-    return [event for event in working if event not in callers or event in products]
+    masks = window.evidence.masks
+    if _WORKING not in masks:
+        masks[_WORKING] = _working(window.evidence)
+    found: list[int] = window.events(masks[_WORKING]).tolist()
+    return found
+
+
+def _working(evidence: Evidence) -> Bools:
+    """Ops that compute and call none that does; products count all the same."""
+    host = evidence.trace.host
+    working = host.is_op & host.lasting & host.named(_works)
+    callers = np.zeros(host.count, bool)
+    above = host.parent[working]
+    while len(above := np.unique(above[above >= 0])):
+        above = above[~callers[above]]
+        callers[above] = True
+        above = host.parent[above]
+    products = host.named(lambda name: bare(name) in _CPU_PRODUCTS)
+    return working & (~callers | products)
 
 
 def cpu_does(name: str) -> frozenset[str]:
@@ -268,13 +281,3 @@ def _works(name: str) -> bool:
         return True
     profiler = name.startswith(("profiler::", "autograd::"))
     return "::" in name and bare(name) not in _FREE and not profiler
-
-
-def _ancestors(parent: Ints, events: list[int]) -> set[int]:
-    above: set[int] = set()
-    for event in events:
-        at = int(parent[event])
-        while at >= 0 and at not in above:
-            above.add(at)
-            at = int(parent[at])
-    return above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -95,11 +96,24 @@ def _part(call: Window, found: Selection) -> Window:
 def _apart(call: Window, events: set[int]) -> list[int]:
     """The ops of a CPU call that compute, and what decides; of two that overlap, what decides."""
     host = call.evidence.trace.host
-    found: list[int] = []
-    for event in (*sorted(events), *working_ops(call)):
-        begin, end = host.start[event], host.end[event]
-        if all(host.end[one] <= begin or end <= host.start[one] for one in found):
+    found = _in_turn(host, sorted(events, key=lambda event: int(host.start[event])))
+    begins, ends = host.start[found].tolist(), host.end[found].tolist()
+
+    def is_free(event: int) -> bool:
+        at = bisect_right(begins, host.start[event])
+        before = at == 0 or ends[at - 1] <= host.start[event]
+        return before and (at == len(begins) or host.end[event] <= begins[at])
+
+    return [*found, *_in_turn(host, filter(is_free, working_ops(call)))]
+
+
+def _in_turn(host: Host, events: Iterable[int]) -> list[int]:
+    """Those that begin after the one before has ended."""
+    found, end = list[int](), -1
+    for event in events:
+        if host.start[event] >= end:
             found.append(event)
+            end = host.end[event]
     return found
 
 
