@@ -1,7 +1,11 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["foretrace", "torch>=2.6"]
+# ///
 """Part 1: add(matmul(x, w), b).
 
-    python examples/01_matmul_add.py --size 64
-    python examples/01_matmul_add.py --size 4096 --warmup --compile
+    uv run examples/01_matmul_add.py --size 64
+    uv run examples/01_matmul_add.py --size 4096 --warmup --compile
 
 Guess first: how many kernels does a step launch, and how busy is the GPU at 64 and at 4096?
 """

@@ -1,7 +1,11 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["foretrace", "torch>=2.6"]
+# ///
 """Part 2: one nn.Linear.
 
-    python examples/02_linear.py --batch 1024 --in_dim 32 --out_dim 64
-    python examples/02_linear.py --compile
+    uv run examples/02_linear.py --batch 1024 --in_dim 32 --out_dim 64
+    uv run examples/02_linear.py --compile
 
 Guess first: how many kernels, and where does the bias go?
 """

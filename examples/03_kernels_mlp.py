@@ -1,16 +1,25 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = [
+#   "foretrace",
+#   "torch>=2.6",
+#   "kernels>=0.12; platform_system == 'Linux'",
+#   "liger-kernel>=0.5; platform_system == 'Linux'",
+# ]
+# ///
 """Part 2: the same MLP with Liger's fused GeGLU.
 
-    python examples/03_kernels_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
+    uv run examples/03_kernels_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
 
 The layer comes from the Hub through `kernels` when the Hub answers, else from PyPI's
-`liger-kernel`; the script says which. Liger's kernels need a GPU: a CPU runs the plain GeGLU in
-their place, and the files say `plain`.
+`liger-kernel`; the script says which, and where it is kept. Liger's kernels need a GPU: a CPU runs
+the plain GeGLU in their place, and the files say `plain`.
 """
 
 import article
 import torch
 
-from foretrace.ladder.gated_mlps import gated_mlp
+from foretrace.ladder.gated_mlps import gated_mlp, source_text
 
 
 def main() -> None:
@@ -23,7 +32,7 @@ def main() -> None:
     variant = "liger" if liger else "eager"
     model, facts = gated_mlp(variant, args.dim, args.hidden, str(place["device"]))
     plain = "Liger's kernels cannot run without a GPU: running the plain GeGLU"
-    print(f"liger: {facts['liger']}" if liger else plain)
+    print(source_text(facts["liger"]) if liger else plain)
     model = model.to(**place).eval()
     x = torch.randn(args.batch, args.seq, args.dim, **place)
     function = torch.compile(model) if args.compile else model

@@ -1,7 +1,11 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["foretrace", "torch>=2.6"]
+# ///
 """Part 2: a GeGLU MLP.
 
-    python examples/03_simple_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
-    python examples/03_simple_mlp.py --compile --why
+    uv run examples/03_simple_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
+    uv run examples/03_simple_mlp.py --compile --why
 
 Guess first: how many kernels, how many of them matrix products, and which of them does the compiler
 fuse?

@@ -1,7 +1,11 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["foretrace", "torch>=2.6"]
+# ///
 """Part 3: causal attention, written out or through a backend of SDPA.
 
-    python examples/04_attention.py --backend naive
-    python examples/04_attention.py --backend flash --batch 8 --heads 16 --seq 1024 --head_dim 64
+    uv run examples/04_attention.py --backend naive
+    uv run examples/04_attention.py --backend flash --batch 8 --heads 16 --seq 1024 --head_dim 64
 
 Guess first: how many GPU operations does `naive` launch, which of them is a copy, and why is `math`
 slower than both? `efficient` and `cudnn` need a GPU.

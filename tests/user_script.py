@@ -17,7 +17,7 @@ def read(path: str) -> None:
     print([row.roles_per_call for row in document.regions], [row.name for row in document.ops])
     found: list[ft.Finding] = ft.findings(trace)
     print([(each.rule, each.title, each.at_most_ns, each.events) for each in found])
-    print(ft.lesson(1), ft.lesson("linear"), ft.lesson())
+    print(ft.lesson(1), ft.lesson("linear"), ft.lesson(trace))
 
 
 def judge(before: ft.Trace, after: ft.Trace) -> None:

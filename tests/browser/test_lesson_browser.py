@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 import foretrace as ft
+from browser import hostile
 from browser.conftest import Browser
 from foretrace.errors import UsageError
 from foretrace.lessons import lessons
 from foretrace.lessons.answer_key import answer_key
 from foretrace.lessons.marking import DIGITS
 from foretrace.lessons.notebook import HEIGHT, lesson
+from foretrace.lessons.own import own_sitting
 from foretrace.lessons.sitting import Sitting
 from foretrace.render.html.lesson import lesson_html
 from foretrace.render.lesson import answer_text, end_text
@@ -24,6 +26,10 @@ from foretrace.schema.lesson import HowMany, LessonStep, PickOne, Predict
 pytestmark = pytest.mark.browser
 ENTER, ESCAPE, TAB = "\ue007", "\ue00c", "\ue004"
 OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+VISIBLE = """
+const { top, bottom } = document.querySelector(arguments[0]).getBoundingClientRect();
+return 0 <= top && bottom <= innerHeight;
+"""
 NUMBERS = ("0", "1", "2", "3", "3.2", "4", "4.30", "4.31", "5.5", "22", "23", "28", "8192")
 PREDICTIONS = (
     "kernels == 5",
@@ -75,7 +81,9 @@ def sittings() -> list[Sitting]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("lessons") / "lessons.html"
-    target.write_text(lesson_html([answer_key(each) for each in sittings()]), encoding="utf-8")
+    target.write_text(
+        lesson_html([answer_key(each, each.lesson.name) for each in sittings()]), encoding="utf-8"
+    )
     return target
 
 
@@ -102,7 +110,7 @@ def said(browser: Browser) -> str:
 def test_a_lesson_is_finished_with_the_keyboard_alone_on_a_narrow_screen(shown: Browser) -> None:
     shown.driver.set_window_size(390, 844)
     assert shown.run("return innerWidth") == 390
-    while shown.run("return document.activeElement.dataset.lesson") != "matmul_add":
+    while shown.run("return document.activeElement.dataset.lesson") != "1":
         press(shown, TAB)
     outline = "return getComputedStyle(document.activeElement).outlineStyle"
     assert shown.run(outline) == "solid"
@@ -116,6 +124,8 @@ def test_a_lesson_is_finished_with_the_keyboard_alone_on_a_narrow_screen(shown: 
         assert said(shown).startswith(verdict)
         assert shown.run(OVERFLOW) == 0
         assert shown.run(outline) == "solid"
+        assert shown.run(VISIBLE, ".said")
+        assert shown.run(VISIBLE, ".lanes")
         press(shown, ENTER)
     assert "4 of 4" in shown.find(".lesson").text
     press(shown, "b", "s", "s")
@@ -127,7 +137,7 @@ def test_a_lesson_is_finished_with_the_keyboard_alone_on_a_narrow_screen(shown: 
     assert "Lesson 2: What nn.Linear dispatches" in shown.find(".lesson").text
     press(shown, ESCAPE)
     assert shown.run("return document.activeElement.textContent").endswith("4 questions")
-    assert "0 of 4 right" in shown.find("[data-lesson=matmul_add]").text
+    assert "0 of 4 right" in shown.find("[data-lesson='1']").text
     assert shown.console() == []
 
 
@@ -153,7 +163,7 @@ def test_progress_is_kept_where_it_can_be(shown: Browser, page: Path) -> None:
     shown.run("lessonPage.open(lessonPage.lessons[0], true)")
     press(shown, "2", ENTER)
     shown.open(page.as_uri())
-    assert "at question 2" in shown.find("[data-lesson=matmul_add]").text
+    assert "at question 2" in shown.find("[data-lesson='1']").text
     shown.run("lessonPage.open(lessonPage.lessons[0], true)")
     assert "Question 2 of 4" in shown.find(".lesson").text
     for kept in ("{", "[3]", '{"matmul_add": {"answers": ["x", {}]}}'):
@@ -183,8 +193,8 @@ def at_the_terminal(sitting: Sitting, at: int, answer: str) -> dict[str, Any] | 
     return {"verdict": found.verdict, "said": [*misread, answer_text(found)]}
 
 
-def test_the_page_says_what_the_terminal_says(shown: Browser) -> None:
-    """Every choice, number and prediction that a reader may give, of every lesson."""
+def differences(browser: Browser, sitting: Sitting, number: int) -> list[tuple[Any, ...]]:
+    """Where the page and the terminal say different things to one answer."""
     mark = """
     const [number, at, texts] = arguments;
     lessonPage.open(lessonPage.lessons[number], false);
@@ -198,20 +208,45 @@ def test_the_page_says_what_the_terminal_says(shown: Browser) -> None:
       return mark;
     });
     """
-    different = []
-    for number, sitting in enumerate(sittings()):
-        for at, step in enumerate(sitting.lesson.steps):
-            right = shown.run(
-                "return lessonPage.lessons[arguments[0]].steps[arguments[1]].right", number, at
-            )
-            given = list(answers(step, right))
-            for answer, here in zip(given, shown.run(mark, number, at, given), strict=True):
-                there = at_the_terminal(sitting, at, answer)
-                if here and there and isinstance(step.ask, Predict):
-                    del here["said"], there["said"]  # the terminal adds the likely reason of a miss
-                if here != there:
-                    different.append((sitting.lesson.name, at + 1, answer, here, there))
-    assert not different, "\n".join(map(str, different))
+    right = "return lessonPage.lessons[arguments[0]].steps[arguments[1]].right"
+    found: list[tuple[Any, ...]] = []
+    for at, step in enumerate(sitting.lesson.steps):
+        given = list(answers(step, browser.run(right, number, at)))
+        for answer, here in zip(given, browser.run(mark, number, at, given), strict=True):
+            there = at_the_terminal(sitting, at, answer)
+            if here and there and isinstance(step.ask, Predict):
+                del here["said"], there["said"]  # the terminal adds the likely reason of a miss
+            if here != there:
+                found.append((sitting.lesson.name, at + 1, answer, here, there))
+    return found
+
+
+def test_the_page_says_what_the_terminal_says(shown: Browser) -> None:
+    """Every choice, number and prediction that a reader may give, of every lesson."""
+    found = [differences(shown, each, number) for number, each in enumerate(sittings())]
+    assert not any(found), "\n".join(str(one) for each in found for one in each)
+
+
+def test_hostile_names_are_text_in_a_lesson_about_a_trace(browser: Browser, tmp_path: Path) -> None:
+    trace, target = tmp_path / "<b>.json", tmp_path / "own.html"
+    trace.write_bytes(hostile.trace_bytes())
+    sitting = own_sitting(ft.open(trace, cache=False))
+    target.write_text(lesson_html([answer_key(sitting)]), encoding="utf-8")
+    browser.open(target.as_uri())
+    assert differences(browser, sitting, 0) == []
+    names = [name for name in hostile.NAMES.values() if "alert" in name]
+    browser.run("lessonPage.open(lessonPage.lessons[0], false)")
+    seen = ""
+    for _ in sitting.lesson.steps:
+        browser.run("lessonPage.take(lessonPage.sitting.step.right)")
+        browser.settle()
+        seen += browser.run("return document.body.textContent")
+        browser.run("lessonPage.show(true)")
+    assert any(name in seen for name in names)
+    assert browser.run("return document.querySelectorAll('img, b, #views script').length") == 0
+    assert browser.dialog() is None
+    assert browser.console() == []
+    assert browser.requests() == [target.as_uri()]
 
 
 def test_the_score_is_the_terminals(shown: Browser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,7 +16,6 @@ from foretrace.cli import main, tour
 from foretrace.ladder import climb
 
 QUICK = climb.climb_recorded("h200", ("linear",))
-SCORE = "133 hold, 6 do not hold, 21 another card, 8 not said, 2 inconclusive here"
 
 
 def test_without_a_terminal_it_tells_at_once(
@@ -31,7 +31,7 @@ def test_without_a_terminal_it_tells_at_once(
     ]
     assert places == sorted(places)
     assert "hit" not in text.split("$ foretrace look")[0]
-    assert SCORE in " ".join(text.split())
+    assert re.search(r"\d+ predictions of \d+ claims: \d+ hold", text)
     assert f"The report on both: {out}" in text
     assert out.stat().st_size > 50_000
     assert len(text.splitlines()) <= 80

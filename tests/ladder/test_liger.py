@@ -61,13 +61,36 @@ def test_a_silent_hub_is_not_asked(hub: SimpleNamespace, monkeypatch: pytest.Mon
 def test_neither_is_an_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
     monkeypatch.setitem(sys.modules, "liger_kernel.transformers.geglu", None)
-    with pytest.raises(MissingError, match="pip install liger-kernel"):
+    monkeypatch.setenv("KERNELS_CACHE", "/kept/here")
+    with pytest.raises(MissingError, match="pip install liger-kernel") as missing:
         gated_mlps.liger_layer("cuda")
+    assert "copy /kept/here here, and set HF_HUB_OFFLINE=1" in str(missing.value)
+    assert "\n" not in str(missing.value)
 
 
 def test_the_probe_is_short_and_offline_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # the discard port: nobody answers
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     assert not gated_mlps._hub_may_answer()
+    monkeypatch.setenv("LOCAL_KERNELS", f"{gated_mlps.HUB_REPO}=folder")
+    assert gated_mlps._hub_may_answer()
+    monkeypatch.delenv("LOCAL_KERNELS")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert gated_mlps._hub_may_answer()
+
+
+def test_the_source_says_where_it_is_kept(
+    hub: SimpleNamespace, pypi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELS_CACHE", "/kept/here")
+    text = gated_mlps.source_text(gated_mlps.liger_layer("cuda")[1])
+    assert text.endswith("from the Hub, kept in /kept/here; offline, set HF_HUB_OFFLINE=1")
+    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
+    text = gated_mlps.source_text(gated_mlps.liger_layer("cuda")[1])
+    assert text.endswith("from PyPI, which needs no Hub (the Hub does not answer)")
+
+
+def test_the_cache_is_the_hubs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.delenv("KERNELS_CACHE", raising=False)
+    assert gated_mlps.hub_cache() == constants.HF_HUB_CACHE

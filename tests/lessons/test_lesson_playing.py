@@ -148,6 +148,15 @@ def test_text_holds_no_time_that_was_typed(each: Lesson) -> None:
         for choice in step.ask.choices
     ]
     assert [text for text in texts if re.search(r"\d (?:ns|us|ms|s|[MGT]B|TFLOP)\b", text)] == []
+    counts = r"\b(?:two|three|four|five|\d+) (?:\w+ )?(?:kernels|launches|mem\w+s|products)\b"
+    answers = [step.why for step in each.steps]
+    assert [text for text in answers if re.search(counts, text, re.IGNORECASE)] == []
+
+
+def test_the_page_lists_the_lessons() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "lessons.md").read_text()
+    listed = re.findall(r"^\| (\d+ .+?) \|", page, re.MULTILINE)
+    assert listed == [f"{each.number} {each.title}" for each in LESSONS]
 
 
 def test_lessons_are_numbered_in_order_and_found_by_number_or_name() -> None:
@@ -179,7 +188,8 @@ def test_answers_that_are_not_valid_are_refused_and_change_nothing() -> None:
 
 def test_the_worked_example_of_the_page_can_be_played() -> None:
     page = Path(__file__).parents[2] / "docs" / "lessons.md"
-    (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    (code,) = [block for block in blocks if "LESSON = " in block]
     scope: dict[str, Lesson] = {}
     exec(code, scope)
     played = sitting(scope["LESSON"])

@@ -69,12 +69,16 @@ def command(
         standing = {name: each.text for name, each in kept.items()}
         click.echo(list_text(lessons(), standing))
         return 0
+    if html is None and number == "-":
+        raise UsageError("the answers come from stdin: give the trace as a file, or add --html")
+    if html is not None and as_json:
+        raise UsageError("choose one of --html and --json")
     target = new_file(html, overwrite=overwrite) if html is not None else None
     words = [number] if number is not None else [each.name for each in lessons()]
     with scratch() as folder:
         chosen = [_sitting(word, folder if live else None, reading) for word in words]
         if target:
-            _write([sitting for sitting, _ in chosen], target)
+            _write(chosen, target)
         else:
             _play(*chosen[0], again, as_json)
         return (
@@ -131,14 +135,15 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     click.echo(encode(document) if as_json else f"\n{end_text(document)}")
 
 
-def _write(sittings: Sequence[Sitting], target: Path) -> None:
+def _write(chosen: Sequence[tuple[Sitting, str]], target: Path) -> None:
     """Write one page with these lessons."""
-    from foretrace.files import write_text
     from foretrace.lessons.answer_key import answer_key
     from foretrace.render.html.lesson import lesson_html
+    from foretrace.render.html.page import write_page
 
-    write_text(target, lesson_html([answer_key(each) for each in sittings]))
-    click.echo(str(target))
+    page = lesson_html([answer_key(*each) for each in chosen])
+    traces = [trace.path for sitting, _ in chosen for trace in sitting.traces]
+    click.echo(str(write_page(target, page, traces)))
 
 
 def ask(sitting: Sitting, to_stderr: bool = False) -> bool:

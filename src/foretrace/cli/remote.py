@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    as_json,
-    flag,
-    joined,
-    opens_trace,
-    say,
-    shown,
-    shows_bold,
-)
+from foretrace.cli._options import PATH, as_json, flag, joined, say, shown, shows_bold
 from foretrace.errors import UsageError
 from foretrace.render.safe import plain
 from foretrace.units import plural
@@ -25,6 +15,7 @@ from foretrace.units import plural
 if TYPE_CHECKING:
     from foretrace.remote.plan import RemotePlan
     from foretrace.schema.documents.remote import RemoteDocument
+    from foretrace.sources.limits import Limits
 
 # huggingface_hub's own image for scripts: Python, uv and a C compiler
 _IMAGE = "ghcr.io/astral-sh/uv:python3.12-bookworm"
@@ -62,7 +53,11 @@ _SCRIPT = joined(
         metavar="SPEC",
         help="The foretrace to install there: a requirement, or a wheel, which is sent.",
     ),
-    click.option("--python", default="", help="Use this Python there instead of uv run."),
+    click.option(
+        "--python",
+        default="",
+        help="Use this Python there, instead of an environment that uv makes.",
+    ),
     click.option(
         "--record", default="", metavar="OPTIONS", help="Options of foretrace record, as one text."
     ),
@@ -72,7 +67,7 @@ _SCRIPT = joined(
 @click.command(
     name="remote",
     epilog="See: foretrace docs remote",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},  # what follows SCRIPT is the script's
 )
 @click.option("--ssh", "host", metavar="HOST", help="Use this host instead of a Hugging Face Job.")
 @click.option("--fetch", "run", metavar="RUN", help="Bring back a job, or with --ssh a run.")
@@ -81,13 +76,16 @@ _SCRIPT = joined(
 @_SCRIPT
 @shown("-o", "--out", default="traces", help="Folder of the files.")
 @flag("--no-look", "Bring the files back and stop.")
+@click.option(
+    "--limit",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="Set a limit on what may come back, such as bytes=1GiB; see foretrace docs look.",
+)
 @as_json
 @click.argument("script", type=PATH, required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@opens_trace
-def command(
-    script: str | None, run: str | None, host: str | None, out: str, reading: Reading, **given: Any
-) -> int:
+def command(script: str | None, run: str | None, limit: tuple[str, ...], **given: Any) -> int:
     """Record SCRIPT with its ARGUMENTS on a machine with a GPU, and bring its traces back.
 
     A Hugging Face Job by default: the script and the modules beside it go to a private bucket,
@@ -100,19 +98,22 @@ def command(
     foretrace remote --fetch JOB
     foretrace remote --ssh gpu-box train.py
     """
+    from foretrace.cli._progress import on_terminal
     from foretrace.schema.documents import encode
-    from foretrace.sources.budget import waiting
+    from foretrace.sources.limits import parse_limits
 
     if bool(script) == bool(run):
         raise UsageError("give a SCRIPT to run elsewhere, or --fetch RUN to bring traces back")
+    if run and given["dry_run"]:
+        raise UsageError("--dry-run shows what a SCRIPT would send: --fetch sends nothing")
+    if given["host"] and (given["secrets"] or given["no_wait"] or given["namespace"]):
+        raise UsageError("--secret, --no-wait and --namespace are those of a job, not of --ssh")
     plan = _plan(Path(script), given) if script else None
-    with waiting():  # for the other machine; each trace has ceilings of its own
-        if host:
-            document = _over_ssh(host, plan, run or "", Path(out), reading, given)
-        else:
-            document = _as_job(plan, run or "", Path(out), reading, given)
+    elsewhere = _over_ssh if given["host"] else _as_job
+    with on_terminal():
+        document = elsewhere(plan, run or "", parse_limits(limit), given)
     for note in () if given["dry_run"] else document.notes:
-        say(plain(f"note: {note}"))
+        _say(f"note: {note}")
     if given["as_json"]:
         click.echo(encode(document))
     else:
@@ -128,10 +129,14 @@ def _show(document: RemoteDocument, given: dict[str, Any]) -> None:
     elif document.traces and not given["no_look"]:
         from foretrace.cli.run import show
 
-        say(f"{plural(len(document.brought), 'file')} in {Path(document.traces[0]).parent}")
+        _say(f"{plural(len(document.brought), 'file')} in {Path(given['out']) / document.run}")
         show(Path(document.traces[0]))
     else:
         click.echo("\n".join(document.traces) or document.job or document.run)
+
+
+def _say(text: str) -> None:
+    say(plain(text))  # what the other machine says is untrusted
 
 
 def _plan(script: Path, given: dict[str, Any]) -> RemotePlan:
@@ -143,13 +148,14 @@ def _plan(script: Path, given: dict[str, Any]) -> RemotePlan:
         packages=given["packages"],
         included=given["include"],
         install=given["install"],
+        installs=not (given["host"] and given["python"]),  # a host is as its owner set it up
         python=given["python"],
         record=given["record"],
     )
 
 
 def _as_job(
-    plan: RemotePlan | None, run: str, out: Path, reading: Reading, given: dict[str, Any]
+    plan: RemotePlan | None, run: str, limits: Limits, given: dict[str, Any]
 ) -> RemoteDocument:
     from foretrace.remote.hub import JobOptions
     from foretrace.remote.job import explained, found, started
@@ -161,37 +167,32 @@ def _as_job(
     if plan is not None and given["dry_run"]:
         return explained(plan, options)
     job = started(plan, options) if plan else found(run, options)
-    say(f"{job.name}: {job.info.url}")
+    _say(f"{job.name}: {job.info.url}")
     if given["no_wait"]:
-        say(job.later)
+        _say(job.later)
         return job.document()
     try:
-        job.wait(say)
+        job.wait(_say)
     except (KeyboardInterrupt, click.Abort):
-        say(f"the job goes on; {job.later}")
+        _say(f"the job goes on; {job.later}")
         raise
-    return job.fetched(out, reading.limits)
+    return job.fetched(Path(given["out"]), limits)
 
 
 def _over_ssh(
-    host: str,
-    plan: RemotePlan | None,
-    run: str,
-    out: Path,
-    reading: Reading,
-    given: dict[str, Any],
+    plan: RemotePlan | None, run: str, limits: Limits, given: dict[str, Any]
 ) -> RemoteDocument:
     from foretrace.remote.ssh import SshHost
 
-    there = SshHost(host)
+    there, out = SshHost(given["host"]), Path(given["out"])
     if plan is None:
-        return there.fetched(run, out, reading.limits)
+        return there.fetched(run, out, limits)
     if given["dry_run"]:
         return there.explained(plan, out)
-    later = f"fetch: foretrace remote --ssh {host} --fetch {plan.run}"
+    later = f"fetch: foretrace remote --ssh {there.host} --fetch {plan.run}"
     try:
         code = there.record(plan)
     except (KeyboardInterrupt, click.Abort):
-        say(f"the script may go on; {later}")
+        _say(f"the script may go on; {later}")
         raise
-    return there.fetched(plan.run, out, reading.limits, plan, code)
+    return there.fetched(plan.run, out, limits, plan, code)

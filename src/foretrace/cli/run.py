@@ -123,6 +123,10 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
         return
     click.echo(f"wrote {captured.trace}\n{_summary(record)}", err=True)
     say_bundle(captured.bundle)
+    if liger := record["rung"]["facts"].get("liger"):
+        from foretrace.ladder.gated_mlps import source_text
+
+        click.echo(source_text(liger), err=True)
     if no_look:
         click.echo(captured.trace)
     else:

@@ -13,6 +13,7 @@ from foretrace.cli._options import Reading, flag, opens_trace, shown, shows_bold
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
+THEN = "Now look: the MLP of the last question as it is, and what compiling changed."
 EAGER, COMPILED = (f"mlp_{form}_64x128x768x3072_bf16" for form in ("eager", "compiled"))
 
 
@@ -35,6 +36,7 @@ def command(card: str, no_ask: bool, out: str, reading: Reading) -> int:
 
     paths = recordings.ladder(card)
     _guesses(reading, asks=not no_ask and sys.stdin.isatty() and sys.stdout.isatty())
+    click.echo(f"\n{THEN}")
     traces = [reading.trace(str(paths[name])) for name in (EAGER, COMPILED)]
     _part("The look", lambda: _look(str(paths[EAGER]), reading))
     _part("The comparison", lambda: _compared(traces))

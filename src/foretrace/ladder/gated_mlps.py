@@ -48,20 +48,42 @@ def liger_layer(device: str) -> tuple[Any, dict[str, Any]]:
     return _from_pypi(problem)
 
 
+def hub_cache() -> str:
+    """Where `kernels` keeps what it loads: `$KERNELS_CACHE`, else the cache of the Hub."""
+    home = os.environ.get("HF_HOME") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"), "huggingface"
+    )
+    chosen = os.environ.get("KERNELS_CACHE") or os.environ.get("HF_HUB_CACHE")
+    return os.path.expanduser(chosen or os.path.join(home, "hub"))
+
+
+def source_text(source: dict[str, Any]) -> str:
+    """Where Liger came from, where it is kept, and what makes the same run work offline."""
+    name = f"Liger: {source['name']} {source['version']}"
+    if source["source"] == "hub":
+        return f"{name} from the Hub, kept in {hub_cache()}; offline, set HF_HUB_OFFLINE=1"
+    return f"{name} from PyPI, which needs no Hub ({source['hub']})"
+
+
 def _from_pypi(problem: str) -> tuple[Any, dict[str, Any]]:
     name = "liger-kernel"
     try:
         from liger_kernel.transformers.geglu import LigerGEGLUMLP
     except ImportError as error:
-        message = f"Liger is not installed ({error}), and {problem}: pip install {name}"
+        message = (
+            f"Liger is not installed ({error}), and {problem}: pip install {name}; or load it once "
+            f"with pip install 'foretrace[hub]' where the Hub answers, copy {hub_cache()} here, "
+            "and set HF_HUB_OFFLINE=1"
+        )
         raise MissingError(message) from error
     source = {"source": "pypi", "name": name, "version": version_of(name), "hub": problem}
     return LigerGEGLUMLP, source
 
 
 def _hub_may_answer() -> bool:
-    """Offline mode reads the cache and needs no probe; otherwise send one short request."""
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+    """Offline mode and local kernels need no probe; otherwise send one short request."""
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+    if offline or HUB_REPO in os.environ.get("LOCAL_KERNELS", ""):
         return True
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:

@@ -7,6 +7,8 @@
     marking      an answer, marked; the right one, found by marking
     sitting      a lesson while it is played: where it stands, what was answered
     progress     what is kept on disk between sittings
+    answer_key   every answer marked beforehand, for a page; `predictable` for free predictions
+    notebook     the page of a lesson below the cell of a notebook
     live         the programs of a lesson, recorded on this machine (needs torch)
     own, own_*   a lesson on any trace: questions that it decides, built from it
 

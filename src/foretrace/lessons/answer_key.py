@@ -21,17 +21,18 @@ _OTHER = "987654321"  # a number that nobody gives: how all the others fare
 _FURTHEST = 2**40  # where the search for the end of a range stops
 
 
-def answer_key(sitting: Sitting) -> LessonKey:
-    """Every question of a lesson with every answer."""
+def answer_key(sitting: Sitting, kept_as: str = "") -> LessonKey:
+    """Every question of a lesson with every answer; progress has it under `kept_as`, if at all."""
     lesson = sitting.lesson
-    steps = [
-        _step(step, sitting.scene(step), sitting.asked(at)) for at, step in enumerate(lesson.steps)
-    ]
-    return LessonKey(lesson.number, lesson.name, lesson.title, steps, list(lesson.read))
+    steps = [_step(sitting, at) for at in range(len(lesson.steps))]
+    return LessonKey(lesson.number, kept_as, lesson.title, steps, list(lesson.read))
 
 
-def _step(step: LessonStep, scene: Scene, asked: AskedStep) -> StepKey:
-    asked = replace(asked, code=step.program.code)
+def _step(sitting: Sitting, at: int) -> StepKey:
+    step, asked = sitting.lesson.steps[at], sitting.asked(at)
+    if asked.skipped:
+        return StepKey(asked, "skipped", {}, "")
+    scene, asked = sitting.scene(step), replace(asked, code=step.program.code)
     if isinstance(step.ask, PickOne):
         digits = DIGITS[: len(step.ask.choices)]
         marks = {digit: marked(step, digit, scene) for digit in digits}

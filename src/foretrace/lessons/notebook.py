@@ -12,22 +12,22 @@ from foretrace import opening
 from foretrace.lessons import lesson as lesson_of
 from foretrace.lessons import lessons
 from foretrace.lessons.answer_key import answer_key
+from foretrace.lessons.own import own_sitting
 from foretrace.lessons.sitting import Sitting
+from foretrace.model.trace import Trace
 from foretrace.render.html.lesson import lesson_html
-from foretrace.schema.lesson import Lesson
 
 HEIGHT = 760  # pixels: a question with its answer, without scrolling
 
 
 class NotebookLesson:
-    """One lesson or all of them: a page in a notebook, a line of text elsewhere."""
+    """One lesson or several: a page in a notebook, a line of text elsewhere."""
 
-    def __init__(self, chosen: list[Lesson]) -> None:
-        self.lessons = chosen
+    def __init__(self, sittings: list[Sitting]) -> None:
+        self.sittings = sittings
 
     def _repr_html_(self) -> str:
-        sittings = [Sitting(each, opening.open) for each in self.lessons]
-        page = escape(lesson_html([answer_key(each) for each in sittings]), quote=True)
+        page = escape(lesson_html([answer_key(each) for each in self.sittings]), quote=True)
         return (
             f'<iframe title="{escape(self._title, quote=True)}" sandbox="allow-scripts" '
             f'style="width: 100%; height: {HEIGHT}px; border: 1px solid #9aa7b7" '
@@ -36,14 +36,18 @@ class NotebookLesson:
 
     @property
     def _title(self) -> str:
-        (first, *others) = self.lessons
-        return f"{len(self.lessons)} lessons" if others else f"Lesson {first.number}: {first.title}"
+        first = self.sittings[0].lesson
+        if len(self.sittings) > 1:
+            return f"{len(self.sittings)} lessons"
+        return f"Lesson {first.number}: {first.title}" if first.number else first.title
 
     def __repr__(self) -> str:
-        number = "--list" if len(self.lessons) > 1 else self.lessons[0].number
-        return f"{self._title} (a notebook shows it; at a terminal: foretrace lesson {number})"
+        return f"{self._title} (a notebook shows it; at a terminal: foretrace lesson)"
 
 
-def lesson(number: int | str | None = None) -> NotebookLesson:
-    """The lesson of that number or name, for a notebook; every lesson without one."""
-    return NotebookLesson(lessons() if number is None else [lesson_of(str(number))])
+def lesson(about: int | str | Trace | None = None) -> NotebookLesson:
+    """The lesson of that number or name, or one about a trace; every lesson without any."""
+    if isinstance(about, Trace):
+        return NotebookLesson([own_sitting(about)])
+    chosen = lessons() if about is None else [lesson_of(str(about))]
+    return NotebookLesson([Sitting(each, opening.open) for each in chosen])

@@ -19,6 +19,7 @@ from foretrace.lessons.own_gpu import gpu_steps
 from foretrace.lessons.scene import Scene
 from foretrace.lessons.sitting import Sitting
 from foretrace.model.trace import Trace
+from foretrace.recordings import typed_as
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne
 from foretrace.units import plural
 
@@ -68,8 +69,9 @@ def _is_told(step: LessonStep, scene: Scene) -> bool:
 
 
 def _read(trace: Trace) -> tuple[str, ...]:
+    name = PurePath(typed_as(trace.path)).name
     more = "--kernels" if len(trace.gpu) else "--ops"
     return (
-        f"foretrace look {PurePath(trace.path).name} {more}: every row behind these answers",
+        f"foretrace look {name} {more}: every row behind these answers",
         "foretrace docs guess: predict anything else, for `foretrace check`",
     )

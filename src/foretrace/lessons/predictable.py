@@ -85,11 +85,14 @@ def _statements(subjects: Iterable[str], scene: Scene) -> Iterator[tuple[str, St
 
     The page reads `last gemm has stages 4` as the latter, which says the same.
     """
+    traits = _parsed((f"every kernel is {trait}" for trait in _TRAITS), scene)
     for subject in subjects:
-        said = [f"is {trait}" for trait in _TRAITS]
-        for field in described():
-            said += [f"has {field.name}{value}" for value in _values(scene, subject, field)]
-        rest = _parsed((f"every kernel {each}" for each in said), scene)
+        fields = (
+            f"every kernel has {field.name}{value}"
+            for field in described()
+            for value in _values(scene, subject, field)
+        )
+        rest = traits | _parsed(fields, scene)
         named = [
             (subject, _QUANTIFIERS),
             *((f"{nth} {subject}", ("every",)) for nth in ("first", "last")),

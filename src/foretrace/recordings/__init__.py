@@ -69,6 +69,12 @@ def opened_as(text: str) -> str:
     return text
 
 
+def typed_as(path: str) -> str:
+    """What to type for a path: the name of a recording, or the path itself."""
+    name = Path(path).name.removesuffix(".json.gz")
+    return name if str(find(name)) == path else path
+
+
 def _every() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for card in cards():

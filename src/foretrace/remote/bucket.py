@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from foretrace import progress
 from foretrace.errors import UsageError
@@ -16,20 +16,37 @@ from foretrace.sources.limits import Limits
 
 SETTLE_S, POLL_S = 60.0, 2.0  # a mounted bucket may send the last files after the job has ended
 MOST_SUMS = 8 << 20
-_BUCKET = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_BUCKET = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+
+
+class RunPlace(NamedTuple):
+    """The folder of one run in a bucket."""
+
+    bucket: str
+    path: str
+
+    @property
+    def address(self) -> str:
+        """Where the job's code is, as `hf` takes it."""
+        return f"hf://buckets/{self.bucket}/{self.path}/code"
+
+
+def run_place(job: Any) -> RunPlace:
+    """The folder of a job's run, as its own volume names it."""
+    for each in job.volumes or ():
+        names = RUN_NAME.fullmatch(each.path or "") and _BUCKET.fullmatch(each.source)
+        if each.mount_path == MOUNT and names:
+            return RunPlace(each.source, each.path)
+    raise UsageError(f"job {job.id} was not started by foretrace remote")
 
 
 class RunFiles:
-    """The files of one run in its bucket, as the job's own volume names them."""
+    """The files of one run in its bucket."""
 
-    def __init__(self, hub: HubJobs, job: Any) -> None:
-        places = [each for each in job.volumes or () if each.mount_path == MOUNT]
-        place = places[0] if places else None
-        if not (place and _BUCKET.fullmatch(place.source) and RUN_NAME.fullmatch(place.path or "")):
-            raise UsageError(f"job {job.id} was not started by foretrace remote")
+    def __init__(self, hub: HubJobs, place: RunPlace) -> None:
         from huggingface_hub import HfFileSystem
 
-        self.hub, self.bucket, self.run = hub, place.source, str(place.path)
+        self.hub, self.bucket, self.run = hub, place.bucket, place.path
         # a listing that is remembered would hide the files that arrive later
         self._files: Any = HfFileSystem(skip_instance_cache=True, use_listings_cache=False)
 
@@ -58,7 +75,7 @@ class RunFiles:
 
 def fetch(hub: HubJobs, job: Any, out: Path, limits: Limits) -> Arrivals:
     """Bring the traces of a job into a folder of their own below `out`."""
-    there = RunFiles(hub, job)
+    there = RunFiles(hub, run_place(job))
     arrivals = Arrivals(out / there.run, limits)
     found = there.settled(SETTLE_S if stage_of(job) == "COMPLETED" else 2 * POLL_S)
     sums = _sums(there) if SUMS in found else {}

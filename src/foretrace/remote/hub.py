@@ -61,6 +61,7 @@ class HubJobs:
         try:
             import huggingface_hub
             from huggingface_hub import HfApi, Volume
+            from huggingface_hub.utils import disable_progress_bars
         except ImportError:
             words = f"a Hugging Face Job needs huggingface_hub 1.8 or later: {_INSTALL}"
             raise MissingError(words) from None
@@ -69,7 +70,7 @@ class HubJobs:
         self.api: Any = HfApi(library_name="foretrace")
         self.session: Any = huggingface_hub.get_session()
         self.session.timeout = STALLED_S
-        huggingface_hub.utils.disable_progress_bars()
+        disable_progress_bars()
         self._namespace = namespace
 
     @property

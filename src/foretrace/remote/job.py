@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.errors import UsageError
-from foretrace.remote.bucket import fetch
-from foretrace.remote.hub import YOU, HubJobs, JobOptions, stage_of
+from foretrace.remote.bucket import RunPlace, fetch, run_place
+from foretrace.remote.hub import BUCKET, YOU, HubJobs, JobOptions, stage_of
 from foretrace.remote.plan import RemotePlan
 from foretrace.schema.documents.remote import RemoteDocument
 from foretrace.sources.limits import Limits
@@ -37,8 +37,8 @@ class StartedJob:
 
     def document(self, **fetched: Any) -> RemoteDocument:
         """What is known now."""
-        plan, command = self.plan, self.info.command or []
-        sent = (plan.run, plan.sent) if plan else ("", [])
+        plan, command, place = self.plan, self.info.command or [], run_place(self.info)
+        sent = (place.path, place.address, plan.sent if plan else [])
         lines = str(command[-1]).splitlines() if command else []
         known = {"job": self.name, "stage": stage_of(self.info), **fetched}
         return RemoteDocument(1, "hub", *sent, lines, **known)
@@ -71,7 +71,7 @@ def started(plan: RemotePlan, options: JobOptions) -> StartedJob:
 
 def found(text: str, options: JobOptions) -> StartedJob:
     """The job of an id, of NAMESPACE/ID, or of the address of its page."""
-    match = re.fullmatch(r"(?:https?://[^/]+/jobs/)?(?:([\w.-]+)/)?(\w+)/?", text, re.ASCII)
+    match = re.fullmatch(r"(?:https?://[^/]+/jobs/)?(?:(\w[\w.-]*)/)?(\w+)/?", text, re.ASCII)
     if match is None:
         raise UsageError(f"--fetch {text!r}: not the id of a job")
     hub = HubJobs(match[1] or options.namespace)
@@ -86,6 +86,7 @@ def explained(plan: RemotePlan, options: JobOptions) -> RemoteDocument:
         1,
         "hub",
         plan.run,
+        RunPlace(f"{options.namespace or YOU}/{BUCKET}", plan.run).address,
         plan.sent,
         plan.container(options.seconds).splitlines(),
         request=hub.dry_request(plan, options),

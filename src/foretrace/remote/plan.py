@@ -12,13 +12,14 @@ from msgspec import Struct
 
 from foretrace.errors import UsageError
 from foretrace.remote.scripts import inline_metadata, needed_files
+from foretrace.remote.wheel import own_requirement
 from foretrace.schema.documents.remote import SentFile
-from foretrace.version import __version__
 
 TRACES, SUMS = "traces", "SHA256SUMS"
 RUN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 MOUNT = "/foretrace"  # where a job sees the folder of its run in the bucket
-_WORK = "/tmp/foretrace"
+_WORK, VENV = "/tmp/foretrace", ".venv"
+_UV = "command -v uv >/dev/null || python -m pip install --quiet uv || exit 1"
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TO_COPY_S = 60  # of a job's time: a job that is ended from outside brings nothing back
 
@@ -41,33 +42,33 @@ class RemotePlan(Struct, frozen=True):
         return [SentFile(name, path.stat().st_size) for name, path in self.files.items()]
 
     @property
-    def recording(self) -> str:
-        """The command that records the script, in the folder of its files."""
-        record = ["record", "--no-look", "-o", TRACES, *self.record, self.script, *self.arguments]
+    def installing(self) -> str:
+        """The command that installs what the script needs, in the folder of its files."""
         if self.python:
-            return shlex.join([*shlex.split(self.python), "-m", "foretrace", *record])
+            return f"{self.python} -m pip install --quiet {shlex.join(self.packages)}"
         chosen = ["--python", self.requires_python] if self.requires_python else []
-        with_packages = [word for each in self.packages for word in ("--with", each)]
-        return shlex.join(
-            ["uv", "run", "--no-project", *chosen, *with_packages, "foretrace", *record]
-        )
+        venv = shlex.join(["uv", "venv", "--quiet", *chosen, VENV])
+        return f"{venv} && uv pip install --quiet --python {VENV} {shlex.join(self.packages)}"
+
+    @property
+    def recording(self) -> str:
+        """The command that records the script, after `installing`."""
+        program = f"{self.python} -m foretrace" if self.python else f"{VENV}/bin/foretrace"
+        words = ["--no-look", "-o", TRACES, *self.record, self.script, *self.arguments]
+        return f"{program} record {shlex.join(words)}"
 
     def container(self, seconds: int) -> str:
         """What the container of a job runs: it ends the script in time to save its traces."""
         limit = max(seconds - _TO_COPY_S, seconds // 2)
-        packages = shlex.join(self.packages)
-        ready = (
-            f"{self.python} -m pip install --quiet {packages}"
-            if self.python
-            else "command -v uv >/dev/null || python -m pip install --quiet uv"
-        )
         # The bucket is no ordinary disk, so the script works beside it; the sums come last and say
         # that everything is there.
         return "\n".join(
             [
+                f"end=$(($(date +%s) + {limit}))",
                 f"cp -R {MOUNT}/code {_WORK} && cd {_WORK} || exit 1",
-                ready,
-                f"timeout -k 10 {limit} {self.recording}",
+                *([] if self.python else [_UV]),
+                f"{self.installing} || exit 1",
+                f"timeout -k 10 $((end - $(date +%s))) {self.recording}",
                 f"code=$?; mkdir -p {TRACES}",
                 f"find {TRACES} -type f -exec sha256sum {{}} + > {SUMS}",
                 f"cp -R {TRACES} {MOUNT}/ && cp {SUMS} {MOUNT}/ || exit 1",
@@ -83,27 +84,29 @@ def plan_run(
     packages: tuple[str, ...] = (),
     included: tuple[str, ...] = (),
     install: str | None = None,
+    installs: bool = True,
     python: str = "",
     record: str = "",
 ) -> RemotePlan:
     """Everything that one script needs elsewhere, under a name of its own."""
     files, metadata = needed_files(script, included), inline_metadata(script)
-    foretrace = install or f"foretrace=={__version__}"
-    if foretrace.endswith(".whl"):
-        wheel = Path(foretrace)
-        if not wheel.is_file():
-            raise UsageError(f"--install {foretrace}: no such file")
-        files[wheel.name], foretrace = wheel.resolve(), f"./{wheel.name}"
+    needed = [*metadata.get("dependencies", ()), *packages]
+    if installs:
+        foretrace = install or str(own_requirement())
+        if foretrace.endswith(".whl"):
+            wheel = Path(foretrace).resolve()
+            if not wheel.is_file():
+                raise UsageError(f"--install {foretrace}: no such file")
+            files[wheel.name], foretrace = wheel, f"./{wheel.name}"
+        needed = [foretrace, "torch", *needed]
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    stem = re.sub(r"[^A-Za-z0-9_]+", "-", script.stem)[:60].strip("-") or "script"
+    stem = re.sub(r"[^A-Za-z0-9_]+", "-", script.stem)[:24].strip("-") or "script"
     return RemotePlan(
         run=f"{stem}-{stamp}-{token_hex(3)}",
         script=script.name,
         arguments=arguments,
         files=files,
-        packages=tuple(
-            dict.fromkeys([foretrace, "torch", *metadata.get("dependencies", ()), *packages])
-        ),
+        packages=tuple(dict.fromkeys(needed)),
         python=python,
         requires_python=str(metadata.get("requires-python", "")),
         record=tuple(shlex.split(record)),

@@ -6,16 +6,15 @@ Nothing else of its folder is sent: a folder may hold keys and data.
 from __future__ import annotations
 
 import ast
-import re
 import tomllib
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from foretrace.errors import UsageError
 
-# PEP 723: the block between `# /// script` and `# ///`
-_BLOCK = re.compile(r"(?m)^# /// script$\s(?P<lines>(^#(| .*)$\s)+)^# ///$")
+_OPENS, _CLOSES = "# /// script", "# ///"
 
 
 def needed_files(script: Path, included: tuple[str, ...] = ()) -> dict[str, Path]:
@@ -70,11 +69,18 @@ def _included(path: Path, home: Path) -> list[Path]:
 
 def inline_metadata(script: Path) -> dict[str, Any]:
     """The script's inline metadata (PEP 723): `dependencies`, `requires-python`; often empty."""
-    block = _BLOCK.search(script.read_text(encoding="utf-8", errors="replace"))
-    if block is None:
-        return {}
-    lines = (line.removeprefix("#").removeprefix(" ") for line in block["lines"].splitlines())
+    block = _block(script.read_text(encoding="utf-8", errors="replace").splitlines())
     try:
-        return tomllib.loads("\n".join(lines))
+        return tomllib.loads("\n".join(line[2:] for line in block))
     except tomllib.TOMLDecodeError as problem:
         raise UsageError(f"{script}: its inline metadata (PEP 723): {problem}") from None
+
+
+def _block(lines: list[str]) -> list[str]:
+    """The comments from the line that opens the block to the last one that can close it."""
+    if _OPENS not in lines:
+        return []
+    after = lines[lines.index(_OPENS) + 1 :]
+    comments = list(takewhile(lambda line: line == "#" or line.startswith("# "), after))
+    ends = [number for number, line in enumerate(comments) if line == _CLOSES]
+    return comments[: ends[-1]] if ends else []

@@ -15,6 +15,12 @@ from foretrace.schema.documents.remote import RemoteDocument
 from foretrace.sources.limits import Limits
 
 RUNS = "foretrace-runs"  # in the home folder of the host
+STDERR = 2  # what a script prints there is no answer of ours
+# a shell that ssh starts may not have read the file that adds uv's folder
+_UV = (
+    'PATH="$HOME/.local/bin:$PATH" && { command -v uv >/dev/null || '
+    "{ echo 'uv is not installed on this host: install it, or pass --python' >&2; exit 127; }; }"
+)
 REFUSED = 255  # what ssh itself returns when there is no connection
 
 
@@ -37,7 +43,7 @@ class SshHost:
             self._line(_record(plan)),
             f"mkdir -p {shlex.quote(str(folder))} && {self._line(_pack(plan.run))} | {unpacked}",
         ]
-        return RemoteDocument(1, self.host, plan.run, plan.sent, commands)
+        return RemoteDocument(1, self.host, plan.run, self._to(plan.run), plan.sent, commands)
 
     def record(self, plan: RemotePlan) -> int:
         """Send the files and run the script there; what it prints is seen here."""
@@ -51,7 +57,7 @@ class SshHost:
             except BrokenPipeError:
                 pass  # the exit code says why
         self._check(sending.returncode, "the files were not taken")
-        with self._process(_record(plan)) as recording:
+        with self._process(_record(plan), stdout=STDERR) as recording:
             code = recording.wait()
         self._check(code if code == REFUSED else 0, "the connection was lost")
         return code
@@ -61,12 +67,13 @@ class SshHost:
     ) -> RemoteDocument:
         """Bring the traces of a run back; `code` is the exit code of its script."""
         arrivals = self._fetch(run, out, limits)
-        sent = (plan.sent, [plan.recording]) if plan else ([], [])
+        sent = (plan.sent, [_record(plan)]) if plan else ([], [])
         notes = [*arrivals.notes, *([f"the script ended with exit code {code}"] if code else [])]
         return RemoteDocument(
             1,
             self.host,
             run,
+            self._to(run),
             *sent,
             failed=bool(code) or not arrivals.traces,
             brought=[str(path) for path in arrivals.brought.values()],
@@ -92,6 +99,9 @@ class SshHost:
             self._check(sending.returncode, f"no traces in ~/{RUNS}/{run}")
         return arrivals
 
+    def _to(self, run: str) -> str:
+        return f"{self.host}:{RUNS}/{run}"
+
     def _line(self, command: str) -> str:
         return shlex.join(["ssh", "--", self.host, command])
 
@@ -114,7 +124,8 @@ def _unpack(run: str) -> str:
 
 
 def _record(plan: RemotePlan) -> str:
-    return f"cd {RUNS}/{plan.run} && {plan.recording}"
+    lines = [plan.recording] if plan.python else [_UV, plan.installing, plan.recording]
+    return " && ".join([f"cd {RUNS}/{plan.run}", *lines])
 
 
 def _pack(run: str) -> str:

@@ -28,6 +28,7 @@ def _files(document: RemoteDocument) -> Section:
     return Section(
         f"Sent: {plural(len(document.files), 'file')}, {total}",
         head=("file", "bytes"),
+        labelled=[("to", document.to)],
         rows=[(file.name, bytes_text(file.bytes)) for file in document.files],
     )
 
@@ -37,5 +38,5 @@ def _request(request: SentRequest, price: float | None) -> Section:
     return Section(
         "Request: starts the job",
         labelled=[("send", f"{request.method} {request.address}"), ("price", cost)],
-        code=json.dumps({**request.body, "command": ["sh", "-c", "(below)"]}, indent=2),
+        code=json.dumps({**request.body, "command": ["sh", "-c", "the lines below"]}, indent=2),
     )

@@ -26,7 +26,7 @@ def title_text(*, asks: bool, bold: bool = False) -> str:
 
 def claims_text(document: LadderDocument, card: str, width: int) -> str:
     """How the articles' claims fare on a card, in one sentence."""
-    said = f"The articles on this {card.upper()}: {score(document)}"
+    said = f"The articles on an {card.upper()}: {score(document)}"
     more = f"foretrace ladder --recorded {card}: each of them, and what decides it"
     return drawn([Section("", (said, more))], width=width)
 

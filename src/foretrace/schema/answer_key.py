@@ -50,7 +50,7 @@ class Predictable(Struct, frozen=True):
 
 
 class StepKey(Struct, frozen=True):
-    """A question and its answers; `kind` is choice, number or prediction.
+    """A question and its answers; `kind` is choice, number, prediction, or skipped (not asked).
 
     `marks` has each choice by its digit; or the right number, numbers that people give, and under
     "" any other. `ranges` has the right numbers without decimals, with one, with two, …; the first
@@ -67,10 +67,10 @@ class StepKey(Struct, frozen=True):
 
 
 class LessonKey(Struct, frozen=True):
-    """A lesson with every answer."""
+    """A lesson with every answer; progress has it under `kept_as`, if at all."""
 
     number: int
-    name: str
+    kept_as: str
     title: str
     steps: list[StepKey]
     read: list[str]

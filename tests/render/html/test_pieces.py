@@ -124,7 +124,7 @@ def test_modules_write_text_and_nothing_else(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("main", ["main"])
+@pytest.mark.parametrize("main", ["main", "lesson"])
 def test_joined_modules_share_no_name(main: str) -> None:
     """They end up in one scope: two of one name would be a syntax error in the page."""
     names = re.findall(

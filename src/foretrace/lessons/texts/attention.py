@@ -113,7 +113,7 @@ LESSON = Lesson(
         LessonStep(
             MATH,
             PickOne(
-                "SDPA's math backend is the third way. Its GPU time, against {A: gpu time}?",
+                "The naive way takes {A: gpu time} on the GPU. SDPA's math backend, the third way?",
                 (
                     PickChoice(
                         "less than half",

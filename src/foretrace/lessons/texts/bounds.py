@@ -114,8 +114,8 @@ LESSON = Lesson(
                     PickChoice(
                         "latency: it is short",
                         ("gelu is latency-bound",),
-                        "Short is a kernel with little to do. This one moves {gelu bytes}, which "
-                        "fills every SM many times over.",
+                        "Latency limits a kernel with little to do. This one moves {gelu bytes}, "
+                        "which fills every SM many times over.",
                     ),
                 ),
             ),
@@ -158,8 +158,8 @@ LESSON = Lesson(
                     PickChoice(
                         "memory: gelu and mul",
                         ("bound is memory",),
-                        "{pointwise} of {kernels} kernels are, and they take {pointwise time} of "
-                        "{gpu time}. Count time, not kernels.",
+                        "Memory limits {pointwise} of {kernels} kernels, and these take "
+                        "{pointwise time} of {gpu time}. Count time, not kernels.",
                     ),
                     PickChoice("compute: gate, up, down", ("bound is compute",)),
                 ),

@@ -114,8 +114,8 @@ LESSON = Lesson(
                     "kernels before it.",
                 },
             ),
-            why="One product for gate and up ({first gemm time}), one pointwise kernel, one "
-            "product for down. A call takes {wall time}, an eager one {A: wall time}.",
+            why="gate and up are one product ({first gemm time}) before gelu with mul, and down: "
+            "{kernels} kernels. A call takes {wall time}, an eager one {A: wall time}.",
             hint="Two layers with the same input are one layer with more columns.",
             show="first gemm",
             row="aten::mm",

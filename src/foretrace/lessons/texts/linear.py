@@ -129,8 +129,8 @@ LESSON = Lesson(
                 "A transposed weight, a product, a bias: how many kernels?",
                 "kernels == {}",
                 {
-                    "2": "The bias has no kernel of its own. In lesson 1 the add had one; here the "
-                    "product adds a 1-D bias before it writes its result.",
+                    "2": "The bias has no kernel of its own. torch.add had one in lesson 1; here "
+                    "the product adds a 1-D bias before it writes its result.",
                     "3": "Neither the transpose nor the bias has a kernel of its own: the first is "
                     "a view, the second part of the product.",
                 },

@@ -107,7 +107,7 @@ LESSON = Lesson(
                     "Python reaches it. A compiler does, in lesson 6.",
                     "7": "You counted the memsets, which are not kernels: cuBLAS clears a few "
                     "bytes before some products.",
-                    "15": "That is the whole recording, three calls.",
+                    "15": "That is the whole recording. The question is about one call.",
                 },
             ),
             why="gate, up and down are {gemm} products, gelu and mul {pointwise} pointwise "

@@ -144,7 +144,8 @@ LESSON = Lesson(
         LessonStep(
             LOOP,
             PickOne(
-                "So the loop takes less GPU time. How long is a step without the profiler?",
+                "The GPU time of AdamW is {in optimizer: gpu time} here, and "
+                "{A: in optimizer: gpu time} with foreach. Is a whole step shorter as well?",
                 (
                     PickChoice(
                         "shorter",
@@ -161,7 +162,7 @@ LESSON = Lesson(
                 ),
             ),
             why="{wall time} against {A: wall time}: {launches} launches instead of "
-            "{A: launches}, and the host sets the pace. Less GPU time does not help a host-bound "
+            "{A: launches}, and the host sets the pace. GPU time saved does not help a host-bound "
             "step.",
             hint="Is the GPU the limit? Think of lesson 4.",
             show="launches",

@@ -14,7 +14,7 @@ from foretrace.render.html.page import page
 from foretrace.render.lanes import legend_parts, shown_lanes
 from foretrace.render.lesson import WIDTH, answer_text
 from foretrace.render.safe import plain
-from foretrace.schema.answer_key import LessonKey, Predictable, RightRange, StepKey
+from foretrace.schema.answer_key import KnownMeasure, LessonKey, Predictable, RightRange, StepKey
 from foretrace.schema.documents.lesson import AskedStep, AverageRow, MarkedAnswer
 
 
@@ -44,24 +44,36 @@ class PageDrawing(Struct, frozen=True):
     others: str
 
 
+class PagePredictable(Struct, frozen=True):
+    """What the page can mark; a statement has a verdict and the place of its text in `texts`."""
+
+    measures: dict[str, KnownMeasure]
+    statements: dict[str, tuple[str, int]]
+    texts: list[str]
+
+
 class PageStep(Struct, frozen=True):
-    """A question, how to mark an answer to it, and what is shown then."""
+    """A question, how to mark an answer to it, and what is shown then; a skipped one has neither.
+
+    `has_gpu` is whether the table has columns of the GPU.
+    """
 
     asked: AskedStep
     kind: str
     right: str
     replies: dict[str, PageReply]
     ranges: list[RightRange]
-    predictable: Predictable | None
-    drawing: PageDrawing
-    row: AverageRow
+    predictable: PagePredictable | None
+    drawing: PageDrawing | None
+    row: AverageRow | None
+    has_gpu: bool
 
 
 class LessonPage(Struct, frozen=True):
     """One lesson of a page."""
 
     number: int
-    name: str
+    kept_as: str
     title: str
     steps: list[PageStep]
     read: list[str]
@@ -70,7 +82,9 @@ class LessonPage(Struct, frozen=True):
 def lesson_html(keys: Sequence[LessonKey]) -> str:
     """The page of one lesson or several."""
     lessons = [
-        LessonPage(key.number, key.name, key.title, [_step(each) for each in key.steps], key.read)
+        LessonPage(
+            key.number, key.kept_as, key.title, [_step(each) for each in key.steps], key.read
+        )
         for key in keys
     ]
     title = keys[0].title if len(keys) == 1 else "Lessons"
@@ -80,18 +94,28 @@ def lesson_html(keys: Sequence[LessonKey]) -> str:
 
 
 def _step(key: StepKey) -> PageStep:
-    some = next(iter(key.marks.values()))
-    replies = {answer: _reply(mark, key.kind) for answer, mark in key.marks.items()}
+    some = next(iter(key.marks.values()), None)
     return PageStep(
         key.asked,
         key.kind,
         key.right,
-        replies,
+        {answer: _reply(mark, key.kind) for answer, mark in key.marks.items()},
         key.ranges,
-        key.predictable,
-        _drawing(some),
-        some.row,
+        _predictable(key.predictable) if key.predictable else None,
+        _drawing(some) if some else None,
+        some.row if some else None,
+        has_gpu=bool(some and some.lanes.gpu),
     )
+
+
+def _predictable(found: Predictable) -> PagePredictable:
+    """Many statements have one text: it is written once."""
+    texts = list(dict.fromkeys(each.measured for each in found.statements.values()))
+    places = {text: at for at, text in enumerate(texts)}
+    statements = {
+        text: (each.verdict, places[each.measured]) for text, each in found.statements.items()
+    }
+    return PagePredictable(found.measures, statements, texts)
 
 
 def _reply(mark: MarkedAnswer, kind: str) -> PageReply:

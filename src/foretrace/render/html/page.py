@@ -11,12 +11,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+from collections.abc import Iterable
 from functools import cache
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 
 import msgspec
+
+from foretrace.errors import UsageError
+from foretrace.files import write_text
 
 _IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./([\w-]+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) )", re.MULTILINE)
@@ -33,6 +39,20 @@ def page(title: str, data: object, *, connect: str = "'none'", main: str = "main
     }
     # one pass: what is filled in is not filled again
     return re.sub(r"@@(\w+)@@", lambda match: parts[match[1]], _read("page.html"))
+
+
+def write_page(path: str | os.PathLike[str], text: str, traces: Iterable[str]) -> Path:
+    """Write a page: all or nothing, and never over one of the traces that it is about."""
+    target = Path(path)
+    for trace in traces:
+        if target.exists() and os.path.exists(trace) and target.samefile(trace):
+            raise UsageError(f"{target} is the trace itself: choose another name for the page")
+    try:
+        write_text(target, text)
+    except OSError as problem:
+        why = problem.strerror
+        raise UsageError(f"{target} cannot be written: {why}; choose another place") from None
+    return target
 
 
 def policy(connect: str, main: str = "main") -> str:

@@ -10,12 +10,11 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.errors import UsageError
-from foretrace.files import write_text
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.render.html.changes import MARKS, comparison, marks
 from foretrace.render.html.packing import pack
-from foretrace.render.html.page import page
+from foretrace.render.html.page import page, write_page
 from foretrace.render.html.tables import TraceFacts, facts
 from foretrace.render.html.timeline import CONFIG, Timeline
 from foretrace.render.safe import plain
@@ -46,17 +45,8 @@ def write_report(
     ladder: object | None = None,
 ) -> Path:
     """Write `report(traces, ...)` to `path`: all or nothing, and never over one of the traces."""
-    target = Path(path)
-    for trace in traces:
-        if target.exists() and os.path.exists(trace.path) and target.samefile(trace.path):
-            raise UsageError(f"{target} is the trace itself: choose another name for the report")
     text = report(traces, step=step, guesses=guesses, ladder=ladder)
-    try:
-        write_text(target, text)
-    except OSError as problem:
-        why = problem.strerror
-        raise UsageError(f"{target} cannot be written: {why}; choose another place") from None
-    return target
+    return write_page(path, text, [trace.path for trace in traces])
 
 
 def report(

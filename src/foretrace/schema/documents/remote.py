@@ -28,15 +28,16 @@ class SentRequest(Struct, frozen=True):
 class RemoteDocument(Struct, frozen=True):
     """A run on another machine. `where` is `hub` for a Hugging Face Job, or the host of `--ssh`.
 
-    `commands` is what the other machine runs. `job` and `stage` are known once it was started,
-    `brought` and `traces` (those of them that are traces) once it was fetched. `failed` when the
-    script failed there or recorded nothing; `log` is then the end of what it printed.
-    `usd_per_hour` is the Hub's own price; None where the Hub did not say it.
+    `files` go to the folder `to`, and `commands` is what the other machine runs. `job` and `stage`
+    are known once it was started, `brought` and `traces` (those of them that are traces) once it
+    was fetched. `failed` when the script failed there or recorded nothing; `log` is then the end
+    of what it printed. `usd_per_hour` is the Hub's own price; None where the Hub did not say it.
     """
 
     schema: int
     where: str
     run: str
+    to: str
     files: list[SentFile]
     commands: list[str]
     request: SentRequest | None = None

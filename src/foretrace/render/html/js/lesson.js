@@ -17,7 +17,7 @@ class LessonPage {
   }
 
   showList() {
-    const last = this.sitting?.lesson.name;
+    const last = this.sitting?.lesson.number;
     this.sitting = null;
     replace(this.node, listNode(this.lessons, readProgress(), (lesson) => this.open(lesson, true)));
     if (last) this.node.querySelector(`[data-lesson="${last}"]`)?.focus();
@@ -25,7 +25,7 @@ class LessonPage {
 
   open(lesson, focus) {
     this.sitting = new Sitting(lesson);
-    this.sitting.resume(readProgress()[lesson.name]?.answers ?? []);
+    this.sitting.resume(readProgress()[lesson.kept_as]?.answers ?? []);
     if (this.sitting.finished) this.sitting.restart();
     this.frame();
     this.show(focus);
@@ -43,7 +43,7 @@ class LessonPage {
     this.next = make("p", { class: "controls" });
     replace(this.node, make("section", { class: "lesson", "aria-labelledby": "lesson-title" },
       several ? make("p", { class: "crumbs" }, keyed("Esc", "All lessons", () => this.showList(), { class: "link" })) : null,
-      make("h2", { id: "lesson-title" }, `Lesson ${lesson.number}: `, nameOf(lesson.title)),
+      make("h2", { id: "lesson-title" }, lesson.number ? `Lesson ${lesson.number}: ` : null, nameOf(lesson.title)),
       this.track, this.question, this.keys, this.hint, this.said, this.evidence, this.next));
   }
 
@@ -55,14 +55,15 @@ class LessonPage {
     if (this.sitting.finished) this.showEnd();
     else {
       replace(this.question, ...questionNode(this.sitting.step, (text) => this.take(text)));
-      replace(this.keys, keyed("?", "Hint", () => this.help()), keyed("s", "Skip", () => this.skip()), this.backButton());
+      const hint = this.sitting.step.kind === "skipped" ? null : keyed("?", "Hint", () => this.help());
+      replace(this.keys, hint, keyed("s", hint ? "Skip" : "Continue", () => this.skip()), this.backButton());
     }
     if (focus) (this.question.querySelector("input") ?? byId("question")).focus();
     if (focus) this.node.querySelector("section").scrollIntoView({ block: "start" });
   }
 
   backButton() {
-    return this.sitting.at ? keyed("b", "Back", () => this.back()) : null;
+    return this.sitting.before >= 0 ? keyed("b", "Back", () => this.back()) : null;
   }
 
   redrawTrack() {
@@ -95,7 +96,7 @@ class LessonPage {
     const go = keyed("Enter", this.sitting.finished ? "See your score" : "Continue", () => this.show(true), { class: "go" });
     replace(this.next, go, this.backButton());
     go.focus({ preventScroll: true });
-    this.said.scrollIntoView({ block: "nearest" });
+    if (go.getBoundingClientRect().bottom > innerHeight) this.said.scrollIntoView({ block: "start" });
   }
 
   help() {
@@ -110,7 +111,7 @@ class LessonPage {
   }
 
   back() {
-    if (!this.sitting.at) return;
+    if (this.sitting.before < 0) return;
     this.sitting.back();
     keepProgress(this.sitting);
     this.show(true);

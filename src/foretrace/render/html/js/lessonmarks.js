@@ -39,7 +39,7 @@ function markNumber(step, answer) {
 export function markPrediction(step, answer) {
   const region = `in ${step.drawing.region.toLowerCase()}:`, text = answer.toLowerCase().replace(/[ ?.!]+$/, "").replace(/\s+/g, " ").trim();
   const plain = text.startsWith(region) ? text.slice(region.length).trim() : text;
-  const found = markMeasure(step.predictable.measures, plain, answer) ?? stated(step.predictable.statements, plain);
+  const found = markMeasure(step.predictable.measures, plain, answer) ?? stated(step.predictable, plain);
   if (!found) return { problem: "" };
   return found.problem ? found : { verdict: found.verdict, said: [`Measured: ${found.measured}. ${step.replies[""].said}`] };
 }
@@ -71,8 +71,14 @@ function holds(symbol, value, { value: wanted, slack }) {
   }
 }
 
-function stated(statements, text) {
-  if (Object.hasOwn(statements, text)) return statements[text];
+function stated({ statements, texts }, text) {
+  const found = statementKey(statements, text), [verdict, at] = statements[found] ?? [];
+  return found ? { verdict, measured: texts[at] } : null;
+}
+
+// The statement that says the same: another quantifier word, a plural, a value that no kernel has.
+function statementKey(statements, text) {
+  if (Object.hasOwn(statements, text)) return text;
   const [, every, subject, verb, not, rest] = text.match(STATEMENT) ?? [];
   if (!subject || (every && not)) return null;
   const quantifier = not ? "no" : every === "some" || every === "no" ? every : "every";
@@ -81,14 +87,14 @@ function stated(statements, text) {
   for (const one of [subject, subject.replace(/s$/, ""), subject.replace(/ kernels?$/, "")]) {
     const key = `${quantifier} ${one} ${says} `;
     const found = [`${key}${rest}`, ...(rest.includes(" ") ? [`${key}${field} *`] : [])].find((each) => Object.hasOwn(statements, each));
-    if (found) return statements[found];
+    if (found) return found;
   }
   return null;
 }
 
-// What can be predicted here, for somebody who asks.
+// What can be predicted here, as a hint.
 export function predictableText(step, lesson) {
   const names = Object.keys(step.predictable.measures).join(", ");
   return `This page marks a measure (${names}) with a number, such as kernels == 5, and statements such as every kernel is bf16. ` +
-    `In a terminal, foretrace lesson ${lesson.number} marks every prediction.`;
+    `In a terminal, foretrace lesson ${lesson.number || "TRACE"} marks every prediction.`;
 }

@@ -19,6 +19,7 @@ export class Sitting {
   get step() { return this.lesson.steps[this.at]; }
   get finished() { return this.at >= this.lesson.steps.length; }
   get hits() { return this.count("hit"); }
+  get asked() { return this.lesson.steps.filter((step) => step.kind !== "skipped").length; }
 
   count(verdict) { return this.marks.filter((mark) => mark.verdict === verdict).length; }
 
@@ -28,7 +29,7 @@ export class Sitting {
     return mark.problem === undefined ? this.note(text, mark) : mark;
   }
 
-  skip() { return this.note(null, { verdict: "skipped", said: [] }); }
+  skip() { return this.note(null, { verdict: this.step.kind === "skipped" ? "not asked" : "skipped", said: [] }); }
 
   note(text, mark) {
     this.answers.push(text);
@@ -36,9 +37,14 @@ export class Sitting {
     return mark;
   }
 
+  // The question before that can be asked, unless this is the first.
+  get before() {
+    return this.marks.findLastIndex((mark) => mark.verdict !== "not asked");
+  }
+
   back() {
-    this.answers.pop();
-    this.marks.pop();
+    if (this.before < 0) return;
+    this.answers.length = this.marks.length = this.before;
   }
 
   // The answers of an earlier sitting, as far as the lesson still takes them.
@@ -49,7 +55,7 @@ export class Sitting {
   }
 }
 
-// { lesson: { answers, of, hits } }; nothing where there is no storage, or where it holds something else.
+// { kept_as: { answers, of, asked, hits } }; nothing where there is no storage, or where it holds something else.
 export function readProgress() {
   try {
     const kept = JSON.parse(localStorage.getItem(PLACE)), sound = {};
@@ -61,9 +67,10 @@ export function readProgress() {
 }
 
 export function keepProgress(sitting) {
-  const { lesson, answers, hits } = sitting;
+  const { lesson, answers, hits, asked } = sitting;
+  if (!lesson.kept_as) return; // one on a trace: another page may be about another trace
   try {
-    localStorage.setItem(PLACE, JSON.stringify({ ...readProgress(), [lesson.name]: { answers, of: lesson.steps.length, hits } }));
+    localStorage.setItem(PLACE, JSON.stringify({ ...readProgress(), [lesson.kept_as]: { answers, of: lesson.steps.length, asked, hits } }));
   } catch {
     // progress is a convenience: a page in a frame or in a private window has none
   }
@@ -71,5 +78,5 @@ export function keepProgress(sitting) {
 
 export function standing(entry) {
   if (!entry?.answers.length) return "";
-  return entry.answers.length >= entry.of ? `${entry.hits} of ${entry.of} right` : `at question ${entry.answers.length + 1}`;
+  return entry.answers.length >= entry.of ? `${entry.hits} of ${entry.asked} right` : `at question ${entry.answers.length + 1}`;
 }

@@ -3,10 +3,9 @@
 import { button, make, nameOf } from "./dom.js";
 import { lanesNode } from "./lessonlanes.js";
 import { standing } from "./lessonsitting.js";
-import { timeText } from "./units.js";
+import { numberText, timeText } from "./units.js";
 
-const SIGN = { hit: "✓", miss: "✗", unknown: "?", skipped: "–" };
-const COLUMNS = ["Self CPU", "CPU total", "Self CUDA", "CUDA total", "# of Calls"];
+const SIGN = { "hit": "✓", "miss": "✗", "unknown": "?", "skipped": "–", "not asked": "–" };
 
 // Text with `code` in it.
 export function prose(text) {
@@ -24,8 +23,8 @@ export function keyed(name, text, onClick, attributes = {}) {
 
 export function listNode(lessons, kept, open) {
   const row = (lesson) => make("li", {}, button([make("b", {}, `${lesson.number}`), make("span", {}, nameOf(lesson.title)),
-    make("span", { class: "faint" }, [`${lesson.steps.length} questions`, standing(kept[lesson.name])].filter(Boolean).join(" · "))],
-  () => open(lesson), { "data-lesson": lesson.name }));
+    make("span", { class: "faint" }, [`${lesson.steps.length} questions`, standing(kept[lesson.kept_as])].filter(Boolean).join(" · "))],
+  () => open(lesson), { "data-lesson": lesson.number }));
   return make("section", { class: "lesson", "aria-label": "Lessons" }, make("h2", {}, "Lessons"),
     make("p", {}, "Read a few lines of code, predict what they do, and see at once why: each answer is measured on a recorded trace. " +
       "A lesson takes five to ten minutes."),
@@ -36,7 +35,7 @@ export function listNode(lessons, kept, open) {
 export function trackNode(sitting, shown) {
   const item = (_, at) => {
     const verdict = sitting.marks[at]?.verdict ?? "open";
-    return make("li", { class: verdict, "aria-label": `question ${at + 1}: ${verdict}`, "aria-current": at === shown ? "step" : null }, SIGN[verdict] ?? `${at + 1}`);
+    return make("li", { class: verdict.replace(" ", "-"), "aria-label": `question ${at + 1}: ${verdict}`, "aria-current": at === shown ? "step" : null }, SIGN[verdict] ?? `${at + 1}`);
   };
   return make("ol", { class: "track", "aria-label": "Questions" }, sitting.lesson.steps.map(item));
 }
@@ -44,6 +43,10 @@ export function trackNode(sitting, shown) {
 // The code, the question and a place to answer; `answer` takes what was chosen or typed.
 export function questionNode(step, answer) {
   const { asked } = step;
+  if (asked.skipped) {
+    return [make("p", { class: "faint" }, `Question ${asked.number} of ${asked.of}`),
+      make("h3", { id: "question", tabindex: "-1" }, "Not asked on this machine: ", nameOf(asked.skipped))];
+  }
   const source = make("p", { class: "faint" }, `Question ${asked.number} of ${asked.of} · `, nameOf(`${asked.recording}, ${asked.device}`));
   const question = make("h3", { id: "question", tabindex: "-1" }, prose(asked.text));
   const lines = asked.code.split("\n").map((line) => make("span", { class: "line" }, line, "\n")); // each wraps with an indent of its own
@@ -81,22 +84,24 @@ export function saidNodes(mark) {
 }
 
 export function evidenceNode(step) {
-  const { row } = step, times = [row.self_cpu_ns, row.cpu_ns, row.self_gpu_ns, row.gpu_ns].map(timeText);
+  const { row } = step, times = (names) => names.map(([title, ns]) => [title, timeText(ns)]);
+  const cells = [...times([["Self CPU", row.self_cpu_ns], ["CPU total", row.cpu_ns]]),
+    ...(step.has_gpu ? times([["Self CUDA", row.self_gpu_ns], ["CUDA total", row.gpu_ns]]) : []), ["# of Calls", numberText(row.calls)]];
   return make("div", {}, lanesNode(step.drawing), make("table", { class: "row" },
     make("caption", {}, "In the profiler's table, all recorded calls: ", make("code", {}, nameOf(row.name))),
-    make("thead", {}, make("tr", {}, COLUMNS.map((name) => make("th", { scope: "col" }, name)))),
-    make("tbody", {}, make("tr", {}, [...times, `${row.calls}`].map((cell) => make("td", {}, cell))))));
+    make("thead", {}, make("tr", {}, cells.map(([title]) => make("th", { scope: "col" }, title)))),
+    make("tbody", {}, make("tr", {}, cells.map(([, text]) => make("td", {}, text))))));
 }
 
 export function scoreText(sitting) {
-  const skipped = sitting.count("skipped");
-  return `${sitting.hits} of ${sitting.lesson.steps.length} right${skipped ? `, ${skipped} skipped` : ""}`;
+  const more = ["skipped", "not asked"].filter((word) => sitting.count(word)).map((word) => `, ${sitting.count(word)} ${word}`);
+  return `${sitting.hits} of ${sitting.asked} right${more.join("")}`;
 }
 
 export function endNode(sitting, openLesson) {
   const { lesson, marks, answers } = sitting;
   const played = (step, at) => make("li", {}, make("span", { class: `verdict ${marks[at].verdict}` }, SIGN[marks[at].verdict]), " ", prose(step.asked.text),
-    " ", make("span", { class: "faint" }, nameOf(answers[at] === null ? "skipped" : givenText(step, answers[at]))));
+    " ", make("span", { class: "faint" }, nameOf(answers[at] === null ? step.asked.skipped || "skipped" : givenText(step, answers[at]))));
   return [make("h3", { id: "question", tabindex: "-1" }, scoreText(sitting)), make("ol", { class: "played" }, lesson.steps.map(played)),
     make("h4", {}, "Read next"), make("ul", { class: "read" }, lesson.read.map((line) => make("li", {}, readNode(line, openLesson))))];
 }
@@ -108,5 +113,5 @@ function givenText(step, answer) {
 // `foretrace lesson 2: …` opens that lesson where the page has it; other lines name a command.
 function readNode(line, openLesson) {
   const [command, ...rest] = line.split(": "), open = openLesson(command.match(/^foretrace lesson (\d+)$/)?.[1]);
-  return [open ? button(`Lesson ${open.lesson.number}`, open.go, { class: "link" }) : make("code", {}, nameOf(command)), rest.length ? `: ${rest.join(": ")}` : ""];
+  return [open ? button(`Lesson ${open.lesson.number}`, open.go, { class: "link" }) : make("code", {}, nameOf(command)), rest.length ? [": ", prose(rest.join(": "))] : ""];
 }
