@@ -35,6 +35,7 @@ class Scene:
     def __init__(self, trace: Trace, against: Scene | None = None) -> None:
         self.trace, self.against = trace, against
         self.evidence = Evidence(trace)
+        self._verdicts: dict[str, Verdict] = {}
         region = trace.run.rung.region
         known = region is not None and region in trace.spans.region_groups()
         self.scope = Scope("region", region or "") if known else self._main()
@@ -102,10 +103,13 @@ class Scene:
         return replace(guess, text=scope.prefix + text, scope=scope)
 
     def marked(self, text: str | Guess) -> Verdict:
-        """How a prediction fares."""
+        """How a prediction fares; one that a lesson states is marked once."""
         other = self.against.evidence if self.against else None
-        guess = self.prediction(text) if isinstance(text, str) else text
-        return mark(guess, self.evidence, other)
+        if not isinstance(text, str):
+            return mark(text, self.evidence, other)
+        if text not in self._verdicts:
+            self._verdicts[text] = mark(self.prediction(text), self.evidence, other)
+        return self._verdicts[text]
 
     @cached_property
     def calls(self) -> list[Window]:
