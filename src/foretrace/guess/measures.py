@@ -58,9 +58,11 @@ class Measure:
 
 
 def middle(windows: list[Window]) -> list[Window]:
-    """The window with the median GPU time, or the two in the middle."""
+    """The window with the median GPU time, or the two in the middle; on a CPU the median time."""
     working = [window for window in windows if len(window.rows)]
     working.sort(key=lambda window: window.evidence.trace.gpu.busy(window.rows))
+    if not working and windows[0].evidence.runs_on_cpu:
+        working = sorted(windows, key=lambda window: window.length_ns)
     return working[(len(working) - 1) // 2 : len(working) // 2 + 1] or windows
 
 

@@ -121,6 +121,19 @@ def op_windows(evidence: Evidence, name: str, events: list[int]) -> list[Window]
     return found
 
 
+def cpu_place(evidence: Evidence) -> Scope:
+    """Where the work of a CPU trace is: its steps, else the region that holds most of it."""
+    trace = evidence.trace
+    if trace.spans.steps:
+        return Scope("steps")
+    names = [name for name in quotable_regions(evidence) if not name.startswith("##")]
+    times = {name: sum(span.cpu_ns for span in trace.spans.region_groups()[name]) for name in names}
+    longest = max(times, key=lambda name: times[name], default="")
+    ops = trace.host.is_op & trace.host.lasting
+    held = 2 * times.get(longest, 0) >= int(trace.host.self_length[ops].sum())
+    return Scope("region", longest) if longest and held else Scope()
+
+
 def quotable_regions(evidence: Evidence) -> dict[str, int]:
     """Names of regions that a prediction can spell, and how many GPU operations each launches."""
     return {

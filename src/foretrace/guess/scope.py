@@ -62,6 +62,11 @@ class Window:
         return Span(self.region, 0, -1, self.start_ns or 0, self.end_ns or 0, self.rows)
 
     @property
+    def length_ns(self) -> int:
+        """How long it is on the host; 0 for the whole trace."""
+        return (self.end_ns or 0) - (self.start_ns or 0)
+
+    @property
     def gap(self) -> str:
         """Why this window may contain more than was read; empty when the trace is complete."""
         return self.evidence.trace.ledger.gap

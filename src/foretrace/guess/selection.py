@@ -37,7 +37,7 @@ flatten view_as narrow chunk movedim swapaxes numpy_T record_stream accumulate_g
 _FREE = VIEWS | set(_FREE_OPS.split())
 # both products and the softmax, in one op
 _CPU_ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu",)
-_WORKING = "cpu kernels"  # under which their mask is kept
+_COMPUTING, _CALLERS = "computing", "callers"  # under which masks of a CPU trace are kept
 _CPU_PRODUCTS = frozenset(PRODUCTS) - {"matmul", "linear"}
 
 
@@ -245,25 +245,28 @@ def cpu_kernels(window: Window) -> list[int]:
 
 def working_ops(window: Window) -> list[int]:
     """The same, for a caller who knows that the CPU computed."""
-    masks = window.evidence.masks
-    if _WORKING not in masks:
-        masks[_WORKING] = _working(window.evidence)
-    found: list[int] = window.events(masks[_WORKING]).tolist()
+    found: list[int] = window.events(computing(window.evidence)[0]).tolist()
     return found
 
 
-def _working(evidence: Evidence) -> Bools:
-    """Ops that compute and call none that does; products count all the same."""
-    host = evidence.trace.host
-    working = host.is_op & host.lasting & host.named(_works)
-    callers = np.zeros(host.count, bool)
-    above = host.parent[working]
-    while len(above := np.unique(above[above >= 0])):
-        above = above[~callers[above]]
-        callers[above] = True
-        above = host.parent[above]
-    products = host.named(lambda name: bare(name) in _CPU_PRODUCTS)
-    return working & (~callers | products)
+def computing(evidence: Evidence) -> tuple[Bools, Bools]:
+    """Which ops of a CPU compute, and which events call one that does, at any depth.
+
+    An op that calls one that computes does not count itself, unless it is a product.
+    """
+    masks = evidence.masks
+    if _COMPUTING not in masks:
+        host = evidence.trace.host
+        working = host.is_op & host.lasting & host.named(_works)
+        callers = np.zeros(host.count, bool)
+        above = host.parent[working]
+        while len(above := np.unique(above[above >= 0])):
+            above = above[~callers[above]]
+            callers[above] = True
+            above = host.parent[above]
+        products = host.named(lambda name: bare(name) in _CPU_PRODUCTS)
+        masks[_COMPUTING], masks[_CALLERS] = working & (~callers | products), callers
+    return masks[_COMPUTING], masks[_CALLERS]
 
 
 def cpu_does(name: str) -> frozenset[str]:

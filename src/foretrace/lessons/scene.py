@@ -12,14 +12,14 @@ from foretrace.guess import Guess, parse
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.marking import mark
 from foretrace.guess.measures import middle
-from foretrace.guess.places import quotable_regions, windows_of
+from foretrace.guess.places import cpu_place, quotable_regions, windows_of
 from foretrace.guess.scope import Scope, Unknown, Window
 from foretrace.guess.selection import Selection, select
 from foretrace.guess.selectors import read_selector
 from foretrace.guess.tokens import split
 from foretrace.model.host import step_number
 from foretrace.model.trace import Trace
-from foretrace.overview.unit import MAIN, chosen
+from foretrace.overview.unit import chosen
 from foretrace.schema.verdict import Verdict
 
 Opens = Callable[[str], Trace]
@@ -42,11 +42,11 @@ class Scene:
 
     def _main(self) -> Scope:
         """Steps, else the region that holds most of the work, else the whole trace."""
-        per, spans = chosen(self.trace)
-        if per == "per step" or (self.on_cpu and self.trace.spans.steps):
-            return self._steps()
         if self.on_cpu:
-            return self._longest()
+            return cpu_place(self.evidence)
+        per, spans = chosen(self.trace)
+        if per == "per step":
+            return self._steps()
         names = {span.name for span in spans}
         told = len(names) == 1 and names <= quotable_regions(self.evidence).keys()
         own = told and not next(iter(names)).startswith("##")  # torch names ranges so
@@ -58,19 +58,6 @@ class Scene:
         if len({len(step.rows) for step in steps}) == 1:
             return Scope("steps")
         return Scope("step", str(step_number(middle(steps)[0].region)))
-
-    def _longest(self) -> Scope:
-        """The region with the most host time, where it holds at least half of that of all ops."""
-        groups, host = self.trace.spans.region_groups(), self.trace.host
-        quotable = quotable_regions(self.evidence)
-        times = {
-            name: sum(span.cpu_ns for span in calls)
-            for name, calls in groups.items()
-            if name in quotable and not name.startswith("##")
-        }
-        name = max(times, key=lambda each: times[each], default="")
-        held = times.get(name, 0) >= MAIN * int(host.self_length[host.is_op & host.lasting].sum())
-        return Scope("region", name) if name and held else Scope()
 
     @property
     def name(self) -> str:
@@ -122,9 +109,6 @@ class Scene:
 
         On a CPU it is the one with the median time on the host.
         """
-        if self.on_cpu:
-            by_length = sorted(self.calls, key=lambda one: (one.end_ns or 0) - (one.start_ns or 0))
-            return by_length[(len(by_length) - 1) // 2]
         return middle(self.calls)[0]
 
     def selected(self, selector: str) -> Selection:

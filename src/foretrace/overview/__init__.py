@@ -26,7 +26,8 @@ def look(trace: Trace) -> Look:
 
 
 def look_region(trace: Trace, name: str) -> RegionOverview:
-    """One region: its verdict, and what a call launches."""
+    """One region: its verdict, and what a call launches, or computes on a CPU."""
+    from foretrace.overview.on_cpu import cpu_lines, cpu_tree
     from foretrace.overview.sequences import of_region
     from foretrace.overview.unit import measured
     from foretrace.overview.verdict import label, of_unit
@@ -37,6 +38,8 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
         raise UsageError(f"no region {name!r} in this trace; regions: {known}")
     unit = measured(trace, name)
     found = of_unit(unit)
+    if unit is None and (tree := cpu_tree(trace, name)):
+        return RegionOverview(name, next(cpu_lines(tree)), [], tree)
     return RegionOverview(name, Line(label(found.bound, unit), found.text), of_region(trace, name))
 
 
@@ -46,12 +49,14 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.overview import sentences
     from foretrace.overview.document import document
     from foretrace.overview.groups import group_rows
+    from foretrace.overview.on_cpu import cpu_tree
     from foretrace.overview.repairs import WORTH, whole_ns
     from foretrace.overview.sequences import sequences
     from foretrace.overview.unit import measured
     from foretrace.overview.verdict import verdict
 
     found, unit = document(trace), measured(trace)
+    found.cpu = cpu_tree(trace) if unit is None else []
     found.verdict = verdict(unit, found)
     if unit is not None:
         found.groups = group_rows(trace, unit.spans)

@@ -9,6 +9,8 @@ from msgspec import convert
 
 from foretrace import families
 from foretrace.analyses import run_all
+from foretrace.guess.evidence import Evidence
+from foretrace.guess.selection import computing
 from foretrace.model import bounds, code_lines
 from foretrace.model.host import step_number
 from foretrace.model.reach import gpu_time_below, is_view, work_below
@@ -142,7 +144,12 @@ def _op_rows(trace: Trace) -> list[look.OpRow]:
     if not len(rows):
         return []
     numbers, inverse = np.unique(host.name[rows], return_inverse=True)
-    below = (*work_below(trace), gpu_time_below(trace))
+    evidence = None if has_gpu else Evidence(trace)
+    on_cpu = evidence is not None and evidence.runs_on_cpu
+    launched, work = work_below(trace)
+    if evidence and on_cpu:
+        work = computing(evidence)[1].astype(np.int64)  # a reshape that copies is no view
+    told, below = has_gpu or on_cpu, (launched, work, gpu_time_below(trace))
     sums = [
         np.bincount(inverse, weights=values[rows]).astype(np.int64).tolist()
         for values in (host.self_length, host.length, *below)
@@ -152,7 +159,7 @@ def _op_rows(trace: Trace) -> list[look.OpRow]:
         look.OpRow(
             *(host.names[number], count, self_ns, total_ns),
             kernels=kernels if has_gpu else None,
-            metadata_only=work == 0 and is_view(host.names[number]) if has_gpu else None,
+            metadata_only=work == 0 and is_view(host.names[number]) if told else None,
             gpu_ns=gpu_ns if has_gpu else None,
         )
         for number, count, self_ns, total_ns, kernels, work, gpu_ns in columns

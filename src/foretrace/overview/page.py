@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from foretrace.schema.documents.look import Look
+from foretrace.schema.documents.look import CpuOpRow, Look
 
 WHOLE, EACH_STEP = "the whole recording", "each step"  # sequences that are not of a region
 
@@ -54,11 +54,12 @@ class Line(Struct, frozen=True):
 
 
 class RegionOverview(Struct):
-    """The verdict on one region, and what its calls launch."""
+    """The verdict on one region, and what its calls launch, or compute on a CPU."""
 
     name: str
     line: Line
     sequences: list[LaunchSequence]
+    cpu: list[CpuOpRow] = []
 
 
 class Overview(Struct):

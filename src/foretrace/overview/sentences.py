@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from foretrace.overview.on_cpu import cpu_lines
 from foretrace.overview.page import Line
 from foretrace.overview.repairs import (
     BY_COMPILING,
@@ -38,6 +39,7 @@ def lines(look: Look, unit: Unit | None) -> list[Line]:
     return [
         *_gap(look),
         Line(label(verdict.bound, unit), verdict.text),
+        *cpu_lines(look.cpu),
         *serving_lines(look),
         *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, unit)),
         *([Line("THEN", verdict.then)] if verdict.then else []),
@@ -55,7 +57,7 @@ def headline(look: Look) -> str:
     """`NVIDIA H200, rank 0 · 3 steps · profiled, record_shapes on: host times inflated`."""
     trace = look.trace
     rank = f", rank {trace.rank}" if trace.rank is not None else ""
-    parts = [f"{device_text(trace)}{rank}"]
+    parts = [f"{'CPU' if look.cpu else device_text(trace)}{rank}"]
     parts += [plural(trace.steps, "step")] if trace.steps else []
     return " · ".join([*parts, _recorded(look)])
 

@@ -6,17 +6,19 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import PurePath
 
 from foretrace.overview.folding import MOST, folded
+from foretrace.overview.on_cpu import cpu_groups
 from foretrace.overview.page import LaunchRow, LaunchSequence, Overview, RegionOverview
 from foretrace.overview.sentences import headline, roles_text
 from foretrace.render.module_page import module_sections
 from foretrace.render.section import WIDTH, Section, drawn
 from foretrace.render.table import shorten
-from foretrace.schema.documents.look import FindingEntry, GroupRow, KernelRow, Look
+from foretrace.schema.documents.look import CpuOpRow, FindingEntry, GroupRow, KernelRow, Look
 from foretrace.schema.ledger import NoteEntry
 from foretrace.units import DASH, bytes_text, count_text, percent_text, plural, time_text
 
 # Rows of steps and regions that a page has room for; `--json` has all.
 ROWS = 24
+TREE = 40  # rows of an op tree
 NAME = 40  # of a region or a file, in a heading that is to fit one line
 HEADLINE = 120  # cut only where a file names its GPU at length
 LINES = 25  # of the first screen
@@ -29,13 +31,16 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
     look = overview.look
     head = _head(overview)
     titles = [f"GPU {overview.per.partition(' of ')[0]}", "time", "share", "n", "limited by"]
+    groups = look.groups
+    if look.cpu:
+        titles, groups = ["CPU, one call", "time", "share", "n", ""], cpu_groups(look.cpu)
     for most in range(MOST, -1, -1):
         table = Section(
             head.title,
             labelled=head.labelled,
             bullets=head.bullets,
             head=titles,
-            rows=[_group_cells(row) for row in folded(look.groups, most)],
+            rows=[_group_cells(row) for row in folded(groups, most)],
             left=(0, 4),
             after=overview.notes,
         )
@@ -52,7 +57,7 @@ def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Sect
         "regions": [_sequence(entry, top) for entry in overview.sequences],
         "steps": [_totals(look), _steps(look), _regions(look)],
         "kernels": [_kernels(look, top), _collectives(look)],
-        "ops": [_ops(look, top)],
+        "ops": [_op_tree(look.cpu), _ops(look, top)],
         "modules": module_sections(look),
         "findings": [*_findings(overview), _ledger(look)],
     }
@@ -64,9 +69,9 @@ def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Sect
 def region_page(overview: RegionOverview, top: int) -> list[Section]:
     """One region: its verdict, and what a call launches."""
     line = overview.line
-    return [Section(overview.name, labelled=[(line.label, line.text)])] + [
-        _sequence(entry, top) for entry in overview.sequences
-    ]
+    head = Section(overview.name, labelled=[(line.label, line.text)])
+    parts = [_op_tree(overview.cpu), *(_sequence(entry, top) for entry in overview.sequences)]
+    return [head, *(part for part in parts if _filled(part))]
 
 
 def _filled(part: Section) -> bool:
@@ -216,6 +221,21 @@ def _caller(row: KernelRow) -> str:
     return row.ops[0].removeprefix("aten::") if row.ops else DASH
 
 
+def _op_tree(tree: Sequence[CpuOpRow]) -> Section:
+    """The ops of one call on a CPU, below the op that called them."""
+    rows = [
+        [
+            f"{'  ' * row.depth}{f'{row.count}x ' if row.count > 1 else ''}{row.name}",
+            *map(time_text, (row.total_ns, row.self_ns)),
+            row.note or row.does,
+        ]
+        for row in tree[:TREE]
+    ]
+    title = f"Op tree of {tree[0].name}, the call of median length" if tree else ""
+    after = _more(len(tree), TREE, "--json has all")
+    return Section(title, head=["op", "total", "self", ""], rows=rows, left=(0, 3), after=after)
+
+
 def _ops(look: Look, top: int) -> Section:
     head = ["op", "calls", "self", "total", "kernels", "gpu time", ""]
     rows = []
@@ -224,8 +244,14 @@ def _ops(look: Look, top: int) -> Section:
         below = (count_text(row.kernels), DASH if row.gpu_ns is None else time_text(row.gpu_ns))
         quiet = "metadata only" if row.metadata_only else ""
         rows.append([row.name, count_text(row.count), *times, *below, quiet])
+    if look.cpu:  # no op launches anything
+        head, rows = _without(head, (4, 5)), [_without(row, (4, 5)) for row in rows]
     after = _more(len(look.ops), top, f"--top {len(look.ops)}")
     return Section("Host ops", head=head, rows=rows, after=after)
+
+
+def _without(cells: list[str], left_out: Collection[int]) -> list[str]:
+    return [cell for at, cell in enumerate(cells) if at not in left_out]
 
 
 def _findings(overview: Overview) -> list[Section]:

@@ -170,6 +170,23 @@ class OpRow(Struct, frozen=True):
     gpu_ns: int | None = None
 
 
+class CpuOpRow(Struct, frozen=True):
+    """Calls of one op at one place of the op tree of a step or call that a CPU computed.
+
+    The first row is the step or call itself, at depth 0: its own time is that outside of all ops.
+    `does` is `computes`, `metadata only`, or empty for what calls others. `note` says what a name
+    does not: which ops a generated kernel fuses, whose copy it is.
+    """
+
+    name: str
+    depth: int
+    count: int
+    total_ns: int
+    self_ns: int
+    does: str
+    note: str = ""
+
+
 class FindingEntry(Struct, frozen=True):
     """What one rule says; `at_most_ns` bounds what a repair can save, per step if there are any."""
 
@@ -231,7 +248,8 @@ class Look(Displayed, Struct, dict=True):
 
     `mfu` and `mbu` are fractions of the GPU's peaks over wall time, `mfu_gpu` and `mbu_gpu` over
     GPU time. `host_times_profiled`: the profiler slowed the host, and no run record has wall times
-    without it. `options` are the profiler's options that were on.
+    without it. `options` are the profiler's options that were on. `cpu` is the op tree of the step
+    or call of median length where the CPU computed.
     """
 
     schema: int
@@ -254,6 +272,7 @@ class Look(Displayed, Struct, dict=True):
     mbu_gpu: float | None = None
     host_times_profiled: bool = True
     options: list[str] = []
+    cpu: list[CpuOpRow] = []
 
     @property
     def sentences(self) -> list[str]:

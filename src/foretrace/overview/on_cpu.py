@@ -1,0 +1,161 @@
+"""A step or call that a CPU computed: its op tree, what computes, and what only changes metadata.
+
+A CPU has no kernels and no launches: an op that computes does so itself, in the thread that called
+it and those that help. Equal parts of the tree below one op are one row with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, field
+
+from foretrace.families import decode
+from foretrace.guess.evidence import Evidence
+from foretrace.guess.measures import middle
+from foretrace.guess.places import cpu_place, windows_of
+from foretrace.guess.scope import Scope, Window
+from foretrace.guess.selection import computing, cpu_does
+from foretrace.model.reach import is_view
+from foretrace.model.trace import Trace
+from foretrace.overview.page import Line
+from foretrace.schema.documents.look import CpuOpRow, GroupRow
+from foretrace.units import count_text, percent_text, plural, time_text
+
+COMPUTES, METADATA = "computes", "metadata only"
+MOST_OPS = 20_000  # of a call; nobody reads the tree of a longer one
+_BIAS = "bias of aten::addmm"
+
+
+class OpNode(Struct):
+    """Equal parts of the op tree: their calls, and what they call in turn."""
+
+    name: str
+    events: list[int]
+    below: list[OpNode] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Equal for parts that run the same ops."""
+        return (self.name, *(each.shape for each in self.below))
+
+
+def cpu_tree(trace: Trace, region: str = "") -> list[CpuOpRow]:
+    """The op tree of the call of median length; empty where no CPU computed, or it is too long."""
+    if trace.has("gpu") or not (evidence := Evidence(trace)).runs_on_cpu:
+        return []
+    scope = Scope("region", region) if region else cpu_place(evidence)
+    call = middle(windows_of(scope, evidence))[0]
+    events = call.events(trace.host.is_op & trace.host.lasting).tolist()
+    working = computing(evidence)[0]
+    if not working[events].any() or len(events) > MOST_OPS:
+        return []
+    roots = _merged(_nested(evidence, events))
+    length = call.length_ns or int(trace.host.end[events].max() - trace.host.start[events].min())
+    inside = sum(int(trace.host.length[event]) for node in roots for event in node.events)
+    first = CpuOpRow(_title(call, scope), 0, 1, length, max(length - inside, 0), "")
+    return [first, *(row for node in roots for row in _rows(evidence, node, 1))]
+
+
+def _title(call: Window, scope: Scope) -> str:
+    return call.region if scope.kind != "trace" else "the whole recording"
+
+
+def _nested(evidence: Evidence, events: Sequence[int]) -> list[OpNode]:
+    """The ops below each other; an op whose parent began before the call is outermost."""
+    nodes = {event: OpNode(evidence.name(event), [event]) for event in events}
+    parent = evidence.trace.host.parent
+    roots: list[OpNode] = []
+    for event, node in nodes.items():
+        above = int(parent[event])
+        while above >= 0 and above not in nodes:
+            above = int(parent[above])
+        (nodes[above].below if above >= 0 else roots).append(node)
+    return roots
+
+
+def _merged(nodes: Sequence[OpNode]) -> list[OpNode]:
+    """Equal parts as one, in order of their first call."""
+    found: dict[tuple[object, ...], OpNode] = {}
+    for node in nodes:
+        node.below = _merged(node.below)
+        known = found.setdefault(node.shape, node)
+        if known is not node:
+            _add(known, node)
+    return list(found.values())
+
+
+def _add(known: OpNode, other: OpNode) -> None:
+    known.events += other.events
+    for one, more in zip(known.below, other.below, strict=True):
+        _add(one, more)
+
+
+def _rows(evidence: Evidence, node: OpNode, depth: int) -> Iterator[CpuOpRow]:
+    host, events = evidence.trace.host, node.events
+    computes, calls = (bool(mask[events[0]]) for mask in computing(evidence))
+    does = COMPUTES if computes else METADATA if is_view(node.name) and not calls else ""
+    times = (int(host.length[events].sum()), int(host.self_length[events].sum()))
+    note = _note(evidence, node) if computes else ""
+    yield CpuOpRow(node.name, depth, len(events), *times, does, note)
+    for each in node.below:
+        yield from _rows(evidence, each, depth + 1)
+
+
+def _note(evidence: Evidence, node: OpNode) -> str:
+    if decode(node.name).family == "inductor_cpp":
+        ops = [op for op in sorted(cpu_does(node.name)) if not op.endswith("view")]
+        return f"one C++ loop for {', '.join(ops)}"
+    chain = evidence.trace.host.op_chain(int(evidence.trace.host.parent[node.events[0]]))
+    return _BIAS if node.name == "aten::copy_" and "aten::addmm" in chain else ""
+
+
+def cpu_groups(tree: Sequence[CpuOpRow]) -> list[GroupRow]:
+    """Where the time of the call goes: ops that compute, views, and everything around them."""
+    whole = max(tree[0].total_ns, 1)
+    names: dict[tuple[str, str], list[CpuOpRow]] = {}
+    for row in tree:
+        key = (row.name, row.note) if row.does == COMPUTES else (_around(row), "")
+        names.setdefault(key, []).append(row)
+    rows = [
+        GroupRow(
+            name,
+            time_ns=sum(row.self_ns for row in found),
+            share=sum(row.self_ns for row in found) / whole,
+            count=sum(row.count for row in found if row.depth),
+            limited_by=note,
+        )
+        for (name, note), found in names.items()
+    ]
+    return sorted(rows, key=lambda row: -row.time_ns)
+
+
+def _around(row: CpuOpRow) -> str:
+    return "views (metadata only)" if row.does == METADATA else "wrappers, allocations, Python"
+
+
+def cpu_lines(tree: Sequence[CpuOpRow]) -> Iterator[Line]:
+    """What a reader of a CPU trace looks for: what computes, what is fused, what is copied."""
+    if not tree:
+        return
+    ops = sum(row.count for row in tree[1:])
+    computing = [row for row in tree if row.does == COMPUTES]
+    views = [row for row in tree if row.does == METADATA]
+    spent = sum(row.self_ns for row in computing)
+    share = percent_text(spent / max(tree[0].total_ns, 1))
+    yield Line(
+        "CPU",
+        f"{count_text(sum(row.count for row in computing))} of {plural(ops, 'op')} compute, "
+        f"{time_text(spent)} of {time_text(tree[0].total_ns)} ({share}) in {tree[0].name}; "
+        f"{count_text(sum(row.count for row in views))} only change metadata "
+        f"({time_text(sum(row.self_ns for row in views))})",
+    )
+    copies = [row for row in computing if row.note == _BIAS]
+    if copies:
+        time, calls = sum(row.total_ns for row in copies), sum(row.count for row in copies)
+        products = sum(row.total_ns for row in tree if row.name == "aten::addmm")
+        yield Line(
+            "BIAS",
+            f"aten::addmm copies its bias into the output before the product adds to it: "
+            f"{plural(calls, 'copy', 'copies')}, {time_text(time)} of its {time_text(products)}",
+        )
