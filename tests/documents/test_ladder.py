@@ -11,8 +11,10 @@ from foretrace.cli import main
 from foretrace.schema.documents import json_schema, ladder
 
 
-def test_the_recorded_climb(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ladder", "--recorded", "h200", "--json"]) == 0
+@pytest.mark.parametrize("part", [["--only", "linear"], ["--claim", "E17"]], ids=" ".join)
+def test_the_recorded_climb(part: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*part, "--recorded", "h200"]
+    assert main(["ladder", *words, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     jsonschema.validate(answer, json_schema(ladder.DOCUMENT))
     assert list(answer) == list(ladder.DOCUMENT.__struct_fields__)

@@ -58,8 +58,9 @@ class LessonPage {
       const hint = this.sitting.step.kind === "skipped" ? null : keyed("?", "Hint", () => this.help());
       replace(this.keys, hint, keyed("s", hint ? "Skip" : "Continue", () => this.skip()), this.backButton());
     }
-    if (focus) (this.question.querySelector("input") ?? byId("question")).focus();
-    if (focus) this.node.querySelector("section").scrollIntoView({ block: "start" });
+    if (!focus) return;
+    (this.question.querySelector("input") ?? byId("question")).focus({ preventScroll: true });
+    toTop(this.node);
   }
 
   backButton() {
@@ -96,7 +97,7 @@ class LessonPage {
     const go = keyed("Enter", this.sitting.finished ? "See your score" : "Continue", () => this.show(true), { class: "go" });
     replace(this.next, go, this.backButton());
     go.focus({ preventScroll: true });
-    if (go.getBoundingClientRect().bottom > innerHeight) this.said.scrollIntoView({ block: "start" });
+    if (go.getBoundingClientRect().bottom > innerHeight) toTop(this.said);
   }
 
   help() {
@@ -148,6 +149,11 @@ class LessonPage {
     else return false;
     return true;
   }
+}
+
+// Scrolls this page alone, never the notebook around its frame.
+function toTop(node) {
+  window.scrollBy(0, node.getBoundingClientRect().top);
 }
 
 function startLessons() {
