@@ -61,6 +61,10 @@ def profile(
     run record) and, with `--why`, `.why` (the compiler's records).
     """
     trace_dir, warmup = args.trace_dir, 3 if warm else 0
+    if args.compile and not torch.cuda.is_available():
+        from torch._inductor import config
+
+        config.cpp.enable_kernel_profile = True  # else a CPU trace does not show what was fused
     files = {"region": region, "overwrite": True, "why": args.why}
     path = Path(trace_dir) / f"{tag}.json"
     with torch.no_grad(), capture(path, steps=3, warmup=warmup, **files) as prof:

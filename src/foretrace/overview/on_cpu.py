@@ -19,6 +19,7 @@ from foretrace.guess.selection import computing, cpu_does
 from foretrace.model.reach import is_view
 from foretrace.model.trace import Trace
 from foretrace.overview.page import Line
+from foretrace.schema import compiled
 from foretrace.schema.documents.look import CpuOpRow, GroupRow
 from foretrace.units import count_text, percent_text, plural, time_text
 
@@ -95,15 +96,17 @@ def _rows(evidence: Evidence, node: OpNode, depth: int) -> Iterator[CpuOpRow]:
     host, events = evidence.trace.host, node.events
     computes, calls = (bool(mask[events[0]]) for mask in computing(evidence))
     does = COMPUTES if computes else METADATA if is_view(node.name) and not calls else ""
-    times = (int(host.length[events].sum()), int(host.self_length[events].sum()))
+    total, inside = int(host.length[events].sum()), [each.events for each in node.below]
+    # ranges between two ops are no ops: their time is that of the op around them
+    spent = total - sum(int(host.length[called].sum()) for called in inside)
     note = _note(evidence, node) if computes else ""
-    yield CpuOpRow(node.name, depth, len(events), *times, does, note)
+    yield CpuOpRow(node.name, depth, len(events), total, max(spent, 0), does, note)
     for each in node.below:
         yield from _rows(evidence, each, depth + 1)
 
 
 def _note(evidence: Evidence, node: OpNode) -> str:
-    if decode(node.name).family == "inductor_cpp":
+    if _is_generated(node.name):
         ops = [op for op in sorted(cpu_does(node.name)) if not op.endswith("view")]
         return f"one C++ loop for {', '.join(ops)}"
     chain = evidence.trace.host.op_chain(int(evidence.trace.host.parent[node.events[0]]))
@@ -150,6 +153,7 @@ def cpu_lines(tree: Sequence[CpuOpRow]) -> Iterator[Line]:
         f"{count_text(sum(row.count for row in views))} only change metadata "
         f"({time_text(sum(row.self_ns for row in views))})",
     )
+    yield from _unrecorded(tree)
     copies = [row for row in computing if row.note == _BIAS]
     if copies:
         time, calls = sum(row.total_ns for row in copies), sum(row.count for row in copies)
@@ -159,3 +163,19 @@ def cpu_lines(tree: Sequence[CpuOpRow]) -> Iterator[Line]:
             f"aten::addmm copies its bias into the output before the product adds to it: "
             f"{plural(calls, 'copy', 'copies')}, {time_text(time)} of its {time_text(products)}",
         )
+
+
+def _unrecorded(tree: Sequence[CpuOpRow]) -> Iterator[Line]:
+    """Inductor's C++ kernels are ops only where it was told so before it compiled."""
+    regions = [row for row in tree if row.name.startswith(compiled.REGION)]
+    if regions and not any(_is_generated(row.name) for row in tree):
+        time = time_text(sum(row.self_ns for row in regions))
+        yield Line(
+            "COMPILED",
+            f"the C++ kernels of compiled code are not in the trace: at most {time} of this call. "
+            "Set torch._inductor.config.cpp.enable_kernel_profile = True before it compiles",
+        )
+
+
+def _is_generated(name: str) -> bool:
+    return decode(name).family == "inductor_cpp"
