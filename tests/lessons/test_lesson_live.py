@@ -24,7 +24,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> LiveRecordings:
     """Each program is recorded once for all tests."""
     SAID.clear()
     folder = tmp_path_factory.mktemp("live")
-    return LiveRecordings("cpu", folder, lambda path: ft.open(path, cache=False), SAID.append)
+    return LiveRecordings(
+        "cpu", "a CPU", folder, lambda path: ft.open(path, cache=False), SAID.append
+    )
 
 
 def transcript(each: Lesson, here: LiveRecordings, *, right: bool) -> list[str]:

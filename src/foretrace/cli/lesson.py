@@ -19,10 +19,10 @@ from foretrace.cli._options import (
     say,
     shows_bold,
 )
-from foretrace.errors import UsageError
+from foretrace.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from foretrace.lessons.sitting import Sitting
 
@@ -76,7 +76,7 @@ def command(
     target = new_file(html, overwrite=overwrite) if html is not None else None
     words = [number] if number is not None else [each.name for each in lessons()]
     with scratch() as folder:
-        chosen = [_sitting(word, folder if live else None, reading) for word in words]
+        chosen = list(_sittings(words, folder if live else None, reading))
         if target:
             _write(chosen, target)
         else:
@@ -86,6 +86,19 @@ def command(
         )
 
 
+def _sittings(
+    words: Sequence[str], folder: Path | None, reading: Reading
+) -> Iterator[tuple[Sitting, str]]:
+    """One for each word; of several lessons, those that this machine can play."""
+    for word in words:
+        try:
+            yield _sitting(word, folder, reading)
+        except MissingError as problem:
+            if len(words) == 1:
+                raise
+            say(str(problem))
+
+
 def _sitting(word: str, folder: Path | None, reading: Reading) -> tuple[Sitting, str]:
     """The lesson of that number or name, or one on a trace; and the name that progress has."""
     from foretrace import lessons
@@ -93,7 +106,11 @@ def _sitting(word: str, folder: Path | None, reading: Reading) -> tuple[Sitting,
 
     if not lessons.is_lesson(word):
         path = str(PATH.convert(word, None, None))
-        if os.path.exists(path) or path == "-" or "::" in path:
+        if (
+            os.path.exists(path)
+            or path == "-"
+            or any(mark in path for mark in ("/", "::", ".json"))
+        ):
             if folder:
                 raise UsageError(f"--live records the programs of a lesson: {word} is a trace")
             return _own(path, reading), ""

@@ -38,9 +38,9 @@ def live_sitting(
     if all(reasons):
         here = f"lesson {lesson.number} asks nothing on a CPU: {'; '.join(reasons)}"
         raise MissingError(f"{here}. Without --live it is played on recordings")
-    means = "" if device == "cpu" else "; a text that speaks of a card means that of the recordings"
-    say(f"recording on {card}{means}")
-    return Sitting(played, LiveRecordings(device, folder, opens, say))
+    if device != "cpu":
+        say("a text that speaks of a card means that of the recordings")
+    return Sitting(played, LiveRecordings(device, card, folder, opens, say))
 
 
 def fitted(lesson: Lesson, device: str) -> Lesson:
@@ -59,8 +59,8 @@ def _on_cpu(step: LessonStep) -> LessonStep:
 class LiveRecordings:
     """Opens a recording by recording its program here instead."""
 
-    def __init__(self, device: str, folder: Path, opens: Opens, say: Say) -> None:
-        self.device, self.folder = device, folder
+    def __init__(self, device: str, card: str, folder: Path, opens: Opens, say: Say) -> None:
+        self.device, self.card, self.folder = device, card, folder
         self._opens, self._say = opens, say
         self._found: dict[str, Trace | MissingError] = {}
 
@@ -81,7 +81,7 @@ class LiveRecordings:
         stop = by_recording().get(f"ladder/{name}")
         if stop is None:
             raise MissingError(f"no rung of the ladder runs {name}: play it without --live")
-        self._say(f"recording {stop.title(rung(stop.rung), self.device)} …")
+        self._say(f"recording {stop.title(rung(stop.rung), self.device)}, on {self.card} …")
         # in one dtype, what a CPU calls does not depend on the arithmetic that it has
         dtype = "fp32" if self.device == "cpu" else "auto"
         with budget.apart():

@@ -19,6 +19,8 @@ MODE = Program(
     'torch.compile(model, mode="reduce-overhead")(token, cache)  # twelve blocks',
 )
 
+GRAPHS = "CUDA graphs and their launches need a GPU"
+
 LESSON = Lesson(
     number=10,
     name="decoding",
@@ -52,6 +54,7 @@ LESSON = Lesson(
             hint="Write RMSNorm out: x * rsqrt(mean(x**2) + eps) * weight, in float32.",
             show="launches",
             row="aten::mul",
+            cpu=GRAPHS,
         ),
         LessonStep(
             EAGER,
@@ -78,6 +81,7 @@ LESSON = Lesson(
             hint="A weight of 2 bytes is used for one multiplication and one addition.",
             show="last gemm",
             row="aten::mm",
+            cpu=GRAPHS,
         ),
         LessonStep(
             GRAPH,
@@ -108,6 +112,7 @@ LESSON = Lesson(
             show="launches",
             row="cudaGraphLaunch",
             against=EAGER.recording,
+            cpu=GRAPHS,
         ),
         LessonStep(
             MODE,
@@ -136,6 +141,7 @@ LESSON = Lesson(
             hint="Whose memory does a captured kernel read?",
             show="memcpy",
             row="aten::_foreach_copy_",
+            cpu=GRAPHS,
         ),
     ),
     read=(
