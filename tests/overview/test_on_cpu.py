@@ -114,3 +114,22 @@ def test_a_trace_that_hints_at_a_gpu_is_no_cpu_trace(tmp_path: Path) -> None:
     named = {"deviceProperties": [{"id": 0, "name": "NVIDIA H200"}]}
     assert cpu_tree(opened(tmp_path, LINEAR, **named)) == []
     assert cpu_tree(opened(tmp_path, [("aten::t", 1, 2)])) == []
+
+
+def test_an_op_that_casts_its_input_computes_and_a_number_is_no_op(tmp_path: Path) -> None:
+    """`x * 0.5` makes a tensor of the number and changes its type; `x * y` may cast a tensor."""
+    path = tmp_path / "cast.json"
+    scalar, tensor = [[], [], []], [[64], [64], []]
+    rows = [("aten::mul", 0, scalar), ("aten::mul", 100, tensor)]
+    events = [
+        {
+            "ph": "X", "cat": "cpu_op", "name": name, "ts": begin + at, "dur": 60 - 2 * at,
+            "pid": 1, "tid": 1, "args": {"Input Dims": dims, "Input type": ["float", "int", ""]},
+        }
+        for _, begin, dims in rows
+        for at, name in enumerate(("aten::mul", "aten::to", "aten::_to_copy", "aten::copy_"))
+    ]  # fmt: skip
+    path.write_text(json.dumps({"traceEvents": events}))
+    tree = cpu_tree(ft.open(path, cache=False))
+    computing = [(row.name, row.count) for row in tree if row.does == "computes"]
+    assert computing == [("aten::mul", 1), ("aten::mul", 1), ("aten::copy_", 1)]

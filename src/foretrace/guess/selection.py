@@ -20,7 +20,7 @@ from foretrace.guess.evidence import Evidence, GpuOperation
 from foretrace.guess.fields import UNSTATED, fields, value_of
 from foretrace.guess.scope import Unknown, Window, named
 from foretrace.guess.selectors import DTYPES, Selector, Trait
-from foretrace.model.intervals import Bools
+from foretrace.model.intervals import Bools, Ints
 from foretrace.units import plural
 
 NO_CALLS = "no runtime or driver calls in this trace: record with ProfilerActivity.CUDA"
@@ -31,8 +31,9 @@ _BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
 # They rename, allocate or pass on; none computes an element.
 _FREE_OPS = """
 empty empty_like empty_strided new_empty new_empty_strided resize resolve_conj resolve_neg
-set item _local_scalar_dense is_nonzero contiguous detach lift_fresh result_type to unflatten
-flatten view_as narrow chunk movedim swapaxes numpy_T record_stream accumulate_grad
+set item type_as _local_scalar_dense is_nonzero contiguous detach lift_fresh result_type to
+_to_copy unflatten flatten view_as narrow chunk movedim swapaxes numpy_T record_stream
+accumulate_grad
 """
 _FREE = VIEWS | set(_FREE_OPS.split())
 # both products and the softmax, in one op
@@ -252,21 +253,40 @@ def working_ops(window: Window) -> list[int]:
 def computing(evidence: Evidence) -> tuple[Bools, Bools]:
     """Which ops of a CPU compute, and which events call one that does, at any depth.
 
-    An op that calls one that computes does not count itself, unless it is a product.
+    An op that calls one that computes does not count itself, unless it is a product, or all that it
+    calls changes the type of its inputs.
     """
     masks = evidence.masks
     if _COMPUTING not in masks:
         host = evidence.trace.host
-        working = host.is_op & host.lasting & host.named(_works)
-        callers = np.zeros(host.count, bool)
-        above = host.parent[working]
-        while len(above := np.unique(above[above >= 0])):
-            above = above[~callers[above]]
-            callers[above] = True
-            above = host.parent[above]
+        casts = host.named(lambda name: name == "aten::to")
+        every = host.is_op & host.lasting & host.named(_works)
+        callers, working = _above(host.parent, every), every & ~_of_scalars(evidence, every)
+        passing = _above(host.parent, working, casts)  # up to the change of a type, and no further
         products = host.named(lambda name: bare(name) in _CPU_PRODUCTS)
-        masks[_COMPUTING], masks[_CALLERS] = working & (~callers | products), callers
+        masks[_COMPUTING], masks[_CALLERS] = working & (~passing | products), callers
     return masks[_COMPUTING], masks[_CALLERS]
+
+
+def _above(parent: Ints, events: Bools, end: Bools | None = None) -> Bools:
+    """Everything that calls one of these events; not what calls it through one of `end`."""
+    found = np.zeros(len(parent), bool)
+    above = parent[events]
+    while len(above := np.unique(above[above >= 0])):
+        above = above[~found[above]]
+        found[above] = True
+        above = parent[above if end is None else above[~end[above]]]
+    return found
+
+
+def _of_scalars(evidence: Evidence, working: Bools) -> Bools:
+    """Copies of a number that Python passed, to another type: no op of the program."""
+    host = evidence.trace.host
+    copies = np.flatnonzero(working & host.named(lambda name: name == "aten::copy_"))
+    shapes = ((event, evidence.inputs(int(event), "shapes")) for event in copies)
+    found = np.zeros(host.count, bool)
+    found[[event for event, known in shapes if known is not None and not any(known)]] = True
+    return found
 
 
 def cpu_does(name: str) -> frozenset[str]:

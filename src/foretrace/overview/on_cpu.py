@@ -33,12 +33,13 @@ class OpNode(Struct):
 
     name: str
     events: list[int]
+    computes: bool
     below: list[OpNode] = field(default_factory=list)
 
     @property
     def shape(self) -> tuple[object, ...]:
         """Equal for parts that run the same ops."""
-        return (self.name, *(each.shape for each in self.below))
+        return (self.name, self.computes, *(each.shape for each in self.below))
 
 
 def cpu_tree(trace: Trace, region: str = "") -> list[CpuOpRow]:
@@ -64,7 +65,8 @@ def _title(call: Window, scope: Scope) -> str:
 
 def _nested(evidence: Evidence, events: Sequence[int]) -> list[OpNode]:
     """The ops below each other; an op whose parent began before the call is outermost."""
-    nodes = {event: OpNode(evidence.name(event), [event]) for event in events}
+    working = computing(evidence)[0]
+    nodes = {event: OpNode(evidence.name(event), [event], bool(working[event])) for event in events}
     parent = evidence.trace.host.parent
     roots: list[OpNode] = []
     for event, node in nodes.items():
@@ -94,12 +96,13 @@ def _add(known: OpNode, other: OpNode) -> None:
 
 def _rows(evidence: Evidence, node: OpNode, depth: int) -> Iterator[CpuOpRow]:
     host, events = evidence.trace.host, node.events
-    computes, calls = (bool(mask[events[0]]) for mask in computing(evidence))
-    does = COMPUTES if computes else METADATA if is_view(node.name) and not calls else ""
+    calls = bool(computing(evidence)[1][events[0]])
+    does, note = METADATA if is_view(node.name) and not calls else "", ""
     total, inside = int(host.length[events].sum()), [each.events for each in node.below]
     # ranges between two ops are no ops: their time is that of the op around them
     spent = total - sum(int(host.length[called].sum()) for called in inside)
-    note = _note(evidence, node) if computes else ""
+    if node.computes:
+        does, note = COMPUTES, _note(evidence, node)
     yield CpuOpRow(node.name, depth, len(events), total, max(spent, 0), does, note)
     for each in node.below:
         yield from _rows(evidence, each, depth + 1)
