@@ -159,6 +159,13 @@ def test_nothing_is_told_before_the_answer_and_it_is_read_out(shown: Browser) ->
     assert row == ["24.0 us", "465 us", "0 ns", "505 us", "9"]
 
 
+def test_a_digit_goes_to_the_field_of_a_number(shown: Browser) -> None:
+    """A page of one lesson opens without a focus, which a frame would take from its notebook."""
+    shown.run("lessonPage.open(lessonPage.lessons[4], false)")
+    press(shown, "5", ENTER)
+    assert said(shown).startswith("✓ HitIt is 5.")
+
+
 def test_progress_is_kept_where_it_can_be(shown: Browser, page: Path) -> None:
     shown.run("lessonPage.open(lessonPage.lessons[0], true)")
     press(shown, "2", ENTER)

@@ -196,7 +196,9 @@ def test_a_hub_that_is_away_for_a_while_is_waited_for(
     monkeypatch.setattr(hub.time, "sleep", lambda _: None)
     capsys.readouterr()
     assert remote(str(SAID)) == 2
-    assert "(503)" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "(503)" in told
+    assert "the job goes on; fetch: foretrace remote --fetch" in told
 
 
 def test_a_public_bucket_gets_no_script(

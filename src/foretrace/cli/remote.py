@@ -173,7 +173,7 @@ def _as_job(
         return job.document()
     try:
         job.wait(_say)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort, UsageError):  # the last: the Hub no longer answers
         _say(f"the job goes on; {job.later}")
         raise
     return job.fetched(Path(given["out"]), limits)

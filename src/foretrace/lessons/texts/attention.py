@@ -177,7 +177,7 @@ LESSON = Lesson(
                     PickChoice("cuDNN is faster", ("gpu time < 0.9x of A",)),
                 ),
             ),
-            why="cuDNN takes {gpu time}, flash {A: gpu time}. The name of "
+            why="cuDNN takes {attention time}, flash {A: attention time}. The name of "
             "cuDNN's kernel says {arch of attention} and wgmma, Hopper's own instruction.",
             hint="Flash is FlashAttention-2, which is written for Ampere. The name of cuDNN's "
             "kernel says {arch of attention}.",

@@ -140,6 +140,7 @@ class LessonPage {
   // Whether the key did anything.
   pressed({ key, repeat, target }) {
     const open = !this.mark && !this.sitting.finished, choice = this.question.querySelector(`[data-choice="${CSS.escape(key)}"]`);
+    if (open && /^\d$/.test(key)) this.question.querySelector("input")?.focus(); // the digit goes there
     if (key === "Escape" && this.lessons.length > 1) this.showList();
     else if (key === "b") this.back();
     else if (key === "Enter" && !open && !repeat && !(target instanceof HTMLButtonElement)) this.next.querySelector(".go")?.click();
