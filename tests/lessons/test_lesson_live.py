@@ -35,6 +35,7 @@ def transcript(each: Lesson, here: LiveRecordings, *, right: bool) -> list[str]:
         asked = played.asked(played.at)
         lines += ["", asked_text(asked)]
         if asked.skipped:
+            assert asked.skipped == step.skipped  # the others run here
             played.skip()
             continue
         held = right_answer(step, played.scene(step))
