@@ -156,7 +156,8 @@ def s3() -> Iterator[str]:
     server_module = pytest.importorskip(
         "moto.server", reason="moto is not installed: pip install 'moto[server]'"
     )
-    pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
+    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
+    s3fs.S3FileSystem.clear_instance_cache()  # one that an earlier test made has its credentials
     import logging
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

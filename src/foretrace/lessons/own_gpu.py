@@ -51,6 +51,8 @@ CAUSES = {
     "queue": ("ahead: the work is queued", "the next work would be launched before that time"),
 }
 
+SHORT_NS = 2_000  # a shorter gap is that between any two kernels
+
 
 def gpu_steps(scene: Scene) -> Iterator[LessonStep]:
     """Steps that may be asked, the most telling first."""
@@ -98,8 +100,11 @@ class OwnGpu:
 
     @cached_property
     def selector(self) -> str:
-        """How a prediction names it; empty where it cannot."""
-        names = {each.name for each in self.scene.evidence.operations}
+        """How a prediction names it; empty where it cannot, or where another has its short name."""
+        operations = self.scene.evidence.operations
+        if len({each.name for each in operations if each.label == self.top.label}) > 1:
+            return ""
+        names = {each.name for each in operations}
         spelled = pattern(self.top.name, [*names])
         return f'kernel "{spelled}"' if spelled else ""
 
@@ -235,8 +240,11 @@ class OwnGpu:
         """What the longest gap on the GPU is."""
         marks = {name: self.scene.marked(f"longest gap is {name}") for name in CAUSES}
         right = next((name for name, mark in marks.items() if mark.verdict == "hit"), "")
-        if not right or not self.scene.trace.host.is_op.any():
+        gap = longest_gap(self.scene.call)
+        if not (right and gap) or not self.scene.trace.host.is_op.any():
             return  # what the host did is told by its ops
+        if gap.end_ns - gap.start_ns < SHORT_NS:
+            return
         names = sorted(dict.fromkeys([right, "launch", "host", "sync"]))
         choices = tuple(
             PickChoice(CAUSES[name][0], (f"longest gap is {name}",), f"Then {CAUSES[name][1]}.")
@@ -244,8 +252,7 @@ class OwnGpu:
         )
         ask = PickOne(f"In the longest gap of the GPU in {self.where}, the host is", choices)
         hint = "What does the host do between two launches?"
-        gap = longest_gap(self.scene.call)
-        ended = self.scene.evidence.operation(gap.then) if gap and gap.then >= 0 else self.top
+        ended = self.scene.evidence.operation(gap.then) if gap.then >= 0 else self.top
         length = marks[right].measured.partition(",")[0]
         slowed = "" if right == "queue" else " The profiler slows the host: alone it is shorter."
         why = f"It lasts {length}, until {said(ended.label)} runs.{slowed}"
