@@ -31,9 +31,11 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
     from foretrace.kernels.device import pointwise as p
     from foretrace.kernels.device.gradient import gradient_tma_kernel
     from foretrace.kernels.device.narrow import split_kernel
+    from foretrace.kernels.device.padding import pad_kernel
     from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
 
     plain = {"num_warps": 4, "enable_fp_fusion": True}
+    yield "pad", pad_kernel, (2048,), {"num_warps": 4}
     for act in ACTIVATIONS:
         yield f"forward_flat {act}", p.forward_flat_kernel, (act, False, 8, 1024), plain
         yield f"backward_flat {act}", p.backward_flat_kernel, (act, False, 8, 1024), plain
@@ -48,11 +50,13 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
     )
     for part, rows in CANDIDATES.items():
         for _, _, (kind, t) in rows:
-            if kind == "tma" and arch < 90:
+            if (kind == "tma" and arch < 90) or (kind == "pingpong" and arch != 90):
                 continue
             tile = (t.bm, t.bn, t.bk)
             save = part == "gate_up_saving"
-            if part == "gradient":
+            if kind == "pingpong":
+                yield f"{part} {t}", *_specialised(part, t)
+            elif part == "gradient":
                 yield (
                     f"{part} {t}",
                     gradient_tma_kernel,
@@ -73,6 +77,50 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
                 yield f"{part} {t}", split_kernel, (8, False, t.split, *tile), t.options()
 
 
+def _specialised(part: str, t: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    from foretrace.kernels.device.gate_up_pingpong import gate_up_pingpong_kernel
+    from foretrace.kernels.device.gradient_pingpong import gradient_pingpong_kernel
+    from foretrace.kernels.device.specialised import options
+
+    cut = (t.bm, t.bn, t.bk, t.group, t.stages, t.split)
+    if part == "gradient":
+        return gradient_pingpong_kernel, ("gelu_tanh", *cut), options(t)
+    return gate_up_pingpong_kernel, ("gelu_tanh", part == "gate_up_saving", *cut), options(t)
+
+
+def _descriptors(constants: dict[str, Any]) -> dict[str, str]:
+    """The descriptor types of a specialised kernel, by parameter, for its constexprs."""
+    from triton.experimental.gluon import language as gl
+
+    def of(*block: int) -> str:
+        layout = gl.NVMMASharedLayout.get_default_for(list(block), gl.bfloat16)
+        return f"tensordesc<bf16{list(block)},{layout!r}>"
+
+    bm, bn, bk = (constants[name] for name in ("BM", "BN", "BK"))
+    if "RING" in constants:
+        quarter = of(bm, bn // 4)
+        outer = dict.fromkeys(("gate", "up", "d_gate", "d_up"), quarter)
+        return {"dy": of(bm, bk), "w": of(bk, bn), **outer}
+    out = of(bm, bn // 2 if constants["SAVE"] else bn)
+    outer = dict.fromkeys(("out", "g_out", "u_out"), out)
+    return {"x": of(bm, bk), "w_gate": of(bn, bk), "w_up": of(bn, bk), **outer}
+
+
+def _source(kernel: Any, signature: dict[str, str], constants: dict[str, Any]) -> Any:
+    from triton.compiler import ASTSource
+
+    if kernel.is_gluon():
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource(kernel, signature | _descriptors(constants), constants)
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, kind in enumerate(signature.values())
+        if kind.startswith("*")
+    }
+    return ASTSource(kernel, signature, constants, aligned)
+
+
 def usage(
     kernel: Any, fixed: tuple[Any, ...], options: dict[str, Any], arch: int
 ) -> dict[str, int]:
@@ -84,7 +132,6 @@ def usage(
     """
     import triton
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
     signature, names = {}, [param.name for param in kernel.params]
     for param in kernel.params:
@@ -95,12 +142,7 @@ def usage(
     constants = dict(
         zip([name for name in names if signature[name] == "constexpr"], fixed, strict=True)
     )
-    aligned = {
-        (i,): [["tt.divisibility", 16]]
-        for i, name in enumerate(names)
-        if signature[name].startswith("*")
-    }
-    source = ASTSource(kernel, signature, constants, aligned)
+    source = _source(kernel, signature, constants)
     with contextlib.redirect_stdout(io.StringIO()) as report:
         binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
     text = report.getvalue()

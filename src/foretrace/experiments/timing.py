@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from foretrace import notices
 from foretrace.profiling.calls import batch
 
 if TYPE_CHECKING:
@@ -106,6 +107,33 @@ def device_times(
         for name, start, end in marks:
             taken[name].append(start.elapsed_time(end) * 1e3)
     return {name: Quartiles.of(values) for name, values in taken.items()}
+
+
+def captured(calls: Mapping[str, Call]) -> dict[str, Call]:
+    """Each warm call as the replay of a CUDA graph; a call that cannot be captured stays itself.
+
+    A model that replays graphs pays device time alone, and some kernels are chosen accordingly.
+    """
+    found = {name: _graph(name, call) or call for name, call in calls.items()}
+    torch.cuda.synchronize()
+    return found
+
+
+def _graph(name: str, call: Call) -> Call | None:
+    graph, aside = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    try:
+        with torch.cuda.stream(aside):
+            call()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, stream=aside):
+            call()
+    except RuntimeError as problem:  # for example a contender that replays graphs of its own
+        torch.cuda.synchronize()
+        notices.warn(f"{name} is timed without a CUDA graph: {str(problem).splitlines()[0]}")
+        return None
+    replay: Call = graph.replay
+    return replay
 
 
 def call_times(

@@ -1,8 +1,7 @@
 """Measures which route is fastest: `tune(sizes)` fills this GPU's table, see `kernels.routes`.
 
-Every candidate's result is compared with the library's before its time counts. A candidate must be
-faster than the library by more than the noise. A part's time is the larger of its device time and
-its time per call: a route that saves the GPU 2 us and costs the host 10 us is no gain.
+Every candidate's result is compared with the library's before its time counts. Two times are kept:
+how long the GPU works, and one call in a row of calls, host and device together.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -21,12 +21,16 @@ from foretrace import files
 from foretrace.errors import MissingError
 from foretrace.experiments.timing import call_times, device_times
 from foretrace.kernels import routes, steps
+from foretrace.kernels.estimate import Size
 from foretrace.kernels.glu import gated
-from foretrace.kernels.routes import LIBRARY, PARTS, MeasuredRoute, Route, Size
+from foretrace.kernels.routes import LIBRARY, PARTS, MeasuredRoute, Route
+from foretrace.kernels.support import HAVE_TRITON
 
-# A route must be this much faster than the library: medians of two equal routes differ by about 1%
-# on an H200.
-GAIN = 1.01
+if HAVE_TRITON:
+    from foretrace.kernels.device.padding import pad
+
+# Compiling a kernel takes a second or more; loading it from disk, some milliseconds.
+SLOW_S = 0.5
 # Relative distance allowed between two bf16 results that differ only in the order of rounding.
 CLOSE = 2e-2
 
@@ -34,35 +38,34 @@ CLOSE = 2e-2
 # bm, bn, bk, stages, warps, group, resident, split). None spills on sm_90: see
 # tests/kernels/test_aot.py.
 _CANDIDATES = """
-gate_up        129    - tma     128 128  64 4 8  8 1 1
-gate_up        129    - tma     128 128  64 3 8 16 1 1
-gate_up         65    - tma     128  64  64 3 4  8 2 1
-gate_up         65 4096 tma     128  64  64 4 8  8 1 1
-gate_up         33 4096 tma      64 128  64 4 4  8 1 1
-gate_up         17 4096 tma      64  64  64 4 4  8 2 1
-gate_up          1   32 pointer  16  64 128 3 4  1 1 1
-gate_up          1   32 pointer  16  32 256 3 4  1 1 1
-gate_up          1   32 pointer  16  32 128 6 4  1 1 1
-gate_up          1   32 pointer  16  64 128 4 4  1 1 1
-gate_up          1   32 pointer  16 128  64 4 4  1 1 1
-gate_up         17  512 pointer  64  32 128 3 4  8 1 1
-gate_up         17 1024 pointer  64  64  64 4 4  8 1 1
-gate_up_saving 129    - tma     128 128  64 4 8  8 1 1
-gate_up_saving  65    - tma     128  64  64 3 4  8 2 1
-gate_up_saving  17 4096 tma      64  64  64 4 4  8 2 1
-gate_up_saving   1   32 pointer  16  32 256 3 4  1 1 1
-gate_up_saving  17 1024 pointer  64  64  64 4 4  8 1 1
-down             1   32 narrow   16  32 256 3 4  8 1 2
-down             1   32 narrow   16  32 128 4 4  8 1 4
-down             1   32 narrow   16  64 128 4 4  8 1 4
-down             1   32 narrow   16  64 128 4 4  8 1 8
-down             1   32 narrow   16  64 256 3 4  8 1 4
-down             1   32 narrow   16  32 128 4 4  8 1 8
-down            17  256 narrow   64  32 128 3 4  8 1 4
-down            17 1024 narrow   64  64  64 4 4  8 1 4
-down            17 1024 narrow   64  64  64 4 4  8 1 1
-gradient        65    - tma     128 256  64 3 8  8 1 1
-gradient        65    - tma     128 256  64 4 8  8 1 1
+gate_up        129    - pingpong 128  64  64 6 4  8 1 1
+gate_up         65 2048 tma      128  64  64 4 8  8 1 1
+gate_up         65    - tma      128 128  64 4 8  8 1 1
+gate_up         33 1024 tma       64  64  64 4 4  8 2 1
+gate_up          1   16 pointer   16  64 128 4 4  1 1 1
+gate_up          1   16 pointer   16  32 256 3 4  1 1 1
+gate_up          1   16 pointer   16  32 128 6 4  1 1 1
+gate_up         17   32 pointer   32  64 128 3 4  1 1 1
+gate_up         17   64 pointer   64  64  64 4 4  1 1 1
+gate_up         17  512 pointer   64  32 128 3 4  8 1 1
+gate_up         65 1024 pointer   64  64  64 4 4  8 1 1
+gate_up_saving 129    - pingpong 128  64  64 6 4  8 1 1
+gate_up_saving 129    - pingpong 128  64  64 5 4  8 1 2
+gate_up_saving  65 4096 tma      128  64  64 3 4  8 2 1
+gate_up_saving  33 1024 tma       64  64  64 4 4  8 2 1
+gate_up_saving   1   16 pointer   16  32 256 3 4  1 1 1
+gate_up_saving  17 1024 pointer   64  64  64 4 4  8 1 1
+down             1   16 narrow    16  32 256 3 4  8 1 2
+down             1   16 narrow    16  32 128 4 4  8 1 4
+down             1   16 narrow    16  64 128 4 4  8 1 8
+down             1   16 narrow    16  64 256 3 4  8 1 4
+down            17   32 narrow    32  64 128 4 4  8 1 4
+down            17   32 narrow    32  32 128 4 4  8 1 4
+down            17  256 narrow    64  32 128 3 4  8 1 4
+down            17 1024 narrow    64  64  64 4 4  8 1 4
+down            65 1024 narrow    64  64  64 4 4  8 1 1
+gradient       129    - pingpong 128 128  64 5 4  8 1 4
+gradient        65    - tma      128 256  64 4 8  8 1 1
 """
 
 
@@ -81,7 +84,10 @@ Compute = Callable[[Route], torch.Tensor]
 
 
 def tune(
-    sizes: Iterable[Size], dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh"
+    sizes: Iterable[Size],
+    dtype: torch.dtype = torch.bfloat16,
+    activation: str = "gelu_tanh",
+    say: Callable[[str], None] = lambda line: None,
 ) -> list[MeasuredRoute]:
     """Measure every part at every size (m, d, h) on this GPU, and keep the result on disk."""
     if not torch.cuda.is_available():
@@ -90,7 +96,10 @@ def tune(
     sizes = list(sizes)
     jobs = {(part, route) for m, _, _ in sizes for part in PARTS for route in candidates(part, m)}
     _compile(jobs, dtype, activation)
-    rows = [row for size in sizes for row in measure(size, dtype, activation)]
+    rows: list[MeasuredRoute] = []
+    for number, size in enumerate(sizes):
+        say(f"size {number + 1} of {len(sizes)}: {'x'.join(map(str, size))}")
+        rows += measure(size, dtype, activation)
     card = routes.card_name(torch.cuda.current_device())
     new = {row[:4] for row in rows}
     path = routes.store_path(card)
@@ -104,38 +113,64 @@ def write_table(path: Path, card: str, rows: Iterable[MeasuredRoute]) -> None:
     head = {"card": card, "torch": torch.__version__, "columns": MeasuredRoute._fields}
     lines = ",\n ".join(json.dumps(row) for row in rows)
     files.write_text(path, json.dumps(head)[:-1] + f', "rows": [\n {lines}\n]}}\n')
-    routes.rows_for.cache_clear()
-    routes.plan.cache_clear()
+    for kept in (routes.rows_for, routes.by_route, routes.measured_sizes, routes.plan):
+        kept.cache_clear()
+
+
+def learn(on: bool = True) -> None:
+    """From now on, the first call at a size that nobody measured measures it, and keeps the result.
+
+    Such a call takes a second or two, and memory for another set of the MLP's tensors.
+    """
+    routes.when_unknown = _learn_size if on else None
+
+
+def _learn_size(dtype: torch.dtype, size: Size) -> None:
+    if routes.when_unknown is None:
+        return
+    routes.when_unknown = None  # what is measured calls no plan of its own
+    try:
+        with torch.no_grad():
+            tune([size], dtype)
+    finally:
+        routes.when_unknown = _learn_size
 
 
 def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> None:
     """Compile and load every kernel that this GPU's table can choose, before the first call."""
     table = routes.rows_for(routes.card_name(torch.cuda.current_device()))
-    jobs = {(row.part, Route.parse(row.route)) for row in table if row.route != LIBRARY.text()}
-    _compile(jobs, dtype, activation)
-    for part, route in [*sorted(jobs), *((part, LIBRARY) for part in PARTS)]:
+    jobs = sorted({(row.part, Route.parse(row.route)) for row in table})
+    together = False
+    for number, (part, route) in enumerate(jobs):
+        start = time.perf_counter()
         _compile_one(part, route, dtype, activation)
+        # Loading from Triton's cache is quick. At the first kernel that is not, the rest compile
+        # together; the very first call also starts CUDA and the library.
+        if number and not together and time.perf_counter() - start > SLOW_S:
+            together = True
+            _compile(jobs[number + 1 :], dtype, activation)
     for columns in (64, 63):
         gate = torch.zeros(8, columns, dtype=dtype, device="cuda", requires_grad=True)
         gated(gate, gate.detach(), activation).backward(torch.ones_like(gate))
+    pad(gate.detach(), 8, 64)
 
 
 def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[MeasuredRoute]:
-    """The best route of every part at one size."""
+    """Every route of every part at one size, the library's first."""
     for part, compute in zip(PARTS, _parts(size, dtype, activation), strict=True):
         wanted = compute(LIBRARY).float()
         calls = {LIBRARY.text(): partial(compute, LIBRARY)}
         for route in candidates(part, size[0]):
+            if route.kind in ("pingpong", "tma") and routes.alignment(size) < 8:
+                continue  # the library would run in its place
             distance = (compute(route).float() - wanted).norm() / wanted.norm()
             if distance < CLOSE:
                 calls[route.text()] = partial(compute, route)
-        device = device_times(calls, repeats=11)
-        call = call_times(calls, rounds=3, at_least_s=0.004)
-        cost = {name: max(device[name].median, call[name].median) for name in calls}
-        best = min(cost, key=cost.__getitem__)
-        if cost[best] * GAIN > cost["library"]:
-            best = "library"
-        yield MeasuredRoute(part, *size, best, round(cost[best], 2), round(cost["library"], 2))
+        device = device_times(calls, repeats=9)
+        call = call_times(calls, rounds=3, at_least_s=0.003)
+        for name in calls:
+            times = round(device[name].median, 2), round(call[name].median, 2)
+            yield MeasuredRoute(part, *size, name, *times)
 
 
 def candidates(part: str, m: int) -> list[Route]:
@@ -151,16 +186,15 @@ def _parts(size: Size, dtype: torch.dtype, activation: str) -> tuple[Compute, ..
     both = torch.randn(2 * h, d, **new) / d**0.5
     weights = steps.Weights(both[:h], both[h:], torch.randn(d, h, **new) / h**0.5)
     middle, pre = torch.randn(m, h, **new), torch.randn(m, 2 * h, **new)
-    saved = torch.empty_like(pre)
 
-    def gate_up(kept: torch.Tensor | None, route: Route) -> torch.Tensor:
+    def gate_up(save: bool, route: Route) -> torch.Tensor:
         out = x.new_empty((m, h))
-        steps.gate_up_part(x, weights, out, kept, activation, size, route)
+        steps.gate_up_part(x, weights, out, activation, size, route, save=save)
         return out
 
     return (
-        lambda route: gate_up(None, route),
-        lambda route: gate_up(saved, route),
+        lambda route: gate_up(False, route),
+        lambda route: gate_up(True, route),
         lambda route: steps.down_part(middle, weights.down, x, size, route),
         lambda route: steps.gradient_part(dy, weights.down, pre, activation, size, route),
     )
@@ -168,14 +202,21 @@ def _parts(size: Size, dtype: torch.dtype, activation: str) -> tuple[Compute, ..
 
 def _compile(jobs: Iterable[tuple[str, Route]], dtype: torch.dtype, activation: str) -> None:
     """Compile in several processes; Triton's cache on disk passes the kernels on."""
-    workers = max(1, multiprocessing.cpu_count() - 1)
+    jobs = sorted(jobs)
+    workers = max(1, min(multiprocessing.cpu_count() - 1, len(jobs)))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for done in [pool.submit(_compile_one, *job, dtype, activation) for job in sorted(jobs)]:
+        for done in [pool.submit(_compile_one, *job, dtype, activation) for job in jobs]:
             done.result()
 
 
 def _compile_one(part: str, route: Route, dtype: torch.dtype, activation: str) -> None:
-    """Run a part once at a multiple of eight and once at another size: two variants."""
-    for size in ((256, 1024, 256), (256, 1023, 257)):
+    """Run a part at sizes that need kernels of their own: multiples of eight, others, and those of
+    the others whose weights begin on the 16-byte grid, where reading through pointers is faster.
+    """
+    sizes = [(256, 1024, 256), (256, 1023, 257)]
+    for size in (*sizes, (256, 1023, 256)) if route.kind == "pointer" else sizes:
         _parts(size, dtype, activation)[PARTS.index(part)](route)
+        unit = routes.alignment(size)
+        for same in (unit, 8) if unit == 64 else (unit,):
+            routes.note_loaded(part, route, dtype, activation, same)
     torch.cuda.synchronize()

@@ -7,6 +7,7 @@ Eager calls launch directly. Compilers, subclasses and dispatch modes see two op
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,8 +17,16 @@ from torch.autograd.function import once_differentiable
 
 from foretrace.kernels import steps
 from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_reference
-from foretrace.kernels.routes import Size, plan
-from foretrace.kernels.support import INTERPRETED, note_once, traced, why_not
+from foretrace.kernels.estimate import Size
+from foretrace.kernels.routes import Plan, alignment, plan, plan_loaded
+from foretrace.kernels.support import HAVE_TRITON, INTERPRETED, note_once, traced, why_not
+
+if HAVE_TRITON:
+    from foretrace.kernels.device.padding import pad
+
+# Where rows are not on the 16-byte grid: to what they are padded, and from how many rows on. A copy
+# of the weights takes as long as the products of about 300 rows (H200, 1001 to 4100 wide).
+UNIT, LEAST_PADDED = 64, 256
 
 
 def mlp_reference(
@@ -56,9 +65,42 @@ def gated_mlp(
     )
     if compiling or traced(x, w_gate, w_up, w_down):
         return _mlp_op(x, w_gate, w_up, w_down, activation, save)[0]
+    if pays_to_pad(size) and x.dtype != torch.float32:
+        take = _Pad.apply if save else pad
+        return _padded(take, x, steps.Weights(w_gate, w_up, w_down), activation)
     if save:
         return _Mlp.apply(x, w_gate, w_up, w_down, activation)
     return _forward(x, steps.Weights(w_gate, w_up, w_down), activation, size)
+
+
+def pays_to_pad(size: Size) -> bool:
+    """Whether to copy everything into rows that tensor cores take."""
+    return size[0] >= LEAST_PADDED and alignment(size) < 8
+
+
+def _padded(
+    take: Callable[..., Tensor], x: Tensor, weights: steps.Weights, activation: str
+) -> Tensor:
+    """Zeros beyond the end of rows and columns add nothing, and every activation keeps them."""
+    gate, up, down = weights
+    h, d = gate.shape
+    wide, deep = d + -d % UNIT, h + -h % UNIT
+    rows = x.reshape(-1, d)
+    rows = rows if wide == d else take(rows, rows.shape[0], wide)
+    longer = take(gate, deep, wide), take(up, deep, wide), take(down, wide, deep)
+    return gated_mlp(rows, *longer, activation)[:, :d].reshape(x.shape)
+
+
+class _Pad(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, source: Tensor, rows: int, cols: int) -> Tensor:
+        ctx.shape = source.shape
+        return pad(source, rows, cols)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        rows, cols = ctx.shape
+        return grad[:rows, :cols], None, None
 
 
 def _size(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> Size:
@@ -74,6 +116,13 @@ def _size(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> Size:
     return x.numel() // d if d else 0, d, h
 
 
+def _plan(x: Tensor, size: Size, activation: str) -> Plan:
+    device = x.get_device()
+    if device >= 0 and torch._C._cuda_isCurrentStreamCapturing():
+        return plan_loaded(device, x.dtype, size, activation)
+    return plan(device, x.dtype, size)
+
+
 def _rows(x: Tensor) -> Tensor:
     """`x` such that its rows follow each other at one stride: itself where possible."""
     if x.is_contiguous() and x.dim() > 1:
@@ -84,14 +133,14 @@ def _rows(x: Tensor) -> Tensor:
 
 def _forward(x: Tensor, weights: steps.Weights, activation: str, size: Size) -> Tensor:
     rows = _rows(x)
-    y = steps.forward(rows, weights, activation, size, plan(x.get_device(), x.dtype, size))
+    y = steps.forward(rows, weights, activation, size, _plan(x, size, activation))
     return y if rows is x else y.view(x.shape)
 
 
 def _forward_saving(
     x: Tensor, weights: steps.Weights, activation: str, size: Size
 ) -> tuple[Tensor, steps.Saved]:
-    routes = plan(x.get_device(), x.dtype, size)
+    routes = _plan(x, size, activation)
     y, saved = steps.forward_saving(_rows(x), weights, activation, size, routes)
     return y.view(x.shape), saved
 
@@ -101,7 +150,7 @@ def _backward(
     wanted: tuple[bool, bool, bool],
 ) -> steps.Gradients:  # fmt: skip
     m, d, _ = size = _size(x, *weights)
-    routes = plan(x.get_device(), x.dtype, size)
+    routes = _plan(x, size, activation)
     rows = _rows(x).view(m, d)
     return steps.backward(dy.reshape(m, d), rows, weights, saved, activation, size, routes, wanted)
 

@@ -2,40 +2,42 @@
 
 The MLP has four parts, and each has several ways (routes) to compute it:
 
-    gate_up          act(x Wg^T) * (x Wu^T)                          library | tma | pointer
-    gate_up_saving   the same, keeping what backward needs           library | tma | pointer
-    down             a Wd^T                                          library | narrow
-    gradient         the gradients of gate and up from dy            library | tma
+    gate_up          act(x Wg^T) * (x Wu^T)                 library | pingpong | tma | pointer
+    gate_up_saving   the same, keeping what backward needs  library | pingpong | tma | pointer
+    down             a Wd^T                                 library | narrow
+    gradient         the gradients of gate and up from dy   library | pingpong | tma
 
 `library` is the plain route: the vendor's matrix product and the pointwise kernel. Which is fastest
 depends on the GPU and the sizes, so it is measured (`foretrace bench tune`) and kept in a table.
-One ships for the H200; measurements of this machine are on disk and come first. A size takes the
-nearest measured size, in octaves. A size far from all of them, or a GPU without a table, takes the
-library. A route is in a table only if it was measured to be no slower than the library.
+One ships for the H200; measurements of this machine are on disk and come first. At a size that was
+not measured, times are estimated (see `estimate`), and a route is chosen only if it beats the
+library by more than the doubt in both estimates. A GPU without a table takes the library.
+
+In a CUDA graph the time on the GPU decides. Elsewhere the host launches while the GPU works, and
+decides where it is the slower of the two.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from foretrace.kernels.estimate import Estimate, Size, TimesBySize, estimate
 from foretrace.kernels.support import HAVE_TRITON, INTERPRETED
 
 if HAVE_TRITON:
     from foretrace.kernels.device.products import Tile
 
-Size = tuple[int, int, int]
-
 PARTS = ("gate_up", "gate_up_saving", "down", "gradient")
-# Beyond this distance from every measured size, in octaves summed over (m, d, h): the library.
-FAR = 4.0
+# A route must be this much faster than the library where both were measured: medians of two equal
+# routes differ by about 1% on an H200.
+GAIN = 1.01
 
 
 class Route(NamedTuple):
@@ -59,15 +61,15 @@ LIBRARY = Route("library")
 
 
 class MeasuredRoute(NamedTuple):
-    """A row of a table: a part at a size, its best route, its time and the library's, in us."""
+    """A row of a table: a part at a size, a route, and its times in us."""
 
     part: str
     m: int
     d: int
     h: int
     route: str
-    us: float
-    library_us: float
+    device_us: float
+    call_us: float
 
 
 class Plan(NamedTuple):
@@ -82,26 +84,138 @@ class Plan(NamedTuple):
 ALL_LIBRARY = Plan(LIBRARY, LIBRARY, LIBRARY, LIBRARY)
 
 
+class RouteTimes(NamedTuple):
+    """What was measured of a route: on the GPU by size, and the least that a call took."""
+
+    device: TimesBySize
+    host_us: float
+
+
+# By part and alignment, then by route.
+Measurements = dict[tuple[str, int], dict[str, RouteTimes]]
+
+
+class ChosenRoute(NamedTuple):
+    """A route, and its microseconds on the GPU and on the host; none where nothing is known."""
+
+    route: Route
+    device_us: float = 0.0
+    host_us: float = 0.0
+
+
+# Called with a dtype and a size that nobody measured, before routes are chosen: see `tune.learn`.
+when_unknown: Callable[[torch.dtype, Size], None] | None = None
+
+
 @lru_cache(maxsize=4096)
-def plan(device: int, dtype: torch.dtype, size: Size) -> Plan:
-    """The routes for a size (m, d, h); float32 takes the library, which rounds as torch does."""
+def plan(device: int, dtype: torch.dtype, size: Size, captured: bool = False) -> Plan:
+    """The routes for a size (m, d, h); float32 takes the library, which rounds as torch does.
+
+    `captured`: the launches go into a CUDA graph.
+    """
     if not HAVE_TRITON or dtype == torch.float32 or 0 in size:
         return ALL_LIBRARY
-    table = rows_for(card_name(device))
-    return Plan(*(_nearest(table, part, size) for part in PARTS))
+    card = card_name(device)
+    if when_unknown is not None and not captured and size not in measured_sizes(card):
+        when_unknown(dtype, size)
+    measured = by_route(card)
+    chosen = {part: choose(measured, part, size) for part in PARTS}
+    forward = chosen["gate_up"], chosen["down"]
+    # The GPU works while the host launches: the host counts only where it is the slower of the two.
+    if not captured and sum(c.host_us for c in forward) > sum(c.device_us for c in forward):
+        chosen = {part: choose(measured, part, size, host=True) for part in PARTS}
+    return Plan(*(choice.route for choice in chosen.values()))
 
 
-def _nearest(table: Iterable[MeasuredRoute], part: str, size: Size) -> Route:
-    best, least = LIBRARY, FAR
-    for row in table:
-        if row.part == part:
-            distance = sum(
-                abs(math.log2(a / b)) for a, b in zip(size, (row.m, row.d, row.h), strict=True)
+_loaded: set[tuple[str, Route, torch.dtype, str, int]] = set()
+
+
+def note_loaded(part: str, route: Route, dtype: torch.dtype, activation: str, unit: int) -> None:
+    """A kernel ran: it can be launched while a CUDA graph is captured, when none can be loaded."""
+    _loaded.add((part, route, dtype, activation, unit))
+
+
+def plan_loaded(device: int, dtype: torch.dtype, size: Size, activation: str) -> Plan:
+    """The routes for a capture: those that are best in a graph, where their kernels are loaded."""
+    usual, best = plan(device, dtype, size), plan(device, dtype, size, True)
+    unit = alignment(size)
+    return Plan(
+        *(
+            route if (part, route, dtype, activation, unit) in _loaded else other
+            for part, route, other in zip(PARTS, best, usual, strict=True)
+        )
+    )
+
+
+def choose(measured: Measurements, part: str, size: Size, *, host: bool = False) -> ChosenRoute:
+    """The fastest route for a part, if it beats the library beyond doubt: on the GPU alone, or with
+    the host's time where that is longer.
+    """
+    known = measured.get((part, alignment(size)), {})
+    estimates = {
+        text: _estimate(part, size, Route.parse(text), times, host) for text, times in known.items()
+    }
+    library = estimates.get(LIBRARY.text())
+    if library is None:
+        return ChosenRoute(LIBRARY)
+    surely = {
+        text: found.us
+        for text, found in estimates.items()
+        if found is not None and found.high * GAIN <= library.low
+    }
+    best = min(surely, key=lambda text: surely[text], default=LIBRARY.text())
+    return ChosenRoute(Route.parse(best), surely.get(best, library.us), known[best].host_us)
+
+
+def _estimate(
+    part: str, size: Size, route: Route, times: RouteTimes, host: bool
+) -> Estimate | None:
+    tile = None if route.tile is None else _covers(part, route.tile)
+    found = estimate(part, size, tile, times.device)
+    return found.at_least(times.host_us) if found and host else found
+
+
+def alignment(size: Size) -> int:
+    """Elements by which rows are aligned: 64, 8 or 1. Times of one say nothing about another.
+
+    Rows of 128 bytes fill whole cache lines; below 16 bytes TMA does not take them.
+    """
+    low_bits = size[1] | size[2]
+    return 1 if low_bits & 7 else 8 if low_bits & 63 else 64
+
+
+def _covers(part: str, tile: Tile) -> tuple[int, int]:
+    """Rows and columns of the product that one tile computes; gate and up have a column each."""
+    if part == "down":  # split along the depth: as if a tile had fewer columns
+        return tile.bm, max(1, tile.bn // tile.split)
+    return tile.bm, tile.bn * (2 if part.startswith("gate_up") else 1)
+
+
+@lru_cache
+def by_route(card: str) -> Measurements:
+    """What was measured for a card."""
+    found: dict[tuple[str, int], dict[str, dict[Size, MeasuredRoute]]] = {}
+    for row in rows_for(card):
+        size = row.m, row.d, row.h
+        routes = found.setdefault((row.part, alignment(size)), {})
+        # What was measured here comes before what ships.
+        routes.setdefault(row.route, {}).setdefault(size, row)
+    return {
+        key: {
+            route: RouteTimes(
+                TimesBySize.of({size: row.device_us for size, row in sizes.items()}),
+                min(row.call_us for row in sizes.values()),
             )
-            # The first of equally near rows wins: what was measured here comes before what ships.
-            if distance < least:
-                best, least = Route.parse(row.route), distance
-    return best
+            for route, sizes in routes.items()
+        }
+        for key, routes in found.items()
+    }
+
+
+@lru_cache
+def measured_sizes(card: str) -> frozenset[Size]:
+    """The sizes at which a card was measured."""
+    return frozenset((row.m, row.d, row.h) for row in rows_for(card))
 
 
 def card_name(device: int) -> str:

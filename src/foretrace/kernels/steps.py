@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foretrace.kernels.routes import LIBRARY, Plan, Route, Size
-from foretrace.kernels.support import HAVE_TRITON
+from foretrace.kernels.estimate import MULTIPROCESSORS, Size
+from foretrace.kernels.routes import LIBRARY, Plan, Route
+from foretrace.kernels.support import HAVE_GLUON, HAVE_TRITON
 
 if HAVE_TRITON:
     from foretrace.kernels.device.apply import packed_backward, packed_forward
@@ -25,6 +26,15 @@ if HAVE_TRITON:
         takes_tma,
     )
     from foretrace.kernels.device.workspace import memory_between
+if HAVE_GLUON:
+    from foretrace.kernels.device.specialised import (
+        gate_up_pingpong,
+        gradient_pingpong,
+        takes_pingpong,
+    )
+
+# The library's usual tile.
+TILE = 128
 
 
 class Weights(NamedTuple):
@@ -55,7 +65,7 @@ def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan
     m, _, h = size
     narrow = plan.down.tile is not None
     middle = memory_between(x, m, h) if narrow else x.new_empty((m, h))
-    gate_up_part(x, weights, middle, None, activation, size, plan.gate_up)
+    gate_up_part(x, weights, middle, activation, size, plan.gate_up)
     return down_part(middle, weights.down, x, size, plan.down)
 
 
@@ -64,8 +74,9 @@ def forward_saving(
 ) -> tuple[Tensor, Saved]:
     """As `forward`, and what backward needs."""
     m, _, h = size
-    middle, pre = x.new_empty((m, h)), x.new_empty((m, 2 * h))
-    gate_up_part(x, weights, middle, pre, activation, size, plan.gate_up_saving)
+    middle = x.new_empty((m, h))
+    pre = gate_up_part(x, weights, middle, activation, size, plan.gate_up_saving, save=True)
+    assert pre is not None
     return down_part(middle, weights.down, x, size, plan.down), Saved(middle, pre)
 
 
@@ -79,34 +90,59 @@ def backward(
     if not (want_x or want_gate_up):
         return Gradients(None, None, d_down)
     grads = gradient_part(dy, weights.down, saved.pre, activation, size, plan.gradient)
-    d_gate_up = grads.t() @ x if want_gate_up else None
+    d_gate_up = weight_gradient(grads, x) if want_gate_up else None
     return Gradients(input_gradient(grads, weights) if want_x else None, d_gate_up, d_down)
 
 
+def weight_gradient(grads: Tensor, x: Tensor) -> Tensor:
+    """The gradients of the gate and up weights, one below the other, (2h, d).
+
+    A product with few tiles is split along its depth, and the library adds such parts in bf16: as
+    one product it would err four times as much as the two of eager (528x192x4097, H200).
+    """
+    rows, cols = grads.shape[1], x.shape[1]
+    if -(-rows // TILE) * -(-cols // TILE) >= MULTIPROCESSORS:
+        return grads.t() @ x
+    both, h = x.new_empty((rows, cols)), rows // 2
+    torch.mm(grads[:, :h].t(), x, out=both[:h])
+    torch.mm(grads[:, h:].t(), x, out=both[h:])
+    return both
+
+
 def gate_up_part(
-    x: Tensor, weights: Weights, middle: Tensor, pre: Tensor | None, activation: str, size: Size,
-    route: Route,
-) -> None:  # fmt: skip
-    """`act(x Wg^T) * (x Wu^T)` into the start of `middle`, and the two products into `pre`."""
+    x: Tensor, weights: Weights, middle: Tensor, activation: str, size: Size, route: Route,
+    *, save: bool = False,
+) -> Tensor | None:  # fmt: skip
+    """`act(x Wg^T) * (x Wu^T)` into the start of `middle`; with `save`, the two products."""
     m, d, h = size
     gate, up, _ = weights
-    if route.kind == "tma" and not (h % 8 == 0 and takes_tma(x, gate, up) and takes_pair(gate, up)):
-        route = LIBRARY
+    if h % 8 or not _takes_gate_up(route.kind, x, gate, up):
+        route = LIBRARY if route.kind != "pointer" else route
     if route.tile is None:
-        both = products(x.view(m, d), gate, up, pre)
-        packed_forward(both, middle.view(-1)[: m * h].view(m, h), activation)
-    else:
-        compute = gate_up_tma if route.kind == "tma" else gate_up
-        compute(x, gate, up, middle, pre, activation, size, route.tile)
+        both = products(x if x.dim() == 2 else x.view(m, d), gate, up)
+        packed_forward(both, middle, activation, m, h)
+        return both
+    pre = x.new_empty((m, 2 * h)) if save else None
+    compute = gate_up_tma if route.kind == "tma" else gate_up
+    if route.kind == "pingpong":
+        compute = gate_up_pingpong
+    compute(x, gate, up, middle, pre, activation, size, route.tile)
+    return pre
 
 
-def products(x: Tensor, gate: Tensor, up: Tensor, out: Tensor | None) -> Tensor:
+def _takes_gate_up(kind: str, x: Tensor, gate: Tensor, up: Tensor) -> bool:
+    if kind == "pingpong":
+        return HAVE_GLUON and takes_pingpong(x, gate, up)
+    return kind != "tma" or (takes_tma(x, gate, up) and takes_pair(gate, up))
+
+
+def products(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
     """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one product where the weights are stacked."""
-    h = gate.shape[0]
-    both = x.new_empty((x.shape[0], 2 * h)) if out is None else out
     packed = stacked(gate, up)
     if packed is not None:
-        return torch.mm(x, packed.t(), out=both)
+        return F.linear(x, packed)
+    h = gate.shape[0]
+    both = x.new_empty((x.shape[0], 2 * h))
     torch.mm(x, gate.t(), out=both[:, :h])
     torch.mm(x, up.t(), out=both[:, h:])
     return both
@@ -128,8 +164,11 @@ def gradient_part(
 ) -> Tensor:
     """The gradients of gate and up, side by side, (m, 2h)."""
     grads = torch.empty_like(pre)
-    if route.tile is not None and takes_tma(dy, w_down, grads):
-        gradient_tma(dy, w_down, pre, grads, activation, size, route.tile)
+    kind, tile = route
+    if tile is not None and kind == "pingpong" and HAVE_GLUON and takes_pingpong(dy, w_down, grads):
+        gradient_pingpong(dy, w_down, pre, grads, activation, size, tile)
+    elif tile is not None and kind == "tma" and takes_tma(dy, w_down, grads):
+        gradient_tma(dy, w_down, pre, grads, activation, size, tile)
     else:
         packed_backward(dy @ w_down, pre, grads, activation)
     return grads
@@ -149,7 +188,11 @@ def stacked(gate: Tensor, up: Tensor) -> Tensor | None:
     h, d = gate.shape
     if up.data_ptr() - gate.data_ptr() != h * d * gate.element_size():
         return None
+    if not (gate.is_contiguous() and up.is_contiguous()):
+        return None
+    base = gate._base  # of `gate, up = both.chunk(2)`: `both` itself, without a further view
+    if base is not None and base is up._base and base.shape == (2 * h, d) and base.is_contiguous():
+        return base
     # Neighbours by chance, in storages of their own, must not be joined.
     same = gate.untyped_storage().data_ptr() == up.untyped_storage().data_ptr()
-    joined = same and gate.is_contiguous() and up.is_contiguous()
-    return gate.as_strided((2 * h, d), (d, 1)) if joined else None
+    return gate.as_strided((2 * h, d), (d, 1)) if same else None

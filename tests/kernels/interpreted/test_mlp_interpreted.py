@@ -137,3 +137,20 @@ def test_compiled_module(plan: Plan) -> None:
         # The compiler may hand the weights over apart; the two halves of dx are then rounded before
         # they are added.
         torch.testing.assert_close(got, want, rtol=1e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 21), (40, 64)])
+def test_rows_off_the_grid_are_padded(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlp_module, "LEAST_PADDED", 1)
+    monkeypatch.setattr(mlp_module, "UNIT", 16)
+    tensors = _inputs(*shape, h=35)
+    dy = torch.randn(shape)
+    mine = _gradients(gated_mlp, tensors, dy)
+    theirs = _gradients(mlp_reference, tensors, dy)
+    right = _gradients(mlp_reference, [tensor.double() for tensor in tensors], dy.double())
+    for got, other, truth in zip(mine, theirs, right, strict=True):
+        assert_as_good_as_torch(got, other, truth, ulps=2)
+    with torch.no_grad():
+        assert torch.equal(gated_mlp(*tensors), mine[0])

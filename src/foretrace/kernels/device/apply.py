@@ -46,22 +46,21 @@ def gated_backward(
         _run_strided(backward_strided_kernel, tensors, activation)
 
 
-def packed_forward(pre: Tensor, out: Tensor, activation: str) -> None:
-    """Write `act(gate) * up` into `out` (m, h), for `pre` = (gate, up) (m, 2h); contiguous."""
-    _run_packed(forward_packed_kernel, (pre, out), out, activation)
+def packed_forward(pre: Tensor, out: Tensor, activation: str, m: int, h: int) -> None:
+    """Write `act(gate) * up` to the start of `out`, (m, h), for `pre` = (gate, up) (m, 2h)."""
+    _run_packed(forward_packed_kernel, (pre, out), activation, m, h)
 
 
 def packed_backward(grad: Tensor, pre: Tensor, grads: Tensor, activation: str) -> None:
     """Write the gradients of gate and up into `grads` (m, 2h), from `grad` (m, h); contiguous."""
-    _run_packed(backward_packed_kernel, (grad, pre, grads), grad, activation)
+    _run_packed(backward_packed_kernel, (grad, pre, grads), activation, *grad.shape)
 
 
-def _run_packed(kernel: Any, tensors: tuple[Tensor, ...], narrow: Tensor, activation: str) -> None:
-    m, h = narrow.shape
+def _run_packed(kernel: Any, tensors: tuple[Tensor, ...], activation: str, m: int, h: int) -> None:
     if m and h:
         vec = 1 if h & 7 else 8
         col_blocks = -(-h // _BLOCK)
-        _flat(kernel, narrow.dtype, activation, vec).launch(
+        _flat(kernel, tensors[0].dtype, activation, vec).launch(
             m * col_blocks, tensors, (h // vec, col_blocks)
         )
 

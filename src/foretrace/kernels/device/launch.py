@@ -2,14 +2,15 @@
 
 Triton binds and hashes every argument on each call, which takes longer than a small kernel runs. A
 `Variant` is a kernel with its constexprs chosen; it keeps its binary and launches it as Triton's
-launcher does. This is correct because a variant fixes all that Triton specialises on: one dtype,
-integers declared `do_not_specialize` with a fixed type, and pointers on the 16-byte grid. Pointers
-off that grid go through Triton.
+launcher does. This is correct because all that Triton specialises on is fixed: a variant has one
+dtype, its integers are declared `do_not_specialize` with a fixed type, and it keeps a binary for
+each set of pointers that are off the 16-byte grid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import getclosurevars
 from typing import Any
 
 import torch
@@ -18,6 +19,9 @@ from torch import Tensor
 from triton.runtime.jit import JITFunction
 
 _VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
+
+# Descriptors kept per kernel. Allocators hand out the same places again: a model has some hundred.
+_MOST_DESCRIBED = 4096
 
 Launcher = Callable[..., None]
 
@@ -28,41 +32,74 @@ def interpreted(kernel: Any) -> bool:
 
 
 class Variant:
-    """A kernel for one dtype, with its constexprs `fixed` (in order) and its options."""
+    """A kernel for one dtype, with its constexprs `fixed` (in order) and its options.
 
-    __slots__ = ("_ready", "fixed", "kernel", "options")
+    `anywhere`: the kernel assumes nothing about where its tensors lie.
+    """
 
-    def __init__(self, kernel: Any, fixed: tuple[Any, ...], options: dict[str, Any]) -> None:
-        self.kernel, self.fixed, self.options = kernel, fixed, options
-        self._ready: dict[int, Launcher] = {}
+    __slots__ = ("_ready", "anywhere", "fixed", "kernel", "options")
+
+    def __init__(
+        self,
+        kernel: Any,
+        fixed: tuple[Any, ...],
+        options: dict[str, Any],
+        *,
+        anywhere: bool = False,
+    ) -> None:
+        self.kernel, self.fixed, self.options, self.anywhere = kernel, fixed, options, anywhere
+        self._ready: dict[tuple[int, int], Launcher] = {}
 
     def launch(self, grid: int, tensors: Sequence[Tensor], integers: Sequence[int]) -> None:
         """Run over a one-dimensional `grid` on the current stream of the tensors' device."""
         device = tensors[0].get_device()
-        ready = self._ready.get(device)
+        pointers = [tensor.data_ptr() for tensor in tensors]
+        key = device, 0 if self.anywhere else _off_grid(pointers)
+        ready = self._ready.get(key)
         if ready is not None and torch._C._cuda_getDevice() == device:
-            pointers = [tensor.data_ptr() for tensor in tensors]
-            misaligned = 0
-            for pointer in pointers:
-                misaligned |= pointer
-            if not misaligned & 15:
-                stream = torch._C._cuda_getCurrentRawStream(device)
-                ready(grid, stream, (*pointers, *integers, *self.fixed))
-                return
-        self._launch_through_triton(grid, tensors, integers, device)
+            stream = torch._C._cuda_getCurrentRawStream(device)
+            ready(grid, stream, (*pointers, *integers, *self.fixed))
+            return
+        self._launch_through_triton(grid, tensors, integers, key)
+
+    def launch_described(
+        self, grid: int, device: int, described: Sequence[Any], integers: Sequence[int]
+    ) -> None:
+        """As `launch`, for a kernel that takes descriptors of tensors on the 16-byte grid."""
+        ready = self._ready.get((device, 0))
+        if ready is not None and torch._C._cuda_getDevice() == device:
+            stream = torch._C._cuda_getCurrentRawStream(device)
+            ready(grid, stream, (described, (*integers, *self.fixed)))
+            return
+        arguments = (*(each.checked() for each in described), *integers, *self.fixed)
+        with torch.cuda.device(device):
+            binary = self.kernel[(grid, 1, 1)](*arguments, **self.options)
+        launcher = _described_launcher(binary)
+        if launcher is not None:
+            self._ready[device, 0] = launcher
 
     def _launch_through_triton(
-        self, grid: int, tensors: Sequence[Tensor], integers: Sequence[int], device: int
+        self, grid: int, tensors: Sequence[Tensor], integers: Sequence[int], key: tuple[int, int]
     ) -> None:
         arguments = (*tensors, *integers, *self.fixed)
         if interpreted(self.kernel):
             self.kernel[(grid, 1, 1)](*arguments, **self.options)
             return
-        with torch.cuda.device(device):
+        with torch.cuda.device(key[0]):
             binary = self.kernel[(grid, 1, 1)](*arguments, **self.options)
         launcher = _launcher(binary)
-        if launcher is not None and all(tensor.data_ptr() % 16 == 0 for tensor in tensors):
-            self._ready[device] = launcher
+        if launcher is not None:
+            self._ready[key] = launcher
+
+
+def _off_grid(pointers: Sequence[int]) -> int:
+    """Which pointers are off the 16-byte grid, a bit each."""
+    together = 0
+    for pointer in pointers:
+        together |= pointer
+    if not together & 15:
+        return 0
+    return sum(1 << number for number, pointer in enumerate(pointers) if pointer & 15)
 
 
 def _launcher(binary: Any) -> Launcher | None:
@@ -80,3 +117,34 @@ def _launcher(binary: Any) -> Launcher | None:
     return lambda grid, stream, arguments: run(
         grid, 1, 1, stream, function, metadata, None, None, None, *arguments
     )
+
+
+def _described_launcher(binary: Any) -> Launcher | None:
+    """As `_launcher`, for arguments (descriptors, rest): a descriptor is made once for each place
+    in memory. Triton makes all of them at every launch, which takes 40 us for six.
+    """
+    run, function, metadata = binary.run, binary.function, binary.packed_metadata
+    inside = getclosurevars(run.launch).nonlocals if _VERSION == (3, 6) else {}
+    enter, kinds = inside.get("launcher"), inside.get("tensordesc_meta")
+    if enter is None or not kinds or None in kinds or run.global_scratch_size:
+        return None
+    from triton.backends.nvidia.driver import make_tensordesc_arg
+
+    made: dict[tuple[Any, ...], list[Any]] = {}
+
+    def launch(grid: int, stream: int, arguments: tuple[Sequence[Any], tuple[Any, ...]]) -> None:
+        described, rest = arguments
+        given: list[Any] = []
+        for number, each in enumerate(described):
+            place = number, each.base.data_ptr(), each.shape, each.strides
+            if place not in made:
+                if len(made) >= _MOST_DESCRIBED:
+                    made.clear()
+                made[place] = make_tensordesc_arg(each, kinds[number])
+            given += made[place]
+        enter(
+            grid, 1, 1, stream, function, run.launch_cooperative_grid, run.launch_pdl, None, None,
+            metadata, None, None, None, *given, *rest,
+        )  # fmt: skip
+
+    return launch

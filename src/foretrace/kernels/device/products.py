@@ -34,8 +34,8 @@ Size = tuple[int, int, int]
 class Tile(NamedTuple):
     """How a product is cut: rows, columns, depth; pipeline stages, warps, rows of tiles per stripe.
 
-    `resident` is programs per multiprocessor (persistent kernels), `split` parts of the depth
-    (narrow products).
+    `resident` is programs per multiprocessor (persistent kernels). `split` is parts of the depth
+    (narrow products), or how many buffers an epilogue has (specialised products).
     """
 
     bm: int
@@ -85,7 +85,7 @@ def gate_up_tma(
     # Two tensors anywhere in memory are one (2, h, d) tensor to TMA, given the stride between them.
     lower = w_gate if way > 0 else w_up
     variant = _gate_up_tma(x.dtype, activation, pre is not None, way < 0, tile)
-    grid = _persistent(x, _tiles(m, h, tile), tile)
+    grid = _persistent(x, count_tiles(m, h, tile), tile)
     sizes = (m, h, d, x.stride(-2), w_gate.stride(0), abs(way) // x.element_size())
     variant.launch(grid, (x, lower, out, out if pre is None else pre), sizes)
 
@@ -100,7 +100,9 @@ def gate_up(
     vec = 1 if (d | x_row | gate_row | up_row) & 7 else 8
     variant = _gate_up(x.dtype, activation, pre is not None, vec, tile)
     sizes = (m, h, d // vec, x_row // vec, gate_row // vec, up_row // vec)
-    variant.launch(_tiles(m, h, tile), (x, w_gate, w_up, out, out if pre is None else pre), sizes)
+    variant.launch(
+        count_tiles(m, h, tile), (x, w_gate, w_up, out, out if pre is None else pre), sizes
+    )
 
 
 def gradient_tma(
@@ -111,7 +113,7 @@ def gradient_tma(
     Needs `takes_tma(dy, w_down, pre, grads)`.
     """
     m, d, h = size
-    grid = _persistent(dy, _tiles(m, h, tile), tile)
+    grid = _persistent(dy, count_tiles(m, h, tile), tile)
     sizes = (m, h // 8, d, dy.stride(-2), w_down.stride(0))
     _gradient_tma(dy.dtype, activation, tile).launch(grid, (dy, w_down, pre, grads), sizes)
 
@@ -121,7 +123,7 @@ def narrow_product(a: Tensor, w: Tensor, out: Tensor, size: Size, tile: Tile) ->
     m, n, k = size
     w_row = w.stride(0)
     vec = 1 if (k | w_row) & 7 else 8
-    tiles = _tiles(m, n, tile)
+    tiles = count_tiles(m, n, tile)
     partial = arrived = out
     if tile.split > 1:
         partial, arrived = memory_for_sums(a, tiles * tile.split * tile.bm * tile.bn, tiles)
@@ -158,14 +160,15 @@ def _narrow(dtype: torch.dtype, vec: int, tile: Tile) -> Variant:
     return Variant(split_kernel, fixed, tile.options())
 
 
-def _tiles(m: int, n: int, tile: Tile) -> int:
+def count_tiles(m: int, n: int, tile: Tile) -> int:
+    """Tiles of an (m, n) result."""
     return -(-m // tile.bm) * -(-n // tile.bn)
 
 
 def _persistent(like: Tensor, tiles: int, tile: Tile) -> int:
     # Triton keeps the allocator of descriptors per thread, and autograd has its own threads.
     triton.set_allocator(_scratch)
-    return min(tiles, _multiprocessors(like.get_device()) * tile.resident)
+    return min(tiles, multiprocessors(like.get_device()) * tile.resident)
 
 
 def _scratch(size: int, _alignment: int, _stream: int | None) -> Tensor:
@@ -173,9 +176,10 @@ def _scratch(size: int, _alignment: int, _stream: int | None) -> Tensor:
 
 
 @lru_cache
-def _multiprocessors(device: int) -> int:
+def multiprocessors(device: int) -> int:
+    """Of a GPU; few in the interpreter, so that every program walks several tiles."""
     if device < 0:
-        return 2  # the interpreter: few enough that every program walks several tiles
+        return 2
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 

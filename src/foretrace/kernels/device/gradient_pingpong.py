@@ -1,0 +1,168 @@
+# mypy: ignore-errors
+"""The activation's gradient in the epilogue of `dm = dy Wd`, warp-specialised, for Hopper.
+
+A second producer warp brings the gate and up values of a tile, a quarter of its columns at a time,
+into a ring of their own, far ahead of the epilogue that needs them. The epilogue writes the two
+gradients over them in shared memory, and TMA stores them from there: they need no further memory.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma_wait,
+)
+
+from foretrace.kernels.device.pingpong import (
+    CONSUMER,
+    PRODUCER,
+    activate_with_slope,
+    barriers,
+    halves,
+    multiply,
+    tile_at,
+    tma_load,
+    tma_store,
+)
+
+
+@gluon.jit
+def _produce(
+    tensors, rings, sync, dims,
+    BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr,
+    GROUP: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    dy, w = tensors
+    left, right = rings
+    full, empty = sync
+    tiles_m, tiles_n, steps = dims
+    loaded = 0
+    for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
+        row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
+        for k in range(steps):
+            stage = loaded % STAGES
+            mbarrier.wait(empty.index(stage), ((loaded // STAGES) & 1) ^ 1)
+            bar = full.index(stage)
+            mbarrier.expect(bar, (BM + BN) * BK * 2)
+            tma_load(dy, [row * BM, k * BK], bar, left.index(stage))
+            tma_load(w, [k * BK, col * BN], bar, right.index(stage))
+            loaded += 1
+
+
+@gluon.jit
+def _produce_pre(
+    tensors, slots, sync, dims,
+    BM: gl.constexpr, BN: gl.constexpr, GROUP: gl.constexpr, RING: gl.constexpr,
+):  # fmt: skip
+    gate, up = tensors
+    gates, ups = slots
+    ready, free = sync
+    tiles_m, tiles_n, _ = dims
+    Q: gl.constexpr = BN // 4
+    loaded = 0
+    for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
+        row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
+        for quarter in range(4):
+            slot = loaded % RING
+            mbarrier.wait(free.index(slot), ((loaded // RING) & 1) ^ 1)
+            bar = ready.index(slot)
+            mbarrier.expect(bar, 2 * BM * Q * 2)
+            at = [row * BM, col * BN + quarter * Q]
+            tma_load(gate, at, bar, gates.index(slot))
+            tma_load(up, at, bar, ups.index(slot))
+            loaded += 1
+
+
+@gluon.jit
+def _finish(
+    dm, row, col, at, outputs, slots, sync,
+    ACT: gl.constexpr, RING: gl.constexpr, FIRST: gl.constexpr,
+):  # fmt: skip
+    """The gradients of one quarter, the `at`-th of this program, over its gate and up values."""
+    d_gate, d_up = outputs
+    gates, ups = slots
+    ready, free = sync
+    slot = at % RING
+    gate_at, up_at = gates.index(slot), ups.index(slot)
+    mbarrier.wait(ready.index(slot), (at // RING) & 1)
+    layout: gl.constexpr = dm.type.layout
+    gate = gate_at.load(layout).to(gl.float32)
+    up = up_at.load(layout).to(gl.float32)
+    value, slope = activate_with_slope(gate, ACT, False)
+    gate_at.store((dm * up * slope).to(gates.dtype))
+    up_at.store((dm * value).to(gates.dtype))
+    fence_async_shared()
+    tma_store(d_gate, [row, col], gate_at)
+    tma_store(d_up, [row, col], up_at)
+    if not FIRST:  # the stores of the quarter before have left its slot
+        tma.store_wait(2)
+        mbarrier.arrive(free.index((at - 1) % RING), count=1)
+
+
+@gluon.jit
+def _consume(
+    data, WHO: gl.constexpr, ACT: gl.constexpr, BM: gl.constexpr, BN: gl.constexpr,
+    GROUP: gl.constexpr, STAGES: gl.constexpr, RING: gl.constexpr,
+):  # fmt: skip
+    outputs, rings, slots, sync, slot_sync, dims = data
+    left, right = rings
+    full, empty, turn = sync
+    tiles_m, tiles_n, steps = dims
+    Q: gl.constexpr = BN // 4
+    mma: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BN, 16]
+    )
+    programs = gl.num_programs(0)
+    done = 0
+    for tile in range(gl.program_id(0) + WHO * programs, tiles_m * tiles_n, 2 * programs):
+        row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
+        begin = (2 * done + WHO) * steps
+        mbarrier.wait(turn.index(WHO), (done & 1) ^ (1 - WHO))
+        acc = gl.zeros([BM, BN], gl.float32, mma)
+        acc = multiply(left, right, full, empty, begin, steps, acc, STAGES, False)
+        mbarrier.arrive(turn.index(1 - WHO), count=1)
+        acc = warpgroup_mma_wait(num_outstanding=0, deps=[acc])
+        mbarrier.arrive(empty.index((begin + steps - 1) % STAGES), count=1)
+        half0, half1 = halves(acc, BM, BN)
+        dm0, dm1 = halves(half0, BM, BN // 2)
+        dm2, dm3 = halves(half1, BM, BN // 2)
+        at = (2 * done + WHO) * 4
+        first, left_edge = row * BM, col * BN
+        _finish(dm0, first, left_edge, at, outputs, slots, slot_sync, ACT, RING, True)
+        _finish(dm1, first, left_edge + Q, at + 1, outputs, slots, slot_sync, ACT, RING, False)
+        _finish(dm2, first, left_edge + 2 * Q, at + 2, outputs, slots, slot_sync, ACT, RING, False)
+        _finish(dm3, first, left_edge + 3 * Q, at + 3, outputs, slots, slot_sync, ACT, RING, False)
+        tma.store_wait(0)
+        mbarrier.arrive(slot_sync[1].index((at + 3) % RING), count=1)
+        done += 1  # noqa: SIM113 (Gluon has no enumerate)
+
+
+@gluon.jit(do_not_specialize=["m", "h", "d"])
+def gradient_pingpong_kernel(
+    dy, w, gate, up, d_gate, d_up, m: gl.int32, h: gl.int32, d: gl.int32,
+    ACT: gl.constexpr, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr,
+    GROUP: gl.constexpr, STAGES: gl.constexpr, RING: gl.constexpr,
+):  # fmt: skip
+    """All tensors are descriptors; `w` is the down weight (d, h)."""
+    # A barrier cannot tell a phase from the one after the next: the ring holds a tile or more.
+    gl.static_assert(RING >= 4)
+    dtype: gl.constexpr = dy.dtype
+    left = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], dy.layout)
+    right = gl.allocate_shared_memory(dtype, [STAGES, BK, BN], w.layout)
+    gates = gl.allocate_shared_memory(dtype, [RING, BM, BN // 4], gate.layout)
+    ups = gl.allocate_shared_memory(dtype, [RING, BM, BN // 4], up.layout)
+    full, empty, turn = barriers(STAGES), barriers(STAGES), barriers(2)
+    ready, free = barriers(RING), barriers(RING)
+    fence_async_shared()
+    rings, slots = (left, right), (gates, ups)
+    sync, slot_sync = (full, empty, turn), (ready, free)
+    dims = (gl.cdiv(m, BM), gl.cdiv(h, BN), gl.cdiv(d, BK))
+    data = ((d_gate, d_up), rings, slots, sync, slot_sync, dims)
+    gl.warp_specialize([
+        (_consume, (data, 0, ACT, BM, BN, GROUP, STAGES, RING)),
+        (_consume, (data, 1, ACT, BM, BN, GROUP, STAGES, RING)),
+        (_produce, ((dy, w), rings, (full, empty), dims, BM, BN, BK, GROUP, STAGES)),
+        (_produce_pre, ((gate, up), slots, slot_sync, dims, BM, BN, GROUP, RING)),
+    ], [4, 1, 1], [CONSUMER, PRODUCER, PRODUCER])  # fmt: skip

@@ -1,0 +1,119 @@
+"""The warp-specialised products as functions over tensors, for Hopper: see `pingpong`.
+
+The host describes every tensor to TMA, since a kernel takes 2 us to do so for itself. Sizes and
+tiles are as in `products`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from foretrace.kernels.device.gate_up_pingpong import gate_up_pingpong_kernel
+from foretrace.kernels.device.gradient_pingpong import gradient_pingpong_kernel
+from foretrace.kernels.device.launch import Variant
+from foretrace.kernels.device.pingpong import REGISTERS
+from foretrace.kernels.device.products import (
+    Size,
+    Tile,
+    count_tiles,
+    multiprocessors,
+    takes_tma,
+)
+
+
+class _Described(NamedTuple):
+    """What a launch reads of a descriptor. Triton's own class checks its fields at every call."""
+
+    base: Tensor
+    shape: tuple[int, int]
+    strides: tuple[int, int]
+    block_shape: tuple[int, int]
+    padding: str = "zero"
+
+    def checked(self) -> TensorDescriptor:
+        """As Triton takes it when it compiles."""
+        dtype = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[self.base.dtype]
+        layout = gl.NVMMASharedLayout.get_default_for(list(self.block_shape), dtype)
+        return TensorDescriptor(self.base, self.shape, self.strides, list(self.block_shape), layout)
+
+
+def takes_pingpong(*matrices: Tensor) -> bool:
+    """Whether the warp-specialised kernels take these: as TMA does, and on Hopper alone."""
+    return _hopper(matrices[0].get_device()) and takes_tma(*matrices)
+
+
+def gate_up_pingpong(
+    x: Tensor, w_gate: Tensor, w_up: Tensor, out: Tensor, pre: Tensor | None,
+    activation: str, size: Size, tile: Tile,
+) -> None:  # fmt: skip
+    """As `gate_up_tma`, warp-specialised. Needs `takes_pingpong(x, w_gate, w_up, out)`."""
+    m, d, h = size
+    weights = (tile.bn, tile.bk)
+    block = (tile.bm, tile.bn if pre is None else tile.bn // 2)
+    written = _Described(out, (m, h), (h, 1), block)
+    kept = (written, written) if pre is None else _pair(pre, m, h, block)
+    described = (
+        _Described(x, (m, d), (x.stride(-2), 1), (tile.bm, tile.bk)),
+        _Described(w_gate, (h, d), (w_gate.stride(0), 1), weights),
+        _Described(w_up, (h, d), (w_up.stride(0), 1), weights),
+        written,
+        *kept,
+    )
+    _launch(_gate_up(x.dtype, activation, pre is not None, tile), described, size, tile)
+
+
+def gradient_pingpong(
+    dy: Tensor, w_down: Tensor, pre: Tensor, grads: Tensor, activation: str, size: Size, tile: Tile
+) -> None:
+    """As `gradient_tma`, warp-specialised. Needs `takes_pingpong(dy, w_down, pre, grads)`."""
+    m, d, h = size
+    block = (tile.bm, tile.bn // 4)
+    described = (
+        _Described(dy, (m, d), (dy.stride(-2), 1), (tile.bm, tile.bk)),
+        _Described(w_down, (d, h), (w_down.stride(0), 1), (tile.bk, tile.bn)),
+        *_pair(pre, m, h, block),
+        *_pair(grads, m, h, block),
+    )
+    _launch(_gradient(dy.dtype, activation, tile), described, size, tile)
+
+
+def _pair(both: Tensor, m: int, h: int, block: tuple[int, int]) -> tuple[_Described, _Described]:
+    """The left and the right half of an (m, 2h) tensor."""
+    shape, strides = (m, h), (2 * h, 1)
+    right = both.view(m, 2 * h)[:, h:]
+    return _Described(both, shape, strides, block), _Described(right, shape, strides, block)
+
+
+def _launch(variant: Variant, described: tuple[_Described, ...], size: Size, tile: Tile) -> None:
+    m, d, h = size
+    device = described[0].base.get_device()
+    grid = min(count_tiles(m, h, tile), multiprocessors(device) * tile.resident)
+    variant.launch_described(grid, device, described, (m, h, d))
+
+
+@lru_cache
+def _gate_up(dtype: torch.dtype, activation: str, save: bool, tile: Tile) -> Variant:
+    cut = (tile.bm, tile.bn, tile.bk, tile.group, tile.stages, tile.split)
+    return Variant(gate_up_pingpong_kernel, (activation, save, *cut), options(tile))
+
+
+@lru_cache
+def _gradient(dtype: torch.dtype, activation: str, tile: Tile) -> Variant:
+    cut = (tile.bm, tile.bn, tile.bk, tile.group, tile.stages, tile.split)
+    return Variant(gradient_pingpong_kernel, (activation, *cut), options(tile))
+
+
+def options(tile: Tile) -> dict[str, Any]:
+    """Launch options; the kernel itself knows its stages."""
+    return {"num_warps": tile.warps, "maxnreg": REGISTERS, "enable_fp_fusion": True}
+
+
+@lru_cache
+def _hopper(device: int) -> bool:
+    return device >= 0 and torch.cuda.get_device_capability(device)[0] == 9

@@ -1,0 +1,82 @@
+"""On a GPU: rows, widths and hidden widths around the edges of tiles, by every route; odd rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from exactness import assert_as_good_as_torch
+
+from foretrace.experiments.tune import CANDIDATES
+from foretrace.kernels import gated_mlp, mlp_reference
+from foretrace.kernels import mlp as mlp_module
+from foretrace.kernels.routes import PARTS, Plan
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU"),
+]
+# A specialised loop that ends early, or a barrier that is passed once too often, shows at one tile,
+# at a tile and a bit, and at fewer steps of depth than the pipeline has stages.
+EDGES = (
+    (1, 8, 8),
+    (127, 64, 64),
+    (128, 72, 136),
+    (129, 56, 1000),
+    (257, 136, 128),
+    (4097, 192, 264),
+)
+
+
+def _plans() -> list[Plan]:
+    routes = {part: [route for _, _, route in rows] for part, rows in CANDIDATES.items()}
+    count = max(map(len, routes.values()))
+    chosen = [[r[i % len(r)] for part in PARTS for r in [routes[part]]] for i in range(count)]
+    return [Plan(*row) for row in chosen]
+
+
+@pytest.mark.parametrize("size", EDGES)
+@pytest.mark.parametrize("activation", ["gelu_tanh", "silu", "relu"])
+def test_edges(
+    size: tuple[int, int, int], activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m, d, h = size
+    new = {"device": "cuda", "dtype": torch.bfloat16}
+    tensors = [torch.randn(m, d, **new), *(torch.randn(h, d, **new) / d**0.5 for _ in "gu")]
+    tensors.append(torch.randn(d, h, **new) / h**0.5)
+    dy = torch.randn(m, d, **new)
+    right = _gradients(mlp_reference, [t.double() for t in tensors], dy.double(), activation)
+    theirs = _gradients(mlp_reference, tensors, dy, activation)
+    for plan in _plans() if activation == "gelu_tanh" else _plans()[:2]:
+        monkeypatch.setattr(mlp_module, "_plan", lambda *_, plan=plan: plan)
+        mine = _gradients(gated_mlp, tensors, dy, activation)
+        for got, other, truth in zip(mine, theirs, right, strict=True):
+            assert_as_good_as_torch(got, other, truth)
+
+
+def _gradients(function, tensors, dy, activation):
+    leaves = [tensor.detach().requires_grad_() for tensor in tensors]
+    y = function(*leaves, activation)
+    return [y.detach(), *torch.autograd.grad(y, leaves, dy)]
+
+
+@pytest.mark.parametrize("size", [(300, 515, 1030), (512, 64, 129), (700, 1001, 3000)])
+def test_rows_off_the_grid_are_padded(size: tuple[int, int, int]) -> None:
+    m, d, h = size
+    assert mlp_module.pays_to_pad(size)
+    new = {"device": "cuda", "dtype": torch.bfloat16}
+    both = torch.randn(2 * h, d, **new) / d**0.5
+    tensors = [torch.randn(m, d, **new), both[:h], both[h:], torch.randn(d, h, **new) / h**0.5]
+    dy = torch.randn(m, d, **new)
+    right = _gradients(mlp_reference, [t.double() for t in tensors], dy.double(), "gelu_tanh")
+    theirs = _gradients(mlp_reference, tensors, dy, "gelu_tanh")
+    for got, other, truth in zip(
+        _gradients(gated_mlp, tensors, dy, "gelu_tanh"), theirs, right, strict=True
+    ):
+        assert_as_good_as_torch(got, other, truth)
+
+
+def test_opcheck() -> None:
+    new = {"device": "cuda", "dtype": torch.bfloat16}
+    x, gate, up = torch.randn(300, 128, **new), *(torch.randn(192, 128, **new) for _ in "gu")
+    args = [t.requires_grad_() for t in (x, gate, up, torch.randn(128, 192, **new))]
+    torch.library.opcheck(torch.ops.foretrace.gated_mlp.default, (*args, "gelu_tanh", True))
