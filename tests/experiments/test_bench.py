@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
@@ -66,6 +67,11 @@ def test_table_and_plot(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     plot_bench(_results(), tmp_path / "plot.svg")
     assert (tmp_path / "plot.svg").stat().st_size > 1000
+    results = _results()
+    rows = [msgspec.structs.replace(results.rows[0], m=1 + number) for number in range(20)]
+    sweep = msgspec.structs.replace(results, rows=tuple(rows))
+    plot_bench(sweep, tmp_path / "sweep.svg")
+    assert "<!-- rows -->" in (tmp_path / "sweep.svg").read_text()
 
 
 def test_quartiles() -> None:

@@ -1,10 +1,10 @@
-"""Record and measure: Time the gated-MLP kernels against eager, compiled and Liger.
+"""Record and measure: Time the gated-MLP kernels against eager, compiled, Liger and Quack.
 
 Every contender runs in the same process: eager, `torch.compile`, its autotuned modes (CUDA graphs;
-persistent TMA matrix products), Liger, and ours. Results are checked against float64 before they
-are timed. Contenders take turns, L2 is emptied before each, and medians come with quartiles. Two
-times are measured: how long the GPU works (`device us`), and one call in a row of calls, host and
-device together (`call us`).
+persistent TMA matrix products), Liger, Quack, and ours. Results are checked against float64 before
+they are timed. Contenders take turns, L2 is emptied before each, and medians come with quartiles.
+Two times are measured: how long the GPU works on the replay of a CUDA graph (`device us`), and one
+call in a row of calls, host and device together (`call us`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ _OUTPUT = click.Path(path_type=Path)
 _PLOT = click.option("--plot", type=_OUTPUT, help="Draw the results here (.svg, .png).")
 _DTYPES = click.Choice(("bfloat16", "float16", "float32"))
 _DTYPE = shown("--dtype", type=_DTYPES, default="bfloat16", help="Type of the data.")
-# the options of `geglu` and `mlp`
-_MEASURING = joined(
-    click.option(
-        "--size",
-        "sizes",
-        multiple=True,
-        help="MxH or MxDxH; may be repeated. Default: the project's own.",
-    ),
+# the options of every benchmark, and of those whose sizes can be given
+_ACTIVATION = shown(
+    "--activation", type=click.Choice(("gelu_tanh", "silu", "relu")), default="gelu_tanh",
+    help="GeGLU, SwiGLU or ReGLU.",
+)  # fmt: skip
+_MEASURED = joined(
     _DTYPE,
     click.option("--contender", "names", multiple=True, help="Only these; may be repeated."),
     shown("--repeats", default=21, type=click.IntRange(1), help="Timed rounds of each contender."),
@@ -43,11 +41,20 @@ _MEASURING = joined(
     _PLOT,
     as_json,
 )
+_MEASURING = joined(
+    click.option(
+        "--size",
+        "sizes",
+        multiple=True,
+        help="MxH or MxDxH; may be repeated. Default: the project's own.",
+    ),
+    _MEASURED,
+)
 
 
 @click.group(cls=SuggestingGroup, epilog="See: foretrace docs kernels")
 def command() -> None:
-    """Measure the GeGLU kernels against eager, compiled, autotuned and Liger."""
+    """Measure the GeGLU kernels against eager, compiled, autotuned, Liger and Quack."""
 
 
 @command.command()
@@ -68,15 +75,35 @@ def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
 @click.option(
     "--further/--no-further", default=True, help="Also measure the twelve further sizes, forward."
 )
-def mlp(sizes: tuple[str, ...], dtype: str, training: bool, further: bool, **options: Any) -> None:
+@_ACTIVATION
+def mlp(
+    sizes: tuple[str, ...], dtype: str, training: bool, further: bool, activation: str,
+    **options: Any,
+) -> None:  # fmt: skip
     """The whole gated MLP, and its first half: gate and up projections with the activation."""
     subjects = _subjects()
     main = [_size(text, 3) for text in sizes] or list(subjects.MAIN)
     more = list(subjects.FURTHER) if further and not sizes else []
     kind = subjects.dtype_named(dtype)
-    parts = [(subjects.mlp_forward, main), (subjects.mlp_training, main if training else [])]
-    parts += [(subjects.gate_up, main), (subjects.mlp_forward, more)]
+    forward = partial(subjects.mlp_forward, activation=activation)
+    trained = partial(subjects.mlp_training, activation=activation)
+    parts = [(forward, main), (trained, main if training else [])]
+    parts += [(subjects.gate_up, main if activation == "gelu_tanh" else []), (forward, more)]
     _measure([make(size, kind) for make, group in parts for size in group], kind, **options)
+
+
+@command.command()
+@shown("--count", default=60, type=click.IntRange(1), help="How many sizes.")
+@shown("--seed", default=0, help="Another seed, other sizes.")
+@_ACTIVATION
+@_MEASURED
+def sweep(count: int, seed: int, dtype: str, activation: str, **options: Any) -> None:
+    """The whole MLP, forward, at random sizes that no table was measured at."""
+    subjects = _subjects()
+    kind = subjects.dtype_named(dtype)
+    sizes = subjects.random_sizes(count, seed)
+    rows = [subjects.mlp_forward(size, kind, activation) for size in sizes]
+    _measure(rows, kind, **options)
 
 
 @command.command()
@@ -89,8 +116,9 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
     from foretrace.kernels import routes
 
     parsed = [(m, d, h) for m, d, h in (_size(text, 3) for text in sizes)]
-    for row in find(parsed, subjects.dtype_named(dtype)):
-        times = f"{row.us} us, library {row.library_us} us"
+    say = partial(click.echo, err=True)
+    for row in find(parsed, subjects.dtype_named(dtype), say=say):
+        times = f"{row.device_us} us on the GPU, {row.call_us} us a call"
         click.echo(f"{row.part:15} {row.m}x{row.d}x{row.h}: {row.route}: {times}")
     click.echo(f"kept in {routes.store_path(routes.card_name(0))}", err=True)
 

@@ -16,6 +16,7 @@ _COLUMNS = {
     "TFLOP/s": 8, "first call ms": 13, "gain": 11,
 }  # fmt: skip
 _LEFT = 2  # the columns of words
+MOST_BARS = 16  # sizes of a subject that have room for bars and their names
 
 
 def bench_text(results: BenchDocument) -> str:
@@ -27,9 +28,20 @@ def bench_text(results: BenchDocument) -> str:
         f"own kernels ready after {results.warm_up_s:.1f} s",
     ]
     for subject, rows in groupby(results.rows, lambda row: row.subject):
+        shown = list(rows)
         lines += ["", subject, _line(tuple(_COLUMNS))]
-        lines += [_line(cells) for row in rows for cells in _cells(row)]
+        lines += [_line(cells) for row in shown for cells in _cells(row)]
+        lines += _least(shown)
     return "\n".join(lines) + "\n"
+
+
+def _least(rows: list[BenchRow]) -> Iterator[str]:
+    """The size at which ours does worst, if there are several."""
+    for measure in ("device", "call"):
+        gains = [(gain, row.size) for row in rows if (gain := row.gain(measure)) is not None]
+        if len(gains) > 1:
+            gain, size = min(gains)
+            yield f"least gain over the best peer, {measure} time: {gain:.3f} at {size}"
 
 
 def _cells(row: BenchRow) -> Iterator[tuple[str, ...]]:
@@ -70,7 +82,8 @@ def plot_bench(results: BenchDocument, path: Path) -> None:
     figure = Figure(figsize=(11, 2.4 * len(subjects) + 1), layout="constrained")
     panels = figure.subplots(len(subjects), 1, squeeze=False)[:, 0]
     for axis, subject in zip(panels, subjects, strict=True):
-        _panel(axis, [row for row in results.rows if row.subject == subject], colours)
+        shown = [row for row in results.rows if row.subject == subject]
+        (_panel if len(shown) <= MOST_BARS else _sweep_panel)(axis, shown, colours)
         axis.set_title(subject, fontsize=9, loc="left")
     patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
     figure.legend(handles=patches, fontsize=8, ncols=len(names), loc="outside lower center")
@@ -89,3 +102,19 @@ def _panel(axis: Any, rows: list[BenchRow], colours: dict[str, str]) -> None:
     axis.axhline(1.0, color="grey", linewidth=0.8)
     axis.set_xticks(range(len(rows)), [row.size.replace("x", "\n") for row in rows], fontsize=7)
     axis.set_ylim(0, 2)
+
+
+def _sweep_panel(axis: Any, rows: list[BenchRow], colours: dict[str, str]) -> None:
+    """A dot per contender and size, over the rows; a ratio of two is as far from 1 as a half."""
+    for name, colour in colours.items():
+        timed = [row for row in rows if name in row.timings and row.best_peer("device")]
+        best = [row.timings[row.best_peer("device") or name].device for row in timed]
+        times = [row.timings[name].device for row in timed]
+        relative = [mine / other for mine, other in zip(times, best, strict=True)]
+        axis.plot([row.m for row in timed], relative, "o", color=colour, markersize=4, alpha=0.7)
+    axis.axhline(1.0, color="grey", linewidth=0.8)
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log", base=2)
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_formatter("{x:g}")
+    axis.set_xlabel("rows", fontsize=8)

@@ -7,7 +7,6 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -16,7 +15,7 @@ import torch
 from foretrace.errors import MissingError
 from foretrace.experiments.bench import contenders
 from foretrace.experiments.bench.subjects import BenchSubject, Tensors
-from foretrace.experiments.timing import call_times, device_times
+from foretrace.experiments.timing import call_times, captured, device_times
 from foretrace.experiments.tune import warm
 from foretrace.kernels.routes import plan
 from foretrace.profiling.environment import version_of
@@ -42,8 +41,10 @@ def run(
         needs = "a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
         raise MissingError(f"a benchmark needs {needs}")
     torch.manual_seed(0)
+    subjects = list(subjects)
     start = time.perf_counter()
-    warm(dtype)
+    for activation in sorted({subject.activation for subject in subjects}):
+        warm(dtype, activation)
     torch.cuda.synchronize()
     warm_up_s = time.perf_counter() - start
     say(f"own kernels ready after {warm_up_s:.1f} s")
@@ -74,24 +75,26 @@ def measure(
     truth = subject.truth(inputs)
     calls, first_ms, errors, left_out = {}, {}, {}, {}
     for name in names:
-        reason = _reason_to_leave_out(name, budget)
+        reason = _reason_to_leave_out(name, subject, budget)
         if reason is not None:
             left_out[name] = reason
             continue
         start = time.perf_counter()
         call = contenders.call_for(name, subject, inputs)
-        with suppress(torch.cuda.OutOfMemoryError):
+        try:
             got = call()
             torch.cuda.synchronize()
             first_ms[name] = (time.perf_counter() - start) * 1e3
             errors[name] = error(got, truth)
             calls[name] = call
-        if name in contenders.AUTOTUNED:
-            budget.left_s -= time.perf_counter() - start
-        if name not in calls:
+        except torch.cuda.OutOfMemoryError:
             left_out[name] = "out of memory"
-    del truth
-    device, whole = device_times(calls, repeats), call_times(calls)
+        if name in contenders.TUNED:
+            budget.left_s -= time.perf_counter() - start
+    # A result holds its graph, and with it the stream of the first call: no capture could use it.
+    del truth, got
+    whole = call_times(calls)
+    device = device_times(captured(calls), repeats)
     timings = {
         name: ContenderTimes(*device[name], *whole[name], errors[name], first_ms[name])
         for name in calls
@@ -100,18 +103,16 @@ def measure(
     gc.collect()
     torch.cuda.empty_cache()
     size = (subject.m, subject.d, subject.h)
-    routes = plan(torch.cuda.current_device(), dtype, size) if subject.d else ()
+    routes = plan(torch.cuda.current_device(), dtype, size, True) if subject.d else ()
     route = "; ".join(part.text() for part in routes)
     moved, named = subject.elements * dtype.itemsize, str(dtype).removeprefix("torch.")
     return BenchRow(subject.name, *size, named, subject.flops, moved, route, timings, left_out)
 
 
-def _reason_to_leave_out(name: str, budget: _AutotuneBudget) -> str | None:
-    if not contenders.available(name):
-        return "not installed"
-    if name in contenders.AUTOTUNED and budget.left_s <= 0:
+def _reason_to_leave_out(name: str, subject: BenchSubject, budget: _AutotuneBudget) -> str | None:
+    if name in contenders.TUNED and budget.left_s <= 0:
         return "the time for autotuning was used up"
-    return None
+    return contenders.why_left_out(name, subject)
 
 
 def error(got: Tensors, truth: Tensors) -> float:
@@ -140,10 +141,10 @@ def environment() -> dict[str, str]:
 
     found = {
         "card": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "triton": triton.__version__,
         "cuda": str(torch.version.cuda),
         "python": sys.version.split()[0],
     }
-    liger = version_of("liger-kernel")
-    return found | ({"liger-kernel": liger} if liger else {})
+    peers = {name: version_of(name) for name in ("liger-kernel", "quack-kernels")}
+    return found | {name: version for name, version in peers.items() if version}

@@ -6,6 +6,7 @@ avoid: bytes moved (each input read once, each output written once) and floating
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foretrace.kernels.activations import gated_reference
+from foretrace.kernels.estimate import Size
 from foretrace.kernels.mlp import mlp_reference
-from foretrace.kernels.routes import Size
 
 Tensors = tuple[Tensor, ...]
 
@@ -51,6 +52,23 @@ FURTHER = _sizes(
 GLU_SIZES = ((8192, 3072), (8192, 8192), (16384, 14336), (1000, 3000), (64, 3072))
 
 
+def random_sizes(count: int, seed: int) -> tuple[Size, ...]:
+    """Sizes that nobody chose: 1 to 16384 rows, widths of 512 to 8192, hidden 1.5 to 4 times that.
+
+    Rows and widths are spread evenly over octaves. Two sizes in three have widths that are
+    multiples of eight, as models do.
+    """
+    chance = random.Random(seed)
+    found = []
+    for number in range(count):
+        m = round(2 ** chance.uniform(0, 14))
+        d = 2 ** chance.uniform(9, 13)
+        h = d * chance.uniform(1.5, 4)
+        unit = 1 if number % 3 == 2 else 8
+        found.append((m, unit * round(d / unit), unit * round(h / unit)))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class BenchSubject:
     """`function` in plain torch; `inputs` makes them fresh, a backward's with `dy` as the last."""
@@ -63,11 +81,12 @@ class BenchSubject:
     function: Callable[..., Tensor]
     flops: int
     elements: int
+    activation: str = "gelu_tanh"
 
     @property
     def trains(self) -> bool:
         """Whether the gradients of all inputs are results too."""
-        return self.name.endswith("backward")
+        return "backward" in self.name
 
     def truth(self, inputs: Tensors) -> Tensors:
         """The results in float64."""
@@ -104,24 +123,33 @@ def gate_up(size: Size, dtype: torch.dtype) -> BenchSubject:
     return BenchSubject("gate, up and activation", *size, inputs, plain, *work)
 
 
-def mlp_forward(size: Size, dtype: torch.dtype) -> BenchSubject:
+def mlp_forward(size: Size, dtype: torch.dtype, activation: str = "gelu_tanh") -> BenchSubject:
     """The whole MLP, inference."""
     m, d, h = size
     work = (6 * m * d * h, 2 * m * d + 3 * d * h)
     inputs = partial(_mlp_inputs, size, dtype, 4)
-    return BenchSubject("MLP forward", *size, inputs, mlp_reference, *work)
+    plain = partial(mlp_reference, activation=activation)
+    return BenchSubject(_named("MLP forward", activation), *size, inputs, plain, *work, activation)
 
 
-def mlp_training(size: Size, dtype: torch.dtype) -> BenchSubject:
+def mlp_training(size: Size, dtype: torch.dtype, activation: str = "gelu_tanh") -> BenchSubject:
     """The whole MLP, forward and backward, gradients of the input and all weights."""
     m, d, h = size
     work = (18 * m * d * h, 6 * m * d + 9 * d * h)
     inputs = partial(_mlp_inputs, size, dtype, 5)
-    return BenchSubject("MLP forward and backward", *size, inputs, mlp_reference, *work)
+    plain = partial(mlp_reference, activation=activation)
+    name = _named("MLP forward and backward", activation)
+    return BenchSubject(name, *size, inputs, plain, *work, activation)
+
+
+def _named(what: str, activation: str) -> str:
+    return what if activation == "gelu_tanh" else f"{what}, {activation}"
 
 
 def _random(*shapes: tuple[int, ...], dtype: torch.dtype) -> Tensors:
-    return tuple(torch.randn(shape, dtype=dtype, device="cuda") for shape in shapes)
+    # A generator of its own: a capture that fails leaves the common one unusable.
+    chance = torch.Generator("cuda").manual_seed(0)
+    return tuple(torch.randn(s, dtype=dtype, device="cuda", generator=chance) for s in shapes)
 
 
 def _mlp_inputs(size: Size, dtype: torch.dtype, count: int) -> Tensors:
