@@ -23,17 +23,17 @@ from foretrace.recordings import typed_as
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne
 from foretrace.units import plural
 
-MOST = 5  # questions: a transcript has at most 80 lines
+MOST = 4  # questions: a transcript has at most 80 lines
 FEW = 2  # a lesson of one question is none
 NOTHING = "it has no GPU operation with a time, and no op that computes on a CPU"
 
 
-def own_sitting(trace: Trace) -> Sitting:
+def own_sitting(trace: Trace, most: int = MOST) -> Sitting:
     """A sitting on one trace; `UsageError` where it decides too little."""
     if trace.ledger.gap:
         raise UsageError(f"no question can be marked on this trace: {trace.ledger.gap}")
     scene = Scene(trace)
-    steps = tuple(islice(_decided(scene), MOST))
+    steps = tuple(islice(_decided(scene), most))
     if len(steps) < FEW:
         raise UsageError(f"too few questions can be marked on this trace: {NOTHING}")
     lesson = Lesson(0, "own", f"Your trace, {plural(len(steps), 'question')}", steps, _read(trace))

@@ -61,9 +61,9 @@ def gpu_steps(scene: Scene) -> Iterator[LessonStep]:
         return
     yield found.counted()
     yield from found.share()
-    yield from found.launcher()
     yield from found.bound()
     yield from found.gap()
+    yield from found.launcher()
     yield from found.role()
     yield from found.waits()
     yield from found.copies()
