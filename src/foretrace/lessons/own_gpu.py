@@ -44,11 +44,18 @@ BOUNDS = {
     "mixed": ("no single limit", "no kind of work would take 60% of the GPU time"),
 }
 CAUSES = {
-    "launch": ("in ops and launches", "ops and calls of the host would fill most of that time"),
-    "host": ("in no op: Python, data", "no op would run for most of that time"),
-    "sync": ("waiting for the GPU", "the host would be in a wait while the GPU has no work"),
-    "copy": ("in a copy", "a copy would fill most of that time"),
-    "queue": ("ahead: the work is queued", "the next work would be launched before that time"),
+    "launch": ("the host's ops and launches", "ops and calls of the host would fill most of it"),
+    "host": ("the host between ops: Python, data", "no op would fill it, and no wait begin it"),
+    "sync": ("a wait of the host", "the host would be in a wait when the GPU runs dry"),
+    "copy": ("a copy of the host", "a copy would fill most of it"),
+    "queue": ("the queue: the work is launched", "the next work would be launched before it"),
+}
+
+SLOWED = "The profiler slows the host: alone it is shorter."
+AFTER = {
+    **dict.fromkeys(CAUSES, SLOWED),
+    "sync": "The wait kept the host from launching ahead.",
+    "queue": "It waits for another stream, or for work outside the recording.",
 }
 
 SHORT_NS = 2_000  # a shorter gap is that between any two kernels
@@ -250,12 +257,11 @@ class OwnGpu:
             PickChoice(CAUSES[name][0], (f"longest gap is {name}",), f"Then {CAUSES[name][1]}.")
             for name in names
         )
-        ask = PickOne(f"In the longest gap of the GPU in {self.where}, the host is", choices)
+        ask = PickOne(f"What causes the GPU's longest gap in {self.where}?", choices)
         hint = "What does the host do between two launches?"
         ended = self.scene.evidence.operation(gap.then) if gap.then >= 0 else self.top
         length = marks[right].measured.partition(",")[0]
-        slowed = "" if right == "queue" else " The profiler slows the host: alone it is shorter."
-        why = f"It lasts {length}, until {said(ended.label)} runs.{slowed}"
+        why = f"It lasts {length}, until {said(ended.label)} runs. {AFTER[right]}"
         yield self._step(ask, why, hint, "gap", self._row_of(ended))
 
     def length(self) -> LessonStep:
