@@ -148,7 +148,7 @@ def test_one_form_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # they are given no trace
-MAKERS = {"bench", "docs", "name", "record", "run", "schema", "shapes", "worth"}
+MAKERS = {"bench", "docs", "name", "record", "remote", "run", "schema", "shapes", "worth"}
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - MAKERS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -91,6 +92,9 @@ def test_the_source_says_where_it_is_kept(
 
 
 def test_the_cache_is_the_hubs_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants = pytest.importorskip("huggingface_hub.constants")
+    pytest.importorskip("huggingface_hub")
     monkeypatch.delenv("KERNELS_CACHE", raising=False)
-    assert gated_mlps.hub_cache() == constants.HF_HUB_CACHE
+    code = "from huggingface_hub.constants import HF_HUB_CACHE; print(HF_HUB_CACHE)"
+    words = [sys.executable, "-c", code]  # a process of its own: it looks once, when imported
+    theirs = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    assert gated_mlps.hub_cache() == theirs
