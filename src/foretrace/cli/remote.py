@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foretrace.sources.limits import Limits
 
 # huggingface_hub's own image for scripts: Python, uv and a C compiler
-_IMAGE = "ghcr.io/astral-sh/uv:python3.12-bookworm"
+_IMAGE = "python:3.12"
 
 _JOB = joined(
     shown("--flavor", default="a10g-small", help="The job's machine: hf jobs hardware lists them."),
