@@ -1,4 +1,4 @@
-"""Record and measure: Time the gated-MLP kernels against eager, compiled, Liger and Quack.
+"""Record and measure: Time gated-MLP kernels against eager, compiled, Liger and Quack.
 
 Every contender runs in the same process: eager, `torch.compile`, its autotuned modes (CUDA graphs;
 persistent TMA matrix products), Liger, Quack, and ours. Results are checked against float64 before
