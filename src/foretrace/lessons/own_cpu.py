@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from foretrace.families import decode
 from foretrace.guess.doing import bare
 from foretrace.guess.selection import working_ops
-from foretrace.lessons.own_words import place_text, program, ranges, said
+from foretrace.lessons.own_words import OwnSteps, ranges, said
 from foretrace.lessons.scene import Scene
 from foretrace.model.reach import is_view
 from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne
@@ -39,11 +39,11 @@ def cpu_steps(scene: Scene) -> Iterator[LessonStep]:
         yield found.distinct()
 
 
-class OwnCpu:
+class OwnCpu(OwnSteps):
     """The ops of the call that is drawn, and the steps that are about it."""
 
     def __init__(self, scene: Scene) -> None:
-        self.scene, self.where = scene, place_text(scene)
+        super().__init__(scene)
         host, call = scene.trace.host, scene.call
         name = scene.evidence.name
         self.working = working_ops(call)
@@ -57,9 +57,6 @@ class OwnCpu:
             self.inner[name(event)] += int(host.length[event])
         # names that a prediction can spell without quotes
         self.spelled = [op for op, _ in self.times.most_common() if _plain(op)]
-
-    def _step(self, ask: PickOne | HowMany, why: str, hint: str, show: str, row: str) -> LessonStep:
-        return LessonStep(program(self.scene), ask, why, hint, show, row)
 
     def computing(self) -> LessonStep:
         """How many ops compute."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from foretrace.guess.evidence import GpuOperation
 from foretrace.guess.kinds.gaps import longest_gap
-from foretrace.lessons.own_words import pattern, place_text, program, ranges, said
+from foretrace.lessons.own_words import OwnSteps, pattern, ranges, said
 from foretrace.lessons.scene import Scene
 from foretrace.model.averages import average
 from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne
@@ -78,17 +78,14 @@ def gpu_steps(scene: Scene) -> Iterator[LessonStep]:
     yield found.distinct()
 
 
-class OwnGpu:
+class OwnGpu(OwnSteps):
     """The GPU work of the call that is drawn, and the steps that are about it."""
 
     def __init__(self, scene: Scene) -> None:
-        self.scene, self.where = scene, place_text(scene)
+        super().__init__(scene)
         gpu = scene.trace.gpu
         rows = scene.call.rows
         self.kernels = rows[gpu.is_kernel[rows] & gpu.usable[rows]].tolist()
-
-    def _step(self, ask: PickOne | HowMany, why: str, hint: str, show: str, row: str) -> LessonStep:
-        return LessonStep(program(self.scene), ask, why, hint, show, row)
 
     def _summed(self, key: str) -> list[str]:
         """Values of a field of the kernels by GPU time, the most first."""
@@ -130,7 +127,7 @@ class OwnGpu:
         text = f"How many kernels does {self.where} launch?"
         roles = [role for role in self._summed("role") if role in ROLES][:3]
         listed = ", ".join(f"{{{role}}} {role}" for role in roles)
-        why = f"{{kernels}} kernels, {{gpu time}} of GPU time: {listed or 'of many kinds'}."
+        why = f"{{kernels}} kernels take {{kernel time}}: {listed or 'of many kinds'}."
         hint = "Count the ops that compute, in every layer. Views launch nothing."
         if len(self.kernels) <= COUNTED:
             return self._step(HowMany(text, "kernels == {}"), why, hint, "kernels", self.row)

@@ -8,12 +8,22 @@ from itertools import pairwise
 
 from foretrace.guess.tokens import LONGEST
 from foretrace.lessons.scene import Scene
-from foretrace.schema.lesson import PickChoice, PickOne, Program
+from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne, Program
 from foretrace.units import plural
 
 NAMES = 6  # that a line lists
 SHORT = 24  # characters of a name that a question repeats
 _BRACES = str.maketrans("{}", "()")  # braces in a lesson's text hold facts
+
+
+class OwnSteps:
+    """Steps about the call of a trace that is drawn: where they look, and how one is made."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.where, self.program = scene, place_text(scene), program(scene)
+
+    def _step(self, ask: PickOne | HowMany, why: str, hint: str, show: str, row: str) -> LessonStep:
+        return LessonStep(self.program, ask, why, hint, show, row)
 
 
 def place_text(scene: Scene) -> str:
