@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import unquote
 
-from share.hub import Hub, _Answer
+from share.hub import Hub, _Answer, served
 
 TOKEN, OWNER, JOB = "hf_ofthetests", "tester", "687fb701029421ae5549d998"
 BUCKET = f"{OWNER}/foretrace-runs"
@@ -140,12 +138,5 @@ def _kind(name: str, usd: float) -> dict[str, Any]:
     return {"name": name, "prettyName": name, "cpu": "2 vCPU", "ram": "16 GB", **cost}
 
 
-@contextmanager
-def running() -> Iterator[JobsHub]:
-    server = JobsHub()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
+def running() -> AbstractContextManager[JobsHub]:
+    return served(JobsHub())

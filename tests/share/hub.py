@@ -11,9 +11,9 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 
 class Hub(ThreadingHTTPServer):
@@ -110,9 +110,16 @@ class _Answer(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
 
+AnyHub = TypeVar("AnyHub", bound=Hub)
+
+
+def running() -> AbstractContextManager[Hub]:
+    return served(Hub())
+
+
 @contextmanager
-def running() -> Iterator[Hub]:
-    server = Hub()
+def served(server: AnyHub) -> Iterator[AnyHub]:
+    """`server` at work until the end of the block."""
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server
