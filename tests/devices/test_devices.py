@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from foretrace import devices
@@ -40,6 +41,11 @@ def test_the_numbers_are_those_of_the_datasheet() -> None:
     assert (h200.l2_bytes, h200.memory_bytes, h200.sms) == (60 * 2**20, 141 * 2**30, 132)
 
 
+def _datasheet(found: Device | None) -> Device | None:
+    """Without what was measured."""
+    return found and msgspec.structs.replace(found, measured=None)
+
+
 def test_names_are_unique() -> None:
     assert len({device.name for device in EVERY}) == len(EVERY)
 
@@ -47,11 +53,11 @@ def test_names_are_unique() -> None:
 @pytest.mark.parametrize("device", EVERY, ids=lambda device: device.name)
 class TestContract:
     def test_it_finds_itself(self, device: Device) -> None:
-        assert devices.find(device.name) is device
+        assert _datasheet(devices.find(device.name)) == device
         found = devices.find(
             device.name, arch=device.arch, sms=device.sms, memory_bytes=device.memory_bytes
         )
-        assert found is device
+        assert _datasheet(found) == device
 
     def test_its_words_are_words(self, device: Device) -> None:
         assert device.names

@@ -1,7 +1,7 @@
 """What each GPU can do at most: dense peaks, bandwidth and cache, from `peaks.toml`.
 
 Every card is one table of that file, with its datasheet. Other packages add theirs through the
-entry point group `foretrace.devices`.
+entry point group `foretrace.devices`. What `foretrace roofs` measured on a card comes with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from foretrace import plugins
+from foretrace.devices import _measured
 from foretrace.schema.device import Device
+from foretrace.schema.roofs import MeasuredRoofs
 
 PEAKS = Path(__file__).with_name("peaks.toml")
 # A partition or a cut-down sibling carries the big card's name and one of these words, but not the
@@ -69,7 +71,31 @@ def find(
     if not candidates and sms and memory_bytes:
         candidates = _by_model(words) if words else every()
     fits = [device for device in candidates if _agrees(device, arch, sms, memory_bytes)]
-    return fits[0] if len(fits) == 1 else None
+    return _measured.preferred(fits[0]) if len(fits) == 1 else None
+
+
+def save_roofs(roofs: MeasuredRoofs, output: Path | None = None) -> Path | None:
+    """Write what was measured to `output`, or where `find` looks; None without such a place."""
+    place = output or _measured.place_of(roofs.device)
+    if place is not None:
+        _measured.save(roofs, place)
+        _measured.forget()
+    return place
+
+
+def shown_roofs(name: str) -> MeasuredRoofs:
+    """Measured roofs by the name of a device, those of this machine first, or by file."""
+    return _measured.named(name)
+
+
+def measured_roofs(device: Device) -> MeasuredRoofs | None:
+    """What was measured on this machine, or else on such a card for the package."""
+    return _measured.own(device.name) or _measured.shipped(device.name)
+
+
+def measured_stamp() -> str:
+    """What changes when the roofs of this machine are measured again."""
+    return _measured.stamp()
 
 
 def _by_words(words: frozenset[str]) -> tuple[Device, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from foretrace import families
@@ -21,7 +22,8 @@ from foretrace.model.arguments import op_call
 from foretrace.model.collectives import bus_of_kernels
 from foretrace.model.costs import Certainty, Tensor
 from foretrace.model.costs.limits import Footprint, Traits, limit
-from foretrace.model.costs.roofline import Work, impossible, position
+from foretrace.model.costs.roofline import Roofline, Work, impossible, position
+from foretrace.model.reuse import Reuse
 from foretrace.schema.kernel import KernelId
 
 if TYPE_CHECKING:
@@ -30,11 +32,28 @@ if TYPE_CHECKING:
 _AMOUNTS = ("flops", "bytes_read", "bytes_written", "bytes")
 LEAST = "at least: what is certain; the estimate exceeds what the GPU can do in this time"
 _COST = ("flops", "bytes", "cost_certainty", "cost_note")
-_PLACED = {
+_PLACED: dict[str, pl.DataType | type[pl.DataType]] = {
     **dict.fromkeys(("tflops", "gbps"), pl.Float64),
     "bound": pl.String,
     "roof_percent": pl.Float64,
     "limited_by": pl.String,
+    "cache_use": pl.Struct(
+        {
+            "verdict": pl.String,
+            "excess_bytes": pl.Int64,
+            "cache_bytes": pl.Int64,
+            "inputs": pl.List(
+                pl.Struct(
+                    {
+                        **dict.fromkeys(("tensor", "op", "kernel"), pl.String),
+                        "before_ns": pl.Float64,
+                        **dict.fromkeys(("bytes", "between_bytes", "unpriced"), pl.Int64),
+                    }
+                )
+            ),
+            **dict.fromkeys(("written_bytes", "too_large"), pl.Int64),
+        }
+    ),
 }
 _LAUNCH = ("grid", "block", "registers", "shared_memory", "least_per_sm", "most_per_sm")
 
@@ -132,7 +151,7 @@ def launch_of_case() -> Iterator[pl.Expr]:
 def placed(trace: Trace, cases: pl.DataFrame) -> pl.DataFrame:
     """Rates, bound, share of the nearest roof and limit of each case; its launch goes."""
     device, bus = device_of(trace.about), bus_of_kernels(trace)
-    rows = []
+    rows, back = [], Reuse(trace, device) if device else None
     for row in cases.iter_rows(named=True):
         kernel = families.decode(row["name"])
         work = _work(row, kernel)
@@ -141,11 +160,16 @@ def placed(trace: Trace, cases: pl.DataFrame) -> pl.DataFrame:
         if row["role"] == "comms" and bus:
             found = [bus[each] for each in row["kernels"] if each in bus]
             traits = replace(traits, bus_gbps=median(found) if found else None)
+        if back and place.nearest == "l2":
+            traits = replace(traits, cached=back.of(row["kernels"], work))
         launch = _footprint(row, device.sms if device else 0)
         bound, text = limit(device, work, place, launch, traits)
+        if traits.cached and bound == "unknown":  # no rate either: the cost is in doubt
+            place = Roofline(place.tflops)
         share = None if bound == "comms" else place.share
         percent = None if share is None else 100 * share
-        rows.append((place.tflops, place.gbps, bound, percent, text))
+        use = None if traits.cached is None else to_builtins(traits.cached)
+        rows.append((place.tflops, place.gbps, bound, percent, text, use))
     return cases.drop("cost_ns", *_LAUNCH).hstack(pl.DataFrame(rows, _PLACED, orient="row"))
 
 

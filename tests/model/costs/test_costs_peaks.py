@@ -25,7 +25,10 @@ def check(trace: Trace) -> None:
     for case in trace.kernel_cases.iter_rows(named=True):
         kernel = families.decode(case["name"])
         peak = peak_flops(device, dtype_of(case, kernel), kernel.get("tensor_core")) or highest
-        assert (case["gbps"] or 0) * 1e9 <= device.bytes_per_s, case["name"]
+        roof = device.bytes_per_s
+        if case["bound"] == "l2":
+            roof = (device.measured and device.measured.l2_bytes_per_s) or 0.0
+        assert (case["gbps"] or 0) * 1e9 <= roof, case["name"]
         assert (case["tflops"] or 0) * 1e12 <= peak, case["name"]
         assert (case["roof_percent"] or 0) <= 100, case["name"]
 

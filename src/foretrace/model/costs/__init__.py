@@ -35,6 +35,7 @@ from foretrace.model.costs._cost import (
     unknown,
 )
 from foretrace.model.costs._names import cub_part, element_type, multi_tensor
+from foretrace.model.costs._types import short_type
 from foretrace.model.costs.occupancy import occupancy
 from foretrace.model.costs.roofline import Roofline, Work, peak_flops, position
 from foretrace.schema.cost import Certainty
@@ -42,7 +43,7 @@ from foretrace.schema.cost import Certainty
 __all__ = [
     "Certainty", "Context", "Cost", "CostKind", "Launch", "OpCall", "Price", "Roofline", "Share",
     "Tensor", "Work", "attribute", "cost", "element_type", "kinds", "multi_tensor", "occupancy",
-    "peak_flops", "position", "wants_context",
+    "peak_flops", "position", "short_type", "wants_context",
 ]  # fmt: skip
 
 UNPRICED = "this op has no cost model"

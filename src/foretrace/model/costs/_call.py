@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from foretrace.model.costs._types import NOT_TENSORS, SCALAR_TYPES, SIZES
+from foretrace.model.costs._types import NOT_TENSORS, SCALAR_TYPES, SIZES, short_type
 
 
 class Unpriced(LookupError):
@@ -45,6 +45,11 @@ class Tensor(Struct, frozen=True):
         """Bytes in memory, each distinct element once; None if the type's size is not known."""
         size = SIZES.get(self.type)
         return None if size is None else self.stored * size
+
+    @property
+    def text(self) -> str:
+        """`[64, 128, 3072] bf16`."""
+        return f"[{', '.join(str(size) for size in self.dims)}] {short_type(self.type)}"
 
     def dense(self, type_name: str | None = None) -> Tensor:
         """A new tensor of this shape, of this type or the given one."""

@@ -76,3 +76,22 @@ def with_number(type_name: str, number_category: int) -> str:
     if type_name and category(type_name) >= number_category:
         return type_name
     return ("bool", "long int", "float", "c10::complex<float>")[number_category]
+
+
+_SHORT = {
+    "c10::BFloat16": "bf16",
+    "c10::Half": "f16",
+    "float": "f32",
+    "double": "f64",
+    "long int": "i64",
+    "int": "i32",
+    "unsigned char": "u8",
+    "signed char": "i8",
+    "c10::Float8_e4m3fn": "e4m3",
+    "c10::Float8_e5m2": "e5m2",
+}
+
+
+def short_type(name: str) -> str:
+    """`c10::BFloat16` -> `bf16`."""
+    return _SHORT.get(name, name)

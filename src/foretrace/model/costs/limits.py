@@ -4,14 +4,16 @@ A kernel is at its roof from 70% of it on. Below, its bound is
 
     latency   when its work takes next to no time at the roof, or more than 30% of the SMs have no
               block: neither roof can be reached
-    l2        when its bytes exceed the memory's bandwidth, so that a cache gave part of them
+    l2        when its bytes exceed the memory's bandwidth, and L2 can have held an input or the
+              result (`model/reuse.py`)
     compute, memory
               else, the nearest roof, whatever the distance. What holds it back is named where the
               launch, the kernel's name or the strides of its operands show it, in this order:
               little time beside the work, a last wave that is mostly empty, an operand that is
               strided or broadcast, a cast, few resident warps, split K. Otherwise the cause is
               not in the trace.
-    unknown   when its cost is not known, or too little of it is: few bytes for certain and no FLOP
+    unknown   when its cost is not known, or too little of it is: few bytes for certain and no FLOP;
+              when its bytes exceed the memory's bandwidth and L2 does not explain it
 
 Each cause must be able to explain the distance alone: SMs without a block and an empty last wave
 count from 30% of the GPU on. Few warps are no cause for products and attention, whose fastest
@@ -29,6 +31,7 @@ from foretrace.model.costs.occupancy import WARP, Residence, residence
 from foretrace.model.costs.roofline import AT_ROOF, Roofline, Work
 from foretrace.schema.cost import Certainty
 from foretrace.schema.device import Device
+from foretrace.schema.reuse import CacheUse
 from foretrace.units import bytes_text, plural, time_text
 
 # On an H200 (torch 2.11, the recorded traces): no kernel with less work than 1.25 us at the roof
@@ -76,6 +79,7 @@ class Traits(Struct, frozen=True):
     cast: bool = False
     split_k: bool = False
     bus_gbps: float | None = None  # of a collective, where the trace has its message
+    cached: CacheUse | None = None  # of a kernel that is faster than HBM
 
 
 def limit(
@@ -92,7 +96,7 @@ def limit(
     if not work.ns:
         return "unknown", "its time is not recorded"
     if place.nearest == "l2":
-        return "l2", "from L2, faster than HBM"
+        return _above_memory(place, traits.cached)
     if place.share is None or place.work_ns is None:
         return _half_known(work)
     if place.share >= AT_ROOF:
@@ -103,6 +107,30 @@ def limit(
     if work.flops is None and work.certainty != Certainty.EXACT and place.share < FAINT:
         return "unknown", f"{_reached(place, work)}, FLOP not known"
     return place.nearest, _below(device, work, place, launch, traits)
+
+
+def _above_memory(place: Roofline, cached: CacheUse | None) -> tuple[str, str]:
+    """Faster than HBM: from L2 where the trace shows how, and else in doubt."""
+    if cached is not None and cached.verdict == "doubted":
+        large = f"its {bytes_text(cached.too_large)} exceed L2"
+        why = large if cached.too_large else "no input is known to be in L2"
+        return "unknown", f"faster than HBM, and {why}: cost in doubt"
+    return "l2", _from_cache(cached) + _of_cache(place)
+
+
+def _of_cache(place: Roofline) -> str:
+    return "" if place.share is None else f" ({math.floor(100 * place.share)}% of its roof)"
+
+
+def _from_cache(cached: CacheUse | None) -> str:
+    if cached is None or cached.verdict == "unknown":
+        return "from L2, faster than HBM"
+    if cached.verdict == "result":
+        return f"faster than HBM: its {bytes_text(cached.written_bytes)} result fits in L2"
+    first = cached.inputs[0]
+    sure = "from L2" if cached.verdict == "certain" else "likely from L2"
+    who = first.op.replace("aten::", "") or first.kernel
+    return f"{sure}: {who} wrote {bytes_text(first.bytes)} {time_text(first.before_ns)} before"
 
 
 def _half_known(work: Work) -> tuple[str, str]:

@@ -1,0 +1,78 @@
+"""Record and measure: Measure what this GPU or CPU can do at most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from foretrace.cli._options import flag, in_forms, say, shows_bold, width
+
+
+@click.command("roofs", epilog="See: foretrace docs roofs")
+@click.option(
+    "--device", type=click.Choice(("cuda", "cpu")), help="Default: the GPU, where there is one."
+)
+@click.option(
+    "--show",
+    is_flag=False,
+    flag_value="",
+    metavar="[NAME|FILE]",
+    help="Measure nothing: show figures of this machine, of a device (`h200` ships) or a file.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the figures to this file, and not where `look` finds them.",
+)
+@click.option("--html", metavar="FILE", help="Also write a page with every figure.")
+@flag("--all", "Every working set and every figure.")
+@in_forms
+def command(
+    device: str | None,
+    show: str | None,
+    output: Path | None,
+    html: str | None,
+    form: str,
+    **rest: bool,
+) -> None:
+    """Measure memory by working set, matrix products, launches and transfers of this machine.
+
+    \b
+    foretrace roofs                  about half a minute; `look` then prefers these figures
+    foretrace roofs --show           the figures of this machine, measured before
+    foretrace roofs --show h200      what an H200 was measured to do
+    foretrace roofs -o my.json       into a file
+    foretrace roofs --device cpu     caches, memory and FMA rate of the CPU
+
+    Each figure is the median of several runs on random data (on a CPU, which others use as well,
+    the fastest). What cannot be measured here is listed with the reason.
+    """
+    from foretrace import devices
+    from foretrace.render.roofs import roofs_markdown, roofs_text
+    from foretrace.schema.documents import encode
+
+    if show is not None:
+        document, place = devices.shown_roofs(show), None
+    else:
+        from foretrace.profiling import need_torch
+
+        need_torch()
+        from foretrace.experiments.roofs.run import roofs
+
+        document = roofs(device, say)
+        place = devices.save_roofs(document, output)
+    if html:
+        from foretrace.files import write_text
+        from foretrace.render.html.roofs import roofs_html
+
+        write_text(Path(html), roofs_html(document))
+    if form == "json":
+        click.echo(encode(document))
+        return
+    every = rest["all"]
+    if form == "markdown":
+        click.echo(roofs_markdown(document))
+    else:
+        click.echo(roofs_text(document, place, bold=shows_bold(), width=width(), every=every))

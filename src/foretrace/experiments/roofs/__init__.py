@@ -1,0 +1,1 @@
+"""What this card or CPU can do at most, measured: memory by working set, products, launches."""

@@ -1,0 +1,94 @@
+# mypy: ignore-errors
+"""Kernels that only move memory, for a GPU: read, write, copy, chase pointers, add atomically.
+
+A program starts at block `apart` times its number, goes on by `stride` blocks, and starts again at
+the end of the working set. Loads bypass L1 (`.cg`), so that a small working set shows the L2 cache
+and not the multiprocessor. Still, programs of one multiprocessor that read one line at the same
+time read it once: their starts must lie apart.
+"""
+
+import triton
+import triton.language as tl
+
+_RUNTIME = [
+    "blocks",
+    "apart",
+    "stride",
+    "steps",
+]  # no kernel of its own for 1 and for multiples of 16
+
+
+@triton.jit(do_not_specialize=_RUNTIME)
+def read_kernel(source, out, blocks, apart, stride, steps, BLOCK: tl.constexpr):
+    """Read `steps` blocks; the sum keeps the loads alive."""
+    program = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    at = (program.to(tl.int64) * apart % blocks).to(tl.int32)
+    total = tl.zeros([BLOCK], tl.int32)
+    for _ in range(steps):
+        total ^= tl.load(source + at.to(tl.int64) * BLOCK + lanes, cache_modifier=".cg")
+        at += stride
+        at = tl.where(at >= blocks, at - blocks, at)
+    tl.store(out + program, tl.sum(total))
+
+
+@triton.jit(do_not_specialize=_RUNTIME)
+def write_kernel(target, blocks, apart, stride, steps, BLOCK: tl.constexpr):
+    """Write `steps` blocks."""
+    program = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    at = (program.to(tl.int64) * apart % blocks).to(tl.int32)
+    for step in range(steps):
+        tl.store(target + at.to(tl.int64) * BLOCK + lanes, lanes * 40503 + step)
+        at += stride
+        at = tl.where(at >= blocks, at - blocks, at)
+
+
+@triton.jit(do_not_specialize=_RUNTIME)
+def copy_kernel(source, target, blocks, apart, stride, steps, BLOCK: tl.constexpr):
+    """Copy `steps` blocks."""
+    program = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    at = (program.to(tl.int64) * apart % blocks).to(tl.int32)
+    for _ in range(steps):
+        here = at.to(tl.int64) * BLOCK + lanes
+        tl.store(target + here, tl.load(source + here, cache_modifier=".cg"))
+        at += stride
+        at = tl.where(at >= blocks, at - blocks, at)
+
+
+@triton.jit(do_not_specialize=["steps"])
+def chase_kernel(chain, place, steps):
+    """Follow a chain from where the last launch stopped: each load gives the index of the next."""
+    at = tl.load(place)
+    for _ in range(steps):
+        at = tl.load(chain + at)
+    tl.store(place, at)
+
+
+@triton.jit(do_not_specialize=["spread", "steps"])
+def add_kernel(target, spread, steps, BLOCK: tl.constexpr):
+    """Add to `spread` addresses, over and over; lanes add different values."""
+    lanes = tl.arange(0, BLOCK)
+    at = (tl.program_id(0) * BLOCK + lanes) % spread
+    value = (lanes + 1).to(target.dtype.element_ty)
+    for _ in range(steps):
+        tl.atomic_add(target + at, value, sem="relaxed")
+
+
+@triton.jit
+def mark_kernel(out):
+    """An empty kernel, as far as Triton lets it be; its grid can carry a number."""
+    if tl.program_id(0) < 0:
+        tl.store(out, 0)
+
+
+@triton.jit
+def gelu_mul_kernel(gate, up, out, count, BLOCK: tl.constexpr):
+    """`gelu(gate) * up`, as Inductor writes it for the articles' MLP."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    g = tl.load(gate + at, inside).to(tl.float32)
+    u = tl.load(up + at, inside).to(tl.float32)
+    value = g * 0.5 * (1.0 + tl.erf(g * 0.7071067811865476)) * u
+    tl.store(out + at, value.to(out.dtype.element_ty), inside)

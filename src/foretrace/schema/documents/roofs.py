@@ -1,0 +1,7 @@
+"""`foretrace roofs --json`: what this GPU or CPU was measured to do."""
+
+from __future__ import annotations
+
+from foretrace.schema.roofs import MeasuredRoofs
+
+DOCUMENT = MeasuredRoofs
