@@ -33,7 +33,8 @@ class Kernel(Struct, frozen=True):
     `bytes` is its memory traffic as `look` shows it, a mere estimate where `estimated`; `alone`
     when the op's call launched no other kernel. `call` is the op's call, -1 without one; `group`
     is what the model's author would call the work. `origins` are the ops that a generated kernel
-    performs, and `sources` its lines, where the compiler's records are beside the trace.
+    performs, and `sources` its lines, where the compiler's records are beside the trace. `row` is
+    its row of `trace.gpu`.
     """
 
     name: str
@@ -55,6 +56,8 @@ class Kernel(Struct, frozen=True):
     group: str = ""
     origins: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
+    bound: str = ""
+    row: int = -1
 
     @property
     def kind(self) -> Kind:
@@ -105,6 +108,8 @@ def launched(
             int(call[at]),
             str(trace.work_groups[at]),
             *_origin(trace, known["id"]),
+            str(trace.work_bounds[at]),
+            at,
         )
 
     return tuple(kernel(at) for at in found.typical.work.tolist())

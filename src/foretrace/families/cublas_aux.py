@@ -23,7 +23,7 @@ def _decode(name: str) -> KernelId | None:
     cpp = _cpp.parse(name)
     if cpp.base == "splitKreduce_kernel":
         return _splitk(name, cpp)
-    if cpp.base == "globalKernel" and cpp.scope == "epilogue::impl":
+    if cpp.base == "globalKernel" and cpp.scope.endswith("epilogue::impl"):
         meaning = "the end of a product run as its own kernel"
         return _simple(name, cpp, "epilogue", "cublasLt", meaning, "cublasLt epilogue")
     if cpp.base == "scal_kernel" and "cublas" in name:
@@ -55,9 +55,10 @@ def _simple(name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, short: st
     r = MatmulParser(name, FAMILY_NAME)
     r.put(cpp.base, "op", op, meaning)
     r.put(cpp.base, "lib", lib, "a {} kernel")
-    dtype = _common(cpp.args[:2])
-    r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")
-    r.put(cpp.arg(1), "dtype_out", dtype, "type of the result: {}")
+    first = 0 if _cpp.integer(cpp.arg(0)) is None else 2  # newer: two sizes come first
+    dtype = _common(cpp.args[first : first + 2])
+    r.put(cpp.arg(first), "dtype_in", dtype, "type of the input: {}")
+    r.put(cpp.arg(first + 1), "dtype_out", dtype, "type of the result: {}")
     return r.done("pointwise", joined(short, dtype))
 
 
@@ -79,5 +80,8 @@ def _common(types: tuple[str, ...]) -> str | None:
 
 
 FAMILY = Family(
-    FAMILY_NAME, _decode, 30, word_set("op lib dtype_partial dtype_out dtype_acc tensor_core")
+    FAMILY_NAME,
+    _decode,
+    30,
+    word_set("op lib dtype_in dtype_partial dtype_out dtype_acc tensor_core"),
 )

@@ -113,7 +113,11 @@ def _sizes(r: MatmulParser, name: str, end: int) -> int:
     if not sizes:
         return end
     found = sizes.groupdict()
-    r.put_tile(f"tilesize{found['tile']}", shape(found["tile"]))
+    text, tile = f"tilesize{found['tile']}", shape(found["tile"])
+    if isinstance(r, ConvParser):
+        r.put_tile(text, tile)
+    else:  # the grids of 125 products on an H200 say so
+        r.put_row_tile(text, tile)
     r.put_groups(found, _PARTS)
     r.put_groups(found, _GROUPS, "unknown")
     r.put_groups(found, _MMA)

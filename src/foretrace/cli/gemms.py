@@ -1,0 +1,141 @@
+"""Record and measure: Show which kernel the library picks for which matrix product."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from foretrace.cli._options import flag, in_forms, say, shown, shows_bold, width
+from foretrace.errors import UsageError
+from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS
+
+if TYPE_CHECKING:
+    from foretrace.gemms.table import GemmMap
+    from foretrace.schema.documents.gemms import GemmsDocument
+    from foretrace.schema.gemms import GemmPoint
+
+SHIPPED = "h200"
+KIND = ("dtype", "layout", "epilogue")
+
+
+@click.command("gemms", epilog="See: foretrace docs gemms")
+@click.option("--near", metavar="MxNxK", help="Explain why this shape gets its kernel.")
+@click.option("--predict", metavar="MxNxK", help="Guess the kernel and the time of this shape.")
+@click.option(
+    "--show", metavar="NAME|FILE", help=f"Show a map (`{SHIPPED}` ships): its rules and more."
+)
+@shown("--dtype", type=click.Choice(DTYPES), default="bf16", help="Type of the operands.")
+@shown("--layout", type=click.Choice(LAYOUTS), default="tn", help="tn is what nn.Linear computes.")
+@shown("--epilogue", type=click.Choice(EPILOGUES), default="none", help="What follows the product.")
+@click.option("--device", type=click.Choice(("cuda", "cpu")), help="What to measure.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the map of a GPU here (.parquet), and what was measured beside it.",
+)
+@click.option(
+    "--points",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Measure the products of this file alone: MxNxK on a line, with layout, type, epilogue.",
+)
+@click.option("--most", type=click.IntRange(1), help="Measure at most so many products.")
+@click.option("--html", metavar="FILE", help="Also write a page with the heat map and the rules.")
+@flag("--rules", "The rules that can be read off the map, and how many products obey.")
+@flag("--accuracy", "How often guesses are right on products that the map does not hold.")
+@flag("--all", "Every exception, and where the kernel changes as M grows.")
+@in_forms
+def command(
+    near: str | None,
+    predict: str | None,
+    show: str | None,
+    html: str | None,
+    form: str,
+    **rest: Any,
+) -> None:
+    """Show which kernel the library picks for which product, and how long it takes.
+
+    \b
+    foretrace gemms --show h200               a map of 7,341 products by M and N
+    foretrace gemms --rules                   what can be read off it
+    foretrace gemms --accuracy                how often its guesses are right
+    foretrace gemms --near 8192x3072x768      why this shape gets its kernel (M x N x K)
+    foretrace gemms --predict 5000x4096x4096  kernel and time of a shape that was not measured
+    foretrace gemms                           measure this machine: a GPU's map, or a CPU's products
+    foretrace gemms -o my.parquet             the map of this GPU, about two minutes
+    foretrace gemms --points FILE             measure the products of your own model
+
+    M is rows (tokens), N output features, K what is summed: x is MxK, the result MxN. --near and
+    --predict read the map of --show, and need neither a GPU nor torch. With the map's card in this
+    machine --predict marks itself.
+    """
+    from foretrace.render.gemms import gemms_markdown, gemms_text
+    from foretrace.schema.documents import encode
+
+    if near and predict:
+        raise UsageError("choose one of --near and --predict")
+    if near or predict or show or rest["rules"] or rest["accuracy"]:
+        document = _asked(near, predict, show or SHIPPED, rest)
+    else:
+        document = _measured(rest)
+    if html:
+        _write(document, Path(html))
+    if form == "text":
+        parts = {name: rest[name] and not (near or predict) for name in ("rules", "accuracy")}
+        chosen = {"every": rest["all"], "bold": shows_bold(), "width": width()}
+        click.echo(gemms_text(document, **chosen, **parts))
+    else:
+        click.echo(encode(document) if form == "json" else gemms_markdown(document))
+
+
+def _asked(near: str | None, predict: str | None, show: str, rest: dict[str, Any]) -> GemmsDocument:
+    from foretrace.gemms import document, table
+
+    found = table.named(show)
+    kind = [rest[name] for name in KIND]
+    if near:
+        return document.near_to(found, document.parse_size(near, *kind))
+    if predict:
+        return _predicted(found, document.parse_size(predict, *kind))
+    return document.mapped(found, document.parse_size("1x1x1", *kind))
+
+
+def _predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
+    """A guess, marked where torch sees the card of the map."""
+    from msgspec.structs import replace
+
+    from foretrace.gemms.document import guessed
+
+    document = guessed(found, point)
+    answer = document.predict
+    assert answer is not None
+    try:
+        from foretrace.experiments.gemms.sweep import marked
+    except ModuleNotFoundError:
+        live, why = None, "torch is not installed"
+    else:
+        live, why = marked(found, point, answer.family, answer.us)
+    return replace(document, predict=replace(answer, live=live, not_live=why))
+
+
+def _measured(rest: dict[str, Any]) -> GemmsDocument:
+    from foretrace.cli._progress import on_terminal
+    from foretrace.gemms.document import parse_points, parse_size
+    from foretrace.profiling import need_torch
+
+    need_torch()
+    from foretrace.experiments.gemms.run import measured
+
+    kind = parse_size("1x1x1", *(rest[name] for name in KIND))
+    chosen = parse_points(rest["points"]) if rest["points"] else ()
+    with on_terminal():
+        return measured(rest["device"], rest["output"], rest["most"], kind, say, chosen)
+
+
+def _write(document: GemmsDocument, path: Path) -> None:
+    from foretrace.files import write_text
+    from foretrace.render.html.gemms import gemms_html
+
+    write_text(path, gemms_html(document))

@@ -1,0 +1,221 @@
+"""`foretrace gemms --json`: a map of matrix products, what it says of a shape, or a live sweep."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class ProductSize(Struct, frozen=True):
+    """A matrix product: `m` rows, `n` output features, `k` summed."""
+
+    m: int
+    n: int
+    k: int
+    layout: str
+    dtype: str
+    epilogue: str
+
+
+class MappedProduct(Struct, frozen=True):
+    """A product of the map. Times are those of all its kernels; None is what is not known.
+
+    `waste` is the part of all waves without a tile, `reuse` the FLOP for each element that a tile
+    loads. `roof_percent` is of the roof that its FLOP or its bytes allow, with L2 empty before.
+    """
+
+    product: ProductSize
+    kernel: str
+    short: str
+    family: str
+    tile: str
+    cluster: str
+    stages: int | None
+    split: bool
+    parts: int | None
+    tiles: int | None
+    waves: float | None
+    waste: float | None
+    intensity: float
+    cold_us: float
+    warm_us: float
+    kernel_us: float
+    tflops: float
+    roof: str
+    roof_percent: float
+    others: str
+
+
+class TileChoice(Struct, frozen=True):
+    """A tile on this shape: what it would take. `used_percent` is the share of what all waves
+    compute that is part of the result.
+    """
+
+    tile: str
+    chosen: bool
+    tiles: int
+    waves: float
+    waste: float
+    used_percent: float
+    reuse: float
+
+
+class KernelRange(Struct, frozen=True):
+    """Rows from `first_m` to `last_m`, as measured, for which the library takes one kernel."""
+
+    first_m: int
+    last_m: int
+    short: str
+    cluster: str
+    kernel: str
+
+
+class NearAnswer(Struct, frozen=True):
+    """Why a shape gets its kernel. `exact` where the map holds the shape itself, else the one that
+    was found is `octaves` away.
+    """
+
+    wanted: ProductSize
+    exact: bool
+    octaves: float
+    found: MappedProduct
+    why: list[str]
+    tiles: list[TileChoice]
+    partner: MappedProduct | None
+    against_partner: list[str]
+    by_rows: list[KernelRange]
+
+
+class NearProduct(Struct, frozen=True):
+    """A measured product that a guess rests on."""
+
+    product: ProductSize
+    short: str
+    cold_us: float
+    octaves: float
+
+
+class LiveMark(Struct, frozen=True):
+    """What this machine's GPU did: `hit` where the family is right and the time within 15%."""
+
+    device: str
+    kernel: str
+    short: str
+    family: str
+    us: float
+    family_right: bool
+    time_error: float
+    verdict: str
+
+
+class PredictAnswer(Struct, frozen=True):
+    """A kernel and a time for a product, from the map. `live` is None where no such GPU is here."""
+
+    product: ProductSize
+    measured: bool
+    family: str
+    kernel: str
+    short: str
+    kind: str
+    agreement: float
+    us: float
+    tflops: float
+    roof_percent: float
+    nearest: list[NearProduct]
+    live: LiveMark | None
+    not_live: str
+
+
+class KindAccuracy(Struct, frozen=True):
+    """Guesses on unseen products of one kind: shares with the family, the tile, the time right."""
+
+    kind: str
+    products: int
+    family: float
+    tile: float
+    time: float
+
+
+class MapAccuracy(Struct, frozen=True):
+    """Guesses on products that the map does not hold: shares that were right, and of each kind.
+
+    A time is right within 15% of the measured one. A product is aligned where every row begins at
+    a multiple of 16 bytes.
+    """
+
+    products: int
+    family: float
+    tile: float
+    time: float
+    median_error: float
+    kinds: list[KindAccuracy]
+
+
+class MapRule(Struct, frozen=True):
+    """A rule that was read off the map, and the products that do not obey it."""
+
+    name: str
+    text: str
+    obey: int
+    of: int
+    exceptions: list[str]
+
+
+class HeatCell(Struct, frozen=True):
+    """Products with rows and output features within an octave: medians, and the usual tile."""
+
+    m: int
+    n: int
+    products: int
+    roof_percent: float
+    tflops: float
+    tile: str
+
+
+class HeatPlane(Struct, frozen=True):
+    """The plane of M and N for one type, layout and epilogue; each cell is an octave wide."""
+
+    dtype: str
+    layout: str
+    epilogue: str
+    cells: list[HeatCell]
+
+
+class SweptProduct(Struct, frozen=True):
+    """A product that was timed on this machine's CPU."""
+
+    product: ProductSize
+    us: float
+    gflops: float
+    roof_percent: float | None
+
+
+class LiveSweep(Struct, frozen=True):
+    """Products that were timed here; what cannot be measured is in `not_measured`."""
+
+    device: str
+    torch: str
+    roof_tflops: dict[str, float]
+    roof_source: str
+    products: list[SweptProduct]
+    not_measured: dict[str, str]
+    seconds: float
+
+
+class GemmsDocument(Struct, frozen=True):
+    """The map and whatever was asked of it; what was not asked is None or empty."""
+
+    schema: int
+    device: str
+    command: str
+    environment: dict[str, str]
+    products: int
+    accuracy: MapAccuracy | None = None
+    rules: list[MapRule] = []
+    heat: HeatPlane | None = None
+    near: NearAnswer | None = None
+    predict: PredictAnswer | None = None
+    sweep: LiveSweep | None = None
+    written: str = ""
+
+
+DOCUMENT = GemmsDocument

@@ -1,0 +1,36 @@
+"""Writes a map of products that ships with the package, from the files of one sweep or several.
+
+foretrace gemms -o card.parquet                                     on the card, two minutes
+python tools/gemm_points.py > points.txt                            more products, where few are
+foretrace gemms --points points.txt -o more.parquet                 on the card, a minute
+python tools/gemm_map.py card.heldout.jsonl.gz card.sweep.jsonl.gz more.sweep.jsonl.gz
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from foretrace import devices
+from foretrace.gemms import table
+from foretrace.gemms.build import rows_of
+from foretrace.gemms.making import make
+
+
+def main(heldout: str, *sweeps: str) -> None:
+    around, apart = rows_of(Path(heldout))
+    found = [rows_of(Path(sweep)) for sweep in sweeps]
+    cards = {each["gpu"] for each, _ in [(around, apart), *found]}
+    if len(cards) > 1:
+        raise SystemExit(f"several cards: {', '.join(sorted(cards))}")
+    name = around["gpu"].lower().replace(" ", "-")
+    rows = [row for _, part in found for row in part]
+    place, roofs = table.SHIPPED / f"{name}.parquet", devices.shown_roofs(name)
+    made = make(found[0][0], rows, place, apart, roofs)
+    print(f"{made.frame.height} products, {made.facts.accuracy}")
+    for path in sorted(table.SHIPPED.glob(f"{name}*")):
+        print(f"{path.name}: {path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,22 @@
+"""Prints products that a map should hold as well: kinds whose times are guessed worst.
+
+python tools/gemm_points.py 6000 > points.txt           anywhere
+foretrace gemms --points points.txt -o more.parquet     on the card
+"""
+
+from __future__ import annotations
+
+import sys
+
+from foretrace.experiments.gemms.points import more
+
+COUNT = 6000  # about as long as the sweep itself
+
+
+def main(count: str = str(COUNT)) -> None:
+    for point in more(int(count)):
+        print(point.text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,18 @@
+// The page of `foretrace gemms`: what the terminal says, and the plane of M and N in colour.
+
+import { Colours } from "../base/colours";
+import { byId, make, nameOf, pageData, replace } from "../base/dom";
+import { followTheme } from "../base/theme";
+import type { GemmsPage } from "../data/documents";
+import { planeNode } from "../views/gemmheat";
+import { headNode, sectionNode } from "../views/written";
+
+const data = pageData<GemmsPage>();
+replace(
+  byId("views"),
+  headNode(data.head),
+  data.heat && make("section", { "aria-label": "Products by M and N" }, make("h3", {}, nameOf(data.title)), planeNode(data.heat)),
+);
+replace(byId("traces"), make("div", { class: "tables" }, data.sections.map(sectionNode)));
+followTheme(new Colours(), () => {});
+document.documentElement.dataset.ready = "yes";
