@@ -54,7 +54,7 @@ def record_script(
         recorder.start()
         with own_streams(), StepFinder(recorder.mark, options.find):
             with alarm(options.limit_s, recorder.too_long):
-                code = _run(script, list(arguments), module, recorder.fail)
+                code = run_script(script, list(arguments), module, recorder.fail)
             ending.script_runs = False
             if os.getpid() != home:
                 leave_fork(code)
@@ -79,7 +79,8 @@ def _is_module(name: str) -> bool:
         sys.path[0] = before
 
 
-def _run(script: str, arguments: list[str], module: bool, fail: Callable[[str], None]) -> int:
+def run_script(script: str, arguments: list[str], module: bool, fail: Callable[[str], None]) -> int:
+    """Run a script or a module as `__main__`; returns its exit code."""
     before = sys.argv, sys.path[0]
     sys.argv = [script, *arguments]
     sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(script))

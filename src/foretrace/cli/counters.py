@@ -1,0 +1,185 @@
+"""Record and measure: Count a script's memory traffic by level, kernel by kernel."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    flag,
+    in_forms,
+    opens_trace,
+    say,
+    shown,
+    shows_bold,
+    warn_of_loss,
+    width,
+)
+from foretrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from foretrace.overview.counters import Exported
+    from foretrace.schema.documents.counters import CountersDocument
+
+LAUNCHES = 1000
+_READ = (".json", ".gz", ".zip")  # what a trace or a document is named, and no script
+
+
+class _Counters(click.Command):
+    """Options behind a TRACE are ours, those behind a SCRIPT are the script's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        reads = any(word.startswith("--ncu") or word.endswith(_READ) for word in args)
+        runs = any(word.endswith(".py") or word in ("-m", "--module") for word in args)
+        ctx.allow_interspersed_args = reads and not runs
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    "counters",
+    cls=_Counters,
+    epilog="See: foretrace docs counters",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.option("-m", "--module", is_flag=True, help="SCRIPT is the name of a module.")
+@click.option(
+    "--ncu",
+    "exports",
+    multiple=True,
+    type=click.Path(),
+    help="Run nothing: join this CSV of `ncu --csv --page raw`, or this .ncu-rep, to a TRACE.",
+)
+@click.option(
+    "--against",
+    type=click.Path(),
+    metavar="FILE",
+    help="Say what changed since these counters, a file of --json.",
+)
+@click.option("--kernel", metavar="REGEX", help="Count only kernels whose function name matches.")
+@shown(
+    "--launches",
+    type=click.IntRange(1),
+    default=LAUNCHES,
+    help="Count at most so many launches.",
+)
+@flag("--whole", "Count every launch of the script, not those of the last recorded step.")
+@flag("--quick", "One run under Nsight Compute: HBM, L2 lookups and L1 alone.")
+@shown("--steps", type=click.IntRange(1), default=3, help="Steps to record.")
+@shown("--warmup", type=click.IntRange(0), default=3, help="Steps before recording starts.")
+@shown(
+    "--steps-at",
+    type=click.Choice(("auto", "forward", "optimizer", "none")),
+    default="auto",
+    help="What begins a step, as in foretrace record.",
+)
+@shown("-o", "--out", "folder", default="traces", help="Folder of the trace and the exports.")
+@flag("--all", "A sentence for each kernel, every level, roofs, how it was counted.")
+@in_forms
+@opens_trace
+@click.argument("script", type=PATH, metavar="SCRIPT|TRACE")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(
+    script: str,
+    arguments: tuple[str, ...],
+    exports: tuple[str, ...],
+    against: str | None,
+    form: str,
+    reading: Reading,
+    **given: Any,
+) -> int:
+    """Run SCRIPT once under torch's profiler and twice under Nsight Compute, and join the counters
+    to the kernels of the trace: traffic by level, what stayed on chip, the rate beside each roof.
+
+    \b
+    foretrace counters train.py --epochs 1
+    foretrace counters --json train.py > before.json
+    foretrace counters --against before.json train.py --fused
+    foretrace counters after.json --against before.json
+    foretrace counters TRACE --ncu counters.csv
+    foretrace counters --kernel 'gemm|nvjet' train.py
+
+    It counts the last step that foretrace record records, and the script ends after it. A launch
+    that could be several kernels of the trace is joined to none.
+    """
+    from foretrace.overview.counters import counters_document
+    from foretrace.overview.counters_against import compared, load_counters
+    from foretrace.render.counters_page import counters_markdown, counters_text
+    from foretrace.schema.documents import encode
+
+    everything, trace = given.pop("all"), None
+    _check(given["kernel"])
+    earlier = load_counters(against) if against else None
+    if not exports and script.endswith(_READ):
+        document = _earlier(script, arguments)
+    else:
+        if exports:
+            path, found = script, _read(arguments, exports, given["kernel"])
+        else:
+            path, found = count(script, arguments, given)
+        trace = reading.trace(path)
+        warn_of_loss(trace)
+        document = counters_document(trace, found)
+    if earlier is not None and against is not None:
+        document = compared(document, earlier, against)
+    if form == "text":
+        page = counters_text(document, everything=everything, width=width(), bold=shows_bold())
+        click.echo(page)
+    else:
+        click.echo(encode(document) if form == "json" else counters_markdown(document))
+    return int(reading.fails(trace))
+
+
+def _earlier(path: str, arguments: tuple[str, ...]) -> CountersDocument:
+    """A document of --json, shown again."""
+    from foretrace.overview.counters_against import load_counters
+
+    if arguments or not path.endswith(".json"):
+        raise UsageError(f"{path} is not a script: add --ncu FILE to join an export to a trace")
+    return load_counters(path)
+
+
+def _check(kernel: str | None) -> None:
+    try:
+        re.compile(kernel or "")
+    except re.error as problem:
+        raise UsageError(f"--kernel {kernel}: not a regular expression: {problem}") from problem
+
+
+def _read(
+    arguments: tuple[str, ...], exports: tuple[str, ...], kernel: str | None
+) -> list[Exported]:
+    """Exports that exist already; needs no torch."""
+    from foretrace.model.counters.join import Wanted
+    from foretrace.overview.counters import Exported
+    from foretrace.profiling.ncu import exported
+    from foretrace.sources.ncu import read_export
+
+    if arguments:
+        raise UsageError(f"with --ncu nothing runs: {arguments[0]!r} is not an argument of a trace")
+    wanted = Wanted(None, kernel)
+    return [Exported(read_export(exported(path), path), wanted) for path in exports]
+
+
+def count(
+    script: str, arguments: tuple[str, ...], given: dict[str, Any]
+) -> tuple[str, list[Exported]]:
+    """Run the script; neither its time nor its memory is that of reading a trace."""
+    from foretrace.profiling import need_torch
+    from foretrace.profiling.ncu import find_ncu
+    from foretrace.sources.budget import apart
+
+    find_ncu()
+    with apart():
+        need_torch()
+        from foretrace.experiments.counting import CountedScript, count_script
+
+        folder = Path(given.pop("folder"))
+        find, limit = given.pop("steps_at"), given.pop("launches")
+        wanted = CountedScript(script, arguments, find=find, limit=limit, **given)
+        path, found = count_script(wanted, folder, say)
+    return str(path), found

@@ -1,0 +1,1 @@
+"""Counters of Nsight Compute, joined to the kernels of a trace."""
