@@ -30,9 +30,15 @@ def costs_are_possible(trace: ft.Trace) -> None:
     if device is None:
         return
     rows = [row for sequence in sequences(trace) for row in sequence.rows]
-    gbps = [*cases["gbps"].drop_nulls(), *(row.gbps or 0 for row in rows)]
+    rates = [*cases.select("gbps", "bound").iter_rows(), *((row.gbps, row.bound) for row in rows)]
+    gbps, cached = (
+        [rate or 0 for rate, bound in rates if (bound == "l2") is from_l2]
+        for from_l2 in (False, True)
+    )
     tflops = [*cases["tflops"].drop_nulls(), *(row.tflops or 0 for row in rows)]
     assert max(gbps, default=0) <= device.bytes_per_s / 1e9
+    roof = device.measured.l2_bytes_per_s if device.measured else None
+    assert max(cached, default=0) <= (roof or 0) / 1e9
     assert max(tflops, default=0) <= max(device.peak_flops.values()) / 1e12
     exact = known.filter(pl.col("median_ns") > 0, pl.col("cost_certainty") == "exact")
     assert "unknown" not in set(exact["bound"])

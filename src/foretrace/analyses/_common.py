@@ -11,8 +11,9 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.model.about import device_of
-from foretrace.model.costs import OpCall, Tensor, peak_flops
+from foretrace.model.costs import OpCall, peak_flops
 from foretrace.model.costs.matmul import OPERANDS
+from foretrace.model.costs.roofline import MEASURED_NOISE, cache_rate, memory_rate, traffic_ns
 from foretrace.model.intervals import Bools, Ints, innermost
 from foretrace.model.order import Case, Order
 from foretrace.model.trace import Trace
@@ -22,20 +23,10 @@ from foretrace.units import bytes_text, time_text
 EVENTS = 50
 # A finding lists at most this many kinds of a thing, the most expensive first.
 LISTED = 8
+# A tensor that is written and read in less: a kernel takes as long to start.
+SHORTEST_TOLD_NS = 1000
 # Ops that add their first argument to the product of the next two.
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm", "aten::addmv"})
-DTYPES = {
-    "c10::BFloat16": "bf16",
-    "c10::Half": "f16",
-    "float": "f32",
-    "double": "f64",
-    "long int": "i64",
-    "int": "i32",
-    "unsigned char": "u8",
-    "signed char": "i8",
-    "c10::Float8_e4m3fn": "e4m3",
-    "c10::Float8_e5m2": "e5m2",
-}
 
 
 def per(trace: Trace) -> str:
@@ -91,16 +82,6 @@ def each(trace: Trace, count: float) -> float:
     return int(share) if float(share).is_integer() else round(share, 1)
 
 
-def dtype(name: str) -> str:
-    """`c10::BFloat16` -> `bf16`."""
-    return DTYPES.get(name, name)
-
-
-def tensor_text(tensor: Tensor) -> str:
-    """`[64, 128, 3072] bf16`."""
-    return f"[{', '.join(str(size) for size in tensor.dims)}] {dtype(tensor.type)}"
-
-
 def shapes_text(call: OpCall | None) -> str:
     """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in
     is left out. What a product is added to comes last: `[8192, 768] x [768, 3072] + [3072]`.
@@ -120,6 +101,27 @@ def bandwidth_ns(trace: Trace, count: int | None) -> float:
     if device is None or not count or count <= (device.l2_bytes or 0):
         return 0.0
     return count / device.bytes_per_s * 1e9
+
+
+def pass_ns(trace: Trace, count: int) -> float:
+    """The least time of a kernel that does nothing but move these bytes: at the roof of L2 where
+    that may hold them, 0 if that is unknown.
+    """
+    cached = cache_rate(device_of(trace.about))
+    least = count / (cached * MEASURED_NOISE) * 1e9 if cached else 0.0
+    return max(bandwidth_ns(trace, count), least)
+
+
+def in_cache_text(trace: Trace, size: int, working_set: int) -> str:
+    """What L2 makes of writing and reading a tensor, where it holds all that a kernel moves."""
+    device = device_of(trace.about)
+    if device is None or not cache_rate(device) or not 0 < working_set <= (device.cache_bytes or 0):
+        return ""
+    cached = traffic_ns(device, 2 * size, working_set)
+    memory = 2 * size / memory_rate(device) * 1e9
+    if memory < SHORTEST_TOLD_NS:
+        return ""
+    return f"It fits in L2: {time_text(cached)} at its roof, not the {time_text(memory)} of HBM. "
 
 
 def product_ns(trace: Trace, case: Case, kind: str = "") -> float | None:

@@ -11,10 +11,13 @@ import numpy as np
 
 from foretrace.model import wall
 from foretrace.model.idle import Idle, windows_of
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.idle_pieces import lost_launches, unproven
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import plural, time_text
+
+# A step of a large model has thousands of gaps; the longest show where to look.
+RANGES = 200
 
 
 def typical_idle(trace: Trace) -> Idle:
@@ -29,19 +32,6 @@ def step_ns(trace: Trace) -> int:
     return int(np.median(times)) if times else trace.idle.window_ns
 
 
-def lost_launches(trace: Trace) -> Ints:
-    """Launches without GPU work in the trace: captured into a graph, or their events were lost."""
-    lost, launch = trace.host.is_launch & trace.host.timed, trace.gpu.launch
-    lost[launch[launch >= 0]] = False
-    return np.flatnonzero(lost)
-
-
-def unproven(trace: Trace, idle: Idle) -> Bools:
-    """Gaps in which the host made such launches: what they launched may have run in the gap."""
-    made = np.sort(trace.host.start[lost_launches(trace)])
-    return np.searchsorted(made, idle.start) < np.searchsorted(made, idle.end)
-
-
 def untold(trace: Trace, rule: Rule) -> Finding | None:
     """The finding of a rule that has no answer because most idle time is not proven."""
     idle = typical_idle(trace)
@@ -50,6 +40,19 @@ def untold(trace: Trace, rule: Rule) -> Finding | None:
     count = plural(len(lost_launches(trace)), "launch", "launches")
     detail = f"needs the GPU events of captured or lost launches: {count} without any"
     return Finding(rule.name, "skipped", rule.title, detail)
+
+
+def ranges(idle: Idle) -> tuple[tuple[int, int, int], ...]:
+    """The longest of these gaps; parts of one gap that follow each other are one range."""
+    order = np.lexsort((idle.start, idle.device))
+    start, end, device = (part[order] for part in (idle.start, idle.end, idle.device))
+    apart = (start[1:] != end[:-1]) | (device[1:] != device[:-1])
+    first, last = np.ones(len(start), bool), np.ones(len(start), bool)
+    first[1:], last[:-1] = apart, apart
+    start, end, device = start[first], end[last], device[first]
+    longest = np.argsort(start - end, kind="stable")[:RANGES]
+    columns = (part[longest].tolist() for part in (start, end, device))
+    return tuple(zip(*columns, strict=True))
 
 
 def limited(trace: Trace, ns: float) -> int:

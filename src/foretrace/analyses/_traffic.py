@@ -12,38 +12,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from foretrace.analyses._common import bare, tensor_text
+from foretrace.analyses._common import bare
 from foretrace.model.costs import Tensor
+from foretrace.model.operands import made, operands
 from foretrace.model.order import Case
 from foretrace.units import bytes_text
-
-# Results that have the size of the first operand, whatever else the kernel writes.
-LIKE_FIRST = frozenset({"normalization", "softmax"})
-# Write their operand without reading it.
-WRITERS = frozenset(
-    {"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"}
-)
-
-
-def made(case: Case) -> int:
-    """Bytes of the result; 0 for a scalar, whose size says nothing about who reads it."""
-    first = case.call.tensor(0) if case.call else None
-    if case.op in WRITERS and (first is None or not first.dims):
-        return 0
-    like_first = first is not None and case.role in LIKE_FIRST
-    return (first.bytes if first and like_first else case.bytes_written) or 0
-
-
-def operands(case: Case) -> list[tuple[Tensor, int]]:
-    """The tensors that a kernel reads and their bytes, without scalars and expanded scalars."""
-    if case.call is None or case.op in WRITERS:
-        return []
-    given = (case.call.tensor(1),) if case.op == "aten::copy_" else case.call.every_tensor()
-    tensors = [tensor for tensor in given if tensor and tensor.dims]
-    tensors = [tensor for tensor in tensors if tensor.stored > 1 or tensor.elements == 1]
-    # a list of tensors has no recorded type: `cat` writes as many elements as it reads
-    width = (case.bytes_written or 0) // max(sum(tensor.elements for tensor in tensors), 1)
-    return [(tensor, tensor.bytes or tensor.elements * width) for tensor in tensors]
 
 
 class Traffic(Struct, frozen=True):
@@ -83,7 +56,7 @@ def traffic_of(cases: Sequence[Case], products: Counter[int]) -> Traffic:
     maker = next((bare(case.op) for case in cases if made(case) == size), "")
     name = f"The {bytes_text(size)} intermediate that {maker} makes"
     if (shown := read.get(size)) and shown.elements == shown.stored:
-        name += f" ({tensor_text(shown)})"
+        name += f" ({shown.text})"
     return Traffic(least + max(final, cases[-1].bytes_written or 0), size, name)
 
 

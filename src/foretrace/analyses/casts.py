@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from foretrace.analyses._common import LISTED, amount_text, dtype, each, per, together
+from foretrace.analyses._common import LISTED, amount_text, each, per, together
+from foretrace.model.costs import short_type
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -54,7 +55,11 @@ def cast_of(case: Case) -> str:
     call = case.call if case.op == "aten::copy_" else None
     target, source = (call.tensor(0), call.tensor(1)) if call else (None, None)
     if target and source:
-        return f"{dtype(source.type)} -> {dtype(target.type)}" if target.type != source.type else ""
+        return (
+            f"{short_type(source.type)} -> {short_type(target.type)}"
+            if target.type != source.type
+            else ""
+        )
     named = case.id.get("src_dtype"), case.id.get("dst_dtype")
     return f"{named[0]} -> {named[1]}" if all(named) and named[0] != named[1] else ""
 

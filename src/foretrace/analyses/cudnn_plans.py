@@ -28,7 +28,6 @@ from foretrace.analyses._common import (
     inside_steps,
     listing,
     per,
-    tensor_text,
 )
 from foretrace.analyses._idle import most_idle
 from foretrace.model.arguments import op_call
@@ -74,7 +73,7 @@ def _changed(trace: Trace, rows: Ints) -> tuple[str, str]:
     calls = [op_call(trace, int(row)) for row in (rows[0], rows[-1])]
     before, after = (call.every_tensor() if call else () for call in calls)
     pairs = [(old, new) for old, new in zip(before, after, strict=False) if old != new]
-    return (tensor_text(pairs[0][0]), tensor_text(pairs[0][1])) if pairs else ("one", "another")
+    return (pairs[0][0].text, pairs[0][1].text) if pairs else ("one", "another")
 
 
 def _new(trace: Trace) -> Ints:

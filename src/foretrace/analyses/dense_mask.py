@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from foretrace.analyses._common import Group, per, product_ns, tensor_text, together
+from foretrace.analyses._common import Group, per, product_ns, together
 from foretrace.model.costs import Tensor
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
@@ -69,7 +69,7 @@ def _finding(trace: Trace, mask: Tensor, whole: Group, calls: Group, heads: int)
     copied = f" Keys and values of {heads} heads are copied to {_heads(first)}." if heads else ""
     title = f"Compiled attention reads a written-out mask {times_text(calls.count)} {per(trace)}"
     detail = (
-        f"A generated kernel compares positions and writes the mask {tensor_text(mask)}{size}. "
+        f"A generated kernel compares positions and writes the mask {mask.text}{size}. "
         f"Attention computes every score and reads it: {time_text(first.median_ns)} a call, "
         f"{time_text(calls.ns)} {per(trace)}.{copied} If the mask is causal and nothing else, "
         f"is_causal=True halves the scores and saves at most {time_text(saved)} {per(trace)}."

@@ -13,9 +13,10 @@ the group of an earlier one when it has an operand of exactly the size that the 
 A matrix product may lie between two of them if it makes the other operand (gelu, then a product,
 then the gating mul). One kernel for the group must still read every operand that comes from outside
 once, and write every result that nobody in the group reads. The saving is at most the time of the
-kernels, less that traffic at the card's full bandwidth (where it fits the cache: less the 0.8 us
-that any kernel takes). Kernels of an optimizer step are in `unfused_optimizer`. Those that compiled
-code launched are left out.
+kernels, less that traffic at the card's full bandwidth, or at the roof of L2 where it fits there
+and L2 was measured; a kernel takes 0.8 us at least. An intermediate stays in L2 where each kernel
+of the group moves no more than L2 holds. Kernels of an optimizer step are in `unfused_optimizer`.
+Those that compiled code launched are left out.
 
 When it is wrong: a trace records sizes, not which tensor is which. An intermediate that is also
 needed later (by the backward pass) must still be written; then only the read is saved. A reduction
@@ -33,19 +34,21 @@ import numpy as np
 
 from foretrace.analyses._common import (
     LISTED,
-    bandwidth_ns,
     bare,
     each,
     following,
     ids,
+    in_cache_text,
+    pass_ns,
     per,
     shortened,
     within,
 )
-from foretrace.analyses._traffic import made, operands, traffic_of
+from foretrace.analyses._traffic import traffic_of
 from foretrace.analyses.unfused_optimizer import optimizer_rows
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
+from foretrace.model.operands import made, operands
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
@@ -80,6 +83,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     ops = shortened(first["ops"])
     title = f"{ops} could be {first['could_be']}"
     most = f"{first['intermediate']} is written and read again. "
+    most += in_cache_text(trace, first["intermediate_bytes"], first["largest_bytes"])
     if len(groups) > 1:
         title = f"{plural(kernels, 'kernel')} {per(trace)} could be as few as {fewest:,}"
         most += f"Most of the time: {ops}, {times_text(first['count'])} {per(trace)}. "
@@ -185,7 +189,7 @@ def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
     before = [order.cases[number] for number in near]
     traffic = traffic_of(cases, Counter(made(case) for case in before if case.role in PRODUCTS))
     ns = int(order.length[np.concatenate(found)].sum())
-    least_ns = max(bandwidth_ns(trace, traffic.least), SHORTEST_NS)
+    least_ns = max(pass_ns(trace, traffic.least), SHORTEST_NS)
     return {
         "ops": [bare(case.op) for case in cases],
         "kernels": len(cases),
@@ -194,6 +198,7 @@ def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
         "bytes_saved": max(sum(case.bytes or 0 for case in cases) - traffic.least, 0),
         "intermediate": traffic.name,
         "intermediate_bytes": traffic.largest,
+        "largest_bytes": max(case.bytes or 0 for case in cases),
         "at_most_ns": max(round(ns / count - least_ns), 0),
     }
 

@@ -29,15 +29,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyses._common import bare, ids, listing, per
-from foretrace.analyses._idle import (
-    host_note,
-    limited,
-    typical_idle,
-    unproven,
-    untold,
-)
+from foretrace.analyses._idle import host_note, limited, ranges, typical_idle, untold
 from foretrace.model import wall
 from foretrace.model.idle import Idle
+from foretrace.model.idle_pieces import unproven
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 from foretrace.units import percent_text, plural, time_text
@@ -104,7 +99,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     repair = _repair(trace, cause) if words is WORDS and real >= WORTH_TELLING else ""
     if repair:  # shorter code between the ops leaves the idle time inside them
         saved = limited(trace, by_cause[cause])
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, repair)
+    found = (RULE.name, "found", title, detail, evidence, events, saved or None, repair)
+    yield Finding(*found, ranges(idle))
 
 
 def _longest(trace: Trace, idle: Idle) -> str:

@@ -29,9 +29,10 @@ from typing import Any
 import numpy as np
 
 from foretrace.analyses._common import counted, each, ids, per
-from foretrace.analyses._idle import host_note, limited, typical_idle, unproven, untold
+from foretrace.analyses._idle import host_note, limited, ranges, typical_idle, untold
 from foretrace.analyses.graph_launches import graph_rows
 from foretrace.model import bounds
+from foretrace.model.idle_pieces import unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -72,7 +73,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     evidence: dict[str, Any] = seen | {"busy_ns": busy, "idle_share": round(idle_share, 4)}
     shapes = " for fixed shapes" if _varies(trace) else ""
     repair = f'CUDA graph{shapes} (mode="reduce-overhead")' if graph else ""
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(launches), saved, repair)
+    found = (RULE.name, "found", title, detail, evidence, ids(launches), saved, repair)
+    yield Finding(*found, ranges(idle.only(starving)))
 
 
 def _busy(trace: Trace) -> int:

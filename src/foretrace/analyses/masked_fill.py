@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyses._common import bandwidth_ns, counted, each, ids, per, tensor_text
+from foretrace.analyses._common import bandwidth_ns, counted, each, ids, per
 from foretrace.model.arguments import op_call
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
@@ -87,9 +87,7 @@ def _one_pass(pair: tuple[Tensor, Tensor]) -> int:
 
 
 def _shapes(pair: tuple[Tensor, Tensor] | None) -> str:
-    return (
-        f"The slowest fills {tensor_text(pair[0])} by a mask {list(pair[1].dims)}. " if pair else ""
-    )
+    return f"The slowest fills {pair[0].text} by a mask {list(pair[1].dims)}. " if pair else ""
 
 
 RULE = Rule("masked_fill", "masked_fill that copies its input first", _check, ("gpu", "ops"))

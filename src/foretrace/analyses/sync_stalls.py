@@ -22,7 +22,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyses._common import LISTED, each, ids, inside_steps, listing, per
-from foretrace.analyses._idle import host_note, limited, typical_idle, unproven
+from foretrace.analyses._idle import host_note, limited, ranges, typical_idle
+from foretrace.model.idle_pieces import unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -58,7 +59,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     evidence = {"waits": count, "waited_ns": waited, "idle_ns": lost, "calls": calls}
     repair = _repair(_costliest(trace, waits, idle.end, after)) if lost else ""
     events = ids(np.sort(waits))
-    yield Finding(RULE.name, "found", title, detail, evidence, events, lost or None, repair)
+    found = (RULE.name, "found", title, detail, evidence, events, lost or None, repair)
+    yield Finding(*found, ranges(idle.only(after > 0)))
 
 
 def _inside(trace: Trace) -> Ints:

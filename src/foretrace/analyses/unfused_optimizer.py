@@ -25,7 +25,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyses._common import bare, counted, each, ids, per
-from foretrace.analyses._idle import host_note, limited, typical_idle, unproven
+from foretrace.analyses._idle import host_note, limited, ranges, typical_idle
+from foretrace.model.idle_pieces import unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -78,7 +79,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "passes": {name: step(time) for name, time in passes.items()},
     }
     saved = step(max(ns - passes[longest], 0)) + before
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved, repair)
+    found = (RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved, repair)
+    yield Finding(*found, ranges(idle.only(gaps)))
 
 
 def optimizer_rows(trace: Trace) -> Ints:

@@ -31,7 +31,7 @@ from foretrace.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.run_record import MOST_S, NO_RECORD, RecordedRun
 
-__all__ = ["Comparison", "compare", "document"]
+__all__ = ["Comparison", "compare", "compare_two", "document"]
 
 
 def compare(
@@ -56,11 +56,13 @@ def compare(
             hint = "was the profiler stepped, and stopped before the export?"
             raise TraceError("E_NOTHING_TO_COMPARE", trace.path, why, hint=hint)
     unit = choose((a, b, *more), region)
-    first, *others = (_compare_two(a, other, unit, compile_seconds) for other in (b, *more))
+    first, *others = (compare_two(a, other, unit, compile_seconds) for other in (b, *more))
     return replace(first, others=tuple(others))
 
 
-def _compare_two(a: Trace, b: Trace, unit: RepeatUnit, compile_seconds: float | None) -> Comparison:
+def compare_two(
+    a: Trace, b: Trace, unit: RepeatUnit, compile_seconds: float | None = None
+) -> Comparison:
     """Compare the repeats of `unit` in B with those in A."""
     launch = launch_recorded(a, b)
     left, right = side(a, unit, launch), side(b, unit, launch)

@@ -32,7 +32,7 @@ class WorkChange(Struct, frozen=True):
 
     `even` where all places have as many. `a` and `b` count operations, `copies_a` and `copies_b`
     the memcpys and memsets among them. `fate` is same, changed (one for one), replaced, removed or
-    added. `how` says what differs. `ops` are the ops above the work.
+    added. `how` says what differs. `ops` are the ops above the work, `places` the work itself.
     """
 
     group: str
@@ -47,6 +47,7 @@ class WorkChange(Struct, frozen=True):
     ns_a: int | None
     ns_b: int | None
     ops: frozenset[str]
+    places: tuple[WorkPart, ...] = ()
 
     @property
     def saved_ns(self) -> int:
@@ -117,7 +118,7 @@ def _row(label: str, parts: Sequence[WorkPart]) -> WorkChange:
     old, new = (sum(not each.is_kernel for each in side) for side in (a, b))
     even = len({_sizes(part) for part in parts}) == 1
     counts = (len(parts), even, len(a), len(b), old, new)
-    return WorkChange(group, fate, _how(parts), *counts, spent(a), spent(b), ops)
+    return WorkChange(group, fate, _how(parts), *counts, spent(a), spent(b), ops, tuple(parts))
 
 
 def _sizes(part: WorkPart) -> tuple[int, ...]:
@@ -144,10 +145,16 @@ def _same(rows: Sequence[KernelPair], gpu_ns: float) -> list[WorkChange]:
     by_group: defaultdict[tuple[str, str], list[KernelPair]] = defaultdict(list)
     for row in rows:
         moved = row.ns.beyond and abs(row.saved_ns) >= SHOWN * gpu_ns
-        pace = ("faster" if row.saved_ns > 0 else "slower") if moved else ""
+        pace = ("faster" if row.saved_ns > 0 else "slower") + _from_cache(row) if moved else ""
         group = min(each.group for each in (row.a, row.b) if each)  # reads the same from both ends
         by_group[group, f"same kernel, {pace}" if pace else ""].append(row)
     return [_same_row(*kind, members) for kind, members in by_group.items()]
+
+
+def _from_cache(row: KernelPair) -> str:
+    """Where one side found its input in L2 and the other did not."""
+    sides = [name for name, each in (("A", row.a), ("B", row.b)) if each and each.bound == "l2"]
+    return f", from L2 in {sides[0]} alone" if len(sides) == 1 else ""
 
 
 def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
@@ -155,7 +162,8 @@ def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
     a, b = total([row.spent_a for row in rows]), total([row.spent_b for row in rows])
     ops = frozenset(op for row in rows for op in row.kernel.path)
     copies = sum(row.count for row in rows if not row.kernel.is_kernel)
-    return WorkChange(group, fate, how, 1, True, count, count, copies, copies, a, b, ops)
+    places = tuple(WorkPart((old,), (new,), None, None) for row in rows for old, new in row.pairs)
+    return WorkChange(group, fate, how, 1, True, count, count, copies, copies, a, b, ops, places)
 
 
 def _label(a: Sequence[Kernel], b: Sequence[Kernel], *, fused: bool) -> str:

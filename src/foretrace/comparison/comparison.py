@@ -11,7 +11,7 @@ from foretrace.comparison.ops import OpTable
 from foretrace.comparison.repeats import RepeatUnit
 from foretrace.comparison.side import Side
 from foretrace.comparison.worth import weigh
-from foretrace.schema.display import Displayed
+from foretrace.schema.display import Displayed, View, view
 from foretrace.schema.documents.compare import CompareVerdict, Worth
 
 
@@ -47,3 +47,8 @@ class Comparison(Displayed, Struct, frozen=True):
     def worth(self) -> Worth:
         """What the change saves against what it costs once."""
         return weigh(self.verdict, self.gpu_ns, self.cost_s, self.unit.word)
+
+    def plot(self) -> View:
+        """All its traces on one ruler, for a notebook."""
+        more = (other.b.trace for other in self.others)
+        return view("timeline", self.a.trace, self.b.trace, *more)

@@ -55,7 +55,8 @@ class Fusion(Struct, frozen=True):
     """`kernel` is the longest of the `count` kernels of B that replace `kernels` of A, per unit.
 
     `replaces` are the ops of A that the trace shows to be in them, `sources` the lines of the
-    user's code that the compiler's records give for them.
+    user's code that the compiler's records give for them. `largest_bytes` is the most that a
+    kernel of A moves.
     """
 
     kernel: str
@@ -71,6 +72,7 @@ class Fusion(Struct, frozen=True):
     ns_after: int | None
     copied_bytes: int
     sources: tuple[str, ...] = ()
+    largest_bytes: int = 0
 
     @property
     def ns_saved(self) -> int | None:
@@ -106,6 +108,7 @@ def fusion_of(old: Sequence[Kernel], new: Sequence[Kernel], sign: str) -> Fusion
         ns_after=spent(new),
         copied_bytes=sum(each.bytes or 0 for each in new if not each.is_kernel),
         sources=tuple(dict.fromkeys(line for each in after for line in each.sources)),
+        largest_bytes=max(each.bytes or 0 for each in before),
     )
 
 
@@ -115,7 +118,11 @@ def summed(found: Sequence[Fusion]) -> tuple[Fusion, ...]:
     for fusion in found:
         groups[fusion.kernel, *fusion.replaces].append(fusion)
     return tuple(
-        replace(group[0], **{name: total([getattr(each, name) for each in group]) for name in SUMS})
+        replace(
+            group[0],
+            **{name: total([getattr(each, name) for each in group]) for name in SUMS},
+            largest_bytes=max(each.largest_bytes for each in group),
+        )
         for group in groups.values()
     )
 

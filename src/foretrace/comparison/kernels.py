@@ -21,7 +21,8 @@ from foretrace.schema.documents.compare import LaunchConfig
 class KernelPair(Struct, frozen=True):
     """One kernel of A and its partner in B; `why` names what differs, or the fusion it is in.
 
-    `spent_a` and `spent_b` are the times of all its launches in the typical repeats.
+    `spent_a` and `spent_b` are the times of all its launches in the typical repeats, and `pairs`
+    those launches where both sides have it.
     """
 
     count: int
@@ -30,6 +31,7 @@ class KernelPair(Struct, frozen=True):
     why: tuple[str, ...] = ()
     spent_a: int | None = 0
     spent_b: int | None = 0
+    pairs: tuple[tuple[Kernel, Kernel], ...] = ()
 
     @property
     def kernel(self) -> Kernel:
@@ -140,7 +142,9 @@ def _pairs(found: Alignment, pairs: list[Pair]) -> tuple[KernelPair, ...]:
             len(members),
             *members[0],
             tuple(differences(*members[0])),
-            *(spent(side) for side in zip(*members, strict=True)),
+            spent([a for a, _ in members]),
+            spent([b for _, b in members]),
+            tuple(members),
         )
         for members in groups.values()
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from foretrace.comparison.boundaries import crossings
 from foretrace.comparison.comparison import Comparison
 from foretrace.comparison.measure import Change
 from foretrace.comparison.ops import OpPair
+from foretrace.comparison.roofs import traffic_lines
 from foretrace.comparison.verdict import differs
 from foretrace.comparison.wording import FEW, joined, listed
 from foretrace.units import (
@@ -32,6 +34,9 @@ def changed(found: Comparison) -> tuple[str, ...]:
     counts = [f"{count_text(a)} to {_many(b, name)}" for name, a, b in _counts(found) if a != b]
     lines += [f"Counts {per}: {joined(counts)}."] if counts else []
     lines += [f"{row.text}." for row in found.work if row.fate != "same"]
+    lines += traffic_lines(found)
+    devices = (side.trace.about.device for side in (found.a, found.b))
+    lines += crossings(found.kernels.changed, *devices)
     return (*lines, *_ops(found.ops.removed, "fewer", per), *_ops(found.ops.added, "more", per))
 
 

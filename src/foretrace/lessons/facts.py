@@ -5,6 +5,7 @@
     {gpu busy}, {gpu idle}, {compile time}                           a share; a time spent once
     {in optimizer: kernels}                                          a measure of another region
     {A: gpu time}                                                    the same of the recording A
+    {HBM roof}, {L2 roof}, {L2 size}                                 of the GPU, as measured
 
 What the trace does not hold is said to be missing.
 """
@@ -22,9 +23,13 @@ from foretrace.guess.scope import Unknown, split_scope
 from foretrace.guess.selection import Selection
 from foretrace.guess.tokens import ParseFailure, split
 from foretrace.lessons.scene import Scene
+from foretrace.model.about import device_of
+from foretrace.overview.roofs import roofs_entry
+from foretrace.units import bytes_text
 
 MISSING = "not in the trace"
 _FACT = re.compile(r"\{([^{}]+)\}")
+ROOFS = ("HBM roof", "L2 roof", "L2 size")
 # measures that predictions alone have
 _PREDICTED = {"gpu busy": "0%", "gpu idle": "0%", "compile time": "0 s"}
 
@@ -47,6 +52,8 @@ def _known(text: str, scene: Scene) -> str:
 def _fact(text: str, scene: Scene) -> str:
     if text.startswith("A: ") and scene.against:
         return _fact(text.removeprefix("A: "), scene.against)
+    if text in ROOFS:
+        return _roof(text, scene)
     if text in _PREDICTED:
         verdict = scene.marked(f"{text} >= {_PREDICTED[text]}")
         if verdict.verdict == "unknown":
@@ -54,6 +61,23 @@ def _fact(text: str, scene: Scene) -> str:
         return verdict.measured.partition(" (")[0]
     field, of, selector = text.partition(" of ")
     return _field(field, scene, scene.selected(selector)) if of else _measure(text, scene)
+
+
+def _roof(text: str, scene: Scene) -> str:
+    """A rate or a size of the GPU that the recording is of."""
+    roofs = roofs_entry(device_of(scene.evidence.trace.about))
+    if roofs is None:
+        raise Unknown(text)
+    if text == "L2 size":
+        return bytes_text(_needed(roofs.l2_bytes, text))
+    rate = roofs.hbm_gbps if text == "HBM roof" else roofs.l2_gbps
+    return f"{bytes_text(_needed(rate, text) * 1e9)}/s"
+
+
+def _needed(value: float | None, text: str) -> float:
+    if value is None:
+        raise Unknown(text)
+    return value
 
 
 def _field(name: str, scene: Scene, found: Selection) -> str:

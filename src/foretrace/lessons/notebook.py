@@ -6,8 +6,6 @@ there: such a frame has no storage.
 
 from __future__ import annotations
 
-from html import escape
-
 from foretrace import opening
 from foretrace.lessons import lesson as lesson_of
 from foretrace.lessons import lessons
@@ -16,6 +14,7 @@ from foretrace.lessons.own import own_sitting
 from foretrace.lessons.sitting import Sitting
 from foretrace.model.trace import Trace
 from foretrace.render.html.lesson import lesson_html
+from foretrace.schema.display import View
 
 HEIGHT = 760  # pixels: a question with its answer, without scrolling
 
@@ -27,12 +26,8 @@ class NotebookLesson:
         self.sittings = sittings
 
     def _repr_html_(self) -> str:
-        page = escape(lesson_html([answer_key(each) for each in self.sittings]), quote=True)
-        return (
-            f'<iframe title="{escape(self._title, quote=True)}" sandbox="allow-scripts" '
-            f'style="width: 100%; height: {HEIGHT}px; border: 1px solid #9aa7b7" '
-            f'srcdoc="{page}"></iframe>'
-        )
+        page = lesson_html([answer_key(each) for each in self.sittings])
+        return View(self._title, page, HEIGHT)._repr_html_()
 
     @property
     def _title(self) -> str:

@@ -178,7 +178,7 @@ def _roofs(device: Device | None, row: dict[str, Any]) -> tuple[float, float, fl
     peak = peak_flops(device, dtype_of(row, kernel), kernel.get("tensor_core"))
     moved = np.nan if row["bytes"] is None else row["bytes"] / device.bytes_per_s * 1e9
     # what came from the cache did not take longer than the kernel
-    moved = min(moved, row["median_ns"] or np.nan) if row["bound"] == "l2" else moved
+    moved = min(moved, row["median_ns"] or np.nan) if row["cache_use"] else moved
     return flops, flops / peak * 1e9 if peak else np.nan, moved
 
 

@@ -12,15 +12,18 @@ from foretrace.analyses import run_all
 from foretrace.guess.evidence import Evidence
 from foretrace.guess.selection import computing
 from foretrace.model import bounds, code_lines
+from foretrace.model.about import device_of
 from foretrace.model.host import step_number
 from foretrace.model.reach import gpu_time_below, is_view, work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.overview.groups import case_modules
 from foretrace.overview.modules import module_rows
+from foretrace.overview.roofs import roofs_entry
 from foretrace.overview.serving import serving_rows
 from foretrace.schema.documents import look
 from foretrace.schema.ledger import LedgerEntry
+from foretrace.schema.reuse import CacheUse
 
 # what a row of the document has under the name that the model gives it
 _SAME = "name short family role count min_ns max_ns ops flops bytes bound limited_by cost_certainty"
@@ -46,6 +49,7 @@ def document(trace: Trace) -> look.Look:
         modules=module_rows(trace),
         serving=serving_rows(trace),
         collectives=convert(trace.collectives.to_dicts(), list[look.CollectiveRow]),
+        roofs=roofs_entry(device_of(about)) if len(trace.gpu) else None,
     )
 
 
@@ -130,6 +134,7 @@ def _kernel_row(
         modules=modules,
         source=line,
         sources=lines,
+        cache_use=convert(case["cache_use"], CacheUse | None),
     )
 
 

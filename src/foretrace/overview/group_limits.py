@@ -75,6 +75,8 @@ def _text(bound: str, cases: Sequence[CaseTime]) -> str:
         return _near(_ROOFS[bound], main)
     if bound == "latency":
         return _latency(main)
+    if bound == "l2":
+        return _cached(main)
     said = {each.case.limited_by for each in main}
     return said.pop() if len(said) == 1 and bound != "unknown" else ""
 
@@ -93,6 +95,16 @@ def _near(roof: str, cases: Sequence[CaseTime]) -> str:
         return f"at the {roof} roof ({span})"
     cause = _shared_cause(cases)
     return f"{span} of {roof}" + (f": {cause}" if cause else "")
+
+
+def _cached(cases: Sequence[CaseTime]) -> str:
+    """Each kernel has its own producer: the group says how near to L2's roof they come."""
+    said = {each.case.limited_by for each in cases}
+    percents = [each.case.roof_percent for each in cases]
+    if len(said) == 1 or None in percents:
+        return said.pop() if len(said) == 1 else "from L2, faster than HBM"
+    low, high = int(min(filter(None, percents))), int(max(filter(None, percents)))
+    return f"from L2 ({f'{high}' if low == high else f'{low} to {high}'}% of its roof)"
 
 
 def _shared_cause(cases: Sequence[CaseTime]) -> str:

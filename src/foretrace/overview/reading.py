@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from foretrace import opening, plugins, progress
+from foretrace import devices, opening, plugins, progress
 from foretrace.errors import TraceError
 from foretrace.overview.page import Overview
 from foretrace.schema.documents.sets import LeftOut
@@ -90,9 +90,9 @@ def _import_all() -> None:
 
 def _program(wanted: str, captures: str | None) -> str:
     """The version of the code, the run record, the compiler's records and the captures of the
-    trace: a change in one of them makes old overviews stale.
+    trace, and the roofs of this machine: a change in one of them makes old overviews stale.
     """
-    beside = content_beside(wanted) + _compiler_records(wanted)
+    beside = content_beside(wanted) + _compiler_records(wanted) + devices.measured_stamp().encode()
     graphs = mark(opening.find_captures(wanted, captures))
     return f"look-{opening.program()}-{crc32(beside):08x}-{graphs:08x}"
 

@@ -131,7 +131,7 @@ class _Describer:
             flops=flops,
             bytes=moved,
             tflops=flops / ns / 1e3 if flops and ns else None,
-            gbps=self._rate(moved, ns),
+            gbps=case.gbps if case and case.bound == "l2" else self._rate(moved, ns),
         )
 
     def _rate(self, moved: int | None, ns: float | None) -> float | None:

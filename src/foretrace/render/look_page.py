@@ -8,8 +8,10 @@ from pathlib import PurePath
 from foretrace.overview.folding import MOST, folded
 from foretrace.overview.on_cpu import cpu_groups
 from foretrace.overview.page import LaunchRow, LaunchSequence, Overview, RegionOverview
+from foretrace.overview.roofs import cached_lines, roofs_text
 from foretrace.overview.sentences import headline, roles_text
 from foretrace.render.module_page import module_sections
+from foretrace.render.roofline import roofline
 from foretrace.render.section import WIDTH, Section, drawn
 from foretrace.render.table import shorten
 from foretrace.schema.documents.look import CpuOpRow, FindingEntry, GroupRow, KernelRow, Look
@@ -56,7 +58,7 @@ def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Sect
     parts: dict[str, list[Section]] = {
         "regions": [_sequence(entry, top) for entry in overview.sequences],
         "steps": [_totals(look), _steps(look), _regions(look)],
-        "kernels": [_kernels(look, top), _collectives(look)],
+        "kernels": [_kernels(look, top), *_roofs(look, top), _collectives(look)],
         "ops": [_op_tree(look.cpu), _ops(look, top)],
         "modules": module_sections(look),
         "findings": [*_findings(overview), _ledger(look)],
@@ -196,6 +198,19 @@ def _kernels(look: Look, top: int) -> Section:
         rows.append([row.short or row.name, _caller(row), *cost, _rate(row), limit])
     after = _more(len(look.kernels), top, f"--top {len(look.kernels)}")
     return Section("Kernels", head=head, rows=rows, left=(0, 1, 6), after=after)
+
+
+def _roofs(look: Look, top: int) -> list[Section]:
+    """What kernels are held against, the roofline, and why some are faster than HBM."""
+    if look.roofs is None:
+        return []
+    plot, rows = roofline(look.kernels, look.roofs)
+    head = ["", "kernel", "time", "limited by"]
+    return [
+        Section("Roofs", [f"{look.roofs.device}: {roofs_text(look.roofs)}"], code=plot),
+        Section("", head=head, rows=rows, left=(0, 1, 3)),
+        Section("Faster than HBM", bullets=cached_lines(look)[:top]),
+    ]
 
 
 def _collectives(look: Look) -> Section:

@@ -133,12 +133,15 @@ LESSON = Lesson(
                 "is that? (25% off still counts)",
                 "gelu bandwidth == {} TB/s +- 25%",
                 {
-                    "4.8": "That is the datasheet of an H200. Kernels stay below it.",
+                    "4.8": "That is the datasheet of an H200. {HBM roof} was measured, and kernels "
+                    "that read from HBM stay below it.",
+                    "9.4": "That is L2. It holds {L2 size}, and gelu moves {gelu bytes}.",
                     "1.6": "You counted the tensor once. gelu reads it and writes it.",
                 },
             ),
-            why="Bytes over time; that is {roof of gelu}% of the roof. The next kernel, mul, "
-            "reaches {roof of mul}% of it with three tensors.",
+            why="Bytes over time; that is {roof of gelu}% of the {HBM roof} measured of HBM. mul "
+            "reaches {roof of mul}%. L2 gives {L2 roof} but holds {L2 size}: with 1,024 rows, not "
+            "8,192, these tensors stay there.",
             hint="Divide one by the other: MB per us is TB/s.",
             show="gelu",
             row="aten::gelu",
@@ -165,8 +168,8 @@ LESSON = Lesson(
                 ),
             ),
             why="gate, up and down take {gemm time} of {gpu time}, gate at {roof of first gemm}% "
-            "and down at {roof of last gemm}% of the tensor cores' peak. Time can be saved there, "
-            "or by fusing the rest.",
+            "and down at {roof of last gemm}% of what tensor cores were measured to do. Time can "
+            "be saved there, or by fusing the rest.",
             hint="gate, up and down are products of large matrices. Add up their time.",
             show="gemm",
             row="aten::mm",
@@ -175,6 +178,7 @@ LESSON = Lesson(
     ),
     read=(
         "foretrace docs costs: FLOPs and bytes of every op",
+        "foretrace docs roofs: HBM, L2 and tensor cores, measured",
         "foretrace lesson 5: the MLP, kernel by kernel",
     ),
 )

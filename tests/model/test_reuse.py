@@ -1,0 +1,178 @@
+"""Kernels that are faster than HBM: what L2 explains, and what stays in doubt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foretrace as ft
+from corpus.builder import TraceBuilder
+from foretrace import recordings
+from statements.places import ladder
+
+BF16 = "c10::BFloat16"
+SMALL, LARGE = [4096, 2048], [8192, 4096]  # 16.8 MB and 67.1 MB of bf16; an H200's L2 has 62.9 MB
+H200 = {"id": 0, "name": "NVIDIA H200", "numSms": 132, "computeMajor": 9, "computeMinor": 0}
+A100 = {"id": 0, "name": "NVIDIA A100-SXM4-80GB", "numSms": 108}
+Launch = tuple[str, list[list[int]], int]
+
+
+def last_case(
+    folder: Path, *launches: Launch, card: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The case of the last of these kernels (op, shapes, ns), each 1 us behind the one before."""
+    builder, start = TraceBuilder(header={"deviceProperties": [card or H200]}), 100_000
+    for number, (op, dims, ns) in enumerate(launches):
+        at = 10_000 * number
+        builder.op(op, at, 5_000, dims=dims, types=[BF16] * len(dims))
+        builder.launch(at + 1_000, 500).kernel(f"kernel_{number}", start, ns)
+        start += ns + 1_000
+    path = folder / "trace.json"
+    path.write_bytes(builder.bytes())
+    cases = ft.open(path, cache=False).kernel_cases
+    return cases.filter(cases["name"] == f"kernel_{len(launches) - 1}").row(0, named=True)
+
+
+def test_a_kernel_that_beats_hbm_from_l2_is_explained(tmp_path: Path) -> None:
+    """50.3 MB in 9 us are 5.59 TB/s; what gelu wrote 1 us before is in L2."""
+    case = last_case(tmp_path, ("aten::gelu", [SMALL], 8_000), ("aten::mul", [SMALL, SMALL], 9_000))
+    assert (case["bound"], case["limited_by"]) == (
+        "l2",
+        "from L2: gelu wrote 16.8 MB 1.00 us before (59% of its roof)",
+    )
+    assert case["gbps"] == pytest.approx(5592.4, abs=0.1)
+    use = case["cache_use"]
+    assert (use["verdict"], use["cache_bytes"]) == ("certain", 62_914_560)
+    assert use["excess_bytes"] == 50_331_648 - 42_381_000  # less 9 us of 4.709 TB/s
+    assert use["inputs"] == [
+        {
+            "tensor": "[4096, 2048] bf16",
+            "bytes": 16_777_216,
+            "op": "aten::gelu",
+            "kernel": "kernel_0",
+            "before_ns": 1_000,
+            "between_bytes": 0,
+            "unpriced": 0,
+        }
+    ]
+
+
+def test_what_ran_in_between_is_counted(tmp_path: Path) -> None:
+    """The result of gelu, a fill of 4.2 MB, the sum of the result."""
+    case = last_case(
+        tmp_path,
+        ("aten::gelu", [SMALL], 8_000),
+        ("aten::fill_", [[1024, 2048]], 2_000),
+        ("aten::sum", [SMALL], 3_000),
+    )
+    (found,) = case["cache_use"]["inputs"]
+    assert (found["op"], found["before_ns"], found["between_bytes"]) == (
+        "aten::gelu",
+        4_000,
+        4_194_304,
+    )
+    assert case["cache_use"]["verdict"] == "certain"
+
+
+def test_of_several_results_of_one_size_the_last_is_likely(tmp_path: Path) -> None:
+    """Neither fill has been read: which of the two the sum reads is not in the trace."""
+    fill = ("aten::fill_", [SMALL], 8_000)
+    case = last_case(
+        tmp_path, fill, ("aten::normal_", [SMALL], 8_000), ("aten::sum", [SMALL], 3_000)
+    )
+    assert (
+        case["limited_by"]
+        == "likely from L2: normal_ wrote 16.8 MB 1.00 us before (59% of its roof)"
+    )
+
+
+def test_a_result_that_another_kernel_read_is_that_ones_input(tmp_path: Path) -> None:
+    """gelu, then its sum: the mul behind reads two other tensors."""
+    case = last_case(
+        tmp_path,
+        ("aten::gelu", [SMALL], 8_000),
+        ("aten::neg", [SMALL], 8_000),
+        ("aten::mul", [SMALL, SMALL], 9_000),
+    )
+    assert [found["op"] for found in case["cache_use"]["inputs"]] == ["aten::neg"]
+
+
+def test_without_a_producer_it_is_doubted(tmp_path: Path) -> None:
+    case = last_case(tmp_path, ("aten::sum", [SMALL], 3_000))
+    assert (case["bound"], case["gbps"], case["roof_percent"]) == ("unknown", None, None)
+    assert case["limited_by"] == "faster than HBM, and no input is known to be in L2: cost in doubt"
+    assert case["cache_use"]["verdict"] == "doubted"
+
+
+def test_an_input_of_another_type_is_not_what_was_written(tmp_path: Path) -> None:
+    """8.4 million elements of 2 bytes are not the 4.2 million of 4 bytes that a fill wrote."""
+    case = last_case(
+        tmp_path, ("aten::fill_", [[4096, 1024]], 8_000), ("aten::sum", [SMALL], 3_000)
+    )
+    assert case["cache_use"]["verdict"] == "doubted"
+
+
+def test_a_working_set_that_is_too_large_is_doubted(tmp_path: Path) -> None:
+    """67.1 MB in 13 us are 5.16 TB/s, and no cache of 62.9 MB keeps them."""
+    case = last_case(tmp_path, ("aten::gelu", [LARGE], 30_000), ("aten::sum", [LARGE], 13_000))
+    assert (case["bound"], case["gbps"]) == ("unknown", None)
+    assert case["limited_by"] == "faster than HBM, and its 67.1 MB exceed L2: cost in doubt"
+    assert case["cache_use"]["too_large"] == 67_108_866
+
+
+def test_traffic_in_between_empties_l2(tmp_path: Path) -> None:
+    case = last_case(
+        tmp_path,
+        ("aten::gelu", [SMALL], 8_000),
+        ("aten::fill_", [LARGE], 20_000),
+        ("aten::sum", [SMALL], 3_000),
+    )
+    assert case["cache_use"]["verdict"] == "doubted"
+
+
+def test_a_result_that_fits_in_l2_is_written_back_later(tmp_path: Path) -> None:
+    """25.2 MB in 4.9 us: HBM needs the time for 23.1 MB of them."""
+    case = last_case(tmp_path, ("aten::mul", [[4096, 1024], [4096, 1024]], 4_900))
+    assert case["limited_by"] == "faster than HBM: its 8.39 MB result fits in L2 (54% of its roof)"
+    assert (case["bound"], case["cache_use"]["verdict"]) == ("l2", "result")
+
+
+def test_where_l2_was_not_measured_it_is_not_doubted(tmp_path: Path) -> None:
+    """As before, without a rate and a share: the datasheet does not say how fast L2 is."""
+    alone = last_case(tmp_path, ("aten::sum", [SMALL], 7_000), card=A100)
+    assert (alone["bound"], alone["limited_by"], alone["gbps"]) == (
+        "l2",
+        "from L2, faster than HBM",
+        None,
+    )
+    behind = last_case(
+        tmp_path, ("aten::gelu", [SMALL], 20_000), ("aten::sum", [SMALL], 7_000), card=A100
+    )
+    assert behind["limited_by"] == "from L2: gelu wrote 16.8 MB 1.00 us before"
+
+
+def test_a_recorded_gated_mlp() -> None:
+    """The Gemma of the ladder: gate product, gelu, up product, then the mul of both."""
+    cases = ladder("model_gemma_4x512x4x768x12x3072x32000").kernel_cases
+    (case,) = cases.filter(cases["bound"] == "l2").iter_rows(named=True)
+    assert case["limited_by"] == "from L2: mm wrote 12.6 MB 12.4 us before (54% of its roof)"
+    inputs = case["cache_use"]["inputs"]
+    assert [(each["op"], each["bytes"], each["between_bytes"]) for each in inputs] == [
+        ("aten::mm", 12_582_912, 0),
+        # the up product in between reads 3.1 + 4.7 MB and writes 12.6 MB
+        ("aten::gelu", 12_582_912, 3_145_728 + 4_718_592 + 12_582_912),
+    ]
+
+
+def test_a_recorded_training_step() -> None:
+    cases = ft.open(recordings.traces()["llama_train_eager"], cache=False).kernel_cases
+    found = {
+        row["short"]: row for row in cases.filter(cases["bound"] == "l2").iter_rows(named=True)
+    }
+    assert (
+        found["pow"]["limited_by"]
+        == "from L2: copy_ wrote 16.8 MB 31.6 us before (54% of its roof)"
+    )
+    assert set(found) == {"pow", "copy f32->bf16", "mul by scalar f32"}
