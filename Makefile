@@ -7,10 +7,11 @@ CODE := src tests benchmarks examples tools
 RUN_STAMP := $(VENV)/.run-$(shell cksum < requirements/run.txt 2>/dev/null | cut -d' ' -f1)
 LADDER_STAMP := $(VENV)/.ladder-$(shell cat requirements/run.txt requirements/ladder.txt 2>/dev/null | cksum | cut -d' ' -f1)
 DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/*.txt 2>/dev/null | cksum | cut -d' ' -f1)
+WEB_STAMP := web/node_modules/.stamp
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-.PHONY: tour ladder test lint types imports unit audit site docs pages clean
+.PHONY: tour ladder test lint types imports unit audit site docs pages web bundle clean
 
 tour: $(RUN_STAMP)
 	@$(BIN)/python -m foretrace tour $(ARGS)
@@ -19,7 +20,7 @@ tour: $(RUN_STAMP)
 ladder: $(LADDER_STAMP)
 	@$(BIN)/python -m foretrace ladder $(ARGS)
 
-test: lint types imports site audit unit
+test: lint types imports web site audit unit
 
 lint: $(DEV_STAMP)
 	@$(BIN)/ruff format --quiet --check $(CODE) || { echo "run: $(BIN)/ruff format $(CODE)"; exit 1; }
@@ -49,6 +50,22 @@ docs: $(DEV_STAMP)
 pages: $(DEV_STAMP)
 	@for tool in tools/*_page.py tools/examples.py tools/pictures.py; do echo "$$tool"; $(BIN)/python $$tool || exit 1; done
 
+# The pages' scripts: types, lint, unit tests, and whether the committed bundle is what web/ builds.
+ifneq ($(shell command -v npm 2>/dev/null),)
+web: $(WEB_STAMP)
+	@cd web && npm run --silent check
+else
+web:
+	@echo "web: skipped, there is no npm: the bundle was not rebuilt and compared"
+endif
+
+bundle: $(WEB_STAMP)
+	@cd web && npm run --silent build
+
+$(WEB_STAMP): web/package.json web/package-lock.json
+	@cd web && npm ci --silent || { echo "could not install the packages of web/: is the network reachable?"; exit 1; }
+	@touch $@
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo "foretrace needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
@@ -76,4 +93,4 @@ $(DEV_STAMP): $(RUN_STAMP) requirements/ladder.txt requirements/dev.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site
+	rm -rf $(VENV) web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site

@@ -1,0 +1,100 @@
+"""Write `web/src/data/documents.ts`, the types of what pages read: `python tools/web_types.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import NODEFAULT, Struct, inspect
+
+from foretrace.render.html.gemms import GemmsPage
+from foretrace.render.html.job import JobPage
+from foretrace.render.html.lesson import LessonPage
+from foretrace.render.html.report import Report
+from foretrace.render.section import Section
+from foretrace.schema.documents.check import CheckDocument
+from foretrace.schema.documents.ladder import LadderDocument
+from foretrace.serve.opened import SearchResult
+from foretrace.serve.ranges import RangeNumbers
+from foretrace.serve.tiles import PackedTile
+
+FILE = Path(__file__).parents[1] / "web" / "src" / "data" / "documents.ts"
+HEAD = """\
+// What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
+"""
+ROOTS = (Report, GemmsPage, JobPage, LessonPage, SearchResult, RangeNumbers, PackedTile)
+# What a Struct calls `object`, because it may come from a file or was made safe on the way.
+KNOWN: dict[tuple[str, str], tuple[type[Struct], str]] = {
+    ("Report", "guesses"): (CheckDocument, " | null"),
+    ("Report", "ladder"): (LadderDocument, " | null"),
+    ("GemmsPage", "head"): (Section, ""),
+    ("GemmsPage", "sections"): (Section, "[]"),
+    ("JobPage", "guesses"): (CheckDocument, " | null"),
+    ("JobPage", "head"): (Section, ""),
+    ("JobPage", "sections"): (Section, "[]"),
+}
+NAMES = {inspect.IntType: "number", inspect.FloatType: "number", inspect.StrType: "string"}
+NAMES |= {inspect.BoolType: "boolean", inspect.NoneType: "null"}
+NAMES |= {inspect.AnyType: "unknown", inspect.CustomType: "unknown"}
+
+
+class Types:
+    """The interfaces of Structs and of all that they hold."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, str] = {}
+        self.of: dict[str, type] = {}
+
+    def add(self, struct: type[Struct]) -> str:
+        """The name of the interface of a Struct."""
+        name = struct.__name__
+        if self.of.setdefault(name, struct) is not struct:
+            raise ValueError(f"two Structs are named {name}")
+        if name not in self.written:
+            self.written[name] = ""  # it may hold itself
+            found = inspect.type_info(struct)
+            assert isinstance(found, inspect.StructType)
+            lines = [f"  {self.field(found, field)};" for field in found.fields]
+            self.written[name] = "\n".join([f"export interface {name} {{", *lines, "}"])
+        return name
+
+    def field(self, struct: inspect.StructType, field: inspect.Field) -> str:
+        """`name: type`; with a question mark where JSON may omit it."""
+        name = struct.cls.__name__
+        # without a default and not required: UNSET
+        bare = field.default is NODEFAULT and field.default_factory is NODEFAULT
+        optional = bare or struct.cls.__struct_config__.omit_defaults
+        mark = "?" if optional and not field.required else ""
+        if (name, field.name) in KNOWN:
+            known, more = KNOWN[name, field.name]
+            return f"{field.encode_name}{mark}: {self.add(known)}{more}"
+        return f"{field.encode_name}{mark}: {self.text(field.type)}"
+
+    def text(self, kind: inspect.Type) -> str:
+        """A type in TypeScript."""
+        match kind:
+            case inspect.Metadata():
+                return self.text(kind.type)
+            case inspect.StructType():
+                return self.add(kind.cls)
+            case inspect.UnionType():
+                return " | ".join(dict.fromkeys(self.text(each) for each in kind.types))
+            case inspect.TupleType():
+                return f"[{', '.join(self.text(each) for each in kind.item_types)}]"
+            case inspect.CollectionType():
+                item = self.text(kind.item_type)
+                return f"({item})[]" if "|" in item else f"{item}[]"
+            case inspect.DictType():
+                return f"Record<{self.text(kind.key_type)}, {self.text(kind.value_type)}>"
+        return NAMES[type(kind)]
+
+
+def document() -> str:
+    """The whole file."""
+    types = Types()
+    for root in ROOTS:
+        types.add(root)
+    return "\n".join([HEAD, "\n\n".join(types.written[name] for name in sorted(types.written)), ""])
+
+
+if __name__ == "__main__":
+    FILE.write_text(document(), encoding="utf-8")

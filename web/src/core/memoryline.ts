@@ -1,0 +1,63 @@
+// Memory over time: totals that hold from one event to the next, at any width without a lost peak.
+
+import { type Columns, unpack } from "../data/columns";
+import type { MemoryPage } from "../data/documents";
+
+// The least and the most within each pixel; null before the first event.
+export interface Extremes {
+  least: (number | null)[];
+  most: (number | null)[];
+}
+
+export class MemoryLine {
+  readonly time: Float64Array;
+  readonly allocated: Float64Array;
+  readonly reserved: Float64Array | null;
+
+  constructor(columns: Columns) {
+    this.time = columns.time;
+    this.allocated = columns.allocated;
+    this.reserved = columns.reserved ?? null;
+  }
+
+  // The last event at or before a time, or -1.
+  place(time: number): number {
+    let low = 0,
+      high = this.time.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.time[middle] <= time) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+
+  // Of each of `width` pixels between two times what the values reach.
+  extremes(values: Float64Array, from: number, to: number, width: number): Extremes {
+    const found: Extremes = { least: [], most: [] };
+    let next = this.place(from) + 1;
+    for (let pixel = 0; pixel < width; pixel++) {
+      const end = from + ((to - from) * (pixel + 1)) / width;
+      let least = next > 0 ? values[next - 1] : Infinity, // what held when the pixel began
+        most = next > 0 ? values[next - 1] : -Infinity;
+      for (; next < this.time.length && this.time[next] < end; next++) {
+        least = Math.min(least, values[next]);
+        most = Math.max(most, values[next]);
+      }
+      found.least.push(least > most ? null : least);
+      found.most.push(least > most ? null : most);
+    }
+    return found;
+  }
+}
+
+const loaded = new WeakMap<MemoryPage, Promise<MemoryLine>>();
+
+export function lineOf(page: MemoryPage): Promise<MemoryLine> {
+  let found = loaded.get(page);
+  if (!found) {
+    found = unpack(page.points).then((columns) => new MemoryLine(columns));
+    loaded.set(page, found);
+  }
+  return found;
+}

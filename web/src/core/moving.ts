@@ -1,0 +1,33 @@
+// Where the view may go: ranges in shared time, see context.ts.
+
+import type { Range } from "../data/source";
+import type { Shown } from "./context";
+
+const LEAST = 20; // ns: a kernel that takes 1 us still fits fifty times
+
+// From the first event of any trace to the last.
+export function whole(traces: readonly Shown[]): Range {
+  const from = Math.min(...traces.map(({ zero }) => -zero));
+  return { from, to: Math.max(from + LEAST, ...traces.map(({ facts, zero }) => facts.end - zero)) };
+}
+
+export function padded({ from, to }: Range, part: number): Range {
+  const room = Math.max((to - from) * part, 1);
+  return { from: from - room, to: to + room };
+}
+
+// A range that is neither too short to read nor far outside of all traces.
+export function allowed({ from, to }: Range, traces: readonly Shown[]): Range {
+  const all = whole(traces);
+  const span = Math.min(Math.max(to - from, LEAST), (all.to - all.from) * 1.2 + LEAST);
+  const middle = Math.min(Math.max((from + to) / 2, all.from), all.to);
+  return { from: middle - span / 2, to: middle + span / 2 };
+}
+
+export function zoomed({ from, to }: Range, factor: number, at: number): Range {
+  return { from: at - (at - from) * factor, to: at + (to - at) * factor };
+}
+
+export function panned({ from, to }: Range, shift: number): Range {
+  return { from: from + shift, to: to + shift };
+}

@@ -1,0 +1,156 @@
+// What the roofline draws: a dot for each kernel by case whose work and traffic are known, the roofs of the precisions that they
+// use, and axes that hold all of it; below, kernels that only move bytes. Rates are TFLOP/s and TB/s, the x axis is FLOP per byte.
+
+import type { CaseRow, Roofs } from "../data/documents";
+import type { Joins } from "./joins";
+
+export interface Dot {
+  trace: number;
+  place: number; // in the kernels of its trace
+  kernel: CaseRow;
+  intensity: number;
+  tflops: number;
+  share: number; // of the kernel time of its trace
+}
+
+export interface Flat {
+  names: string[]; // precisions that have this peak
+  tflops: number;
+}
+
+export interface Slope {
+  name: string; // HBM, L2
+  rate: number; // TB/s
+}
+
+export type Domain = [low: number, high: number];
+export type Line = [x1: number, y1: number, x2: number, y2: number];
+
+// What is not drawn of a trace: kernels of which it tells no traffic.
+export interface Missing {
+  trace: number;
+  count: number;
+  share: number;
+}
+
+export interface Kernels {
+  index: number;
+  kernels: readonly CaseRow[];
+  roofs: Roofs | null;
+}
+
+export class RoofPlot {
+  readonly dots: Dot[]; // the largest first, so that small ones lie above
+  readonly traffic: Dot[]; // kernels of which the traffic is known and no FLOP: copies, the optimizer
+  readonly flats: Flat[];
+  readonly slopes: Slope[];
+  readonly missing: Missing[];
+  readonly x: Domain;
+  readonly y: Domain;
+  readonly gbps: Domain; // of `traffic`
+
+  // Of traces that were recorded on one kind of GPU.
+  constructor(
+    readonly roofs: Roofs,
+    readonly traces: readonly Kernels[],
+  ) {
+    const every = traces.flatMap(dotsOf).sort((a, b) => b.share - a.share);
+    this.dots = every.filter(({ tflops }) => tflops > 0);
+    this.traffic = every.filter(({ tflops }) => !tflops);
+    this.missing = traces.map((trace) => missingOf(trace, every));
+    this.flats = flatsOf(roofs, new Set(this.dots.map(({ kernel }) => kernel.precision)));
+    this.slopes = [{ name: "HBM", rate: roofs.bytes_per_s / 1e12 }];
+    if (roofs.l2_bytes_per_s) this.slopes.push({ name: "L2", rate: roofs.l2_bytes_per_s / 1e12 });
+    const peaks = this.flats.map(({ tflops }) => tflops),
+      highest = Math.max(...peaks);
+    this.x = around([...this.dots.map(({ intensity }) => intensity), highest / this.slopes[0].rate]);
+    this.y = around([...this.dots.map(({ tflops }) => tflops), ...peaks]);
+    this.gbps = around([...this.traffic.map(({ kernel }) => kernel.gbps ?? 0), ...this.slopes.map(({ rate }) => rate * 1e3)]);
+  }
+
+  // The largest share of any kernel.
+  get largest(): number {
+    return Math.max(this.dots[0]?.share ?? 0, this.traffic[0]?.share ?? 0) || 1;
+  }
+
+  // The part of a slope within these axes, up to the highest peak; null where there is none.
+  slopeLine({ rate }: Slope, x: Domain, y: Domain): Line | null {
+    const top = Math.min(Math.max(...this.flats.map(({ tflops }) => tflops)), y[1]);
+    const from = Math.max(x[0], y[0] / rate),
+      to = Math.min(x[1], top / rate);
+    return from < to ? [from, from * rate, to, to * rate] : null;
+  }
+
+  // A peak begins where the fastest slope reaches it.
+  flatLine({ tflops }: Flat, x: Domain): Line | null {
+    const from = Math.max(x[0], tflops / Math.max(...this.slopes.map(({ rate }) => rate)));
+    return from < x[1] ? [from, tflops, x[1], tflops] : null;
+  }
+}
+
+// One plot for each kind of GPU.
+export function roofPlots(traces: readonly Kernels[]): RoofPlot[] {
+  const devices = new Map<string, Kernels[]>();
+  for (const trace of traces) {
+    if (trace.roofs) devices.set(trace.roofs.name, [...(devices.get(trace.roofs.name) ?? []), trace]);
+  }
+  const plots = [...devices.values()].map((own) => new RoofPlot(own[0].roofs as Roofs, own));
+  return plots.filter(({ dots, traffic }) => dots.length + traffic.length);
+}
+
+// Pairs of dots that do the same work in two traces, one below the other on the page.
+export function joinedDots(plot: RoofPlot, joins: readonly Joins[]): [Dot, Dot][] {
+  const dot = new Map([...plot.dots, ...plot.traffic].map((each) => [`${each.trace} ${each.place}`, each])),
+    found = new Map<string, [Dot, Dot]>();
+  for (const { pair, places } of joins) {
+    if (pair.b !== pair.a + 1) continue;
+    for (const { sides } of places) {
+      for (const one of sides[0]?.cases ?? []) {
+        for (const other of sides[1]?.cases ?? []) {
+          const [from, to] = [dot.get(`${pair.a} ${one}`), dot.get(`${pair.b} ${other}`)];
+          if (from && to) found.set(`${pair.a} ${one} ${other}`, [from, to]);
+        }
+      }
+    }
+  }
+  return [...found.values()];
+}
+
+function dotsOf({ index, kernels }: Kernels): Dot[] {
+  const total = timeOf(kernels);
+  return kernels.flatMap((kernel, place) => {
+    const { flops, bytes, tflops, gbps, total_ns } = kernel;
+    const share = total ? (total_ns ?? 0) / total : 0;
+    if (flops && bytes && tflops) return [{ trace: index, place, kernel, intensity: flops / bytes, tflops, share }];
+    return bytes && gbps && !flops ? [{ trace: index, place, kernel, intensity: 0, tflops: 0, share }] : [];
+  });
+}
+
+function missingOf({ index, kernels }: Kernels, dots: readonly Dot[]): Missing {
+  const own = dots.filter(({ trace }) => trace === index);
+  const share = timeOf(kernels) ? 1 - own.reduce((sum, each) => sum + each.share, 0) : 0;
+  return { trace: index, count: kernels.length - own.length, share: Math.max(share, 0) };
+}
+
+function timeOf(kernels: readonly CaseRow[]): number {
+  return kernels.reduce((sum, { total_ns }) => sum + (total_ns ?? 0), 0);
+}
+
+// Where no precision is known, all peaks are drawn.
+function flatsOf({ peaks }: Roofs, used: ReadonlySet<string>): Flat[] {
+  const names = Object.keys(peaks).filter((name) => used.has(name)),
+    flats = new Map<number, string[]>();
+  for (const name of names.length ? names : Object.keys(peaks)) {
+    const tflops = peaks[name] / 1e12;
+    flats.set(tflops, [...(flats.get(tflops) ?? []), name]);
+  }
+  return Array.from(flats, ([tflops, own]) => ({ names: own, tflops })).sort((a, b) => b.tflops - a.tflops);
+}
+
+// Two decades at least, and some room around the values.
+function around(values: number[]): Domain {
+  const low = Math.min(...values) / 1.6,
+    high = Math.max(...values) * 1.6;
+  const more = Math.max(1, Math.sqrt((100 * low) / high));
+  return [low / more, high * more];
+}

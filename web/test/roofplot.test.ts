@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Joins } from "../src/core/joins";
+import { joinedDots, type RoofPlot, roofPlots } from "../src/core/roofplot";
+import type { CaseRow, Roofs } from "../src/data/documents";
+
+const ROOFS: Roofs = {
+  name: "NVIDIA H200",
+  bytes_per_s: 4.7e12,
+  peaks: { bf16: 894e12, fp16: 894e12, tf32: 400e12, fp32: 67e12, fp64: 34e12 },
+  source: "measured",
+  l2_bytes_per_s: 9.4e12,
+  measured: true,
+};
+
+function kernel(flops: number | null, bytes: number | null, ns: number, precision: string): CaseRow {
+  const tflops = flops === null ? null : flops / ns / 1e3;
+  return { flops, bytes, tflops, gbps: bytes === null ? null : bytes / ns, total_ns: ns, precision } as CaseRow;
+}
+
+const KERNELS = [
+  kernel(1e12, 1e9, 2e6, "bf16"),
+  kernel(1e3, 1e6, 1e3, "fp32"), // far below all roofs
+  kernel(1e9, 8e8, 3e5, "fp64"),
+  kernel(null, 1e6, 1e6, ""),
+  kernel(5, null, 1e3, "fp16"),
+];
+
+function plotOf(...traces: CaseRow[][]): RoofPlot {
+  const [plot] = roofPlots(traces.map((kernels, index) => ({ index, kernels, roofs: ROOFS })));
+  return plot;
+}
+
+test("every kernel is a dot or is counted as missing", () => {
+  const plot = plotOf(KERNELS);
+  assert.deepEqual(plot.dots.map(({ place }) => place).sort(), [0, 1, 2]);
+  assert.deepEqual(
+    plot.traffic.map(({ place }) => place),
+    [3],
+    "bytes and no FLOP: below the roofline",
+  );
+  assert.deepEqual(
+    plot.missing.map(({ count }) => count),
+    [1],
+  );
+  const whole = KERNELS.reduce((sum, { total_ns }) => sum + (total_ns ?? 0), 0);
+  assert.ok(Math.abs(plot.missing[0].share - 1e3 / whole) < 1e-9);
+  assert.deepEqual(
+    plot.dots.map(({ share }) => share),
+    plot.dots.map(({ share }) => share).sort((a, b) => b - a),
+  );
+});
+
+test("the peaks of all precisions used, those that are equal once", () => {
+  const names = (plot: RoofPlot) => plot.flats.map((flat) => flat.names.join());
+  assert.deepEqual(names(plotOf(KERNELS)), ["bf16", "fp32", "fp64"]);
+  assert.deepEqual(names(plotOf([...KERNELS, kernel(1e9, 1e6, 1e5, "fp16")])), ["bf16,fp16", "fp32", "fp64"]);
+  assert.deepEqual(names(plotOf([kernel(1e9, 1e6, 1e5, "")])), ["bf16,fp16", "tf32", "fp32", "fp64"], "none known: all");
+});
+
+test("nothing lies outside the axes", () => {
+  for (const kernels of [KERNELS, KERNELS.slice(1, 2), [kernel(1e15, 1, 1.2e6, "fp64")], [kernel(1, 1e9, 1e9, "bf16")]]) {
+    const plot = plotOf(kernels);
+    const within = (x: number, y: number) =>
+      assert.ok(x >= plot.x[0] * 0.999 && x <= plot.x[1] * 1.001 && y >= plot.y[0] * 0.999 && y <= plot.y[1] * 1.001, `${x} ${y}`);
+    for (const { intensity, tflops } of plot.dots) within(intensity, tflops);
+    const lines = [
+      ...plot.flats.map((flat) => plot.flatLine(flat, plot.x)),
+      ...plot.slopes.map((slope) => plot.slopeLine(slope, plot.x, plot.y)),
+    ];
+    for (const line of lines) {
+      if (!line) continue;
+      within(line[0], line[1]);
+      within(line[2], line[3]);
+    }
+    assert.ok(plot.flatLine(plot.flats[0], plot.x), "the highest peak is always seen");
+  }
+});
+
+test("one plot for each kind of GPU, none where the roofs are not known", () => {
+  const other = { ...ROOFS, name: "NVIDIA A100" };
+  const traces = [ROOFS, other, null, ROOFS].map((roofs, index) => ({ index, kernels: KERNELS, roofs }));
+  const plots = roofPlots(traces);
+  assert.deepEqual(
+    plots.map(({ roofs, traces: own }) => [roofs.name, own.map(({ index }) => index)]),
+    [
+      ["NVIDIA H200", [0, 3]],
+      ["NVIDIA A100", [1]],
+    ],
+  );
+  assert.deepEqual(roofPlots([{ index: 0, kernels: [], roofs: ROOFS }]), []);
+});
+
+test("kernels in one place of two traces are joined once", () => {
+  const plot = plotOf(KERNELS, KERNELS);
+  const place = (a: number[], b: number[]) => ({ change: 0, sides: [{ cases: a }, { cases: b }] });
+  const joins = [
+    { pair: { a: 0, b: 1 }, places: [place([0], [0]), place([0], [0]), place([2, 3], [1]), place([4], [-1])] },
+  ] as unknown as Joins[];
+  assert.deepEqual(
+    joinedDots(plot, joins).map(([from, to]) => [from.trace, from.place, to.trace, to.place]),
+    [
+      [0, 0, 1, 0],
+      [0, 2, 1, 1],
+      [0, 3, 1, 1],
+    ],
+  );
+});
