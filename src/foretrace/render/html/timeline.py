@@ -7,10 +7,11 @@ by lane, row and start, so that a row is one stretch of every column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 
 from foretrace.model.arguments import json_text
@@ -18,25 +19,16 @@ from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.render.html.lanes import GPU_KINDS, Lane, Tracks, depths
 from foretrace.render.html.packing import Packed, pack
-from foretrace.render.safe import plain
-from foretrace.schema.tables import WORK_KINDS
+from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
 
-GPU_KINDS = ("gpu_user_annotation", *WORK_KINDS)
 OTHER_KINDS = ("overhead", "cuda_sync")
 MOST_ROWS = 8  # of GPU work that overlaps on one stream; what is beyond shares the last
 # what a page shows of a launch, in this order
 CONFIG: tuple[str, ...] = ("device", "stream", "grid", "block", "registers", "shared_memory")
 CONFIG += ("blocks_per_sm", "warps_per_sm", "occupancy", "graph_id", "bytes")
 _DIFFERENCES = frozenset({"event", "start", "parent", "launch"})
-
-
-class Lane(Struct, frozen=True):
-    """A thread or a stream; `rows` high."""
-
-    label: str
-    gpu: bool
-    rows: int
 
 
 class StepExtent(Struct, frozen=True):
@@ -51,8 +43,10 @@ class StepExtent(Struct, frozen=True):
 class Outline(Struct, omit_defaults=True):
     """A timeline as a page reads it: lanes, steps, the step to open at, and launch configurations.
 
-    A report adds its events, how many it has no room for, and the mark that a comparison gives
-    each; a server sends events when they come into view.
+    `groups` are what colours tell apart: the roles of kernels, copies, and kinds of host events.
+    `origin_ns` is the first event on the clock of the trace. A report adds its events, how many it
+    has no room for, and the mark that a comparison gives each; a server sends events when they come
+    into view.
     """
 
     lanes: list[Lane]
@@ -60,9 +54,11 @@ class Outline(Struct, omit_defaults=True):
     steps: list[StepExtent]
     step: int | None
     configs: list[list[object]]
+    groups: list[str]
     events: Packed | None = None
     left_out: int | None = None
     marks: Packed | None = None
+    origin_ns: int = 0
 
 
 class Timeline:
@@ -70,28 +66,28 @@ class Timeline:
 
     `event` is the id in the trace, `start` counts from `origin_ns`, `parent` and `launch` are
     events, `name` and `kind` numbers into the lists of the host, `shape`, `config` and `case`
-    numbers of shapes, launch configurations and kernel cases; -1 where there is none.
+    numbers of shapes, launch configurations and kernel cases, `module` the name of the nn.Module
+    that GPU work belongs to; -1 where there is none.
     """
 
     def __init__(self, trace: Trace) -> None:
         host = trace.host
         shown = np.flatnonzero(host.lasting & host.is_kind(*HOST_KINDS, *GPU_KINDS, *OTHER_KINDS))
         self.origin_ns = int(host.start[shown].min()) if len(shown) else 0
-        on_gpu = host.is_kind(*GPU_KINDS)
-        streams = set(np.unique(host.track[shown][on_gpu[shown]]).tolist())
-        # threads first, streams below
-        found = np.unique(host.track[shown]).tolist()
-        tracks = sorted(found, key=lambda number: (number in streams, number))
-        parts = [_rows(trace, shown[host.track[shown] == track]) for track in tracks]
+        tracks, depth = Tracks(trace, shown), depths(host, shown)
+        order = tracks.ordered()
+        places = [np.flatnonzero(tracks.of == track) for track in order]
+        parts = [(shown[mine], _rows(trace, shown[mine], depth[mine])) for mine in places]
         self.lanes = [
-            _lane(trace, track, bool(on_gpu[events].any()), int(rows.max()) + 1)
-            for track, (events, rows) in zip(tracks, parts, strict=True)
+            tracks.lane(track, int(rows.max()) + 1)
+            for track, (_, rows) in zip(order, parts, strict=True)
         ]
         event, row = _joined(events for events, _ in parts), _joined(rows for _, rows in parts)
         lane = np.repeat(np.arange(len(parts)), [len(events) for events, _ in parts])
-        order = np.lexsort((host.start[event], row, lane))
+        by_row = np.lexsort((host.start[event], row, lane))
         self.configs, config = _configs(trace)
-        self._fill(trace, event[order], lane[order], row[order], config)
+        self._fill(trace, event[by_row], lane[by_row], row[by_row], config)
+        self.groups, self.group = _groups(trace, self.columns)
         self.end_ns = int((self.start + self.length).max(initial=0))
         self.steps = [self.extent(trace, span) for span in trace.spans.steps]
         times = [span.cpu_ns for span in trace.spans.steps]
@@ -119,6 +115,7 @@ class Timeline:
             "shape": _taken(shapes["signature"].to_numpy(), shaped),
             "config": _taken(config, _taken(gpu.side_row, work)),
             "case": _taken(case, work),
+            "module": _taken(_modules(trace), work),
         }
         # all of these fit, and there are millions of them
         for name in self.columns.keys() - {"start", "length"}:
@@ -138,7 +135,8 @@ class Timeline:
 
     def outline(self, step: int | None) -> Outline:
         """Everything but the events."""
-        return Outline(self.lanes, self.end_ns, self.steps, step, self.configs)
+        named = (self.lanes, self.end_ns, self.steps, step, self.configs, self.groups)
+        return Outline(*named, origin_ns=self.origin_ns)
 
     def between(self, start: int, end: int) -> Ints:
         """Rows that overlap a stretch of time."""
@@ -161,25 +159,41 @@ class Timeline:
         return pack({name: column[rows] for name, column in self.columns.items()}, _DIFFERENCES)
 
 
-def _rows(trace: Trace, events: Ints) -> tuple[Ints, Ints]:
-    """The row of each event of a track: host ranges by depth, annotations, then GPU work."""
+def _rows(trace: Trace, events: Ints, depth: Ints) -> Ints:
+    """The row of each event of a lane: host ranges by depth, annotations, then GPU work."""
     host = trace.host
     row = np.zeros(len(events), np.int64)
     nested = host.is_kind(*HOST_KINDS)[events]
-    row[nested] = host.depth[events[nested]]
+    row[nested] = depth[nested]
     below = int(row[nested].max()) + 1 if nested.any() else 0
     for kinds in (("gpu_user_annotation",), WORK_KINDS, OTHER_KINDS):
         mine = np.flatnonzero(host.is_kind(*kinds)[events])
         if len(mine):
             row[mine] = below + free_rows(host.start[events[mine]], host.end[events[mine]])
             below = int(row[mine].max()) + 1
-    return events, row
+    return row
 
 
-def _lane(trace: Trace, track: int, gpu: bool, rows: int) -> Lane:
-    found = trace.tracks.row(track, named=True)
-    thread = str(found["thread"] or f"thread {found['tid']}")
-    return Lane(plain(f"GPU {found['pid']} · stream {found['tid']}" if gpu else thread), gpu, rows)
+def _modules(trace: Trace) -> Ints:
+    """For every row of `gpu`, the name of the module call that it belongs to, backward work too."""
+    if not trace.modules.is_module.any():
+        return np.full(len(trace.gpu), -1, np.int64)
+    host, call = trace.origins.host, trace.modules.owners.call
+    name = np.where(call >= 0, host.name[np.maximum(call, 0)], -1)
+    return np.where(name < len(trace.host.names), name, -1)
+
+
+def _groups(trace: Trace, columns: Mapping[str, Ints]) -> tuple[list[str], Ints]:
+    """Groups by name, and the number of each event's: its role, `copy`, or its kind."""
+    roles = trace.kernel_cases["role"].to_list()
+    copies = np.isin(columns["kind"], [KIND["gpu_memcpy"], KIND["gpu_memset"]])
+    kinds = (*HOST_KINDS, "gpu_user_annotation", *OTHER_KINDS)
+    names = list(dict.fromkeys([*sorted({"copy", *roles}), *kinds]))
+    number = {name: at for at, name in enumerate(names)}
+    of_kind = np.array([number.get(kind, number["copy"]) for kind in KINDS], np.int32)
+    of_case = np.array([*(number[role] for role in roles), -1], np.int32)
+    case = np.where(copies, -1, columns["case"])
+    return names, np.where(case >= 0, of_case[case], of_kind[columns["kind"]])
 
 
 def free_rows(start: Ints, end: Ints) -> Ints:
@@ -220,7 +234,9 @@ def _taken(values: Ints, at: Ints) -> Ints:
 
 def _configs(trace: Trace) -> tuple[list[list[object]], Ints]:
     """Distinct launch configurations (see `CONFIG`), and the one of every row of `gpu`."""
-    table = trace.tables["gpu"].select(CONFIG)
+    # 0% is no estimate (large shared memory), or a few warps that round to nothing
+    estimated = pl.when(pl.col("occupancy") > 0).then("occupancy")
+    table = trace.tables["gpu"].select(CONFIG).with_columns(occupancy=estimated)
     hashes = table.hash_rows().to_numpy()
     _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
     distinct = [

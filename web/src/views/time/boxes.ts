@@ -1,0 +1,104 @@
+// The events that are wide enough to be told apart: their edges, labels and marks, drawn over the bands.
+
+import type { Context } from "../../core/context";
+import { drawMark, SIGNS } from "../../core/marks";
+import type { Matches } from "../../core/matching";
+import type { Pen } from "../../core/pen";
+import type { Track } from "../../core/tracks";
+import { Events } from "../../data/events";
+import type { RowTile } from "../../data/source";
+import type { Scene } from "./scene";
+
+const EDGE = "rgb(0 0 0 / 0.28)";
+const LABEL_FROM = 28; // pixels that a label needs
+
+const known = new WeakMap<RowTile, Events>();
+
+// The boxes of a row as events.
+export function eventsOf(scene: Scene, track: Track, row: RowTile): Events {
+  let found = known.get(row);
+  if (!found) {
+    found = new Events(scene.shown(track).facts, row.boxes);
+    known.set(row, found);
+  }
+  return found;
+}
+
+export class Boxes {
+  private letter = 0;
+
+  constructor(
+    private readonly scene: Scene,
+    private readonly pen: Pen,
+  ) {}
+
+  private get context(): Context {
+    return this.scene.context;
+  }
+
+  row(track: Track, row: RowTile, isMatch: Matches | null): void {
+    const { pen, scene } = this;
+    this.letter ||= pen.measureText("0").width;
+    const events = eventsOf(scene, track, row);
+    const { zero } = scene.shown(track);
+    const y = scene.top(track) + row.row * track.rowHeight;
+    const height = track.rowHeight - 2;
+    const { from, to } = scene.range;
+    const scale = scene.width / (to - from);
+    for (let at = 0; at < events.count; at++) {
+      const left = (events.start[at] - zero - from) * scale;
+      const right = left + events.length[at] * scale;
+      if (right < 0 || left > scene.width) continue;
+      const x = Math.max(left, -1);
+      const width = Math.max(Math.min(right, scene.width + 1) - x, 1);
+      const faint = isMatch !== null && !isMatch(events, at);
+      pen.globalAlpha = faint ? 0.35 : 1;
+      if (events.isAnnotation(at)) this.bracket(events, at, x, y, width, height);
+      else this.box(events, at, x, y, width, height, isMatch !== null && !faint);
+    }
+    pen.globalAlpha = 1;
+  }
+
+  private box(events: Events, at: number, x: number, y: number, width: number, height: number, filled: boolean): void {
+    const { pen } = this;
+    const { colours } = this.context;
+    if (filled) {
+      pen.fillStyle = colours.group(events.group(at));
+      pen.fillRect(x, y, width, height);
+    }
+    const mark = markOf(events, at);
+    drawMark(pen, mark, x, y, width, height, colours.onFill);
+    if (width > 3) {
+      pen.fillStyle = EDGE;
+      pen.fillRect(x, y, 1, height);
+    }
+    if (width > LABEL_FROM)
+      this.label((mark in SIGNS ? `${SIGNS[mark]} ` : "") + events.label(at), x, y + height / 2, width, colours.onFill);
+  }
+
+  private bracket(events: Events, at: number, x: number, y: number, width: number, height: number): void {
+    const { pen } = this;
+    const { colours } = this.context;
+    pen.strokeStyle = colours.accent;
+    pen.beginPath();
+    pen.moveTo(x + 0.5, y + height - 2);
+    pen.lineTo(x + 0.5, y + 1.5);
+    pen.lineTo(x + width - 0.5, y + 1.5);
+    pen.lineTo(x + width - 0.5, y + height - 2);
+    pen.stroke();
+    if (width > LABEL_FROM) this.label(events.name(at), x, y + height / 2 + 1, width, colours.accent);
+  }
+
+  private label(text: string, x: number, y: number, width: number, colour: string): void {
+    const from = Math.max(x, 0);
+    const letters = Math.floor((Math.min(x + width, this.scene.width) - from - 6) / this.letter);
+    if (letters < 2) return;
+    this.pen.fillStyle = colour;
+    this.pen.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, from + 4, y);
+  }
+}
+
+function markOf(events: Events, at: number): string {
+  const mark = events.mark?.[at] ?? -1;
+  return mark >= 0 ? events.facts.marks[mark] : "same";
+}

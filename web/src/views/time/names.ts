@@ -1,0 +1,83 @@
+// The names of the tracks. They scroll; the canvas beside them follows. A click folds, Alt-click pins.
+
+import { make, nameOf, replace } from "../../base/dom";
+import { type Track, toggled } from "../../core/tracks";
+import { NAME_HEIGHT, type Scene } from "./scene";
+
+export interface Names {
+  pinned: HTMLElement;
+  moving: HTMLElement;
+  show: () => void;
+}
+
+export function names(scene: Scene): Names {
+  const pinned = make("div", { class: "names pinned" });
+  const list = make("div", { class: "names" });
+  const moving = make("div", { class: "scroller" }, list);
+  moving.addEventListener("scroll", () => {
+    scene.scroll = moving.scrollTop;
+    scene.redraw();
+  });
+  const show = () => {
+    const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.key : undefined;
+    replace(
+      pinned,
+      scene.layout.pinned.map((track) => nameNode(scene, track)),
+    );
+    replace(
+      list,
+      scene.layout.moving.map((track) => nameNode(scene, track)),
+    );
+    pinned.style.height = `${scene.layout.pinnedHeight}px`;
+    list.style.height = `${scene.layout.height}px`;
+    const again = [...pinned.children, ...list.children].find((each) => (each as HTMLElement).dataset.key === focused);
+    if (focused) (again as HTMLElement | undefined)?.focus({ preventScroll: true }); // names are made anew, the focus stays
+    showOpened(scene, moving);
+  };
+  return { pinned, moving, show };
+}
+
+// What was just opened comes into view, its name at most to the top.
+function showOpened(scene: Scene, scroller: HTMLElement): void {
+  const at = scene.layout.moving.findIndex((track) => track.key === scene.opened && track.open);
+  scene.opened = "";
+  if (at < 0) return;
+  const { top, trace } = scene.layout.moving[at];
+  const inside = scene.layout.moving.slice(at + 1).filter((track) => track.trace === trace);
+  const bottom = Math.max(top, ...inside.map((track) => track.top + track.height));
+  const room = scene.height - scene.layout.pinnedHeight;
+  if (bottom > scroller.scrollTop + room) scroller.scrollTop = Math.min(top, bottom - room);
+}
+
+export function pin({ context: { store } }: Scene, { key }: Track): void {
+  const { pinned } = store.state;
+  store.set({ pinned: pinned.includes(key) ? pinned.filter((each) => each !== key) : [...pinned, key] });
+}
+
+function nameNode(scene: Scene, track: Track): HTMLElement {
+  const sign = track.open === null ? "" : track.open ? "▾ " : "▸ ";
+  const node = make(
+    "button",
+    {
+      class: `track ${track.kind}`,
+      type: "button",
+      title: `${track.label}${track.pinned ? " (pinned)" : ""}`,
+      "data-key": track.key,
+      "aria-label": track.label || "Python frames",
+      "aria-expanded": track.open === null ? null : String(track.open),
+    },
+    make("span", {}, track.pinned ? "◆ " : sign, nameOf(track.label)),
+  );
+  // Where names have no room beside the tracks, they lie above them.
+  const above = scene.narrow && (track.kind === "lane" || track.kind === "gpu") ? NAME_HEIGHT : 0;
+  node.style.top = `${track.top - above}px`;
+  node.style.height = `${above || track.height}px`;
+  node.style.paddingLeft = `${4 + track.depth * 12}px`;
+  node.addEventListener("click", (event) => {
+    if (event.altKey) return pin(scene, track);
+    const { store } = scene.context;
+    scene.opened = track.key;
+    if (track.open !== null) store.set({ open: toggled(store.state.open, track) });
+  });
+  return node;
+}

@@ -1,0 +1,109 @@
+// Ranges over the tracks: the selected one with its length, and those of the selected finding; times that M marked.
+
+import { timeText } from "../../base/units";
+import type { Pen } from "../../core/pen";
+import { placed } from "../../core/places";
+import type { Track } from "../../core/tracks";
+import type { Range } from "../../data/source";
+import type { Scene } from "./scene";
+
+const LEAST = 1.5; // pixels: a short gap is still seen
+const EDGED = 8; // pixels: less has no room for lines at its ends
+
+export function drawShades(scene: Scene, pen: Pen): void {
+  const { selection } = scene.context.store.state;
+  const { colours } = scene.context;
+  if (selection?.kind === "range") shade(scene, pen, selection.range, 0, scene.height, colours.accent);
+  if (selection?.kind === "finding") drawFinding(scene, pen, selection.trace, selection.rule);
+}
+
+// The gaps of a finding over the tracks of their GPU, and frames around its kernels.
+function drawFinding(scene: Scene, pen: Pen, trace: number, rule: string): void {
+  const shown = scene.context.traces[trace];
+  const found = placed(shown, rule);
+  if (!found) return;
+  const { warn, accent } = scene.context.colours;
+  const gpu = scene.visible().filter((track) => track.trace === trace && scene.isGpu(track));
+  const near = ([from, to]: readonly number[]) => to - shown.zero >= scene.range.from && from - shown.zero <= scene.range.to;
+  const each = (range: readonly number[], colour: string, number: number | null) => {
+    for (const track of gpu.filter((one) => number === null || number === gpuOf(scene, one))) {
+      const own = { from: range[0] - shown.zero, to: range[1] - shown.zero };
+      shade(scene, pen, own, scene.top(track), scene.top(track) + track.height, colour);
+    }
+  };
+  for (const gap of found.place.shades.filter(near)) each(gap, warn, gap[2] ?? null);
+  if (!found.place.shades.length)
+    for (const [, from, to] of found.place.events.filter(([, ...range]) => near(range))) each([from, to], accent, null);
+}
+
+function gpuOf(scene: Scene, track: Track): number | null {
+  return track.gpu >= 0 ? track.gpu : (scene.shown(track).facts.lanes[track.lane].gpu_number ?? null);
+}
+
+function shade(scene: Scene, pen: Pen, { from, to }: Range, top: number, bottom: number, colour: string): void {
+  const left = Math.max(scene.x(from), -2);
+  const right = Math.min(scene.x(to), scene.width + 2);
+  if (right < 0 || left > scene.width) return;
+  const width = Math.max(right - left, LEAST);
+  pen.fillStyle = colour;
+  pen.globalAlpha = width > EDGED ? 0.16 : 0.4;
+  pen.fillRect(left, top, width, bottom - top);
+  pen.globalAlpha = 0.8;
+  for (const x of width > EDGED ? [left, left + width - 1] : []) pen.fillRect(x, top, 1, bottom - top);
+  pen.globalAlpha = 1;
+}
+
+export function drawMarks(scene: Scene, pen: Pen): void {
+  const { colours, store } = scene.context;
+  pen.strokeStyle = colours.warn;
+  pen.setLineDash([4, 3]);
+  pen.beginPath();
+  for (const time of store.state.marks) {
+    const x = Math.round(scene.x(time)) + 0.5;
+    pen.moveTo(x, 0);
+    pen.lineTo(x, scene.height);
+  }
+  pen.stroke();
+  pen.setLineDash([]);
+}
+
+// On the ruler: flags of the marks, and a line along the selected range.
+export function drawOnRuler(scene: Scene, pen: Pen, height: number): void {
+  const { colours, store } = scene.context;
+  const { selection, marks } = store.state;
+  pen.fillStyle = colours.warn;
+  for (const x of marks.map((time) => scene.x(time))) {
+    if (x < -9 || x > scene.width + 9) continue;
+    pen.beginPath();
+    pen.moveTo(x, height);
+    pen.lineTo(x - 6, height - 9);
+    pen.lineTo(x + 6, height - 9);
+    pen.fill();
+  }
+  if (selection?.kind !== "range") return;
+  const [left, right] = [Math.max(scene.x(selection.range.from), 0), Math.min(scene.x(selection.range.to), scene.width)];
+  pen.fillStyle = colours.accent;
+  if (left <= right) pen.fillRect(left, height - 3, Math.max(right - left, 1), 3);
+}
+
+export interface RulerText {
+  x: number;
+  text: string;
+  kind: "tick" | "mark" | "range";
+}
+
+// The time from each mark to the next, and the length of the selected range.
+export function rangeTexts(scene: Scene): RulerText[] {
+  const { selection, marks } = scene.context.store.state;
+  const texts: RulerText[] = marks
+    .slice(1)
+    .map((time, at) => ({ x: scene.x(time) + 8, text: `+ ${timeText(time - marks[at])}`, kind: "mark" }));
+  if (selection?.kind === "range") {
+    const { from, to } = selection.range;
+    const text = timeText(to - from);
+    const [left, right] = [Math.max(scene.x(from), 0), Math.min(scene.x(to), scene.width)];
+    const x = Math.min(Math.max((left + right) / 2 - text.length * 4, 0), scene.width - text.length * 8);
+    if (left <= right) texts.push({ x, text, kind: "range" });
+  }
+  return texts.filter(({ x }) => x > -100 && x < scene.width);
+}
