@@ -23,7 +23,7 @@ def of_cases(trace: Trace) -> list[str | None]:
     """For every row of `kernel_cases`, the line of its first launch that has one."""
     host, order = trace.origins.host, trace.order
     found = [next(iter(lines), None) for lines in recorded(trace)]
-    own = host.is_kind("python_function") & host.named(_line)
+    own = host.is_kind("python_function") & host.named(line_of)
     if not own.any():
         return found
     launch = trace.origins.launch[order.row]
@@ -31,7 +31,7 @@ def of_cases(trace: Trace) -> list[str | None]:
     rows = np.flatnonzero(frame >= 0)
     cases, first = np.unique(order.case[rows], return_index=True)
     for case, at in zip(cases.tolist(), first.tolist(), strict=True):
-        found[case] = found[case] or _line(host.names[host.name[frame[rows[at]]]])
+        found[case] = found[case] or line_of(host.names[host.name[frame[rows[at]]]])
     return found
 
 
@@ -47,6 +47,7 @@ def recorded(trace: Trace) -> list[list[str]]:
     return found
 
 
-def _line(name: str) -> str:
+def line_of(name: str) -> str:
+    """The line of a frame of Python that is not PyTorch's own; \"\" for others."""
     match = _FRAME.match(name)
     return f"{match['file']}:{match['line']}" if match and not _LIBRARY.match(name) else ""

@@ -5,6 +5,7 @@ Without recorded nn.Modules the stacks begin with the `record_function` ranges a
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +20,9 @@ from foretrace.model.modules import PREFIX
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
 
-_RAN = ("forward", "backward", "recomputed")
+PASSES = ("forward", "backward", "recomputed")
 NO_OP = "no op recorded"
+Frame = tuple[str, str]  # module, range, pass, op, call or kernel; and the name
 
 
 class Stack(Struct, frozen=True):
@@ -31,48 +33,86 @@ class Stack(Struct, frozen=True):
     count: int
 
 
-class Stacks:
-    """The stack of every row of `gpu`; rows with one stack share a number."""
+class Scopes:
+    """The modules or ranges that some host events belong to; the autograd nodes tell whose backward
+    pass they are.
+    """
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace, host = trace, trace.origins.host
+    def __init__(self, trace: Trace, events: Ints | None = None) -> None:
+        self.trace, self.host = trace, trace.origins.host
         modules = trace.modules
         self.has_modules = bool(modules.is_module.any())
-        scope = modules.is_module if self.has_modules else host.is_region
-        self.owners = (
-            modules.owners
-            if self.has_modules
-            else Owners(trace.origins, AutogradNodes(trace), scope)
-        )
-        self.paths = modules.paths if self.has_modules else host.paths(scope)
+        self.chosen = modules.is_module if self.has_modules else self.host.is_region
+        self.paths = modules.paths if self.has_modules else self.host.paths(self.chosen)
+        if events is None and self.has_modules:
+            self.owners = modules.owners
+        else:
+            events = trace.origins.launch_or_op if events is None else events
+            nodes = modules.owners.nodes if self.has_modules else AutogradNodes(trace)
+            self.owners = Owners(nodes, self.chosen, events)
         self._known: dict[int, tuple[str, ...]] = {}
-        self.place, self.outside = _numbered_text(modules.outside if self.has_modules else None)
 
-    def scopes(self, row: int) -> tuple[str, ...]:
-        """The modules or ranges around a row's work, outermost first."""
+    def names(self, row: int) -> tuple[str, ...]:
+        """The modules or ranges of an event, outermost first."""
         call = int(self.owners.call[row])
         if call < 0:
-            name = self.outside[self.place[row]] if self.outside else ""
-            return (name,) if name else ()
+            return ()
         if call not in self._known:
-            names = self.paths.names(call, self.trace.origins.host.names)
+            names = self.paths.names(call, self.host.names)
             self._known[call] = tuple(name.removeprefix(PREFIX) for name in names)
         return self._known[call]
 
     def ran(self, row: int) -> str:
         """`forward`, `backward` or `recomputed`; "" for what no module owns."""
-        return _RAN[self.owners.ran[row]] if self.owners.call[row] >= 0 else ""
+        return PASSES[self.owners.ran[row]] if self.owners.call[row] >= 0 else ""
+
+    def frames(self, row: int, outside: str = "") -> tuple[Frame, ...]:
+        """Modules or ranges and, where it is not the forward pass, the pass."""
+        kind = "module" if self.has_modules else "range"
+        found = [(kind, name) for name in self.names(row)]
+        if not found and outside:
+            found = [(kind, outside)]
+        if self.owners.ran[row] != FORWARD and (ran := self.ran(row)):
+            found.append(("pass", ran))
+        return tuple(found)
+
+    @cached_property
+    def number(self) -> Ints:
+        """A number for the path and the pass of each event."""
+        return numbered(self.paths.numbers(self.owners.call), self.owners.ran)
+
+
+class Stacks(Scopes):
+    """The stack of every row of `gpu`; rows with one stack share a number."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._place, self._outside = _numbered_text(
+            trace.modules.outside if self.has_modules else [""] * len(trace.gpu)
+        )
+
+    def scopes(self, row: int) -> tuple[str, ...]:
+        """The modules or ranges around a row's work, outermost first."""
+        outside = self.outside(row)
+        return self.names(row) or ((outside,) if outside else ())
+
+    def outside(self, row: int) -> str:
+        """What a row's work is called where no module owns it."""
+        return self._outside[int(self._place[row])]
+
+    @cached_property
+    def stack(self) -> Ints:
+        """The number of each row's stack."""
+        host, op = self.host, self.trace.origins.op
+        name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
+        return numbered(self.number, self._place, name, host.name[self.trace.gpu.id])
 
     def every(self) -> list[Stack]:
         """One entry for each distinct stack, in order of first launch."""
-        gpu, host, op = self.trace.gpu, self.trace.origins.host, self.trace.origins.op
+        gpu = self.trace.gpu
         if not len(gpu):
             return []
-        name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
-        path, kernel = self.paths.numbers(self.owners.call), host.name[gpu.id]
-        place = self.place if self.outside else np.zeros(len(gpu), np.int64)
-        number = numbered(path, place, self.owners.ran, name, kernel)
-        _, first, where = np.unique(number, return_index=True, return_inverse=True)
+        _, first, where = np.unique(self.stack, return_index=True, return_inverse=True)
         times, counts = np.zeros(len(first), np.int64), np.bincount(where)
         np.add.at(times, where, gpu.length)
         found: dict[tuple[str, ...], tuple[int, int]] = {}
@@ -83,16 +123,19 @@ class Stacks:
         return [Stack(frames, *both) for frames, both in found.items()]
 
     def _frames(self, row: int) -> tuple[str, ...]:
-        host, op = self.trace.origins.host, int(self.trace.origins.op[row])
-        kernel = host.names[host.name[self.trace.gpu.id[row]]]
-        ran = [self.ran(row)] if self.owners.ran[row] != FORWARD and self.ran(row) else []
+        host, op = self.host, int(self.trace.origins.op[row])
         named = host.names[host.name[op]] if op >= 0 else NO_OP
-        return (*self.scopes(row), *ran, named, families.decode(kernel).short or kernel)
+        around = self.frames(row, self.outside(row))
+        return (*(name for _, name in around), named, kernel_frame(self.trace, row)[1])
 
 
-def _numbered_text(texts: list[str] | None) -> tuple[Ints, list[str]]:
-    if not texts:
-        return np.zeros(0, np.int64), []
+def kernel_frame(trace: Trace, row: int) -> Frame:
+    """A row's kernel by its short name."""
+    name = trace.host.names[trace.host.name[trace.gpu.id[row]]]
+    return "kernel", families.decode(name).short or name
+
+
+def _numbered_text(texts: list[str]) -> tuple[Ints, list[str]]:
     distinct = sorted(set(texts))
     number = {text: at for at, text in enumerate(distinct)}
     return np.array([number[text] for text in texts], np.int64), distinct

@@ -117,6 +117,11 @@ class Gaps:
         self.trace, self._host = trace, _host_time(trace)
         self.every = _every(trace, self._host)
 
+    @property
+    def issuing(self) -> Covered:
+        """When the host was inside ops and calls, and not waiting."""
+        return self._host.issuing
+
     def inside(self, windows: Sequence[tuple[int, int, int]]) -> Idle:
         """The gaps inside these windows: device, start and end of each."""
         every, rows, start, end = self.every, [], [], []

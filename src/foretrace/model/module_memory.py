@@ -17,25 +17,27 @@ if TYPE_CHECKING:
     from foretrace.model.host import Host
     from foretrace.model.trace import Trace
 
-_CPU = 0  # c10::DeviceType
+CPU = 0  # c10::DeviceType
 
 
 def kept_bytes(trace: Trace, paths: Paths) -> Ints | None:
     """For each event of `host` that is a module call, bytes of its own; None where not recorded."""
     table, host = trace.tables["memory"], trace.host
-    on_gpu: Bools = filled(table["device_type"], _CPU) != _CPU
+    on_gpu: Bools = filled(table["device_type"], CPU) != CPU
     if not on_gpu.any():
         return None
     event, size = table["event"].to_numpy()[on_gpu], filled(table["bytes"], 0)[on_gpu]
-    call = _around(host, paths, event)
+    call = around(host, paths, event)
     own = np.zeros(len(paths.above), np.int64)
     np.add.at(own, call[call >= 0], size[call >= 0])
     return own
 
 
-def _around(host: Host, paths: Paths, events: Ints) -> Ints:
-    """The innermost module call on the thread of each of these events at its time, or -1."""
+def around(host: Host, paths: Paths, events: Ints) -> Ints:
+    """The innermost chosen event on the thread of each of these events at its time, or -1."""
     calls = np.flatnonzero(paths.chosen[: host.count])
+    if not len(calls):
+        return np.full(len(events), -1, np.int64)
     low, width = int(host.start.min()), int(np.ptp(host.start)) + 1
 
     def place(events: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""Which call of an nn.Module each row of `gpu` belongs to, and in which pass it ran.
+"""Which call of an nn.Module each launch belongs to, and in which pass it ran.
 
 A launch inside a module belongs to it. The backward pass runs outside the modules; autograd writes
 one number on a forward op and on the node that it makes, and the work of the node belongs to the
@@ -8,30 +8,27 @@ module of that op. A module that runs inside a node is recomputation (activation
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Bools, Ints
 
-if TYPE_CHECKING:
-    from foretrace.model.origins import WorkOrigins
-
 FORWARD, BACKWARD, RECOMPUTED = PASSES = range(3)
 _DEEPEST = 8  # checkpoints inside each other
 
 
 class Owners:
-    """`call` is the innermost module call of every row of `gpu`, or -1; `ran` is its pass.
+    """`call` is the innermost module call of each of some host events, or -1; `ran` is its pass.
 
-    `lost` are the rows whose launch the trace does not tell: it may have been in any module.
+    Events are those that launched the rows of `gpu`, or any others. `lost` are those that the trace
+    does not tell (-1) or that launch whole graphs: their work may have been in any module.
     """
 
-    def __init__(self, origins: WorkOrigins, nodes: AutogradNodes, is_module: Bools) -> None:
-        self.host, self.nodes, self.is_module = origins.host, nodes, is_module
+    def __init__(self, nodes: AutogradNodes, is_module: Bools, launch: Ints) -> None:
+        self.host, self.nodes, self.is_module = nodes.trace.origins.host, nodes, is_module
         self.is_checkpoint: Bools = self.host.lasting & self.host.named(_is_checkpoint)
-        launch = np.where(origins.launch >= 0, origins.launch, origins.op)
+        self.launch = launch
         node, inside = self._nearest(launch, nodes.is_node), self._nearest(launch, is_module)
         below = self._is_below(inside, node)
         rerun = self._is_below(self._nearest(launch, nodes.made), node)

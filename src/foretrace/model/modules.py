@@ -90,7 +90,7 @@ class Modules:
     @cached_property
     def owners(self) -> Owners:
         """The module call that each GPU row belongs to, the backward pass included."""
-        return Owners(self.trace.origins, AutogradNodes(self.trace), self.is_module)
+        return Owners(AutogradNodes(self.trace), self.is_module, self.trace.origins.launch_or_op)
 
     @cached_property
     def paths(self) -> Paths:

@@ -62,6 +62,11 @@ class WorkOrigins:
         return np.where(self.launch >= 0, launch, self._gpu.start)
 
     @cached_property
+    def launch_or_op(self) -> Ints:
+        """The launch of every row, its op where the trace has no launch, or -1."""
+        return np.where(self.launch >= 0, self.launch, self.op)
+
+    @cached_property
     def call(self) -> Ints:
         """A number for each call of an op as it ran, or -1; see `calls`."""
         return self.calls(self.op)

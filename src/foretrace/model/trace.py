@@ -18,7 +18,7 @@ from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host, step_number
 from foretrace.model.origins import WorkOrigins
 from foretrace.model.spans import Spans
-from foretrace.schema.display import Displayed
+from foretrace.schema.display import Viewed
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.run_record import RecordedRun, read_run
@@ -46,7 +46,7 @@ _OWN = (
 _WORD = np.dtypes.StringDType()  # a quarter of what a fixed width takes
 
 
-class Trace(Displayed):
+class Trace(Viewed):
     """One trace. Tables are Polars frames, made at first use; `ledger` says what was repaired or
     skipped.
 

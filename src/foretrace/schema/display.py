@@ -1,16 +1,48 @@
 """How results show themselves in a notebook: a registry that `render` fills.
 
 Results lie below `render` and cannot import it. A result inherits from `Displayed`; `render`
-registers the function that draws it. Importing `foretrace.render.html.notebook` registers all.
+registers the function that draws it. Importing `foretrace.render.html.notebook` registers all;
+`foretrace` says with `loads` how that is done.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from html import escape
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
-Drawing = TypeVar("Drawing", bound=Callable[[Any], str])
+from foretrace.files import write_text
+
+Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 _DRAWINGS: dict[type, Callable[[Any], str]] = {}
+_VIEWS: dict[str, Callable[..., View]] = {}
+_LOADERS: list[Callable[[], object]] = []
+
+
+class View:
+    """A page that a notebook shows below the cell; `save` writes it to a file."""
+
+    def __init__(self, title: str, page: str, height: int) -> None:
+        self.title, self.page, self.height = title, page, height
+
+    def _repr_html_(self) -> str:
+        """The page in a frame that cannot reach the notebook, and needs no widgets."""
+        return (
+            f'<iframe title="{escape(self.title, quote=True)}" '
+            'sandbox="allow-scripts allow-downloads allow-modals" '
+            f'style="width: 100%; height: {self.height}px; border: 1px solid #9aa7b7" '
+            f'srcdoc="{escape(self.page, quote=True)}"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.title}: a notebook shows it; .save('view.html') writes a page>"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page; it holds all it shows and needs no network."""
+        write_text(Path(path), self.page)
+        return Path(path)
 
 
 def draws(kind: type) -> Callable[[Drawing], Drawing]:
@@ -23,6 +55,29 @@ def draws(kind: type) -> Callable[[Drawing], Drawing]:
     return register
 
 
+def shows(name: str) -> Callable[[Drawing], Drawing]:
+    """Register the decorated function as the view of this name of one trace or several."""
+
+    def register(drawing: Drawing) -> Drawing:
+        _VIEWS[name] = drawing
+        return drawing
+
+    return register
+
+
+def loads(loader: Callable[[], object]) -> None:
+    """Register what imports the drawings when the first view is wanted."""
+    _LOADERS[:] = [loader]
+
+
+def view(name: str, *traces: object) -> View:
+    """A view of traces, made by `render`."""
+    if name not in _VIEWS:
+        for load in _LOADERS:
+            load()
+    return _VIEWS[name](*traces)
+
+
 class Displayed:
     """A result that a notebook draws once `render` is loaded, and prints as text before."""
 
@@ -31,3 +86,21 @@ class Displayed:
     def _repr_html_(self) -> str | None:
         drawing = next((_DRAWINGS[kind] for kind in type(self).__mro__ if kind in _DRAWINGS), None)
         return drawing(self) if drawing else None
+
+
+class Viewed(Displayed):
+    """A trace, which a notebook also shows as the views of the report."""
+
+    __slots__ = ()
+
+    def plot(self, *others: Self) -> View:
+        """The timeline, for a notebook; with other traces below it, and what changed."""
+        return view("timeline", self, *others)
+
+    def roofline(self, *others: Self) -> View:
+        """Every kernel below the roofs of its card, for a notebook."""
+        return view("roofline", self, *others)
+
+    def flame(self, *others: Self) -> View:
+        """Time by module and by op as flame graphs, for a notebook."""
+        return view("flame", self, *others)

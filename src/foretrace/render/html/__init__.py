@@ -4,8 +4,8 @@
     write_report("out.html", [eager, compiled])         # both timelines aligned, and what changed
 
 `timeline` says where events are drawn, `packing` makes them small, `tables` says the rest,
-`page` puts all into one file. The page itself is `page.html`, `page.css` and the modules of
-`js/`.
+`page` puts all into one file. The page itself is `page.html`, `page.css` and a script that is
+built from `web/`.
 """
 
 from __future__ import annotations

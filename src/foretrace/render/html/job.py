@@ -11,9 +11,9 @@ from foretrace.jobs.lanes import JobLanes
 from foretrace.render.html.job_lanes import LanePage, lane_page
 from foretrace.render.html.packing import Packed, pack
 from foretrace.render.html.page import page
+from foretrace.render.html.written import safe
 from foretrace.render.job_page import PARTS, sections
 from foretrace.render.safe import plain
-from foretrace.render.section import Section
 from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.job import JobCell, JobDocument
 
@@ -63,17 +63,8 @@ def job_html(
     """The page as HTML; `guesses` are marked predictions to show."""
     top, *rest = sections(document, PARTS, TOP)
     drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
-    data = JobPage(_safe(top), _heat(document), drawn, [_safe(each) for each in rest], guesses)
+    data = JobPage(safe(top), _heat(document), drawn, [safe(each) for each in rest], guesses)
     return page(plain(top.title), data, main="job")
-
-
-def _safe(value: object) -> object:
-    """A section as plain data, each text of it on one line and without marks of direction."""
-    if isinstance(value, Section):
-        return {name: _safe(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, str):
-        return plain(value)
-    return [_safe(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _heat(document: JobDocument) -> HeatData | None:

@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from foretrace.jobs.lanes import KINDS, JobLanes
 from foretrace.model.intervals import Ints
+from foretrace.render.html.lanes import Lane
 from foretrace.render.html.packing import pack
-from foretrace.render.html.timeline import Lane, Outline, StepExtent, free_rows
+from foretrace.render.html.timeline import Outline, StepExtent, free_rows
 from foretrace.render.safe import plain
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.jobs import WITHOUT_STEPS
@@ -58,6 +59,7 @@ def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
         steps,
         _opens_at(lanes, document),
         [],
+        list(KINDS),
         events=pack(_columns(spans), frozenset({"event", "start"})),
         left_out=lanes.spans.height - spans.height,
     )

@@ -1,9 +1,9 @@
 """One page: a file that needs no network and runs nothing but its own script.
 
-The script is written as ES modules (`js/`) and joined here into one; the page's content security
-policy names the hashes of exactly this script and this style, so that nothing a trace contains can
-ever run. Data from a trace goes into a JSON block in which `<` cannot occur, and from there into
-the page as text only.
+The script is built from the modules in `web/` (`make bundle`), one file per page in `bundle/`; the
+page's content security policy names the hashes of exactly this script and this style, so that
+nothing a trace contains can ever run. Data from a trace goes into a JSON block in which `<` cannot
+occur, and from there into the page as text only.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ import msgspec
 from foretrace.errors import UsageError
 from foretrace.files import write_text
 
-_IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./([\w-]+)\.js";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) )", re.MULTILINE)
-
 
 def page(title: str, data: object, *, connect: str = "'none'", main: str = "main") -> str:
     """The whole page. It may fetch from `connect` (CSP): nowhere, or the server it came from."""
@@ -38,7 +35,7 @@ def page(title: str, data: object, *, connect: str = "'none'", main: str = "main
         "data": json_block(data),
     }
     # one pass: what is filled in is not filled again
-    return re.sub(r"@@(\w+)@@", lambda match: parts[match[1]], _read("page.html"))
+    return re.sub(r"@@(\w+)@@", lambda match: parts[match[1]], read("page.html"))
 
 
 def write_page(path: str | os.PathLike[str], text: str, traces: Iterable[str]) -> Path:
@@ -79,33 +76,20 @@ def _builtins(value: object) -> object:
 
 
 def script_text(main: str) -> str:
-    """The modules that `main` needs, each once and in order, joined into one scope."""
-    return "\n" + "\n".join(
-        _EXPORT.sub("", _IMPORT.sub("", _read(f"js/{name}.js"))) for name in module_order(main)
-    )
-
-
-def module_order(main: str) -> list[str]:
-    """`main` and everything it imports; every module follows what it imports."""
-    order: list[str] = []
-
-    def visit(name: str) -> None:
-        for needed in _IMPORT.findall(_read(f"js/{name}.js")):
-            if needed not in order:
-                visit(needed)
-        order.append(name)
-
-    visit(main)
-    return order
+    """The script of a page."""
+    return "\n" + read(f"bundle/{main}.js")
 
 
 def style_text(main: str) -> str:
-    """The style of every page, and that of this one where it has its own."""
-    return "\n" + _read("page.css") + (_read("lesson.css") if main == "lesson" else "")
+    """The style of every page, and that of the views of this one."""
+    own = files(__package__).joinpath(f"bundle/{main}.css")
+    views = read(f"bundle/{main}.css") if own.is_file() else ""
+    return "\n" + read("page.css") + views + (read("lesson.css") if main == "lesson" else "")
 
 
 @cache
-def _read(name: str) -> str:
+def read(name: str) -> str:
+    """A file beside this one."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

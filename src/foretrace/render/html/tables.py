@@ -4,47 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from foretrace import families
+from foretrace.model import calls
 from foretrace.model.about import device_of
 from foretrace.model.arguments import json_text
+from foretrace.model.code_lines import line_of
+from foretrace.model.costs.roofline import with_measured
 from foretrace.model.trace import Trace
-from foretrace.overview import look
+from foretrace.overview import summarize
+from foretrace.overview.page import Line
 from foretrace.overview.sentences import headline
+from foretrace.render.html.cases import CaseRow, case_rows
 from foretrace.render.html.flame import Flame, flame
+from foretrace.render.html.idle import IdleTime, idle_time
+from foretrace.render.html.memory import MemoryPage, memory
 from foretrace.render.html.origins import Origins, origins
+from foretrace.render.html.places import Place, places
 from foretrace.render.html.timeline import Outline
 from foretrace.render.safe import plain
+from foretrace.schema.device import Device
 from foretrace.schema.documents.look import Look
 from foretrace.schema.tables import KINDS
-
-
-class CaseRow(Struct, frozen=True):
-    """Kernels of one name and shapes; `name` is a number into the names, `first` an event."""
-
-    count: int
-    median_ns: float | None
-    min_ns: int | None
-    max_ns: int | None
-    role: str
-    flops: int | None
-    bytes: int | None
-    tflops: float | None
-    gbps: float | None
-    bound: str
-    cost_note: str | None
-    ops: list[str]
-    name: int
-    short: str
-    per_step: float | None
-    total_ns: int | None
-    first: int
-    chain: list[str]
-    shape: int | None
 
 
 class NameParts(Struct, frozen=True):
@@ -57,65 +41,93 @@ class NameParts(Struct, frozen=True):
     parts: list[tuple[str, str, str, str]]
 
 
+class OperandRow(Struct, frozen=True):
+    """The operands of an op, as text; `number` is what an event's `shape` says."""
+
+    number: int
+    dims: str | None
+    types: str | None
+    strides: str | None
+    concrete: str | None
+
+
 class Roofs(Struct, frozen=True):
-    """The peaks of the GPU."""
+    """What the GPU can do: as measured, else as its datasheet says."""
 
     name: str
     bytes_per_s: float
     peaks: Mapping[str, float]
     source: str
+    l2_bytes_per_s: float | None = None
+    measured: bool = False
 
 
 class TraceFacts(Struct):
-    """Everything that a page knows of one trace; `story` is the summary in sentences."""
+    """Everything that a page knows of one trace.
+
+    `story` is the first screen of `look`, line by line, and `notes` what stands below it. `places`
+    are those of the findings, in their order; one that saves less than `worth_ns` is small.
+    `launch_names` are the names of calls that launch kernels or graphs, `code_lines` the lines of
+    names that are frames of the user's Python.
+    """
 
     title: str
     headline: str
-    story: list[str]
+    story: list[Line]
     timeline: Outline
     look: Look
     names: list[str]
     kinds: tuple[str, ...]
     kernels: list[CaseRow]
     decoded: list[NameParts]
-    shapes: list[list[object]]
+    shapes: list[OperandRow]
     roofs: Roofs | None
     origins: Origins
     flame: Flame
+    idle: IdleTime
+    launch_names: list[int]
+    code_lines: dict[int, str]
+    memory: list[MemoryPage]
+    places: list[Place]
+    worth_ns: float
+    notes: str
 
 
 def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
     """Everything that a page knows of one trace."""
-    document = look(trace)
+    overview = summarize(trace)
+    document = overview.look
     # a report travels: the folder it was made in stays behind
     document.trace.path = plain(os.path.basename(trace.path))
     document.kernels = []  # the rows of cases say the same, and more
     names, gpu = trace.host.names, device_of(trace.about)
-    number = {name: at for at, name in enumerate(names)}
-    cases = trace.kernel_cases.iter_rows(named=True)
     return TraceFacts(
-        *(title, headline(document), document.sentences, timeline, document, names, KINDS),
-        # an event's `case` is a place in this list
-        kernels=[_case_row(trace, case, number) for case in cases],
+        *(title, headline(document), overview.lines, timeline, document, names, KINDS),
+        kernels=case_rows(trace),
         decoded=_decoded(trace),
         shapes=_shapes(trace),
-        roofs=Roofs(gpu.name, gpu.bytes_per_s, dict(gpu.peak_flops), gpu.source) if gpu else None,
+        roofs=_roofs(gpu) if gpu else None,
         origins=origins(trace),
         flame=flame(trace),
+        idle=idle_time(trace, timeline.origin_ns),
+        launch_names=[at for at, name in enumerate(names) if calls.launches(name)],
+        code_lines=_code_lines(trace),
+        memory=memory(trace, timeline.origin_ns),
+        places=places(trace, document.findings, timeline),
+        worth_ns=overview.worth_ns,
+        notes=overview.notes,
     )
 
 
-def _case_row(trace: Trace, row: dict[str, Any], number: dict[str, int]) -> CaseRow:
-    steps, op = len(trace.spans.steps), row["op"]
-    return CaseRow(
-        **{name: row[name] for name in CaseRow.__struct_fields__[:12]},
-        name=number[row["name"]],
-        short=row["short"] or row["name"],
-        per_step=row["in_steps"] / steps if steps else None,
-        total_ns=row["total_ns"] if row["timed"] else None,
-        first=row["kernels"][0],
-        chain=list(trace.origins.host.op_chain(op)) if op is not None else [],
-        shape=row["signature"] if row["signature"] >= 0 else None,
+def _roofs(gpu: Device) -> Roofs:
+    best, measured = with_measured(gpu), gpu.measured
+    return Roofs(
+        gpu.name,
+        best.bytes_per_s,
+        {name: best.peak_flops[name] for name in gpu.peak_flops},
+        measured.source if measured else gpu.source,
+        measured.l2_bytes_per_s if measured else None,
+        measured=measured is not None,
     )
 
 
@@ -129,10 +141,17 @@ def _decoded(trace: Trace) -> list[NameParts]:
     return found
 
 
-def _shapes(trace: Trace) -> list[list[object]]:
-    """`[signature, dims, types, concrete]`, one per distinct form."""
-    rows: list[list[object]] = []
+def _code_lines(trace: Trace) -> dict[int, str]:
+    host = trace.host
+    frames = np.unique(host.name[host.is_kind("python_function")]).tolist()
+    lines = ((number, line_of(host.names[number])) for number in frames)
+    return {number: plain(line) for number, line in lines if line}
+
+
+def _shapes(trace: Trace) -> list[OperandRow]:
+    """One row per distinct form."""
+    rows = []
     for number, form in enumerate(trace.origins.arguments.signatures):
-        parts = (form.dims, form.types, form.concrete)
-        rows.append([number, *(json_text(part) if part else None for part in parts)])
+        parts = (form.dims, form.types, form.strides, form.concrete)
+        rows.append(OperandRow(number, *(json_text(part) if part else None for part in parts)))
     return rows

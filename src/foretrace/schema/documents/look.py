@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from foretrace.schema.display import Displayed
 from foretrace.schema.ledger import LedgerEntry
+from foretrace.schema.reuse import CacheUse
 
 SCHEMA = 2
 
@@ -126,7 +127,8 @@ class KernelRow(Struct, frozen=True):
     """Kernels of one name and op shapes; `chain` holds the ops above, outermost first.
 
     `source` is the line that launched it. `sources` are all lines that a compiled kernel comes
-    from, where the compiler's records are beside the trace.
+    from, where the compiler's records are beside the trace. `cache_use` is of kernels that are
+    faster than HBM: which inputs can have been in L2.
     """
 
     name: str
@@ -153,6 +155,22 @@ class KernelRow(Struct, frozen=True):
     modules: list[str] = []
     source: str | None = None
     sources: list[str] = []
+    cache_use: CacheUse | None = None
+
+
+class RoofsEntry(Struct, frozen=True):
+    """The roofs that kernels are held against: 10^9 bytes per second, TFLOP/s by data type.
+
+    They are measured, or those of the datasheet; `l2_gbps` is null where L2 was not measured.
+    """
+
+    device: str
+    hbm_gbps: float
+    l2_gbps: float | None
+    l2_bytes: int | None
+    tflops: Mapping[str, float]
+    measured: bool
+    source: str
 
 
 class OpRow(Struct, frozen=True):
@@ -188,7 +206,10 @@ class CpuOpRow(Struct, frozen=True):
 
 
 class FindingEntry(Struct, frozen=True):
-    """What one rule says; `at_most_ns` bounds what a repair can save, per step if there are any."""
+    """What one rule says; `at_most_ns` bounds what a repair can save, per step if there are any.
+
+    `ranges` are the gaps that it is about, the longest first, at most 200: start, end, GPU.
+    """
 
     rule: str
     state: str
@@ -198,6 +219,7 @@ class FindingEntry(Struct, frozen=True):
     evidence: Mapping[str, Any]
     events: list[int]
     repair: str = ""
+    ranges: list[tuple[int, int, int]] = []
 
 
 class CollectiveRow(Struct, frozen=True):
@@ -273,6 +295,7 @@ class Look(Displayed, Struct, dict=True):
     host_times_profiled: bool = True
     options: list[str] = []
     cpu: list[CpuOpRow] = []
+    roofs: RoofsEntry | None = None
 
     @property
     def sentences(self) -> list[str]:

@@ -1,0 +1,39 @@
+// The page of a job: what the terminal says first, ranks by steps, chosen ranks on one timeline, and every table.
+
+import { Colours } from "../base/colours";
+import { byId, make, nameOf, pageData, replace } from "../base/dom";
+import { followTheme } from "../base/theme";
+import { unpack } from "../data/columns";
+import type { JobPage } from "../data/documents";
+import { showGuesses } from "../views/guesses";
+import { HeatMap } from "../views/heatmap";
+import { laneView } from "../views/joblanes";
+import { headNode, sectionNode } from "../views/written";
+
+async function start(): Promise<void> {
+  const data = pageData<JobPage>();
+  const colours = new Colours();
+  const heat = data.heat ? new HeatMap(data.heat, await unpack(data.heat.values), colours) : null;
+  const lanes = data.lanes,
+    events = lanes?.timeline.events;
+  const ranks = lanes && events ? laneView(lanes, await unpack(events), colours) : null;
+  replace(
+    byId("views"),
+    headNode(data.head),
+    heat && make("section", { "aria-label": "Ranks by steps" }, make("h3", {}, "Ranks by steps"), heat.node),
+    ranks?.node,
+  );
+  showGuesses(byId("guesses"), data.guesses);
+  replace(byId("traces"), make("div", { class: "tables" }, data.sections.map(sectionNode)));
+  followTheme(colours, () => {
+    heat?.redraw();
+    ranks?.context.store.touch();
+  });
+  Object.assign(window, { heat, foretrace: ranks?.context }); // for the curious, and for the tests
+  document.documentElement.dataset.ready = "yes";
+}
+
+start().catch((problem) => {
+  replace(byId("traces"), make("p", { class: "banner" }, "This page could not be shown: ", nameOf(String(problem))));
+  throw problem;
+});

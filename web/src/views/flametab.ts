@@ -1,0 +1,94 @@
+// The flame graphs: GPU or host time, by module or by op, forward and backward. A click widens a box, and leaves the work of
+// that box alone in the timeline.
+
+import { button, make, nameOf, replace } from "../base/dom";
+import type { Context, Shown } from "../core/context";
+import { type Boxes, boxesOf, isPath } from "../core/flametree";
+import { FlameGraph, type Shape } from "./flamegraph";
+import { choice } from "./plotting";
+
+const TIMES: Record<string, string> = { gpu: "GPU time", host: "host time" };
+
+export function flameTab(context: Context): HTMLElement | null {
+  const has = (time: string) => context.traces.some(({ entry }) => entry.flame.trees.some((tree) => tree.time === time && tree.boxes.rows));
+  const times = Object.keys(TIMES).filter(has);
+  if (!times.length) return null;
+  const shape: Shape = { time: times[0], by: "module", pass: "" };
+  const controls = make("div", { class: "controls" }),
+    rooms = context.traces.map((trace) => make("div", {}, context.traces.length > 1 ? title(trace) : null));
+  const graphs = context.traces.map((trace, at) => new FlameGraph(context, trace, rooms[at]));
+  const show = async () => {
+    const boxes = await Promise.all(context.traces.map((trace) => boxesFor(trace, shape)));
+    const passes = passesOf(boxes);
+    if (!passes.includes(shape.pass)) shape.pass = "";
+    replace(controls, switches(context, times, passes, shape, show));
+    graphs.forEach((graph, at) => {
+      graph.show(boxes[at], shape, context.store.state.filter);
+    });
+  };
+  context.store.on(["filter"], ({ filter }) => {
+    follow(context, shape, filter).then(show);
+  });
+  context.store.on(["search"], show);
+  follow(context, shape, context.store.state.filter).then(show);
+  return make("section", { class: "plots" }, controls, rooms, make("p", { class: "faint" }, words(context)));
+}
+
+function title({ entry }: Shown): HTMLElement {
+  return make("p", { class: "plot-title" }, nameOf(entry.title));
+}
+
+function boxesFor({ entry: { flame } }: Shown, { time, by }: Pick<Shape, "time" | "by">): Promise<Boxes> {
+  const tree = flame.trees.find((each) => each.time === time && each.by === by) ?? flame.trees[0];
+  return boxesOf(flame, tree);
+}
+
+// Only the passes that occur; one alone is not worth a switch.
+function passesOf(boxes: Boxes[]): string[] {
+  const found = new Set(boxes.flatMap((each) => each.passesWithTime().map((pass) => each.passes[pass])));
+  return found.size > 1 ? ["", ...(boxes[0]?.passes ?? []).filter((pass) => found.has(pass))] : [""];
+}
+
+function switches(context: Context, times: string[], passes: string[], shape: Shape, show: () => void): (HTMLElement | null)[] {
+  const outer = context.traces.some(({ entry }) => entry.flame.has_modules) ? "module" : "range";
+  const change = (key: keyof Shape) => (value: string) => {
+    shape[key] = value;
+    const { filter } = context.store.state;
+    if (isPath(filter)) context.store.set({ filter: "" });
+    show();
+  };
+  const bys = [
+    { value: "module", text: `by ${outer}` },
+    { value: "op", text: "by op" },
+  ];
+  const measures = times.map((value) => ({ value, text: TIMES[value] }));
+  const ran = passes.map((value) => ({ value, text: value || "all" }));
+  return [
+    choice("Width", measures, shape.time, change("time")),
+    choice("Boxes", bys, shape.by, change("by")),
+    choice("Pass", ran, shape.pass, change("pass")),
+    isPath(context.store.state.filter) ? button("show all work", () => context.store.set({ filter: "" })) : null,
+  ];
+}
+
+// A path in the filter may be of another graph than the one that is shown: show that one.
+async function follow({ traces }: Context, shape: Shape, filter: string): Promise<void> {
+  if (!isPath(filter)) return;
+  const holds = async (each: Pick<Shape, "time" | "by">) =>
+    (await Promise.all(traces.map((trace) => boxesFor(trace, each)))).some((boxes) => boxes.find(filter));
+  if (await holds(shape)) return;
+  for (const { time, by } of traces[0]?.entry.flame.trees ?? []) {
+    if (await holds({ time, by })) return void Object.assign(shape, { time, by, pass: "" });
+  }
+}
+
+function words({ traces }: Context): string {
+  const outer = traces.some(({ entry }) => entry.flame.has_modules)
+    ? "nn.Modules"
+    : "record_function ranges, as no nn.Modules were recorded";
+  return (
+    `By module: ${outer}, the backward pass where it is one, ops, kernels. By op: the ops around each launch. The width is time ` +
+    "over the whole recording; kernels that run at once count in full. Host time includes profiler overhead. " +
+    "Choose a box to widen it and to leave its work alone in the timeline; the first box goes back."
+  );
+}
