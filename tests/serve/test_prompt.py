@@ -20,13 +20,20 @@ from serve.running import Viewer, viewer
 TILE = "trace/0/tile?from=0&to=1000000&width=1000"
 MANY, HUGE = "a=1&" * 10_000, "9" * 5000
 ODD_PARAMETERS = (
-    *(f"{TILE}&against={quote(text)}" for text in ("²", "١", HUGE, "-1", "NaN", "7", "", "1e1")),
-    f"{TILE}&against=1&side=c",
+    *(f"{TILE}&among={quote(text)}" for text in ("²", "١", HUGE, "-1", "NaN", "7", "", "1e1")),
+    *(f"{TILE}&among={text}" for text in ("0", "1,2", "0,0", "0,7", "0,1,0")),
     *(
         f"trace/0/tile?from={quote(text)}&to=1&width=1"
         for text in ("NaN", "inf", "²", "١", "1e5", HUGE, "", " 1", "1_0", "0x1", "\0")
     ),
     "trace/0/tile",
+    *(f"{TILE}&tracks={quote(text)}" for text in ("a", "-1", ",", "1,", "²", HUGE)),
+    "trace/0/neighbour",
+    "trace/0/neighbour?way=next&time=",
+    "trace/0/neighbour?way=out&time=0",
+    "trace/0/neighbour?way=next&time=0&event=x",
+    "trace/0/range?from=0",
+    f"trace/0/kernel/{HUGE}",
     f"trace/0/tile?{MANY}",
     f"trace/{HUGE}",
     f"trace/0/event/{HUGE}",
@@ -34,8 +41,10 @@ ODD_PARAMETERS = (
     "trace/0/event/-1",
     f"trace/{quote('²')}",
     f"trace/{quote('١')}",
-    f"compare/{HUGE}/0",
-    f"compare/0/{2**64}",
+    f"compare?traces={HUGE},0",
+    f"compare?traces=0,{2**64}",
+    "compare?traces=0,1,2,3,4",
+    "compare",
     "trace/0/sql",
     "trace/0/sql?q=%ff",
     "trace/0/sql?q=%ed%a0%80",
@@ -46,13 +55,16 @@ ANSWERED = (
     "trace/0/tile?from=-999999999999999999&to=999999999999999999&width=999999999999999999",
     "trace/0/tile?from=999999999999999999&to=-999999999999999999.5&width=-5",
     f"trace/0/event/{10**18 - 1}",
+    f"trace/0/kernel/{10**18 - 1}",
+    f"trace/0/neighbour?way=up&time=-{10**17}&event={10**18 - 1}",
+    "trace/0/range?from=999999999999999999&to=-999999999999999999",
     "trace/0/search?q=%00%ff",
     "traces?" + "&" * 20_000,
 )
 
 
 def test_odd_parameters_are_refused(served: Viewer) -> None:
-    """`against=²`, NaN, ten thousand parameters: never a 500."""
+    """`among=²`, NaN, ten thousand parameters: never a 500."""
     served.json("trace/0")
     served.json("trace/1")
     for path in ODD_PARAMETERS:

@@ -8,18 +8,19 @@ import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import foretrace
-from foretrace.errors import MissingError, TraceError
+from foretrace.errors import LimitError, MissingError, TraceError
 from foretrace.recordings import traces
 from foretrace.render.html.timeline import Timeline
+from foretrace.serve import preparing
 from foretrace.serve.catalog import catalog
-from foretrace.serve.tiles import Tiles
 from foretrace.sources.limits import Limits
+from serve import reading
 from serve.conftest import SECRET
-from serve.running import Viewer, viewer
+from serve.running import Viewer, end_process, viewer
 
 
 def test_only_traces_inside_the_folder_are_listed(served: Viewer, home: Path) -> None:
@@ -92,12 +93,16 @@ def test_strict_says_why_nothing_is_served(
 def test_a_trace_opens_and_its_tiles_hold_its_events(served: Viewer) -> None:
     ready = served.json("trace/1")
     assert ready["state"] == "ready"
-    timeline = ready["entry"]["timeline"]
-    tile = served.json(f"trace/1/tile?from=0&to={timeline['end']}&width=8000")["events"]
     whole = Timeline(foretrace.open(traces()["mlp_eager"], cache=False))
-    assert 0 < tile["rows"] <= len(whole)
-    near = served.json("trace/1/tile?from=0&to=400000&width=8000")["events"]
-    assert near["rows"] == len(whole.between(0, 400_000))
+    tile = served.json(f"trace/1/tile?from=0&to={whole.end_ns}&width=8000")
+    busy = reading.bands(tile["bands"], 0, whole.end_ns, 8000)
+    assert {key[:2] for key in busy} == set(zip(whole.lane, whole.row, strict=True))
+    near = served.json("trace/1/tile?from=0&to=400000&width=8192&tracks=0,1")
+    events = reading.columns(near["boxes"])["event"]
+    inside = whole.between(1, 399_999)
+    wide = inside[(whole.length[inside] >= 400_000 / 8192) & (whole.lane[inside] < 2)]
+    assert events.tolist() == whole.event[wide].tolist()
+    assert served.json("trace/1/tile?from=0&to=400000&width=80&tracks=")["boxes"]["rows"] == 0
 
 
 def test_details_search_sql_tables_report_and_file(served: Viewer) -> None:
@@ -105,7 +110,15 @@ def test_details_search_sql_tables_report_and_file(served: Viewer) -> None:
     trace = foretrace.open(traces()["mlp_eager"], cache=False)
     kernel = trace.kernels.row(0, named=True)
     assert served.json(f"trace/1/event/{kernel['id']}")["events"]["rows"] >= 5
-    assert served.json("trace/1/search?q=gelu")["count"] == 6
+    found = served.json("trace/1/search?q=gelu")
+    assert found["count"] == sum(count for _, count in found["names"]) == 6
+    first = served.json("trace/1/neighbour?way=next&time=0")["event"]
+    assert first == trace.gpu.id[trace.gpu.launch_order[0]]
+    launches = reading.columns(served.json("trace/1/kernel/0")["events"])
+    assert launches["event"].tolist() == trace.kernel_cases["kernels"][0].to_list()
+    whole = Timeline(trace)
+    numbers = served.json(f"trace/1/range?from=0&to={whole.end_ns}")
+    assert numbers["busy_ns"] == foretrace.look(trace).totals.gpu_busy_ns
     found = served.json("trace/1/sql?q=select+count(*)+as+n+from+kernels")
     assert (found["columns"], found["rows"]) == (["n"], [[15]])
     assert b"mlp_fwd" in served.get("trace/1/table/regions.csv")[2]
@@ -117,10 +130,18 @@ def test_details_search_sql_tables_report_and_file(served: Viewer) -> None:
 
 
 def test_two_traces_are_compared(served: Viewer) -> None:
-    found = served.json("compare/1/0")["comparison"]
-    assert round(found["gpu_ns"]["ratio"], 2) == 0.88
-    tile = served.json("trace/1/tile?from=0&to=1000000&width=1000&against=0&side=a")
-    assert tile["marks"]["rows"] == tile["events"]["rows"]
+    found = served.json("compare?traces=1,0")["compared"]
+    assert round(found["pairs"][0]["document"]["gpu_ns"]["ratio"], 2) == 0.88
+    tile = served.json("trace/1/tile?from=0&to=1000000&width=1000&among=1,0")
+    assert tile["marks"]["rows"] == tile["boxes"]["rows"] > 0
+
+
+def test_three_traces_are_compared(served: Viewer) -> None:
+    found = served.json("compare?traces=2,0,1")["compared"]
+    assert [(pair["a"], pair["b"]) for pair in found["pairs"]] == [(0, 1), (0, 2), (1, 2)]
+    for number in range(3):
+        tile = served.json(f"trace/{number}/tile?from=0&to=1000000&width=1000&among=2,0,1")
+        assert set(reading.columns(tile["marks"])["mark"].tolist()) <= {-1, 0, 1, 2, 3}
 
 
 def traversals() -> list[str]:
@@ -146,7 +167,7 @@ def traversals() -> list[str]:
         "trace/0/",
         "trace/0/table/",
         "trace/0/file/",
-        "compare/0/",
+        "compare/",
         "static/",
         "trace/-1/",
     ]
@@ -210,30 +231,6 @@ def test_what_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
         assert all(str(tmp_path) not in json.dumps(answer) for answer in answers)
 
 
-def test_tiles_show_the_first_of_each_pixel_and_all_that_is_wide() -> None:
-    timeline = Timeline(foretrace.open(traces()["llama_train_eager"], cache=False))
-    tiles = Tiles(timeline)
-    assert len(tiles.levels) > 1
-    for start, end, width in (
-        (0, timeline.end_ns, 1000),
-        (10_000_000, 12_000_000, 1000),
-        (0, 1000, 500),
-    ):
-        pixel = max((end - start) / width, 1)
-        near = timeline.between(start, end)
-        wide = near[timeline.length[near] >= pixel]
-        shown = tiles.rows(start, end, width)
-        assert set(wide.tolist()) <= set(shown.tolist()) <= set(near.tolist())
-        lanes = timeline.lane[near] * 100 + timeline.row[near]
-        shown_lanes = timeline.lane[shown] * 100 + timeline.row[shown]
-        for lane in np.unique(lanes).tolist():
-            starts = timeline.start[near[lanes == lane]]
-            covered = np.unique((timeline.start[shown[shown_lanes == lane]] - start) // (4 * pixel))
-            assert set(np.unique((starts - start) // (4 * pixel))) <= set(covered) | {
-                mark + 1 for mark in covered
-            } | {mark - 1 for mark in covered}
-
-
 def test_an_address_that_was_told_can_be_reached(home: Path) -> None:
     """A browser may be quicker than the server: it waits in line, and is not turned away."""
     import socket
@@ -259,12 +256,34 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, home: Path)
 def test_a_large_file_is_read_apart_and_still_answers(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from foretrace.serve import library
-
-    monkeypatch.setattr(library, "LARGE_BYTES", 0)
+    monkeypatch.setattr(preparing, "LARGE_BYTES", 0)
     with viewer(str(home)) as running:
         assert running.json("trace/1")["entry"]["look"]["totals"]["kernels"] == 15
         assert running.json("trace/1/sql?q=select+count(*)+as+n+from+kernels")["rows"] == [[15]]
         kernel = foretrace.open(traces()["mlp_eager"], cache=False).kernels.row(0, named=True)
         assert running.json(f"trace/1/event/{kernel['id']}")["events"]["rows"] >= 5
         assert running.json("trace/1/event/999999")["events"]["rows"] == 0
+
+
+def test_what_takes_time_is_said_while_a_large_file_is_read(home: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    entry = catalog(str(home / "mlp_eager.json.gz"), Limits()).entries[0]
+    large = replace(entry, bytes=preparing.LARGE_BYTES + 1)
+    found, trace = preparing.read(large, Limits(), False, said.append)
+    assert trace is None
+    assert len(found.timeline.event) > 0
+    assert said
+    with pytest.raises(TraceError, match="mlp_eager"):
+        preparing.read(
+            replace(large, path=str(tmp_path / "mlp_eager")), Limits(), False, said.append
+        )
+
+
+def test_a_process_that_is_ended_is_said_in_one_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparing, "_without_trace", end_process)
+    entry = catalog(str(home / "mlp_eager.json.gz"), Limits()).entries[0]
+    large = replace(entry, bytes=preparing.LARGE_BYTES + 1)
+    with pytest.raises(LimitError, match="was ended"):
+        preparing.read(large, Limits(), False, lambda _: None)

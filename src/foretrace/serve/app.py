@@ -20,10 +20,12 @@ from foretrace.render.html import report
 from foretrace.render.html.packing import pack
 from foretrace.render.html.page import page, policy
 from foretrace.render.rows import csv_parts, json_rows
-from foretrace.serve.library import Library, OpenTrace
+from foretrace.serve.library import Library, Together
+from foretrace.serve.opened import OpenTrace
 from foretrace.serve.queries import Queries
+from foretrace.serve.tiles import PackedTile
 
-WIDEST = 8192
+WIDEST = 16384  # pixels: two screens of 8K
 
 
 def application(library: Library, left_out: list[tuple[str, str]], token: str) -> Starlette:
@@ -36,12 +38,15 @@ def application(library: Library, left_out: list[tuple[str, str]], token: str) -
         "/trace/{number:count}": routes.facts,
         "/trace/{number:count}/tile": routes.tile,
         "/trace/{number:count}/event/{event:count}": routes.event,
+        "/trace/{number:count}/neighbour": routes.neighbour,
+        "/trace/{number:count}/kernel/{kernel:count}": routes.launches,
+        "/trace/{number:count}/range": routes.range,
         "/trace/{number:count}/search": routes.search,
         "/trace/{number:count}/sql": routes.sql,
         "/trace/{number:count}/table/{name}": routes.table,
         "/trace/{number:count}/file": routes.file,
         "/trace/{number:count}/report": routes.report,
-        "/compare/{a:count}/{b:count}": routes.compare,
+        "/compare": routes.compare,
     }
     found = [Route(f"/{token}{path}", answer, methods=["GET"]) for path, answer in paths.items()]
     handlers = {_Pending: _in_progress, ForetraceError: _in_words, OSError: _unreadable}
@@ -118,30 +123,56 @@ class _Routes:
         return Response(self._opened(request).facts, media_type="application/json")
 
     def tile(self, request: Request) -> Response:
-        opened = self._opened(request)
-        start, end, width = (_number(request, name) for name in ("from", "to", "width"))
-        rows = opened.tiles.rows(start, max(end, start + 1), min(max(width, 1), WIDEST))
-        answer = {"events": opened.timeline.packed(rows)}
-        found = self._marks(request)
-        if found is not None:
-            answer["marks"] = pack({"mark": found[opened.timeline.event[rows]]})
+        opened, marks = self._opened(request), self._marks(request)
+        start, end = _range(request)
+        place = start, end, _width(request), _tracks(request)
+        rows, tiles = opened.tiles.boxes(*place), opened.tiles
+        boxes = opened.timeline.packed(rows)
+        answer = PackedTile(tiles.bands(*place), tiles.strips(*place[:3]), boxes)
+        if marks is not None:
+            answer.marks = pack({"mark": marks[opened.timeline.event[rows]]})
         return _json(answer)
 
     def _marks(self, request: Request) -> Ints | None:
-        """What the comparison with another trace says of each event, where the request wants it."""
-        if "against" not in request.query_params:
+        """What the comparison with other traces says of each event, where the request wants it."""
+        if "among" not in request.query_params:
             return None
-        number, other = request.path_params["number"], _number(request, "against")
-        side = request.query_params.get("side", "a")
-        if not 0 <= other < len(self.library.entries) or side not in ("a", "b"):
-            raise UsageError("against must be the number of a trace, and side a or b")
-        a, b = (number, other) if side == "a" else (other, number)
-        return self.library.marks(a, b, side)
+        numbers, number = self._several(request, "among"), request.path_params["number"]
+        if number not in numbers:
+            raise UsageError("among must name the trace itself")
+        return self._together(numbers).marks[numbers.index(number)]
+
+    def _together(self, numbers: tuple[int, ...]) -> Together:
+        found = self.library.together(numbers)
+        if found is None:
+            raise _Pending({"state": "opening"})
+        return found
+
+    def _several(self, request: Request, name: str) -> tuple[int, ...]:
+        """Different traces, two at least."""
+        numbers = _numbers(request, name)
+        if len(numbers) < 2 or len(set(numbers)) < len(numbers):
+            raise UsageError(f"{name} must be the numbers of two traces or more")
+        if max(numbers) >= len(self.library.entries):
+            raise _NotFound(f"there is no trace {max(numbers)}")
+        return numbers
 
     def event(self, request: Request) -> Response:
         opened = self._opened(request)
-        rows = opened.related(request.path_params["event"])
+        rows = opened.ways.related(request.path_params["event"])
         return _json({"events": opened.timeline.packed(rows)})
+
+    def neighbour(self, request: Request) -> Response:
+        opened, way = self._opened(request), request.query_params.get("way", "")
+        event = _number(request, "event") if "event" in request.query_params else None
+        return _json({"event": opened.ways.neighbour(event, way, _number(request, "time"))})
+
+    def launches(self, request: Request) -> Response:
+        opened = self._opened(request)
+        return _json({"events": opened.launches(request.path_params["kernel"])})
+
+    def range(self, request: Request) -> Response:
+        return _json(self._opened(request).ranges.numbers(*_range(request)))
 
     def search(self, request: Request) -> Response:
         return _json(self._opened(request).search(request.query_params.get("q", "")))
@@ -174,13 +205,8 @@ class _Routes:
         return _page(report([self._opened(request).trace]), policy("'none'"))
 
     def compare(self, request: Request) -> Response:
-        a, b = request.path_params["a"], request.path_params["b"]
-        if max(a, b) >= len(self.library.entries):
-            raise _NotFound("there is no such trace")
-        found = self.library.compared(a, b)
-        if found is None:
-            raise _Pending({"state": "opening"})
-        return _json({"state": "ready", "comparison": found})
+        found = self._together(self._several(request, "traces"))
+        return _json({"state": "ready", "compared": found.compared})
 
 
 def _page(text: str, allowed: str) -> Response:
@@ -193,3 +219,26 @@ def _number(request: Request, name: str) -> int:
     if not re.fullmatch(r"-?[0-9]{1,18}(?:\.[0-9]{0,18})?", text):
         raise UsageError(f"{name} must be a number")
     return int(float(text)) if "." in text else int(text)
+
+
+def _range(request: Request) -> tuple[int, int]:
+    start, end = _number(request, "from"), _number(request, "to")
+    return start, max(end, start + 1)
+
+
+def _width(request: Request) -> int:
+    return min(max(_number(request, "width"), 1), WIDEST)
+
+
+def _tracks(request: Request) -> frozenset[int] | None:
+    """The lanes that are wanted, or all."""
+    wanted = "tracks" in request.query_params
+    return frozenset(_numbers(request, "tracks")) if wanted else None
+
+
+def _numbers(request: Request, name: str) -> tuple[int, ...]:
+    """Numbers with commas between them."""
+    text = request.query_params.get(name, "")
+    if not re.fullmatch(r"(?:[0-9]{1,9}(?:,[0-9]{1,9})*)?", text):
+        raise UsageError(f"{name} must be numbers with commas between them")
+    return tuple(int(part) for part in text.split(",") if part)

@@ -1,21 +1,11 @@
-"""Traces that are open or being opened, in a thread, so that the page can show progress.
-
-Reading a trace takes several times the memory that looking at it does. So the viewer keeps a
-`PreparedTrace`: the timeline's columns and the facts, plain data. Large files are read in a process
-of their own, which gives all its memory back when it ends.
-"""
+"""Traces that are open or being opened, in a thread, so that the page can show progress."""
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from functools import cached_property
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -23,122 +13,21 @@ from foretrace import opening
 from foretrace.errors import ForetraceError, UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.render.html.changes import MARKS, comparison, marks
-from foretrace.render.html.packing import Packed
-from foretrace.render.html.tables import facts
-from foretrace.render.html.timeline import CONFIG, Timeline
-from foretrace.schema.documents.compare import CompareDocument
+from foretrace.render.html.changes import Compared, all_marks, compared
 from foretrace.serve.catalog import Entry
-from foretrace.serve.tiles import Tiles
-from foretrace.sources import budget
+from foretrace.serve.opened import OpenTrace
+from foretrace.serve.preparing import read
 from foretrace.sources.limits import Limits
 
 MOST_OPEN = 4  # the least recently used is closed for the next
 MOST_READ = 2  # at once; reading takes all cores and much memory
-MOST_RELATED, MOST_FOUND = 300, 5000
-# a few hundred thousand events, compressed or not: about half a second of reading
-LARGE_BYTES = 32 << 20
 
 
-class PreparedTrace(Struct, frozen=True):
-    """One trace: where its events are, their names, and the rest as the JSON the page reads."""
+class Together(Struct, frozen=True):
+    """What changed between several traces, and the mark of every event of each."""
 
-    timeline: Timeline
-    names: list[str]
-    facts: bytes
-
-
-class SearchResult(Struct):
-    """How many events match, and the first of them in order of time."""
-
-    count: int
-    events: Packed
-
-
-class OpenTrace:
-    """One trace that requests read; a large one is not kept, but opened `again` when needed."""
-
-    def __init__(
-        self, prepared: PreparedTrace, trace: Trace | None, again: Callable[[], Trace]
-    ) -> None:
-        self.timeline, self.names, self.facts = prepared.timeline, prepared.names, prepared.facts
-        self.tiles = Tiles(self.timeline)
-        self._trace, self._again = trace, again
-        _ = self._launches  # computed now, while the user waits for the trace anyway
-
-    @property
-    def trace(self) -> Trace:
-        """The trace itself."""
-        return self._trace or self._again()
-
-    def related(self, event: int) -> Ints:
-        """The rows of an event, of its callers, of what it launched, and of what launched it."""
-        columns = self.timeline.columns
-        if not len(own := self.timeline.rows_of(np.array([event]))):
-            return own
-        found = self._chain(int(own[0]))
-        launched = self._launched_by(int(own[0]))
-        for row in [*(row for row in found if columns["launch"][row] >= 0), *launched]:
-            launch = self.timeline.rows_of(columns["launch"][[row]])
-            found += [row, *(self._chain(int(launch[0])) if len(launch) else [])]
-        return np.unique(np.array(found, np.int64))
-
-    def _chain(self, row: int) -> list[int]:
-        """A row and those of its callers, innermost first."""
-        found = [row]
-        while len(up := self.timeline.rows_of(self.timeline.columns["parent"][found[-1:]])):
-            found.append(int(up[0]))
-        return found
-
-    def _launched_by(self, row: int) -> list[int]:
-        """Rows of GPU operations launched by a host event or by what it called on its thread."""
-        columns, (work, launch) = self.timeline.columns, self._launches
-        start, end = columns["start"][row], columns["start"][row] + columns["length"][row]
-        begins = columns["start"][launch]
-        inside = (begins >= start) & (begins + columns["length"][launch] <= end)
-        inside &= columns["lane"][launch] == columns["lane"][row]
-        inside &= columns["row"][launch] >= columns["row"][row]
-        return [int(each) for each in work[np.flatnonzero(inside)[:MOST_RELATED]]]
-
-    @cached_property
-    def _launches(self) -> tuple[Ints, Ints]:
-        """Rows of GPU work whose launch is drawn, and the rows of those launches."""
-        work = np.flatnonzero(self.timeline.columns["launch"] >= 0)
-        wanted = self.timeline.columns["launch"][work]
-        drawn = np.isin(wanted, self.timeline.event)
-        return work[drawn], self.timeline.rows_of(wanted[drawn])
-
-    def search(self, text: str) -> SearchResult:
-        """Events whose name contains a text."""
-        wanted = text.lower()
-        named = np.array([bool(wanted) and wanted in name.lower() for name in self.names], bool)
-        rows = np.flatnonzero(named[self.timeline.columns["name"]])
-        first = rows[np.argsort(self.timeline.start[rows], kind="stable")[:MOST_FOUND]]
-        return SearchResult(len(rows), self.timeline.packed(first))
-
-
-def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace]:
-    """What the viewer keeps of a trace, and the trace."""
-    trace = opening.open(entry.path, cache=cache, limits=limits)
-    timeline = Timeline(trace)
-    shown = facts(trace, entry.label, timeline.outline(timeline.typical_step))
-    answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
-    kept = msgspec.json.encode(answer, enc_hook=str)
-    return PreparedTrace(timeline, trace.host.names, kept), trace
-
-
-def _without_trace(entry: Entry, limits: Limits, cache: bool) -> PreparedTrace:
-    with budget.ceiling(entry.path, limits):
-        return prepared(entry, limits, cache)[0]
-
-
-def read(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace | None]:
-    """What the viewer keeps, and the trace itself where it is small enough to keep."""
-    if entry.bytes <= LARGE_BYTES:
-        return prepared(entry, limits, cache)
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, spawn, initializer=budget.arm) as pool:
-        return pool.submit(_without_trace, entry, limits, cache).result(), None
+    compared: Compared
+    marks: list[Ints]
 
 
 class Library:
@@ -150,9 +39,10 @@ class Library:
         self._readers = threading.Semaphore(MOST_READ)
         self._open: OrderedDict[int, OpenTrace] = OrderedDict()
         self._opening: dict[int, float] = {}
+        self._doing: dict[int, str] = {}
         self._failed: dict[int, str] = {}
-        self._compared: dict[tuple[int, int], CompareDocument] = {}
-        self._marks: dict[tuple[int, int, str], Ints] = {}
+        self._comparing = threading.Lock()
+        self._together: dict[tuple[int, ...], Together] = {}
 
     def get(self, number: int) -> OpenTrace | None:
         """The trace when it is open; else None, and opening it begins."""
@@ -170,14 +60,19 @@ class Library:
     def progress(self, number: int) -> dict[str, str | float]:
         """The answer while a trace is being opened."""
         now = time.monotonic()
-        seconds = round(now - self._opening.get(number, now), 1)
-        return {"state": "opening", "seconds": seconds, "bytes": self.entries[number].bytes}
+        seconds, doing = round(now - self._opening.get(number, now), 1), self._doing.get(number, "")
+        size = self.entries[number].bytes
+        return {"state": "opening", "seconds": seconds, "bytes": size, "doing": doing}
 
     def _load(self, number: int) -> None:
         entry = self.entries[number]
+
+        def say(text: str) -> None:
+            self._doing[number] = text.partition(": ")[0]  # without the path of a file
+
         try:
             with self._readers:
-                found = read(entry, self.limits, self.cache)
+                found = read(entry, self.limits, self.cache, say)
             opened = OpenTrace(*found, lambda: self._again(entry))
         except Exception as problem:  # noqa: BLE001 - nothing can catch it here: the page shows it
             known = isinstance(problem, ForetraceError)
@@ -191,26 +86,26 @@ class Library:
             self._opening.pop(number, None)
             while len(self._open) > MOST_OPEN:
                 closed, _ = self._open.popitem(last=False)
-                self._marks = {key: of for key, of in self._marks.items() if closed not in key[:2]}
+                held = self._together.items()
+                self._together = {key: found for key, found in held if closed not in key}
 
     def _again(self, entry: Entry) -> Trace:
         return opening.open(entry.path, cache=self.cache, limits=self.limits)
 
-    def compared(self, a: int, b: int) -> CompareDocument | None:
-        """What changed from one to the other; None while either is still being opened."""
-        first, second = self.get(a), self.get(b)
-        if first is None or second is None:
+    def together(self, numbers: tuple[int, ...]) -> Together | None:
+        """What changed between these traces; None while one of them is still being opened."""
+        if len(numbers) > MOST_OPEN:
+            raise UsageError(f"the viewer compares at most {MOST_OPEN} traces")
+        opened = [self.get(number) for number in numbers]
+        if any(each is None for each in opened):
             return None
-        if (a, b) not in self._compared:
-            self._compared[a, b] = comparison(first.trace, second.trace)
-        return self._compared[a, b]
+        with self._comparing:
+            if numbers not in self._together:
+                self._together[numbers] = _compare([each for each in opened if each is not None])
+        return self._together[numbers]
 
-    def marks(self, a: int, b: int, side: str) -> Ints | None:
-        """The marks of every event of one side of a comparison."""
-        document = self.compared(a, b)
-        opened = self.get(a if side == "a" else b)
-        if document is None or opened is None:
-            return None
-        if (a, b, side) not in self._marks:
-            self._marks[a, b, side] = marks(document, opened.trace, side)
-        return self._marks[a, b, side]
+
+def _compare(opened: list[OpenTrace]) -> Together:
+    traces = [each.trace for each in opened]
+    found = compared([each.timeline for each in opened], traces)
+    return Together(found, [each.astype(np.int8) for each in all_marks(found, traces)])

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from foretrace.model.query import check
 from foretrace.model.query_process import QueryProcess, QueryResult
-from foretrace.serve.library import OpenTrace
+from foretrace.serve.opened import OpenTrace
 from foretrace.sources.limits import Limits
 
 MOST_ROWS = 1000

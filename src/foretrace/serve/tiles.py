@@ -1,73 +1,152 @@
-"""Tiles: the events of a stretch of time, no more of them than fit on a screen.
+"""Tiles: what is drawn of a stretch of time, however many events it holds, and none is lost.
 
-An event narrower than a pixel is drawn only when it is the first on its pixel. Which events those
-are is computed once for pixels of 1 us, 4 us, 16 us and so on; a request starts from the coarsest
-such level that is still finer than its own pixels, so it looks at thousands of events however many
-the trace holds.
+A row is sent twice: as bands, the exact busy time of each pixel by group, and as boxes, the events
+that are at least a pixel wide. Which events are as wide as 1 us, 4 us, 16 us and so on is computed
+once; a request starts from the coarsest such level that is still finer than its own pixels, so it
+looks at thousands of events however many the trace holds.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Ints
+from foretrace.render.html.bands import Bands, edges, partition
+from foretrace.render.html.packing import Packed, pack
 from foretrace.render.html.timeline import Timeline
+from foretrace.serve.ways import WORK
 
 FINEST_NS, FACTOR = 1000, 4
 ENOUGH = 20_000  # a level this small needs no coarser one
 
 
+class PackedBands(Struct, frozen=True):
+    """Busy time of pixels, without those that are idle.
+
+    `runs` are neighbouring pixels of one group: `track` and `row` (of a strip: the number of the
+    GPU, and 0), `group`, the `first` pixel, their `count`, and whether they are `full`, busy from
+    edge to edge. `busy` holds the ns of each pixel of the runs that are not.
+    """
+
+    runs: Packed
+    busy: Packed
+
+
+class PackedTile(Struct, omit_defaults=True):
+    """What is drawn of some lanes; `marks` say what a comparison found of each box."""
+
+    bands: PackedBands
+    strips: PackedBands
+    boxes: Packed
+    marks: Packed | None = None
+
+
 class _Level(Struct, frozen=True):
-    """`rows` drawn when a pixel is `pixel_ns` long, and where each lane's rows begin among them."""
+    """Events at least `pixel_ns` long: their rows in the timeline."""
 
     pixel_ns: int
     rows: Ints
-    bounds: Ints
 
 
 class Tiles:
-    """Answers for one timeline."""
+    """Answers for one timeline; a `stretch` is one row of one lane."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
-        key = timeline.lane * (int(timeline.row.max(initial=0)) + 1) + timeline.row
-        self._stretch: Ints = np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int32)
-        self._count = int(self._stretch.max(initial=-1)) + 1
-        self.longest = np.zeros(self._count, np.int64)
-        np.maximum.at(self.longest, self._stretch, timeline.length)
-        self.levels = [self._level(0, np.arange(len(timeline), dtype=np.int32))]
+        starts = np.ones(len(timeline), bool)
+        starts[1:] = (np.diff(timeline.lane) != 0) | (np.diff(timeline.row) != 0)
+        first = np.flatnonzero(starts)
+        self.lane, self.row = timeline.lane[first].tolist(), timeline.row[first].tolist()
+        self._bounds = np.append(first, len(timeline))
+        self._bands = [self._stretch(at) for at in range(len(first))]
+        self._strips = dict(self._of_gpus())
+        self._reach = timeline.start + timeline.length  # of a stretch, the last end so far
+        for low, high in pairwise(self._bounds.tolist()):
+            np.maximum.accumulate(self._reach[low:high], out=self._reach[low:high])
+        self.levels = [_Level(0, np.arange(len(timeline), dtype=np.int32))]
         while len(self.levels[-1].rows) > ENOUGH and self.levels[-1].pixel_ns < timeline.end_ns:
             pixel = max(self.levels[-1].pixel_ns * FACTOR, FINEST_NS)
             rows = self.levels[-1].rows
-            self.levels.append(self._level(pixel, rows[self._drawn(rows, pixel)]))
+            self.levels.append(_Level(pixel, rows[timeline.length[rows] >= pixel]))
 
-    def _level(self, pixel_ns: int, rows: Ints) -> _Level:
-        bounds = np.searchsorted(self._stretch[rows], np.arange(self._count + 1))
-        return _Level(pixel_ns, rows, bounds)
+    def _stretch(self, at: int) -> Bands:
+        mine = slice(self._bounds[at], self._bounds[at + 1])
+        start, group = self.timeline.start[mine], self.timeline.group[mine]
+        # the last row of a stream holds all that overlaps and finds no other
+        return Bands(*partition(start, start + self.timeline.length[mine]), group)
 
-    def _drawn(self, rows: Ints, pixel_ns: float, origin: int = 0) -> Bools:
-        """Which of these rows are a pixel wide or more, or the first of their stretch on theirs."""
-        pixel = ((self.timeline.start[rows] - origin) // pixel_ns).astype(np.int64)
-        first = np.ones(len(rows), bool)
-        stretch = self._stretch[rows]
-        first[1:] = (pixel[1:] != pixel[:-1]) | (stretch[1:] != stretch[:-1])
-        return first | (self.timeline.length[rows] >= pixel_ns)
+    def _of_gpus(self) -> Iterator[tuple[int, Bands]]:
+        """The work of each GPU, whatever the stream."""
+        timeline = self.timeline
+        numbers = [-1 if lane.gpu_number is None else lane.gpu_number for lane in timeline.lanes]
+        work = np.flatnonzero(np.isin(timeline.columns["kind"], WORK))
+        gpu = np.array(numbers, np.int64)[timeline.lane[work]]
+        for number in np.unique(gpu[gpu >= 0]).tolist():
+            mine = work[gpu == number]
+            mine = mine[np.argsort(timeline.start[mine], kind="stable")]
+            start, end = timeline.start[mine], timeline.start[mine] + timeline.length[mine]
+            yield number, Bands(*partition(start, end), timeline.group[mine])
 
-    def rows(self, start: int, end: int, width: int) -> Ints:
-        """The rows to draw for [start, end] on `width` pixels."""
+    def boxes(self, start: int, end: int, width: int, lanes: Collection[int] | None = None) -> Ints:
+        """Rows of the timeline that are at least one of `width` pixels wide."""
         pixel = max((end - start) / width, 1)
         level = next(level for level in reversed(self.levels) if level.pixel_ns <= pixel)
-        parts = [self._part(level, stretch, start, end) for stretch in range(self._count)]
-        rows = np.concatenate(parts) if parts else np.empty(0, np.int64)
-        return rows[self._drawn(rows, pixel, start)] if len(rows) else rows
+        near = [self._near(at, start, end) for at in self._of(lanes)]
+        bounds = np.searchsorted(level.rows, np.array(near, np.int32).reshape(-1, 2)).tolist()
+        rows = np.concatenate([level.rows[low:high] for low, high in bounds] or [level.rows[:0]])
+        wide: Ints = rows[self.timeline.length[rows] >= pixel]
+        return wide
 
-    def _part(self, level: _Level, stretch: int, start: int, end: int) -> Ints:
-        mine = level.rows[level.bounds[stretch] : level.bounds[stretch + 1]]
-        begins = self.timeline.start
-        low = bisect_left(mine, start - int(self.longest[stretch]), key=lambda row: begins[row])
-        high = bisect_left(mine, end + 1, lo=low, key=lambda row: begins[row])
-        near = mine[low:high]
-        return near[self.timeline.start[near] + self.timeline.length[near] >= start]
+    def _near(self, at: int, start: int, end: int) -> tuple[int, int]:
+        """The rows of a stretch that overlap [start, end), and perhaps some between them."""
+        low, high = int(self._bounds[at]), int(self._bounds[at + 1])
+        first = low + int(np.searchsorted(self._reach[low:high], start, side="right"))
+        return first, low + int(np.searchsorted(self.timeline.start[low:high], end))
+
+    def bands(
+        self, start: int, end: int, width: int, lanes: Collection[int] | None = None
+    ) -> PackedBands:
+        """Every event of these lanes, as busy time of pixels."""
+        at = edges(start, end, width)
+        rows = [
+            ((self.lane[each], self.row[each], group), busy)
+            for each in self._of(lanes)
+            for group, busy in self._bands[each].pixels(at).items()
+        ]
+        return packed_bands(rows, np.diff(at))
+
+    def strips(self, start: int, end: int, width: int) -> PackedBands:
+        """How busy each GPU is, whatever the stream."""
+        at = edges(start, end, width)
+        rows = [
+            ((gpu, 0, group), busy)
+            for gpu, bands in self._strips.items()
+            for group, busy in bands.pixels(at).items()
+        ]
+        return packed_bands(rows, np.diff(at))
+
+    def _of(self, lanes: Collection[int] | None) -> list[int]:
+        """The stretches of these lanes, or all."""
+        return [at for at, lane in enumerate(self.lane) if lanes is None or lane in lanes]
+
+
+def packed_bands(rows: list[tuple[tuple[int, int, int], Ints]], full: Ints) -> PackedBands:
+    """Pack (track, row, group) and its pixels; `full` is the length of each pixel."""
+    width = len(full)
+    keys = np.array([key for key, _ in rows], np.int64).reshape(-1, 3)
+    pixels = np.concatenate([busy for _, busy in rows] or [np.empty(0, np.int64)])
+    # 0 for idle pixels, 1 for those in part busy, 2 for full ones
+    state = np.sign(pixels) + (pixels == np.tile(full, len(rows))) * np.sign(pixels)
+    begins = np.ones(len(pixels), bool)
+    begins[1:] = np.diff(state) != 0
+    begins[::width] = True
+    first = np.flatnonzero(begins)
+    count = np.diff(np.append(first, len(pixels)))
+    first, count = first[state[first] > 0], count[state[first] > 0]
+    columns = dict(zip(("track", "row", "group"), keys[first // width].T, strict=True))
+    columns |= {"first": first % width, "count": count, "full": state[first] - 1}
+    return PackedBands(pack(columns), pack({"ns": pixels[state == 1]}))

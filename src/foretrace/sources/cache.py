@@ -17,7 +17,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from foretrace.sources import entries
+from foretrace.sources import budget, entries
+from foretrace.sources.bytestream import UNPACKED
 
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
@@ -86,6 +87,7 @@ def load(path: str) -> Tables | None:
         return None
     import polars as pl
 
+    budget.took(UNPACKED * os.path.getsize(path))  # first: the tables of a large trace are large
     try:
         return _unpacked(content)
     except (ValueError, LookupError, TypeError, pl.exceptions.PolarsError):
