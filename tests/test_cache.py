@@ -13,7 +13,8 @@ import pytest
 import foretrace
 from foretrace import recordings
 from foretrace.overview.reading import overview_of
-from foretrace.sources import cache, entries
+from foretrace.sources import budget, cache, entries
+from foretrace.sources.bytestream import UNPACKED
 from foretrace.sources.limits import Limits
 
 TRACE = recordings.traces()["mlp_eager"]
@@ -204,3 +205,19 @@ def test_two_formats_share_a_cache(place: Path, monkeypatch: pytest.MonkeyPatch)
     for number in (cache.FORMAT, cache.FORMAT - 1):
         monkeypatch.setattr(cache, "FORMAT", number)
         assert cache.load(str(TRACE)) is not None
+
+
+def test_a_large_trace_is_counted_before_its_tables_are_loaded(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foretrace.open(TRACE)
+    unpacked, counted = cache._unpacked, []
+    with budget.ceiling(str(TRACE), Limits()) as work:
+
+        def watched(content: memoryview) -> object:
+            counted.append(work.read)
+            return unpacked(content)
+
+        monkeypatch.setattr(cache, "_unpacked", watched)
+        foretrace.open(TRACE)
+    assert counted == [UNPACKED * TRACE.stat().st_size]

@@ -74,6 +74,7 @@ def _files() -> list[Path]:
         for path in (ROOT / folder).rglob(f"*.{suffix}")
     ]
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / ".github").rglob("*.md")]
+    found += (ROOT / "web" / "src").rglob("*.ts")
     return sorted(path for path in [*found, *pages] if path != STYLE)
 
 

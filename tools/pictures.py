@@ -27,7 +27,7 @@ def main() -> None:
         report = Path(folder, "report.html")
         _write_report(report)
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-        shot = ["--window-size=1400,1357", f"--screenshot={PICTURE}", report.as_uri()]
+        shot = ["--window-size=1440,1100", f"--screenshot={PICTURE}", report.as_uri()]
         words = [browser, *options, "--virtual-time-budget=4000", *shot]
         subprocess.run(words, check=True, capture_output=True)
 

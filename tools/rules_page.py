@@ -24,7 +24,9 @@ rule looks for one thing and reports a finding. A finding has a state:
 has steps, and for the whole trace where it has none. It is never a promise, and two findings may
 count the same time. `repair` says what to do; the first screen names the repairs that can save the
 most, and none below 1% of a step. A rule without a repair leaves it empty. `evidence` holds the
-numbers behind the sentence. `events` holds the ids of the events that prove it.
+numbers behind the sentence. `events` holds the ids of the events that prove it. `ranges` holds the
+gaps that a finding about idle time is about, the longest first and at most 200: start and end on
+the clock of the events table, and the number of the GPU. The report shades them.
 
 """
 TAIL = """

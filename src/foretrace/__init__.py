@@ -77,14 +77,22 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'foretrace' has no attribute {name!r}")
+    from foretrace.schema.display import loads
+
+    loads(_drawings)
     if "IPython" in sys.modules:
-        # registers how results are drawn; a machine that only captures lacks what it needs
+        # a machine that only captures lacks what drawings need
         with suppress(ImportError):
-            from foretrace.render.html import notebook  # noqa: F401
+            _drawings()
     module, _, other = _PUBLIC[name].partition(":")
     found: object = getattr(import_module(f"foretrace.{module}"), other or name)
     globals()[name] = found
     return found
+
+
+def _drawings() -> None:
+    """Register how results are drawn."""
+    from foretrace.render.html import notebook  # noqa: F401
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,6 @@ from foretrace.errors import LimitError, TraceError
 from foretrace.recordings import opened_as
 from foretrace.sources import budget
 from foretrace.sources import captures as captures_of
-from foretrace.sources.bytestream import UNPACKED
 from foretrace.sources.folder import resolve, searched
 from foretrace.sources.limits import Limits, keeps_everything
 from foretrace.version import __version__
@@ -123,9 +122,7 @@ def load_alone(
     from foretrace.sources import cache as store
 
     tables = store.load(wanted) if use_kept else None
-    if tables is not None:
-        budget.took(UNPACKED * os.path.getsize(wanted))
-    else:
+    if tables is None:
         stamp = store.stamp_of(wanted)
         try:
             tables = sources.read(wanted, bounds, meanwhile)

@@ -14,10 +14,11 @@ from foretrace.schema.compiler import Compilation, CompiledLaunch, GeneratedKern
 pytestmark = pytest.mark.browser
 COMPILED = Path(__file__).parents[1] / "data" / "compile" / "mlp" / "trace.json.gz"
 SELECT = """
-    const {events} = panes[0].timeline;
+    const {events} = foretrace.traces[0].source;
     const at = [...events.event.keys()].find((at) => events.kind(at) === 'kernel' && events.origin(at)?.code);
-    panes[0].timeline.select(at);
+    foretrace.store.set({selection: {kind: 'event', trace: 0, event: events.event[at]}});
 """
+CODE = ".panel details.code"
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +31,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_panel_fits_and_shows_the_code(browser: Browser, page: Path, width: int) -> None:
     browser.driver.set_window_size(width, 1200)
     browser.open(page.as_uri())
-    browser.run(SELECT)
-    text = browser.find(".detail").text
+    _select(browser)
+    text = browser.find(".panel").text
     for expected in ("Source", "record.py:27", "Graph nodes", "Loads and stores", "50.3 MB"):
         assert expected in text
-    code = browser.find(".origin details.code")
+    code = browser.find(CODE)
     assert "Generated code (Triton" in code.text
     assert not code.get_attribute("open")
-    browser.run("document.querySelector('.origin details.code').open = true")
-    assert "def triton_poi_fused__unsafe_view_gelu_mul_0(" in browser.find(".origin pre").text
-    assert "record.py:27" in browser.find(".kernels table").text
-    browser.run("document.querySelector('.origin').scrollIntoView()")
+    browser.run(f"document.querySelector('{CODE}').open = true")
+    assert "def triton_poi_fused__unsafe_view_gelu_mul_0(" in browser.find(f"{CODE} pre").text
+    browser.run(f"document.querySelector('{CODE}').scrollIntoView()")
     browser.screenshot(f"code_panel_{width}.png")
     assert browser.run("return document.documentElement.scrollWidth - window.innerWidth") <= 0
     assert browser.console() == []
@@ -60,9 +60,14 @@ def test_code_from_a_log_is_never_markup(browser: Browser, tmp_path: Path) -> No
     trace.find_compiled = lambda trace: dict.fromkeys(trace.gpu.id.tolist(), launch)
     page = write_report(tmp_path / "hostile.html", [trace])
     browser.open(page.as_uri())
-    browser.run(SELECT)
-    browser.run("document.querySelector('.origin details.code').open = true")
-    assert "<img src=x" in browser.find(".origin pre").text
-    assert "\\u202e" in browser.find(".origin pre").text
+    _select(browser)
+    browser.run(f"document.querySelector('{CODE}').open = true")
+    assert "<img src=x" in browser.find(f"{CODE} pre").text
+    assert "\\u202e" in browser.find(f"{CODE} pre").text
     assert browser.run("return window.hacked") is None
     assert browser.console() == []
+
+
+def _select(browser: Browser) -> None:
+    browser.run(SELECT)
+    browser.wait(f"document.querySelector('{CODE}')")

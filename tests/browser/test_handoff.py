@@ -116,7 +116,7 @@ def test_a_report_hands_over_its_events(browser: Browser, tmp_path: Path) -> Non
         "phase).length)"
     )
     assert counts == [
-        browser.run("return panes[0].timeline.events.count"),
+        browser.run("return foretrace.traces[0].source.events.count"),
         len(trace.gpu),
         len(trace.gpu),
     ]

@@ -51,9 +51,16 @@ def test_a_thousand_ranks_can_be_read_and_walked(browser: Browser, tmp_path: Pat
     assert "Median 2.00 ms, largest 2.00 ms" in browser.run(status)
     least = browser.run("return heat.cell(Math.floor(617 / heat.per), 4).least")
     assert (least["rank"], least["value"]) == (617, 0)  # the rank that others wait for
-    detail = "return document.querySelector('.detail').textContent"
-    browser.run("pane.timeline.select(pane.timeline.events.kindNumber.indexOf(1), true)")
-    assert "Waits for rank 3 (node-1), which came last." in browser.run(detail)
+    browser.run("""
+        const {source: {events}} = foretrace.traces[0], event = events.event[events.kindNumber.indexOf(1)];
+        foretrace.store.set({selection: {kind: 'event', trace: 0, event}});
+    """)
+    browser.wait(
+        "document.querySelector('.panel').textContent.includes('Waits for rank 3 (node-1)')"
+    )
+    browser.find("canvas.tracks").send_keys("\ue013")  # up: to the rank that came last
+    browser.wait("document.querySelector('.panel').textContent.includes('Came last: ')")
+    browser.screenshot("job.png")
     browser.find("#theme").click()
     browser.settle()
     assert browser.console() == []

@@ -245,10 +245,10 @@ def test_hostile_names_are_text_in_a_lesson_about_a_trace(browser: Browser, tmp_
     browser.run("lessonPage.open(lessonPage.lessons[0], false)")
     seen = ""
     for _ in sitting.lesson.steps:
-        browser.run("lessonPage.take(lessonPage.sitting.step.right)")
+        browser.run("lessonPage.take(lessonPage.sitting, lessonPage.sitting.step.right)")
         browser.settle()
         seen += browser.run("return document.body.textContent")
-        browser.run("lessonPage.show(true)")
+        browser.run("lessonPage.show(lessonPage.sitting, true)")
     assert any(name in seen for name in names)
     assert browser.run("return document.querySelectorAll('img, b, #views script').length") == 0
     assert browser.dialog() is None

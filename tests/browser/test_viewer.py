@@ -1,4 +1,4 @@
-"""The viewer in a real browser: a folder, any step, two traces, SQL."""
+"""The viewer in a real browser: a folder, several traces, SQL, and a server that is gone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 import click
 import pytest
 
+import foretrace
 from browser import hostile
 from browser.conftest import Browser
 from foretrace.cli._browser import in_browser
+from foretrace.errors import TraceError
 from foretrace.recordings import traces
+from foretrace.render.html import write_report
+from foretrace.serve import library
 from serve.running import Viewer, viewer
 
 pytestmark = pytest.mark.browser
@@ -23,40 +27,74 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     folder = tmp_path_factory.mktemp("served")
     for name in ("mlp_eager", "mlp_compiled", "llama_train_eager"):
         shutil.copy(traces()[name], folder)
+    shutil.copy(traces()["mlp_eager"], folder / "refused.json.gz")
     (folder / "<img src=x onerror=alert(1)>.json").write_bytes(hostile.trace_bytes())
     with viewer(str(folder)) as running:
         yield running
 
 
-def open_trace(browser: Browser, first: int, second: int = -1) -> None:
-    browser.run(
-        """
-        const [one, two] = document.querySelectorAll('#catalog select');
-        one.value = arguments[0]; two.value = arguments[1];
-        document.querySelector('#catalog button').click();
-        """,
-        first,
-        second,
-    )
-    browser.wait("document.documentElement.dataset.ready === 'yes'")
-    browser.wait("viewer.panes.every((pane) => pane.tiles)")
+def opened(browser: Browser, served: Viewer, *numbers: int, more: str = "") -> None:
+    """Open traces by the address; they are shown when their first tile has come."""
+    browser.open(f"{served.address}?traces={','.join(map(str, numbers))}{more}")
 
 
-def test_a_trace_is_opened_searched_and_selected(browser: Browser, served: Viewer) -> None:
+# what a source says of one view, in a form that JSON can hold
+ANSWERS = """
+    const done = arguments[0];
+    (async () => {
+        const {source, facts} = foretrace.traces[0];
+        const sums = (bands) => [...bands].map(([group, ns]) => [group, Math.round(ns.reduce((a, b) => a + b, 0))]).sort();
+        const lanes = facts.lanes.map((_, at) => at);
+        const range = {from: 0, to: facts.end};
+        const tile = await source.tile(range, 1000, lanes);
+        const inside = [...tile.rows].sort((a, b) => a.track - b.track || a.row - b.row);
+        const rows = inside.map(({track, row, bands}) => [track, row, sums(bands)]);
+        const strips = tile.strips.map(({gpu, bands}) => [gpu, sums(bands)]);
+        const third = Math.round(facts.end / 3), near = {from: third, to: third + 200000};
+        const boxes = (await source.tile(near, 1000, lanes)).rows.flatMap(({boxes}) => [...boxes.event].filter((_, at) =>
+            boxes.start[at] < near.to && boxes.start[at] + boxes.length[at] > near.from && boxes.length[at] >= 200));
+        const kernel = facts.kernels[0].first;
+        const steps = [];
+        for (const way of ['next', 'previous', 'up', 'down']) {
+            let event = kernel;
+            for (let turn = 0; turn < 3 && event !== null; turn++) steps.push(event = await source.neighbour(event, way, 0));
+        }
+        for (const time of [0, near.from, 2 * facts.end]) steps.push(await source.neighbour(null, 'next', time));
+        const launch = await source.neighbour(kernel, 'up', 0);
+        const round = (_, value) => typeof value === 'number' ? Number(value.toPrecision(9)) : value;
+        const plain = (value) => JSON.parse(JSON.stringify(value, round));
+        const lists = (columns) => Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, [...column]]));
+        const {names, count, events} = await source.search('GEMM');
+        return {
+            rows, strips, boxes: boxes.sort((a, b) => a - b), steps,
+            search: [count, [...names].sort(), [...events.event]],
+            launches: lists(await source.launches(0)),
+            details: [[...(await source.details(kernel)).event], [...(await source.details(launch)).event]],
+            ranges: plain([await source.rangeStats(range), await source.rangeStats(near)]),
+        };
+    })().then(done, (problem) => done(String(problem)));
+"""
+
+
+def test_a_trace_is_opened_and_moved(browser: Browser, served: Viewer) -> None:
     browser.open(served.address)
     options = browser.find("#catalog").find_elements("css selector", "select:first-of-type option")
-    assert [each.text for each in options[1:]] == [
+    assert [each.text for each in options[1:4]] == [
         "llama_train_eager.json.gz",
         "mlp_compiled.json.gz",
         "mlp_eager.json.gz",
     ]
-    open_trace(browser, 1)
-    browser.run("viewer.panes[0].find('flash'); return 0")
-    browser.run("viewer.panes[0].goToKernel(viewer.panes[0].facts.kernels[0])")
-    browser.wait("document.querySelector('.detail').textContent.includes('Launched by')")
-    tiles = browser.run("return viewer.panes[0].tiles")
-    browser.find("canvas").send_keys("s")
-    browser.wait(f"viewer.panes[0].tiles > {tiles}")
+    opened(browser, served, 1)
+    browser.run("foretrace.store.set({view: {from: 0, to: 10e6}})")
+    browser.wait("location.hash.includes('view=0_10000000')")
+    browser.driver.refresh()
+    browser.wait("document.documentElement.dataset.ready === 'yes'")
+    assert browser.run("return [location.search, foretrace.store.state.view.to]") == [
+        "?traces=1",
+        10_000_000,
+    ]
+    browser.find("canvas.tracks").send_keys("s")
+    browser.wait("foretrace.store.state.view.to > 10e6")
     browser.screenshot("viewer.png")
     assert browser.console() == []
     assert {
@@ -66,85 +104,121 @@ def test_a_trace_is_opened_searched_and_selected(browser: Browser, served: Viewe
     } == {f"127.0.0.1:{served.port}"}
 
 
-def test_any_step_can_be_opened(browser: Browser, served: Viewer) -> None:
-    browser.open(served.address)
-    open_trace(browser, 1)
-    steps = browser.find(".pane .controls select")
-    assert steps.text.split("\n") == [
-        "whole recording",
-        "ProfilerStep#2",
-        "ProfilerStep#3",
-        "ProfilerStep#4",
-    ]
-    browser.run(
-        "const s = document.querySelector('.pane .controls select'); s.value = 2; "
-        "s.dispatchEvent(new Event('change'))"
-    )
-    assert browser.run(
-        "const {timeline: t, facts: f} = viewer.panes[0]; return t.zero === f.steps[2].start && "
-        "t.from < t.zero"
-    )
+def test_a_server_says_what_a_report_says(browser: Browser, served: Viewer, tmp_path: Path) -> None:
+    page = write_report(tmp_path / "report.html", [foretrace.open(traces()["mlp_eager"])])
+    browser.open(page.as_uri())
+    wanted = browser.driver.execute_async_script(ANSWERS)
+    opened(browser, served, 3)
+    found = browser.driver.execute_async_script(ANSWERS)
+    assert isinstance(wanted, dict), wanted
+    for name, answer in wanted.items():
+        assert found[name] == answer, name
 
 
-def test_two_traces_are_compared(browser: Browser, served: Viewer) -> None:
+def test_several_traces_are_chosen_and_compared(browser: Browser, served: Viewer) -> None:
     browser.open(served.address)
-    open_trace(browser, 3, 2)
-    assert "GPU time falls by 12.2%" in browser.find("#comparison").text
-    signs = browser.run("""
-        return viewer.panes.map(({timeline: {events}}) => [...new Set([...events.event.keys()]
-            .filter((at) => events.kind(at) === 'kernel').map((at) => events.facts.marks[events.mark[at]]))].sort().join());
+    browser.run("""
+        const [one, two] = document.querySelectorAll('#catalog select');
+        [one.value, two.value] = [3, 2];
+        document.querySelector('#catalog button').click();
+    """)
+    browser.wait("location.search === '?traces=3,2' && document.readyState === 'complete'")
+    browser.wait("document.documentElement.dataset.ready === 'yes'")
+    assert "GPU time 234 to 206 us per call" in browser.run(
+        "return foretrace.compared.pairs[0].document.verdict.text"
+    )
+    signs = browser.driver.execute_async_script("""
+        const done = arguments[0];
+        Promise.all(foretrace.traces.map(async ({source, facts}) => {
+            const tile = await source.tile({from: 0, to: facts.end}, 4000, facts.lanes.map((_, at) => at));
+            const found = tile.rows.flatMap(({boxes}) => [...boxes.mark]).filter((mark) => mark >= 0);
+            return [...new Set(found.map((mark) => facts.marks[mark]))].sort().join();
+        })).then(done);
     """)
     assert signs == ["gone,same", "new,same"]
+    selects = browser.run("return document.querySelectorAll('#catalog select').length")
+    assert selects == 3  # room for one more
     browser.screenshot("viewer_compared.png")
     assert browser.console() == []
 
 
+def ask_sql(browser: Browser, query: str) -> None:
+    browser.run(
+        """
+        foretrace.store.set({tab: 'sql'});
+        const tab = document.querySelector('.sql-tab');
+        tab.querySelector('textarea').value = arguments[0];
+        [...tab.querySelectorAll('button')].find((each) => each.textContent === 'run').click();
+        """,
+        query,
+    )
+
+
 def test_sql_answers_and_mistakes_are_said(browser: Browser, served: Viewer) -> None:
-    browser.open(served.address)
-    open_trace(browser, 3)
-    browser.run("document.querySelector('textarea').value = 'select count(*) as n from kernels'")
-    browser.run(
-        "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
-        "'run').click()"
-    )
+    opened(browser, served, 3)
+    ask_sql(browser, "select count(*) as n from kernels")
     browser.wait("document.querySelector('.sql td')?.textContent === '15'")
-    browser.run("document.querySelector('textarea').value = 'selec nothing'")
-    browser.run(
-        "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
-        "'run').click()"
-    )
+    ask_sql(browser, "selec nothing")
     browser.wait("document.querySelector('.sql .banner')?.textContent.includes('SELECT')")
 
 
 def test_a_new_query_ends_the_one_before(browser: Browser, served: Viewer) -> None:
-    browser.open(served.address)
-    open_trace(browser, 3)
+    opened(browser, served, 3)
     endless = "with recursive t as (select 1 n union all select n + 1 from t) select * from t"
     for query in (endless, endless, endless, "select count(*) as n from kernels"):
-        browser.run(
-            "document.querySelector('textarea').value = arguments[0];"
-            "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
-            "'run').click()",
-            query,
-        )
+        ask_sql(browser, query)
     browser.wait("document.querySelector('.sql td')?.textContent === '15'")
-    browser.run("document.querySelector('textarea').value = 'select ' + '1 '.repeat(40000)")
-    browser.run(
-        "[...document.querySelectorAll('#traces button')].find((each) => each.textContent === "
-        "'run').click()"
-    )
+    ask_sql(browser, "select " + "1 " * 40_000)
     browser.wait("document.querySelector('.sql .banner')?.textContent.includes('431')")
 
 
 def test_a_hostile_trace_is_text(browser: Browser, served: Viewer) -> None:
-    browser.open(served.address)
-    open_trace(browser, 0)
+    opened(browser, served, 0)
     assert browser.dialog() is None
     assert browser.run("return document.querySelectorAll('img, iframe, form').length") == 0
-    browser.run("viewer.panes[0].goToKernel(viewer.panes[0].facts.kernels[0])")
-    browser.wait("document.querySelector('.detail').textContent.includes('Launched by')")
+    browser.run(
+        "foretrace.store.set({selection: {kind: 'event', trace: 0, "
+        "event: foretrace.traces[0].facts.kernels[0].first}})"
+    )
+    browser.settle()
     assert browser.dialog() is None
     assert browser.console() == []
+
+
+def test_what_cannot_be_opened_is_one_line(
+    browser: Browser, served: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise TraceError("E_CUT", "t.json", "the file ends early")
+
+    monkeypatch.setattr(library, "read", refuse)
+    browser.driver.get(f"{served.address}?traces=4")
+    browser.wait("document.documentElement.dataset.ready === 'failed'")
+    assert "the file ends early" in browser.find("#views .banner").text
+    assert browser.find("#catalog button").text == "open"
+
+
+def test_a_server_that_is_gone_is_said_in_one_line(browser: Browser, tmp_path: Path) -> None:
+    shutil.copy(traces()["mlp_eager"], tmp_path)
+    with viewer(str(tmp_path)) as running:
+        opened(browser, running, 0)
+    browser.run("foretrace.store.set({view: {from: 0, to: 1000}})")
+    browser.wait("document.querySelector('#status').textContent.includes('foretrace serve')")
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_nothing_is_wider_than_the_page(browser: Browser, served: Viewer, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened(browser, served, 1, 3)
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+        ask_sql(browser, "select * from kernels")
+        browser.wait("document.querySelector('.sql td')")
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+        browser.screenshot(f"viewer_{width}.png")
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_private_file_leads_to_the_page_and_leaves_no_trail(
@@ -152,7 +226,7 @@ def test_the_private_file_leads_to_the_page_and_leaves_no_trail(
 ) -> None:
     monkeypatch.setattr(click, "launch", lambda given: browser.open(Path(given).as_uri()))
     with in_browser(served.address, wanted=True):
-        assert browser.driver.current_url == served.address
+        assert browser.driver.current_url.rstrip("#") == served.address
         assert browser.run("return [document.referrer, document.cookie]") == ["", ""]
         assert served.base.strip("/") not in browser.run("return document.title")
 

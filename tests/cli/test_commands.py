@@ -89,7 +89,7 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
     assert captured.err == ""
     fields = {
         "": "schema trace ledger totals steps regions kernels ops findings verdict groups modules serving "
-        "collectives mfu mbu mfu_gpu mbu_gpu host_times_profiled options cpu",
+        "collectives mfu mbu mfu_gpu mbu_gpu host_times_profiled options cpu roofs",
         "verdict": "bound text first then",
         "groups": "name time share count limited_by",
         "trace": "path source device arch rank events steps regions",
@@ -100,9 +100,9 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
         "gpu_ns_per_call",
         "kernels": "name short family role fields count per_step total_ns median_ns min_ns max_ns ops "
         "chain flops bytes tflops gbps bound roof_percent limited_by cost_certainty modules source "
-        "sources",
+        "sources cache_use",
         "ops": "name count self_cpu_ns total_cpu_ns kernels metadata_only gpu_ns",
-        "findings": "rule state title detail at_most_ns evidence events repair",
+        "findings": "rule state title detail at_most_ns evidence events repair ranges",
     }
     for part, names in fields.items():
         rows = document[part] if part else document
@@ -148,7 +148,21 @@ def test_one_form_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # they are given no trace
-MAKERS = {"bench", "docs", "name", "record", "remote", "run", "schema", "shapes", "worth"}
+MAKERS = frozenset(
+    [
+        "bench",
+        "docs",
+        "gemms",
+        "name",
+        "record",
+        "remote",
+        "roofs",
+        "run",
+        "schema",
+        "shapes",
+        "worth",
+    ]
+)
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - MAKERS))

@@ -73,7 +73,7 @@ def test_the_shell_completes_rungs(words: list[str]) -> None:
 
 
 def test_the_shell_completes_commands_and_pages() -> None:
-    assert [value for _, value in _completions([], "co")] == ["compare"]
+    assert [value for _, value in _completions([], "com")] == ["compare"]
     assert ("plain", "findings") in _completions(["docs"], "fi")
 
 

@@ -7,12 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from corpus.places import PUBLIC
 from foretrace import jobs
-from foretrace.jobs.matching import match
 from foretrace.overview.job import overview_of_job
 from foretrace.schema.documents.job import JobDocument
 
@@ -20,19 +18,13 @@ RANKS, SLOW, LATE_NS = 4, 2, 300_000_000  # as in gloo_script.py
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of four ranks of which one sleeps before it sums its gradients."""
+def told(tmp_path_factory: pytest.TempPathFactory) -> JobDocument:
+    """What foretrace says of four ranks of which one sleeps before it sums its gradients."""
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("gloo")
     script = str(Path(__file__).with_name("gloo_script.py"))
     subprocess.run([sys.executable, script, str(folder)], check=True, timeout=120, stderr=-3)
-    return folder / "traces"
-
-
-@pytest.fixture(scope="module")
-def told(traces: Path) -> JobDocument:
-    """What foretrace says of them."""
-    return document_of(traces)
+    return document_of(folder / "traces")
 
 
 def document_of(folder: Path) -> JobDocument:
@@ -61,19 +53,12 @@ def test_the_others_wait_as_long_as_it_sleeps(told: JobDocument) -> None:
 
 
 @pytest.mark.torch
-def test_one_machine_has_one_clock(told: JobDocument, traces: Path) -> None:
-    """The true offsets are 0. A fit may be as wrong as it says, and as a rank that always ends
-    late makes it: by no more than the shortest collective of the two ranks that it compares.
-    """
-    job = jobs.read(traces, cache=False)
-    took = pl.col("end_ns") - pl.col("start_ns")
-    lags = dict(match(job).arrivals.group_by("rank").agg(took.min()).iter_rows())
-    job.close()
+def test_one_machine_has_one_clock(told: JobDocument) -> None:
+    """The fit may be as wrong as it says, and no more: the true offsets are 0."""
     for each in told.ranks:
         assert each.host == told.ranks[0].host
         if each.clock.fitted:
-            unseen = max(lags[each.rank], lags[0])
-            assert abs(each.clock.offset_ns or 0) <= (each.clock.error_ns or 0) + unseen
+            assert abs(each.clock.offset_ns or 0) <= (each.clock.error_ns or 0)
 
 
 @pytest.mark.torch

@@ -34,7 +34,7 @@ def _look(name: str) -> Look:
 def test_the_fused_kernel_moves_151_mb_exactly() -> None:
     [row] = [row for row in _look("mlp").kernels if row.family == "inductor_triton"]
     assert (row.bytes, row.cost_certainty) == (3 * 64 * 128 * 3072 * 2, "exact")
-    assert row.limited_by.startswith("56% of HBM")
+    assert row.limited_by.startswith("57% of HBM")
     assert (row.source, row.sources) == (
         "/home/user/scripts/record.py:27",
         ["/home/user/scripts/record.py:27"],

@@ -34,7 +34,9 @@ def shown_everywhere(trace: ft.Trace) -> list[str]:
     data = re.search(r'id="data">(.*?)</script>', report([trace]), re.DOTALL)
     assert data is not None
     shown = json.loads(data[1])["traces"][0]
-    assert (shown["headline"], shown["story"]) == (head, said)
+    story = [f"{line['label']}: {line['text']}" for line in shown["story"]]
+    assert shown["headline"] == head
+    assert [*story, *filter(None, [shown["notes"]])] == said
     for text in (notebook.trace_html(trace), notebook.look_html(ft.look(trace))):
         assert head in html.unescape(text)
         assert said == [

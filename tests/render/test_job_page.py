@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from foretrace.render.html import page
 from foretrace.render.html.job import job_html
 from foretrace.render.html.job_lanes import MOST_SPANS
 from foretrace.render.html.packing import Packed
@@ -127,13 +126,6 @@ def test_text_of_a_trace_stays_text() -> None:
     assert job_html(document, lanes) == job_html(document, lanes)
     timeline = drawn([job_timeline(laid, None)])
     assert "\x1b" not in timeline
-
-
-def test_joined_modules_share_no_name() -> None:
-    script = page.script_text("job")
-    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.MULTILINE)
-    assert len(names) == len(set(names))
-    assert not re.search(r"^(?:import|export)\b", script, re.MULTILINE)
 
 
 TIMELINE = """\

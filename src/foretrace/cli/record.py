@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from foretrace.cli._options import flag, shown
+from foretrace.cli._options import flag, shown, shows_bold, width
 from foretrace.cli.run import recording_options, say_bundle, show
 
 
@@ -37,6 +39,7 @@ from foretrace.cli.run import recording_options, say_bundle, show
     help="A script without steps: stop recording after this many seconds; 0 for no limit.",
 )
 @flag("--stop", "End the script once its steps are recorded.")
+@flag("--counters", "Also count memory traffic by level, as foretrace counters does.")
 @click.argument("script", type=click.Path(readable=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -49,7 +52,12 @@ def command(
 
     With --why the script is compiled afresh, without caches, and `foretrace why TRACE` shows what
     torch.compile did and why.
+
+    With --counters the script runs twice more under Nsight Compute, up to the end of its last
+    recorded step, and the counters of that step are joined to the kernels of the trace.
     """
+    if given.pop("counters"):
+        return _count(script, arguments, no_look, as_json)
     from foretrace.profiling import need_torch
 
     need_torch()
@@ -84,6 +92,53 @@ def command(
     elif done.traces:
         show(done.traces[0])
     return done.exit_code
+
+
+def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool) -> int:
+    """Record in a process of its own, count, and show both."""
+    from foretrace.cli.counters import LAUNCHES, count
+    from foretrace.opening import open as open_trace
+    from foretrace.overview.counters import counters_document
+    from foretrace.render.counters_page import counters_text
+    from foretrace.schema.documents import encode
+
+    given = click.get_current_context().params
+    passed = {
+        name: given[name] for name in ("module", "steps", "warmup", "wait", "steps_at", "folder")
+    }
+    path, found = count(
+        script, arguments, {**passed, "launches": LAUNCHES, "recording": _recording(passed)}
+    )
+    if no_look:
+        click.echo(path)
+        return 0
+    document = counters_document(open_trace(path), found)
+    if as_json:
+        click.echo(encode(document))
+        return 0
+    show(Path(path))
+    exports = " ".join(f"--ncu {each.export.path}" for each in found)
+    more = f"more: foretrace counters {path} {exports} --all"
+    click.echo("\n" + counters_text(document, width=width(), bold=shows_bold(), more=more))
+    return 0
+
+
+def _recording(passed: Collection[str]) -> tuple[str, ...]:
+    """The other options of this command line, for the process that records."""
+    context = click.get_current_context()
+    words: list[str] = []
+    for option in context.command.params:
+        name, is_option = str(option.name), isinstance(option, click.Option)
+        if name in (*passed, "counters", "as_json", "no_look") or not is_option:
+            continue
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        if isinstance(value, bool):
+            words.append(option.opts[0] if value else option.secondary_opts[0])
+        else:
+            words += [option.opts[0], str(value)]
+    return tuple(words)
 
 
 def _progress(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Share: Write one self-contained HTML page about one trace or two."""
+"""Share: Write one self-contained HTML page about one trace or several."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report", epilog="See: foretrace docs report")
-@click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE [TRACE]")
+@click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE...")
 @shown("-o", "--out", default="report.html", help="The file to write.")
 @flag("--overwrite", "Replace a file of that name.")
 @click.option(
@@ -43,7 +43,7 @@ def command(
     ladder: str | None,
     reading: Reading,
 ) -> int:
-    """Write one HTML file about one trace, or about two and what changed between them.
+    """Write one HTML file about one trace, or about several and what changed between them.
 
     A folder or zip with several traces is a job of many ranks: its page has a heat map of ranks by
     steps. The file holds everything it shows and needs no network: open it from disk, mail it,
@@ -57,8 +57,6 @@ def command(
             raise UsageError("the page of a job has no --step and no --ladder")
         target = new_file(out, overwrite=overwrite)
         return _job(traces[0], target, guess, guesses, reading)
-    if len(traces) > 2:
-        raise UsageError("a report takes one or two traces; use foretrace compare for more")
     target = new_file(out, overwrite=overwrite)
     opened = [reading.trace(trace) for trace in traces]
     written = write_report(

@@ -1,4 +1,5 @@
-"""Results in a notebook: tables and a small timeline as HTML and SVG, without a script.
+"""Results in a notebook: tables and a small timeline as HTML and SVG, without a script; and views,
+which are pages in a frame.
 
 Importing this module registers how each result is drawn; a notebook then calls `_repr_html_`. Every
 name is escaped; nothing refers to anything outside the cell.
@@ -10,35 +11,52 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 
-import numpy as np
-
 from foretrace.comparison import Comparison
-from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.overview import look
 from foretrace.overview.sentences import headline
-from foretrace.render.html.timeline import Timeline
+from foretrace.render.html.report import report
+from foretrace.render.html.strip import timeline_svg
 from foretrace.render.look_page import note_text
 from foretrace.render.safe import plain
-from foretrace.schema.display import draws
+from foretrace.schema.display import View, draws, shows
 from foretrace.schema.documents.look import FindingEntry, Look
 from foretrace.schema.finding import Finding, Findings
-from foretrace.schema.tables import KINDS
 from foretrace.schema.verdict import Verdict, Verdicts
 from foretrace.units import DASH, count_text, percent_text, ratio_text, time_text
 
-WIDTH, ROW, GAP = 800, 10, 6
-MOST_BOXES, MOST_ROWS = 800, 10
+MOST_ROWS = 10
+MOST_EVENTS = (
+    100_000  # of a view: near 1 MB in the notebook's file; the page says what it leaves out
+)
+HEIGHTS = {"timeline": 760, "roofline": 860, "flame": 640}  # pixels
 _SIGN = {"hit": "✓", "miss": "✗", "unknown": "?"}
 _SIGN |= {"found": "●", "clear": "○", "skipped": "–", "crashed": "✕"}
 _ORDER = ("found", "crashed", "skipped", "clear")
-_FILL = {
-    "kernel": "#7fb2f0",
-    "cpu_op": "#b9cbe4",
-    **dict.fromkeys(("gpu_memcpy", "gpu_memset"), "#c3c9d2"),
-    **dict.fromkeys(("cuda_runtime", "cuda_driver"), "#f0b3a0"),
-    **dict.fromkeys(("user_annotation", "gpu_user_annotation"), "#d9c7f7"),
-}
+
+
+@shows("timeline")
+def timeline_view(*traces: Trace) -> View:
+    """The timeline; of several traces on one ruler, with what changed."""
+    return _view("timeline", traces)
+
+
+@shows("roofline")
+def roofline_view(*traces: Trace) -> View:
+    """The roofline of one trace or several."""
+    return _view("roofline", traces)
+
+
+@shows("flame")
+def flame_view(*traces: Trace) -> View:
+    """The flame graphs of one trace or several."""
+    return _view("flame", traces)
+
+
+def _view(only: str, traces: Sequence[Trace]) -> View:
+    names = ", ".join(plain(os.path.basename(trace.path)) for trace in traces)
+    text = report(traces, only=only, most_events=MOST_EVENTS * len(traces))
+    return View(f"{only} of {names}", text, HEIGHTS[only])
 
 
 @draws(Trace)
@@ -118,37 +136,6 @@ def verdicts_html(verdicts: Iterable[Verdict]) -> str:
 def verdict_html(verdict: Verdict) -> str:
     """One verdict, as a table of one row."""
     return verdicts_html([verdict])
-
-
-def timeline_svg(trace: Trace) -> str:
-    """The typical step or the whole recording, without what is narrower than a pixel."""
-    timeline = Timeline(trace)
-    if not len(timeline):
-        return ""
-    step = None if timeline.typical_step is None else timeline.steps[timeline.typical_step]
-    start, end = (step.start, step.last) if step else (0, timeline.end_ns)
-    scale = WIDTH / max(end - start, 1)
-    rows = timeline.between(start, end)
-    rows = rows[timeline.length[rows] * scale >= 1]
-    rows = rows[np.argsort(-timeline.length[rows], kind="stable")[:MOST_BOXES]]
-    tops = np.cumsum([0, *(lane.rows * ROW + GAP for lane in timeline.lanes)])
-    boxes = "".join(_box(trace, timeline, row, start, scale, tops) for row in rows.tolist())
-    label = _text(f"{time_text(end - start)} of {step.name if step else 'the recording'}")
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {int(tops[-1])}" width="{WIDTH}" style="max-width:100%" '
-        f'role="img" aria-label="{label}">{boxes}</svg><p>{label}</p>'
-    )
-
-
-def _box(trace: Trace, timeline: Timeline, row: int, start: int, scale: float, tops: Ints) -> str:
-    host, event = trace.host, int(timeline.event[row])
-    x = max((int(timeline.start[row]) - start) * scale, 0)
-    width = min(int(timeline.length[row]) * scale, WIDTH - x)
-    y = int(tops[timeline.lane[row]]) + int(timeline.row[row]) * ROW
-    words = f"{host.names[host.name[event]]}: {time_text(int(timeline.length[row]))}"
-    fill = _FILL.get(KINDS[host.kind[event]], "#d5dae0")
-    shape = f'x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW - 1}" fill="{fill}"'
-    return f"<rect {shape}><title>{_text(words)}</title></rect>"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

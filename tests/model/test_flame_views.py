@@ -1,0 +1,147 @@
+"""The four flame graphs: their boxes add up to what `look` says of modules and ops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import foretrace as ft
+from corpus.builder import TraceBuilder
+from corpus.places import recorded_traces
+from foretrace.model.flame_views import RAN, FlameViews
+from foretrace.model.trace import Trace
+from foretrace.overview import look
+from foretrace.render.html.flame import flame
+from render.html.test_pieces import unpack
+
+MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
+FOUR = [(time, by) for time in ("gpu", "host") for by in ("module", "op")]
+Path_ = tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def training() -> Trace:
+    return ft.open(MODULES, cache=False)
+
+
+def sums(trace: Trace, time: str, by: str) -> Counter[tuple[Path_, str]]:
+    """The time of each box with all that is inside, by pass."""
+    stacked = FlameViews(trace).of(time, by)
+    found: Counter[tuple[Path_, str]] = Counter()
+    for row, (ns, ran) in enumerate(zip(stacked.ns.tolist(), stacked.ran.tolist(), strict=True)):
+        names = tuple(name for _, name in stacked.frames(row))
+        for depth in range(len(names) + 1):
+            found[names[:depth], RAN[ran]] += ns
+    return found
+
+
+def whole(found: Counter[tuple[Path_, str]]) -> Counter[Path_]:
+    total: Counter[Path_] = Counter()
+    for (path, _), ns in found.items():
+        total[path] += ns
+    return total
+
+
+def by_name(found: Counter[tuple[Path_, str]]) -> Counter[str]:
+    names: Counter[str] = Counter()
+    for path, ns in whole(found).items():
+        if path:
+            names[path[-1]] += ns
+    return names
+
+
+def test_modules_have_the_gpu_time_of_their_rows(training: Trace) -> None:
+    found = sums(training, "gpu", "module")
+    assert whole(found)[()] == int(training.gpu.length.sum())
+    for row in training.modules.rows:
+        path = (*row.path, row.name)
+        assert whole(found)[path] == row.total_ns, path
+        if row.kind:
+            assert found[path, "backward"] == row.backward_ns
+            assert found[path, "forward"] == row.forward_ns
+    assert found[("optimizer",), "optimizer"] == 897_728
+
+
+@pytest.mark.parametrize("path", [MODULES, *recorded_traces()[::7]], ids=lambda path: path.name)
+def test_ops_have_the_times_that_look_says(path: Path) -> None:
+    trace = ft.open(path, cache=False)
+    on_gpu, on_host = by_name(sums(trace, "gpu", "op")), by_name(sums(trace, "host", "op"))
+    for row in look(trace).ops:
+        assert on_gpu[row.name] == row.gpu_ns, row.name
+        assert on_host[row.name] == row.total_cpu_ns, row.name
+
+
+def test_modules_have_the_host_time_of_their_calls(training: Trace) -> None:
+    found, host, modules = sums(training, "host", "module"), training.host, training.modules
+    calls: Counter[Path_] = Counter()
+    for event in np.flatnonzero(modules.is_module).tolist():
+        calls[modules.path(event)] += int(host.length[event])
+    for path, ns in calls.items():
+        assert found[path, "forward"] == ns, path
+
+
+@pytest.mark.parametrize(("time", "by"), FOUR)
+def test_rows_with_one_number_have_one_stack(training: Trace, time: str, by: str) -> None:
+    stacked = FlameViews(training).of(time, by)
+    known: dict[int, object] = {}
+    for row, number in enumerate(stacked.number.tolist()):
+        assert known.setdefault(number, stacked.frames(row)) == stacked.frames(row)
+
+
+def test_the_page_has_every_box_and_the_box_of_all_gpu_work(training: Trace) -> None:
+    page = flame(training)
+    work = unpack(page.work)
+    for tree in page.trees:
+        boxes = unpack(tree.boxes)
+        paths: list[Path_] = []
+        for above, name in zip(boxes["above"], boxes["name"], strict=True):
+            paths.append((*(paths[above] if above >= 0 else ()), page.names[name]))
+        found: Counter[Path_] = Counter()
+        for at, path in enumerate(paths):
+            own = sum(boxes[ran][at] for ran in RAN)
+            for depth in range(len(path) + 1):
+                found[path[:depth]] += own
+        assert found == whole(sums(training, tree.time, tree.by))
+        assert tree.left_out_ns == 0
+        if tree.time == "gpu":
+            held = Counter(work[tree.by])
+            inner = sums_of_rows(training, work[tree.by])
+            assert all(inner[box] == sum(boxes[ran][box] for ran in RAN) for box in held)
+    assert work["event"] == training.gpu.id.tolist()
+
+
+def sums_of_rows(trace: Trace, box: list[int]) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for number, ns in zip(box, trace.gpu.length.tolist(), strict=True):
+        found[number] += ns
+    return found
+
+
+def test_ops_around_a_module_are_not_inside_it(tmp_path: Path) -> None:
+    built = TraceBuilder().op("DistributedDataParallel.forward", 0, 9_000)
+    built.host("python_function", "nn.Module: Net_0", 100, 8_000)
+    built.op("aten::linear", 1_000, 2_000).op("aten::mm", 1_100, 1_500)
+    built.launch(1_200, 10).kernel("gemm", 20_000, 70)
+    built.op("aten::add", 10_000, 100)
+    (tmp_path / "t.json").write_bytes(built.bytes())
+    trace = ft.open(tmp_path / "t.json", cache=False)
+    inside = ("Net_0", "aten::linear", "aten::mm")
+    assert whole(sums(trace, "gpu", "module"))[(*inside, "gemm")] == 70
+    host = whole(sums(trace, "host", "module"))
+    assert host[("Net_0",)] == 8_000
+    assert host[inside] == 1_500
+    assert host[("outside modules", "DistributedDataParallel.forward")] == 1_000
+    assert host[("outside modules", "aten::add")] == 100
+
+
+def test_without_modules_ranges_are_outermost(tmp_path: Path) -> None:
+    built = TraceBuilder().region("block", 0, 5_000).op("aten::mm", 1_000, 2_000)
+    built.launch(1_100, 10).kernel("gemm", 20_000, 70)
+    (tmp_path / "t.json").write_bytes(built.bytes())
+    trace = ft.open(tmp_path / "t.json", cache=False)
+    stacked = FlameViews(trace).of("gpu", "module")
+    assert stacked.frames(0) == (("range", "block"), ("op", "aten::mm"), ("kernel", "gemm"))
+    assert whole(sums(trace, "host", "module"))[("block",)] == 5_000
