@@ -81,11 +81,13 @@ def _specialised(part: str, t: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any
     from foretrace.kernels.device.gate_up_pingpong import gate_up_pingpong_kernel
     from foretrace.kernels.device.gradient_pingpong import gradient_pingpong_kernel
     from foretrace.kernels.device.specialised import options
+    from foretrace.kernels.device.whole_pingpong import whole_pingpong_kernel
 
     cut = (t.bm, t.bn, t.bk, t.group, t.stages, t.split)
     if part == "gradient":
         return gradient_pingpong_kernel, ("gelu_tanh", *cut), options(t)
-    return gate_up_pingpong_kernel, ("gelu_tanh", part == "gate_up_saving", *cut), options(t)
+    kernel = whole_pingpong_kernel if part.startswith("whole") else gate_up_pingpong_kernel
+    return kernel, ("gelu_tanh", part.endswith("_saving"), *cut), options(t)
 
 
 def _descriptors(constants: dict[str, Any]) -> dict[str, str]:
@@ -98,12 +100,13 @@ def _descriptors(constants: dict[str, Any]) -> dict[str, str]:
 
     bm, bn, bk = (constants[name] for name in ("BM", "BN", "BK"))
     if "RING" in constants:
-        quarter = of(bm, bn // 4)
+        quarter = of(bm // 2, bn // 2)
         outer = dict.fromkeys(("gate", "up", "d_gate", "d_up"), quarter)
         return {"dy": of(bm, bk), "w": of(bk, bn), **outer}
-    out = of(bm, bn // 2 if constants["SAVE"] else bn)
-    outer = dict.fromkeys(("out", "g_out", "u_out"), out)
-    return {"x": of(bm, bk), "w_gate": of(bn, bk), "w_up": of(bn, bk), **outer}
+    out = of(bm // 2 if constants["SAVE"] else bm, bn)
+    outer = dict.fromkeys(("out", "g_out", "u_out", "y"), out)
+    weights = {"w_gate": of(bn, bk), "w_up": of(bn, bk), "w_down": of(2 * bn, bk)}
+    return {"x": of(bm, bk), "middle": of(bm, bk), **weights, **outer}
 
 
 def _source(kernel: Any, signature: dict[str, str], constants: dict[str, Any]) -> Any:
@@ -112,7 +115,9 @@ def _source(kernel: Any, signature: dict[str, str], constants: dict[str, Any]) -
     if kernel.is_gluon():
         from triton.experimental.gluon._runtime import GluonASTSource
 
-        return GluonASTSource(kernel, signature | _descriptors(constants), constants)
+        described = _descriptors(constants)
+        kinds = {name: described.get(name, kind) for name, kind in signature.items()}
+        return GluonASTSource(kernel, kinds, constants)
     aligned = {
         (i,): [["tt.divisibility", 16]]
         for i, kind in enumerate(signature.values())
@@ -135,7 +140,7 @@ def usage(
 
     signature, names = {}, [param.name for param in kernel.params]
     for param in kernel.params:
-        pointer = {"partial": "*fp32", "arrived": "*i32"}.get(param.name, "*bf16")
+        pointer = {"partial": "*fp32", "arrived": "*i32", "counts": "*i32"}.get(param.name, "*bf16")
         signature[param.name] = (
             "constexpr" if param.is_constexpr else param.annotation_type or pointer
         )
@@ -163,13 +168,16 @@ def usage(
 
 def sample(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
     """The first variant of every kernel; on Hopper every large tile, where registers and shared
-    memory are short, with the stages that take most memory. Elsewhere not the dearest kernel.
+    memory are short, with the stages that take most memory, and one order of tiles. Elsewhere not
+    the dearest kernel.
     """
     seen = set()
     for variant in sorted(variants(arch), key=lambda each: -each[3].get("num_stages", 0)):
         name, kernel, fixed, options = variant
         large = arch == 90 and "bm=128" in name
-        tile = (name.partition(" ")[0], *fixed[:-1], options["num_warps"]) if large else ()
+        # Of a specialised kernel's constexprs the last are group, stages and split; else group.
+        cut = (*fixed[:-3], *fixed[-2:]) if kernel.is_gluon() else fixed[:-1]
+        tile = (name.partition(" ")[0], *cut, options["num_warps"]) if large else ()
         if (kernel, *tile) in seen or (arch != 90 and name.startswith("gradient")):
             continue
         seen |= {(kernel, *tile), (kernel,)}

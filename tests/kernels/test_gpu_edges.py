@@ -9,7 +9,7 @@ from exactness import assert_as_good_as_torch
 from foretrace.experiments.tune import CANDIDATES
 from foretrace.kernels import gated_mlp, mlp_reference
 from foretrace.kernels import mlp as mlp_module
-from foretrace.kernels.routes import PARTS, Plan
+from foretrace.kernels.routes import ALL_LIBRARY, PARTS, SEPARATE, Plan
 
 pytestmark = [
     pytest.mark.gpu,
@@ -24,11 +24,14 @@ EDGES = (
     (129, 56, 1000),
     (257, 136, 128),
     (4097, 192, 264),
+    (3000, 320, 704),  # more down tiles than multiprocessors would share evenly
 )
 
 
 def _plans() -> list[Plan]:
     routes = {part: [route for _, _, route in rows] for part, rows in CANDIDATES.items()}
+    for part in ("whole", "whole_saving"):  # else no plan would compute gate, up and down apart
+        routes[part] = [SEPARATE, *routes[part], SEPARATE]
     count = max(map(len, routes.values()))
     chosen = [[r[i % len(r)] for part in PARTS for r in [routes[part]]] for i in range(count)]
     return [Plan(*row) for row in chosen]
@@ -51,6 +54,8 @@ def test_edges(
         mine = _gradients(gated_mlp, tensors, dy, activation)
         for got, other, truth in zip(mine, theirs, right, strict=True):
             assert_as_good_as_torch(got, other, truth)
+        with torch.no_grad():
+            assert_as_good_as_torch(gated_mlp(*tensors, activation), theirs[0], right[0])
 
 
 def _gradients(function, tensors, dy, activation):
@@ -80,3 +85,35 @@ def test_opcheck() -> None:
     x, gate, up = torch.randn(300, 128, **new), *(torch.randn(192, 128, **new) for _ in "gu")
     args = [t.requires_grad_() for t in (x, gate, up, torch.randn(128, 192, **new))]
     torch.library.opcheck(torch.ops.foretrace.gated_mlp.default, (*args, "gelu_tanh", True))
+
+
+def test_one_launch_after_another_finds_its_counters_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes in turn, on two streams and from a CUDA graph: each result equals that of the parts."""
+    new = {"device": "cuda", "dtype": torch.bfloat16}
+    whole = CANDIDATES["whole"][0][2]
+    plan = ALL_LIBRARY._replace(whole=whole, gate_up=CANDIDATES["gate_up"][0][2])
+    apart = plan._replace(whole=SEPARATE)
+    made = []
+    for m, d, h in ((2048, 768, 3072), (1280, 1024, 2048), (2048, 768, 3072)):
+        weights = [torch.randn(h, d, **new), torch.randn(h, d, **new), torch.randn(d, h, **new)]
+        made.append([torch.randn(m, d, **new), *(w / w.shape[1] ** 0.5 for w in weights)])
+    monkeypatch.setattr(mlp_module, "_plan", lambda *_: apart)
+    right = [gated_mlp(*tensors) for tensors in made]
+    monkeypatch.setattr(mlp_module, "_plan", lambda *_: plan)
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    for _ in range(20):
+        got = []
+        for number, tensors in enumerate(made):
+            with torch.cuda.stream(streams[number % 2]):
+                got.append(gated_mlp(*tensors))
+        torch.cuda.synchronize()
+        assert all(map(torch.equal, got, right))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = [gated_mlp(*tensors) for tensors in made]
+    for _ in range(20):
+        for result in captured:
+            result.fill_(torch.nan)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert all(map(torch.equal, captured, right))

@@ -10,7 +10,7 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from foretrace.experiments.timing import call_times, device_times
 from foretrace.kernels import routes, steps
 from foretrace.kernels.estimate import Size
 from foretrace.kernels.glu import gated
-from foretrace.kernels.routes import LIBRARY, PARTS, MeasuredRoute, Route
+from foretrace.kernels.routes import ALL_LIBRARY, PARTS, SEPARATE, MeasuredRoute, Route
 from foretrace.kernels.support import HAVE_TRITON
 
 if HAVE_TRITON:
@@ -66,6 +66,10 @@ down            17 1024 narrow    64  64  64 4 4  8 1 4
 down            65 1024 narrow    64  64  64 4 4  8 1 1
 gradient       129    - pingpong 128 128  64 5 4  8 1 4
 gradient        65    - tma      128 256  64 4 8  8 1 1
+whole         1024    - pingpong 128  64  64 6 4  4 1 1
+whole         1024    - pingpong 128  64  64 6 4  8 1 1
+whole_saving  1024    - pingpong 128  64  64 6 4  4 1 1
+whole_saving  1024    - pingpong 128  64  64 6 4  8 1 1
 """
 
 
@@ -79,6 +83,7 @@ def _parsed() -> dict[str, tuple[tuple[int, int, Route], ...]]:
 
 
 CANDIDATES = _parsed()
+_BY_TMA = ("pingpong", "tma")
 
 Compute = Callable[[Route], torch.Tensor]
 
@@ -156,21 +161,36 @@ def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> 
 
 
 def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[MeasuredRoute]:
-    """Every route of every part at one size, the library's first."""
-    for part, compute in zip(PARTS, _parts(size, dtype, activation), strict=True):
-        wanted = compute(LIBRARY).float()
-        calls = {LIBRARY.text(): partial(compute, LIBRARY)}
-        for route in candidates(part, size[0]):
-            if route.kind in ("pingpong", "tma") and routes.alignment(size) < 8:
-                continue  # the library would run in its place
+    """Every route of every part at one size, the plain one first.
+
+    Where the parts are computed one after the other, each takes the route that was fastest here.
+    """
+    fastest: dict[str, Route] = {}
+    for part, compute in _parts(size, dtype, activation, fastest).items():
+        usual = routes.plain(part)
+        tried = [route for route in candidates(part, size[0]) if _applies(part, route, size)]
+        if usual == SEPARATE and not tried:
+            continue
+        wanted = compute(usual).float()
+        calls = {usual.text(): partial(compute, usual)}
+        for route in tried:
             distance = (compute(route).float() - wanted).norm() / wanted.norm()
             if distance < CLOSE:
                 calls[route.text()] = partial(compute, route)
         device = device_times(calls, repeats=9)
         call = call_times(calls, rounds=3, at_least_s=0.003)
+        fastest[part] = Route.parse(min(calls, key=lambda name: device[name].median))
         for name in calls:
             times = round(device[name].median, 2), round(call[name].median, 2)
             yield MeasuredRoute(part, *size, name, *times)
+
+
+def _applies(part: str, route: Route, size: Size) -> bool:
+    """Whether the route itself would run, and not the library in its place; and whether it can pay:
+    rows off the 128-byte lines are slow in every specialised product.
+    """
+    unit = routes.alignment(size)
+    return unit == 64 if part.startswith("whole") else unit > 1 or route.kind not in _BY_TMA
 
 
 def candidates(part: str, m: int) -> list[Route]:
@@ -178,8 +198,10 @@ def candidates(part: str, m: int) -> list[Route]:
     return [route for least, most, route in CANDIDATES[part] if least <= m <= most]
 
 
-def _parts(size: Size, dtype: torch.dtype, activation: str) -> tuple[Compute, ...]:
-    """One function per part that computes it by a route, on random data of this size."""
+def _parts(
+    size: Size, dtype: torch.dtype, activation: str, fastest: Mapping[str, Route]
+) -> dict[str, Compute]:
+    """For each part a function that computes it by a route, on random data of this size."""
     m, d, h = size
     new = {"dtype": dtype, "device": "cuda"}
     x, dy = torch.randn(m, d, **new), torch.randn(m, d, **new)
@@ -192,12 +214,22 @@ def _parts(size: Size, dtype: torch.dtype, activation: str) -> tuple[Compute, ..
         steps.gate_up_part(x, weights, out, activation, size, route, save=save)
         return out
 
-    return (
-        lambda route: gate_up(False, route),
-        lambda route: gate_up(True, route),
-        lambda route: steps.down_part(middle, weights.down, x, size, route),
-        lambda route: steps.gradient_part(dy, weights.down, pre, activation, size, route),
-    )
+    def whole(save: bool, route: Route) -> torch.Tensor:
+        plan = ALL_LIBRARY._replace(**{**fastest, "whole": route, "whole_saving": route})
+        if save:
+            return steps.forward_saving(x, weights, activation, size, plan)[0]
+        return steps.forward(x, weights, activation, size, plan)
+
+    return {
+        "gate_up": partial(gate_up, False),
+        "gate_up_saving": partial(gate_up, True),
+        "down": lambda route: steps.down_part(middle, weights.down, x, size, route),
+        "gradient": lambda route: steps.gradient_part(
+            dy, weights.down, pre, activation, size, route
+        ),
+        "whole": partial(whole, False),
+        "whole_saving": partial(whole, True),
+    }
 
 
 def _compile(jobs: Iterable[tuple[str, Route]], dtype: torch.dtype, activation: str) -> None:
@@ -215,7 +247,7 @@ def _compile_one(part: str, route: Route, dtype: torch.dtype, activation: str) -
     """
     sizes = [(256, 1024, 256), (256, 1023, 257)]
     for size in (*sizes, (256, 1023, 256)) if route.kind == "pointer" else sizes:
-        _parts(size, dtype, activation)[PARTS.index(part)](route)
+        _parts(size, dtype, activation, {})[part](route)
         unit = routes.alignment(size)
         for same in (unit, 8) if unit == 64 else (unit,):
             routes.note_loaded(part, route, dtype, activation, same)

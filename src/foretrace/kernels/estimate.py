@@ -30,6 +30,8 @@ NEAREST = 6
 # 2,096 is more than 2% slower than the library (7%); with half of them nine are (the worst 22%).
 DOUBT_PER_SPREAD = 0.8
 DOUBT_PER_OCTAVE = 0.03
+# The time of a whole pass is known relative to that of its parts, which changes less with the size.
+DOUBT_PER_OCTAVE_RELATIVE = 0.01
 
 
 class TimesBySize(NamedTuple):
@@ -87,13 +89,17 @@ def estimate(
     ratios = np.log([known.us[i] / modelled(part, known.sizes[i], tile) for i in near])
     mean = np.average(ratios, weights=weights)
     spread = np.average((ratios - mean) ** 2, weights=weights)
-    doubt = DOUBT_PER_SPREAD * math.sqrt(spread) + DOUBT_PER_OCTAVE * float(away[near[0]])
+    relative = part.startswith("whole")
+    per_octave = DOUBT_PER_OCTAVE_RELATIVE if relative else DOUBT_PER_OCTAVE
+    doubt = DOUBT_PER_SPREAD * math.sqrt(spread) + per_octave * float(away[near[0]])
     return Estimate(modelled(part, size, tile) * math.exp(mean), doubt)
 
 
 def modelled(part: str, size: Size, tile: tuple[int, int] | None) -> float:
     """Microseconds by waves, depth and bytes."""
     m, d, h = size
+    if part.startswith("whole"):  # relative to the parts, so that the sizes cancel
+        return 1.0
     rows, columns, depth = {
         "down": (m, d, h),
         "gradient": (m, h, d),

@@ -1,17 +1,21 @@
 """Which way each part of the gated MLP is computed, by measurement.
 
-The MLP has four parts, and each has several ways (routes) to compute it:
+The MLP has parts, and each has several ways (routes) to compute it:
 
     gate_up          act(x Wg^T) * (x Wu^T)                 library | pingpong | tma | pointer
     gate_up_saving   the same, keeping what backward needs  library | pingpong | tma | pointer
     down             a Wd^T                                 library | narrow
     gradient         the gradients of gate and up from dy   library | pingpong | tma
+    whole            gate, up and down                      parts | pingpong
+    whole_saving     the same, keeping what backward needs  parts | pingpong
 
+`parts` computes gate and up, then down, each by its own route; `pingpong` does it in one launch.
 `library` is the plain route: the vendor's matrix product and the pointwise kernel. Which is fastest
 depends on the GPU and the sizes, so it is measured (`foretrace bench tune`) and kept in a table.
 One ships for the H200; measurements of this machine are on disk and come first. At a size that was
 not measured, times are estimated (see `estimate`), and a route is chosen only if it beats the
-library by more than the doubt in both estimates. A GPU without a table takes the library.
+library, or the parts, by more than the doubt in both estimates. A GPU without a table takes the
+library.
 
 In a CUDA graph the time on the GPU decides. Elsewhere the host launches while the GPU works, and
 decides where it is the slower of the two.
@@ -34,8 +38,8 @@ from foretrace.kernels.support import HAVE_TRITON, INTERPRETED
 if HAVE_TRITON:
     from foretrace.kernels.device.products import Tile
 
-PARTS = ("gate_up", "gate_up_saving", "down", "gradient")
-# A route must be this much faster than the library where both were measured: medians of two equal
+PARTS = ("gate_up", "gate_up_saving", "down", "gradient", "whole", "whole_saving")
+# A route must be this much faster than the plain one where both were measured: medians of two equal
 # routes differ by about 1% on an H200.
 GAIN = 1.01
 
@@ -57,7 +61,12 @@ class Route(NamedTuple):
         return Route(kind, Tile(*map(int, numbers)) if numbers else None)
 
 
-LIBRARY = Route("library")
+LIBRARY, SEPARATE = Route("library"), Route("parts")
+
+
+def plain(part: str) -> Route:
+    """The route that a part takes where nothing else is known to be faster."""
+    return SEPARATE if part.startswith("whole") else LIBRARY
 
 
 class MeasuredRoute(NamedTuple):
@@ -79,6 +88,8 @@ class Plan(NamedTuple):
     gate_up_saving: Route
     down: Route
     gradient: Route
+    whole: Route = SEPARATE
+    whole_saving: Route = SEPARATE
 
 
 ALL_LIBRARY = Plan(LIBRARY, LIBRARY, LIBRARY, LIBRARY)
@@ -148,23 +159,24 @@ def plan_loaded(device: int, dtype: torch.dtype, size: Size, activation: str) ->
 
 
 def choose(measured: Measurements, part: str, size: Size, *, host: bool = False) -> ChosenRoute:
-    """The fastest route for a part, if it beats the library beyond doubt: on the GPU alone, or with
-    the host's time where that is longer.
+    """The fastest route for a part, if it beats the plain one beyond doubt: on the GPU alone, or
+    with the host's time where that is longer.
     """
     known = measured.get((part, alignment(size)), {})
     estimates = {
         text: _estimate(part, size, Route.parse(text), times, host) for text, times in known.items()
     }
-    library = estimates.get(LIBRARY.text())
-    if library is None:
-        return ChosenRoute(LIBRARY)
+    usual = plain(part)
+    baseline = estimates.get(usual.text())
+    if baseline is None:
+        return ChosenRoute(usual)
     surely = {
         text: found.us
         for text, found in estimates.items()
-        if found is not None and found.high * GAIN <= library.low
+        if found is not None and found.high * GAIN <= baseline.low
     }
-    best = min(surely, key=lambda text: surely[text], default=LIBRARY.text())
-    return ChosenRoute(Route.parse(best), surely.get(best, library.us), known[best].host_us)
+    best = min(surely, key=lambda text: surely[text], default=usual.text())
+    return ChosenRoute(Route.parse(best), surely.get(best, baseline.us), known[best].host_us)
 
 
 def _estimate(
@@ -172,7 +184,9 @@ def _estimate(
 ) -> Estimate | None:
     tile = None if route.tile is None else _covers(part, route.tile)
     found = estimate(part, size, tile, times.device)
-    return found.at_least(times.host_us) if found and host else found
+    if found is None or not host or plain(part) == SEPARATE:  # relative times are no host's
+        return found
+    return found.at_least(times.host_us)
 
 
 def alignment(size: Size) -> int:
@@ -188,12 +202,12 @@ def _covers(part: str, tile: Tile) -> tuple[int, int]:
     """Rows and columns of the product that one tile computes; gate and up have a column each."""
     if part == "down":  # split along the depth: as if a tile had fewer columns
         return tile.bm, max(1, tile.bn // tile.split)
-    return tile.bm, tile.bn * (2 if part.startswith("gate_up") else 1)
+    return tile.bm, tile.bn * (1 if part == "gradient" else 2)
 
 
 @lru_cache
 def by_route(card: str) -> Measurements:
-    """What was measured for a card."""
+    """What was measured for a card; the time of a whole pass relative to that of its parts."""
     found: dict[tuple[str, int], dict[str, dict[Size, MeasuredRoute]]] = {}
     for row in rows_for(card):
         size = row.m, row.d, row.h
@@ -203,13 +217,18 @@ def by_route(card: str) -> Measurements:
     return {
         key: {
             route: RouteTimes(
-                TimesBySize.of({size: row.device_us for size, row in sizes.items()}),
+                TimesBySize.of({size: row.device_us / unit(size) for size, row in sizes.items()}),
                 min(row.call_us for row in sizes.values()),
             )
             for route, sizes in routes.items()
         }
         for key, routes in found.items()
+        for unit in [_unit(routes.get(SEPARATE.text()))]
     }
+
+
+def _unit(parts: dict[Size, MeasuredRoute] | None) -> Callable[[Size], float]:
+    return lambda size: 1.0 if parts is None else parts[size].device_us
 
 
 @lru_cache

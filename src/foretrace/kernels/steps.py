@@ -31,6 +31,7 @@ if HAVE_GLUON:
         gate_up_pingpong,
         gradient_pingpong,
         takes_pingpong,
+        whole_pingpong,
     )
 
 # The library's usual tile.
@@ -63,6 +64,8 @@ class Gradients(NamedTuple):
 def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan) -> Tensor:
     """`(act(x Wg^T) * (x Wu^T)) Wd^T`, in the shape of `x`, whose rows have one stride."""
     m, _, h = size
+    if _takes_whole(plan.whole, x, weights):
+        return whole_part(x, weights, activation, size, plan.whole, save=False)[0]
     narrow = plan.down.tile is not None
     middle = memory_between(x, m, h) if narrow else x.new_empty((m, h))
     gate_up_part(x, weights, middle, activation, size, plan.gate_up)
@@ -74,10 +77,14 @@ def forward_saving(
 ) -> tuple[Tensor, Saved]:
     """As `forward`, and what backward needs."""
     m, _, h = size
-    middle = x.new_empty((m, h))
-    pre = gate_up_part(x, weights, middle, activation, size, plan.gate_up_saving, save=True)
+    if _takes_whole(plan.whole_saving, x, weights):
+        y, middle, pre = whole_part(x, weights, activation, size, plan.whole_saving, save=True)
+    else:
+        middle = x.new_empty((m, h))
+        pre = gate_up_part(x, weights, middle, activation, size, plan.gate_up_saving, save=True)
+        y = down_part(middle, weights.down, x, size, plan.down)
     assert pre is not None
-    return down_part(middle, weights.down, x, size, plan.down), Saved(middle, pre)
+    return y, Saved(middle, pre)
 
 
 def backward(
@@ -92,6 +99,22 @@ def backward(
     grads = gradient_part(dy, weights.down, saved.pre, activation, size, plan.gradient)
     d_gate_up = weight_gradient(grads, x) if want_gate_up else None
     return Gradients(input_gradient(grads, weights) if want_x else None, d_gate_up, d_down)
+
+
+def whole_part(
+    x: Tensor, weights: Weights, activation: str, size: Size, route: Route, *, save: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The result in the shape of `x`, the activations, and with `save` gate and up before them."""
+    m, _, h = size
+    y, middle = x.new_empty(x.shape), x.new_empty((m, h))
+    pre = x.new_empty((m, 2 * h)) if save else None
+    assert route.tile is not None
+    whole_pingpong(x, weights, middle, pre, y, activation, size, route.tile)
+    return y, middle, pre
+
+
+def _takes_whole(route: Route, x: Tensor, weights: Weights) -> bool:
+    return route.tile is not None and HAVE_GLUON and takes_pingpong(x, *weights)
 
 
 def weight_gradient(grads: Tensor, x: Tensor) -> Tensor:

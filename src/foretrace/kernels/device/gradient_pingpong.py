@@ -1,19 +1,14 @@
 # mypy: ignore-errors
 """The activation's gradient in the epilogue of `dm = dy Wd`, warp-specialised, for Hopper.
 
-A second producer warp brings the gate and up values of a tile, a quarter of its columns at a time,
-into a ring of their own, far ahead of the epilogue that needs them. The epilogue writes the two
+A second producer warp brings the gate and up values of a tile, a quarter of it at a time, into a
+ring of their own, far ahead of the epilogue that needs them. The epilogue writes the two
 gradients over them in shared memory, and TMA stores them from there: they need no further memory.
 """
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared,
-    mbarrier,
-    tma,
-    warpgroup_mma_wait,
-)
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
 from foretrace.kernels.device.pingpong import (
     CONSUMER,
@@ -21,10 +16,12 @@ from foretrace.kernels.device.pingpong import (
     activate_with_slope,
     barriers,
     halves,
-    multiply,
+    load_product,
+    product_in_turn,
     tile_at,
     tma_load,
     tma_store,
+    upper_and_lower,
 )
 
 
@@ -34,21 +31,12 @@ def _produce(
     BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr,
     GROUP: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    dy, w = tensors
-    left, right = rings
-    full, empty = sync
     tiles_m, tiles_n, steps = dims
     loaded = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
-        for k in range(steps):
-            stage = loaded % STAGES
-            mbarrier.wait(empty.index(stage), ((loaded // STAGES) & 1) ^ 1)
-            bar = full.index(stage)
-            mbarrier.expect(bar, (BM + BN) * BK * 2)
-            tma_load(dy, [row * BM, k * BK], bar, left.index(stage))
-            tma_load(w, [k * BK, col * BN], bar, right.index(stage))
-            loaded += 1
+        load_product(tensors, rings, sync, row, col, loaded, steps, BM, BN, BK, STAGES, False)
+        loaded += steps
 
 
 @gluon.jit
@@ -60,7 +48,8 @@ def _produce_pre(
     gates, ups = slots
     ready, free = sync
     tiles_m, tiles_n, _ = dims
-    Q: gl.constexpr = BN // 4
+    H: gl.constexpr = BM // 2
+    Q: gl.constexpr = BN // 2
     loaded = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
@@ -68,8 +57,8 @@ def _produce_pre(
             slot = loaded % RING
             mbarrier.wait(free.index(slot), ((loaded // RING) & 1) ^ 1)
             bar = ready.index(slot)
-            mbarrier.expect(bar, 2 * BM * Q * 2)
-            at = [row * BM, col * BN + quarter * Q]
+            mbarrier.expect(bar, 2 * H * Q * 2)
+            at = [row * BM + quarter // 2 * H, col * BN + quarter % 2 * Q]
             tma_load(gate, at, bar, gates.index(slot))
             tma_load(up, at, bar, ups.index(slot))
             loaded += 1
@@ -107,36 +96,27 @@ def _consume(
     GROUP: gl.constexpr, STAGES: gl.constexpr, RING: gl.constexpr,
 ):  # fmt: skip
     outputs, rings, slots, sync, slot_sync, dims = data
-    left, right = rings
-    full, empty, turn = sync
     tiles_m, tiles_n, steps = dims
-    Q: gl.constexpr = BN // 4
-    mma: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BN, 16]
-    )
+    H: gl.constexpr = BM // 2
+    Q: gl.constexpr = BN // 2
     programs = gl.num_programs(0)
-    done = 0
+    taken = 0
     for tile in range(gl.program_id(0) + WHO * programs, tiles_m * tiles_n, 2 * programs):
         row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
-        begin = (2 * done + WHO) * steps
-        mbarrier.wait(turn.index(WHO), (done & 1) ^ (1 - WHO))
-        acc = gl.zeros([BM, BN], gl.float32, mma)
-        acc = multiply(left, right, full, empty, begin, steps, acc, STAGES, False)
-        mbarrier.arrive(turn.index(1 - WHO), count=1)
-        acc = warpgroup_mma_wait(num_outstanding=0, deps=[acc])
-        mbarrier.arrive(empty.index((begin + steps - 1) % STAGES), count=1)
-        half0, half1 = halves(acc, BM, BN)
-        dm0, dm1 = halves(half0, BM, BN // 2)
-        dm2, dm3 = halves(half1, BM, BN // 2)
-        at = (2 * done + WHO) * 4
-        first, left_edge = row * BM, col * BN
-        _finish(dm0, first, left_edge, at, outputs, slots, slot_sync, ACT, RING, True)
-        _finish(dm1, first, left_edge + Q, at + 1, outputs, slots, slot_sync, ACT, RING, False)
-        _finish(dm2, first, left_edge + 2 * Q, at + 2, outputs, slots, slot_sync, ACT, RING, False)
-        _finish(dm3, first, left_edge + 3 * Q, at + 3, outputs, slots, slot_sync, ACT, RING, False)
+        begin = (2 * taken + WHO) * steps
+        acc = product_in_turn(rings, sync, begin, steps, taken, WHO, BM, BN, STAGES, False)
+        upper, lower = upper_and_lower(acc, BM, BN)
+        dm0, dm1 = halves(upper, H, BN)
+        dm2, dm3 = halves(lower, H, BN)
+        at = (2 * taken + WHO) * 4
+        top, edge = row * BM, col * BN
+        _finish(dm0, top, edge, at, outputs, slots, slot_sync, ACT, RING, True)
+        _finish(dm1, top, edge + Q, at + 1, outputs, slots, slot_sync, ACT, RING, False)
+        _finish(dm2, top + H, edge, at + 2, outputs, slots, slot_sync, ACT, RING, False)
+        _finish(dm3, top + H, edge + Q, at + 3, outputs, slots, slot_sync, ACT, RING, False)
         tma.store_wait(0)
         mbarrier.arrive(slot_sync[1].index((at + 3) % RING), count=1)
-        done += 1  # noqa: SIM113 (Gluon has no enumerate)
+        taken += 1  # noqa: SIM113 (Gluon has no enumerate)
 
 
 @gluon.jit(do_not_specialize=["m", "h", "d"])
@@ -151,8 +131,8 @@ def gradient_pingpong_kernel(
     dtype: gl.constexpr = dy.dtype
     left = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], dy.layout)
     right = gl.allocate_shared_memory(dtype, [STAGES, BK, BN], w.layout)
-    gates = gl.allocate_shared_memory(dtype, [RING, BM, BN // 4], gate.layout)
-    ups = gl.allocate_shared_memory(dtype, [RING, BM, BN // 4], up.layout)
+    gates = gl.allocate_shared_memory(dtype, [RING, BM // 2, BN // 2], gate.layout)
+    ups = gl.allocate_shared_memory(dtype, [RING, BM // 2, BN // 2], up.layout)
     full, empty, turn = barriers(STAGES), barriers(STAGES), barriers(2)
     ready, free = barriers(RING), barriers(RING)
     fence_async_shared()

@@ -63,15 +63,17 @@ class Variant:
         self._launch_through_triton(grid, tensors, integers, key)
 
     def launch_described(
-        self, grid: int, device: int, described: Sequence[Any], integers: Sequence[int]
+        self, grid: int, device: int, described: Sequence[Any], others: Sequence[Tensor | int]
     ) -> None:
-        """As `launch`, for a kernel that takes descriptors of tensors on the 16-byte grid."""
+        """As `launch`, for a kernel that takes descriptors, then `others`: integers, and tensors
+        that it finds by their address. All tensors are on the 16-byte grid.
+        """
         ready = self._ready.get((device, 0))
         if ready is not None and torch._C._cuda_getDevice() == device:
             stream = torch._C._cuda_getCurrentRawStream(device)
-            ready(grid, stream, (described, (*integers, *self.fixed)))
+            ready(grid, stream, (described, (*others, *self.fixed)))
             return
-        arguments = (*(each.checked() for each in described), *integers, *self.fixed)
+        arguments = (*(each.checked() for each in described), *others, *self.fixed)
         with torch.cuda.device(device):
             binary = self.kernel[(grid, 1, 1)](*arguments, **self.options)
         launcher = _described_launcher(binary)

@@ -24,9 +24,11 @@ from foretrace.kernels.device import math
 REGISTERS, CONSUMER, PRODUCER = 168, gl.constexpr(240), gl.constexpr(24)
 
 
-# Copies between global and shared memory, under their names in Triton 3.6 and in later versions.
+# Copies between global and shared memory, and the barrier of a group of warps, under their names in
+# Triton 3.6 and in later versions.
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
+all_threads = getattr(gl, "thread_barrier", None) or gl.barrier
 
 
 @gluon.jit
@@ -70,9 +72,62 @@ def multiply(left, right, full, empty, begin, steps, acc, STAGES: gl.constexpr, 
 
 
 @gluon.jit
+def load_product(
+    tensors, rings, sync, row, col, begin, steps,
+    BM: gl.constexpr, COLUMNS: gl.constexpr, BK: gl.constexpr, STAGES: gl.constexpr,
+    T: gl.constexpr,
+):  # fmt: skip
+    """Bring what one tile reads of two tensors into the ring; `begin` stages came before."""
+    a, b = tensors
+    left, right = rings
+    full, empty = sync
+    for k in range(steps):
+        step = begin + k
+        stage = step % STAGES
+        mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)
+        bar = full.index(stage)
+        mbarrier.expect(bar, (BM + COLUMNS) * BK * 2)
+        tma_load(a, [row * BM, k * BK], bar, left.index(stage))
+        if T:
+            tma_load(b, [col * COLUMNS, k * BK], bar, right.index(stage))
+        else:
+            tma_load(b, [k * BK, col * COLUMNS], bar, right.index(stage))
+
+
+@gluon.jit
+def product_in_turn(
+    rings, sync, begin, steps, taken,
+    WHO: gl.constexpr, BM: gl.constexpr, COLUMNS: gl.constexpr, STAGES: gl.constexpr,
+    T: gl.constexpr,
+):  # fmt: skip
+    """The product of consumer WHO's next tile, after `taken` tiles of its own.
+
+    It waits for its turn, and passes the turn on before its last step is done.
+    """
+    left, right = rings
+    full, empty, turn = sync
+    mma: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, COLUMNS, 16]
+    )
+    mbarrier.wait(turn.index(WHO), (taken & 1) ^ (1 - WHO))
+    acc = gl.zeros([BM, COLUMNS], gl.float32, mma)
+    acc = multiply(left, right, full, empty, begin, steps, acc, STAGES, T)
+    mbarrier.arrive(turn.index(1 - WHO), count=1)
+    acc = warpgroup_mma_wait(num_outstanding=0, deps=[acc])
+    mbarrier.arrive(empty.index((begin + steps - 1) % STAGES), count=1)
+    return acc
+
+
+@gluon.jit
 def halves(acc, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
     """The left and the right half of a block's columns; each thread keeps its own values."""
     return acc.reshape((ROWS, 2, COLUMNS // 2)).permute((0, 2, 1)).split()
+
+
+@gluon.jit
+def upper_and_lower(acc, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
+    """The upper and the lower half of a block's rows; each thread keeps its own values."""
+    return acc.reshape((2, ROWS // 2, COLUMNS)).permute((1, 2, 0)).split()
 
 
 activate = gluon.jit(math.activate.fn)

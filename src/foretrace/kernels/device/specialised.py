@@ -25,6 +25,8 @@ from foretrace.kernels.device.products import (
     multiprocessors,
     takes_tma,
 )
+from foretrace.kernels.device.whole_pingpong import whole_pingpong_kernel
+from foretrace.kernels.device.workspace import counters
 
 
 class _Described(NamedTuple):
@@ -55,17 +57,38 @@ def gate_up_pingpong(
     """As `gate_up_tma`, warp-specialised. Needs `takes_pingpong(x, w_gate, w_up, out)`."""
     m, d, h = size
     weights = (tile.bn, tile.bk)
-    block = (tile.bm, tile.bn if pre is None else tile.bn // 2)
-    written = _Described(out, (m, h), (h, 1), block)
-    kept = (written, written) if pre is None else _pair(pre, m, h, block)
     described = (
         _Described(x, (m, d), (x.stride(-2), 1), (tile.bm, tile.bk)),
         _Described(w_gate, (h, d), (w_gate.stride(0), 1), weights),
         _Described(w_up, (h, d), (w_up.stride(0), 1), weights),
-        written,
-        *kept,
+        *_written(out, pre, m, h, _block(tile, pre)),
     )
     _launch(_gate_up(x.dtype, activation, pre is not None, tile), described, size, tile)
+
+
+def whole_pingpong(
+    x: Tensor, weights: tuple[Tensor, Tensor, Tensor], middle: Tensor, pre: Tensor | None,
+    y: Tensor, activation: str, size: Size, tile: Tile,
+) -> None:  # fmt: skip
+    """Gate, up and down in one launch: `middle` gets the activations, `y` (m, d) the result.
+
+    Needs `takes_pingpong(x, *weights, middle, y)`.
+    """
+    m, d, h = size
+    gate, up, down = weights
+    high, wide = (tile.bm, tile.bk), (tile.bn, tile.bk)
+    block = _block(tile, pre)
+    described = (
+        _Described(x, (m, d), (x.stride(-2), 1), high),
+        _Described(gate, (h, d), (gate.stride(0), 1), wide),
+        _Described(up, (h, d), (up.stride(0), 1), wide),
+        _Described(middle, (m, h), (h, 1), high),
+        _Described(down, (d, h), (down.stride(0), 1), (2 * tile.bn, tile.bk)),
+        *_written(middle, pre, m, h, block),
+        _Described(y, (m, d), (d, 1), block),
+    )
+    counts = counters(x, 2 * -(-m // tile.bm))
+    _launch(_whole(x.dtype, activation, pre is not None, tile), described, size, tile, counts)
 
 
 def gradient_pingpong(
@@ -73,7 +96,7 @@ def gradient_pingpong(
 ) -> None:
     """As `gradient_tma`, warp-specialised. Needs `takes_pingpong(dy, w_down, pre, grads)`."""
     m, d, h = size
-    block = (tile.bm, tile.bn // 4)
+    block = (tile.bm // 2, tile.bn // 2)
     described = (
         _Described(dy, (m, d), (dy.stride(-2), 1), (tile.bm, tile.bk)),
         _Described(w_down, (d, h), (w_down.stride(0), 1), (tile.bk, tile.bn)),
@@ -83,6 +106,20 @@ def gradient_pingpong(
     _launch(_gradient(dy.dtype, activation, tile), described, size, tile)
 
 
+def _block(tile: Tile, pre: Tensor | None) -> tuple[int, int]:
+    """What leaves at once: half the rows where gate and up leave too."""
+    return tile.bm if pre is None else tile.bm // 2, tile.bn
+
+
+def _written(
+    out: Tensor, pre: Tensor | None, m: int, h: int, block: tuple[int, int]
+) -> tuple[_Described, ...]:
+    """The activations, gate and up; without `pre`, a kernel does not use the last two."""
+    activations = _Described(out, (m, h), (h, 1), block)
+    kept = (activations, activations) if pre is None else _pair(pre, m, h, block)
+    return activations, *kept
+
+
 def _pair(both: Tensor, m: int, h: int, block: tuple[int, int]) -> tuple[_Described, _Described]:
     """The left and the right half of an (m, 2h) tensor."""
     shape, strides = (m, h), (2 * h, 1)
@@ -90,17 +127,27 @@ def _pair(both: Tensor, m: int, h: int, block: tuple[int, int]) -> tuple[_Descri
     return _Described(both, shape, strides, block), _Described(right, shape, strides, block)
 
 
-def _launch(variant: Variant, described: tuple[_Described, ...], size: Size, tile: Tile) -> None:
+def _launch(
+    variant: Variant, described: tuple[_Described, ...], size: Size, tile: Tile, *others: Tensor
+) -> None:
     m, d, h = size
     device = described[0].base.get_device()
     grid = min(count_tiles(m, h, tile), multiprocessors(device) * tile.resident)
-    variant.launch_described(grid, device, described, (m, h, d))
+    variant.launch_described(grid, device, described, (*others, m, h, d))
 
 
 @lru_cache
 def _gate_up(dtype: torch.dtype, activation: str, save: bool, tile: Tile) -> Variant:
     cut = (tile.bm, tile.bn, tile.bk, tile.group, tile.stages, tile.split)
     return Variant(gate_up_pingpong_kernel, (activation, save, *cut), options(tile))
+
+
+@lru_cache
+def _whole(dtype: torch.dtype, activation: str, save: bool, tile: Tile) -> Variant:
+    cut = (tile.bm, tile.bn, tile.bk, tile.group, tile.stages, tile.split)
+    # Programs wait for each other: all of them must run at once.
+    together = {**options(tile), "launch_cooperative_grid": True}
+    return Variant(whole_pingpong_kernel, (activation, save, *cut), together)
 
 
 @lru_cache
