@@ -2,7 +2,7 @@
 
 foretrace gemms -o card.parquet                                     on the card, two minutes
 python tools/gemm_points.py > points.txt                            more products, where few are
-foretrace gemms --points points.txt -o more.parquet                 on the card, a minute
+foretrace gemms --points points.txt -o more.parquet                 on the card, two minutes
 python tools/gemm_map.py card.heldout.jsonl.gz card.sweep.jsonl.gz more.sweep.jsonl.gz
 """
 

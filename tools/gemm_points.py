@@ -1,6 +1,6 @@
 """Prints products that a map should hold as well: kinds whose times are guessed worst.
 
-python tools/gemm_points.py 6000 > points.txt           anywhere
+python tools/gemm_points.py 10000 > points.txt          anywhere
 foretrace gemms --points points.txt -o more.parquet     on the card
 """
 
@@ -10,7 +10,7 @@ import sys
 
 from foretrace.experiments.gemms.points import more
 
-COUNT = 6000  # about as long as the sweep itself
+COUNT = 10_000  # that the map of an H200 holds; two minutes there
 
 
 def main(count: str = str(COUNT)) -> None:

@@ -58,7 +58,7 @@ def command(
     """Show which kernel the library picks for which product, and how long it takes.
 
     \b
-    foretrace gemms --show h200               a map of 7,341 products by M and N
+    foretrace gemms --show h200               a map of 17,341 products by M and N
     foretrace gemms --rules                   what can be read off it
     foretrace gemms --accuracy                how often its guesses are right
     foretrace gemms --near 8192x3072x768      why this shape gets its kernel (M x N x K)

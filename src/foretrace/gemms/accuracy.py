@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from foretrace.gemms.entries import point_of
+from foretrace.gemms.kinds import kind_of
 from foretrace.gemms.predict import Predictor
 from foretrace.gemms.table import GemmMap
 from foretrace.schema.documents.gemms import KindAccuracy, MapAccuracy
-from foretrace.schema.gemms import NARROW, GemmPoint
+from foretrace.schema.gemms import GemmPoint
 
 WITHIN = 0.15  # of the measured time: what counts as right
 TILE = ("tile_n", "tile_m")
@@ -22,13 +23,6 @@ class Marked(NamedTuple):
     family: bool
     tile: bool
     error: float
-
-
-def kind_of(point: GemmPoint) -> str:
-    """Products of one kind get kernels of the same generation."""
-    if point.dtype not in NARROW:
-        return point.dtype
-    return "16-bit and fp8, aligned" if point.aligned else "16-bit, not aligned"
 
 
 def accuracy(found: GemmMap) -> MapAccuracy | None:

@@ -1,4 +1,4 @@
-"""What a tree may ask about a product: sizes, alignment, kind, tiles and waves of common tiles."""
+"""What a tree may ask about a product: sizes, alignment, kind, tiles, waves and times of tiles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from foretrace.gemms.nearness import letters
-from foretrace.gemms.waves import SMS
+from foretrace.gemms.waves import PARTS, SMS, choices_us
 from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -17,6 +17,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 TILES = ((64, 64), (128, 64), (64, 128), (128, 128), (256, 128), (128, 256), (256, 64), (64, 8))
 # tiles that are counted, and counted times K
 COUNTED = ((32, 32), (64, 64), (128, 128), (256, 128))
+# tiles whose time a tree may ask about, beside that of the model
+_SQUARES = ((128, 128), (64, 64), (32, 32))
+_SIDES = ((256, 128), (128, 64), (256, 64), (64, 32), (128, 32))
+TIMED = np.array([*_SQUARES, *_SIDES, *((b, a) for a, b in _SIDES)])
 FEW_ROWS = 17  # from here on, kernels for few rows are not taken
 
 
@@ -48,7 +52,16 @@ def _asked(point: GemmPoint, us: float) -> list[float]:
     for wide, high in COUNTED:
         tiles = math.ceil(n / wide) * math.ceil(m / high)
         found += [math.log2(tiles), math.log2(tiles * k)]
-    return found
+    return found + _timed(point, us)
+
+
+def _timed(point: GemmPoint, us: float) -> list[float]:
+    """Tiles with K in one part and with the best cut, the fastest of each, and its parts."""
+    spent = choices_us(point, TIMED)
+    whole, best = spent[:, 0], spent.min(axis=1)
+    at = int(best.argmin())
+    times: list[float] = np.log2(np.concatenate([whole, best]) / us).tolist()
+    return [*times, float(whole.argmin()), float(at), float(PARTS[spent[at].argmin()])]
 
 
 def _twos(size: int) -> float:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from foretrace.errors import UsageError
 from foretrace.gemms import heat, near, predict, rules
-from foretrace.gemms.accuracy import kind_of
 from foretrace.gemms.entries import size_of
+from foretrace.gemms.kinds import kind_of
 from foretrace.gemms.table import GemmMap
 from foretrace.schema.documents.gemms import (
     GemmsDocument,

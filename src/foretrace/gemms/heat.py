@@ -5,14 +5,20 @@ from __future__ import annotations
 import polars as pl
 
 from foretrace.errors import UsageError
+from foretrace.gemms.entries import point_of
 from foretrace.gemms.table import GemmMap
 from foretrace.schema.documents.gemms import HeatCell, HeatPlane
 from foretrace.schema.gemms import GemmPoint
 
 
 def plane(found: GemmMap, kind: GemmPoint) -> HeatPlane:
-    """Cells of one type, layout and epilogue, all K together; each begins at a power of two."""
+    """Cells of one type, layout and epilogue, all K together; each begins at a power of two.
+
+    Where the map has aligned products, the others are left out: they run on slower kernels.
+    """
     rows = found.like(kind)
+    aligned = [point_of(row).aligned for row in rows.iter_rows(named=True)]
+    rows = rows.filter(pl.Series(aligned, dtype=pl.Boolean)) if any(aligned) else rows
     if rows.is_empty():
         what = f"{kind.dtype} {kind.layout} {kind.epilogue}"
         raise UsageError(f"the map has no product {what}: choose another type, layout or epilogue")

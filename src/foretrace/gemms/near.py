@@ -22,6 +22,7 @@ from foretrace.units import bytes_text, flops_text, percent_text, plural, time_t
 Row = dict[str, Any]
 NEIGHBOURS = 40  # whose tiles are tried on the shape
 OTHERS = 4  # tiles beside the one that was chosen
+WORSE = 2  # tiles that are worse and have a sentence; `--all` lists the others
 AS_GOOD = 0.01  # of all that the waves compute: smaller differences decide nothing
 
 
@@ -145,14 +146,14 @@ def _split(row: Row, sms: int) -> str:
 def _chosen(choices: list[TileChoice]) -> Iterator[str]:
     """What speaks for the chosen tile against those beside it, and what speaks against it."""
     mine, *others = choices
-    for other in others:
-        if other.used_percent < mine.used_percent - 100 * AS_GOOD:
-            spare = percent_text(other.waste)
-            yield (
-                f"{other.tile} would need {_waves(other.waves)}, with {spare} empty: "
-                f"{other.used_percent:.0f}% of what they compute is part of the result, with "
-                f"{mine.tile} {mine.used_percent:.0f}%."
-            )
+    worse = [each for each in others if each.used_percent < mine.used_percent - 100 * AS_GOOD]
+    for other in worse[:WORSE]:
+        spare = percent_text(other.waste)
+        yield (
+            f"{other.tile} would need {_waves(other.waves)}, with {spare} empty: "
+            f"{other.used_percent:.0f}% of what they compute is part of the result, with "
+            f"{mine.tile} {mine.used_percent:.0f}%."
+        )
     equal = [each for each in others if abs(each.used_percent - mine.used_percent) <= 100 * AS_GOOD]
     smaller = [each.tile for each in equal if each.reuse < mine.reuse]
     if smaller:

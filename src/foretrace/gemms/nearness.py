@@ -13,7 +13,7 @@ from foretrace.schema.gemms import GemmPoint
 Array = np.ndarray[Any, np.dtype[Any]]
 NEAREST = 8
 # What a difference costs, in octaves; chosen by leaving out products of the H200's map.
-PRICES = {"dtype": 5.0, "letters": 0.8, "epilogue": 0.8, "load": 3.0, "vector": 2.0}
+PRICES = {"dtype": 5.0, "letters": 2.0, "epilogue": 2.0, "load": 3.0, "vector": 2.0}
 
 
 class Nearness:

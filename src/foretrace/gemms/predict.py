@@ -19,10 +19,11 @@ from foretrace.errors import UsageError
 from foretrace.gemms import trees
 from foretrace.gemms.columns import columns
 from foretrace.gemms.entries import point_of
+from foretrace.gemms.kinds import ALIGNED, KINDS, kind_of
 from foretrace.gemms.nearness import NEAREST, Nearness, letters
 from foretrace.gemms.table import GemmMap
 from foretrace.gemms.tiling import tiled, used
-from foretrace.gemms.waves import HALF_REUSE, modelled_us, runs_on_nvjet
+from foretrace.gemms.waves import HALF_REUSE, modelled_us
 from foretrace.schema.gemms import GemmPoint
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,7 +32,8 @@ T = TypeVar("T")
 CANDIDATES = 24  # products whose kernels may be guessed
 CLOSE = 0.15  # octaves: nearer products do not count for more
 # Chosen by leaving out parts of the H200's map: the choice among older kernels is less regular.
-HOW = {True: trees.Fitting(), False: trees.Fitting(trees=300, rate=0.05)}
+OLDER = trees.Fitting(trees=200, depth=8, rate=0.08, columns=0.7, reach=(0.8, 0.12))
+HOW = {kind: trees.Fitting() if kind == ALIGNED else OLDER for kind in KINDS}
 
 
 class Neighbour(Struct, frozen=True):
@@ -104,31 +106,31 @@ class Predictor:
         """Microseconds of products, as if the map held none of them."""
         assert self.map.trees is not None
         model = np.array([modelled_us(point) for point in points])
-        asked, modern = columns(points, model), _modern(points)
+        asked, kinds = columns(points, model), _kinds(points)
         ratio = np.zeros(len(points))
         for kind in HOW:
-            nodes, rows = self.map.trees.filter(pl.col("modern") == kind), modern == kind
-            ratio[rows] = trees.evaluate(nodes.drop("modern"), asked[rows])
+            nodes, rows = self.map.trees.filter(pl.col("kind") == kind), kinds == kind
+            ratio[rows] = trees.evaluate(nodes.drop("kind"), asked[rows])
         found: Array = model * np.exp(ratio)
         return found
 
 
 def fitted(frame: pl.DataFrame) -> pl.DataFrame:
-    """Trees for the times of a map: nvjet's products and those of older kernels apart."""
+    """Trees for the times of a map: products of each kind apart."""
     points = [point_of(row) for row in frame.iter_rows(named=True)]
     model = np.array([modelled_us(point) for point in points])
-    asked, modern = columns(points, model), _modern(points)
+    asked, kinds = columns(points, model), _kinds(points)
     wanted = np.log(frame["cold_us"].to_numpy() / model)
     made = [
-        trees.fit(asked[rows], wanted[rows], how).with_columns(modern=pl.lit(kind))
+        trees.fit(asked[rows], wanted[rows], how).with_columns(kind=pl.lit(kind))
         for kind, how in HOW.items()
-        if (rows := modern == kind).any()
+        if (rows := kinds == kind).any()
     ]
     return pl.concat(made)
 
 
-def _modern(points: Sequence[GemmPoint]) -> Array:
-    return np.array([runs_on_nvjet(point) for point in points])
+def _kinds(points: Sequence[GemmPoint]) -> Array:
+    return np.array([kind_of(point) for point in points])
 
 
 def _winner(votes: Iterable[tuple[T, float]]) -> T:

@@ -13,6 +13,7 @@ import polars as pl
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BINS = 64  # cuts of a column that are tried, at its quantiles
+DIGITS = 4  # of a leaf's value
 SHRINK = 2.0  # added to the count of a leaf: few points say little
 NODES = {
     "tree": pl.Int16,
@@ -44,7 +45,11 @@ class Fitting(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A leaf has column -1. The left child, up to `cut`, follows; `right` is the other's place."""
+    """The left child, up to `cut`, follows; the other one is `right` places on.
+
+    A leaf has column -1 and a value. All others have the value 0: numbers that repeat take less
+    room in a file.
+    """
 
     column: int
     cut: float
@@ -83,7 +88,7 @@ def _grow(
 ) -> None:
     """Add the subtree of these rows."""
     here = len(nodes)
-    value = float(left[rows].sum() / (len(rows) + SHRINK))
+    value = round(float(left[rows].sum() / (len(rows) + SHRINK)), DIGITS)
     nodes.append(Node(-1, 0.0, 0, value))
     found = _best(binned, left, rows, usable, how.leaf) if depth else None
     if found is None:
@@ -91,9 +96,9 @@ def _grow(
     column, at = found
     low = binned[rows, column] <= at
     _grow(nodes, binned, left, rows[low], usable, cuts, how, depth - 1)
-    right = len(nodes)
+    right = len(nodes) - here
     _grow(nodes, binned, left, rows[~low], usable, cuts, how, depth - 1)
-    nodes[here] = Node(int(column), float(np.float32(cuts[column][at])), right, value)
+    nodes[here] = Node(int(column), float(np.float32(cuts[column][at])), right, 0.0)
 
 
 def _best(
@@ -139,5 +144,5 @@ def _one(tree: list[Node], columns: Array) -> Array:
     rows = np.arange(len(columns))
     while (inner := column[at] >= 0).any():
         low = columns[rows, column[at]] <= cut[at]
-        at = np.where(inner, np.where(low, at + 1, right[at]), at)
+        at = np.where(inner, np.where(low, at + 1, at + right[at]), at)
     return value[at]

@@ -22,6 +22,8 @@ RATES = {
     "tf32": {16: 360e6, 8: 105e6, 4: 105e6},
     "fp32": {16: 48e6, 8: 48e6, 4: 48e6},
 }
+# The library computes GELU behind 16-bit products that are not aligned without tensor cores.
+GELU_RATES = {("bf16", 8): 32e6, ("bf16", 4): 32e6, ("bf16", 2): 32e6, ("fp16", 2): 36e6}
 # bytes per us by the bytes of a load, of products with few rows
 MEMORY = {16: 3.9e6, 8: 2.2e6, 4: 2.2e6, 2: 1.1e6, 1: 1.1e6}
 LAUNCH_US, WAVE_US, REDUCE_US = 2.0, 0.6, 2.0
@@ -57,14 +59,26 @@ def runs_on_nvjet(point: GemmPoint) -> bool:
 
 
 def _compute_us(point: GemmPoint, tiles: Array) -> float:
+    return float(choices_us(point, tiles).min())
+
+
+def choices_us(point: GemmPoint, tiles: Array) -> Array:
+    """Microseconds of the arithmetic by tile, and by the parts that K is cut into (`PARTS`)."""
     m, n, k = point[:3]
     wide, high = tiles[:, :1], tiles[:, 1:]
     blocks = np.ceil(n / wide) * np.ceil(m / high) * PARTS / SMS
     waves = np.maximum(1.0, np.maximum(blocks, np.ceil(blocks) - 0.5))
     reuse = 2 * wide * high / (wide + high)
     share = np.minimum(reuse / (reuse + HALF_REUSE) * (1 + HALF_REUSE / FULL_TILE), 1.0)
-    rate = RATES[point.dtype].get(point.load_bytes, 100e6) / SMS
-    spent = waves * (2 * wide * high * np.ceil(k / PARTS) / (rate * share) + WAVE_US)
+    rate = _rate(point) / SMS
+    spent: Array = waves * (2 * wide * high * np.ceil(k / PARTS) / (rate * share) + WAVE_US)
     spent = spent + np.where(PARTS > 1, REDUCE_US + 4 * m * n * PARTS / REDUCE_BYTES_PER_US, 0)
     spent[:, (PARTS > 1) & (k / PARTS < SHORTEST_K)] = np.inf
-    return float(spent.min())
+    return spent
+
+
+def _rate(point: GemmPoint) -> float:
+    kind = point.dtype, point.load_bytes
+    if point.epilogue == "bias_gelu" and kind in GELU_RATES:
+        return GELU_RATES[kind]
+    return RATES[point.dtype].get(point.load_bytes, 100e6)
