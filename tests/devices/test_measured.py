@@ -50,7 +50,7 @@ def _h200() -> Device:
 def test_without_a_file_what_ships_counts_and_else_the_datasheet() -> None:
     rates = _h200().measured
     assert rates is not None
-    assert (rates.bytes_per_s, rates.l2_bytes_per_s) == (4.709e12, 9.424e12)
+    assert (rates.bytes_per_s, rates.l2_bytes_per_s) == (4.709e12, 8.925e12)
     b200 = devices.find("NVIDIA B200")
     assert b200 is not None
     assert b200.measured is None

@@ -31,7 +31,7 @@ def roofs_entry(device: Device | None) -> RoofsEntry | None:
 
 
 def roofs_text(roofs: RoofsEntry) -> str:
-    """`HBM 4.71 TB/s, L2 9.42 TB/s, 894.3 TFLOP/s of bf16, as measured (foretrace roofs, …)`."""
+    """`HBM 4.71 TB/s, L2 8.93 TB/s, 894.3 TFLOP/s of bf16, as measured (foretrace roofs, …)`."""
     rates = [f"HBM {_rate(roofs.hbm_gbps)}"]
     rates += [] if roofs.l2_gbps is None else [f"L2 {_rate(roofs.l2_gbps)}"]
     unit = unit_of(roofs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,26 +23,31 @@ LINE = 128  # bytes between the links of a chain: each is a cache line of its ow
 class WalkShape(NamedTuple):
     """How a kernel is launched: int32 elements of a step, and programs per multiprocessor.
 
-    Programs that are `spread` start far from each other and take block after block; others take
-    neighbouring blocks at the same time. Without `per_sm` every program takes eight steps: more
-    programs than fit at once.
+    A program walks a part of its `own`, over and over. Programs that are `spread` start far from
+    each other and take block after block of the whole set; others take neighbouring blocks at the
+    same time. Without `per_sm` every program takes eight steps: more programs than fit at once.
     """
 
     block: int
     per_sm: int | None
-    spread: bool = True
+    way: str = "own"
 
     def __str__(self) -> str:
-        return f"{self.block}x{self.per_sm or 'many'}{' spread' * self.spread}"
+        return f"{self.block}x{self.per_sm or 'many'} {self.way}"
 
 
-SHAPES = (WalkShape(4096, 4), WalkShape(4096, 8), WalkShape(8192, 4), WalkShape(2048, 8))
+# All programs must run at once: with eight per multiprocessor some waited, and L2 held the parts of
+# the others (1.6% of 67 MB came from memory).
+OWN = (WalkShape(2048, 4), WalkShape(4096, 4))
+OWN_BLOCKS = 3  # of a part, at least: a block that is still on its way is not read again
+# Not for reads: two thirds of 17 MB reached L2. Writes are never merged.
+SPREAD = (WalkShape(4096, 4, "spread"), WalkShape(2048, 8, "spread"))
 # Only for working sets that no cache holds: there programs that drift apart find nothing that
 # others have just read.
-TOGETHER = (WalkShape(4096, 4, spread=False), WalkShape(8192, 4, spread=False))
+TOGETHER = (WalkShape(4096, 4, "together"), WalkShape(8192, 4, "together"))
 TOGETHER_FROM = 1 << 30
 # Only for those that are walked once: a program would walk its own eight blocks again.
-WIDE = WalkShape(4096, None, spread=False)
+WIDE = WalkShape(4096, None, "together")
 WIDE_FROM = MOVED
 GOLDEN = 0.618  # of the blocks, and odd: the starts of any few programs lie apart
 
@@ -65,13 +70,19 @@ def working_sets(smallest: int = SMALLEST, largest: int = LARGEST) -> Iterator[i
 
 
 class WalkPlan(NamedTuple):
-    """What the kernels take, and their grid."""
+    """What the kernels take, and their grid; `blocks` are walked by each program."""
 
     blocks: int
     programs: int
     apart: int
     stride: int
     steps: int
+    own: int = 0
+
+    @property
+    def all_blocks(self) -> int:
+        """Of the working set; parts of programs' own are of equal size, so it may be larger."""
+        return self.own * self.programs or self.blocks
 
 
 def plan(size: int, shape: WalkShape, sms: int, *, moved: int = MOVED) -> WalkPlan:
@@ -80,7 +91,10 @@ def plan(size: int, shape: WalkShape, sms: int, *, moved: int = MOVED) -> WalkPl
     turns = max(blocks, math.ceil(moved / (4 * shape.block)))
     programs = sms * shape.per_sm if shape.per_sm else math.ceil(turns / 8)
     steps = math.ceil(turns / programs)
-    if not shape.spread:
+    if shape.way == "own":
+        part = -(-blocks // programs)
+        return WalkPlan(part, programs, 0, min(1, part - 1), steps, part)
+    if shape.way == "together":
         return WalkPlan(blocks, programs, 1, programs % blocks or min(1, blocks - 1), steps)
     apart = -(-blocks // programs) if blocks > programs else int(blocks * GOLDEN) | 1
     return WalkPlan(blocks, programs, apart, min(1, blocks - 1), steps)
@@ -88,17 +102,16 @@ def plan(size: int, shape: WalkShape, sms: int, *, moved: int = MOVED) -> WalkPl
 
 def launch(way: str, size: int, shape: WalkShape, *, moved: int = MOVED) -> ReadyWalk:
     """A kernel that walks a working set; half of that of a copy is its source."""
-    sms = torch.cuda.get_device_properties().multi_processor_count
     size = size // 2 if way == "copy" else size
     moved = moved // 2 if way == "copy" else moved
-    walk = plan(size, shape, sms, moved=moved)
-    tensors = [numbers(walk.blocks * shape.block)]
+    walk = plan(size, shape, multiprocessors(), moved=moved)
+    tensors = [numbers(walk.all_blocks * shape.block)]
     if way == "copy":
         tensors.append(torch.empty_like(tensors[0]))
     if way == "read":
         tensors.append(torch.empty(walk.programs, dtype=torch.int32, device="cuda"))
     kernel = getattr(kernels, f"{way}_kernel")[(walk.programs,)]
-    numbers_of = (walk.blocks, walk.apart, walk.stride, walk.steps)
+    numbers_of = (walk.blocks, walk.apart, walk.stride, walk.steps, walk.own)
     run = partial(kernel, *tensors, *numbers_of, shape.block, num_warps=WARPS)
     once = 4 * shape.block * walk.programs * walk.steps
     return ReadyWalk(run, once * (2 if way == "copy" else 1))
@@ -109,15 +122,24 @@ def numbers(count: int) -> torch.Tensor:
     return torch.empty(count, dtype=torch.int32, device="cuda").random_()
 
 
-def shapes_of(size: int) -> tuple[WalkShape, ...]:
-    """The launches that show what a working set of this size costs."""
-    together = TOGETHER if size >= TOGETHER_FROM else ()
-    return (*SHAPES, *together, *((WIDE,) if size >= WIDE_FROM else ()))
+def shapes_of(size: int, sms: int, way: str = "read") -> tuple[WalkShape, ...]:
+    """The launches that show what a working set costs; none for reads of a small one."""
+    source = size // 2 if way == "copy" else size
+    found = tuple(each for each in OWN if plan(source, each, sms).blocks >= OWN_BLOCKS)
+    if way == "write" or (way == "copy" and not found):
+        found += SPREAD
+    found += TOGETHER if size >= TOGETHER_FROM else ()
+    return (*found, WIDE) if size >= WIDE_FROM else found
 
 
-def bandwidth(way: str, size: int) -> dict[str, Any]:
+def multiprocessors() -> int:
+    """Of this GPU."""
+    return int(torch.cuda.get_device_properties().multi_processor_count)
+
+
+def bandwidth(way: str, size: int, shapes: Sequence[WalkShape]) -> dict[str, Any]:
     """The fastest of several launches that move a working set, in 10^9 bytes per second."""
-    tried = {str(shape): _bandwidth(way, size, shape) for shape in shapes_of(size)}
+    tried = {str(shape): _bandwidth(way, size, shape) for shape in shapes}
     best = max(tried, key=lambda name: float(tried[name]["gbps"]))
     others = {name: round(one["gbps"], 1) for name, one in tried.items()}
     return {**tried[best], "shape": best, "tried": others}

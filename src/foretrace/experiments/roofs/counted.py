@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ from foretrace.experiments.roofs import bandwidth, memory_kernels, rates, shared
 from foretrace.experiments.roofs.clock import timing
 
 MIB = 1 << 20
-SIZES = tuple(bandwidth.working_sets())
 ROWS, HIDDEN, INNER = 8192, 768, 3072  # the articles' MLP
 GELU_BLOCK = 1024
 BEHIND = ("producers", "itself", "flood")
@@ -31,11 +30,11 @@ def nothing() -> None:
     """Nothing needs to run before."""
 
 
-def walks() -> Iterator[Callable[[], Counted]]:
+def walks(ways: Sequence[str] = bandwidth.WAYS) -> Iterator[Callable[[], Counted]]:
     """Reads, writes and copies by working set, as `bandwidth` launches them."""
-    for way in bandwidth.WAYS:
-        for size in SIZES:
-            for shape in (bandwidth.SHAPES[0], *bandwidth.shapes_of(size)[len(bandwidth.SHAPES) :]):
+    for way in ways:
+        for size in bandwidth.working_sets():
+            for shape in bandwidth.shapes_of(size, bandwidth.multiprocessors(), way):
                 yield partial(_moved, way, size, shape)
 
 

@@ -8,12 +8,22 @@ from functools import partial
 from foretrace.experiments.roofs import bandwidth, counted, host, rates, shared_memory
 from foretrace.experiments.roofs.figure import Figure
 
+NOT_HERE = {
+    "reads of small working sets": (
+        "multiprocessors that read one line at the same time read it once, so they get more than "
+        "L2 gives"
+    ),
+}
+
 
 def figures() -> Iterator[Figure]:
     """All figures; those of a group follow each other."""
+    sms = bandwidth.multiprocessors()
     for size in bandwidth.working_sets():
         for way in bandwidth.WAYS:
-            yield Figure("bandwidth", f"{way} {size}", partial(bandwidth.bandwidth, way, size))
+            if shapes := bandwidth.shapes_of(size, sms, way):
+                measure = partial(bandwidth.bandwidth, way, size, shapes)
+                yield Figure("bandwidth", f"{way} {size}", measure)
     for size in bandwidth.working_sets(16 << 10):
         yield Figure("latency", f"{size}", partial(bandwidth.latency, size))
     for way in bandwidth.WAYS:

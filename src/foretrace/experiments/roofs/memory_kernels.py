@@ -2,9 +2,10 @@
 """Kernels that only move memory, for a GPU: read, write, copy, chase pointers, add atomically.
 
 A program starts at block `apart` times its number, goes on by `stride` blocks, and starts again at
-the end of the working set. Loads bypass L1 (`.cg`), so that a small working set shows the L2 cache
-and not the multiprocessor. Still, programs of one multiprocessor that read one line at the same
-time read it once: their starts must lie apart.
+the end of the working set. With `own` blocks it has a part of the working set to itself. Loads
+bypass L1 (`.cg`), so that a small working set shows the L2 cache and not the multiprocessor. Still,
+programs that read one line at the same time read it once, and the one that is behind catches up:
+only programs with parts of their own show all that L2 gives.
 """
 
 import triton
@@ -15,43 +16,47 @@ _RUNTIME = [
     "apart",
     "stride",
     "steps",
+    "own",
 ]  # no kernel of its own for 1 and for multiples of 16
 
 
 @triton.jit(do_not_specialize=_RUNTIME)
-def read_kernel(source, out, blocks, apart, stride, steps, BLOCK: tl.constexpr):
+def read_kernel(source, out, blocks, apart, stride, steps, own, BLOCK: tl.constexpr):
     """Read `steps` blocks; the sum keeps the loads alive."""
     program = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
     at = (program.to(tl.int64) * apart % blocks).to(tl.int32)
+    first = program.to(tl.int64) * own
     total = tl.zeros([BLOCK], tl.int32)
     for _ in range(steps):
-        total ^= tl.load(source + at.to(tl.int64) * BLOCK + lanes, cache_modifier=".cg")
+        total ^= tl.load(source + (first + at) * BLOCK + lanes, cache_modifier=".cg")
         at += stride
         at = tl.where(at >= blocks, at - blocks, at)
     tl.store(out + program, tl.sum(total))
 
 
 @triton.jit(do_not_specialize=_RUNTIME)
-def write_kernel(target, blocks, apart, stride, steps, BLOCK: tl.constexpr):
+def write_kernel(target, blocks, apart, stride, steps, own, BLOCK: tl.constexpr):
     """Write `steps` blocks."""
     program = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
     at = (program.to(tl.int64) * apart % blocks).to(tl.int32)
+    first = program.to(tl.int64) * own
     for step in range(steps):
-        tl.store(target + at.to(tl.int64) * BLOCK + lanes, lanes * 40503 + step)
+        tl.store(target + (first + at) * BLOCK + lanes, lanes * 40503 + step)
         at += stride
         at = tl.where(at >= blocks, at - blocks, at)
 
 
 @triton.jit(do_not_specialize=_RUNTIME)
-def copy_kernel(source, target, blocks, apart, stride, steps, BLOCK: tl.constexpr):
+def copy_kernel(source, target, blocks, apart, stride, steps, own, BLOCK: tl.constexpr):
     """Copy `steps` blocks."""
     program = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
     at = (program.to(tl.int64) * apart % blocks).to(tl.int32)
+    first = program.to(tl.int64) * own
     for _ in range(steps):
-        here = at.to(tl.int64) * BLOCK + lanes
+        here = (first + at) * BLOCK + lanes
         tl.store(target + here, tl.load(source + here, cache_modifier=".cg"))
         at += stride
         at = tl.where(at >= blocks, at - blocks, at)

@@ -43,7 +43,7 @@ def _gpu(say: Callable[[str], None]) -> tuple[Found, dict[str, str]]:
     from foretrace.experiments.roofs.clock import warm_up
 
     warm_up()
-    return measured(gpu.figures(), _forget, say, BUDGET_S["gpu"]), {}
+    return measured(gpu.figures(), _forget, say, BUDGET_S["gpu"]), gpu.NOT_HERE
 
 
 def _cpu(say: Callable[[str], None]) -> tuple[Found, dict[str, str]]:
