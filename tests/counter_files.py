@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrace import opening
+from foretrace.experiments.gemms.events import marked_number
 from foretrace.model.trace import Trace
 from foretrace.sources.ncu import CounterLaunch, read_export
 
@@ -42,7 +43,7 @@ def planned(name: str, plan: str) -> dict[str, tuple[CounterLaunch, dict[str, An
     number = 0
     for launch in read_export(recorded(name), name).launches:
         if launch.name == "mark_kernel":
-            number = launch.grid[0] - 1
+            number = marked_number(launch.grid)
         else:
             label, expected = names[number]
             found[label] = (launch, expected)
