@@ -11,6 +11,9 @@ WEB_STAMP := web/node_modules/.stamp
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
+# Hundreds of processes start in the tests: they start from byte code.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: tour ladder test lint types imports unit audit site docs pages web bundle clean
 
 tour: $(RUN_STAMP)
@@ -20,7 +23,10 @@ tour: $(RUN_STAMP)
 ladder: $(LADDER_STAMP)
 	@$(BIN)/python -m foretrace ladder $(ARGS)
 
-test: lint types imports web site audit unit
+# All but the tests need one core each, and two run at a time; the tests use every core.
+test:
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types imports web site audit
+	@$(MAKE) --no-print-directory unit
 
 lint: $(DEV_STAMP)
 	@$(BIN)/ruff format --quiet --check $(CODE) || { echo "run: $(BIN)/ruff format $(CODE)"; exit 1; }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -17,6 +20,7 @@ import pytest
 import foretrace
 from foretrace import recordings
 from foretrace.cli import foretrace as group
+from foretrace.cli import main
 from foretrace.model.groups import GpuWork
 from foretrace.schema.kernel import KernelId
 from foretrace.sources import budget
@@ -124,9 +128,27 @@ def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
 @pytest.mark.parametrize(
     "page", [page for page in WRITTEN if "```console" in page.read_text()], ids=lambda p: p.name
 )
-def test_the_examples_print_what_the_page_shows(page: Path) -> None:
-    text = page.read_text()
-    assert _tool("examples").refreshed(text) == text, "run `make pages`"
+def test_the_examples_print_what_the_page_shows(
+    page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Commands without a shell's signs run here, the others as `make pages` runs them."""
+    tool, text = _tool("examples"), page.read_text()
+    apart = tool._output
+    monkeypatch.chdir(recordings.folder("h200"))
+    for name, value in {**tool.SETTINGS, "FORETRACE_CACHE": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+
+    def output(command: str) -> str:
+        if set(command) & set("|<>;&$"):
+            return str(apart(command))
+        monkeypatch.setattr("foretrace.notices._said", set())
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            main(shlex.split(command)[1:])
+        return "".join(f"{line.rstrip()}\n" for line in said.getvalue().splitlines())
+
+    monkeypatch.setattr(tool, "_output", output)
+    assert tool.refreshed(text) == text, "run `make pages`"
 
 
 def test_the_page_of_commands_is_up_to_date() -> None:

@@ -29,11 +29,11 @@ from growth.shapes import SHAPES
 MOST = 2.5
 SIZE = 200
 ODD_SIZE = 500
-SIZES = {"kernel_names": 40, "deep_with_launches": 80, "everything": 400}  # dear ones, mixed ones
+SIZES = {"kernel_names": 20, "deep_with_launches": 40, "everything": 400}  # dear ones, mixed ones
 SIZES |= {
-    "steps": 120,
-    "nested_regions": 120,
-    "tracks": 120,
+    "steps": 60,
+    "nested_regions": 60,
+    "tracks": 60,
     "braces": 40_000,
     "broken_records": 40,
     "empty_members": 200,

@@ -305,9 +305,24 @@ class TestWithTorch:
     def _torch(self) -> None:
         pytest.importorskip("torch")
 
-    def test_the_snapshot_differs_by_the_fused_kernel(
-        self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    def test_the_snapshot_differs_by_the_fused_kernel_and_an_error_stays_the_error(
+        self, pytester: pytest.Pytester
     ) -> None:
+        """Both ways in one process, which imports torch; then a test that fails, and what it leaves."""
+        pytester.makepyfile(
+            test_error="""
+            import os, torch
+            from torch._inductor import config
+            def test_error(kernel_trace):
+                assert config.cpp.enable_kernel_profile
+                with kernel_trace() as t:
+                    torch.ones(2) * 3
+                    raise ValueError("mine")
+            def test_after():
+                assert not config.cpp.enable_kernel_profile
+                assert "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE" not in os.environ
+        """
+        )
         pytester.makepyfile(
             test_mlp=MODEL
             + """
@@ -324,15 +339,31 @@ class TestWithTorch:
         t.check_snapshot()
         """
         )
-        monkeypatch.setenv("WAY", "eager")
-        result = pytester.runpytest_subprocess()
-        result.assert_outcomes(passed=1)
+        result = pytester.runpython_c(
+            "import os, pytest\n"
+            "for way, file in (('eager', 'mlp'), ('compiled', 'mlp'), ('failed', 'error')):\n"
+            "    os.environ['WAY'] = way\n"
+            "    print(way, int(pytest.main(['-p', 'no:cacheprovider', f'test_{file}.py'])))"
+        )
         result.stdout.fnmatch_lines(
             [
                 "1 trace, 4 guesses: 3 hit, 0 missed, 1 unknown; snapshots: 1 written",
                 "unknown  test_mlp.py::test_mlp: per step: kernels == 5: no GPU events*",
+                "eager 0",
+                "*- foretrace -*",
+                "test_mlp.cpu-torch*:",
+                "removed  1 x aten::gelu",
+                "removed  1 x aten::mul",
+                "added    1 x cpp_fused__unsafe_view_gelu_mul",
+                "*the trace is kept in *test_mlp.json.gz",
+                "compiled 1",
+                "*ValueError: mine*",
+                "kept*test_error.py.test_error.json.gz",
+                "*1 failed, 1 passed*",
+                "failed 1",
             ]
         )
+        result.stdout.no_fnmatch_line("*ed  * x aten::mm*")
         [snapshot] = (pytester.path / "__kernels__" / "test_mlp").iterdir()
         assert snapshot.name.startswith("test_mlp.cpu-torch")
         assert snapshot.read_text().splitlines()[1:] == [
@@ -340,20 +371,6 @@ class TestWithTorch:
             "3  aten::mm",
             "1  aten::mul",
         ]
-        monkeypatch.setenv("WAY", "compiled")
-        result = pytester.runpytest_subprocess()
-        result.assert_outcomes(failed=1)
-        result.stdout.fnmatch_lines(
-            [
-                "*- foretrace -*",
-                "test_mlp.cpu-torch*:",
-                "removed  1 x aten::gelu",
-                "removed  1 x aten::mul",
-                "added    1 x cpp_fused__unsafe_view_gelu_mul",
-                "*the trace is kept in *test_mlp.json.gz",
-            ]
-        )
-        result.stdout.no_fnmatch_line("*ed  * x aten::mm*")
         kept = pytester.path / ".foretrace" / "test_mlp.py.test_mlp.json.gz"
         assert foretrace.open(kept, cache=False).has("steps")
 
@@ -424,27 +441,6 @@ class TestWithTorch:
             ],
         )
         assert {verdict.verdict for verdict in verdicts} == {"unknown"}
-
-    def test_an_error_stays_the_error_and_inductor_is_left_as_it_was(
-        self, pytester: pytest.Pytester
-    ) -> None:
-        pytester.makepyfile(
-            test_it="""
-            import os, torch
-            from torch._inductor import config
-            def test_error(kernel_trace):
-                assert config.cpp.enable_kernel_profile
-                with kernel_trace() as t:
-                    torch.ones(2) * 3
-                    raise ValueError("mine")
-            def test_after():
-                assert not config.cpp.enable_kernel_profile
-                assert "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE" not in os.environ
-        """
-        )
-        result = pytester.runpytest_subprocess()
-        result.assert_outcomes(failed=1, passed=1)
-        result.stdout.fnmatch_lines(["*ValueError: mine*", "kept*test_it.py.test_error.json.gz"])
 
 
 def test_the_page_is_fresh() -> None:

@@ -22,8 +22,8 @@ from foretrace.cli import main
 assert main(["tour", "-o", sys.argv[1]]) == 0
 assert main(["ladder", "--recorded", "h200"]) == 0
 assert main(["ladder"]) == 4
-for path in recordings.traces().values():
-    assert main(["look", str(path), "--json", "--no-cache"]) == 0
+for name in ("mlp_eager", "mlp_compiled"):  # the ladder reads them all
+    assert main(["look", str(recordings.traces()[name]), "--json", "--no-cache"]) == 0
 """
 
 

@@ -1,4 +1,4 @@
-"""What a user writes; `test_public` checks that no expression in it has the type `Any`."""
+"""What a user writes; `make types` checks that no expression in it has the type `Any`."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import pytest
 import foretrace as ft
 from corpus.all_cases import OPENING
 from corpus.cases import Case
+from corpus.places import sampled
 from foretrace.overview import summarize
 from foretrace.render.look_page import sections
 from foretrace.render.section import drawn, marked
@@ -16,7 +17,7 @@ from foretrace.sources.limits import Limits
 
 PARTS = ("regions", "steps", "kernels", "ops", "findings")
 # large ones are made when used
-SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
+SMALL = sampled([case for case in OPENING if isinstance(case.content, bytes) and not case.needs])
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")

@@ -14,7 +14,7 @@ import foretrace as ft
 from comparison.traces import recorded
 from corpus.all_cases import OPENING
 from corpus.build import g0
-from corpus.places import RECORDED, public_traces
+from corpus.places import RECORDED, public_traces, sampled
 from foretrace.comparison import Comparison, compare, document
 from foretrace.comparison.kernels import KernelPair
 from foretrace.comparison.side import Side
@@ -232,6 +232,8 @@ def test_two_cards_compare_by_op() -> None:
 
 
 SMALL = [case for case in OPENING if isinstance(case.content, bytes) and not case.needs]
+EMPTY = ("E07", "E08")
+TOLD = [case for case in SMALL if case.id not in EMPTY]
 
 
 def test_odd_traces_compare_or_are_refused(tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ def test_odd_traces_compare_or_are_refused(tmp_path: Path) -> None:
     (tmp_path / "good.json").write_bytes(g0().bytes())
     good = ft.open(tmp_path / "good.json", cache=False)
     refused = []
-    for case in SMALL:
+    for case in [*sampled(TOLD), *(case for case in SMALL if case.id in EMPTY)]:
         folder = tmp_path / case.id
         folder.mkdir()
         trace = ft.open(
@@ -256,4 +258,4 @@ def test_odd_traces_compare_or_are_refused(tmp_path: Path) -> None:
             encode(document(found))
             assert max(map(len, comparison_text(found, 12).splitlines())) <= 100, case.id
             assert comparison_markdown(found, 12)
-    assert refused == [("E07", "E_NOTHING_TO_COMPARE"), ("E08", "E_NOTHING_TO_COMPARE")]
+    assert refused == [(name, "E_NOTHING_TO_COMPARE") for name in EMPTY]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from corpus.build import Doc, Raw
 
+Case = TypeVar("Case")
 RECORDED = Path(__file__).resolve().parents[2] / "src" / "foretrace" / "recordings" / "h200"
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 FULL_SWEEP = os.environ.get("FORETRACE_SWEEP") == "full"
@@ -18,6 +21,11 @@ DEEP = FULL_SWEEP or bool(os.environ.get("FORETRACE_DEEP"))  # the sweeps of the
 def examples(sample: int) -> int:
     """How many examples a property is tried on."""
     return sample * 30 if FULL_SWEEP else sample
+
+
+def sampled(cases: Sequence[Case], every: int = 3) -> list[Case]:
+    """Every third case, or all: for what reads each trace of the corpus once more."""
+    return list(cases if DEEP else cases[::every])
 
 
 def recorded_traces() -> list[Path]:

@@ -19,7 +19,7 @@ import re
 import re._constants as codes
 import re._parser as parser
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 LETTERS = [*map(chr, range(1, 127)), "é", "١", "一", "\u2003"]  # one of each other kind
@@ -151,8 +151,7 @@ class Automaton:
         return self._letters(_written(value)) if code is codes.IN else EVERY
 
     def _letters(self, text: str) -> int:
-        form = re.compile(text, self.flags & (re.IGNORECASE | re.ASCII))
-        return sum(1 << at for at, letter in enumerate(LETTERS) if form.match(letter))
+        return _taken(text, self.flags & (re.IGNORECASE | re.ASCII))
 
     @cached_property
     def after(self) -> Rows:
@@ -193,6 +192,12 @@ class Automaton:
                     if _meets((p, p, q), (p, q, q), (ring, between, other), rows):
                         return True
         return False
+
+
+@cache
+def _taken(text: str, flags: int) -> int:
+    form = re.compile(text, flags)
+    return sum(1 << at for at, letter in enumerate(LETTERS) if form.match(letter))
 
 
 class Loops:

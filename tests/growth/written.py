@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -69,9 +70,20 @@ def _used(path: Path, call: ast.Call, parents: dict[ast.AST, ast.AST]) -> set[st
         return set(METHODS)
     target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target
     name = getattr(target, "attr", getattr(target, "id", ""))
-    files = [path] if name.startswith("_") else (SOURCE / "foretrace").rglob("*.py")
-    texts = (each.read_text() for each in files)
-    return {found for text in texts for found in re.findall(rf"\b{name}\.(\w+)", text)} & METHODS
+    if not name.startswith("_"):
+        return _called().get(name, set())
+    return set(re.findall(rf"\b{name}\.(\w+)", path.read_text())) & METHODS
+
+
+@cache
+def _called() -> dict[str, set[str]]:
+    """The methods that the whole source calls, by the name that stands before them."""
+    found: dict[str, set[str]] = {}
+    for path in (SOURCE / "foretrace").rglob("*.py"):
+        calls = rf"\b(\w+)\.({'|'.join(METHODS)})\b"
+        for name, method in re.findall(calls, path.read_text()):
+            found.setdefault(name, set()).add(method)
+    return found
 
 
 def _evaluated(call: ast.Call, module: ModuleType) -> tuple[str | None, int]:

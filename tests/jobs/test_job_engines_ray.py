@@ -46,41 +46,33 @@ def cluster() -> Iterator[str]:
             made.shutdown()
 
 
-def killed_once(path: str, limits: Any, cache: bool) -> bytes:
-    """What a task runs here: the first worker that is given rank 2 is killed while it reads."""
+def killed(path: str, limits: Any, cache: bool) -> bytes:
+    """What a task runs here: the first worker that is given rank 1 is killed while it reads, and
+    every one that is given rank 2.
+    """
     mark = Path(path + DIED)
-    if "_4002." in path and not mark.exists():
+    if "_4002." in path or ("_4001." in path and not mark.exists()):
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return local.encoded(path, limits, cache)
 
 
-def test_two_nodes_and_a_killed_worker(
+def test_two_nodes_and_killed_workers(
     folder: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_tasks, "encoded", killed_once)
-    with jobs.read(folder, cache=False) as here, jobs.read(folder, ray=cluster, cache=False) as job:
-        assert [each.rank for each in job.facts] == [0, 1, 2, 4, 6, 7]
-        assert len(list(folder.glob(f"*{DIED}"))) == 1
-        same(here, job)
-    assert not ray.is_initialized()
-
-
-def deadly(path: str, limits: Any, cache: bool) -> bytes:
-    """Every worker that is given rank 2 is killed."""
-    if "_4002." in path:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return local.encoded(path, limits, cache)
-
-
-def test_a_file_that_kills_every_worker(
-    folder: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ray_tasks, "encoded", deadly)
+    """A file that kills one worker is read by the next; one that kills every worker is left out."""
+    monkeypatch.setattr(ray_tasks, "encoded", killed)
     monkeypatch.setattr(ray_tasks, "RETRIES", 1)
-    with jobs.read(folder, ray=cluster, ranks="0-2", cache=False) as job:
-        assert [each.rank for each in job.facts] == [0, 1]
+    with (
+        jobs.read(folder, ranks="0-1,3-7", cache=False) as here,
+        jobs.read(folder, ray=cluster, cache=False) as job,
+    ):
+        assert [each.rank for each in job.facts] == [0, 1, 4, 6, 7]
+        assert len(list(folder.glob(f"*{DIED}"))) == 2
+        assert here.facts == job.facts
+        same(here, job, paths=False)
         assert "the system ended the process" in " ".join(each.text for each in job.left_out)
+    assert not ray.is_initialized()
 
 
 def test_no_cluster(folder: Path) -> None:

@@ -15,6 +15,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 # Shared memory a block can have, in bytes, by architecture (CUDA programming guide, technical
@@ -167,21 +168,22 @@ def usage(
 
 
 def sample(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
-    """The first variant of every kernel; on Hopper every large tile, where registers and shared
-    memory are short, with the stages that take most memory, and one order of tiles. Elsewhere not
-    the dearest kernel.
+    """The smallest variant of every kernel; on Hopper, where registers and shared memory are short,
+    the largest, which saves what the gradient needs. Elsewhere not the dearest kernel.
     """
     seen = set()
-    for variant in sorted(variants(arch), key=lambda each: -each[3].get("num_stages", 0)):
-        name, kernel, fixed, options = variant
-        large = arch == 90 and "bm=128" in name
-        # Of a specialised kernel's constexprs the last are group, stages and split; else group.
-        cut = (*fixed[:-3], *fixed[-2:]) if kernel.is_gluon() else fixed[:-1]
-        tile = (name.partition(" ")[0], *cut, options["num_warps"]) if large else ()
-        if (kernel, *tile) in seen or (arch != 90 and name.startswith("gradient")):
+    for variant in sorted(variants(arch), key=_size, reverse=arch == 90):
+        name, kernel, _, _ = variant
+        if kernel in seen or (arch != 90 and name.startswith("gradient")):
             continue
-        seen |= {(kernel, *tile), (kernel,)}
+        seen.add(kernel)
         yield variant
+
+
+def _size(variant: tuple[str, Any, tuple[Any, ...], dict[str, Any]]) -> tuple[int, bool, int]:
+    """The elements of its tile, whether it saves, and its stages."""
+    sides = re.findall(r"b[mn]=(\d+)", variant[0])
+    return prod(map(int, sides)), "saving" in variant[0], variant[3].get("num_stages", 0)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+torch = pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.torch,
+    # with one, torch's profiler records it as well, and claims about kernels are marked
+    pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU"),
+]
 
 from foretrace.cli import main  # noqa: E402
 from foretrace.ladder import climb as climbing  # noqa: E402

@@ -30,49 +30,43 @@ class InductorError(RuntimeError):
 
 
 def foretrace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    line = [
-        sys.executable,
-        "-c",
-        NO_READER + "from foretrace.__main__ import run; run()",
-        *arguments,
-    ]
+    return python(NO_READER + "from foretrace.__main__ import run; run()", *arguments, cwd=cwd)
+
+
+def python(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-c", code, *arguments]
     return subprocess.run(line, capture_output=True, text=True, cwd=cwd, check=False)
 
 
 def test_run_writes_trace_and_record_without_the_reader(tmp_path: Path) -> None:
-    done = foretrace(
-        "run",
-        "linear",
-        "--in_dim",
-        "8",
-        "--out-dim",
-        "4",
-        "--batch",
-        "2",
-        "--no-look",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
+    """Then looking names the install command and the trace; both in one process, which imports torch."""
+    line = "run linear --in_dim 8 --out-dim 4 --batch 2"
+    code = f"""{NO_READER}from foretrace.cli import main
+print(main("{line} --no-look".split()), main("{line}".split()))"""
+    done = python(code, cwd=tmp_path)
+    trace, codes = done.stdout.splitlines()
+    assert codes == "0 4", done.stderr
     assert "profiler_start" not in done.stderr  # Kineto's own log
-    trace = Path(done.stdout.strip())
-    assert trace.parent == Path("traces")
-    assert trace.name.startswith("linear_eager_2x8x4_")
+    assert Path(trace).parent == Path("traces")
+    assert Path(trace).name.startswith("linear_eager_2x8x4_")
     assert (tmp_path / trace).is_file()
+    assert "pip install foretrace" in done.stderr
+    assert len(list((tmp_path / "traces").glob("linear_eager_*.json.gz"))) == 2
 
 
-def test_run_prints_one_json_document(tmp_path: Path) -> None:
-    line = "matmul_add --size 4 --dtype fp32 --device cpu --json -o t"
-    done = foretrace("run", *line.split(), cwd=tmp_path)
-    said = json.loads(done.stdout)
+def test_run_prints_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = f"matmul_add --size 4 --dtype fp32 --device cpu --json -o {tmp_path}"
+    assert main(["run", *line.split()]) == 0
+    said = json.loads(capsys.readouterr().out)
     assert said["schema"] == 1
-    assert said["trace"] == "t/matmul_add_eager_4_fp32_cpu.json.gz"
-    assert said["run"] == json.loads((tmp_path / said["record"]).read_text())
+    assert said["trace"] == str(tmp_path / "matmul_add_eager_4_fp32_cpu.json.gz")
+    assert said["run"] == json.loads(Path(said["record"]).read_text())
     assert said["run"]["rung"]["options"] == {"size": 4, "batch": 0, "bias": "2d"}
 
 
-def test_a_wrong_option_is_wrong_usage(tmp_path: Path) -> None:
-    assert foretrace("run", "mlp", "--heads", "2", cwd=tmp_path).returncode == 2
-    assert foretrace("run", "nothing", cwd=tmp_path).returncode == 2
+def test_a_wrong_option_is_wrong_usage() -> None:
+    assert main(["run", "mlp", "--heads", "2"]) == 2
+    assert main(["run", "nothing"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -211,17 +205,10 @@ def test_a_backend_without_a_cpu_form_is_said_in_one_line(
     )
 
 
-def test_without_the_reader_looking_names_the_install_command_and_the_trace(tmp_path: Path) -> None:
-    done = foretrace("run", "linear", "--batch", "2", cwd=tmp_path)
-    assert done.returncode == 4
-    assert "pip install foretrace" in done.stderr
-    assert len(list((tmp_path / "traces").glob("linear_eager_*.json.gz"))) == 1
-
-
-def test_why_needs_something_that_is_compiled(tmp_path: Path) -> None:
-    done = foretrace("run", "mlp", "--small", "--why", cwd=tmp_path)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "--why keeps the records of torch.compile: add --compile" in done.stderr
+def test_why_needs_something_that_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "mlp", "--small", "--why"]) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert "--why keeps the records of torch.compile: add --compile" in said
 
 
 def test_a_compiled_rung_keeps_the_compilers_records(tmp_path: Path) -> None:

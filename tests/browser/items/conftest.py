@@ -24,12 +24,14 @@ def page(programs: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All tests of one look run together, on one page; those marked `colours` in all looks."""
+    """All tests of one look run together, on one page; those marked `colours` in all looks, those
+    marked `once` in one.
+    """
     if "look" in metafunc.fixturenames:
-        every = os.environ.get("FORETRACE_ALL_LOOKS") or any(
-            metafunc.definition.iter_markers("colours")
-        )
-        metafunc.parametrize("look", LOOKS if every else WIDTHS, ids=str, scope="session")
+        marks = {mark.name for mark in metafunc.definition.iter_markers()}
+        every = os.environ.get("FORETRACE_ALL_LOOKS") or "colours" in marks
+        looks = LOOKS if every else WIDTHS[:1] if "once" in marks else WIDTHS
+        metafunc.parametrize("look", looks, ids=str, scope="session")
 
 
 @pytest.fixture(scope="session")

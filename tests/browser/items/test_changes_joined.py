@@ -70,6 +70,7 @@ def test_a_change_goes_to_both_traces(compared: Page) -> None:
     assert [line for line in said if "getImageData" not in line] == []  # this test reads pixels
 
 
+@pytest.mark.once
 def test_any_two_traces_are_compared(compared: Page) -> None:
     compared.focus(".changelist select")
     compared.press("ArrowDown", "ArrowDown")
@@ -82,6 +83,7 @@ def test_any_two_traces_are_compared(compared: Page) -> None:
     compared.run("foretrace.store.set({pair: 0})")
 
 
+@pytest.mark.once
 def test_an_address_restores_alignment_pair_and_selection(compared: Page) -> None:
     compared.run("foretrace.store.set({align: 'step 1', pair: 1, tab: 'changes'})")
     compared.press("c")
@@ -109,6 +111,7 @@ def strip_area(svg: str, top: float, height: float) -> float:
     return total
 
 
+@pytest.mark.once
 def test_busy_time_can_be_read_off_the_svg(shown: Page) -> None:
     svg = shown.answer(SAVED)
     seen = shown.layout()
@@ -125,6 +128,7 @@ def test_busy_time_can_be_read_off_the_svg(shown: Page) -> None:
     assert drawn * pixel == pytest.approx(busy, abs=2 * pixel)
 
 
+@pytest.mark.once
 def test_a_picture_names_tracks_traces_and_colours(compared: Page) -> None:
     root = ElementTree.fromstring(compared.answer(SAVED))
     texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]

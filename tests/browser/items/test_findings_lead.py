@@ -24,6 +24,7 @@ PIXEL = """
 """
 
 
+@pytest.mark.once
 def test_a_gap_is_a_range_that_the_timeline_goes_to(shown: Page, training: Path) -> None:
     trace = foretrace.open(training.with_suffix(".json"), cache=False)
     (idle,) = [row for row in summarize(trace).look.findings if row.rule == "idle_gaps"]

@@ -40,6 +40,7 @@ def test_wheel_and_drag(shown: Page) -> None:
     assert shown.view()[0] == pytest.approx(right[0] + moved, rel=1e-3)
 
 
+@pytest.mark.once
 def test_keys_zoom_pan_and_fit(shown: Page) -> None:
     whole = span(shown)
     shown.press("w")
@@ -63,6 +64,7 @@ def test_keys_zoom_pan_and_fit(shown: Page) -> None:
     assert last - first < 20 * length
 
 
+@pytest.mark.once
 def test_a_kernel_is_selected_and_walked_from(shown: Page) -> None:
     event, start, length = shown.run(KERNEL)
     shown.run(
@@ -130,6 +132,7 @@ def test_marks_and_pinned_tracks(shown: Page) -> None:
     assert len(shown.state("pinned")) == 1
 
 
+@pytest.mark.once
 def test_ticks_of_a_narrow_view_differ(shown: Page) -> None:
     shown.run("foretrace.store.set({view: {from: 22000000, to: 22004000}})")
     shown.settle()
@@ -138,6 +141,7 @@ def test_ticks_of_a_narrow_view_differ(shown: Page) -> None:
     assert any(re.search(r"\+ [\d.]+ [un]s", label) for label in labels)
 
 
+@pytest.mark.once
 def test_an_address_restores_the_view(shown: Page) -> None:
     event, start, length = shown.run(KERNEL)
     held = {

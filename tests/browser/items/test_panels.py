@@ -56,6 +56,7 @@ def test_a_kernel_leads_to_other_steps_and_to_its_finding(shown: Page) -> None:
     assert shown.sticks_out() == []
 
 
+@pytest.mark.once
 def test_a_kernel_of_a_range_can_be_followed(shown: Page) -> None:
     shown.press("r")
     chosen = shown.state("selection")["range"]
@@ -69,6 +70,7 @@ def test_a_kernel_of_a_range_can_be_followed(shown: Page) -> None:
     assert chosen["from"] <= start < chosen["to"]
 
 
+@pytest.mark.once
 def test_names_found_are_reached_by_arrows(shown: Page) -> None:
     shown.press("/")
     shown.hands.type("gemm")

@@ -23,6 +23,7 @@ def test_three_gpus_lie_on_one_ruler(compared: Page) -> None:
     assert compared.said() == []
 
 
+@pytest.mark.once
 def test_traces_are_aligned_by_step_or_region(compared: Page) -> None:
     zeros = "return foretrace.traces.map((trace) => trace.zero)"
     before = compared.run(zeros)

@@ -71,7 +71,6 @@ def test_every_tab_fits_its_page(page: Page, wordy: Path, width: int) -> None:
         page.click(f"#{tab}")
         assert page.sticks_out() == [], tab
         assert page.run(CUT) == [], tab
-        page.browser.screenshot(f"{tab}_{page.look}.png")
 
 
 def test_what_changed_fits_its_page(compared: Page) -> None:
@@ -81,6 +80,7 @@ def test_what_changed_fits_its_page(compared: Page) -> None:
     assert compared.sticks_out() == []
 
 
+@pytest.mark.once
 def test_copied_numbers_are_those_of_look(shown: Page, training: Path) -> None:
     trace = foretrace.open(training.with_suffix(".json"), cache=False)
     rows = look_at(trace).kernels
@@ -155,6 +155,7 @@ def test_thousands_of_rows_are_a_window(page: Page, many: Path) -> None:
     assert page.run("return document.activeElement.closest('tr').dataset.at") == "40"
 
 
+@pytest.mark.once
 def test_kernels_follow_a_box_of_the_flame_graph(shown: Page) -> None:
     """The table then holds what the timeline does not make faint."""
     box = """

@@ -49,7 +49,8 @@ def test_a_cpu_is_measured_and_says_what_it_cannot(
 def test_without_a_compiler_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_code.shutil, "which", lambda _: None)
     cpu_code.library.cache_clear()
-    found = measured(cpu.figures(), lambda _: None, lambda _: None)
+    needed = [figure for figure in cpu.figures() if figure.group != "host"]
+    found = measured(needed, lambda _: None, lambda _: None)
     cpu_code.library.cache_clear()
     assert "no C compiler" in found["bandwidth"]["read 16384"]["error"]
     assert found["products"]["fp32"]["tflops"] > 0
