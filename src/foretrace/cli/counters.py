@@ -20,6 +20,7 @@ from foretrace.cli._options import (
     warn_of_loss,
     width,
 )
+from foretrace.cli.run import steps_at
 from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,12 +72,7 @@ class _Counters(click.Command):
 @flag("--quick", "One run under Nsight Compute: HBM, L2 lookups and L1 alone.")
 @shown("--steps", type=click.IntRange(1), default=3, help="Steps to record.")
 @shown("--warmup", type=click.IntRange(0), default=3, help="Steps before recording starts.")
-@shown(
-    "--steps-at",
-    type=click.Choice(("auto", "forward", "optimizer", "none")),
-    default="auto",
-    help="What begins a step, as in foretrace record.",
-)
+@steps_at
 @shown("-o", "--out", "folder", default="traces", help="Folder of the trace and the exports.")
 @flag("--all", "A sentence for each kernel, every level, roofs, how it was counted.")
 @in_forms

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from foretrace.cli._options import flag, shown, shows_bold, width
-from foretrace.cli.run import recording_options, say_bundle, show
+from foretrace.cli.run import recording_options, say_bundle, show, steps_at
 
 
 @click.command(
@@ -26,12 +26,7 @@ from foretrace.cli.run import recording_options, say_bundle, show
 )
 @recording_options
 @shown("--wait", type=click.IntRange(0), default=1, help="Steps timed before profiling.")
-@shown(
-    "--steps-at",
-    type=click.Choice(("auto", "forward", "optimizer", "none")),
-    default="auto",
-    help="What begins a step: a call of the outermost module, or what follows optimizer.step.",
-)
+@steps_at
 @shown(
     "--limit",
     type=click.IntRange(0),

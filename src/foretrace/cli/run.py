@@ -71,6 +71,13 @@ recording_options = joined(
     flag("--no-look", "Write the files and stop; this needs torch alone."),
     as_json,
 )
+# of every command that finds the steps of a script
+steps_at = shown(
+    "--steps-at",
+    type=click.Choice(("auto", "forward", "optimizer", "none")),
+    default="auto",
+    help="What begins a step: a call of the outermost module, or what follows optimizer.step.",
+)
 _VARIANT = joined(
     click.option("--variant", help="Which variant; see above."),
     click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
