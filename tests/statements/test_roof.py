@@ -53,12 +53,12 @@ def test_no_rate_exceeds_the_peak_of_the_gpu(tmp_path: Path) -> None:
 
 
 def test_what_the_cache_gives_is_held_against_l2(tmp_path: Path) -> None:
-    """25.2 MB in 4.9 us are 5.14 TB/s: more than HBM gives, and 54% of what L2 does."""
+    """25.2 MB in 4.9 us are 5.14 TB/s: more than HBM gives, and 58% of what L2 does."""
     case = one_case(tmp_path, "aten::mul", [[4096, 1024]] * 2, 4_900)
     assert (case["bytes"], case["bound"]) == (25_165_824, "l2")
     assert (case["gbps"], case["roof_percent"]) == (
         pytest.approx(5135.9, abs=0.1),
-        pytest.approx(54.5, abs=0.1),
+        pytest.approx(57.5, abs=0.1),
     )
 
 
