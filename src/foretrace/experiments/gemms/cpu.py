@@ -109,9 +109,12 @@ def _entry(point: GemmPoint, seconds: float, roofs: dict[str, float]) -> SweptPr
 
 
 def _roofs() -> tuple[dict[str, float], str]:
-    """TFLOP/s of this CPU by type, where `foretrace roofs` measured it."""
+    """TFLOP/s of this CPU by type, where `foretrace roofs` measured it.
+
+    A product is no roof for other products, unless no compiler could measure the units.
+    """
     with contextlib.suppress(UsageError):
         found = devices.shown_roofs(cpu_name())
-        both = {**found.tflops, **found.units_tflops}
-        return {name: both[name] for name in _TYPES if name in both}, found.command
+        rates = found.units_tflops or found.tflops
+        return {name: rates[name] for name in _TYPES if name in rates}, found.command
     return {}, ""
