@@ -10,6 +10,7 @@ from foretrace.render.html.gemms import GemmsPage
 from foretrace.render.html.job import JobPage
 from foretrace.render.html.lesson import LessonPage
 from foretrace.render.html.report import Report
+from foretrace.render.html.roofs import RoofsPage
 from foretrace.render.section import Section
 from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.ladder import LadderDocument
@@ -21,13 +22,17 @@ FILE = Path(__file__).parents[1] / "web" / "src" / "data" / "documents.ts"
 HEAD = """\
 // What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
 """
-ROOTS = (Report, GemmsPage, JobPage, LessonPage, SearchResult, RangeNumbers, PackedTile)
+ROOTS = (
+    Report, GemmsPage, JobPage, LessonPage, RoofsPage, SearchResult, RangeNumbers, PackedTile,
+)  # fmt: skip
 # What a Struct calls `object`, because it may come from a file or was made safe on the way.
 KNOWN: dict[tuple[str, str], tuple[type[Struct], str]] = {
     ("Report", "guesses"): (CheckDocument, " | null"),
     ("Report", "ladder"): (LadderDocument, " | null"),
     ("GemmsPage", "head"): (Section, ""),
     ("GemmsPage", "sections"): (Section, "[]"),
+    ("RoofsPage", "head"): (Section, ""),
+    ("RoofsPage", "sections"): (Section, "[]"),
     ("JobPage", "guesses"): (CheckDocument, " | null"),
     ("JobPage", "head"): (Section, ""),
     ("JobPage", "sections"): (Section, "[]"),

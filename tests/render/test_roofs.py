@@ -75,7 +75,7 @@ def test_the_first_screen_has_the_roofs_and_the_curve() -> None:
 
 def test_every_figure_is_in_the_page() -> None:
     page = roofs_markdown(_document())
-    assert "graph\\_gap | 0.5226" in page
+    assert "graph gap | 0.5226" in page
     assert "out of memory" in page
 
 

@@ -15,6 +15,7 @@ PLAIN = ("fp32", "fp64")  # on a GPU: without tensor cores
 # names of figures, where they are not plain English
 NAMES = {
     "fp64_matrix": "fp64",
+    "add_": "add_",
     "fp8_slow_sum": "fp8 (use_fast_accum=False)",
     "shared": "shared memory",
     "tensor_cores": "tensor cores",
@@ -42,8 +43,8 @@ def roofs_text(
 
 
 def sections(document: MeasuredRoofs) -> list[Section]:
-    """All of it, for a page."""
-    return _sections(document, every=True)
+    """All of it, for a page that draws the curve itself."""
+    return _sections(document, every=True, bars=False)
 
 
 def roofs_markdown(document: MeasuredRoofs) -> str:
@@ -51,10 +52,10 @@ def roofs_markdown(document: MeasuredRoofs) -> str:
     return marked(_sections(document, every=True))
 
 
-def _sections(document: MeasuredRoofs, *, every: bool) -> list[Section]:
+def _sections(document: MeasuredRoofs, *, every: bool, bars: bool = True) -> list[Section]:
     found = [
         Section(_heading(document), labelled=_roofs(document)),
-        _curve(document, every=every),
+        _curve(document, every=every, bars=bars),
     ]
     if every:
         found += [
@@ -111,15 +112,15 @@ def _arithmetic(document: MeasuredRoofs) -> list[tuple[str, str]]:
 
 
 def _named(name: str) -> str:
-    return NAMES.get(name, name)
+    return NAMES.get(name, name.replace("_", " "))
 
 
 def _rate(gbps: float | None) -> str:
     return DASH if gbps is None else f"{bytes_text(gbps * 1e9)}/s"
 
 
-def _curve(document: MeasuredRoofs, *, every: bool) -> Section:
-    """One row per working set: a bar for reads, the other rates, and the latency of a load."""
+def _curve(document: MeasuredRoofs, *, every: bool, bars: bool) -> Section:
+    """One row per working set: reads, with a bar, the other rates, and the latency of a load."""
     points = document.bandwidth
     if not every and len(points) > FIRST_ROWS:
         points = tuple(each for each in points if _is_power(each.working_set_bytes))[::2]
@@ -127,8 +128,13 @@ def _curve(document: MeasuredRoofs, *, every: bool) -> Section:
     loads = {point.working_set_bytes: point.load_ns for point in document.latency}
     rows = [_row(point, top, loads.get(point.working_set_bytes)) for point in points]
     whole = "one core" if document.kind == "cpu" else "the whole GPU"
-    head = ("working set", "read", "", "write", "copy", "latency")
-    return Section(f"By working set, {whole}", head=head, rows=rows, left=(2,))
+    title, head = (
+        f"By working set, {whole}",
+        ("working set", "read", "", "write", "copy", "latency"),
+    )
+    if bars:
+        return Section(title, head=head, rows=rows, left=(2,))
+    return Section(title, head=(*head[:2], *head[3:]), rows=[row[:2] + row[3:] for row in rows])
 
 
 def _is_power(size: int) -> bool:
@@ -156,7 +162,7 @@ def _values(title: str, *tables: Mapping[str, float]) -> Section:
     names = dict.fromkeys(name for table in tables for name in table)
     head = ("", "products", "units alone")[: 1 + len(tables)] if len(tables) > 1 else ("", "")
     rows = [
-        [name, *(f"{table[name]:.4g}" if name in table else DASH for table in tables)]
+        [_named(name), *(f"{table[name]:.4g}" if name in table else DASH for table in tables)]
         for name in names
     ]
     return Section(title, head=head, rows=rows)

@@ -27,6 +27,13 @@ export interface AverageRow {
   gpu_ns: number;
 }
 
+export interface BandwidthPoint {
+  working_set_bytes: number;
+  read_gbps: number | null;
+  write_gbps: number | null;
+  copy_gbps: number | null;
+}
+
 export interface CacheUse {
   verdict: string;
   excess_bytes: number;
@@ -396,6 +403,11 @@ export interface LanePage {
   timeline: Outline;
 }
 
+export interface LatencyPoint {
+  working_set_bytes: number;
+  load_ns: number;
+}
+
 export interface LaunchConfig {
   grid: string | null;
   block: string | null;
@@ -723,6 +735,13 @@ export interface RoofsEntry {
   tflops: Record<string, number>;
   measured: boolean;
   source: string;
+}
+
+export interface RoofsPage {
+  head: Section;
+  bandwidth: BandwidthPoint[];
+  latency: LatencyPoint[];
+  sections: Section[];
 }
 
 export interface SearchResult {

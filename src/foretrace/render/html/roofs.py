@@ -1,17 +1,28 @@
-"""The page of `foretrace roofs`: every table and the curve, in one file that needs no network."""
+"""The page of `foretrace roofs`: every table and the curves, in one file that needs no network."""
 
 from __future__ import annotations
 
-from foretrace.render.html.gemms import GemmsPage
+from msgspec import Struct
+
 from foretrace.render.html.page import page
 from foretrace.render.html.written import safe
 from foretrace.render.roofs import sections
 from foretrace.render.safe import plain
-from foretrace.schema.roofs import MeasuredRoofs
+from foretrace.schema.roofs import BandwidthPoint, LatencyPoint, MeasuredRoofs
+
+
+class RoofsPage(Struct, frozen=True):
+    """What the script of the page reads."""
+
+    head: object
+    bandwidth: tuple[BandwidthPoint, ...]
+    latency: tuple[LatencyPoint, ...]
+    sections: list[object]
 
 
 def roofs_html(document: MeasuredRoofs) -> str:
-    """The page as HTML; its script is that of the map of products, without a plane."""
+    """The page as HTML."""
     top, *rest = sections(document)
-    data = GemmsPage(safe(top), None, "", [safe(each) for each in rest])
-    return page(plain(top.title), data, main="gemms")
+    tables = [safe(each) for each in rest]
+    data = RoofsPage(safe(top), document.bandwidth, document.latency, tables)
+    return page(plain(top.title), data, main="roofs")
