@@ -135,7 +135,7 @@ LESSON = Lesson(
                 {
                     "4.8": "That is the datasheet of an H200. {HBM roof} was measured, and kernels "
                     "that read from HBM stay below it.",
-                    "9.4": "That is L2. It holds {L2 size}, and gelu moves {gelu bytes}.",
+                    "8.9": "That is L2. It holds {L2 size}, and gelu moves {gelu bytes}.",
                     "1.6": "You counted the tensor once. gelu reads it and writes it.",
                 },
             ),
