@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("triton.experimental.gluon")
 
-from foretrace.kernels.device import workspace
+from foretrace.experiments.tune import CANDIDATES
+from foretrace.kernels import steps
+from foretrace.kernels.device import specialised, workspace
 from foretrace.kernels.device.whole_pingpong import dealt, gate_tile
 
 Dims = tuple[int, int, int, int, int]
@@ -69,3 +71,26 @@ def test_a_graph_keeps_counters_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert second.data_ptr() == zeros.data_ptr() + 4 * 256
     assert len(first) >= 130
     assert workspace._counters_of_a_graph(like, 900).numel() == 900  # too few are left
+
+
+def test_where_programs_cannot_run_at_once_the_parts_are_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A green context has fewer multiprocessors than the launch has programs."""
+    tensors = [torch.zeros(64, 64, dtype=torch.bfloat16) for _ in range(4)]
+    asked = []
+
+    def refuse(*_: object) -> None:
+        asked.append(1)
+        raise RuntimeError("Triton Error [CUDA]: too many blocks in cooperative launch")
+
+    monkeypatch.setattr(specialised, "_shared", set())
+    monkeypatch.setattr(specialised, "_launch", refuse)
+    monkeypatch.setattr(specialised, "takes_pingpong", lambda *_: True)
+    route = CANDIDATES["whole"][0][2]
+    for _ in range(2):
+        found = steps.whole_part(
+            tensors[0], steps.Weights(*tensors[1:]), "silu", (64, 64, 64), route, save=True
+        )
+        assert found is None
+    assert len(asked) == 1

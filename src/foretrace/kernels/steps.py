@@ -31,6 +31,7 @@ if HAVE_GLUON:
         gate_up_pingpong,
         gradient_pingpong,
         takes_pingpong,
+        takes_whole,
         whole_pingpong,
     )
 
@@ -64,8 +65,9 @@ class Gradients(NamedTuple):
 def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan) -> Tensor:
     """`(act(x Wg^T) * (x Wu^T)) Wd^T`, in the shape of `x`, whose rows have one stride."""
     m, _, h = size
-    if _takes_whole(plan.whole, x, weights):
-        return whole_part(x, weights, activation, size, plan.whole, save=False)[0]
+    whole = whole_part(x, weights, activation, size, plan.whole, save=False)
+    if whole is not None:
+        return whole[0]
     narrow = plan.down.tile is not None
     middle = memory_between(x, m, h) if narrow else x.new_empty((m, h))
     gate_up_part(x, weights, middle, activation, size, plan.gate_up)
@@ -77,8 +79,9 @@ def forward_saving(
 ) -> tuple[Tensor, Saved]:
     """As `forward`, and what backward needs."""
     m, _, h = size
-    if _takes_whole(plan.whole_saving, x, weights):
-        y, middle, pre = whole_part(x, weights, activation, size, plan.whole_saving, save=True)
+    whole = whole_part(x, weights, activation, size, plan.whole_saving, save=True)
+    if whole is not None:
+        y, middle, pre = whole
     else:
         middle = x.new_empty((m, h))
         pre = gate_up_part(x, weights, middle, activation, size, plan.gate_up_saving, save=True)
@@ -103,18 +106,18 @@ def backward(
 
 def whole_part(
     x: Tensor, weights: Weights, activation: str, size: Size, route: Route, *, save: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The result in the shape of `x`, the activations, and with `save` gate and up before them."""
+) -> tuple[Tensor, Tensor, Tensor | None] | None:
+    """The result in the shape of `x`, the activations, and with `save` gate and up before them.
+
+    None where the route computes the parts one after the other, or one launch cannot do it.
+    """
+    if route.tile is None or not HAVE_GLUON or not takes_whole(x, *weights):
+        return None
     m, _, h = size
     y, middle = x.new_empty(x.shape), x.new_empty((m, h))
     pre = x.new_empty((m, 2 * h)) if save else None
-    assert route.tile is not None
-    whole_pingpong(x, weights, middle, pre, y, activation, size, route.tile)
-    return y, middle, pre
-
-
-def _takes_whole(route: Route, x: Tensor, weights: Weights) -> bool:
-    return route.tile is not None and HAVE_GLUON and takes_pingpong(x, *weights)
+    done = whole_pingpong(x, weights, middle, pre, y, activation, size, route.tile)
+    return (y, middle, pre) if done else None
 
 
 def weight_gradient(grads: Tensor, x: Tensor) -> Tensor:

@@ -50,6 +50,15 @@ def takes_pingpong(*matrices: Tensor) -> bool:
     return _hopper(matrices[0].get_device()) and takes_tma(*matrices)
 
 
+# Devices of which a context has too few multiprocessors for all programs of a launch at once.
+_shared: set[int] = set()
+
+
+def takes_whole(*matrices: Tensor) -> bool:
+    """As `takes_pingpong`, for a launch whose programs wait for each other."""
+    return matrices[0].get_device() not in _shared and takes_pingpong(*matrices)
+
+
 def gate_up_pingpong(
     x: Tensor, w_gate: Tensor, w_up: Tensor, out: Tensor, pre: Tensor | None,
     activation: str, size: Size, tile: Tile,
@@ -69,10 +78,11 @@ def gate_up_pingpong(
 def whole_pingpong(
     x: Tensor, weights: tuple[Tensor, Tensor, Tensor], middle: Tensor, pre: Tensor | None,
     y: Tensor, activation: str, size: Size, tile: Tile,
-) -> None:  # fmt: skip
+) -> bool:  # fmt: skip
     """Gate, up and down in one launch: `middle` gets the activations, `y` (m, d) the result.
 
-    Needs `takes_pingpong(x, *weights, middle, y)`.
+    Needs `takes_whole(x, *weights, middle, y)`. False where its programs cannot all run at once, as
+    in a green context: nothing was launched, and `takes_whole` says so from then on.
     """
     m, d, h = size
     gate, up, down = weights
@@ -88,7 +98,15 @@ def whole_pingpong(
         _Described(y, (m, d), (d, 1), block),
     )
     counts = counters(x, 2 * -(-m // tile.bm))
-    _launch(_whole(x.dtype, activation, pre is not None, tile), described, size, tile, counts)
+    variant = _whole(x.dtype, activation, pre is not None, tile)
+    try:
+        _launch(variant, described, size, tile, counts)
+    except RuntimeError as error:
+        if "cooperative launch" not in str(error):
+            raise
+        _shared.add(x.get_device())
+        return False
+    return True
 
 
 def gradient_pingpong(
