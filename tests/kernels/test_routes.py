@@ -129,6 +129,10 @@ def test_a_whole_pass_is_compared_with_its_parts(card: str) -> None:
     assert plan.whole.text() == route
     assert plan.whole_saving == SEPARATE
     assert routes.plan(0, torch.bfloat16, (1024, 1024, 4096)).whole == SEPARATE
+    write_table(routes.store_path(card), card, [row for row in rows if row.route == route])
+    assert routes.plan(0, torch.bfloat16, (2048, 1024, 4096)).whole == SEPARATE
+    write_table(routes.store_path(card), card, rows[:3])  # a size without its parts says nothing
+    assert routes.plan(0, torch.bfloat16, (2048, 1024, 4096)).whole.text() == route
 
 
 def test_a_size_in_between_needs_a_gain_beyond_doubt(card: str) -> None:

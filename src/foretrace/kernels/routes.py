@@ -215,20 +215,21 @@ def by_route(card: str) -> Measurements:
         # What was measured here comes before what ships.
         routes.setdefault(row.route, {}).setdefault(size, row)
     return {
-        key: {
-            route: RouteTimes(
-                TimesBySize.of({size: row.device_us / unit(size) for size, row in sizes.items()}),
-                min(row.call_us for row in sizes.values()),
-            )
-            for route, sizes in routes.items()
-        }
+        key: {route: _times(rows, routes.get(SEPARATE.text())) for route, rows in routes.items()}
         for key, routes in found.items()
-        for unit in [_unit(routes.get(SEPARATE.text()))]
     }
 
 
-def _unit(parts: dict[Size, MeasuredRoute] | None) -> Callable[[Size], float]:
-    return lambda size: 1.0 if parts is None else parts[size].device_us
+def _times(rows: dict[Size, MeasuredRoute], parts: dict[Size, MeasuredRoute] | None) -> RouteTimes:
+    """What was measured of a route; of a whole pass where its parts were measured too."""
+    if parts is not None:
+        rows = {size: row for size, row in rows.items() if size in parts}
+    device = {
+        size: row.device_us / (1.0 if parts is None else parts[size].device_us)
+        for size, row in rows.items()
+    }
+    host_us = min((row.call_us for row in rows.values()), default=0.0)
+    return RouteTimes(TimesBySize.of(device), host_us)
 
 
 @lru_cache

@@ -21,6 +21,7 @@ _SET_ASIDE, _FEW, _UNIT = 1 << 20, 1 << 16, 128
 _sums: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
 _counters: dict[tuple[int, int], Tensor] = {}
 _set_aside: dict[int, Tensor] = {}
+_for_good: list[Tensor] = []  # a graph knows the addresses alone, and may be replayed at any time
 _rows: dict[tuple[int, int, int, torch.dtype], Tensor] = {}
 
 
@@ -45,6 +46,7 @@ def counters(like: Tensor, count: int) -> Tensor:
     device, _ = key = _stream(like)
     if device not in _set_aside or _set_aside[device].numel() < _FEW:
         _set_aside[device] = like.new_zeros(_SET_ASIDE, dtype=torch.int32)
+        _for_good.append(_set_aside[device])
     kept = _counters.get(key)
     if kept is None or kept.numel() < count:
         kept = _counters[key] = like.new_zeros(max(count, 4096), dtype=torch.int32)
