@@ -19,6 +19,7 @@ from foretrace.kernels.device.pingpong import (
     barriers,
     halves,
     product_in_turn,
+    stage_to_fill,
     tile_at,
     tma_load,
     tma_store,
@@ -34,13 +35,9 @@ def load_gate_up(
     """Bring what one tile reads of x and both weights into the ring; `begin` stages came before."""
     x, gate, up = tensors
     left, right = rings
-    full, empty = sync
     for k in range(steps):
-        step = begin + k
-        stage = step % STAGES
-        mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)
-        bar = full.index(stage)
-        mbarrier.expect(bar, (BM + 2 * BN) * BK * 2)
+        stage = stage_to_fill(sync, begin + k, (BM + 2 * BN) * BK * 2, STAGES)
+        bar = sync[0].index(stage)
         b = right.index(stage)
         tma_load(x, [row * BM, k * BK], bar, left.index(stage))
         tma_load(gate, [col * BN, k * BK], bar, b.slice(0, BN))

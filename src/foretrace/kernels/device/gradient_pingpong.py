@@ -18,6 +18,7 @@ from foretrace.kernels.device.pingpong import (
     halves,
     load_product,
     product_in_turn,
+    stage_to_fill,
     tile_at,
     tma_load,
     tma_store,
@@ -46,7 +47,6 @@ def _produce_pre(
 ):  # fmt: skip
     gate, up = tensors
     gates, ups = slots
-    ready, free = sync
     tiles_m, tiles_n, _ = dims
     H: gl.constexpr = BM // 2
     Q: gl.constexpr = BN // 2
@@ -54,10 +54,8 @@ def _produce_pre(
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
         for quarter in range(4):
-            slot = loaded % RING
-            mbarrier.wait(free.index(slot), ((loaded // RING) & 1) ^ 1)
-            bar = ready.index(slot)
-            mbarrier.expect(bar, 2 * H * Q * 2)
+            slot = stage_to_fill(sync, loaded, 2 * H * Q * 2, RING)
+            bar = sync[0].index(slot)
             at = [row * BM + quarter // 2 * H, col * BN + quarter % 2 * Q]
             tma_load(gate, at, bar, gates.index(slot))
             tma_load(up, at, bar, ups.index(slot))

@@ -72,6 +72,16 @@ def multiply(left, right, full, empty, begin, steps, acc, STAGES: gl.constexpr, 
 
 
 @gluon.jit
+def stage_to_fill(sync, step, BYTES: gl.constexpr, STAGES: gl.constexpr):
+    """The stage of the ring for a step, once it is empty; its barrier then waits for BYTES."""
+    full, empty = sync
+    stage = step % STAGES
+    mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)
+    mbarrier.expect(full.index(stage), BYTES)
+    return stage
+
+
+@gluon.jit
 def load_product(
     tensors, rings, sync, row, col, begin, steps,
     BM: gl.constexpr, COLUMNS: gl.constexpr, BK: gl.constexpr, STAGES: gl.constexpr,
@@ -80,13 +90,9 @@ def load_product(
     """Bring what one tile reads of two tensors into the ring; `begin` stages came before."""
     a, b = tensors
     left, right = rings
-    full, empty = sync
     for k in range(steps):
-        step = begin + k
-        stage = step % STAGES
-        mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)
-        bar = full.index(stage)
-        mbarrier.expect(bar, (BM + COLUMNS) * BK * 2)
+        stage = stage_to_fill(sync, begin + k, (BM + COLUMNS) * BK * 2, STAGES)
+        bar = sync[0].index(stage)
         tma_load(a, [row * BM, k * BK], bar, left.index(stage))
         if T:
             tma_load(b, [col * COLUMNS, k * BK], bar, right.index(stage))
