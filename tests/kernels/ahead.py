@@ -42,6 +42,7 @@ def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, A
         yield f"backward_flat {act}", p.backward_flat_kernel, (act, False, 8, 1024), plain
     yield "forward_strided", p.forward_strided_kernel, ("gelu_tanh", False, 8, True, 1, 1024), plain
     yield "forward_packed", p.forward_packed_kernel, ("gelu_tanh", False, 8, 1024), plain
+    yield "factors_packed", p.factors_packed_kernel, ("gelu_tanh", False, 8, 1024), plain
     yield "backward_packed", p.backward_packed_kernel, ("gelu_tanh", False, 8, 1024), plain
     yield (
         "backward_strided",
@@ -86,9 +87,10 @@ def _specialised(part: str, t: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any
 
     cut = (t.bm, t.bn, t.bk, t.group, t.stages, t.split)
     if part == "gradient":
-        return gradient_pingpong_kernel, ("gelu_tanh", *cut), options(t)
+        return gradient_pingpong_kernel, ("factors", *cut), options(t)
     kernel = whole_pingpong_kernel if part.startswith("whole") else gate_up_pingpong_kernel
-    return kernel, ("gelu_tanh", part.endswith("_saving"), *cut), options(t)
+    save = "factors" if part.endswith("_saving") else ""
+    return kernel, ("gelu_tanh", save, *cut), options(t)
 
 
 def _descriptors(constants: dict[str, Any]) -> dict[str, str]:
@@ -105,7 +107,7 @@ def _descriptors(constants: dict[str, Any]) -> dict[str, str]:
         outer = dict.fromkeys(("gate", "up", "d_gate", "d_up"), quarter)
         return {"dy": of(bm, bk), "w": of(bk, bn), **outer}
     out = of(bm // 2 if constants["SAVE"] else bm, bn)
-    outer = dict.fromkeys(("out", "g_out", "u_out", "y"), out)
+    outer = dict.fromkeys(("out", "left_out", "right_out", "y"), out)
     weights = {"w_gate": of(bn, bk), "w_up": of(bn, bk), "w_down": of(2 * bn, bk)}
     return {"x": of(bm, bk), "middle": of(bm, bk), **weights, **outer}
 

@@ -64,6 +64,7 @@ down            17   32 narrow    32  32 128 4 4  8 1 4
 down            17  256 narrow    64  32 128 3 4  8 1 4
 down            17 1024 narrow    64  64  64 4 4  8 1 4
 down            65 1024 narrow    64  64  64 4 4  8 1 1
+gradient       129    - pingpong 128 128  64 5 4  4 1 4
 gradient       129    - pingpong 128 128  64 5 4  8 1 4
 gradient        65    - tma      128 256  64 4 8  8 1 1
 whole         1024    - pingpong 128  64  64 6 4  4 1 1
@@ -243,10 +244,15 @@ def _compile(jobs: Iterable[tuple[str, Route]], dtype: torch.dtype, activation: 
 
 def _compile_one(part: str, route: Route, dtype: torch.dtype, activation: str) -> None:
     """Run a part at sizes that need kernels of their own: multiples of eight, others, and those of
-    the others whose weights begin on the 16-byte grid, where reading through pointers is faster.
+    the others whose weights begin on the 16-byte grid, where reading through pointers is faster;
+    and as many rows as change what is saved.
     """
     sizes = [(256, 1024, 256), (256, 1023, 257)]
-    for size in (*sizes, (256, 1023, 256)) if route.kind == "pointer" else sizes:
+    if route.kind == "pointer":
+        sizes.append((256, 1023, 256))
+    elif part.endswith("saving") or part == "gradient":
+        sizes.append((steps.LEAST_FACTORED, 1024, 256))
+    for size in sizes:
         _parts(size, dtype, activation, {})[part](route)
         unit = routes.alignment(size)
         for same in (unit, 8) if unit == 64 else (unit,):

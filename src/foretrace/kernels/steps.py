@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foretrace.kernels.estimate import MULTIPROCESSORS, Size
-from foretrace.kernels.routes import LIBRARY, Plan, Route
+from foretrace.kernels.routes import LIBRARY, Plan, Route, alignment
 from foretrace.kernels.support import HAVE_GLUON, HAVE_TRITON
 
 if HAVE_TRITON:
@@ -30,6 +30,7 @@ if HAVE_GLUON:
     from foretrace.kernels.device.specialised import (
         gate_up_pingpong,
         gradient_pingpong,
+        may_specialise,
         takes_pingpong,
         takes_whole,
         whole_pingpong,
@@ -37,6 +38,8 @@ if HAVE_GLUON:
 
 # The library's usual tile.
 TILE = 128
+# Rows from which the specialised kernels compute gate and up at nearly all sizes of the table.
+LEAST_FACTORED = 1024
 
 
 class Weights(NamedTuple):
@@ -48,7 +51,7 @@ class Weights(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """For backward: the activations (m, h), and gate and up before them, side by side (m, 2h)."""
+    """For backward: the activations (m, h), and what `saved_as` says, side by side (m, 2h)."""
 
     middle: Tensor
     pre: Tensor
@@ -104,10 +107,23 @@ def backward(
     return Gradients(input_gradient(grads, weights) if want_x else None, d_gate_up, d_down)
 
 
+def saved_as(like: Tensor, size: Size) -> str:
+    """What backward gets of gate and up: the "products", or their "factors" (`math.factors`).
+
+    With factors the gradient of an activation is two multiplications. The loop of the specialised
+    gradient then fits in the instruction cache; with GELU in it, half its epilogue waited for
+    instructions. Where the library computes gate and up, products cost less memory traffic.
+
+    Forward and backward must agree: no table decides it, which may change between the two.
+    """
+    many = size[0] >= LEAST_FACTORED and alignment(size) == 64
+    return "factors" if HAVE_GLUON and many and may_specialise(like) else "products"
+
+
 def whole_part(
     x: Tensor, weights: Weights, activation: str, size: Size, route: Route, *, save: bool
 ) -> tuple[Tensor, Tensor, Tensor | None] | None:
-    """The result in the shape of `x`, the activations, and with `save` gate and up before them.
+    """The result in the shape of `x`, the activations, and with `save` what `saved_as` says.
 
     None where the route computes the parts one after the other, or one launch cannot do it.
     """
@@ -116,7 +132,8 @@ def whole_part(
     m, _, h = size
     y, middle = x.new_empty(x.shape), x.new_empty((m, h))
     pre = x.new_empty((m, 2 * h)) if save else None
-    done = whole_pingpong(x, weights, middle, pre, y, activation, size, route.tile)
+    kept = saved_as(x, size) if save else ""
+    done = whole_pingpong(x, weights, middle, pre, y, activation, size, route.tile, kept)
     return (y, middle, pre) if done else None
 
 
@@ -139,19 +156,21 @@ def gate_up_part(
     x: Tensor, weights: Weights, middle: Tensor, activation: str, size: Size, route: Route,
     *, save: bool = False,
 ) -> Tensor | None:  # fmt: skip
-    """`act(x Wg^T) * (x Wu^T)` into the start of `middle`; with `save`, the two products."""
+    """`act(x Wg^T) * (x Wu^T)` into the start of `middle`; with `save`, what `saved_as` says."""
     m, d, h = size
     gate, up, _ = weights
+    kept = saved_as(x, size) if save else ""
     if h % 8 or not _takes_gate_up(route.kind, x, gate, up):
         route = LIBRARY if route.kind != "pointer" else route
-    if route.tile is None:
+    if route.tile is None or (kept == "factors" and route.kind != "pingpong"):
         both = products(x if x.dim() == 2 else x.view(m, d), gate, up)
-        packed_forward(both, middle, activation, m, h)
+        packed_forward(both, middle, activation, m, h, factors=kept == "factors")
         return both
     pre = x.new_empty((m, 2 * h)) if save else None
-    compute = gate_up_tma if route.kind == "tma" else gate_up
     if route.kind == "pingpong":
-        compute = gate_up_pingpong
+        gate_up_pingpong(x, gate, up, middle, pre, activation, size, route.tile, kept)
+        return pre
+    compute = gate_up_tma if route.kind == "tma" else gate_up
     compute(x, gate, up, middle, pre, activation, size, route.tile)
     return pre
 
@@ -188,8 +207,9 @@ def down_part(middle: Tensor, w_down: Tensor, x: Tensor, size: Size, route: Rout
 def gradient_part(
     dy: Tensor, w_down: Tensor, pre: Tensor, activation: str, size: Size, route: Route
 ) -> Tensor:
-    """The gradients of gate and up, side by side, (m, 2h)."""
+    """The gradients of gate and up, side by side, (m, 2h); `pre` is as `saved_as` says."""
     grads = torch.empty_like(pre)
+    activation = "factors" if saved_as(pre, size) == "factors" else activation
     kind, tile = route
     if tile is not None and kind == "pingpong" and HAVE_GLUON and takes_pingpong(dy, w_down, grads):
         gradient_pingpong(dy, w_down, pre, grads, activation, size, tile)

@@ -50,9 +50,13 @@ def _gradients(function, tensors: list[torch.Tensor], dy: torch.Tensor) -> list[
     return [y.detach(), *torch.autograd.grad(y, leaves, dy.to(y.dtype))]
 
 
+@pytest.mark.parametrize("saved", ["products", "factors"])
 @pytest.mark.parametrize("stacked", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_forward_and_gradients(plan: Plan, dtype: torch.dtype, stacked: bool) -> None:
+def test_forward_and_gradients(
+    plan: Plan, dtype: torch.dtype, stacked: bool, saved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "saved_as", lambda *_: saved)
     tensors, dy = (
         _inputs(2, 5, 24, h=40, dtype=dtype, stacked=stacked),
         torch.randn(2, 5, 24).to(dtype),

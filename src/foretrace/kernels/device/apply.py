@@ -13,6 +13,7 @@ from foretrace.kernels.device.pointwise import (
     backward_flat_kernel,
     backward_packed_kernel,
     backward_strided_kernel,
+    factors_packed_kernel,
     forward_flat_kernel,
     forward_packed_kernel,
     forward_strided_kernel,
@@ -46,9 +47,15 @@ def gated_backward(
         _run_strided(backward_strided_kernel, tensors, activation)
 
 
-def packed_forward(pre: Tensor, out: Tensor, activation: str, m: int, h: int) -> None:
-    """Write `act(gate) * up` to the start of `out`, (m, h), for `pre` = (gate, up) (m, 2h)."""
-    _run_packed(forward_packed_kernel, (pre, out), activation, m, h)
+def packed_forward(
+    pre: Tensor, out: Tensor, activation: str, m: int, h: int, *, factors: bool = False
+) -> None:
+    """Write `act(gate) * up` to the start of `out`, (m, h), for `pre` = (gate, up) (m, 2h).
+
+    `factors`: then write `math.factors` over `pre`.
+    """
+    kernel = factors_packed_kernel if factors else forward_packed_kernel
+    _run_packed(kernel, (pre, out), activation, m, h)
 
 
 def packed_backward(grad: Tensor, pre: Tensor, grads: Tensor, activation: str) -> None:

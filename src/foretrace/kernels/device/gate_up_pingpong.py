@@ -1,11 +1,12 @@
 # mypy: ignore-errors
+# ruff: noqa: RET505 (a branch on a constexpr is chosen at compile time only when it is an else)
 """Gate and up projections in one warp-specialised product: `act(x Wg^T) * (x Wu^T)`, for Hopper.
 
 A tile is BM rows by BN columns of gate and the same BN columns of up, side by side in one
 accumulator: each thread holds a gate value and its up value, and the epilogue needs no exchange.
 The producer, the turns and the ring of stages are those of `pingpong`. What a tile writes leaves
-through shared memory, half its rows at a time where gate and up are kept too: smaller buffers leave
-room for a stage more, and rows of 128 bytes fill whole cache lines.
+through shared memory, half its rows at a time where more than activations is kept: smaller buffers
+leave room for a stage more, and rows of 128 bytes fill whole cache lines.
 """
 
 from triton.experimental import gluon
@@ -17,6 +18,7 @@ from foretrace.kernels.device.pingpong import (
     PRODUCER,
     activate,
     barriers,
+    factors,
     halves,
     product_in_turn,
     stage_to_fill,
@@ -59,38 +61,56 @@ def _produce(
 
 
 @gluon.jit
-def _store_all(gate, up, row, col, outputs, buffers, FIRST: gl.constexpr, ACT: gl.constexpr):
-    """The activation, gate and up through three buffers, the first of them at FIRST."""
-    dtype: gl.constexpr = buffers.dtype
-    out, g_out, u_out = outputs
-    buffers.index(FIRST + 1).store(gate.to(dtype))
-    buffers.index(FIRST + 2).store(up.to(dtype))
-    buffers.index(FIRST).store((activate(gate, ACT, False) * up).to(dtype))
+def _kept(gate, up, ACT: gl.constexpr, SAVE: gl.constexpr, dtype: gl.constexpr):
+    """The activation times up, and the two tensors to keep."""
+    if SAVE == "factors":
+        left, right = factors(gate, up, ACT, False)
+        return (right * up).to(dtype), left.to(dtype), right.to(dtype)
+    else:
+        return (activate(gate, ACT, False) * up).to(dtype), gate.to(dtype), up.to(dtype)
+
+
+@gluon.jit
+def _store_kept(kept, row, col, outputs, buffers, FIRST: gl.constexpr):
+    """Three tensors of half the rows, through three buffers from FIRST on."""
+    for i in gl.static_range(3):
+        buffers.index(FIRST + i).store(kept[i])
     fence_async_shared()
-    tma_store(out, [row, col], buffers.index(FIRST))
-    tma_store(g_out, [row, col], buffers.index(FIRST + 1))
-    tma_store(u_out, [row, col], buffers.index(FIRST + 2))
+    for i in gl.static_range(3):
+        tma_store(outputs[i], [row, col], buffers.index(FIRST + i))
 
 
 @gluon.jit
 def store_gate_up(
-    acc, row, col, outputs, buffers,
-    ACT: gl.constexpr, SAVE: gl.constexpr, BM: gl.constexpr, BN: gl.constexpr, SETS: gl.constexpr,
+    acc, row, col, outputs, buffers, writing, taken,
+    WHO: gl.constexpr, ACT: gl.constexpr, SAVE: gl.constexpr,
+    BM: gl.constexpr, BN: gl.constexpr, SETS: gl.constexpr,
 ):  # fmt: skip
-    """Write a tile at (row, col); SETS sets of three buffers where gate and up are kept."""
+    """Write consumer WHO's next tile, after `taken` tiles of its own, at (row, col).
+
+    Both consumers use the same buffers: the stores of one tile end before the next. With SAVE there
+    are SETS sets of three, and one half of the rows is computed while the other leaves.
+    """
+    dtype: gl.constexpr = buffers.dtype
     gate, up = halves(acc, BM, 2 * BN)
-    if SAVE:
-        gate0, gate1 = upper_and_lower(gate, BM, BN)
-        up0, up1 = upper_and_lower(up, BM, BN)
-        _store_all(gate0, up0, row, col, outputs, buffers, 0, ACT)
-        if SETS == 1:
-            tma.store_wait(0)
-        _store_all(gate1, up1, row + BM // 2, col, outputs, buffers, 3 * (SETS - 1), ACT)
-    else:
-        buffers.index(0).store((activate(gate, ACT, False) * up).to(buffers.dtype))
+    if SAVE == "":
+        out = (activate(gate, ACT, False) * up).to(dtype)
+        mbarrier.wait(writing.index(WHO), (taken & 1) ^ (1 - WHO))
+        buffers.index(0).store(out)
         fence_async_shared()
         tma_store(outputs[0], [row, col], buffers.index(0))
+    else:
+        gate0, gate1 = upper_and_lower(gate, BM, BN)
+        up0, up1 = upper_and_lower(up, BM, BN)
+        upper = _kept(gate0, up0, ACT, SAVE, dtype)
+        mbarrier.wait(writing.index(WHO), (taken & 1) ^ (1 - WHO))
+        _store_kept(upper, row, col, outputs, buffers, 0)
+        lower = _kept(gate1, up1, ACT, SAVE, dtype)
+        if SETS == 1:
+            tma.store_wait(0)
+        _store_kept(lower, row + BM // 2, col, outputs, buffers, 3 * (SETS - 1))
     tma.store_wait(0)
+    mbarrier.arrive(writing.index(1 - WHO), count=1)
 
 
 @gluon.jit
@@ -107,30 +127,32 @@ def _consume(
         row, col = tile_at(tile, tiles_m, tiles_n, GROUP)
         begin = (2 * taken + WHO) * steps
         acc = product_in_turn(rings, sync, begin, steps, taken, WHO, BM, 2 * BN, STAGES, True)
-        # Both warpgroups use the same buffers: the stores of one tile end before the next.
-        mbarrier.wait(writing.index(WHO), (taken & 1) ^ (1 - WHO))
-        store_gate_up(acc, row * BM, col * BN, outputs, buffers, ACT, SAVE, BM, BN, SETS)
-        mbarrier.arrive(writing.index(1 - WHO), count=1)
+        store_gate_up(
+            acc, row * BM, col * BN, outputs, buffers, writing, taken,
+            WHO, ACT, SAVE, BM, BN, SETS,
+        )  # fmt: skip
         taken += 1  # noqa: SIM113 (Gluon has no enumerate)
 
 
 @gluon.jit(do_not_specialize=["m", "h", "d"])
 def gate_up_pingpong_kernel(
-    x, w_gate, w_up, out, g_out, u_out, m: gl.int32, h: gl.int32, d: gl.int32,
+    x, w_gate, w_up, out, left_out, right_out, m: gl.int32, h: gl.int32, d: gl.int32,
     ACT: gl.constexpr, SAVE: gl.constexpr,
     BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr,
     GROUP: gl.constexpr, STAGES: gl.constexpr, SETS: gl.constexpr,
 ):  # fmt: skip
-    """All tensors are descriptors. SAVE also writes gate and up, before the activation."""
+    """All tensors are descriptors. SAVE "products" also writes gate and up, before the activation;
+    "factors" their `math.factors`, which leave the backward pass two multiplications.
+    """
     dtype: gl.constexpr = x.dtype
     left = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], x.layout)
     right = gl.allocate_shared_memory(dtype, [STAGES, 2 * BN, BK], w_gate.layout)
     height: gl.constexpr = out.block_type.shape[0]
-    count: gl.constexpr = 3 * SETS if SAVE else 1
+    count: gl.constexpr = 3 * SETS if SAVE != "" else 1
     buffers = gl.allocate_shared_memory(dtype, [count, height, BN], out.layout)
     full, empty, turn, writing = barriers(STAGES), barriers(STAGES), barriers(2), barriers(2)
     fence_async_shared()
-    outputs, rings = (out, g_out, u_out), (left, right)
+    outputs, rings = (out, left_out, right_out), (left, right)
     dims = (gl.cdiv(m, BM), gl.cdiv(h, BN), gl.cdiv(d, BK))
     loads = (x, w_gate, w_up)
     data = (outputs, rings, buffers, (full, empty, turn), writing, dims)

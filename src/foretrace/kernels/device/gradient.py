@@ -11,7 +11,7 @@ lists what was tried.
 import triton
 import triton.language as tl
 
-from foretrace.kernels.device.math import activate_with_slope
+from foretrace.kernels.device.math import gradients
 from foretrace.kernels.device.projection import product, tile_at
 
 
@@ -32,9 +32,9 @@ def _read(pre, row, col, m, h, BM: tl.constexpr, BN: tl.constexpr):
 
 @triton.jit
 def _write(dm, grads, h, at, mask, gate, up, ACT: tl.constexpr):
-    value, slope = activate_with_slope(gate.to(tl.float32), ACT, False)
-    tl.store(grads + at, (dm * up.to(tl.float32) * slope).to(grads.dtype.element_ty), mask)
-    tl.store(grads + h + at, (dm * value).to(grads.dtype.element_ty), mask)
+    d_gate, d_up = gradients(dm, gate.to(tl.float32), up.to(tl.float32), ACT, False)
+    tl.store(grads + at, d_gate.to(grads.dtype.element_ty), mask)
+    tl.store(grads + h + at, d_up.to(grads.dtype.element_ty), mask)
 
 
 @triton.jit(do_not_specialize=["m", "h8", "d", "dy_row", "w_row"])

@@ -13,8 +13,8 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from foretrace.kernels.device.pingpong import (
     CONSUMER,
     PRODUCER,
-    activate_with_slope,
     barriers,
+    gradients,
     halves,
     load_product,
     product_in_turn,
@@ -77,9 +77,9 @@ def _finish(
     layout: gl.constexpr = dm.type.layout
     gate = gate_at.load(layout).to(gl.float32)
     up = up_at.load(layout).to(gl.float32)
-    value, slope = activate_with_slope(gate, ACT, False)
-    gate_at.store((dm * up * slope).to(gates.dtype))
-    up_at.store((dm * value).to(gates.dtype))
+    of_gate, of_up = gradients(dm, gate, up, ACT, False)
+    gate_at.store(of_gate.to(gates.dtype))
+    up_at.store(of_up.to(gates.dtype))
     fence_async_shared()
     tma_store(d_gate, [row, col], gate_at)
     tma_store(d_up, [row, col], up_at)

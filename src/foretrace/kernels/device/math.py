@@ -75,3 +75,20 @@ def activate_with_slope(a, ACT: tl.constexpr, EXACT: tl.constexpr):
         value = tl.maximum(a, 0.0, propagate_nan=tl.PropagateNan.ALL)
         slope = tl.where(a > 0.0, 1.0, 0.0)
     return value, slope
+
+
+@triton.jit
+def factors(gate, up, ACT: tl.constexpr, EXACT: tl.constexpr):
+    """What the gradient of `act(gate) * up` is multiplied by to give those of gate and of up."""
+    value, slope = activate_with_slope(gate, ACT, EXACT)
+    return up * slope, value
+
+
+@triton.jit
+def gradients(grad, gate, up, ACT: tl.constexpr, EXACT: tl.constexpr):
+    """The gradients of gate and up. With ACT "factors", `gate` and `up` are the `factors`."""
+    if ACT == "factors":
+        return grad * gate, grad * up
+    else:
+        of_gate, of_up = factors(gate, up, ACT, EXACT)
+        return grad * of_gate, grad * of_up

@@ -137,4 +137,5 @@ def upper_and_lower(acc, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
 
 
 activate = gluon.jit(math.activate.fn)
-activate_with_slope = gluon.jit(math.activate_with_slope.fn)
+factors = gluon.jit(math.factors.fn)
+gradients = gluon.jit(math.gradients.fn)

@@ -11,7 +11,7 @@ passed in eights, which allows the compiler 16-byte loads.
 import triton
 import triton.language as tl
 
-from foretrace.kernels.device.math import activate, activate_with_slope
+from foretrace.kernels.device.math import activate, factors, gradients
 
 
 @triton.jit
@@ -28,9 +28,9 @@ def _backward(
     grad = tl.load(grad_at, mask).to(tl.float32)
     gate = tl.load(gate_at, mask).to(tl.float32)
     up = tl.load(up_at, mask).to(tl.float32)
-    value, slope = activate_with_slope(gate, ACT, EXACT)
-    tl.store(grad_gate_at, (grad * up * slope).to(grad_gate_at.dtype.element_ty), mask)
-    tl.store(grad_up_at, (grad * value).to(grad_up_at.dtype.element_ty), mask)
+    d_gate, d_up = gradients(grad, gate, up, ACT, EXACT)
+    tl.store(grad_gate_at, d_gate.to(grad_gate_at.dtype.element_ty), mask)
+    tl.store(grad_up_at, d_up.to(grad_up_at.dtype.element_ty), mask)
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -139,6 +139,23 @@ def forward_packed_kernel(
     """out = act(gate) * up for `pre` = (gate, up), (m, 2h); `h` is in units of VEC elements."""
     at, at_pre, mask = _packed_tile(tl.program_id(0), h, col_blocks, VEC, BLOCK)
     _forward(pre + at_pre, pre + h * VEC + at_pre, out + at, mask, ACT, EXACT)
+
+
+@triton.jit(do_not_specialize=["h", "col_blocks"])
+def factors_packed_kernel(
+    pre, out, h: tl.int64, col_blocks: tl.int32,
+    ACT: tl.constexpr, EXACT: tl.constexpr, VEC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """As `forward_packed_kernel`; then the `factors` take the places of gate and up."""
+    at, at_pre, mask = _packed_tile(tl.program_id(0), h, col_blocks, VEC, BLOCK)
+    gate_at = pre + at_pre
+    up_at = gate_at + h * VEC
+    up = tl.load(up_at, mask).to(tl.float32)
+    of_gate, of_up = factors(tl.load(gate_at, mask).to(tl.float32), up, ACT, EXACT)
+    dtype = out.dtype.element_ty
+    tl.store(out + at, (of_up * up).to(dtype), mask)
+    tl.store(gate_at, of_gate.to(dtype), mask)
+    tl.store(up_at, of_up.to(dtype), mask)
 
 
 @triton.jit(do_not_specialize=["h", "col_blocks"])

@@ -25,7 +25,7 @@ from foretrace.kernels.device.workspace import memory_for_sums
 # The tensor memory accelerator addresses 16-byte units, and strides below 2^40 bytes.
 _UNIT = 16
 _REACH = 1 << 40
-_SHORT = (torch.bfloat16, torch.float16)
+SHORT = (torch.bfloat16, torch.float16)
 
 
 Size = tuple[int, int, int]
@@ -59,7 +59,7 @@ def takes_tma(*matrices: Tensor) -> bool:
     if not hopper and not interpreted(gate_up_tma_kernel):
         return False
     for t in matrices:  # a loop: a generator costs more host time
-        if t.dtype not in _SHORT or t.stride(-1) != 1:
+        if t.dtype not in SHORT or t.stride(-1) != 1:
             return False
         if t.data_ptr() % _UNIT or (t.shape[-1] | t.stride(-2)) & 7:
             return False

@@ -19,6 +19,7 @@ from foretrace.kernels.device.gradient_pingpong import gradient_pingpong_kernel
 from foretrace.kernels.device.launch import Variant
 from foretrace.kernels.device.pingpong import REGISTERS
 from foretrace.kernels.device.products import (
+    SHORT,
     Size,
     Tile,
     count_tiles,
@@ -45,6 +46,11 @@ class _Described(NamedTuple):
         return TensorDescriptor(self.base, self.shape, self.strides, list(self.block_shape), layout)
 
 
+def may_specialise(like: Tensor) -> bool:
+    """Whether the warp-specialised kernels run where `like` is, on elements like its own."""
+    return like.dtype in SHORT and _hopper(like.get_device())
+
+
 def takes_pingpong(*matrices: Tensor) -> bool:
     """Whether the warp-specialised kernels take these: as TMA does, and on Hopper alone."""
     return _hopper(matrices[0].get_device()) and takes_tma(*matrices)
@@ -61,9 +67,12 @@ def takes_whole(*matrices: Tensor) -> bool:
 
 def gate_up_pingpong(
     x: Tensor, w_gate: Tensor, w_up: Tensor, out: Tensor, pre: Tensor | None,
-    activation: str, size: Size, tile: Tile,
+    activation: str, size: Size, tile: Tile, save: str,
 ) -> None:  # fmt: skip
-    """As `gate_up_tma`, warp-specialised. Needs `takes_pingpong(x, w_gate, w_up, out)`."""
+    """As `gate_up_tma`, warp-specialised. Needs `takes_pingpong(x, w_gate, w_up, out)`.
+
+    `save` says what `pre` gets: "products", or "factors" (`math.factors`); "" where it is None.
+    """
     m, d, h = size
     weights = (tile.bn, tile.bk)
     described = (
@@ -72,14 +81,15 @@ def gate_up_pingpong(
         _Described(w_up, (h, d), (w_up.stride(0), 1), weights),
         *_written(out, pre, m, h, _block(tile, pre)),
     )
-    _launch(_gate_up(x.dtype, activation, pre is not None, tile), described, size, tile)
+    _launch(_gate_up(x.dtype, activation, save, tile), described, size, tile)
 
 
 def whole_pingpong(
     x: Tensor, weights: tuple[Tensor, Tensor, Tensor], middle: Tensor, pre: Tensor | None,
-    y: Tensor, activation: str, size: Size, tile: Tile,
+    y: Tensor, activation: str, size: Size, tile: Tile, save: str,
 ) -> bool:  # fmt: skip
-    """Gate, up and down in one launch: `middle` gets the activations, `y` (m, d) the result.
+    """Gate, up and down in one launch: `middle` gets the activations, `y` (m, d) the result, and
+    `pre` what `save` says, as in `gate_up_pingpong`.
 
     Needs `takes_whole(x, *weights, middle, y)`. False where its programs cannot all run at once, as
     in a green context: nothing was launched, and `takes_whole` says so from then on.
@@ -98,7 +108,7 @@ def whole_pingpong(
         _Described(y, (m, d), (d, 1), block),
     )
     counts = counters(x, 2 * -(-m // tile.bm))
-    variant = _whole(x.dtype, activation, pre is not None, tile)
+    variant = _whole(x.dtype, activation, save, tile)
     try:
         _launch(variant, described, size, tile, counts)
     except RuntimeError as error:
@@ -125,14 +135,14 @@ def gradient_pingpong(
 
 
 def _block(tile: Tile, pre: Tensor | None) -> tuple[int, int]:
-    """What leaves at once: half the rows where gate and up leave too."""
+    """What leaves at once: half the rows where more than activations leaves."""
     return tile.bm if pre is None else tile.bm // 2, tile.bn
 
 
 def _written(
     out: Tensor, pre: Tensor | None, m: int, h: int, block: tuple[int, int]
 ) -> tuple[_Described, ...]:
-    """The activations, gate and up; without `pre`, a kernel does not use the last two."""
+    """The activations and what is kept; without `pre`, a kernel does not use the last two."""
     activations = _Described(out, (m, h), (h, 1), block)
     kept = (activations, activations) if pre is None else _pair(pre, m, h, block)
     return activations, *kept
@@ -155,13 +165,13 @@ def _launch(
 
 
 @lru_cache
-def _gate_up(dtype: torch.dtype, activation: str, save: bool, tile: Tile) -> Variant:
+def _gate_up(dtype: torch.dtype, activation: str, save: str, tile: Tile) -> Variant:
     cut = (tile.bm, tile.bn, tile.bk, tile.group, tile.stages, tile.split)
     return Variant(gate_up_pingpong_kernel, (activation, save, *cut), options(tile))
 
 
 @lru_cache
-def _whole(dtype: torch.dtype, activation: str, save: bool, tile: Tile) -> Variant:
+def _whole(dtype: torch.dtype, activation: str, save: str, tile: Tile) -> Variant:
     cut = (tile.bm, tile.bn, tile.bk, tile.group, tile.stages, tile.split)
     # Programs wait for each other: all of them must run at once.
     together = {**options(tile), "launch_cooperative_grid": True}

@@ -128,7 +128,7 @@ def _produce(
 @gluon.jit
 def _store_down(acc, row, col, y, buffers, SAVE: gl.constexpr, BM: gl.constexpr, BN: gl.constexpr):
     """Write a tile of BM rows by 2 BN columns, in as many pieces as there are buffers for."""
-    if SAVE:
+    if SAVE != "":
         upper, lower = upper_and_lower(acc, BM, 2 * BN)
         _store_pair(upper, row, col, y, buffers, BM // 2, BN)
         _store_pair(lower, row + BM // 2, col, y, buffers, BM // 2, BN)
@@ -156,6 +156,18 @@ def _store_piece(piece, row, col, y, buffer):
 
 
 @gluon.jit
+def _count(written, row):
+    """Counts a tile of a block of rows; none if `row` is negative.
+
+    It waits until the tile is in memory: after the next product, so that no product waits for it.
+    """
+    if row >= 0:
+        _instruction("cp.async.bulk.wait_group 0")
+        all_threads()
+        gl.atomic_add(written + row, 1, sem="release")
+
+
+@gluon.jit
 def _consume(
     data, WHO: gl.constexpr, ACT: gl.constexpr, SAVE: gl.constexpr,
     BM: gl.constexpr, BN: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
@@ -165,6 +177,7 @@ def _consume(
     tiles_m, tiles_h, tiles_d, gate_steps, down_steps = dims
     me, programs = gl.program_id(0), gl.num_programs(0)
     gates, mine, downs, even, first = dealt(me, programs, dims)
+    last = -1
     for i in range(WHO, gates, 2):
         tile = gate_tile(i, me, programs, mine, even, first)
         row, col = tile_at(tile, tiles_m, tiles_h, GROUP)
@@ -172,13 +185,13 @@ def _consume(
         acc = product_in_turn(
             rings, sync, i * gate_steps, gate_steps, taken, WHO, BM, 2 * BN, STAGES, True
         )
-        mbarrier.wait(writing.index(WHO), (taken & 1) ^ (1 - WHO))
-        store_gate_up(acc, row * BM, col * BN, outputs, buffers, ACT, SAVE, BM, BN, SETS)
-        mbarrier.arrive(writing.index(1 - WHO), count=1)
-        # So far the buffers were read. This waits until the tile is in memory.
-        _instruction("cp.async.bulk.wait_group 0")
-        all_threads()
-        gl.atomic_add(written + row, 1, sem="release")
+        _count(written, last)
+        store_gate_up(
+            acc, row * BM, col * BN, outputs, buffers, writing, taken,
+            WHO, ACT, SAVE, BM, BN, SETS,
+        )  # fmt: skip
+        last = row
+    _count(written, last)
     before = gates * gate_steps
     for j in range((gates ^ WHO) & 1, downs, 2):
         row, col = tile_at(j * programs + me, tiles_m, tiles_d, GROUP)
@@ -192,7 +205,7 @@ def _consume(
 
 @gluon.jit(do_not_specialize=["m", "h", "d"])
 def whole_pingpong_kernel(
-    x, w_gate, w_up, middle, w_down, out, g_out, u_out, y, counts,
+    x, w_gate, w_up, middle, w_down, out, left_out, right_out, y, counts,
     m: gl.int32, h: gl.int32, d: gl.int32,
     ACT: gl.constexpr, SAVE: gl.constexpr,
     BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr,
@@ -200,20 +213,20 @@ def whole_pingpong_kernel(
 ):  # fmt: skip
     """All tensors but `counts` are descriptors; `middle` reads what `out` writes.
 
-    `counts` has two zeros for each block of rows. SAVE also writes gate and up.
+    `counts` has two zeros for each block of rows. SAVE is that of `gate_up_pingpong_kernel`.
     """
     dtype: gl.constexpr = x.dtype
     left = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], x.layout)
     right = gl.allocate_shared_memory(dtype, [STAGES, 2 * BN, BK], w_gate.layout)
     height: gl.constexpr = out.block_type.shape[0]
-    count: gl.constexpr = 3 * SETS if SAVE else 1
+    count: gl.constexpr = 3 * SETS if SAVE != "" else 1
     buffers = gl.allocate_shared_memory(dtype, [count, height, BN], out.layout)
     full, empty, turn = barriers(STAGES), barriers(STAGES), barriers(2)
     writing, go = barriers(2), barriers(2)
     fence_async_shared()
     tiles_m = gl.cdiv(m, BM)
     dims = (tiles_m, gl.cdiv(h, BN), gl.cdiv(d, 2 * BN), gl.cdiv(d, BK), gl.cdiv(h, BK))
-    outputs, rings = (out, g_out, u_out), (left, right)
+    outputs, rings = (out, left_out, right_out), (left, right)
     loads = (x, w_gate, w_up, middle, w_down)
     data = (outputs, y, rings, buffers, (full, empty, turn), writing, counts, dims)
     gl.warp_specialize([
