@@ -24,6 +24,7 @@ EDGES = (
     (129, 56, 1000),
     (257, 136, 128),
     (4097, 192, 264),
+    (8200, 64, 1088),  # several tiles a program, each of one step
     (1025, 128, 192),  # from 1024 rows on, factors are saved instead of gate and up
     (3000, 320, 704),  # more down tiles than multiprocessors would share evenly
 )

@@ -159,15 +159,25 @@ def test_times_of_another_alignment_do_not_count(card: str) -> None:
         assert routes.plan(0, torch.bfloat16, (1500, d, 4096), captured=True).gate_up == LIBRARY
 
 
+def test_the_gradient_of_many_rows_says_nothing_about_few(card: str) -> None:
+    """From 1024 rows on it reads what forward has already multiplied: it is faster there."""
+    for part, chosen in (("gradient", "library"), ("gate_up", "pingpong")):
+        route = Route("pingpong", TILE).text()
+        rows = [row for m in (512, 1024, 2048) for row in _rows(part, m, route)]
+        write_table(routes.store_path(card), card, rows)
+        plan = routes.plan(0, torch.bfloat16, (900, 1024, 4096), captured=True)
+        assert getattr(plan, part).kind == chosen
+
+
 def test_left_out_sizes_of_the_shipped_table_are_chosen_well() -> None:
     """Each size in turn is unknown: the choice is never far slower than the library."""
     worst = 0.0
-    for (part, alignment), known in routes.by_route("NVIDIA H200").items():
+    for kind, known in routes.by_route("NVIDIA H200").items():
         measured = {
             route: dict(zip(times.device.sizes, times.device.us, strict=True))
             for route, times in known.items()
         }
-        usual = routes.plain(part).text()
+        usual = routes.plain(kind.part).text()
         for size in list(measured[usual])[::5]:
             others = {
                 route: RouteTimes(
@@ -175,7 +185,7 @@ def test_left_out_sizes_of_the_shipped_table_are_chosen_well() -> None:
                 )
                 for route, times in measured.items()
             }
-            chosen = routes.choose({(part, alignment): others}, part, size).route
+            chosen = routes.choose({kind: others}, kind.part, size).route
             worst = max(worst, measured[chosen.text()][size] / measured[usual][size])
     assert worst < 1.03
 

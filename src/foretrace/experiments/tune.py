@@ -167,9 +167,10 @@ def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[Measure
     Where the parts are computed one after the other, each takes the route that was fastest here.
     """
     fastest: dict[str, Route] = {}
+    saved = steps.saved_as(torch.empty(0, dtype=dtype, device="cuda"), size)
     for part, compute in _parts(size, dtype, activation, fastest).items():
         usual = routes.plain(part)
-        tried = [route for route in candidates(part, size[0]) if _applies(part, route, size)]
+        tried = [route for route in candidates(part, size[0]) if _applies(part, route, size, saved)]
         if usual == SEPARATE and not tried:
             continue
         wanted = compute(usual).float()
@@ -186,10 +187,12 @@ def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[Measure
             yield MeasuredRoute(part, *size, name, *times)
 
 
-def _applies(part: str, route: Route, size: Size) -> bool:
+def _applies(part: str, route: Route, size: Size, saved: str) -> bool:
     """Whether the route itself would run, and not the library in its place; and whether it can pay:
     rows off the 128-byte lines are slow in every specialised product.
     """
+    if part == "gate_up_saving" and saved == "factors" and route.kind != "pingpong":
+        return False
     unit = routes.alignment(size)
     return unit == 64 if part.startswith("whole") else unit > 1 or route.kind not in _BY_TMA
 
@@ -251,7 +254,7 @@ def _compile_one(part: str, route: Route, dtype: torch.dtype, activation: str) -
     if route.kind == "pointer":
         sizes.append((256, 1023, 256))
     elif part.endswith("saving") or part == "gradient":
-        sizes.append((steps.LEAST_FACTORED, 1024, 256))
+        sizes.append((routes.MANY, 1024, 256))
     for size in sizes:
         _parts(size, dtype, activation, {})[part](route)
         unit = routes.alignment(size)

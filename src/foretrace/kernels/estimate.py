@@ -26,8 +26,8 @@ LIBRARY_TILES = ((256, 128), (128, 256), (192, 128), (128, 128), (64, 256), (64,
 # TimesBySize sizes further away than this say nothing, in octaves summed over (m, d, h).
 FAR = 3.0
 NEAREST = 6
-# Chosen by leaving out one size of the H200's table after the other: with these, one choice in
-# 2,096 is more than 2% slower than the library (7%); with half of them nine are (the worst 22%).
+# Chosen by leaving out one size of the H200's table after the other: with these, two choices in
+# 2,070 are more than 2% slower than the library (6% and 41%, both at 16x4100x11007).
 DOUBT_PER_SPREAD = 0.8
 DOUBT_PER_OCTAVE = 0.03
 # The time of a whole pass is known relative to that of its parts, which changes less with the size.

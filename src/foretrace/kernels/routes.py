@@ -42,6 +42,8 @@ PARTS = ("gate_up", "gate_up_saving", "down", "gradient", "whole", "whole_saving
 # A route must be this much faster than the plain one where both were measured: medians of two equal
 # routes differ by about 1% on an H200.
 GAIN = 1.01
+# Rows from which the specialised kernels compute gate and up, where rows fill cache lines.
+MANY = 1024
 
 
 class Route(NamedTuple):
@@ -102,8 +104,25 @@ class RouteTimes(NamedTuple):
     host_us: float
 
 
-# By part and alignment, then by route.
-Measurements = dict[tuple[str, int], dict[str, RouteTimes]]
+class Kind(NamedTuple):
+    """A part at sizes whose times compare; times of another kind say nothing about them.
+
+    `alignment` is that of rows, in elements. At `many` rows the gradient reads other tensors than
+    at few (see `steps.saved_as`).
+    """
+
+    part: str
+    alignment: int
+    many: bool
+
+    @staticmethod
+    def of(part: str, size: Size) -> Kind:
+        """The kind that a size has."""
+        return Kind(part, alignment(size), part == "gradient" and many(size))
+
+
+# By kind, then by route.
+Measurements = dict[Kind, dict[str, RouteTimes]]
 
 
 class ChosenRoute(NamedTuple):
@@ -162,7 +181,7 @@ def choose(measured: Measurements, part: str, size: Size, *, host: bool = False)
     """The fastest route for a part, if it beats the plain one beyond doubt: on the GPU alone, or
     with the host's time where that is longer.
     """
-    known = measured.get((part, alignment(size)), {})
+    known = measured.get(Kind.of(part, size), {})
     estimates = {
         text: _estimate(part, size, Route.parse(text), times, host) for text, times in known.items()
     }
@@ -190,12 +209,17 @@ def _estimate(
 
 
 def alignment(size: Size) -> int:
-    """Elements by which rows are aligned: 64, 8 or 1. Times of one say nothing about another.
+    """Elements by which rows are aligned: 64, 8 or 1.
 
     Rows of 128 bytes fill whole cache lines; below 16 bytes TMA does not take them.
     """
     low_bits = size[1] | size[2]
     return 1 if low_bits & 7 else 8 if low_bits & 63 else 64
+
+
+def many(size: Size) -> bool:
+    """Whether the specialised kernels compute gate and up at nearly all such sizes of the table."""
+    return size[0] >= MANY and alignment(size) == 64
 
 
 def _covers(part: str, tile: Tile) -> tuple[int, int]:
@@ -208,10 +232,10 @@ def _covers(part: str, tile: Tile) -> tuple[int, int]:
 @lru_cache
 def by_route(card: str) -> Measurements:
     """What was measured for a card; the time of a whole pass relative to that of its parts."""
-    found: dict[tuple[str, int], dict[str, dict[Size, MeasuredRoute]]] = {}
+    found: dict[Kind, dict[str, dict[Size, MeasuredRoute]]] = {}
     for row in rows_for(card):
         size = row.m, row.d, row.h
-        routes = found.setdefault((row.part, alignment(size)), {})
+        routes = found.setdefault(Kind.of(row.part, size), {})
         # What was measured here comes before what ships.
         routes.setdefault(row.route, {}).setdefault(size, row)
     return {

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foretrace.kernels.estimate import MULTIPROCESSORS, Size
-from foretrace.kernels.routes import LIBRARY, Plan, Route, alignment
+from foretrace.kernels.routes import LIBRARY, Plan, Route, many
 from foretrace.kernels.support import HAVE_GLUON, HAVE_TRITON
 
 if HAVE_TRITON:
@@ -38,8 +38,6 @@ if HAVE_GLUON:
 
 # The library's usual tile.
 TILE = 128
-# Rows from which the specialised kernels compute gate and up at nearly all sizes of the table.
-LEAST_FACTORED = 1024
 
 
 class Weights(NamedTuple):
@@ -116,8 +114,7 @@ def saved_as(like: Tensor, size: Size) -> str:
 
     Forward and backward must agree: no table decides it, which may change between the two.
     """
-    many = size[0] >= LEAST_FACTORED and alignment(size) == 64
-    return "factors" if HAVE_GLUON and many and may_specialise(like) else "products"
+    return "factors" if HAVE_GLUON and many(size) and may_specialise(like) else "products"
 
 
 def whole_part(

@@ -93,7 +93,7 @@ def _consume(
     data, WHO: gl.constexpr, ACT: gl.constexpr, BM: gl.constexpr, BN: gl.constexpr,
     GROUP: gl.constexpr, STAGES: gl.constexpr, RING: gl.constexpr,
 ):  # fmt: skip
-    outputs, rings, slots, sync, slot_sync, dims = data
+    outputs, rings, slots, sync, slot_sync, finishing, dims = data
     tiles_m, tiles_n, steps = dims
     H: gl.constexpr = BM // 2
     Q: gl.constexpr = BN // 2
@@ -108,10 +108,14 @@ def _consume(
         dm2, dm3 = halves(lower, H, BN)
         at = (2 * taken + WHO) * 4
         top, edge = row * BM, col * BN
+        # In turns: a barrier cannot tell a phase from the one after the next, so that without the
+        # other consumer's wait between them, this one could pass before its own values are there.
+        mbarrier.wait(finishing.index(WHO), (taken & 1) ^ (1 - WHO))
         _finish(dm0, top, edge, at, outputs, slots, slot_sync, ACT, RING, True)
         _finish(dm1, top, edge + Q, at + 1, outputs, slots, slot_sync, ACT, RING, False)
         _finish(dm2, top + H, edge, at + 2, outputs, slots, slot_sync, ACT, RING, False)
         _finish(dm3, top + H, edge + Q, at + 3, outputs, slots, slot_sync, ACT, RING, False)
+        mbarrier.arrive(finishing.index(1 - WHO), count=1)
         tma.store_wait(0)
         mbarrier.arrive(slot_sync[1].index((at + 3) % RING), count=1)
         taken += 1  # noqa: SIM113 (Gluon has no enumerate)
@@ -124,20 +128,19 @@ def gradient_pingpong_kernel(
     GROUP: gl.constexpr, STAGES: gl.constexpr, RING: gl.constexpr,
 ):  # fmt: skip
     """All tensors are descriptors; `w` is the down weight (d, h)."""
-    # A barrier cannot tell a phase from the one after the next: the ring holds a tile or more.
-    gl.static_assert(RING >= 4)
+    gl.static_assert(RING >= 2)  # a slot is free only when the next quarter is done
     dtype: gl.constexpr = dy.dtype
     left = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], dy.layout)
     right = gl.allocate_shared_memory(dtype, [STAGES, BK, BN], w.layout)
     gates = gl.allocate_shared_memory(dtype, [RING, BM // 2, BN // 2], gate.layout)
     ups = gl.allocate_shared_memory(dtype, [RING, BM // 2, BN // 2], up.layout)
     full, empty, turn = barriers(STAGES), barriers(STAGES), barriers(2)
-    ready, free = barriers(RING), barriers(RING)
+    ready, free, finishing = barriers(RING), barriers(RING), barriers(2)
     fence_async_shared()
     rings, slots = (left, right), (gates, ups)
     sync, slot_sync = (full, empty, turn), (ready, free)
     dims = (gl.cdiv(m, BM), gl.cdiv(h, BN), gl.cdiv(d, BK))
-    data = ((d_gate, d_up), rings, slots, sync, slot_sync, dims)
+    data = ((d_gate, d_up), rings, slots, sync, slot_sync, finishing, dims)
     gl.warp_specialize([
         (_consume, (data, 0, ACT, BM, BN, GROUP, STAGES, RING)),
         (_consume, (data, 1, ACT, BM, BN, GROUP, STAGES, RING)),
