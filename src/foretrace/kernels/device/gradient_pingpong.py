@@ -1,9 +1,10 @@
 # mypy: ignore-errors
 """The activation's gradient in the epilogue of `dm = dy Wd`, warp-specialised, for Hopper.
 
-A second producer warp brings the gate and up values of a tile, a quarter of it at a time, into a
-ring of their own, far ahead of the epilogue that needs them. The epilogue writes the two
-gradients over them in shared memory, and TMA stores them from there: they need no further memory.
+A second producer warp brings the gate and up values of a tile, or their `math.factors`, a quarter
+of the tile at a time, into a ring of their own, far ahead of the epilogue that needs them. The
+epilogue writes the two gradients over them in shared memory, and TMA stores them from there: they
+need no further memory.
 """
 
 from triton.experimental import gluon

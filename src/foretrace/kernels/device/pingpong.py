@@ -18,7 +18,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from foretrace.kernels.device import math
+from foretrace.kernels.device import math, projection
 
 # Registers per thread: as the kernel starts, of a consumer, of a producer.
 REGISTERS, CONSUMER, PRODUCER = 168, gl.constexpr(240), gl.constexpr(24)
@@ -29,16 +29,6 @@ REGISTERS, CONSUMER, PRODUCER = 168, gl.constexpr(240), gl.constexpr(24)
 tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 all_threads = getattr(gl, "thread_barrier", None) or gl.barrier
-
-
-@gluon.jit
-def tile_at(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
-    """Row and column of a tile, in stripes of GROUP rows: a stripe's weights stay in L2."""
-    per_stripe = GROUP * tiles_n
-    first = (tile // per_stripe) * GROUP
-    height = gl.minimum(tiles_m - first, GROUP)
-    inside = tile % per_stripe
-    return first + inside % height, inside // height
 
 
 @gluon.jit
@@ -136,6 +126,7 @@ def upper_and_lower(acc, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
     return acc.reshape((2, ROWS // 2, COLUMNS)).permute((1, 2, 0)).split()
 
 
+tile_at = gluon.jit(projection.tile_at.fn)
 activate = gluon.jit(math.activate.fn)
 factors = gluon.jit(math.factors.fn)
 gradients = gluon.jit(math.gradients.fn)
