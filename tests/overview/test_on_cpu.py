@@ -133,3 +133,47 @@ def test_an_op_that_casts_its_input_computes_and_a_number_is_no_op(tmp_path: Pat
     tree = cpu_tree(ft.open(path, cache=False))
     computing = [(row.name, row.count) for row in tree if row.does == "computes"]
     assert computing == [("aten::mul", 1), ("aten::mul", 1), ("aten::copy_", 1)]
+
+
+def test_an_op_that_fills_or_copies_first_computes_itself(tmp_path: Path) -> None:
+    """nn.LSTM, Conv2d and sum: "wrappers, allocations, Python 100%" of their time."""
+    ops = [
+        ("aten::lstm", 0, 30),
+        ("aten::cudnn_is_acceptable", 1, 1),
+        ("aten::mkldnn_rnn_layer", 3, 25),
+        ("aten::add", 4, 2),
+        ("aten::convolution", 30, 30),
+        ("aten::mkldnn_convolution", 31, 28),
+        ("aten::contiguous", 32, 6),
+        ("aten::clone", 33, 4),
+        ("aten::copy_", 34, 2),
+        ("aten::sum", 60, 10),
+        ("aten::fill_", 61, 1),
+        ("aten::zeros", 70, 8),
+        ("aten::zero_", 71, 6),
+        ("aten::fill_", 72, 4),
+    ]
+    tree = cpu_tree(opened(tmp_path, ops))
+    computing = [row.name.removeprefix("aten::") for row in tree if row.does == "computes"]
+    kernels = ["mkldnn_rnn_layer", "add", "mkldnn_convolution", "copy_", "sum", "fill_", "fill_"]
+    assert computing == kernels
+
+
+def test_the_time_of_the_data_loader_has_a_row(tmp_path: Path) -> None:
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    rows = [
+        {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1}
+        for cat, name, ts, dur in (
+            ("user_annotation", "ProfilerStep#1", 0, 100),
+            ("user_annotation", loader, 1, 40),
+            ("cpu_op", "aten::stack", 5, 10),
+            ("cpu_op", "aten::cat", 6, 8),
+            ("cpu_op", "aten::mm", 50, 40),
+        )
+    ]
+    path = tmp_path / "loader.json"
+    path.write_text(json.dumps({"traceEvents": rows}))
+    trace = ft.open(path, cache=False)
+    groups = {row.name: row.time_ns for row in cpu_groups(cpu_tree(trace))}
+    assert groups["waiting for the DataLoader"] == 30_000
+    assert "2 of 3 ops compute" in drawn(first_screen(summarize(trace)))

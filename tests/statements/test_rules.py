@@ -325,3 +325,75 @@ def test_a_bias_is_added_not_multiplied() -> None:
     """GPT-2: "4 products [3072] x [2048, 768] x [768, 3072]"."""
     found = said(ladder(f"model_gpt2_{MODEL}"), "gemm_choice")
     assert "4 products [2048, 768] x [768, 3072] + [3072] use" in found.detail
+
+
+def _copied(direction: str) -> Sketch:
+    """Steps that copy 256 bytes, wait for it, and launch 400 us later."""
+    sketch = Sketch()
+    for _ in range(3):
+        sketch.step().op("aten::add", kernel(ADD, 5))
+        sketch.op("aten::copy_", memcpy(f"Memcpy {direction}", 5, 256), us=60)
+        number = {"correlation": 800_000 + len(sketch.events)}
+        sketch._add("cuda_runtime", "cudaStreamSynchronize", sketch.now - 25, 20, number)
+        sketch.pause(400).op("aten::add", kernel(ADD, 5))
+    return sketch
+
+
+def test_a_copy_to_the_host_has_to_be_waited_for(tmp_path: Path) -> None:
+    """SGLang decode: "copy without waiting", where the host reads what was copied."""
+    found = said(sketched(_copied("DtoH (Device -> Pageable)"), tmp_path), "sync_stalls")
+    assert found.repair == "copy to the host later, or less often"
+    found = said(sketched(_copied("HtoD (Pageable -> Device)"), tmp_path), "sync_stalls")
+    assert found.repair.startswith("copy without waiting")
+
+
+def test_a_wait_costs_no_more_than_it_lasts(tmp_path: Path) -> None:
+    """MI250: "saves at most 480 us" of a host that waited for 95.8 us."""
+    found = said(sketched(_copied("HtoD (Pageable -> Device)"), tmp_path), "sync_stalls")
+    assert found.evidence["waited_ns"] == 20_000 < found.evidence["idle_ns"]
+    assert found.at_most_ns == 20_000
+
+
+def test_a_first_step_as_slow_as_a_later_one_is_not_cold(tmp_path: Path) -> None:
+    """A DataLoader that is late every other step: "The first step takes 84.75x"."""
+    sketch = Sketch()
+    for us in (3000, 40, 3100, 36):
+        sketch.step().op("aten::add", kernel(ADD, 5), us=us)
+    assert said(sketched(sketch, tmp_path), "cold_start").state == "clear"
+
+
+def test_layers_of_one_grid_are_no_varying_kernel(tmp_path: Path) -> None:
+    """V100 without shapes: "use the median", of four layers that take the same time every step."""
+    sketch = Sketch()
+    for _ in range(4):
+        sketch.step()
+        for us in (300, 600, 305, 300):
+            sketch.op("aten::mm", kernel(GEMM, us, grid=[8, 8, 1]))
+    assert said(sketched(sketch, tmp_path), "varying_kernels").state == "skipped"
+
+
+def test_a_kernel_that_reads_the_same_is_the_same(tmp_path: Path) -> None:
+    """MI300: "on 2 different kernels: ... tensile 256x192x64; ... tensile 256x192x64"."""
+    name = (
+        "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1_SN_ULSGRO{}_WG32_8_1"
+    )
+    sketch = Sketch().step()
+    for number in (0, 0, 1):
+        dims = [[4096, 4096], [4096, 4096]]
+        sketch.op("aten::mm", kernel(name.format(number), 1800), dims=dims)
+    assert said(sketched(sketch, tmp_path), "gemm_choice").state == "clear"
+
+
+def test_a_range_inside_one_of_its_name_is_no_second_call(tmp_path: Path) -> None:
+    """AlexNet: "medians of 2 calls", of one forward pass in two ranges of one name."""
+    sketch = Sketch().step().region("forward").region("forward").op("aten::add", kernel(ADD, 5))
+    assert [span.name for span in sketched(sketch, tmp_path).spans.regions] == ["forward"]
+
+
+def test_two_distances_of_launches_have_no_usual_one(tmp_path: Path) -> None:
+    """A100: "3 launches, one every 9.68 ms", 0.41 and 18.95 ms apart."""
+    sketch = Sketch().op("aten::add", kernel(ADD, 5)).op("aten::add", kernel(ADD, 5))
+    sketch.pause(18_000).op("aten::add", kernel(ADD, 5))
+    unit = measured(sketched(sketch, tmp_path))
+    assert unit is not None
+    assert (unit.launches, unit.apart_ns) == (3, None)

@@ -35,7 +35,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     for case in trace.order.cases:
         if case.count and case.role == "gemm" and (case.flops or 0) >= SMALL_FLOPS:
             sizes.setdefault((case.flops, case.id.get("dtype_in")), []).append(case)
-    groups = [cases for cases in sizes.values() if len({case.name for case in cases}) > 1]
+    # Names that differ in nothing a reader sees are one kernel to them.
+    groups = [cases for cases in sizes.values() if len({case.id.short for case in cases}) > 1]
     whole = together(trace, [case for cases in groups for case in cases])
     if whole is None:
         return
@@ -44,7 +45,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     groups.sort(key=lambda cases: (-sum(case.ns for case in cases), cases[0].name))
     first = groups[0]
     count = each(trace, sum(case.count for case in first))
-    kinds = plural(len({case.name for case in first}), "different kernel")
+    kinds = plural(len({case.id.short for case in first}), "different kernel")
     title = f"{plural(count, 'product')} of {flops_text(first[0].flops)} {per(trace)} on {kinds}"
     listed = "; ".join(_words(trace, case) for case in first[:4])
     detail = f"{listed}. The work is equal; the library chooses by shape and layout."

@@ -32,14 +32,26 @@ _BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
 _FREE_OPS = """
 empty empty_like empty_strided new_empty new_empty_strided resize resolve_conj resolve_neg
 set item type_as _local_scalar_dense is_nonzero contiguous detach lift_fresh result_type to
-_to_copy unflatten flatten view_as narrow chunk movedim swapaxes numpy_T record_stream
-accumulate_grad
+_to_copy unflatten flatten view_as narrow chunk movedim swapaxes numpy_T mT mH adjoint
+record_stream accumulate_grad cudnn_is_acceptable
 """
 _FREE = VIEWS | set(_FREE_OPS.split())
 # both products and the softmax, in one op
 _CPU_ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu",)
 _COMPUTING, _CALLERS = "computing", "callers"  # under which masks of a CPU trace are kept
 _CPU_PRODUCTS = frozenset(PRODUCTS) - {"matmul", "linear"}
+# They compute, though they call other ops that do.
+_CPU_KERNELS = """
+mkldnn_rnn_layer mkldnn_rnn_layer_backward _embedding_bag sort std var std_mean var_mean _unique2
+linalg_lu_solve _linalg_svd
+"""
+# They fill or copy memory, and nothing else.
+_MOVING_OPS = """
+fill_ zero_ copy_ zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full fill
+zero clone copy reshape repeat tile pad constant_pad_nd select_backward slice_backward
+scalar_tensor eye lift_fresh_copy expand_copy pin_memory _pin_memory _foreach_zero_ _foreach_copy_
+"""
+_KERNELS, _MOVING = frozenset(_CPU_KERNELS.split()), frozenset(_MOVING_OPS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +266,8 @@ def computing(evidence: Evidence) -> tuple[Bools, Bools]:
     """Which ops of a CPU compute, and which events call one that does, at any depth.
 
     An op that calls one that computes does not count itself, unless it is a product, or all that it
-    calls changes the type of its inputs.
+    calls changes the type of its inputs, fills its output or copies its inputs (`aten::sum` fills,
+    `aten::mkldnn_convolution` copies).
     """
     masks = evidence.masks
     if _COMPUTING not in masks:
@@ -263,8 +276,12 @@ def computing(evidence: Evidence) -> tuple[Bools, Bools]:
         every = host.is_op & host.lasting & host.named(_works)
         callers, working = _above(host.parent, every), every & ~_of_scalars(evidence, every)
         passing = _above(host.parent, working, casts)  # up to the change of a type, and no further
-        products = host.named(lambda name: bare(name) in _CPU_PRODUCTS)
-        masks[_COMPUTING], masks[_CALLERS] = working & (~passing | products), callers
+        moving = host.named(lambda name: bare(name) in _MOVING or not name.startswith("aten::"))
+        computes = ~_above(host.parent, working & ~moving, casts) & ~moving
+        kernels = host.named(lambda name: bare(name) in _KERNELS) & working
+        computes |= host.named(lambda name: bare(name) in _CPU_PRODUCTS)
+        computes |= kernels & ~_above(host.parent, kernels)
+        masks[_COMPUTING], masks[_CALLERS] = working & (~passing | computes), callers
     return masks[_COMPUTING], masks[_CALLERS]
 
 

@@ -1,8 +1,8 @@
 """Steps and regions: stretches of host time, and the GPU work that was launched inside them.
 
-A step is a `ProfilerStep#N` range, a region any other `record_function` range. GPU work belongs to
-the stretch whose CPU range contains its launch, on whatever thread of the process that launch was
-made: autograd launches from a thread of its own.
+A step is a `ProfilerStep#N` range, a region any other `record_function` range that is not inside
+one of the same name. GPU work belongs to the stretch whose CPU range contains its launch, on
+whatever thread of the process that launch was made: autograd launches from a thread of its own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,16 @@ class Spans:
         self._work = work[by_process]
         self._place = self._places(process[by_process], self._launched[by_process])
         self.steps = self._spans(np.flatnonzero(host.is_step))
-        self.regions = self._spans(np.flatnonzero(host.is_region))
+        self.regions = self._spans(self._outermost(np.flatnonzero(host.is_region)))
+
+    def _outermost(self, events: Ints) -> Ints:
+        """Those that no range of the same name is around: it has their time and their work."""
+        host, inside = self.host, np.zeros(len(events), bool)
+        above = host.parent[events]
+        while (above >= 0).any():
+            inside |= (above >= 0) & host.is_region[above] & (host.name[above] == host.name[events])
+            above = np.where(above >= 0, host.parent[above], -1)
+        return events[~inside]
 
     def _spans(self, events: Ints) -> list[Span]:
         host = self.host

@@ -23,7 +23,8 @@ from foretrace.schema import compiled
 from foretrace.schema.documents.look import CpuOpRow, GroupRow
 from foretrace.units import count_text, percent_text, plural, time_text
 
-COMPUTES, METADATA = "computes", "metadata only"
+COMPUTES, METADATA, LOADS = "computes", "metadata only", "loads data"
+_LOADER = "enumerate(DataLoader)"
 MOST_OPS = 20_000  # of a call; nobody reads the tree of a longer one
 _BIAS = "bias of aten::addmm"
 
@@ -48,7 +49,8 @@ def cpu_tree(trace: Trace, region: str = "") -> list[CpuOpRow]:
         return []
     scope = Scope("region", region) if region else cpu_place(evidence)
     call = middle(windows_of(scope, evidence))[0]
-    events = call.events(trace.host.is_op & trace.host.lasting).tolist()
+    loading = trace.host.named(lambda name: name.startswith(_LOADER))
+    events = call.events((trace.host.is_op | loading) & trace.host.lasting).tolist()
     working = computing(evidence)[0]
     if not working[events].any() or len(events) > MOST_OPS:
         return []
@@ -103,6 +105,8 @@ def _rows(evidence: Evidence, node: OpNode, depth: int) -> Iterator[CpuOpRow]:
     spent = total - sum(int(host.length[called].sum()) for called in inside)
     if node.computes:
         does, note = COMPUTES, _note(evidence, node)
+    elif node.name.startswith(_LOADER):
+        does = LOADS
     yield CpuOpRow(node.name, depth, len(events), total, max(spent, 0), does, note)
     for each in node.below:
         yield from _rows(evidence, each, depth + 1)
@@ -137,6 +141,8 @@ def cpu_groups(tree: Sequence[CpuOpRow]) -> list[GroupRow]:
 
 
 def _around(row: CpuOpRow) -> str:
+    if row.does == LOADS:
+        return "waiting for the DataLoader"
     return "views (metadata only)" if row.does == METADATA else "wrappers, allocations, Python"
 
 
@@ -144,7 +150,7 @@ def cpu_lines(tree: Sequence[CpuOpRow]) -> Iterator[Line]:
     """What a reader of a CPU trace looks for: what computes, what is fused, what is copied."""
     if not tree:
         return
-    ops = sum(row.count for row in tree[1:])
+    ops = sum(row.count for row in tree[1:] if row.does != LOADS)
     computing = [row for row in tree if row.does == COMPUTES]
     views = [row for row in tree if row.does == METADATA]
     spent = sum(row.self_ns for row in computing)

@@ -92,7 +92,8 @@ def _unit(
     launched = median(len(each) for each in launches)
     # work of two streams may begin in the window of the step before
     wall_ns = max(median(time.wall_ns for time in times), busy)
-    usual = float(np.median(distances)) if len(distances) else None
+    # the median of two is their mean, which may be the distance of none
+    usual = float(np.median(distances)) if len(distances) > 2 else None
     return Unit(
         per,
         len(works),
