@@ -13,7 +13,7 @@ pytest.importorskip("triton")
 
 from foretrace.experiments import tune
 from foretrace.experiments.tune import CANDIDATES, write_table
-from foretrace.kernels import routes
+from foretrace.kernels import routes, steps
 from foretrace.kernels.device.products import Tile
 from foretrace.kernels.estimate import TimesBySize
 from foretrace.kernels.routes import (
@@ -170,7 +170,7 @@ def test_the_gradient_of_many_rows_says_nothing_about_few(card: str) -> None:
 
 
 def test_left_out_sizes_of_the_shipped_table_are_chosen_well() -> None:
-    """Each size in turn is unknown: the choice is never far slower than the library."""
+    """Every fifth size in turn is unknown: the choice is never far slower than the library."""
     worst = 0.0
     for kind, known in routes.by_route("NVIDIA H200").items():
         measured = {
@@ -238,3 +238,17 @@ def test_every_shipped_route_is_a_candidate_whose_resources_are_checked() -> Non
         assert Route.parse(row.route) in [
             routes.plain(row.part), *(route for _, _, route in CANDIDATES[row.part])
         ]  # fmt: skip
+
+
+def test_factors_are_saved_where_a_table_chooses_specialised_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Hopper card without a table takes the library, which would only write more."""
+    monkeypatch.setattr(steps, "may_specialise", lambda like: True, raising=False)
+    like, few, many = torch.empty(0), (1023, 768, 3072), (1024, 768, 3072)
+    for card, saved in (("Some Card", "products"), ("NVIDIA H200", "factors")):
+        monkeypatch.setattr(steps, "card_name", lambda device, card=card: card)
+        steps._specialises.cache_clear()
+        assert steps.saved_as(like, many) == saved
+        assert steps.saved_as(like, few) == steps.saved_as(like, (4096, 768, 3080)) == "products"
+    steps._specialises.cache_clear()

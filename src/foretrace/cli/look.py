@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,16 +22,18 @@ from foretrace.cli._options import (
     width,
 )
 from foretrace.errors import UsageError
+from foretrace.units import plural
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
     from foretrace.overview.page import Overview
     from foretrace.render.section import Section
+    from foretrace.schema.ledger import LedgerEntry, NoteEntry
     from foretrace.sources.folder import FolderContents
 
-    # the document, what draws it, and whether --strict must fail
-    Answer = tuple[Struct, Callable[[], list[Section]], bool]
+    # the document, what draws it, and why --strict must fail, if so
+    Answer = tuple[Struct, Callable[[], list[Section]], str]
 
 FOLDER = click.Path(exists=True)
 CAPTURES = "Traces recorded while CUDA graphs were captured; found by itself beside TRACE."
@@ -100,7 +102,22 @@ def command(
 
         text = drawn(page(), bold=shows_bold(), width=width())
         click.echo(marked(page()) if form == "markdown" else text)
-    return 1 if reading.strict and odd else 0
+    if reading.strict and odd:
+        say(f"--strict: {odd}")
+        return 1
+    return 0
+
+
+def _odd(ledgers: Sequence[LedgerEntry], notes: Sequence[NoteEntry] = (), left_out: int = 0) -> str:
+    """Why --strict must fail; empty where it need not."""
+    every = [*notes, *(note for ledger in ledgers for note in ledger.notes)]
+    words = list(dict.fromkeys(note.code for note in every if note.severity != "info"))
+    counts = {
+        "repaired": sum(ledger.repaired for ledger in ledgers),
+        "skipped": sum(ledger.skipped for ledger in ledgers),
+    }
+    words += [f"{plural(count, 'record')} {how}" for how, count in counts.items() if count]
+    return ", ".join([*words, f"{plural(left_out, 'file')} left out"] if left_out else words)
 
 
 class _Wanted(NamedTuple):
@@ -153,7 +170,7 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
             look_region(reading.trace(trace, wanted.captures), wanted.region), wanted.top
         )
 
-    return found.look, page, bool(left_out) or found.look.ledger.lost_data
+    return found.look, page, _odd([found.look.ledger], left_out=len(left_out))
 
 
 def _beside(paths: list[str], region: str, reading: Reading) -> list[Section]:
@@ -187,6 +204,5 @@ def _look_set(trace: str, inside: FolderContents, reading: Reading, *, whole: bo
         root = shown(trace)
         return sections(root, found) if whole else first_screen(root, found, width())
 
-    odd = any(note.severity != "info" for note in found.notes)
-    lost = any(look.ledger.lost_data for look in found.traces)
-    return found, page, bool(found.left_out) or odd or lost
+    ledgers = [look.ledger for look in found.traces]
+    return found, page, _odd(ledgers, found.notes, len(found.left_out))

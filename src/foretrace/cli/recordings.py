@@ -40,7 +40,8 @@ def command(word: str | None, card: str, reading: Reading) -> int:
         for name in chosen
     }
     click.echo(recordings_text(looks))
-    for program in (each.on for each in find(OTHER_ORDER).predictions):
+    programs = {each.on.trace: each.on for each in find(OTHER_ORDER).predictions}
+    for program in programs.values():
         if program.setup and program.trace in chosen and program.trace in every:
             why = f"another order than the articles' (ladder --claim {OTHER_ORDER})"
             click.echo(f"  {program.trace}: {program.code}, {why}")

@@ -104,6 +104,8 @@ def command(script: str | None, run: str | None, limit: tuple[str, ...], **given
 
     if bool(script) == bool(run):
         raise UsageError("give a SCRIPT to run elsewhere, or --fetch RUN to bring traces back")
+    if "--dry-run" in given["arguments"] and not given["dry_run"]:
+        raise UsageError("--dry-run goes before SCRIPT: what follows SCRIPT belongs to the script")
     if run and given["dry_run"]:
         raise UsageError("--dry-run shows what a SCRIPT would send: --fetch sends nothing")
     if given["host"] and (given["secrets"] or given["no_wait"] or given["namespace"]):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foretrace.cli import SuggestingGroup
-from foretrace.cli._options import Decorator, as_json, builds_rung, flag, joined, shown
+from foretrace.cli._options import Decorator, as_json, builds_rung, flag, joined, say, shown
 from foretrace.errors import MissingError, UsageError
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
 from foretrace.units import percent_text, plural, time_text
@@ -119,6 +119,8 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
         raise UsageError(f"--mode {choice.mode} is a mode of torch.compile: add --compile")
     if given["why"] and not choice.compiles:
         raise UsageError("--why keeps the records of torch.compile: add --compile")
+    smaller = "" if choice.small else " (--small takes seconds on a CPU)"
+    say(f"recording {rung.title}{smaller} …")
     captured = run(rung, choice, folder, **given)
     assert captured.trace is not None
     assert captured.record_file is not None

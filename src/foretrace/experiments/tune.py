@@ -64,7 +64,7 @@ down            17   32 narrow    32  32 128 4 4  8 1 4
 down            17  256 narrow    64  32 128 3 4  8 1 4
 down            17 1024 narrow    64  64  64 4 4  8 1 4
 down            65 1024 narrow    64  64  64 4 4  8 1 1
-gradient       129    - pingpong 128 128  64 5 4  4 1 4
+gradient      1024    - pingpong 128 128  64 5 4  4 1 4
 gradient       129    - pingpong 128 128  64 5 4  8 1 4
 gradient        65    - tma      128 256  64 4 8  8 1 1
 whole         1024    - pingpong 128  64  64 6 4  4 1 1
@@ -86,7 +86,7 @@ def _parsed() -> dict[str, tuple[tuple[int, int, Route], ...]]:
 CANDIDATES = _parsed()
 _BY_TMA = ("pingpong", "tma")
 
-Compute = Callable[[Route], torch.Tensor]
+Compute = Callable[[Route], tuple[torch.Tensor, ...]]
 
 
 def tune(
@@ -173,11 +173,10 @@ def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[Measure
         tried = [route for route in candidates(part, size[0]) if _applies(part, route, size, saved)]
         if usual == SEPARATE and not tried:
             continue
-        wanted = compute(usual).float()
+        wanted = compute(usual)
         calls = {usual.text(): partial(compute, usual)}
         for route in tried:
-            distance = (compute(route).float() - wanted).norm() / wanted.norm()
-            if distance < CLOSE:
+            if all(map(_close, compute(route), wanted)):
                 calls[route.text()] = partial(compute, route)
         device = device_times(calls, repeats=9)
         call = call_times(calls, rounds=3, at_least_s=0.003)
@@ -185,6 +184,11 @@ def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[Measure
         for name in calls:
             times = round(device[name].median, 2), round(call[name].median, 2)
             yield MeasuredRoute(part, *size, name, *times)
+
+
+def _close(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    distance = (found.float() - wanted.float()).norm() / wanted.float().norm()
+    return bool(distance < CLOSE)
 
 
 def _applies(part: str, route: Route, size: Size, saved: str) -> bool:
@@ -213,23 +217,24 @@ def _parts(
     weights = steps.Weights(both[:h], both[h:], torch.randn(d, h, **new) / h**0.5)
     middle, pre = torch.randn(m, h, **new), torch.randn(m, 2 * h, **new)
 
-    def gate_up(save: bool, route: Route) -> torch.Tensor:
+    def gate_up(save: bool, route: Route) -> tuple[torch.Tensor, ...]:
         out = x.new_empty((m, h))
-        steps.gate_up_part(x, weights, out, activation, size, route, save=save)
-        return out
+        kept = steps.gate_up_part(x, weights, out, activation, size, route, save=save)
+        return (out, kept) if save and kept is not None else (out,)
 
-    def whole(save: bool, route: Route) -> torch.Tensor:
+    def whole(save: bool, route: Route) -> tuple[torch.Tensor, ...]:
         plan = ALL_LIBRARY._replace(**{**fastest, "whole": route, "whole_saving": route})
         if save:
-            return steps.forward_saving(x, weights, activation, size, plan)[0]
-        return steps.forward(x, weights, activation, size, plan)
+            y, saved = steps.forward_saving(x, weights, activation, size, plan)
+            return y, *saved
+        return (steps.forward(x, weights, activation, size, plan),)
 
     return {
         "gate_up": partial(gate_up, False),
         "gate_up_saving": partial(gate_up, True),
-        "down": lambda route: steps.down_part(middle, weights.down, x, size, route),
-        "gradient": lambda route: steps.gradient_part(
-            dy, weights.down, pre, activation, size, route
+        "down": lambda route: (steps.down_part(middle, weights.down, x, size, route),),
+        "gradient": lambda route: (
+            steps.gradient_part(dy, weights.down, pre, activation, size, route),
         ),
         "whole": partial(whole, False),
         "whole_saving": partial(whole, True),
@@ -250,11 +255,14 @@ def _compile_one(part: str, route: Route, dtype: torch.dtype, activation: str) -
     the others whose weights begin on the 16-byte grid, where reading through pointers is faster;
     and as many rows as change what is saved.
     """
-    sizes = [(256, 1024, 256), (256, 1023, 257)]
+    least = min((rows for rows, _, known in CANDIDATES[part] if known == route), default=1)
+    sizes = [(256, 1023, 257)]
+    if least < routes.MANY:
+        sizes.append((256, 1024, 256))
+    if least >= routes.MANY or part.endswith("saving") or part == "gradient":
+        sizes.append((routes.MANY, 1024, 256))
     if route.kind == "pointer":
         sizes.append((256, 1023, 256))
-    elif part.endswith("saving") or part == "gradient":
-        sizes.append((routes.MANY, 1024, 256))
     for size in sizes:
         _parts(size, dtype, activation, {})[part](route)
         unit = routes.alignment(size)

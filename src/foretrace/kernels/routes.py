@@ -104,8 +104,8 @@ class RouteTimes(NamedTuple):
     host_us: float
 
 
-class Kind(NamedTuple):
-    """A part at sizes whose times compare; times of another kind say nothing about them.
+class SizeClass(NamedTuple):
+    """A part at sizes whose times compare; times of another class say nothing about them.
 
     `alignment` is that of rows, in elements. At `many` rows the gradient reads other tensors than
     at few (see `steps.saved_as`).
@@ -116,13 +116,13 @@ class Kind(NamedTuple):
     many: bool
 
     @staticmethod
-    def of(part: str, size: Size) -> Kind:
-        """The kind that a size has."""
-        return Kind(part, alignment(size), part == "gradient" and many(size))
+    def of(part: str, size: Size) -> SizeClass:
+        """That of a size."""
+        return SizeClass(part, alignment(size), part == "gradient" and many(size))
 
 
-# By kind, then by route.
-Measurements = dict[Kind, dict[str, RouteTimes]]
+# By class, then by route.
+Measurements = dict[SizeClass, dict[str, RouteTimes]]
 
 
 class ChosenRoute(NamedTuple):
@@ -181,7 +181,7 @@ def choose(measured: Measurements, part: str, size: Size, *, host: bool = False)
     """The fastest route for a part, if it beats the plain one beyond doubt: on the GPU alone, or
     with the host's time where that is longer.
     """
-    known = measured.get(Kind.of(part, size), {})
+    known = measured.get(SizeClass.of(part, size), {})
     estimates = {
         text: _estimate(part, size, Route.parse(text), times, host) for text, times in known.items()
     }
@@ -232,10 +232,10 @@ def _covers(part: str, tile: Tile) -> tuple[int, int]:
 @lru_cache
 def by_route(card: str) -> Measurements:
     """What was measured for a card; the time of a whole pass relative to that of its parts."""
-    found: dict[Kind, dict[str, dict[Size, MeasuredRoute]]] = {}
+    found: dict[SizeClass, dict[str, dict[Size, MeasuredRoute]]] = {}
     for row in rows_for(card):
         size = row.m, row.d, row.h
-        routes = found.setdefault(Kind.of(row.part, size), {})
+        routes = found.setdefault(SizeClass.of(row.part, size), {})
         # What was measured here comes before what ships.
         routes.setdefault(row.route, {}).setdefault(size, row)
     return {

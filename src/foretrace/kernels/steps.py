@@ -5,6 +5,7 @@ Sizes are (m, d, h): rows, model width, hidden width.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foretrace.kernels.estimate import MULTIPROCESSORS, Size
-from foretrace.kernels.routes import LIBRARY, Plan, Route, many
+from foretrace.kernels.routes import LIBRARY, Plan, Route, card_name, many, rows_for
 from foretrace.kernels.support import HAVE_GLUON, HAVE_TRITON
 
 if HAVE_TRITON:
@@ -112,9 +113,16 @@ def saved_as(like: Tensor, size: Size) -> str:
     gradient then fits in the instruction cache; with GELU in it, half its epilogue waited for
     instructions. Where the library computes gate and up, products cost less memory traffic.
 
-    Forward and backward must agree: no table decides it, which may change between the two.
+    Forward and backward must agree, so that nothing decides it that may change between the two.
     """
-    return "factors" if HAVE_GLUON and many(size) and may_specialise(like) else "products"
+    known = HAVE_GLUON and many(size) and may_specialise(like)
+    return "factors" if known and _specialises(like.get_device()) else "products"
+
+
+@lru_cache
+def _specialises(device: int) -> bool:
+    """Whether the table of a card chooses specialised kernels; asked once, tables may change."""
+    return any(row.route.startswith("pingpong") for row in rows_for(card_name(device)))
 
 
 def whole_part(
