@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,8 +120,8 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
         raise UsageError(f"--mode {choice.mode} is a mode of torch.compile: add --compile")
     if given["why"] and not choice.compiles:
         raise UsageError("--why keeps the records of torch.compile: add --compile")
-    smaller = "" if choice.small else " (--small takes seconds on a CPU)"
-    say(f"recording {rung.title}{smaller} …")
+    if sys.stderr.isatty():  # a CPU takes a minute at the sizes of the article
+        say(f"recording {rung.title}{'' if choice.small else '; --small is quicker'} …")
     captured = run(rung, choice, folder, **given)
     assert captured.trace is not None
     assert captured.record_file is not None
