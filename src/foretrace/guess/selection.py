@@ -32,7 +32,7 @@ _BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
 _FREE_OPS = """
 empty empty_like empty_strided new_empty new_empty_strided resize resolve_conj resolve_neg
 set item type_as _local_scalar_dense is_nonzero contiguous detach lift_fresh result_type to
-_to_copy unflatten flatten view_as narrow chunk movedim swapaxes numpy_T mT mH adjoint
+_to_copy unflatten flatten view_as narrow chunk unsafe_chunk movedim swapaxes numpy_T mT mH adjoint
 record_stream accumulate_grad cudnn_is_acceptable
 """
 _FREE = VIEWS | set(_FREE_OPS.split())
@@ -42,8 +42,8 @@ _COMPUTING, _CALLERS = "computing", "callers"  # under which masks of a CPU trac
 _CPU_PRODUCTS = frozenset(PRODUCTS) - {"matmul", "linear"}
 # They compute, though they call other ops that do.
 _CPU_KERNELS = """
-mkldnn_rnn_layer mkldnn_rnn_layer_backward _embedding_bag sort std var std_mean var_mean _unique2
-linalg_lu_solve _linalg_svd
+mkldnn_rnn_layer mkldnn_rnn_layer_backward _embedding_bag _embedding_bag_dense_backward sort std var
+std_mean var_mean _unique2 linalg_lu_solve _linalg_svd
 """
 # They fill or copy memory, and nothing else.
 _MOVING_OPS = """
