@@ -372,6 +372,19 @@ def test_layers_of_one_grid_are_no_varying_kernel(tmp_path: Path) -> None:
     assert said(sketched(sketch, tmp_path), "varying_kernels").state == "skipped"
 
 
+def test_collectives_of_unstated_sizes_are_no_varying_kernel(tmp_path: Path) -> None:
+    """DLRM: "nccl SendRecv: median 24.1 ms, longest 47.7 ms", of all-to-alls of tensor lists."""
+    name = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)"
+    for dims, state in ([[], []], "clear"), ([[4096], []], "found"):
+        sketch = Sketch()
+        for _ in range(4):
+            sketch.step()
+            for us in (300, 600, 305, 300):
+                sketch.op("record_param_comms", kernel(name, us, grid=[16, 1, 1]), dims=dims)
+            sketch.op("aten::add", kernel(ADD, 5), dims=[[64], [64]])
+        assert said(sketched(sketch, tmp_path), "varying_kernels").state == state
+
+
 def test_a_kernel_that_reads_the_same_is_the_same(tmp_path: Path) -> None:
     """MI300: "on 2 different kernels: ... tensile 256x192x64; ... tensile 256x192x64"."""
     name = (

@@ -41,7 +41,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     busy, busy_others = trace.gpu.busy(first.work), [trace.gpu.busy(span.work) for span in rest]
     times = [span.cpu_ns for span in rest]
     usual, usual_busy = int(np.median(times)), int(np.median(busy_others))
-    ratio, gpu_ratio = _ratio(first.cpu_ns, times), _ratio(busy, busy_others)
+    ratio = _ratio(first.cpu_ns, usual, max(times))
+    gpu_ratio = _ratio(busy, usual_busy, max(busy_others))
     if max(ratio, gpu_ratio) < COLD:
         return
     where = "host" if ratio >= gpu_ratio else "GPU"
@@ -60,10 +61,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, (first.event,))
 
 
-def _ratio(first: int, others: list[int]) -> float:
-    """The first over the median of the others; 0 where one of the others is as slow."""
-    usual = float(np.median(others))
-    return first / usual if usual and first >= SLOWEST * max(others) else 0.0
+def _ratio(first: int, usual: int, slowest: int) -> float:
+    """The first over the median of the others; 0 where the slowest of them is as slow."""
+    return first / usual if usual and first >= SLOWEST * slowest else 0.0
 
 
 RULE = Rule("cold_start", "A first step that is slower than the others", _check, ("steps",))

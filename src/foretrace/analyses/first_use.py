@@ -46,8 +46,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     longest = calls[np.argsort(-host.length[calls], kind="stable")][:LISTED]
     named = [{"call": host.names[host.name[row]], "ns": int(host.length[row])} for row in longest]
-    number, long = plural(len(calls), "runtime call"), "take" if len(calls) > 1 else "takes"
-    title = f"{number} {long} {time_text(taken)} of {time_text(recorded)}, with the GPU idle"
+    number, verb = plural(len(calls), "runtime call"), "take" if len(calls) > 1 else "takes"
+    title = f"{number} {verb} {time_text(taken)} of {time_text(recorded)}, with the GPU idle"
     listed = listing([f"{entry['call']} ({time_text(entry['ns'])})" for entry in named[:3]])
     detail = (
         f"Longest: {listed}. So long a call sets up the GPU, loads a kernel or reserves memory, "

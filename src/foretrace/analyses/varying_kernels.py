@@ -10,10 +10,10 @@ the other ranks.
 How it is computed: launches by kernel name, op shapes and grid, at least three of them. Reported
 when the launches above their median cost 1% of all kernel time together. Kernels over lists of
 tensors (`foreach`, fused optimizers) are left out: their launches have one grid and different
-tensors. No saving is claimed, since the trace does not tell the reason.
+tensors. So are those whose op states no shapes (an all-to-all of a list of tensors). No saving is
+claimed, since the trace does not tell the reason.
 
-When it is wrong: three launches are few; record more steps. Without recorded shapes two problems of
-the same grid look the same, so nothing is said.
+When it is wrong: three launches are few; record more steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foretrace.analyses._common import LISTED, ids, per
+from foretrace.analyses._common import LISTED, ids, per, shapes_text
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
@@ -42,8 +42,8 @@ WORTH_TELLING = 0.01
 
 def _check(trace: Trace) -> Iterator[Finding]:
     order = trace.order
-    lists = np.array([case.id.family == "aten_multi_tensor" for case in order.cases], bool)
-    rows = np.flatnonzero(order.counts & trace.gpu.usable[order.row] & ~lists[order.case])
+    alike = np.array([_alike(case) for case in order.cases], bool)
+    rows = np.flatnonzero(order.counts & trace.gpu.usable[order.row] & alike[order.case])
     if not len(rows):
         return
     group, length = _groups(trace, rows), order.length[rows]
@@ -68,6 +68,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
     evidence = {"kernels": kinds, "above_median_ns": extra}
     events = ids(np.sort(order.event[rows[slow]]))
     yield Finding(RULE.name, "found", title, detail, evidence, events)
+
+
+def _alike(case: Case) -> bool:
+    """Whether launches of one grid are one problem: not lists of tensors, nor unknown shapes."""
+    return case.id.family != "aten_multi_tensor" and bool(shapes_text(case.call))
 
 
 def _spread(group: Ints, length: Ints) -> tuple[Floats, Ints, Ints]:

@@ -56,12 +56,11 @@ class Spans:
 
     def _outermost(self, events: Ints) -> Ints:
         """Those that no range of the same name is around: it has their time and their work."""
-        host, inside = self.host, np.zeros(len(events), bool)
-        above = host.parent[events]
-        while (above >= 0).any():
-            inside |= (above >= 0) & host.is_region[above] & (host.name[above] == host.name[events])
-            above = np.where(above >= 0, host.parent[above], -1)
-        return events[~inside]
+        host = self.host
+        places = np.stack((host.track[events], host.name[events]))
+        same = np.unique(places, axis=1, return_inverse=True)[1].reshape(-1)
+        outermost: Ints = events[open_at_start(same, host.start[events], host.end[events]) == 0]
+        return outermost
 
     def _spans(self, events: Ints) -> list[Span]:
         host = self.host
