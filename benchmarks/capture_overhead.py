@@ -22,8 +22,8 @@ from typing import Any
 
 import torch
 
-from foretrace.profiling import capture
-from foretrace.profiling.window import activities, synchronize
+from foretrace.record.profiling import capture
+from foretrace.record.profiling.window import activities, synchronize
 
 
 def main() -> None:

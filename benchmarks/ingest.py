@@ -32,7 +32,8 @@ from statistics import median
 from typing import Any
 
 RECORDED = (
-    Path(__file__).resolve().parents[1] / "src/foretrace/recordings/h200/llama_train_eager.json.gz"
+    Path(__file__).resolve().parents[1]
+    / "src/foretrace/read/recordings/h200/llama_train_eager.json.gz"
 )
 STRETCH_US = 1_000_000  # longer than the recording, so that copies do not overlap
 STRETCH_ID = 1_000_000

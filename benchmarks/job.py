@@ -3,8 +3,8 @@
     python benchmarks/job.py --ranks 1024 --megabytes 10 --json results.json
     python benchmarks/job.py --beside --hta LIBRARIES --tracelens LIBRARIES --json results.json
 
-The traces are simulated (tests/jobs/plan), so every answer is known. A file of 10 MB is 10 MB of
-JSON, gzipped; `--plain` leaves it unpacked. All is measured in one run:
+The traces are simulated (tests/analyze/jobs/plan): every answer is known. A file of 10 MB is
+10 MB of JSON, gzipped; `--plain` leaves it unpacked. All is measured in one run:
 
     single  `foretrace.open` of some files, one after the other in one warm process, with no cache;
             the files take turns with the job, so both see the same machine
@@ -42,14 +42,15 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 sys.path.insert(0, str(HERE))
 
-import foretrace as ft  # noqa: E402
-from foretrace.schema.documents.job import JobDocument  # noqa: E402
 from jobs.plan import Answer, Clock, Delay, Plan, sized  # noqa: E402
 from jobs.plan.answer import answer  # noqa: E402
 from jobs.plan.distance import distance  # noqa: E402
 from jobs.plan.kineto import file_name  # noqa: E402
 from jobs.plan.simulate import Simulation, simulate  # noqa: E402
 from jobs.plan.write import write_ranks  # noqa: E402
+
+import foretrace as ft  # noqa: E402
+from foretrace.schema.documents.job import JobDocument  # noqa: E402
 
 SLOW = 5  # the rank whose kernels take longer
 SAMPLE_S = 1.0

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 from job import Run, write
-
-from foretrace.schema.documents.job import JobDocument
 from jobs.plan import Answer, Plan
 from jobs.plan.distance import distance
+
+from foretrace.schema.documents.job import JobDocument
 
 HTA = """
 import glob, json, logging, re, sys

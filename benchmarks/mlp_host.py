@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from foretrace.experiments.bench.subjects import mlp_training
 from foretrace.kernels import gated_mlp, mlp_reference
+from foretrace.kernels.bench.subjects import mlp_training
 
 SIZES = ((1, 4096, 11008), (16, 768, 3072), (64, 768, 3072), (256, 1024, 4096), (512, 2048, 8192))
 ROUNDS, CALLS = 60, 4  # few calls in a row, so that the GPU's queue never makes the host wait

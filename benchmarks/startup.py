@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from foretrace.recordings import traces
+from foretrace.read.recordings import traces
 
 # A whole event list of a small program is about this large.
 SMALL_BYTES = 5_000

@@ -20,7 +20,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from foretrace.recordings import traces
+from foretrace.read.recordings import traces
 
 
 def write(path: Path, events: int) -> None:

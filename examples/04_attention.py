@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from foretrace.errors import MissingError
+from foretrace.base.errors import MissingError
 
 BACKENDS = {
     "math": SDPBackend.MATH,

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from foretrace.errors import ForetraceError
-from foretrace.profiling import capture
+from foretrace.base.errors import ForetraceError
+from foretrace.record.profiling import capture
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 

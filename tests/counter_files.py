@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from foretrace import opening
-from foretrace.experiments.gemms.events import marked_number
+from foretrace.model import opening
 from foretrace.model.trace import Trace
-from foretrace.sources.ncu import CounterLaunch, read_export
+from foretrace.read.ncu import CounterLaunch, read_export
+from foretrace.record.experiments.gemms.events import marked_number
 
 FOLDER = Path(__file__).parent / "data" / "ncu"
 PLAN: dict[str, list[list[Any]]] = json.loads((FOLDER / "h200_plan.json").read_text())

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace import recordings
-from foretrace.overview.reading import overview_of
-from foretrace.sources import budget, cache, entries
-from foretrace.sources.bytestream import UNPACKED
-from foretrace.sources.limits import Limits
+from foretrace.read import budget, cache, entries, recordings
+from foretrace.read.bytestream import UNPACKED
+from foretrace.read.limits import Limits
+from foretrace.show.overview.reading import overview_of
 
 TRACE = recordings.traces()["mlp_eager"]
 EVENTS = 243

@@ -18,13 +18,12 @@ import click
 import pytest
 
 import foretrace
-from foretrace import recordings
 from foretrace.cli import foretrace as group
 from foretrace.cli import main
 from foretrace.model.groups import GpuWork
+from foretrace.read import budget, recordings
+from foretrace.read.limits import Limits, parse_limits
 from foretrace.schema.kernel import KernelId
-from foretrace.sources import budget
-from foretrace.sources.limits import Limits, parse_limits
 
 ROOT = Path(__file__).resolve().parents[1]
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
@@ -141,7 +140,7 @@ def test_the_examples_print_what_the_page_shows(
     def output(command: str) -> str:
         if set(command) & set("|<>;&$"):
             return str(apart(command))
-        monkeypatch.setattr("foretrace.notices._said", set())
+        monkeypatch.setattr("foretrace.base.notices._said", set())
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             main(shlex.split(command)[1:])

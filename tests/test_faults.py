@@ -23,12 +23,12 @@ from typing import Any
 import pytest
 
 import foretrace
-from foretrace import files, recordings
+from foretrace.analyze.guess.snapshots import SnapshotFile
+from foretrace.base import files
+from foretrace.base.files import DRAFT
 from foretrace.cli import main
-from foretrace.files import DRAFT
-from foretrace.guess.snapshots import SnapshotFile
-from foretrace.profiling import export
-from foretrace.sources import cache
+from foretrace.read import cache, recordings
+from foretrace.record.profiling import export
 
 MLP = recordings.traces()["mlp_compiled"]
 REFUSALS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO, errno.EACCES)
@@ -121,7 +121,7 @@ def place(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "here" / "tmp"))
     monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
     # `report` has a test of its own, and takes long
-    monkeypatch.setattr("foretrace.share.publish.write_report", _page)
+    monkeypatch.setattr("foretrace.show.share.publish.write_report", _page)
     return Place(tmp_path / "here", capsys)
 
 

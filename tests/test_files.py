@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foretrace import files
+from foretrace.base import files
 
 
 def names(folder: Path) -> list[str]:

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from corpus.places import FULL_SWEEP
-from foretrace import families, opening
-from foretrace.errors import TraceError
-from foretrace.overview import reading
-from foretrace.render.look_page import first_screen, sections
-from foretrace.render.section import drawn
+from foretrace.base.errors import TraceError
+from foretrace.model import opening
+from foretrace.names import families
+from foretrace.read.limits import Limits
 from foretrace.schema.documents import encode
-from foretrace.sources.limits import Limits
+from foretrace.show.overview import reading
+from foretrace.show.render.look_page import first_screen, sections
+from foretrace.show.render.section import drawn
 from growth.counting import Work, growth
 from growth.names import hard_names
 from growth.odd_bytes import ODD

@@ -95,15 +95,15 @@ def test_the_walk_sees_lazy_imports_and_strings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "a.py").write_text("def f():\n    from foretrace import units\n")
-    (tmp_path / "b.py").write_text("import_module('foretrace.units')\n")
+    (tmp_path / "b.py").write_text("import_module('foretrace.base.units')\n")
     (tmp_path / "c.py").write_text(
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import foretrace.units\n"
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import foretrace.base.units\n"
     )
     for name in "abc":
         monkeypatch.setitem(FILES, name, tmp_path / f"{name}.py")
     assert [set(imports(name, typing=False)) - {""} for name in "abc"] == [
-        {"foretrace.units"},
-        {"foretrace.units"},
+        {"foretrace.base.units"},
+        {"foretrace.base.units"},
         set(),
     ]
-    assert set(imports("c", typing=True)) - {""} == {"foretrace.units"}
+    assert set(imports("c", typing=True)) - {""} == {"foretrace.base.units"}

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from foretrace import families
-from foretrace.families import _parser
 from foretrace.model import groups
+from foretrace.names import families
+from foretrace.names.families import _parser
 from growth.names import hard_names
 from growth.patterns import degree
 from growth.written import SOURCE, Written, written
 
-NAMES = Path(__file__).parent / "families" / "kernel_names.jsonl"
+NAMES = Path(__file__).parent / "names/families/kernel_names.jsonl"
 # place, and why no text can be long or harmful there
 HARMLESS = {
     "guess/tokens.py": "a prediction has at most 2,000 characters, and every loop may end a match",
@@ -83,7 +83,7 @@ def test_expressions_of_tables_are_linear(monkeypatch: pytest.MonkeyPatch) -> No
     with monkeypatch.context() as patch:
         patch.setattr(_parser.re, "compile", recorded)
         _decode_all()
-    written_ones = {each.pattern for each in written(SOURCE / "foretrace" / "families")}
+    written_ones = {each.pattern for each in written(SOURCE / "foretrace/names/families")}
     assert len(seen.keys() - written_ones) > 100
     assert not [
         pattern

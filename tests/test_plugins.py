@@ -14,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from foretrace import analyses, devices, families, notices, plugins, recordings
+from foretrace.analyze import rules as analyses
+from foretrace.analyze.guess import kinds, marking, reasons
+from foretrace.base import notices, plugins
 from foretrace.cli import main
-from foretrace.guess import kinds, marking, reasons
-from foretrace.ladder import rungs
+from foretrace.learn.ladder import rungs
 from foretrace.model import costs, groups
+from foretrace.names import devices, families
+from foretrace.read import recordings
 
 MLP = str(recordings.traces()["mlp_eager"])
 NUMBERS = itertools.count()  # a module is imported once
@@ -172,7 +175,7 @@ AT_WORK = {
     "groups": "from foretrace.model.groups import WorkGroup\nTHING = WorkGroup('frob', 0, fail)",
     "costs": "from foretrace.model.costs import CostKind\nTHING = CostKind({'aten::*': fail, 'aten::mm': fail, 'aten::mul': fail}, {'aten::*': fail})",
     "analyses": "from foretrace.schema.finding import Rule\nTHING = Rule('frob', 'frobs', fail)",
-    "reasons": "from foretrace.guess.reasons import Reason\nTHING = Reason('frob', fail, '', '', '')",
+    "reasons": "from foretrace.analyze.guess.reasons import Reason\nTHING = Reason('frob', fail, '', '', '')",
 }
 
 
@@ -200,7 +203,7 @@ def test_a_kind_of_prediction_that_fails_hides_no_other(
     install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = (
-        "from foretrace.guess.kinds import GuessKind\n"
+        "from foretrace.analyze.guess.kinds import GuessKind\n"
         "def fail(*given):\n    raise ValueError('no')\n"
         "THING = GuessKind('frob', 0, ('frobs',), fail)"
     )
@@ -281,7 +284,7 @@ def test_processes_repeat_no_line(tmp_path: Path) -> None:
         (site / name).write_text(text)
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     code = (
-        "import sys; from foretrace.overview import reading; reading.WORTHWHILE = 0;"
+        "import sys; from foretrace.show.overview import reading; reading.WORTHWHILE = 0;"
         "from foretrace.cli import main;"
         f"sys.exit(main(['look', {str(tmp_path)!r}, '--no-cache']))"
     )

@@ -17,8 +17,8 @@ import foretrace
 ROOT = Path(__file__).parent.parent
 ORDERS = (
     "import foretrace as ft; ft.look; ft.compare",
-    "import foretrace.overview, foretrace.comparison; import foretrace as ft",
-    "from foretrace.overview import summarize; from foretrace.comparison import document; "
+    "import foretrace.show.overview, foretrace.analyze.compare; import foretrace as ft",
+    "from foretrace.show.overview import summarize; from foretrace.analyze.compare import document; "
     "import foretrace as ft",
 )
 
@@ -31,7 +31,7 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 def test_functions_answer_in_any_order_of_imports(order: str) -> None:
     code = f"""
 {order}
-from foretrace import recordings
+from foretrace.read import recordings
 a, b = (ft.open(recordings.traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
 assert ft.look(a).totals.kernels == 15
 assert ft.compare(a, b).kernels.fusions
@@ -76,7 +76,7 @@ def test_in_a_notebook_results_know_how_they_are_drawn() -> None:
 import sys, types
 sys.modules["IPython"] = types.ModuleType("IPython")
 import foretrace as ft
-from foretrace import recordings
+from foretrace.read import recordings
 print(ft.open(recordings.traces()["linear_eager"], cache=False)._repr_html_()[:5])
 """
     assert python(code).stdout.strip() == "<div>"

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import foretrace
-import foretrace.guess.snapshots
-import foretrace.render.verdicts
-from foretrace.errors import UsageError
+import foretrace.analyze.guess.snapshots
+import foretrace.show.render.verdicts
+from foretrace.base.errors import UsageError
 
 pytest_plugins = "pytester"
 
-H200 = Path(foretrace.__file__).parent / "recordings" / "h200"
+H200 = Path(foretrace.__file__).parent / "read/recordings/h200"
 MLP, COMPILED = H200 / "mlp_eager.json.gz", H200 / "mlp_compiled.json.gz"
 # Everything is loaded once, here: a run inside this one takes back what it imports, and numpy
 # cannot be imported twice.
@@ -244,7 +244,7 @@ def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import sys
         def test_light():
-            heavy = {"torch", "polars", "numpy", "foretrace.guess", "foretrace.model"}
+            heavy = {"torch", "polars", "numpy", "foretrace.analyze.guess", "foretrace.model"}
             assert not heavy & set(sys.modules)
     """)
     result = pytester.runpytest_subprocess(
@@ -454,7 +454,7 @@ def test_the_plugin_is_registered() -> None:
     from importlib.metadata import entry_points
 
     [found] = [entry for entry in entry_points(group="pytest11") if entry.name == "foretrace"]
-    assert found.load() is sys.modules["foretrace.pytest_plugin"]
+    assert found.load() is sys.modules["foretrace.record.pytest_plugin"]
 
 
 def test_a_test_may_empty_the_environment(pytester: pytest.Pytester) -> None:

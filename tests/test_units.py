@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.units import bytes_text, change_text
+from foretrace.base.units import bytes_text, change_text
 
 
 @pytest.mark.parametrize(

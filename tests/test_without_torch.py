@@ -17,7 +17,7 @@ BLOCKED = """
 import sys
 for name in ("torch", "triton", "transformers", "pandas", "pyarrow"):
     sys.modules[name] = None
-from foretrace import recordings
+from foretrace.read import recordings
 from foretrace.cli import main
 assert main(["tour", "-o", sys.argv[1]]) == 0
 assert main(["ladder", "--recorded", "h200"]) == 0

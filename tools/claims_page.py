@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from foretrace.guess.claims import SECTIONS, claims, title
-from foretrace.ladder.climb import climb_recorded
-from foretrace.render.climb import claim_pages, elsewhere, score
+from foretrace.learn.claims import SECTIONS, claims, title
+from foretrace.learn.ladder.climb import climb_recorded
+from foretrace.show.render.climb import claim_pages, elsewhere, score
 
 PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
 HEAD = """# Claims

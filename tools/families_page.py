@@ -10,7 +10,8 @@ import json
 from pathlib import Path
 from types import ModuleType
 
-from foretrace import families, plugins
+from foretrace.base import plugins
+from foretrace.names import families
 from foretrace.schema.kernel import Family
 
 ROOT = Path(__file__).parents[1]

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from foretrace.experiments.gemms.points import drawn, held_out, more
-from foretrace.gemms import table, trees
-from foretrace.gemms.accuracy import WITHIN
-from foretrace.gemms.columns import columns
-from foretrace.gemms.kinds import kind_of
-from foretrace.gemms.predict import HOW
-from foretrace.gemms.waves import modelled_us
+from foretrace.names.gemms import table, trees
+from foretrace.names.gemms.accuracy import WITHIN
+from foretrace.names.gemms.columns import columns
+from foretrace.names.gemms.kinds import kind_of
+from foretrace.names.gemms.predict import HOW
+from foretrace.names.gemms.waves import modelled_us
+from foretrace.record.experiments.gemms.points import drawn, held_out, more
 
 PARTS, GUESSED = 5, 2
 MORE = 10_000  # further products that the map holds

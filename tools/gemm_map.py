@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from foretrace import devices
-from foretrace.gemms import table
-from foretrace.gemms.build import rows_of
-from foretrace.gemms.making import make
+from foretrace.names import devices
+from foretrace.names.gemms import table
+from foretrace.names.gemms.build import rows_of
+from foretrace.names.gemms.making import make
 
 
 def main(heldout: str, *sweeps: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from foretrace.experiments.gemms.points import more
+from foretrace.record.experiments.gemms.points import more
 
 COUNT = 10_000  # that the map of an H200 holds; two minutes there
 

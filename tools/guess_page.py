@@ -9,11 +9,17 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from foretrace.guess import expecting, gate, guess_files, job_kinds, kinds, reasons, scope
-from foretrace.guess.amounts import UNITS
-from foretrace.guess.fields import described
-from foretrace.guess.grammar import QUANTIFIERS, SLOTS
-from foretrace.guess.selectors import DIRECTIONS, DTYPES, FAMILY_WORDS, LINEAR_WORDS, ORDINALS
+from foretrace.analyze.guess import expecting, gate, guess_files, job_kinds, kinds, reasons, scope
+from foretrace.analyze.guess.amounts import UNITS
+from foretrace.analyze.guess.fields import described
+from foretrace.analyze.guess.grammar import QUANTIFIERS, SLOTS
+from foretrace.analyze.guess.selectors import (
+    DIRECTIONS,
+    DTYPES,
+    FAMILY_WORDS,
+    LINEAR_WORDS,
+    ORDINALS,
+)
 from foretrace.schema.kernel import ROLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "guess.md"

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from foretrace import recordings
+from foretrace.read import recordings
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "report.png"

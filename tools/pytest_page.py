@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from foretrace import pytest_plugin
-from foretrace.guess import snapshots
-from foretrace.pytest_plugin.block import RecordedBlock
+from foretrace.analyze.guess import snapshots
+from foretrace.record import pytest_plugin
+from foretrace.record.pytest_plugin.block import RecordedBlock
 
 PAGE = Path(__file__).parents[1] / "docs" / "pytest.md"
 _REST = """\

@@ -13,11 +13,11 @@ import json
 import sys
 from pathlib import Path
 
-from foretrace.experiments.gemms.events import MARK, mark_grid, marked_number
-from foretrace.files import scratch
-from foretrace.profiling.ncu import Choosing, count
+from foretrace.base.files import scratch
+from foretrace.read.ncu import read_export
+from foretrace.record.experiments.gemms.events import MARK, mark_grid, marked_number
+from foretrace.record.profiling.ncu import Choosing, count
 from foretrace.schema.counters import SECTOR
-from foretrace.sources.ncu import read_export
 
 TIME = "gpu__time_duration.sum"
 MEMORY = (
@@ -36,8 +36,8 @@ def launch(run: str, plan: Path) -> None:
     """Under Nsight Compute: every kernel once, behind an empty one whose grid has its number."""
     import torch
 
-    from foretrace.experiments.roofs import counted
-    from foretrace.experiments.roofs.memory_kernels import mark_kernel
+    from foretrace.record.experiments.roofs import counted
+    from foretrace.record.experiments.roofs.memory_kernels import mark_kernel
 
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
     planned = {}

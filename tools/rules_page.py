@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from foretrace.analyses import NEEDS, rules
+from foretrace.analyze.rules import NEEDS, rules
 from foretrace.schema.finding import Rule
 
 PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
@@ -32,7 +32,7 @@ the clock of the events table, and the number of the GPU. The report shades them
 TAIL = """
 ## Add a rule
 
-Every rule is one file in `src/foretrace/analyses/`; this page is made from their docstrings
+Every rule is one file in `src/foretrace/analyze/rules/`; this page is made from their docstrings
 (`python tools/rules_page.py`). `CONTRIBUTING.md` has a worked example. Another package brings rules
 through the entry point group `foretrace.analyses`.
 """

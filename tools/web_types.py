@@ -6,17 +6,17 @@ from pathlib import Path
 
 from msgspec import NODEFAULT, Struct, inspect
 
-from foretrace.render.html.gemms import GemmsPage
-from foretrace.render.html.job import JobPage
-from foretrace.render.html.lesson import LessonPage
-from foretrace.render.html.report import Report
-from foretrace.render.html.roofs import RoofsPage
-from foretrace.render.section import Section
 from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.ladder import LadderDocument
-from foretrace.serve.opened import SearchResult
-from foretrace.serve.ranges import RangeNumbers
-from foretrace.serve.tiles import PackedTile
+from foretrace.show.html.gemms import GemmsPage
+from foretrace.show.html.job import JobPage
+from foretrace.show.html.lesson import LessonPage
+from foretrace.show.html.report import Report
+from foretrace.show.html.roofs import RoofsPage
+from foretrace.show.render.section import Section
+from foretrace.show.serve.opened import SearchResult
+from foretrace.show.serve.ranges import RangeNumbers
+from foretrace.show.serve.tiles import PackedTile
 
 FILE = Path(__file__).parents[1] / "web" / "src" / "data" / "documents.ts"
 HEAD = """\

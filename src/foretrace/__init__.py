@@ -17,37 +17,37 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from foretrace.version import __version__
+from foretrace.base.version import __version__
 
 if TYPE_CHECKING:
-    from foretrace.analyses import run_all as findings
-    from foretrace.comparison import Comparison, compare
-    from foretrace.errors import ForetraceError, MissingError, TraceError, UsageError
-    from foretrace.guess import check, expect
-    from foretrace.lessons.notebook import lesson
+    from foretrace.analyze.compare import Comparison, compare
+    from foretrace.analyze.guess import check, expect
+    from foretrace.analyze.rules import run_all as findings
+    from foretrace.base.errors import ForetraceError, MissingError, TraceError, UsageError
+    from foretrace.learn.lessons.notebook import lesson
+    from foretrace.model.opening import open, open_all  # noqa: A004 - the public name
     from foretrace.model.trace import Trace
-    from foretrace.opening import open, open_all  # noqa: A004 - the public name
-    from foretrace.overview import look
-    from foretrace.profiling import capture, handler
+    from foretrace.record.profiling import capture, handler
     from foretrace.schema.documents.look import Look
     from foretrace.schema.finding import Finding
     from foretrace.schema.verdict import Verdict
+    from foretrace.show.overview import look
 
 # Where the public names live; `module:name` where it has another name there. The imports above are
 # the same list for type checkers, and a test holds the two together.
 _PLACES = {
-    "opening": "open open_all",
-    "overview": "look",
-    "analyses:run_all": "findings",
-    "comparison": "Comparison compare",
-    "guess": "check expect",
-    "lessons.notebook": "lesson",
-    "profiling": "capture handler",
+    "model.opening": "open open_all",
+    "show.overview": "look",
+    "analyze.rules:run_all": "findings",
+    "analyze.compare": "Comparison compare",
+    "analyze.guess": "check expect",
+    "learn.lessons.notebook": "lesson",
+    "record.profiling": "capture handler",
     "model.trace": "Trace",
     "schema.documents.look": "Look",
     "schema.finding": "Finding",
     "schema.verdict": "Verdict",
-    "errors": "ForetraceError MissingError TraceError UsageError",
+    "base.errors": "ForetraceError MissingError TraceError UsageError",
 }
 _PUBLIC = {name: place for place, names in _PLACES.items() for name in names.split()}
 __all__ = [
@@ -92,7 +92,7 @@ def __getattr__(name: str) -> object:
 
 def _drawings() -> None:
     """Register how results are drawn."""
-    from foretrace.render.html import notebook  # noqa: F401
+    from foretrace.show.html import notebook  # noqa: F401
 
 
 def __dir__() -> list[str]:

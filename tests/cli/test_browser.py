@@ -15,7 +15,7 @@ import click
 import pytest
 
 from foretrace.cli._browser import in_browser
-from foretrace.recordings import traces
+from foretrace.read.recordings import traces
 
 ADDRESS = "http://127.0.0.1:1/token&<x>/"
 

@@ -10,7 +10,7 @@ from shutil import copy
 import pytest
 
 from foretrace.cli import main
-from foretrace.sources import captures
+from foretrace.read import captures
 
 OWN = Path(__file__).parents[1] / "recorded"
 REPLAY, CAPTURE = OWN / "graph_replay.json.gz", OWN / "graph_capture.json.gz"
@@ -119,7 +119,7 @@ def test_thousands_of_files(
 def test_the_cache_knows_the_captures(
     capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("foretrace.sources.cache.WORTHWHILE_BYTES", 1)
+    monkeypatch.setattr("foretrace.read.cache.WORTHWHILE_BYTES", 1)
     for _ in range(2):
         assert look(capsys) == {}
         assert "captured" in look(capsys, "--captures", CAPTURE)

@@ -12,11 +12,10 @@ import pytest
 
 from corpus.build import gn
 from corpus.opening import run
-from foretrace import recordings
-from foretrace.errors import LimitError
-from foretrace.overview import reading
-from foretrace.sources import budget, cache
-from foretrace.sources.kineto import document
+from foretrace.base.errors import LimitError
+from foretrace.read import budget, cache, recordings
+from foretrace.read.kineto import document
+from foretrace.show.overview import reading
 
 MLP = str(recordings.traces()["mlp_eager"])
 
@@ -103,7 +102,7 @@ def test_a_hostile_file_costs_its_own_line(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(reading, "WORTHWHILE", 1 << 40)
     monkeypatch.setattr(budget.Budget, "check", slow)
     # its first bytes look like those of any trace
-    monkeypatch.setattr("foretrace.sources.folder.refusal", lambda *_: None)
+    monkeypatch.setattr("foretrace.read.folder.refusal", lambda *_: None)
     ran = run("look", str(folder), "--json", "--no-cache")
     answer = json.loads(ran.out)
     assert ran.code == 0
@@ -116,8 +115,8 @@ def test_a_hostile_file_costs_its_own_line(tmp_path: Path, monkeypatch: pytest.M
 IN_PROCESSES = """
 import sys
 from foretrace.cli import main
-from foretrace.overview import reading
-from foretrace.sources.kineto import parallel
+from foretrace.show.overview import reading
+from foretrace.read.kineto import parallel
 reading.WORTHWHILE, parallel.cores = 0, lambda: 2
 if __name__ == "__main__":
     sys.exit(main(["look", sys.argv[1], "--json", "--no-cache"]))

@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 import pytest
 
-from foretrace import recordings
 from foretrace.cli import foretrace as group
 from foretrace.cli import main
+from foretrace.read import recordings
 
 MLP = str(recordings.traces()["mlp_eager"])
 COMMANDS = group.list_commands(click.Context(group))
@@ -286,8 +286,8 @@ def test_no_output_is_written_through_a_link(
 
 def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing_behind(tmp_path: Path) -> None:
     import foretrace
-    from foretrace.errors import UsageError
-    from foretrace.render.html import write_report
+    from foretrace.base.errors import UsageError
+    from foretrace.show.html import write_report
 
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match="cannot be written"):

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from analyses.sketch import GEMM, Sketch, kernel
+from analyze.rules.sketch import GEMM, Sketch, kernel
 from counter_files import export_text, opened, row
 from foretrace.cli import main
-from foretrace.profiling import ncu
-from foretrace.render.counters_page import LINES
+from foretrace.record.profiling import ncu
 from foretrace.schema.documents.counters import CountersDocument
+from foretrace.show.render.counters_page import LINES
 
 Capture = pytest.CaptureFixture[str]
 COUNT = 30

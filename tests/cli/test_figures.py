@@ -11,7 +11,7 @@ import pytest
 from foretrace.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "figures.md"
-# the climbs are those of tests/ladder/test_climb.py, the report that of tests/render/html
+# the climbs are those of tests/learn/ladder/test_climb.py, the report that of tests/show/html
 RUNS = r"^\|.*`(foretrace (?!ladder|report)[^`]+)`"
 COMMANDS = re.findall(RUNS, PAGE.read_text("utf-8"), re.MULTILINE)
 

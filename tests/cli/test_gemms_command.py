@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from foretrace.cli import main
-from foretrace.gemms import table
+from foretrace.names.gemms import table
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_json_has_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_guess_needs_no_torch(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "foretrace.experiments.gemms.sweep", None)
+    monkeypatch.setitem(sys.modules, "foretrace.record.experiments.gemms.sweep", None)
     code, out, _ = _run(capsys, "--predict", "5000x4096x4096")
     assert code == 0
     assert "NOT MARKED  torch is not installed" in out
@@ -144,8 +144,8 @@ def test_the_products_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 def test_a_live_card_marks_a_guess() -> None:
     pytest.importorskip("torch")
-    from foretrace.experiments.gemms.sweep import mark, marked
-    from foretrace.gemms.entries import entry
+    from foretrace.names.gemms.entries import entry
+    from foretrace.record.experiments.gemms.sweep import mark, marked
     from foretrace.schema.gemms import GemmPoint
 
     found = table.named("h200")

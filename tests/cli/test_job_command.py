@@ -9,10 +9,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from analyze.jobs.plan import Clock, Delay, Plan, write
 from corpus.opening import run
 from foretrace.schema.documents import job as document
 from foretrace.schema.documents import json_schema
-from jobs.plan import Clock, Delay, Plan, write
 
 LATE = Delay("compute", 900_000, ranks=(2,))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from analyze.jobs.plan import Delay, Plan, write
 from corpus.opening import run
 from foretrace.schema.documents import compare_jobs, json_schema
-from jobs.plan import Delay, Plan, write
 
 LATE_NS = 900_000
 

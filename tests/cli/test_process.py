@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from foretrace import recordings
 from foretrace.cli import _process, main
-from foretrace.sources import entries
+from foretrace.read import entries, recordings
 
 MLP = str(recordings.traces()["mlp_eager"])
 LARGE = str(recordings.traces()["llama_train_eager"])
@@ -103,7 +102,7 @@ SLOW = """
 import signal, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under `nohup`
 from foretrace.__main__ import run
-from foretrace.sources import cache
+from foretrace.read import cache
 def packed(tables):
     yield b"half of it"
     print("saving", flush=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from corpus.places import RECORDED
-from foretrace import progress
+from foretrace.base import progress
+from foretrace.base.units import bytes_text
 from foretrace.cli import _progress
-from foretrace.units import bytes_text
 
 TRACE = RECORDED / "mlp_eager.json.gz"
 CLEAR = "\r\x1b[K"

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace import TraceError, recordings
+from foretrace import TraceError
 from foretrace.cli import main
+from foretrace.read import recordings
 
 
 def test_the_first_screen_counts_every_recording(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from foretrace.cli import main, tour
-from foretrace.ladder import climb
+from foretrace.learn.ladder import climb
 
 QUICK = climb.climb_recorded("h200", ("linear",))
 

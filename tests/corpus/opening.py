@@ -17,10 +17,10 @@ import msgspec
 
 import foretrace
 from corpus.cases import Case, Opened
+from foretrace.base.errors import TraceError, UsageError
 from foretrace.cli import main
-from foretrace.errors import TraceError, UsageError
-from foretrace.overview import look
-from foretrace.sources.limits import Limits
+from foretrace.read.limits import Limits
+from foretrace.show.overview import look
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from corpus.build import Doc, Raw
 
 Case = TypeVar("Case")
-RECORDED = Path(__file__).resolve().parents[2] / "src" / "foretrace" / "recordings" / "h200"
+RECORDED = Path(__file__).resolve().parents[2] / "src" / "foretrace/read/recordings/h200"
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 FULL_SWEEP = os.environ.get("FORETRACE_SWEEP") == "full"
 DEEP = FULL_SWEEP or bool(os.environ.get("FORETRACE_DEEP"))  # the sweeps of the reader alone

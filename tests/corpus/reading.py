@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from msgspec import field
 
+from foretrace.read.bytestream import ByteStream
+from foretrace.read.kineto import parallel
+from foretrace.read.kineto.columns import Columns
+from foretrace.read.kineto.document import Document, read_document
+from foretrace.read.limits import Limits
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE
-from foretrace.sources.bytestream import ByteStream
-from foretrace.sources.kineto import parallel
-from foretrace.sources.kineto.columns import Columns
-from foretrace.sources.kineto.document import Document, read_document
-from foretrace.sources.limits import Limits
 
 SIZES = ("CHUNK", "WINDOW", "BLOCK")
 Row = tuple[Any, ...]
@@ -97,7 +97,7 @@ def _meaning(value: Any) -> Any:
 @cache
 def _sized() -> list[tuple[Any, str]]:
     """Each module of the reader that has a size, and its name."""
-    found = [module for name, module in sys.modules.items() if name.startswith("foretrace.sources")]
+    found = [module for name, module in sys.modules.items() if name.startswith("foretrace.read")]
     return [(module, name) for module in found for name in SIZES if hasattr(module, name)]
 
 

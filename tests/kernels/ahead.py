@@ -27,13 +27,13 @@ INTS = {"int32": "i32", "int64": "i64"}
 
 def variants(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
     """(name, kernel, constexprs in order, options) of everything that can be launched on `arch`."""
-    from foretrace.experiments.tune import CANDIDATES
     from foretrace.kernels import ACTIVATIONS
     from foretrace.kernels.device import pointwise as p
     from foretrace.kernels.device.gradient import gradient_tma_kernel
     from foretrace.kernels.device.narrow import split_kernel
     from foretrace.kernels.device.padding import pad_kernel
     from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
+    from foretrace.kernels.tune import CANDIDATES
 
     plain = {"num_warps": 4, "enable_fp_fusion": True}
     yield "pad", pad_kernel, (2048,), {"num_warps": 4}

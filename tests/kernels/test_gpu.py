@@ -78,7 +78,7 @@ def test_more_elements_than_32_bits_count() -> None:
 
 def _plans() -> list[Plan]:
     """A plan for every route any part can take."""
-    from foretrace.experiments.tune import CANDIDATES
+    from foretrace.kernels.tune import CANDIDATES
 
     routes = {part: [LIBRARY, *(route for _, _, route in CANDIDATES[part])] for part in PARTS}
     count = max(map(len, routes.values()))

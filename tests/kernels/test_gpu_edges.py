@@ -6,10 +6,10 @@ import pytest
 import torch
 from exactness import assert_as_good_as_torch
 
-from foretrace.experiments.tune import CANDIDATES
 from foretrace.kernels import gated_mlp, mlp_reference
 from foretrace.kernels import mlp as mlp_module
 from foretrace.kernels.routes import ALL_LIBRARY, PARTS, SEPARATE, Plan
+from foretrace.kernels.tune import CANDIDATES
 
 pytestmark = [
     pytest.mark.gpu,

@@ -11,8 +11,6 @@ import torch
 
 pytest.importorskip("triton")
 
-from foretrace.experiments import tune
-from foretrace.experiments.tune import CANDIDATES, write_table
 from foretrace.kernels import routes, steps
 from foretrace.kernels.device.products import Tile
 from foretrace.kernels.estimate import TimesBySize
@@ -25,6 +23,8 @@ from foretrace.kernels.routes import (
     Route,
     RouteTimes,
 )
+from foretrace.kernels.tune import CANDIDATES, write_table
+from foretrace.kernels import tune
 
 TILE = Tile(128, 128, 64, 4, 8, 8)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("triton.experimental.gluon")
 
-from foretrace.experiments.tune import CANDIDATES
 from foretrace.kernels import steps
 from foretrace.kernels.device import specialised, workspace
 from foretrace.kernels.device.whole_pingpong import dealt, gate_tile
+from foretrace.kernels.tune import CANDIDATES
 
 Dims = tuple[int, int, int, int, int]
 

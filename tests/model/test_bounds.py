@@ -9,9 +9,9 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace import recordings
 from foretrace.model import bounds, wall
 from foretrace.model.trace import Trace
+from foretrace.read import recordings
 
 RECORDED = {  # bounds of the steps, of the region
     "linear_eager": (["host"] * 3, "host"),

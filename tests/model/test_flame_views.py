@@ -13,9 +13,9 @@ from corpus.builder import TraceBuilder
 from corpus.places import recorded_traces
 from foretrace.model.flame_views import RAN, FlameViews
 from foretrace.model.trace import Trace
-from foretrace.overview import look
-from foretrace.render.html.flame import flame
-from render.html.test_pieces import unpack
+from foretrace.show.html.flame import flame
+from foretrace.show.overview import look
+from show.html.test_pieces import unpack
 
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
 FOUR = [(time, by) for time in ("gpu", "host") for by in ("module", "op")]

@@ -12,9 +12,9 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace import recordings
 from foretrace.model.idle import CAUSES
 from foretrace.model.trace import Trace
+from foretrace.read import recordings
 
 Open = Callable[[TraceBuilder], Trace]
 

@@ -8,7 +8,7 @@ import pytest
 import foretrace
 from foretrace.model.idle import CAUSES
 from foretrace.model.idle_pieces import UNPROVEN, idle_pieces, unproven
-from foretrace.recordings import traces
+from foretrace.read.recordings import traces
 
 
 @pytest.mark.parametrize("name", sorted(traces()))

@@ -12,8 +12,8 @@ from corpus.build import instant
 from corpus.builder import TraceBuilder
 from foretrace.model.memory import over_time
 from foretrace.model.trace import Trace
-from foretrace.render.html.memory import memory, thinned
-from render.html.test_pieces import unpack
+from foretrace.show.html.memory import memory, thinned
+from show.html.test_pieces import unpack
 
 
 class Allocator:

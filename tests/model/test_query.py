@@ -8,7 +8,7 @@ import pytest
 
 import foretrace
 from corpus.places import RECORDED
-from foretrace.errors import UsageError
+from foretrace.base.errors import UsageError
 
 TRACE = foretrace.open(RECORDED / "mlp_eager.json.gz", cache=False)
 

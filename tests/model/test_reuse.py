@@ -9,7 +9,7 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace import recordings
+from foretrace.read import recordings
 from statements.places import ladder
 
 BF16 = "c10::BFloat16"

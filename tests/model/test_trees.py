@@ -9,11 +9,11 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace import families
-from foretrace.guess.scope import named
+from foretrace.analyze.guess.scope import named
 from foretrace.model import intervals, paths, tree
 from foretrace.model.paths import DEEPEST, ELLIPSIS, Paths
 from foretrace.model.spans import NESTED
+from foretrace.names import families
 from foretrace.schema.kernel import NAME_LIMIT
 
 SEEDS = range(60)

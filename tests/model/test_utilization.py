@@ -8,8 +8,8 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace import recordings
 from foretrace.model.utilization import Utilization, utilization
+from foretrace.read import recordings
 from statements.places import ladder
 
 H200 = {

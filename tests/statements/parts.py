@@ -10,9 +10,9 @@ import foretrace as ft
 from foretrace.model import groups
 from foretrace.model.about import device_of
 from foretrace.model.utilization import utilization
-from foretrace.overview.folding import folded
-from foretrace.overview.groups import group_rows
-from foretrace.overview.sequences import sequences
+from foretrace.show.overview.folding import folded
+from foretrace.show.overview.groups import group_rows
+from foretrace.show.overview.sequences import sequences
 
 
 def costs_are_possible(trace: ft.Trace) -> None:

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import foretrace as ft
-from foretrace import recordings
-from foretrace.overview import summarize
-from foretrace.overview.page import Overview
+from foretrace.read import recordings
+from foretrace.show.overview import summarize
+from foretrace.show.overview.page import Overview
 
 OWN = Path(__file__).parent.parent / "recorded"
 LADDER = recordings.folder("h200") / "ladder"

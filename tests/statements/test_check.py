@@ -8,9 +8,9 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
+from foretrace.base.units import time_text
 from foretrace.cli import main
-from foretrace.overview import summarize
-from foretrace.units import time_text
+from foretrace.show.overview import summarize
 from statements.places import LADDER, OWN, ladder
 
 GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import foretrace as ft
-from comparison.traces import recorded
-from foretrace.comparison import Comparison, compare
-from foretrace.comparison.changes import saved_ns
-from foretrace.overview import look
-from foretrace.render.comparison import comparison_text
+from analyze.compare.traces import recorded
+from foretrace.analyze.compare import Comparison, compare
+from foretrace.analyze.compare.changes import saved_ns
+from foretrace.show.overview import look
+from foretrace.show.render.comparison import comparison_text
 from statements.places import OWN
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import foretrace as ft
-from comparison.traces import made, steps
+from analyze.compare.traces import made, steps
 from corpus.build import Doc, Raw, g0
 from corpus.builder import TraceBuilder
 from corpus.cases_clocks import absolute_us
-from foretrace.comparison import compare
-from foretrace.comparison.sentences import circumstances
+from foretrace.analyze.compare import compare
+from foretrace.analyze.compare.sentences import circumstances
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.trace import Trace
-from foretrace.overview import look
-from foretrace.share import chrome
-from foretrace.share.redact import pseudonyms_for
+from foretrace.show.overview import look
+from foretrace.show.share import chrome
+from foretrace.show.share.redact import pseudonyms_for
 
 EPOCH_US = Raw("1700000000000000.123")
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import foretrace as ft
-from analyses.sketch import GEMM, Sketch, kernel
-from foretrace import families
+from analyze.rules.sketch import GEMM, Sketch, kernel
 from foretrace.model import groups
+from foretrace.names import families
 from statements.places import OWN, ladder
 
 MODEL = "4x512x4x768x12x3072x32000"

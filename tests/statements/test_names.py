@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace import families
-from foretrace.families import _aten
+from foretrace.names import families
+from foretrace.names.families import _aten
 
-RECORDED = sorted(Path(str(files("foretrace") / "recordings")).rglob("*.json.gz"))
+RECORDED = sorted(Path(str(files("foretrace") / "read/recordings")).rglob("*.json.gz"))
 ELSEWHERE = ("gemm", "gemv", "conv", "attention")
 
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import foretrace as ft
-from analyses.sketch import GEMM, Sketch, kernel
-from foretrace import recordings
+from analyze.rules.sketch import GEMM, Sketch, kernel
+from foretrace.base.units import percent_text
 from foretrace.model import groups
 from foretrace.model.intervals import shared_lengths
-from foretrace.overview import summarize
-from foretrace.overview.page import Overview
-from foretrace.render.look_page import first_screen
-from foretrace.render.section import drawn
-from foretrace.units import percent_text
+from foretrace.read import recordings
+from foretrace.show.overview import summarize
+from foretrace.show.overview.page import Overview
+from foretrace.show.render.look_page import first_screen
+from foretrace.show.render.section import drawn
 from statements.places import LADDER, OWN, overview
 
 

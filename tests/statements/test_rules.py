@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 import foretrace as ft
-from analyses.sketch import ADD, COPY, GELU, GEMM, Sketch, kernel, memcpy, memset
+from analyze.rules.sketch import ADD, COPY, GELU, GEMM, Sketch, kernel, memcpy, memset
 from corpus.places import RECORDED
-from foretrace import analyses
+from foretrace.analyze import rules as analyses
+from foretrace.base.units import time_text
 from foretrace.model import wall
 from foretrace.model.trace import Trace
-from foretrace.overview import summarize
-from foretrace.overview.unit import measured
 from foretrace.schema.finding import Finding
-from foretrace.units import time_text
+from foretrace.show.overview import summarize
+from foretrace.show.overview.unit import measured
 
 LADDER = RECORDED / "ladder"
 MLP = "64x128x768x3072"

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import click
 
+from foretrace.base.version import __version__
 from foretrace.cli._process import drop
-from foretrace.version import __version__
 
 INTERNAL_ERROR = 70
 GROUPS = ("Read", "Predict", "Record and measure", "Share")  # as `foretrace --help` lists them
@@ -120,7 +120,7 @@ def _run(arguments: list[str] | None) -> int:
 
 def _described(error: BaseException) -> tuple[str, int]:
     """What ended a command, in words, and the exit code; what is not foreseen is a bug."""
-    from foretrace.errors import ForetraceError
+    from foretrace.base.errors import ForetraceError
 
     if isinstance(error, ForetraceError):
         return str(error), error.exit_code
@@ -162,7 +162,7 @@ def _in_words(problem: OSError) -> str:
 
 
 def _say(message: str) -> None:
-    from foretrace.render.safe import plain
+    from foretrace.show.render.safe import plain
 
     lines = [plain(line) for line in message.split("\n")]
     try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def is_job(path: str, reading: Reading) -> bool:
     """Whether a path means several traces: a folder or zip of them, or a place in a store."""
-    from foretrace.sources.folder import searched
+    from foretrace.read.folder import searched
 
     if "://" in path:
         return True
@@ -22,9 +22,9 @@ def is_job(path: str, reading: Reading) -> bool:
 
 def job_at(path: str, reading: Reading) -> JobDocument:
     """Read a job; what of it could not be read is said on stderr."""
-    from foretrace import jobs
-    from foretrace.overview.job import overview_of_job
-    from foretrace.render.safe import plain
+    from foretrace.analyze import jobs
+    from foretrace.show.overview.job import overview_of_job
+    from foretrace.show.render.safe import plain
 
     with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:
         found = overview_of_job(job)

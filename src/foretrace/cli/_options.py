@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from foretrace.errors import UsageError
+from foretrace.base.errors import UsageError
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
+    from foretrace.read.limits import Limits
     from foretrace.schema.run_record import RecordedRun
-    from foretrace.sources.limits import Limits
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -33,7 +33,7 @@ class TracePath(click.Path):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         """Replace a short name by the path of the recording; a file of that name comes first."""
-        from foretrace.recordings import opened_as
+        from foretrace.read.recordings import opened_as
 
         return super().convert(opened_as(os.fsdecode(value)), param, ctx)
 
@@ -72,7 +72,7 @@ class Reading(NamedTuple):
 
     def trace(self, path: str, captures: str | None = None) -> Trace:
         """Open one trace."""
-        from foretrace import opening
+        from foretrace.model import opening
 
         return opening.open(path, cache=self.cache, limits=self.limits, captures=captures)
 
@@ -87,8 +87,8 @@ def opens_trace(command: Command) -> Command:
     @wraps(command)
     def opening(no_cache: bool, strict: bool, limit: tuple[str, ...], **given: Any) -> Any:
         from foretrace.cli._progress import on_terminal
-        from foretrace.sources.budget import ceiling, timed
-        from foretrace.sources.limits import parse_limits
+        from foretrace.read.budget import ceiling, timed
+        from foretrace.read.limits import parse_limits
 
         limits = parse_limits(limit)
         with on_terminal(), timed(), ceiling("", limits):
@@ -150,7 +150,7 @@ def sweeps_rung(note: str = "") -> Decorator:
 
 def rung_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """The rungs that the shell may complete."""
-    from foretrace.ladder import rungs
+    from foretrace.learn.ladder import rungs
 
     return [rung.name for rung in rungs() if rung.name.startswith(incomplete)]
 
@@ -165,8 +165,8 @@ def warn_of_loss(*traces: Trace | None) -> None:
 
     An entry of the run record beside it that is not valid is one of these.
     """
-    from foretrace.render.safe import plain
-    from foretrace.units import count_text
+    from foretrace.base.units import count_text
+    from foretrace.show.render.safe import plain
 
     for trace in traces:
         if trace is not None and (banner := trace.ledger.banner):
@@ -178,7 +178,7 @@ def warn_of_loss(*traces: Trace | None) -> None:
 
 def warn_of_record(path: str, run: RecordedRun) -> None:
     """Print one line where an entry of the run record beside a trace is not valid."""
-    from foretrace.render.safe import plain
+    from foretrace.show.render.safe import plain
 
     if run.ignored:
         say(plain(f"warning: {path}: its run record has no valid {', '.join(run.ignored)}"))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from foretrace import progress
+from foretrace.base import progress
 
 PATIENCE_S = 0.5  # a shorter wait needs no explanation
 EVERY_S = 0.1  # often enough to be seen to move
@@ -30,7 +30,7 @@ class ProgressLine:
             self.due = now + EVERY_S
 
     def _write(self, text: str) -> None:
-        from foretrace.render.safe import plain
+        from foretrace.show.render.safe import plain
 
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(f"\r\x1b[K{plain(text)[:width]}")

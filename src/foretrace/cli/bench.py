@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from foretrace.base.errors import MissingError, UsageError
 from foretrace.cli import SuggestingGroup
 from foretrace.cli._options import as_json, joined, shown
-from foretrace.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
-    from foretrace.experiments.bench.subjects import BenchSubject
+    from foretrace.kernels.bench.subjects import BenchSubject
     from foretrace.schema.documents.bench import BenchDocument
 
 _OUTPUT = click.Path(path_type=Path)
@@ -112,8 +112,8 @@ def sweep(count: int, seed: int, dtype: str, activation: str, **options: Any) ->
 def tune(sizes: tuple[str, ...], dtype: str) -> None:
     """Find the fastest route for SIZES (MxDxH) on this GPU, and keep it on disk for later calls."""
     subjects = _subjects()
-    from foretrace.experiments.tune import tune as find
     from foretrace.kernels import routes
+    from foretrace.kernels.tune import tune as find
 
     parsed = [(m, d, h) for m, d, h in (_size(text, 3) for text in sizes)]
     say = partial(click.echo, err=True)
@@ -145,9 +145,9 @@ def _measure(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    from foretrace import files
-    from foretrace.experiments.bench import contenders
-    from foretrace.experiments.bench.run import run
+    from foretrace.base import files
+    from foretrace.kernels.bench import contenders
+    from foretrace.kernels.bench.run import run
 
     unknown = sorted(set(names) - set(contenders.NAMES))
     if unknown:
@@ -165,7 +165,7 @@ def _measure(
 
 
 def _show(results: BenchDocument, plot: Path | None, as_json: bool) -> None:
-    from foretrace.render.bench import bench_text, plot_bench
+    from foretrace.show.render.bench import bench_text, plot_bench
 
     if plot:
         plot_bench(results, plot)
@@ -174,7 +174,7 @@ def _show(results: BenchDocument, plot: Path | None, as_json: bool) -> None:
 
 def _subjects() -> Any:
     try:
-        from foretrace.experiments.bench import subjects
+        from foretrace.kernels.bench import subjects
     except ImportError as error:
         message = "benchmarks need torch and Triton: pip install 'foretrace[bench]'"
         raise MissingError(message) from error

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._jobs import is_job, job_at
 from foretrace.cli._options import (
     PATH,
@@ -16,7 +17,6 @@ from foretrace.cli._options import (
     shows_bold,
     warn_of_loss,
 )
-from foretrace.errors import UsageError
 from foretrace.schema.verdict import in_ci
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def command(
     \b
     foretrace check traces/ -g 'every rank: exposed comms < 10%' -g 'rank 3 is last'
     """
-    from foretrace.guess.marking import document
-    from foretrace.render.verdicts import coloured, verdicts_page, verdicts_text
+    from foretrace.analyze.guess.marking import document
     from foretrace.schema.documents import encode
+    from foretrace.show.render.verdicts import coloured, verdicts_page, verdicts_text
 
     if not texts and not files:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
@@ -100,9 +100,9 @@ def _of_trace(
     against: str | None,
     reading: Reading,
 ) -> Marked:
-    from foretrace.guess import check
-    from foretrace.guess.guess_files import load
-    from foretrace.guess.marking import parse_or_error
+    from foretrace.analyze.guess import check
+    from foretrace.analyze.guess.guess_files import load
+    from foretrace.analyze.guess.marking import parse_or_error
 
     guesses = [parse_or_error(text) for text in texts]
     guesses += [guess for file in files for guess in load(file)]
@@ -113,10 +113,10 @@ def _of_trace(
 
 
 def _of_job(job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: Reading) -> Marked:
-    from foretrace.guess.guess_files import load_with
-    from foretrace.guess.job_marking import OF_A_TRACE, check_job, parse_or_error
+    from foretrace.analyze.guess.guess_files import load_with
+    from foretrace.analyze.guess.job_marking import OF_A_TRACE, check_job, parse_or_error
+    from foretrace.read.folder import resolve
     from foretrace.schema.verdict import Verdict
-    from foretrace.sources.folder import resolve
 
     guesses = [parse_or_error(text) for text in texts]
     guesses += [guess for file in files for guess in load_with(file, parse_or_error)]

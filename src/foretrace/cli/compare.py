@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._jobs import is_job, job_at
 from foretrace.cli._options import (
     PATH,
@@ -18,10 +19,9 @@ from foretrace.cli._options import (
     warn_of_loss,
     width,
 )
-from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from foretrace.guess.gate import Gate, Outcome
+    from foretrace.analyze.guess.gate import Gate, Outcome
 
 MOST = 26  # one letter each
 
@@ -81,10 +81,10 @@ def command(
     Two folders, zips or stores with several traces are two jobs of many ranks: step time, exposed
     communication, waits, stragglers and the network side by side.
     """
-    from foretrace.comparison import compare, document
-    from foretrace.guess.gate import parse_gate
-    from foretrace.render.comparison import comparison_markdown, comparison_text
+    from foretrace.analyze.compare import compare, document
+    from foretrace.analyze.guess.gate import parse_gate
     from foretrace.schema.documents import encode
+    from foretrace.show.render.comparison import comparison_markdown, comparison_text
 
     several = [is_job(path, reading) for path in (a, b)]
     if any(several):
@@ -113,7 +113,7 @@ def command(
 
 def _fails(outcomes: list[Outcome]) -> bool:
     """Print each condition; whether one of them holds."""
-    from foretrace.render.safe import plain
+    from foretrace.show.render.safe import plain
 
     for outcome in outcomes:
         sign = "FAIL" if outcome.met else "ok"
@@ -122,10 +122,10 @@ def _fails(outcomes: list[Outcome]) -> bool:
 
 
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: Reading) -> int:
-    from foretrace.comparison.jobs import compare_jobs
-    from foretrace.render.job_comparison import job_comparison
-    from foretrace.render.section import drawn, marked
+    from foretrace.analyze.compare.jobs import compare_jobs
     from foretrace.schema.documents import encode
+    from foretrace.show.render.job_comparison import job_comparison
+    from foretrace.show.render.section import drawn, marked
 
     jobs = [job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)

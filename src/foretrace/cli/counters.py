@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import (
     PATH,
     Reading,
@@ -21,11 +22,10 @@ from foretrace.cli._options import (
     width,
 )
 from foretrace.cli.run import steps_at
-from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from foretrace.overview.counters import Exported
     from foretrace.schema.documents.counters import CountersDocument
+    from foretrace.show.overview.counters import Exported
 
 LAUNCHES = 1000
 _READ = (".json", ".gz", ".zip")  # what a trace or a document is named, and no script
@@ -102,10 +102,10 @@ def command(
     It counts the last step that foretrace record records, and the script ends after it. A launch
     that could be several kernels of the trace is joined to none.
     """
-    from foretrace.overview.counters import counters_document
-    from foretrace.overview.counters_against import compared, load_counters
-    from foretrace.render.counters_page import counters_markdown, counters_text
     from foretrace.schema.documents import encode
+    from foretrace.show.overview.counters import counters_document
+    from foretrace.show.overview.counters_against import compared, load_counters
+    from foretrace.show.render.counters_page import counters_markdown, counters_text
 
     everything, trace = given.pop("all"), None
     _check(given["kernel"])
@@ -132,7 +132,7 @@ def command(
 
 def _earlier(path: str, arguments: tuple[str, ...]) -> CountersDocument:
     """A document of --json, shown again."""
-    from foretrace.overview.counters_against import load_counters
+    from foretrace.show.overview.counters_against import load_counters
 
     if arguments or not path.endswith(".json"):
         raise UsageError(f"{path} is not a script: add --ncu FILE to join an export to a trace")
@@ -151,9 +151,9 @@ def _read(
 ) -> list[Exported]:
     """Exports that exist already; needs no torch."""
     from foretrace.model.counters.join import Wanted
-    from foretrace.overview.counters import Exported
-    from foretrace.profiling.ncu import exported
-    from foretrace.sources.ncu import read_export
+    from foretrace.read.ncu import read_export
+    from foretrace.record.profiling.ncu import exported
+    from foretrace.show.overview.counters import Exported
 
     if arguments:
         raise UsageError(f"with --ncu nothing runs: {arguments[0]!r} is not an argument of a trace")
@@ -165,14 +165,14 @@ def count(
     script: str, arguments: tuple[str, ...], given: dict[str, Any]
 ) -> tuple[str, list[Exported]]:
     """Run the script; neither its time nor its memory is that of reading a trace."""
-    from foretrace.profiling import need_torch
-    from foretrace.profiling.ncu import find_ncu
-    from foretrace.sources.budget import apart
+    from foretrace.read.budget import apart
+    from foretrace.record.profiling import need_torch
+    from foretrace.record.profiling.ncu import find_ncu
 
     find_ncu()
     with apart():
         need_torch()
-        from foretrace.experiments.counting import CountedScript, count_script
+        from foretrace.record.experiments.counting import CountedScript, count_script
 
         folder = Path(given.pop("folder"))
         find, limit = given.pop("steps_at"), given.pop("launches")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from foretrace.errors import UsageError
+from foretrace.base.errors import UsageError
 
 PACKAGED = Path(__file__).parents[1] / "docs"
 CHECKOUT = Path(__file__).parents[3] / "docs"

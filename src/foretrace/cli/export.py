@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, say, warn_of_loss
-from foretrace.errors import UsageError
 
 FOLDER = click.Path(exists=True)
 
@@ -39,8 +39,8 @@ def command(
         form: None if path == "-" else new_file(path, overwrite=overwrite)
         for form, path in chosen.items()
     }
-    from foretrace.files import write_text
-    from foretrace.render.flame import written
+    from foretrace.base.files import write_text
+    from foretrace.show.render.flame import written
 
     opened = reading.trace(trace, captures)
     warn_of_loss(opened)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import flag, in_forms, say, shown, shows_bold, width
-from foretrace.errors import UsageError
 from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS
 
 if TYPE_CHECKING:
-    from foretrace.gemms.table import GemmMap
+    from foretrace.names.gemms.table import GemmMap
     from foretrace.schema.documents.gemms import GemmsDocument
     from foretrace.schema.gemms import GemmPoint
 
@@ -71,8 +71,8 @@ def command(
     --predict read the map of --show, and need neither a GPU nor torch. With the map's card in this
     machine --predict marks itself.
     """
-    from foretrace.render.gemms import gemms_markdown, gemms_text
     from foretrace.schema.documents import encode
+    from foretrace.show.render.gemms import gemms_markdown, gemms_text
 
     if near and predict:
         raise UsageError("choose one of --near and --predict")
@@ -91,7 +91,7 @@ def command(
 
 
 def _asked(near: str | None, predict: str | None, show: str, rest: dict[str, Any]) -> GemmsDocument:
-    from foretrace.gemms import document, table
+    from foretrace.names.gemms import document, table
 
     found = table.named(show)
     kind = [rest[name] for name in KIND]
@@ -106,13 +106,13 @@ def _predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
     """A guess, marked where torch sees the card of the map."""
     from msgspec.structs import replace
 
-    from foretrace.gemms.document import guessed
+    from foretrace.names.gemms.document import guessed
 
     document = guessed(found, point)
     answer = document.predict
     assert answer is not None
     try:
-        from foretrace.experiments.gemms.sweep import marked
+        from foretrace.record.experiments.gemms.sweep import marked
     except ModuleNotFoundError:
         live, why = None, "torch is not installed"
     else:
@@ -122,11 +122,11 @@ def _predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
 
 def _measured(rest: dict[str, Any]) -> GemmsDocument:
     from foretrace.cli._progress import on_terminal
-    from foretrace.gemms.document import parse_points, parse_size
-    from foretrace.profiling import need_torch
+    from foretrace.names.gemms.document import parse_points, parse_size
+    from foretrace.record.profiling import need_torch
 
     need_torch()
-    from foretrace.experiments.gemms.run import measured
+    from foretrace.record.experiments.gemms.run import measured
 
     kind = parse_size("1x1x1", *(rest[name] for name in KIND))
     chosen = parse_points(rest["points"]) if rest["points"] else ()
@@ -135,7 +135,7 @@ def _measured(rest: dict[str, Any]) -> GemmsDocument:
 
 
 def _write(document: GemmsDocument, path: Path) -> None:
-    from foretrace.files import write_text
-    from foretrace.render.html.gemms import gemms_html
+    from foretrace.base.files import write_text
+    from foretrace.show.html.gemms import gemms_html
 
     write_text(path, gemms_html(document))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import PATH, Reading, as_json, opens_trace, warn_of_loss
-from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from foretrace.guess import Guess
-    from foretrace.guess.questions import Question
+    from foretrace.analyze.guess import Guess
+    from foretrace.analyze.guess.questions import Question
 
 NOTHING = "it has no GPU operations and no host ops"
 QUIT = ("q", "quit")
@@ -44,11 +44,11 @@ def command(
     to run, for `foretrace check --guesses`; with --json as a document of texts and reasons. It
     refuses a cut or damaged trace, which may lack data.
     """
-    from foretrace.guess import baseline, check
-    from foretrace.guess.marking import document
-    from foretrace.guess.questions import questions
-    from foretrace.render.verdicts import lesson_text
+    from foretrace.analyze.guess import baseline, check
+    from foretrace.analyze.guess.marking import document
+    from foretrace.analyze.guess.questions import questions
     from foretrace.schema.documents import encode
+    from foretrace.show.render.verdicts import lesson_text
 
     path = source or trace
     if path is None or (source and (trace or answers)):
@@ -83,7 +83,7 @@ def _asked(questions: list[Question]) -> list[Guess]:
 
 
 def _answer(text: str, question: Question) -> list[Guess]:
-    from foretrace.sources.budget import asking
+    from foretrace.read.budget import asking
 
     while True:
         with asking():

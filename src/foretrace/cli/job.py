@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import (
     PATH,
     Reading,
@@ -18,13 +19,12 @@ from foretrace.cli._options import (
     shows_bold,
     width,
 )
-from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from foretrace.jobs.job import Job
-    from foretrace.jobs.lanes import JobLanes
-    from foretrace.render.section import Section
+    from foretrace.analyze.jobs.job import Job
+    from foretrace.analyze.jobs.lanes import JobLanes
     from foretrace.schema.documents.job import JobDocument
+    from foretrace.show.render.section import Section
 
 
 @click.command("job", epilog="See: foretrace docs jobs")
@@ -70,10 +70,10 @@ def command(
     foretrace job traces/ --ranks 0-63 --steps 3-5 --json
     foretrace job traces/ --timeline 0,17 --html job.html
     """
-    from foretrace import jobs
-    from foretrace.jobs.places import numbers
-    from foretrace.overview.job import overview_of_job
+    from foretrace.analyze import jobs
+    from foretrace.analyze.jobs.places import numbers
     from foretrace.schema.documents import encode
+    from foretrace.show.overview.job import overview_of_job
 
     if timeline is not None and form == "json" and not (html or perfetto):
         raise UsageError("--json has no timeline: add --html FILE or --perfetto FILE")
@@ -91,11 +91,11 @@ def command(
     if form == "json":
         click.echo(encode(found))
     else:
-        from foretrace.render.section import drawn, marked
+        from foretrace.show.render.section import drawn, marked
 
         page = _page(found, wanted, top)
         if chosen and beside is not None:
-            from foretrace.render.job_timeline import job_timeline
+            from foretrace.show.render.job_timeline import job_timeline
 
             page.append(job_timeline(beside, found.path.step if found.path else None, width()))
         text = drawn(page, bold=shows_bold(), width=width())
@@ -105,7 +105,7 @@ def command(
 
 def _lanes(job: Job, found: JobDocument, chosen: frozenset[int] | None) -> JobLanes:
     """The chosen ranks side by side, or those that tell most."""
-    from foretrace.jobs.lanes import lanes, telling
+    from foretrace.analyze.jobs.lanes import lanes, telling
 
     return lanes(job, chosen or telling(found))
 
@@ -114,9 +114,9 @@ def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str
     """Write the page and the trace for Perfetto, where they are wanted."""
     from pathlib import Path
 
-    from foretrace.files import write_text
-    from foretrace.render.html.job import job_html
-    from foretrace.share import job_perfetto
+    from foretrace.base.files import write_text
+    from foretrace.show.html.job import job_html
+    from foretrace.show.share import job_perfetto
 
     if html is not None:
         write_text(Path(html), job_html(found, beside))
@@ -127,7 +127,7 @@ def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str
 
 
 def _page(found: JobDocument, wanted: dict[str, bool], top: int) -> list[Section]:
-    from foretrace.render import job_page
+    from foretrace.show.render import job_page
 
     if wanted.pop("all"):
         return job_page.sections(found, job_page.PARTS, top)

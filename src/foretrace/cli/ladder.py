@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import DEVICES, flag, in_forms, rung_names, say
-from foretrace.errors import UsageError
 
 
 @click.command("ladder", epilog="See: foretrace docs ladder")
@@ -58,11 +58,11 @@ def command(
     from contextlib import nullcontext
     from pathlib import Path
 
-    from foretrace.files import scratch
-    from foretrace.guess.claims import FAILS
-    from foretrace.ladder.climb import climb_here, climb_recorded
-    from foretrace.render.climb import claim_text, climb_markdown, climb_summary, climb_text
+    from foretrace.base.files import scratch
+    from foretrace.learn.claims import FAILS
+    from foretrace.learn.ladder.climb import climb_here, climb_recorded
     from foretrace.schema.documents import encode
+    from foretrace.show.render.climb import claim_text, climb_markdown, climb_summary, climb_text
 
     if (recorded or claim) and (keep or device):
         with_trace = "--recorded" if recorded else "--claim"

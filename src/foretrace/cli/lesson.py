@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.base.errors import MissingError, UsageError
 from foretrace.cli._options import (
     PATH,
     Reading,
@@ -19,12 +20,11 @@ from foretrace.cli._options import (
     say,
     shows_bold,
 )
-from foretrace.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from foretrace.lessons.sitting import Sitting
+    from foretrace.learn.lessons.sitting import Sitting
 
 
 @click.command("lesson", epilog="See: foretrace docs lessons")
@@ -60,9 +60,9 @@ def command(
     there. With --json the questions go to stderr, and one document to stdout. With --html a page is
     written that asks the same in a browser; it needs neither foretrace nor a network.
     """
-    from foretrace.files import scratch
-    from foretrace.lessons import lessons, progress
-    from foretrace.render.lesson import list_text
+    from foretrace.base.files import scratch
+    from foretrace.learn.lessons import lessons, progress
+    from foretrace.show.render.lesson import list_text
 
     if wanted["list"] or (number is None and html is None):
         kept = progress.read().lessons
@@ -101,8 +101,8 @@ def _sittings(
 
 def _sitting(word: str, folder: Path | None, reading: Reading) -> tuple[Sitting, str]:
     """The lesson of that number or name, or one on a trace; and the name that progress has."""
-    from foretrace import lessons
-    from foretrace.lessons.sitting import Sitting
+    from foretrace.learn import lessons
+    from foretrace.learn.lessons.sitting import Sitting
 
     if not lessons.is_lesson(word):
         path = str(PATH.convert(word, None, None))
@@ -117,14 +117,14 @@ def _sitting(word: str, folder: Path | None, reading: Reading) -> tuple[Sitting,
     chosen = lessons.lesson(word)
     if folder is None:
         return Sitting(chosen, reading.trace), chosen.name
-    from foretrace.lessons.live import live_sitting
+    from foretrace.learn.lessons.live import live_sitting
 
     return live_sitting(chosen, folder, reading.trace, say), f"{chosen.name}, live"
 
 
 def _own(path: str, reading: Reading) -> Sitting:
-    from foretrace.lessons.own import own_sitting
-    from foretrace.sources.folder import searched
+    from foretrace.learn.lessons.own import own_sitting
+    from foretrace.read.folder import searched
 
     inside = searched(path, reading.limits)
     if inside is not None and len(inside.traces) > 1:
@@ -134,10 +134,10 @@ def _own(path: str, reading: Reading) -> Sitting:
 
 def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     """Ask one question after the other; progress has the lesson under `name`, if it has one."""
-    from foretrace.lessons import progress
-    from foretrace.lessons.progress import KeptLesson
-    from foretrace.render.lesson import end_text, title_text
+    from foretrace.learn.lessons import progress
+    from foretrace.learn.lessons.progress import KeptLesson
     from foretrace.schema.documents import encode
+    from foretrace.show.render.lesson import end_text, title_text
 
     lesson = sitting.lesson
     click.echo(title_text(lesson, bold=shows_bold()), err=as_json)
@@ -154,9 +154,9 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
 
 def _write(chosen: Sequence[tuple[Sitting, str]], target: Path) -> None:
     """Write one page with these lessons."""
-    from foretrace.lessons.answer_key import answer_key
-    from foretrace.render.html.lesson import lesson_html
-    from foretrace.render.html.page import write_page
+    from foretrace.learn.lessons.answer_key import answer_key
+    from foretrace.show.html.lesson import lesson_html
+    from foretrace.show.html.page import write_page
 
     page = lesson_html([answer_key(*each) for each in chosen])
     traces = [trace.path for sitting, _ in chosen for trace in sitting.traces]
@@ -165,7 +165,7 @@ def _write(chosen: Sequence[tuple[Sitting, str]], target: Path) -> None:
 
 def ask(sitting: Sitting, to_stderr: bool = False) -> bool:
     """Ask the open question until it is answered, skipped or left; False when the reader stops."""
-    from foretrace.render.lesson import asked_text, marked_text
+    from foretrace.show.render.lesson import asked_text, marked_text
 
     bold, asked = shows_bold(), sitting.asked(sitting.at)
     click.echo(f"\n{asked_text(asked, bold=bold)}", err=to_stderr)
@@ -198,7 +198,7 @@ def ask(sitting: Sitting, to_stderr: bool = False) -> bool:
 
 def _typed(to_stderr: bool) -> str | None:
     """What the reader types; None at the end of the input. A piped answer is shown as if typed."""
-    from foretrace.sources.budget import asking
+    from foretrace.read.budget import asking
 
     try:
         with asking():

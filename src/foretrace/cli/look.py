@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from foretrace.base.errors import UsageError
+from foretrace.base.units import plural
 from foretrace.cli._options import (
     PATH,
     Reading,
@@ -21,16 +23,14 @@ from foretrace.cli._options import (
     warn_of_record,
     width,
 )
-from foretrace.errors import UsageError
-from foretrace.units import plural
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from foretrace.overview.page import Overview
-    from foretrace.render.section import Section
+    from foretrace.read.folder import FolderContents
     from foretrace.schema.ledger import LedgerEntry, NoteEntry
-    from foretrace.sources.folder import FolderContents
+    from foretrace.show.overview.page import Overview
+    from foretrace.show.render.section import Section
 
     # the document, what draws it, and why --strict must fail, if so
     Answer = tuple[Struct, Callable[[], list[Section]], str]
@@ -76,8 +76,8 @@ def command(
     that ships with foretrace (mlp_eager). A folder or zip that holds several traces gives an
     overview: a row for each, how far its ranks differ, and which files cannot be read.
     """
+    from foretrace.read.folder import searched
     from foretrace.schema.documents import encode
-    from foretrace.sources.folder import searched
 
     if beside and (region is None or form == "json" or len(beside) > MOST_BESIDE):
         raise UsageError(
@@ -98,7 +98,7 @@ def command(
     if form == "json":
         click.echo(encode(document))
     else:
-        from foretrace.render.section import drawn, marked
+        from foretrace.show.render.section import drawn, marked
 
         text = drawn(page(), bold=shows_bold(), width=width())
         click.echo(marked(page()) if form == "markdown" else text)
@@ -130,7 +130,7 @@ class _Wanted(NamedTuple):
     top: int
 
     def page(self, found: Overview) -> list[Section]:
-        from foretrace.render.look_page import first_screen, sections
+        from foretrace.show.render.look_page import first_screen, sections
 
         if self.parts["all"]:
             absent = {"modules"} if not found.look.modules else set()
@@ -141,9 +141,9 @@ class _Wanted(NamedTuple):
 
 def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _Wanted) -> Answer:
     """One trace; files beside it that cannot be read are odd."""
-    from foretrace.overview.reading import overview_of
-    from foretrace.render.safe import plain
     from foretrace.schema.run_record import read_run
+    from foretrace.show.overview.reading import overview_of
+    from foretrace.show.render.safe import plain
 
     gc.disable()  # loading hundreds of modules sets it off for nothing: 5% of a small trace's time
     try:
@@ -161,8 +161,8 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
     def page() -> list[Section]:
         if wanted.region is None:
             return wanted.page(found)
-        from foretrace.overview import look_region
-        from foretrace.render.look_page import region_page
+        from foretrace.show.overview import look_region
+        from foretrace.show.render.look_page import region_page
 
         if wanted.beside:
             return _beside([trace, *wanted.beside], wanted.region, reading)
@@ -174,10 +174,10 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
 
 
 def _beside(paths: list[str], region: str, reading: Reading) -> list[Section]:
-    from foretrace.ladder import rungs
-    from foretrace.opening import shown
-    from foretrace.overview import look_region
-    from foretrace.render.beside import beside_page
+    from foretrace.learn.ladder import rungs
+    from foretrace.model.opening import shown
+    from foretrace.show.overview import look_region
+    from foretrace.show.render.beside import beside_page
 
     found = []
     traces = [reading.trace(path) for path in paths]
@@ -193,13 +193,13 @@ def _beside(paths: list[str], region: str, reading: Reading) -> list[Section]:
 
 
 def _look_set(trace: str, inside: FolderContents, reading: Reading, *, whole: bool) -> Answer:
-    from foretrace.opening import shown
-    from foretrace.overview.sets import look_set
+    from foretrace.model.opening import shown
+    from foretrace.show.overview.sets import look_set
 
     found = look_set(trace, inside, reading.limits, cache=reading.cache)
 
     def page() -> list[Section]:
-        from foretrace.render.set_page import first_screen, sections
+        from foretrace.show.render.set_page import first_screen, sections
 
         root = shown(trace)
         return sections(root, found) if whole else first_screen(root, found, width())

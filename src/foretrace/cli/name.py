@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import as_json
-from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
     from foretrace.schema.documents.name import DecodedName
@@ -33,7 +33,7 @@ def command(names: tuple[str, ...], as_json: bool, gpu: str | None) -> None:
 
     import msgspec
 
-    from foretrace.render import kernel_name
+    from foretrace.show.render import kernel_name
 
     _checked(names)
     arch = _arch(gpu) if gpu else ""
@@ -67,7 +67,7 @@ def _lines() -> list[str]:
 def _documents(names: Iterable[str], arch: str) -> list[DecodedName]:
     from msgspec import UNSET
 
-    from foretrace import families
+    from foretrace.names import families
     from foretrace.schema.documents.name import DecodedName, OnCard
 
     return [
@@ -79,7 +79,7 @@ def _documents(names: Iterable[str], arch: str) -> list[DecodedName]:
 def _compared(first: DecodedName, second: DecodedName) -> DecodedName:
     from msgspec.structs import replace
 
-    from foretrace import families
+    from foretrace.names import families
 
     changes = families.changed(families.decode(first.name), families.decode(second.name))
     return replace(first, other=second, changed=changes)
@@ -87,8 +87,8 @@ def _compared(first: DecodedName, second: DecodedName) -> DecodedName:
 
 def _arch(card: str) -> str:
     """`sm90` for `sm_90` or `H200`. Several cards may share the name if they share the chip."""
-    from foretrace import devices
-    from foretrace.render.safe import plain
+    from foretrace.names import devices
+    from foretrace.show.render.safe import plain
 
     if re.fullmatch(r"sm_?\d{2,3}[a-z]?|gfx\w{3,5}", card.lower()):
         return card.lower().replace("_", "")

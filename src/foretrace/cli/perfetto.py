@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._browser import in_browser
 from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
-from foretrace.errors import UsageError
 
 LONGEST_WAIT_S = 86_400
 
@@ -35,9 +35,9 @@ def command(
     """Open TRACE in Perfetto's page. The trace stays on this machine: nothing is uploaded."""
     from pathlib import Path
 
-    from foretrace.share import handoff
-    from foretrace.share.perfetto import annotated as write_annotated
-    from foretrace.sources.budget import waiting
+    from foretrace.read.budget import waiting
+    from foretrace.show.share import handoff
+    from foretrace.show.share.perfetto import annotated as write_annotated
 
     if not 0 < wait <= LONGEST_WAIT_S:  # nor is it NaN
         raise UsageError(f"--wait {wait}: write seconds, at most {LONGEST_WAIT_S:,}")

@@ -53,11 +53,11 @@ def command(
     """
     if given.pop("counters"):
         return _count(script, arguments, no_look, as_json)
-    from foretrace.profiling import need_torch
+    from foretrace.record.profiling import need_torch
 
     need_torch()
-    from foretrace.profiling.recorder import ScriptOptions
-    from foretrace.profiling.script import record_script
+    from foretrace.record.profiling.recorder import ScriptOptions
+    from foretrace.record.profiling.script import record_script
 
     module = given.pop("module")
     options = ScriptOptions(find=given.pop("steps_at"), limit_s=given.pop("limit"), **given)
@@ -92,10 +92,10 @@ def command(
 def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool) -> int:
     """Record in a process of its own, count, and show both."""
     from foretrace.cli.counters import LAUNCHES, count
-    from foretrace.opening import open as open_trace
-    from foretrace.overview.counters import counters_document
-    from foretrace.render.counters_page import counters_text
+    from foretrace.model.opening import open as open_trace
     from foretrace.schema.documents import encode
+    from foretrace.show.overview.counters import counters_document
+    from foretrace.show.render.counters_page import counters_text
 
     given = click.get_current_context().params
     passed = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import Reading, opens_trace, shown
-from foretrace.errors import UsageError
 
 OTHER_ORDER = "H12"  # the claim about the recordings of another order of evaluation
 
@@ -24,11 +24,11 @@ def command(word: str | None, card: str, reading: Reading) -> int:
     Every command that opens a trace takes a short name: foretrace look mlp_eager. With WORD, only
     the recordings whose name contains it are listed, and those of the ladder are as well.
     """
-    from foretrace import recordings
-    from foretrace.guess.claims import find
-    from foretrace.ladder import rungs
-    from foretrace.overview.reading import overview_of
-    from foretrace.render.recordings import more_text, recordings_text
+    from foretrace.learn.claims import find
+    from foretrace.learn.ladder import rungs
+    from foretrace.read import recordings
+    from foretrace.show.overview.reading import overview_of
+    from foretrace.show.render.recordings import more_text, recordings_text
 
     listed = recordings.traces(card) | recordings.decoding(card)
     every = listed | recordings.ladder(card)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from foretrace.base.errors import UsageError
+from foretrace.base.units import plural
 from foretrace.cli._options import PATH, as_json, flag, joined, say, shown, shows_bold
-from foretrace.errors import UsageError
-from foretrace.render.safe import plain
-from foretrace.units import plural
+from foretrace.show.render.safe import plain
 
 if TYPE_CHECKING:
-    from foretrace.remote.plan import RemotePlan
+    from foretrace.read.limits import Limits
+    from foretrace.record.remote.plan import RemotePlan
     from foretrace.schema.documents.remote import RemoteDocument
-    from foretrace.sources.limits import Limits
 
 # huggingface_hub's own image for scripts: Python, uv and a C compiler
 _IMAGE = "python:3.12"
@@ -99,8 +99,8 @@ def command(script: str | None, run: str | None, limit: tuple[str, ...], **given
     foretrace remote --ssh gpu-box train.py
     """
     from foretrace.cli._progress import on_terminal
+    from foretrace.read.limits import parse_limits
     from foretrace.schema.documents import encode
-    from foretrace.sources.limits import parse_limits
 
     if bool(script) == bool(run):
         raise UsageError("give a SCRIPT to run elsewhere, or --fetch RUN to bring traces back")
@@ -125,7 +125,7 @@ def command(script: str | None, run: str | None, limit: tuple[str, ...], **given
 
 def _show(document: RemoteDocument, given: dict[str, Any]) -> None:
     if given["dry_run"]:
-        from foretrace.render.remote import plan_text
+        from foretrace.show.render.remote import plan_text
 
         click.echo(plan_text(document, bold=shows_bold()))
     elif document.traces and not given["no_look"]:
@@ -142,7 +142,7 @@ def _say(text: str) -> None:
 
 
 def _plan(script: Path, given: dict[str, Any]) -> RemotePlan:
-    from foretrace.remote.plan import plan_run
+    from foretrace.record.remote.plan import plan_run
 
     return plan_run(
         script,
@@ -159,9 +159,9 @@ def _plan(script: Path, given: dict[str, Any]) -> RemotePlan:
 def _as_job(
     plan: RemotePlan | None, run: str, limits: Limits, given: dict[str, Any]
 ) -> RemoteDocument:
-    from foretrace.remote.hub import JobOptions
-    from foretrace.remote.job import explained, found, started
-    from foretrace.remote.plan import seconds_of
+    from foretrace.record.remote.hub import JobOptions
+    from foretrace.record.remote.job import explained, found, started
+    from foretrace.record.remote.plan import seconds_of
 
     names = ("flavor", "image", "secrets", "namespace")
     chosen = {name: given[name] for name in names}
@@ -184,7 +184,7 @@ def _as_job(
 def _over_ssh(
     plan: RemotePlan | None, run: str, limits: Limits, given: dict[str, Any]
 ) -> RemoteDocument:
-    from foretrace.remote.ssh import SshHost
+    from foretrace.record.remote.ssh import SshHost
 
     there, out = SshHost(given["host"]), Path(given["out"])
     if plan is None:

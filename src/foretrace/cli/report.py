@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._jobs import is_job
 from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
-from foretrace.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,8 +49,8 @@ def command(
     steps. The file holds everything it shows and needs no network: open it from disk, mail it,
     keep it.
     """
-    from foretrace.render.html import write_report
-    from foretrace.render.html.extras import climbed, marked
+    from foretrace.show.html import write_report
+    from foretrace.show.html.extras import climbed, marked
 
     if len(traces) == 1 and is_job(traces[0], reading):
         if step is not None or ladder:
@@ -69,14 +69,14 @@ def command(
 def _job(
     path: str, target: Path, texts: tuple[str, ...], file: str | None, reading: Reading
 ) -> int:
-    from foretrace import jobs
-    from foretrace.files import write_text
-    from foretrace.guess.guess_files import load_with
-    from foretrace.guess.job_marking import check_job, parse_or_error
-    from foretrace.guess.marking import document
-    from foretrace.jobs.lanes import lanes, telling
-    from foretrace.overview.job import overview_of_job
-    from foretrace.render.html.job import job_html
+    from foretrace.analyze import jobs
+    from foretrace.analyze.guess.guess_files import load_with
+    from foretrace.analyze.guess.job_marking import check_job, parse_or_error
+    from foretrace.analyze.guess.marking import document
+    from foretrace.analyze.jobs.lanes import lanes, telling
+    from foretrace.base.files import write_text
+    from foretrace.show.html.job import job_html
+    from foretrace.show.overview.job import overview_of_job
 
     guesses = [parse_or_error(text) for text in texts]
     guesses += load_with(file, parse_or_error) if file else []

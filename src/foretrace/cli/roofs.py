@@ -49,23 +49,23 @@ def command(
     Each figure is the median of several runs on random data (on a CPU, which others use as well,
     the fastest). What cannot be measured here is listed with the reason.
     """
-    from foretrace import devices
-    from foretrace.render.roofs import roofs_markdown, roofs_text
+    from foretrace.names import devices
     from foretrace.schema.documents import encode
+    from foretrace.show.render.roofs import roofs_markdown, roofs_text
 
     if show is not None:
         document, place = devices.shown_roofs(show), None
     else:
-        from foretrace.profiling import need_torch
+        from foretrace.record.profiling import need_torch
 
         need_torch()
-        from foretrace.experiments.roofs.run import roofs
+        from foretrace.record.experiments.roofs.run import roofs
 
         document = roofs(device, say)
         place = devices.save_roofs(document, output)
     if html:
-        from foretrace.files import write_text
-        from foretrace.render.html.roofs import roofs_html
+        from foretrace.base.files import write_text
+        from foretrace.show.html.roofs import roofs_html
 
         write_text(Path(html), roofs_html(document))
     if form == "json":

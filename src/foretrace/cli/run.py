@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from foretrace.base.errors import MissingError, UsageError
+from foretrace.base.units import percent_text, plural, time_text
 from foretrace.cli import SuggestingGroup
 from foretrace.cli._options import Decorator, as_json, builds_rung, flag, joined, say, shown
-from foretrace.errors import MissingError, UsageError
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
-from foretrace.units import percent_text, plural, time_text
 
 if TYPE_CHECKING:
-    from foretrace.profiling.bundle import Bundle
+    from foretrace.record.profiling.bundle import Bundle
 
 _CHOICE = ("variant", "mode", "device", "dtype", "small", "seed")
 
@@ -27,12 +27,12 @@ class _Rungs(SuggestingGroup):
     what = "rung"
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from foretrace.ladder import rungs
+        from foretrace.learn.ladder import rungs
 
         return [rung.name for rung in rungs()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        from foretrace.ladder import rungs
+        from foretrace.learn.ladder import rungs
 
         return next((_command(rung) for rung in rungs() if rung.name == cmd_name), None)
 
@@ -108,7 +108,7 @@ def _option(option: Option) -> Decorator:
 
 
 def _run(rung: Rung, given: dict[str, Any]) -> None:
-    from foretrace.ladder import run
+    from foretrace.learn.ladder import run
 
     no_look, as_json, folder = given.pop("no_look"), given.pop("as_json"), given.pop("folder")
     choice = Choice(
@@ -134,7 +134,7 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
     click.echo(f"wrote {captured.trace}\n{_summary(record)}", err=True)
     say_bundle(captured.bundle)
     if liger := record["rung"]["facts"].get("liger"):
-        from foretrace.ladder.gated_mlps import source_text
+        from foretrace.learn.ladder.gated_mlps import source_text
 
         click.echo(source_text(liger), err=True)
     if no_look:

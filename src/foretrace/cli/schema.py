@@ -14,8 +14,8 @@ def command(name: str | None) -> None:
     """
     import json
 
-    from foretrace import plugins
-    from foretrace.errors import UsageError
+    from foretrace.base import plugins
+    from foretrace.base.errors import UsageError
     from foretrace.schema import documents
 
     modules = {

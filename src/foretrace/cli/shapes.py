@@ -44,14 +44,14 @@ def command(
     and its other variants. Each visits the same shapes in the same order and starts with nothing
     compiled, like a server that sees one shape after another.
     """
-    from foretrace.ladder import rung as find
-    from foretrace.profiling import need_torch
-    from foretrace.render.shapes import shapes_markdown, shapes_text
-    from foretrace.render.shapes_plot import need_matplotlib, plot_shapes
+    from foretrace.learn.ladder import rung as find
+    from foretrace.record.profiling import need_torch
     from foretrace.schema.documents import encode
+    from foretrace.show.render.shapes import shapes_markdown, shapes_text
+    from foretrace.show.render.shapes_plot import need_matplotlib, plot_shapes
 
     need_torch()
-    from foretrace.experiments.shapes import shapes
+    from foretrace.record.experiments.shapes import shapes
 
     if plot:
         need_matplotlib(plot)

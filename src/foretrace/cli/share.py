@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import PATH, Reading, as_json, opens_trace
-from foretrace.errors import UsageError
 
 
 @click.command("share", epilog="See: foretrace docs share")
@@ -34,11 +34,12 @@ def command(
     """
     import shlex
 
-    from foretrace.render.safe import plain
+    from foretrace.read.budget import waiting
     from foretrace.schema.documents import encode
     from foretrace.schema.documents.share import ShareDocument
-    from foretrace.share.publish import INDEX, share
-    from foretrace.share.redact import (
+    from foretrace.show.render.safe import plain
+    from foretrace.show.share.publish import INDEX, share
+    from foretrace.show.share.redact import (
         KEEP,
         OF_COMPILER,
         REMAINS,
@@ -46,8 +47,7 @@ def command(
         parse_keep,
         removed_text,
     )
-    from foretrace.share.stores import store_for
-    from foretrace.sources.budget import waiting
+    from foretrace.show.share.stores import store_for
 
     if bool(url) == bool(bucket):
         raise UsageError("no destination: pass --to URL or -b BUCKET")
@@ -84,7 +84,7 @@ def _progress(done: int, total: int, what: str) -> None:
 def _say(heading: str, lines: list[str]) -> None:
     import textwrap
 
-    from foretrace.render.section import WIDTH
+    from foretrace.show.render.section import WIDTH
 
     fill = textwrap.TextWrapper(WIDTH, initial_indent="  - ", subsequent_indent="    ").fill
     if lines:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import PATH, Reading, as_json, flag, opens_trace, shown, warn_of_loss
-from foretrace.errors import UsageError
 
 
 @click.command("sql", epilog="See: foretrace docs sql")
@@ -28,7 +28,7 @@ def command(
 
     from foretrace.model.query import check
     from foretrace.model.query_process import QueryProcess
-    from foretrace.render import rows as render
+    from foretrace.show.render import rows as render
 
     if as_json and csv:
         raise UsageError("choose one of --json and --csv")

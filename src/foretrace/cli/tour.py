@@ -29,10 +29,10 @@ def command(card: str, no_ask: bool, out: str, reading: Reading) -> int:
     looks at the eager MLP, compares it with the compiled one, counts which claims of the articles
     hold, and writes a report. It reads recordings, and needs no torch and no GPU.
     """
-    from foretrace import recordings
-    from foretrace.ladder.climb import climb_recorded
-    from foretrace.lessons import lessons
-    from foretrace.render.tour import claims_text, next_text
+    from foretrace.learn.ladder.climb import climb_recorded
+    from foretrace.learn.lessons import lessons
+    from foretrace.read import recordings
+    from foretrace.show.render.tour import claims_text, next_text
 
     paths = recordings.ladder(card)
     _guesses(reading, asks=not no_ask and sys.stdin.isatty() and sys.stdout.isatty())
@@ -49,11 +49,11 @@ def command(card: str, no_ask: bool, out: str, reading: Reading) -> int:
 def _guesses(reading: Reading, *, asks: bool) -> None:
     """The questions: asked one by one, or told with their answers."""
     from foretrace.cli.lesson import ask
-    from foretrace.lessons.marking import right_answer
-    from foretrace.lessons.sitting import Sitting
-    from foretrace.lessons.tour import tour
-    from foretrace.render.lesson import asked_text, end_text, told_text
-    from foretrace.render.tour import title_text
+    from foretrace.learn.lessons.marking import right_answer
+    from foretrace.learn.lessons.sitting import Sitting
+    from foretrace.learn.tour import tour
+    from foretrace.show.render.lesson import asked_text, end_text, told_text
+    from foretrace.show.render.tour import title_text
 
     sitting = Sitting(tour(), reading.trace)
     click.echo(title_text(asks=asks, bold=shows_bold()))
@@ -69,7 +69,7 @@ def _guesses(reading: Reading, *, asks: bool) -> None:
 
 def _part(name: str, text: Callable[[], str]) -> None:
     """One part of the tour; a part that cannot run prints one line, and the tour continues."""
-    from foretrace.errors import ForetraceError
+    from foretrace.base.errors import ForetraceError
 
     try:
         click.echo(f"\n{text()}")
@@ -78,9 +78,9 @@ def _part(name: str, text: Callable[[], str]) -> None:
 
 
 def _look(path: str, reading: Reading) -> str:
-    from foretrace.overview.reading import overview_of
-    from foretrace.render.look_page import first_screen
-    from foretrace.render.section import drawn
+    from foretrace.show.overview.reading import overview_of
+    from foretrace.show.render.look_page import first_screen
+    from foretrace.show.render.section import drawn
 
     found = overview_of(path, cache=reading.cache, limits=reading.limits)
     page = drawn(first_screen(found, width()), bold=shows_bold(), width=width())
@@ -88,8 +88,8 @@ def _look(path: str, reading: Reading) -> str:
 
 
 def _compared(traces: Sequence[Trace]) -> str:
-    from foretrace.comparison import compare
-    from foretrace.render.comparison import comparison_text
+    from foretrace.analyze.compare import compare
+    from foretrace.show.render.comparison import comparison_text
 
     page = comparison_text(compare(*traces), 0, width=width(), bold=shows_bold())
     return f"$ foretrace compare {EAGER} {COMPILED}\n{page}"
@@ -100,8 +100,8 @@ def _report(traces: Sequence[Trace], card: str, out: str) -> str:
 
     import msgspec
 
-    from foretrace.ladder.climb import climb_recorded
-    from foretrace.render.html import write_report
+    from foretrace.learn.ladder.climb import climb_recorded
+    from foretrace.show.html import write_report
 
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     climb = msgspec.to_builtins(climb_recorded(card, ("mlp",)))

@@ -19,8 +19,8 @@ from foretrace.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from foretrace.render.section import Section
     from foretrace.schema.documents.why import Why
+    from foretrace.show.render.section import Section
 
 
 @click.command("why", epilog="See: foretrace docs why")
@@ -68,13 +68,13 @@ def command(
 
     why = _explained(path, reading, against)
     if kernel is not None:
-        from foretrace.why.finding import kernels_named
+        from foretrace.analyze.why.finding import kernels_named
 
         why.kernels = kernels_named(why, kernel)
     if form == "json":
         click.echo(encode(why))
     else:
-        from foretrace.render.section import drawn, marked
+        from foretrace.show.render.section import drawn, marked
 
         page = _page(why, wanted, top, one=kernel is not None)
         text = drawn(page, bold=shows_bold(), width=width())
@@ -83,10 +83,10 @@ def command(
 
 
 def _explained(path: str, reading: Reading, against: str | None) -> Why:
-    from foretrace import why
-    from foretrace.sources.compiler import one_run, read
-    from foretrace.why.assemble import assemble
-    from foretrace.why.places import own_run, refuse_many, trace_of
+    from foretrace.analyze import why
+    from foretrace.analyze.why.assemble import assemble
+    from foretrace.analyze.why.places import own_run, refuse_many, trace_of
+    from foretrace.read.compiler import one_run, read
 
     refuse_many(path)
     logs = read(path, reading.limits)
@@ -100,7 +100,7 @@ def _explained(path: str, reading: Reading, against: str | None) -> Why:
 
 
 def _page(why: Why, wanted: dict[str, bool], top: int, *, one: bool) -> list[Section]:
-    from foretrace.render import why_page
+    from foretrace.show.render import why_page
 
     if one:
         return why_page.kernel_pages(why, why.kernels, top)

@@ -63,13 +63,13 @@ def command(
     from contextlib import nullcontext, redirect_stdout
     from pathlib import Path
 
-    from foretrace.files import scratch
-    from foretrace.profiling import need_torch
-    from foretrace.render.worth import worth_markdown, worth_text
+    from foretrace.base.files import scratch
+    from foretrace.record.profiling import need_torch
     from foretrace.schema.documents import encode
+    from foretrace.show.render.worth import worth_markdown, worth_text
 
     need_torch()
-    from foretrace.experiments.worth import worth
+    from foretrace.record.experiments.worth import worth
 
     tried, choice = tuple(dict.fromkeys(modes)), Choice(**options)
     # What the user's code prints is not part of the answer.

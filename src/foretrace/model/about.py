@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from foretrace import devices
+from foretrace.names import devices
 from foretrace.schema.device import Device
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.whole import INT64, whole

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from foretrace import families
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Ints, numbered
 from foretrace.model.module_owners import FORWARD, Owners
 from foretrace.model.modules import PREFIX
+from foretrace.names import families
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from foretrace.base.units import plural, time_text
 from foretrace.model.clocks import disagreement
 from foretrace.model.host import Host
 from foretrace.model.intervals import (
@@ -27,7 +28,6 @@ from foretrace.schema.gaps import filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 from foretrace.schema.whole import whole
-from foretrace.units import plural, time_text
 
 _UNTOLD = (
     "GPU events without a launch in this trace, or with launches in several processes, belong to "

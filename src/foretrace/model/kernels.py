@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from foretrace import families
 from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.collectives import with_messages
@@ -22,6 +21,7 @@ from foretrace.model.contexts import contexts
 from foretrace.model.generated import with_code
 from foretrace.model.intervals import Ints, numbered
 from foretrace.model.work import work_table
+from foretrace.names import families
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

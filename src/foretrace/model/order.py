@@ -13,10 +13,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace import families
 from foretrace.model.arguments import op_call
 from foretrace.model.costs import OpCall
 from foretrace.model.intervals import Bools, Ints
+from foretrace.names import families
 from foretrace.schema.kernel import KernelId
 
 if TYPE_CHECKING:

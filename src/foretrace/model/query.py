@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from foretrace.errors import UsageError
+from foretrace.base.errors import UsageError
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -16,7 +16,6 @@ import polars as pl
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from foretrace import families
 from foretrace.model.about import device_of
 from foretrace.model.arguments import op_call
 from foretrace.model.collectives import bus_of_kernels
@@ -24,6 +23,7 @@ from foretrace.model.costs import Certainty, Tensor
 from foretrace.model.costs.limits import Footprint, Traits, limit
 from foretrace.model.costs.roofline import Roofline, Work, impossible, position
 from foretrace.model.reuse import Reuse
+from foretrace.names import families
 from foretrace.schema.kernel import KernelId
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from foretrace.base.units import plural
 from foretrace.model.about import is_coordinator
 from foretrace.schema.ledger import LedgerBuilder, Note
-from foretrace.units import plural
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

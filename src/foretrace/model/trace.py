@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from foretrace.files import replacing
+from foretrace.base.files import replacing
 from foretrace.model.about import About, about, device_of
 from foretrace.model.arguments import Arguments
 from foretrace.model.captures import Captured, nothing

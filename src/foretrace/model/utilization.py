@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from foretrace import families
+from foretrace.base.units import percent_text
 from foretrace.model import bounds
 from foretrace.model.about import device_of
 from foretrace.model.arguments import op_call
@@ -26,8 +26,8 @@ from foretrace.model.costs import MAIN, peak_flops
 from foretrace.model.intervals import Ints
 from foretrace.model.roofs import dtype_of
 from foretrace.model.spans import Span
+from foretrace.names import families
 from foretrace.schema.device import Device
-from foretrace.units import percent_text
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

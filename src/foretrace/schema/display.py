@@ -1,7 +1,7 @@
 """How results show themselves in a notebook: a registry that `render` fills.
 
 Results lie below `render` and cannot import it. A result inherits from `Displayed`; `render`
-registers the function that draws it. Importing `foretrace.render.html.notebook` registers all;
+registers the function that draws it. Importing `foretrace.show.html.notebook` registers all;
 `foretrace` says with `loads` how that is done.
 """
 
@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from foretrace.files import write_text
+from foretrace.base.files import write_text
 
 Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 _DRAWINGS: dict[type, Callable[[Any], str]] = {}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from foretrace.errors import UsageError
+from foretrace.base.errors import UsageError
 
 COMPILED = "compiled"  # every rung has this variant: its first one under torch.compile
 DTYPES = ("auto", "bf16", "fp16", "fp32")

@@ -8,7 +8,7 @@ from pathlib import Path
 from graph_traces import LAYER, Node, Written, captured, replayed, stepped
 
 import foretrace as ft
-from foretrace.overview import summarize
+from foretrace.show.overview import summarize
 
 COPY: Node = ("Memcpy DtoD (Device -> Device)", "aten::copy_", [[8, 64]])
 

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import foretrace.recordings
+import foretrace.read.recordings
 from foretrace.model.costs import OpCall
 
-RECORDED = sorted((Path(foretrace.recordings.__file__).parent / "h200").glob("*.json.gz"))
+RECORDED = sorted((Path(foretrace.read.recordings.__file__).parent / "h200").glob("*.json.gz"))
 SHAPES = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from foretrace import devices
 from foretrace.model.costs import Certainty, Work, position
 from foretrace.model.costs.limits import Footprint, Traits, limit
+from foretrace.names import devices
 
 H200 = next(
     card for card in devices.every() if card.name == "NVIDIA H200"

@@ -7,9 +7,9 @@ import pytest
 from recorded_calls import RECORDED
 
 import foretrace
-from foretrace import devices
 from foretrace.model.costs import Certainty, Launch, OpCall, attribute
 from foretrace.model.costs._names import cub_part
+from foretrace.names import devices
 
 LADDER = RECORDED[0].parent / "ladder"
 STEPS = [

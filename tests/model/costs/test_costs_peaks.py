@@ -7,11 +7,11 @@ import pytest
 from recorded_calls import RECORDED
 
 import foretrace
-from foretrace import families
 from foretrace.model.about import device_of
 from foretrace.model.costs import peak_flops
 from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
+from foretrace.names import families
 
 PUBLIC = Path(os.environ.get("FORETRACE_PUBLIC_TRACES") or "/nonexistent")
 OTHERS = sorted([*PUBLIC.glob("*.json.gz"), *PUBLIC.glob("serving/*/replay.json.gz")])

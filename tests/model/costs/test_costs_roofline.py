@@ -2,9 +2,9 @@
 
 import pytest
 
-from foretrace import devices
 from foretrace.model.costs import Certainty, Work, position
 from foretrace.model.costs.roofline import impossible, peak_flops
+from foretrace.names import devices
 from foretrace.schema.device import Device
 
 PEAKS = {"bf16": 1000e12, "tf32": 500e12, "fp32": 50e12}

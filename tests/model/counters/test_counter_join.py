@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyses.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel
+from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel
 from counter_files import export_text, opened, row
 from foretrace.model.counters.align import certain_pairs, occurrences
 from foretrace.model.counters.join import CounterJoin, Wanted, joined, launches_of
 from foretrace.model.counters.names import argument_words, function
 from foretrace.model.trace import Trace
-from foretrace.sources.ncu import CounterLaunch, read_export
+from foretrace.read.ncu import CounterLaunch, read_export
 
 NCU_ADD = (
     "void at::native::vectorized_elementwise_kernel<8, at::native::CUDAFunctor_add<c10::BFloat16>, "

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
-from analyses.sketch import ADD, COPY, GEMM, MUL, Sketch, kernel, memcpy
+from analyze.rules.sketch import ADD, COPY, GEMM, MUL, Sketch, kernel, memcpy
 from foretrace.model import groups
 
 X, ROW = [4, 512, 768], [4, 512, 1]

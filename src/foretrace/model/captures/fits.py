@@ -14,9 +14,9 @@ import re
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from foretrace import families
-from foretrace.families import role_of_op
 from foretrace.model.costs import OpCall
+from foretrace.names import families
+from foretrace.names.families import role_of_op
 
 _PRODUCTS = frozenset({"gemm", "gemv", "conv", "attention"})
 # what an op of these roles launches never multiplies matrices

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.errors import TraceError
+from foretrace.base.errors import TraceError
+from foretrace.base.units import plural
 from foretrace.model.captures import Captured, batch
 from foretrace.model.captures.join import Join
 from foretrace.model.captures.windows import replays
+from foretrace.read import captures as found_in
+from foretrace.read.captures import CaptureFile
 from foretrace.schema.ledger import CODES, Note
-from foretrace.sources import captures as found_in
-from foretrace.sources.captures import CaptureFile
-from foretrace.units import plural
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

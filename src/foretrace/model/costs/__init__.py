@@ -23,7 +23,7 @@ from itertools import zip_longest
 
 from msgspec.structs import replace
 
-from foretrace import plugins
+from foretrace.base import plugins
 from foretrace.model.costs._call import Context, OpCall, Tensor, Unpriced
 from foretrace.model.costs._cost import (
     Cost,

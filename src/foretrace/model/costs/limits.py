@@ -27,12 +27,12 @@ import math
 
 from msgspec import Struct
 
+from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs.occupancy import WARP, Residence, residence
 from foretrace.model.costs.roofline import AT_ROOF, Roofline, Work
 from foretrace.schema.cost import Certainty
 from foretrace.schema.device import Device
 from foretrace.schema.reuse import CacheUse
-from foretrace.units import bytes_text, plural, time_text
 
 # On an H200 (torch 2.11, the recorded traces): no kernel with less work than 1.25 us at the roof
 # reaches 70% of it, and kernels with next to none (0.25 us) take 1 to 4.5 us in all.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace import devices
+from foretrace.names import devices
 from foretrace.schema.device import Device
 from foretrace.schema.documents.counters import KnownRoof
 

@@ -16,11 +16,11 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.base.units import count_text, plural
 from foretrace.model.counters.align import certain_pairs, occurrences
 from foretrace.model.counters.keys import LaunchShape, numbered_launches
 from foretrace.model.counters.names import function
-from foretrace.sources.ncu import CounterLaunch
-from foretrace.units import count_text, plural
+from foretrace.read.ncu import CounterLaunch
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

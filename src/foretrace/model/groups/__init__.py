@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from foretrace import plugins
+from foretrace.base import plugins
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.groups._distinct import Distinct
 from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup

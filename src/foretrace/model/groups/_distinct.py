@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace import families
 from foretrace.model.groups._group import GpuWork
 from foretrace.model.intervals import Ints, numbered
 from foretrace.model.modules import class_of
+from foretrace.names import families
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from foretrace.errors import UsageError
+from foretrace.base.errors import UsageError
 
 SCHEMA = 1
 

@@ -1,0 +1,1 @@
+"""Answers computed from traces: rules, comparisons, compiled code, jobs, guesses."""

@@ -1,0 +1,97 @@
+"""Compare traces: what changed, what stayed the same, and whether the change is worth its cost.
+
+    a, b = ft.open("mlp_eager.json.gz"), ft.open("mlp_compiled.json.gz")
+    found = ft.compare(a, b)
+    found.verdict.answer                        # faster, slower, same, inconclusive, different
+    found.gpu_ns.ratio, found.gpu_ns.noise      # 0.88, 0.01
+    found.work                                  # one row for each change on the GPU
+    document(found)                             # what `foretrace compare --json` prints
+
+`repeats` decides what is compared, `measure` what the noise is, `align` which kernel is which,
+`replaced` what stands in whose place, `fusion` which of that is a fusion, `verdict` who is faster.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from foretrace.analyze.compare.changes import work_changes
+from foretrace.analyze.compare.comparison import Comparison
+from foretrace.analyze.compare.document import document
+from foretrace.analyze.compare.kernels import compare_kernels
+from foretrace.analyze.compare.launched import launch_recorded
+from foretrace.analyze.compare.measure import Sample, measured
+from foretrace.analyze.compare.ops import compare_ops
+from foretrace.analyze.compare.program import likeness
+from foretrace.analyze.compare.repeats import RepeatUnit, choose
+from foretrace.analyze.compare.sentences import changed, unchanged
+from foretrace.analyze.compare.side import side
+from foretrace.analyze.compare.verdict import judge
+from foretrace.base.errors import TraceError, UsageError
+from foretrace.model.trace import Trace
+from foretrace.schema.run_record import MOST_S, NO_RECORD, RecordedRun
+
+__all__ = ["Comparison", "compare", "compare_two", "document"]
+
+
+def compare(
+    a: Trace,
+    b: Trace,
+    *more: Trace,
+    region: str | None = None,
+    compile_seconds: float | None = None,
+) -> Comparison:
+    """Compare B, and each further trace, with A.
+
+    The unit is the call of a region that all of them have, else the step, else the whole trace;
+    `region` names one. `compile_seconds` is what the change costs once; without it the run record
+    beside the trace gives it. Raises `TraceError` when a trace has no complete event.
+    """
+    if compile_seconds is not None and not 0 <= compile_seconds <= MOST_S:
+        what = f"the change cannot cost {compile_seconds} seconds"
+        raise UsageError(f"{what}: give 0 to {MOST_S:.0f}")
+    for trace in (a, b, *more):
+        if not bool(trace.host.lasting.any()):
+            why = "no complete event, so there is nothing to compare"
+            hint = "was the profiler stepped, and stopped before the export?"
+            raise TraceError("E_NOTHING_TO_COMPARE", trace.path, why, hint=hint)
+    unit = choose((a, b, *more), region)
+    first, *others = (compare_two(a, other, unit, compile_seconds) for other in (b, *more))
+    return replace(first, others=tuple(others))
+
+
+def compare_two(
+    a: Trace, b: Trace, unit: RepeatUnit, compile_seconds: float | None = None
+) -> Comparison:
+    """Compare the repeats of `unit` in B with those in A."""
+    launch = launch_recorded(a, b)
+    left, right = side(a, unit, launch), side(b, unit, launch)
+    runs = [trace.run for trace in (a, b)]
+    # a record times the step, which is one call, and the region that it names
+    timed = unit.kind == "step" or all(
+        unit.kind == "region" and unit.name == run.rung.region for run in runs
+    )
+    bare = runs if timed else [NO_RECORD, NO_RECORD]
+    table, wall = compare_kernels(left.work, right.work), measured(*map(_wall, bare))
+    work = work_changes(table, left.gpu.median or 0)
+    found = Comparison(
+        *(unit, left, right),
+        judge(left, right, likeness(table, left.ops, right.ops), wall, work),
+        work,
+        table,
+        compare_ops(left.ops, right.ops),
+        gpu_ns=measured(left.gpu, right.gpu),
+        cpu_ns=measured(left.cpu, right.cpu),
+        wall_ns=measured(left.wall, right.wall),
+        idle_ns=measured(left.idle, right.idle),
+        bare_wall_ns=wall,
+        bare_host_ns=measured(*(Sample(run.timing.host_ns_per_call) for run in bare)),
+        cost_s=compile_seconds if compile_seconds is not None else runs[1].compile.seconds,
+    )
+    return replace(found, changed=changed(found), unchanged=unchanged(found))
+
+
+def _wall(run: RecordedRun) -> Sample:
+    """The spread is the range of the batches, which is wider than a standard deviation."""
+    wall, spread = run.timing.wall_ns_per_call, run.timing.wall_spread
+    return Sample(wall, wall * spread if wall is not None and spread is not None else None)

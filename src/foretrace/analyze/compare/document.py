@@ -1,0 +1,96 @@
+"""A comparison as the document of `foretrace compare --json`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from foretrace.analyze.compare.comparison import Comparison
+from foretrace.analyze.compare.kernels import KernelPair, KernelTable
+from foretrace.analyze.compare.measure import Change
+from foretrace.analyze.compare.ops import OpPair, OpTable
+from foretrace.analyze.compare.side import Side
+from foretrace.schema.documents import compare as documents
+from foretrace.schema.ledger import LedgerEntry
+
+SCHEMA = 1
+
+
+def document(found: Comparison) -> documents.CompareDocument:
+    """The contract's document; `others` holds one for each trace after B, compared with A."""
+    bare = found.bare_wall_ns.saved is not None
+    return documents.CompareDocument(
+        SCHEMA,
+        _trace(found.a),
+        _trace(found.b),
+        _kernels(found.kernels),
+        _ops(found.ops),
+        [
+            documents.FusionEntry(**_own(documents.FusionEntry, one))
+            for one in found.kernels.fusions
+        ],
+        gpu_ns=_change(found.gpu_ns),
+        cpu_ns=_change(found.cpu_ns),
+        wall_ns=_change(found.wall_ns),
+        changed=list(found.changed),
+        unchanged=list(found.unchanged),
+        worth=found.worth,
+        verdict=found.verdict,
+        work=[documents.WorkEntry(**_own(documents.WorkEntry, row)) for row in found.work],
+        bare_wall_ns=_change(found.bare_wall_ns) if bare else UNSET,
+        bare_host_ns=_change(found.bare_host_ns) if bare else UNSET,
+        others=[document(other) for other in found.others] or UNSET,
+    )
+
+
+def _trace(side: Side) -> documents.ComparedTrace:
+    trace, about, spans = side.trace, side.trace.about, side.trace.spans
+    counts = (trace.event_count, len(spans.steps), len(spans.region_groups()))
+    unit = (side.unit.kind, side.unit.name or None, len(side.repeats.spans))
+    work = (len(side.kernels), side.memcpys, side.memsets, side.launches)
+    return documents.ComparedTrace(
+        *(trace.path, trace.source, about.device, about.arch, about.rank, *counts),
+        ledger=LedgerEntry.of(trace.ledger),
+        unit=documents.ComparedUnit(*unit),
+        per_unit=documents.UnitCounts(*work, side.idle.median),
+    )
+
+
+def _change(value: Change) -> documents.ChangeEntry:
+    return documents.ChangeEntry(value.a, value.b, value.ratio, value.noise)
+
+
+def _kernels(table: KernelTable) -> documents.ComparedKernels:
+    every = (table.same, table.changed, table.removed, table.added)
+    kernels = ([row for row in rows if row.kernel.is_kernel] for rows in every)
+    return documents.ComparedKernels(*([_kernel(row) for row in rows] for rows in kernels))
+
+
+def _kernel(row: KernelPair) -> documents.ComparedKernel:
+    entry = documents.KernelEntry
+    changed = row.a is not None and row.b is not None and row.why
+    return documents.ComparedKernel(
+        **_own(entry, row.kernel),
+        a=row.count if row.a else 0,
+        b=row.count if row.b else 0,
+        median_ns=_change(row.ns),
+        to=entry(**_own(entry, row.b)) if changed else UNSET,
+        why=list(row.why) or UNSET,
+    )
+
+
+def _own(entry: type[Struct], found: object) -> dict[str, Any]:
+    """The fields of an entry, which the comparison has under the same names."""
+    return {name: getattr(found, name) for name in entry.__struct_fields__}
+
+
+def _ops(table: OpTable) -> documents.ComparedOps:
+    every = (table.removed, table.added, table.same)
+    return documents.ComparedOps(*([_op(row) for row in rows] for rows in every))
+
+
+def _op(row: OpPair) -> documents.ComparedOp:
+    self_cpu = documents.TimePair(row.a_ns, row.b_ns)
+    gpu = documents.TimePair(row.a_gpu_ns, row.b_gpu_ns)
+    return documents.ComparedOp(row.name, row.a, row.b, self_cpu, gpu)

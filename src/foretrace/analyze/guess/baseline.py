@@ -1,0 +1,145 @@
+"""Writes the predictions that hold on a trace now and must hold on every later run of the program.
+
+Only what does not vary from run to run is written: counts that were the same in every call, fields
+of kernels, fusions, the order of launches; never a time, an idle share or a bound. Names that a
+compiler numbers are written without the number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from foretrace.analyze import why
+from foretrace.analyze.guess import compiling
+from foretrace.analyze.guess.evidence import Evidence, GpuOperation
+from foretrace.analyze.guess.guess_files import dump
+from foretrace.analyze.guess.marking import mark, parse
+from foretrace.analyze.guess.places import quotable_regions, windows_of
+from foretrace.analyze.guess.scope import Scope, Window
+from foretrace.analyze.guess.selection import cpu_does, cpu_kernels
+from foretrace.analyze.guess.selectors import op_words
+from foretrace.analyze.guess.snapshots import compiled_name
+from foretrace.base.errors import TraceError
+from foretrace.model.trace import Trace
+from foretrace.names.families import VIEWS
+from foretrace.schema import compiled
+from foretrace.schema.documents.guess import GuessDocument, HeldGuess
+
+_COMPILED = {
+    "graph breaks": compiling.graph_breaks,
+    "recompiles": compiling.recompiles,
+    "compiled graphs": compiling.graphs,
+}
+PLACES = 20  # regions; a trace with more has names made by a program, not by a person
+ORDERED = 12  # kernels; nobody reads a longer list
+# Ranges that torch adds; their names contain counters and hashes.
+_GENERATED = (*compiled.ROWS, "##", "Optimizer.", "DataLoader")
+
+
+def holding(trace: Trace) -> list[tuple[str, str]]:
+    """Predictions that hold, each with its reason; `TraceError` when the trace is incomplete."""
+    if trace.ledger.gap:
+        raise TraceError(
+            "E_NOT_WHOLE",
+            trace.path,
+            f"{trace.ledger.gap}, so another run may contain more",
+            hint="record it again, or raise the limit that cut it",
+        )
+    evidence = Evidence(trace)
+    found = _candidates(evidence)
+    return [pair for pair in found if mark(parse(pair[0]), evidence).verdict == "hit"]
+
+
+def write(trace: Trace) -> str:
+    """The guess file of a trace."""
+    name, device = PurePath(trace.path).name, trace.about.device or "no GPU"
+    what = f"Predictions that hold on {name} ({device}); none depends on time."
+    use = "Check them on another run with: foretrace check TRACE --guesses THIS_FILE"
+    return dump(holding(trace), [what, use])
+
+
+def document(trace: Trace) -> GuessDocument:
+    """The same for other programs."""
+    return GuessDocument(1, [HeldGuess(text, reason) for text, reason in holding(trace)])
+
+
+def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    if why.of(evidence.trace) is not None:
+        for text, fact in _COMPILED.items():
+            counted = int(fact(evidence.trace).low)
+            yield f"{text} == {counted}", f"number of {text}, by the compiler's records"
+    for scope in _places(evidence):
+        windows = windows_of(scope, evidence)
+        several = f"the same in each of {len(windows)} {scope.unit}"
+        held = several if len(windows) > 1 else "as recorded"
+        for text, reason in [*_gpu(windows), *_host(windows[0])]:
+            yield scope.prefix + text, f"{reason}, {held}"
+
+
+def _places(evidence: Evidence) -> list[Scope]:
+    names = [name for name in quotable_regions(evidence) if not name.startswith(_GENERATED)]
+    if names:
+        return [Scope("region", name) for name in names[:PLACES]]
+    return [Scope("steps" if evidence.trace.has("steps") else "trace")]
+
+
+def _gpu(windows: list[Window]) -> Iterator[tuple[str, str]]:
+    evidence = windows[0].evidence
+    if not evidence.trace.has("gpu"):
+        return
+    operations = [[evidence.operation(row) for row in each.rows.tolist()] for each in windows]
+    kernels = [[one for one in found if one.kind == "kernel"] for found in operations]
+    first = kernels[0]
+    yield f"kernels == {len(first)}", "number of kernels"
+    for role in sorted({one.role for found in kernels for one in found}):
+        yield f"{role} == {sum(one.role == role for one in first)}", f"number of {role} kernels"
+    for kind in ("memcpy", "memset"):
+        yield f"{kind} == {sum(one.kind == kind for one in operations[0])}", f"number of {kind}s"
+    yield f"sync == {len(windows[0].events(evidence.trace.host.is_wait))}", "number of syncs"
+    yield from _products([one for found in kernels for one in found if one.role == "gemm"], first)
+    for operation in {id(one): one for found in kernels for one in found}.values():
+        yield from _fusion([op for op in operation.ident.get("ops") or () if op in operation.does])
+    if 1 < len(first) <= ORDERED:
+        yield ", ".join(_word(operation) for operation in first), "launch order"
+
+
+def _products(products: list[GpuOperation], first: list[GpuOperation]) -> Iterator[tuple[str, str]]:
+    if not products:
+        return
+    names = {operation.name for operation in first if operation.role == "gemm"}
+    yield f"distinct gemm kernels == {len(names)}", "number of different GEMM kernels"
+    yield f"every gemm has family {products[0].ident.family}", "kernel family of the GEMMs"
+    for field, keys in (("layout", ("layout",)), ("dtype", ("dtype_in", "dtype"))):
+        stated = [[one.ident.get(key) for key in keys] for one in products]
+        values = {next((value for value in found if value), None) for found in stated}
+        if len(values) == 1 and isinstance(value := values.pop(), str):
+            yield f"every gemm has {field} {value}", f"{field} of the GEMMs"
+
+
+def _fusion(ops: Sequence[str]) -> Iterator[tuple[str, str]]:
+    named = [op for op in dict.fromkeys(ops) if op in op_words() and op not in VIEWS]
+    if len(named) > 1:
+        yield f"{' and '.join(named)} are fused", "one kernel for these ops"
+
+
+def _word(operation: GpuOperation) -> str:
+    """The most specific word for a kernel in a list: its op where it does one, else its role."""
+    words = sorted(operation.does & op_words())
+    return words[0] if operation.role == "pointwise" and len(words) == 1 else operation.role
+
+
+def _host(window: Window) -> Iterator[tuple[str, str]]:
+    host, on_cpu = window.evidence.trace.host, window.evidence.runs_on_cpu
+    if on_cpu:
+        yield f"cpu kernels == {len(cpu_kernels(window))}", "number of ops that compute"
+    numbers = host.name[window.events(host.is_op & host.lasting)].tolist()
+    counts = Counter(host.names[number] for number in numbers)
+    for name, count in sorted(counts.items()):
+        if compiled := compiled_name(name):
+            yield f'op "*{compiled}_*" == {count}', "launches of a kernel that Inductor generated"
+            yield from _fusion(sorted(cpu_does(name))) if on_cpu else ()
+        elif re.fullmatch(r"\w+::[\w.]+", name):
+            yield f"{name} == {count}", "number of calls of this op"

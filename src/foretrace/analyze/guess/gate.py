@@ -1,0 +1,115 @@
+"""`compare --fail-if`: a condition on a comparison, in the language of predictions.
+
+    gpu > 1.05x               B's GPU time is more than 1.05 times A's
+    kernels > 4               B launches more than four kernels per unit
+    wall is over 2.5 ms       B's wall time is more than 2.5 ms per unit
+    gpu time > 1.05x of A     the first condition in full
+
+Between two jobs the quantities are times per step: `step > 1.05x`, `exposed > 3 ms`, and also
+compute, wait and idle.
+
+The threshold alone decides, without the tolerance of its digits; state one with `+- 5%`. The
+message says when the difference is within the noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from foretrace.analyze.compare.comparison import Comparison
+from foretrace.analyze.compare.measure import Change
+from foretrace.analyze.guess.amounts import Amount, Compare
+from foretrace.analyze.guess.grammar import match
+from foretrace.analyze.guess.tokens import GuessError, split
+from foretrace.base.errors import UsageError
+from foretrace.base.units import count_text, percent_text, ratio_text, time_text
+from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange
+
+TIMES = ("gpu", "cpu", "wall", "idle")
+COUNTS = ("kernels", "memcpys", "launches")
+JOB_TIMES = ("step", "compute", "exposed", "wait", "idle")
+_TRACES = {"|".join(TIMES) + " [time]": "{limit:time}", "|".join(COUNTS): "{limit:number}"}
+_JOBS = {"|".join(JOB_TIMES) + " [time|comms]": "{limit:time}"}
+
+
+def _patterns(subjects: dict[str, str]) -> list[tuple[str, str]]:
+    """The grammar remembers a choice of words under its first word: `gpu` or `kernels`."""
+    return [
+        (subject.split("|")[0], f"{subject} {{compare:compare}} {threshold}")
+        for subject, limit in subjects.items()
+        for threshold in ("{ratio:ratio}", "{ratio:ratio} of {other:other}", limit)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether a condition holds, and the words for it."""
+
+    gate: Gate
+    met: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition: `limit` is a ratio B/A (`is_ratio`), a time in ns, or a count."""
+
+    text: str
+    quantity: str
+    compare: Compare
+    limit: Amount
+    is_ratio: bool
+
+    def check(self, found: Comparison | CompareJobsDocument) -> Outcome:
+        """Judge the comparison; `UsageError` when it does not have the quantity."""
+        a, b, noise = _sides(found, self.quantity)
+        ratio = _ratio(a, b)
+        measured = ratio if self.is_ratio else b
+        if measured is None:
+            sides = "traces" if isinstance(found, Comparison) else "jobs"
+            problem = f"{self.quantity} is not recorded in both {sides}"
+            raise UsageError(f"--fail-if {self.text!r} cannot be decided: {problem}")
+        met = self.compare.of(measured, self.limit) == "hit"
+        shown = count_text if self.quantity in COUNTS else time_text
+        change = ("new" if a == 0 and b else ratio_text(ratio)) + noise
+        text = f"{self.quantity} is {shown(a)} in A and {shown(b)} in B ({change})"
+        return Outcome(self, met, text)
+
+
+def parse_gate(text: str, *, of_jobs: bool = False) -> Gate:
+    """Parse one condition; the error points at the wrong word."""
+    try:
+        first, args = match(text, split(text), _patterns(_JOBS if of_jobs else _TRACES))
+    except GuessError as error:
+        raise error.within("--fail-if cannot be parsed") from None
+    limit: Amount = args["ratio"] if "ratio" in args else args["limit"]
+    return Gate(text, args[first], args["compare"], limit.exact, "ratio" in args)
+
+
+def _ratio(a: float | None, b: float | None) -> float | None:
+    if a is None or b is None:
+        return None
+    # something where there was nothing is infinitely more
+    return b / a if a else float("inf") if b else 1.0
+
+
+def _sides(
+    found: Comparison | CompareJobsDocument, quantity: str
+) -> tuple[float | None, float | None, str]:
+    """The quantity in A and in B, and the words for the noise of a time."""
+    if isinstance(found, CompareJobsDocument):
+        time = next(each for each in found.times if each.what == quantity)
+        return time.a, time.b, _noise(time)
+    if quantity in COUNTS:
+        counts = [getattr(side, quantity) for side in (found.a, found.b)]
+        a, b = map(len, counts) if quantity == "kernels" else counts
+        return a, b, ""
+    value: Change = getattr(found, f"{quantity}_ns")
+    return value.a, value.b, _noise(value)
+
+
+def _noise(value: Change | JobChange) -> str:
+    if value.noise is None:
+        return "; one repeat: noise unknown"
+    within = ", within the noise" if value.beyond is False else ""
+    return f"; noise {percent_text(value.noise)}{within}"

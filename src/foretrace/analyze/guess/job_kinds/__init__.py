@@ -1,0 +1,86 @@
+"""Kinds of prediction about a job, one file each: a module with a `JOB_KIND` adds one.
+
+Each measures the document of `foretrace job`, so that a prediction copied from that page is a hit.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from foretrace.analyze.guess.amounts import EQUALS
+from foretrace.analyze.guess.kinds import Measurement, comparison
+from foretrace.base import plugins
+from foretrace.base.units import plural
+from foretrace.schema.documents.job import JobDocument, JobRank
+
+NO_WAITS = "no collective was matched between ranks whose clocks could be fitted"
+LISTED = 6  # ranks under a miss; the table of `foretrace job` has the rest
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """A prediction to measure: what its pattern read, and the job."""
+
+    args: Mapping[str, Any]
+    found: JobDocument
+
+    def judge(self, value: float) -> str:
+        """The verdict on a measured value."""
+        limit = next(self.args[name] for name in ("share", "time", "amount") if name in self.args)
+        verdict: str = self.args.get("compare", EQUALS).of(value, limit)
+        return verdict
+
+    @property
+    def gap(self) -> str:
+        """Why ranks may differ from those that were read; empty when all were."""
+        job = self.found.job
+        if job.world_size is not None and job.ranks < job.world_size:
+            return f"{job.ranks:,} of {job.world_size:,} ranks were read"
+        left_out = plural(len(self.found.left_out), "file")
+        return f"{left_out} could not be read" if self.found.left_out else ""
+
+    @property
+    def per(self) -> str:
+        """What times are of: `per step`, or the whole where the traces have no steps."""
+        return "per step" if self.found.job.steps else "in the recording"
+
+    def complete(self, found: Measurement) -> Measurement:
+        """The same; a hit that ranks which were not read could change is unknown."""
+        if found.verdict != "hit" or not self.gap:
+            return found
+        return Measurement("unknown", found.measured, self.gap)
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """One kind of prediction about a job; the docstring of its module is its text in the manual."""
+
+    name: str
+    order: int
+    patterns: tuple[str, ...]
+    measure: Callable[[JobQuery], Measurement]
+    expected: Callable[[Mapping[str, Any]], str] = comparison
+
+
+@cache
+def every() -> tuple[JobKind, ...]:
+    """Every kind, in the order in which their patterns are tried."""
+    found: list[JobKind] = [module.JOB_KIND for module in plugins.modules(sys.modules[__name__])]
+    return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
+
+
+def named(rank: JobRank) -> str:
+    """`rank 3 (node-1)`."""
+    return f"rank {rank.rank}" + (f" ({rank.host})" if rank.host else "")
+
+
+def limited(args: Mapping[str, Any]) -> str:
+    """`< 10%`: the comparison with a share or a time."""
+    limit = next(
+        (args[name] for name in ("share", "time") if hasattr(args.get(name), "text")), None
+    )
+    return f"{args.get('compare', EQUALS).symbol} {limit.text}" if limit else ""

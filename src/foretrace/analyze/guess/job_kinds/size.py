@@ -1,0 +1,55 @@
+"""How large the job is: its world size, the ranks that were read, hosts, steps, lost files.
+
+The world size is what the headers say; `ranks` counts the traces that were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from foretrace.analyze.guess.amounts import EQUALS
+from foretrace.analyze.guess.job_kinds import JobKind, JobQuery
+from foretrace.analyze.guess.kinds import Measurement
+from foretrace.analyze.guess.scope import Unknown
+from foretrace.base.units import count_text
+from foretrace.schema.documents.job import JobDocument
+
+_COUNTS: dict[str, tuple[Callable[[JobDocument], int | None], str]] = {
+    "missing": (
+        lambda found: _missing(found.job.ranks, found.job.world_size),
+        "no header has the world size",
+    ),
+    "world": (lambda found: found.job.world_size, "no header has the world size"),
+    "ranks": (lambda found: found.job.ranks, ""),
+    "hosts": (lambda found: found.job.hosts or None, "no file names its host"),
+    "steps": (lambda found: len(found.job.steps), ""),
+    "unreadable": (lambda found: len(found.left_out), ""),
+}
+
+
+def _missing(ranks: int, world: int | None) -> int | None:
+    return None if world is None else max(world - ranks, 0)
+
+
+def measure(query: JobQuery) -> Measurement:
+    """Judge `world size == 8`."""
+    what = next(name for name in _COUNTS if name in query.args)
+    count, absent = _COUNTS[what][0](query.found), _COUNTS[what][1]
+    if count is None:
+        raise Unknown(absent)
+    verdict = query.args.get("compare", EQUALS).of(count, query.args["amount"])
+    return Measurement(verdict, count_text(count))
+
+
+JOB_KIND = JobKind(
+    "size",
+    40,
+    (
+        "world [size] {compare:compare} {amount:count}",
+        "missing ranks {compare:compare} {amount:count}",
+        "unreadable files|traces {compare:compare} {amount:count}",
+        *(f"{word} {{compare:compare}} {{amount:count}}" for word in ("ranks", "hosts", "steps")),
+        *(f"[{{compare:phrase}}] {{amount:count}} {word}" for word in ("ranks", "hosts", "steps")),
+    ),
+    measure,
+)

@@ -1,0 +1,178 @@
+"""Kinds of prediction, one file each: a module with a `KIND` adds one, and nothing else changes.
+
+`GuessKind` is what such a file declares. Its `measure` turns a `Query` into a `Measurement`; most
+are `per_window` functions, which judge one window.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, wraps
+from typing import Any
+
+from foretrace.analyze.guess.amounts import EQUALS, Amount
+from foretrace.analyze.guess.scope import Scope, Unknown, Window
+from foretrace.analyze.guess.selection import Selection
+from foretrace.analyze.guess.selectors import Selector
+from foretrace.base import plugins
+
+_WORST = ("miss", "unknown", "hit")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A prediction to measure: what its pattern read, and the windows in this trace and in A."""
+
+    args: Mapping[str, Any]
+    scope: Scope
+    windows: list[Window]
+    others: list[Window] | None = None
+    no_other: str = "needs a trace to compare with: --against OTHER"
+
+    @property
+    def what(self) -> Selector:
+        """What the prediction speaks of."""
+        found: Selector = self.args["what"]
+        return found
+
+    def judge(self, value: float) -> str:
+        """The verdict on a measured value."""
+        verdict: str = self.args.get("compare", EQUALS).of(value, self.args["amount"])
+        return verdict
+
+    def need_others(self) -> list[Window]:
+        """The windows of the other trace; `Unknown` without a complete one."""
+        if self.others is None:
+            raise Unknown(self.no_other)
+        if self.others[0].gap:
+            raise Unknown(f"in A: {self.others[0].gap}")
+        return self.others
+
+    @property
+    def median_of(self) -> str:
+        """` (median of 3 steps)`, or nothing for one window."""
+        several = len(self.windows) > 1
+        return f" (median of {len(self.windows)} {self.scope.unit})" if several else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The verdict on a prediction and what was measured.
+
+    `rows` (of `trace.gpu`) and `events` decided it, in `window`; `lines` are evidence from
+    elsewhere, such as the compiler's records.
+    """
+
+    verdict: str
+    measured: str
+    why: str = ""
+    window: Window | None = None
+    rows: list[int] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+    lines: tuple[str, ...] = ()
+
+
+MeasureFunction = Callable[[Query], Measurement]
+
+
+def comparison(args: Mapping[str, Any]) -> str:
+    """`== 5`, `< 300 us`: the comparison that a prediction makes; empty when it makes none."""
+    compare = args.get("compare", EQUALS)
+    # a pattern can also contain these names as plain words
+    found = [value for name in ("number", "amount") if isinstance(value := args.get(name), Amount)]
+    return f"{compare.symbol} {found[0].text}" if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class GuessKind:
+    """One kind of prediction.
+
+    Kinds are tried by `order`. `patterns` are the wordings (see `grammar`), `measure` decides one.
+    `expected` says what a prediction wants in symbols, or nothing. `records`: it is decided by the
+    compiler's records. The docstring of the module is its text in the manual.
+    """
+
+    name: str
+    order: int
+    patterns: tuple[str, ...]
+    measure: MeasureFunction
+    expected: Callable[[Mapping[str, Any]], str] = comparison
+    records: bool = False
+
+
+@cache
+def every() -> tuple[GuessKind, ...]:
+    """Every kind of prediction, in the order in which their patterns are tried."""
+    found = plugins.declared(sys.modules[__name__], "KIND", GuessKind, "foretrace.guesses")
+    return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
+
+
+def per_window(judge: Callable[[Window, Query], Measurement]) -> MeasureFunction:
+    """Judge every window: all must hit; one miss is a miss."""
+
+    @wraps(judge)
+    def measure(query: Query) -> Measurement:
+        found = []
+        for window in query.windows:
+            try:
+                found.append(replace(judge(window, query), window=window))
+            except Unknown as missing:
+                found.append(Measurement("unknown", "", str(missing), window))
+        return _worst(query, found)
+
+    return measure
+
+
+def _worst(query: Query, found: list[Measurement]) -> Measurement:
+    """The worst of several, with what was measured in all of them."""
+    worst = min(found, key=lambda one: _WORST.index(one.verdict))
+    window = worst.window or query.windows[0]
+    if worst.verdict == "hit" and query.scope.open_ended and window.gap:
+        # a call that is missing may differ
+        worst = replace(worst, verdict="unknown", why=window.gap)
+    same_everywhere = all(one.why == worst.why for one in found)
+    where = "" if same_everywhere or worst.why in ("", window.gap) else f" ({window.label})"
+    measured = together([one.measured for one in found], query.scope)
+    return replace(worst, measured=measured, why=worst.why + where)
+
+
+def together(texts: list[str], scope: Scope) -> str:
+    """`5 in each of 3 steps`, or the different answers."""
+    if len(texts) == 1 and scope.kind != "trace":
+        return texts[0]
+    distinct = list(dict.fromkeys(text for text in texts if text))
+    if len(distinct) > 1:
+        more = "; …" if len(distinct) > 6 else ""
+        return f"{'; '.join(distinct[:6])}{more} over {len(texts)} {scope.unit}"
+    each = f" in each of {len(texts)} {scope.unit}" if distinct and len(texts) > 1 else ""
+    return "".join(distinct) + each
+
+
+def judge_all(quantifier: str, answers: list[bool | None], unclear: bool) -> str:
+    """The verdict on every, some or no of several answers; `unclear`: there may be more of them."""
+    open_end = unclear or None in answers
+    if quantifier == "every":
+        if not answers:
+            return "unknown"
+        return "miss" if False in answers else "unknown" if open_end else "hit"
+    yes, no = ("hit", "miss") if quantifier == "some" else ("miss", "hit")
+    return yes if True in answers else "unknown" if open_end else no
+
+
+def from_selection(
+    found: Selection, verdict: str, measured: str, why: str = "", items: list[int] | None = None
+) -> Measurement:
+    """A measurement that these items of a selection decide, else its certain matches."""
+    items = found.sure if items is None else items
+    rows, events = (items, []) if found.on_gpu else ([], items)
+    return Measurement(verdict, measured, why, rows=rows, events=events)
+
+
+def tally(texts: list[str]) -> str:
+    """`2 x layout tn, 1 x layout nn`."""
+    counts = Counter(texts)
+    parts = [f"{count} x {text}" for text, count in counts.most_common(4)]
+    return ", ".join(parts) + (f" and {len(counts) - 4} more" if len(counts) > 4 else "")

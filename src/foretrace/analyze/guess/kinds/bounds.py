@@ -1,0 +1,117 @@
+"""What limits the time: the host, compute, memory, copies, communication or waiting.
+
+`bound` is that of most calls (or steps), as `foretrace look` gives it: `host` where the GPU waits
+for launches, else what bounds the GPU work, which needs recorded shapes and a card with known
+peaks. `gpu` stands for compute, memory and mixed. `gpu idle` is the share of the time of a step, a
+call or the recording in which no GPU operation ran, as the median over calls; time in which
+launched work waited long in the queue is left out, and a run record's wall time decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
+from foretrace.analyze.guess.scope import Unknown, Window
+from foretrace.base.units import percent_text
+from foretrace.model import bounds
+
+_GPU = ("compute", "memory", "mixed")
+
+
+def measure(query: Query) -> Measurement:
+    """Judge `bound is …`, `gpu idle …` or `gpu busy …`."""
+    for window in query.windows:
+        window.need_gpu()
+        window.need_whole()
+        if window.lost > len(window.rows):
+            raise Unknown("most launches have no GPU event, as during the capture of a graph")
+    return _bound(query) if "bound" in query.args else _share(query)
+
+
+def _bound(query: Query) -> Measurement:
+    windows = query.windows
+    votes = Counter(_of(window) for window in windows)
+    found = min(votes, key=lambda bound: (-votes[bound], bound))
+    if found == "unknown":
+        return _by_idle(query)
+    several = f" in {votes[found]} of {len(windows)} {query.scope.unit}" if windows[1:] else ""
+    wanted = query.args["bound"]
+    right = (found in _GPU if wanted == "gpu" else found == wanted) is not _denied(query.args)
+    measured = f"{found}{several}, gpu idle {percent_text(_median_idle(query))}"
+    return _decided(query, "hit" if right else "miss", measured)
+
+
+def _of(window: Window) -> str:
+    if not len(window.rows) and not window.whole:
+        return "unknown"
+    return bounds.of_time(window.evidence.trace, _spent(window), window.rows)
+
+
+def _by_idle(query: Query) -> Measurement:
+    """Without the cost of kernels: a busy GPU is not held back by the host."""
+    wanted, idle = query.args["bound"], _median_idle(query)
+    busy = {"host": bounds.MOSTLY_IDLE, "sync": bounds.MOSTLY_IDLE, "gpu": bounds.PARTLY_IDLE}
+    if wanted not in busy or idle > busy[wanted]:
+        raise Unknown("the bound needs recorded shapes and a card with known peaks")
+    right = (wanted == "gpu") is not _denied(query.args)
+    measured = f"not host, gpu idle {percent_text(idle)}"
+    return _decided(query, "hit" if right else "miss", measured)
+
+
+def _denied(args: Mapping[str, Any]) -> bool:
+    return "not" in args or "!=" in args
+
+
+def _share(query: Query) -> Measurement:
+    idle = _median_idle(query)
+    share = idle if "idle" in query.args else 1 - idle
+    return _decided(query, query.judge(share), percent_text(share) + query.median_of)
+
+
+def _decided(query: Query, verdict: str, measured: str) -> Measurement:
+    first = query.windows[0]
+    return Measurement(verdict, measured, window=first, rows=first.rows.tolist())
+
+
+def _median_idle(query: Query) -> float:
+    return median(_idle(window) for window in query.windows)
+
+
+def _idle(window: Window) -> float:
+    return _spent(window).idle_share
+
+
+def _spent(window: Window) -> bounds.Spent:
+    """Where the time of a window goes, as `foretrace look` has it."""
+    trace = window.evidence.trace
+    if not len(window.rows):
+        raise Unknown(f"no GPU operations in {window.label}")
+    if window.start_ns is None or window.end_ns is None:
+        usable = bool(trace.gpu.usable.any())
+        time = bounds.spent_in(trace.idle) if usable else None
+    else:
+        time = bounds.spent(trace, window.span)
+    if time is None:
+        raise Unknown("the GPU operations have no times")
+    return time
+
+
+KIND = GuessKind(
+    "bounds",
+    50,
+    (
+        "bound is|== [not] {bound:bound}",
+        "bound != {bound:bound}",
+        "[not] {bound:bounded}",
+        "gpu idle [{compare:compare}] {amount:share} [of] [gpu] [time]",
+        "gpu busy [{compare:compare}] {amount:share} [of] [gpu] [time]",
+    ),
+    measure,
+    expected=lambda args: (
+        f"{'not ' if _denied(args) else ''}{args['bound']}" if "bound" in args else comparison(args)
+    ),
+)

@@ -1,0 +1,122 @@
+"""What kernel names state, how kernels were launched, and what bounds them.
+
+`every gemm has layout tn` judges each kernel, and so does `gemm is compute-bound` without `every`.
+`head_dim` and `causal` come from the recorded arguments of the op where the name does not state
+them. A field that does not apply to a kernel is absent;
+one that applies and that the name does not state leaves the prediction unknown. `every` of nothing
+is unknown, not true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from foretrace.analyze.guess.amounts import Amount, Compare
+from foretrace.analyze.guess.fields import Field, agrees, fields, value_of, value_text
+from foretrace.analyze.guess.kinds import (
+    GuessKind,
+    Measurement,
+    Query,
+    judge_all,
+    per_window,
+    tally,
+)
+from foretrace.analyze.guess.scope import Unknown, Window
+from foretrace.analyze.guess.selection import Selection, has_trait, select
+from foretrace.analyze.guess.selectors import HEADS, Selector
+
+
+def _judge(window: Window, query: Query) -> Measurement:
+    query = _complete(query)
+    found = kernels(window, query.what)
+    if "trait" in query.args:
+        answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
+        return judged(found, query, answers, _shown(window, found.sure, query.args["trait"]))
+    field: Field = query.args["field"]
+    compare, wanted = query.args.get("compare"), query.args.get("value")
+    values = [value_of(window.evidence, row, field) for row in found.sure]
+    answers = [agrees(value, compare, wanted) for value in values]
+    return judged(found, query, answers, [f"{field.name} {value_text(value)}" for value in values])
+
+
+def _complete(query: Query) -> Query:
+    """The query with what its wording leaves out: `every`, or `no`, and the kernels of a field."""
+    denied = {"not", "no"} & set(query.args)
+    added: dict[str, object] = {"quantifier": "no" if denied else "every"}
+    if "peak_share" in query.args:
+        share: Amount = query.args["peak_share"]
+        added |= {"field": fields()["roof"], "value": f"{share.value * 100:g}"}
+        added["compare"] = Compare(">=")
+    if "what" not in query.args:
+        roles = query.args["field"].roles
+        heads = [HEADS[role] for role in roles if select_any(query.windows[0], HEADS[role])]
+        added["what"] = heads[0] if heads else HEADS[roles[0]]
+    return replace(query, args=added | dict(query.args))
+
+
+def select_any(window: Window, selector: Selector) -> bool:
+    """Whether the window has such a kernel."""
+    return bool(select(window, selector).sure)
+
+
+def _shown(window: Window, rows: list[int], trait: Selector) -> list[str]:
+    """The names of kernels, with the bound where the prediction is about that."""
+    shorts = [window.evidence.operation(row).ident.short for row in rows]
+    if not any(part.kind == "bound" for part in trait.traits):
+        return shorts
+    bounds = window.evidence.trace.work_bounds
+    return [f"{short} {bounds[row]}" for row, short in zip(rows, shorts, strict=True)]
+
+
+def _fits(window: Window, row: int, trait: Selector) -> bool | None:
+    """Whether one kernel is what `is …` says."""
+    if trait.kind != "kernel" or trait.word or trait.name or trait.under:
+        return row in select(window, trait).sure
+    answers = [has_trait(window.evidence, row, part) for part in trait.traits]
+    return False if False in answers else None if None in answers else True
+
+
+def kernels(window: Window, selector: Selector) -> Selection:
+    """The GPU operations that a selector matches; `Unknown` when it matches host events."""
+    if not selector.on_gpu:
+        raise Unknown(f"`{selector.text}` is not a GPU operation; say for example `every gemm`")
+    return select(window, selector)
+
+
+def judged(
+    found: Selection, query: Query, answers: list[bool | None], texts: list[str]
+) -> Measurement:
+    """The verdict over all kernels, the values that were seen, and the kernels that decide."""
+    quantifier, selector = query.args["quantifier"], query.what
+    verdict = judge_all(quantifier, answers, found.unclear)
+    measured = tally(texts) or f"no {selector.text}"
+    why = ""
+    if verdict == "unknown":
+        lacking = "not every one states it" if answers else f"no {selector.text} to judge"
+        why = found.why(selector) if found.unclear else lacking
+    triples = zip(found.sure, answers, texts, strict=True)
+    breaks = [(row, text) for row, answer, text in triples if answer is (quantifier == "no")]
+    if verdict == "miss" and 0 < len(breaks) < len(texts):
+        measured = f"{tally([text for _, text in breaks])} (of {len(texts)} {selector.text})"
+    return Measurement(verdict, measured, why, rows=[row for row, _ in breaks] or found.sure)
+
+
+KIND = GuessKind(
+    "fields",
+    30,
+    (
+        "{quantifier:quantifier} {what:selector} has|have {field:field} [{compare:compare}] "
+        "[{value:value}]",
+        "{quantifier:quantifier} {what:selector} is|are {trait:selector}",
+        "[{quantifier:quantifier}] {what:selector} uses|use [no] {trait:selector}",
+        "{what:selector} is|are [not] {trait:selector}",
+        "{what:selector} is|are [not] {field:field}",
+        "{what:selector} has|have {field:field} [{compare:compare}] [{value:value}]",
+        "{what:selector} {field:field} {compare:compare} {value:value}",
+        "{what:selector} {field:field} is {value:value}",
+        "{field:own_field} {compare:compare} {value:value}",
+        "{field:own_field} is {value:value}",
+        "{what:selector} reaches [{compare:compare}] {peak_share:share} of peak",
+    ),
+    per_window(_judge),
+)

@@ -1,0 +1,128 @@
+"""Whether several ops run as one kernel.
+
+They are fused when one kernel does all of them: hand-written kernels say it in their own names
+(`geglu` is gelu and mul), a product that adds its bias does both, and Inductor's names list the ops
+that the fused nodes came from. That list alone is no proof for a product, a convolution or
+attention, nor for a reduction in a pointwise kernel: such an op counts only where no other kernel
+can have done it. Not fused means that each is done by some kernel and no kernel does all. On a CPU
+trace Inductor's C++ kernels are judged the same way. The compiler's records beside the trace, where
+there are any, say which ops of the program a kernel performs: they outrank its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from foretrace.analyze.guess.doing import bare
+from foretrace.analyze.guess.evidence import GpuOperation
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
+from foretrace.analyze.guess.mapped import of_launch, settled
+from foretrace.analyze.guess.scope import Unknown, Window
+from foretrace.analyze.guess.selection import Selection, cpu_does, cpu_kernels, label
+from foretrace.analyze.guess.selectors import Selector
+
+_NONE = frozenset[str]()
+_LISTED = 4  # names of kernels in an answer; the evidence has the rest
+# Roles that are ops, by the op that stands for them.
+_ROLE_OPS = {
+    "gemm": "matmul",
+    "softmax": "softmax",
+    "conv": "convolution",
+    "attention": "scaled_dot_product_attention",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _KernelOps:
+    """Kernels of a window, the ops of each, those of which nothing says whether it does them, and
+    the name of one whose ops are unknown.
+    """
+
+    found: Selection
+    does: dict[int, frozenset[str]]
+    may_do: dict[int, frozenset[str]] = field(default_factory=dict)
+    opaque: str = ""
+
+    def names(self, window: Window, items: list[int]) -> str:
+        found = list(dict.fromkeys(label(window, self.found, item) for item in items))
+        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        return ", ".join(found[:_LISTED]) + more
+
+
+def op_of(selector: Selector) -> str:
+    """The op that a selector means: `gelu`; empty where it means something else."""
+    if selector.word:
+        return selector.word
+    roles = [trait.value for trait in selector.traits if trait.kind == "role"]
+    if roles:
+        return _ROLE_OPS.get(roles[0], "")
+    return bare(selector.name) if selector.kind == "op" and "*" not in selector.name else ""
+
+
+def _fused(window: Window, query: Query) -> Measurement:
+    parts = query.args.get("parts") or [query.args["first"], query.args["second"]]
+    wanted = {op_of(selector) for selector in parts}
+    if "" in wanted:
+        raise Unknown("fusion is about ops: say for example `gelu and mul are fused`")
+    kernels = (_on_cpu if window.evidence.runs_on_cpu else _on_gpu)(window)
+    whole = [item for item, does in kernels.does.items() if wanted <= does]
+    some = [item for item, does in kernels.does.items() if wanted & does]
+    missing = sorted(wanted - {word for item in some for word in kernels.does[item]})
+    if not whole:
+        window.need_whole()
+    if not whole and kernels.opaque:
+        raise Unknown(f"the name {kernels.opaque} does not say which ops the kernel does")
+    doubt = [item for item, may in kernels.may_do.items() if wanted <= may | kernels.does[item]]
+    if not whole and doubt:
+        named = " and ".join(sorted(wanted & kernels.may_do[doubt[0]]))
+        short = kernels.names(window, doubt[:1])
+        raise Unknown(f"{short} lists {named}, and another kernel may do the work")
+    if whole:
+        measured = f"one kernel: {kernels.names(window, whole)}"
+    elif missing:
+        measured = f"no kernel does {' or '.join(missing)}"
+    else:
+        measured = f"separate kernels: {kernels.names(window, some)}"
+    verdict = "hit" if not missing and bool(whole) is ("not" not in query.args) else "miss"
+    return from_selection(kernels.found, verdict, measured, items=whole or some or None)
+
+
+def _on_gpu(window: Window) -> _KernelOps:
+    window.need_gpu()
+    if window.lost:
+        raise Unknown("some launches have no GPU event: the trace does not say what ran there")
+    operations = {row: window.evidence.operation(row) for row in window.rows.tolist()}
+    kernels = {row: found for row, found in operations.items() if found.kind == "kernel"}
+    opaque = next((found.ident.short for found in kernels.values() if _opaque(found)), "")
+    does = {row: found.does for row, found in kernels.items()}
+    may_do = {row: found.may_do for row, found in kernels.items() if found.may_do}
+    return _KernelOps(Selection(True, list(kernels), []), does, may_do, opaque)
+
+
+def _opaque(operation: GpuOperation) -> bool:
+    """A kernel that may do anything: of no known family, or hand-written without known ops."""
+    family = operation.ident.family
+    return family == "unknown" or ("triton" in family and not operation.does - {"triton"})
+
+
+def _on_cpu(window: Window) -> _KernelOps:
+    trace, does, may_do = window.evidence.trace, dict[int, frozenset[str]](), {}
+    for event in cpu_kernels(window):
+        named, launch = cpu_does(window.evidence.name(event)), trace.compiled.get(event)
+        recorded = [of_launch(launch)] if launch else []
+        known = recorded and recorded[0].does
+        does[event], may_do[event] = settled(named, _NONE, recorded) if known else (named, _NONE)
+    return _KernelOps(Selection(False, list(does), []), does, may_do)
+
+
+KIND = GuessKind(
+    "fusion",
+    40,
+    (
+        "{parts:parts} are|is [not] fused",
+        "{parts:parts} are|is [not] fused into one kernel",
+        "{first:selector} is|are [not] fused with {second:selector}",
+    ),
+    per_window(_fused),
+    expected=lambda args: "not fused" if "not" in args else "fused",
+)

@@ -1,0 +1,55 @@
+"""The recorded shapes or strides of an op's tensor inputs, in order; scalars and lists are skipped.
+
+Strides tell a transposed view: those of a 64x32 weight are 32x1, those of its `t()` are 1x32.
+"""
+
+from __future__ import annotations
+
+from foretrace.analyze.guess.kinds import (
+    GuessKind,
+    Measurement,
+    Query,
+    judge_all,
+    per_window,
+    tally,
+)
+from foretrace.analyze.guess.scope import Unknown, Window
+from foretrace.analyze.guess.selection import Selection, select
+from foretrace.analyze.guess.selectors import Selector
+
+
+def _takes(window: Window, query: Query) -> Measurement:
+    if not window.evidence.trace.has("shapes"):
+        raise Unknown("no shapes in this trace: record with record_shapes=True")
+    op = query.what
+    found, word = host_ops(window, op), "strides" if "strides" in query.args else "shapes"
+    shapes = [window.evidence.inputs(event, word) for event in found.sure]
+    wanted: list[list[int]] = query.args["shapes"]
+    answers = [None if taken is None else taken[: len(wanted)] == wanted for taken in shapes]
+    verdict = judge_all(query.args["quantifier"], answers, found.unclear)
+    lacking = f"some calls have no {word}" if found.sure else f"no {op.text} in {window.label}"
+    why = found.gap or lacking if verdict == "unknown" else ""
+    measured = tally([_shown(taken, word) for taken in shapes]) or f"no {op.text}"
+    return Measurement(verdict, measured, why, events=found.sure)
+
+
+def host_ops(window: Window, op: Selector) -> Selection:
+    """The calls of a host op; `Unknown` when the selector is something else."""
+    if op.kind != "op":
+        name = f"aten::{op.word or 'mm'}"
+        raise Unknown(f"`{op.text}` is not a host op; write its name, as in {name}")
+    return select(window, op)
+
+
+def _shown(shapes: list[list[int]] | None, word: str) -> str:
+    if shapes is None:
+        return f"no {word}"
+    return " and ".join("x".join(map(str, shape)) for shape in shapes)
+
+
+KIND = GuessKind(
+    "inputs",
+    35,
+    ("{quantifier:quantifier} {what:selector} takes|take [strides] {shapes:shapes}",),
+    per_window(_takes),
+)

@@ -1,0 +1,62 @@
+"""What an op launches: every call of it, with everything it calls in turn.
+
+`launches nothing` means no kernel, memcpy or memset at all: the op only changes a view.
+"""
+
+from __future__ import annotations
+
+from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
+from foretrace.analyze.guess.kinds import (
+    GuessKind,
+    Measurement,
+    Query,
+    comparison,
+    per_window,
+    together,
+)
+from foretrace.analyze.guess.kinds.inputs import host_ops
+from foretrace.analyze.guess.places import op_windows
+from foretrace.analyze.guess.scope import Scope, Unknown, Window
+from foretrace.analyze.guess.selection import select
+from foretrace.analyze.guess.selectors import Selector
+from foretrace.base.units import count_text
+
+_ANYTHING = tuple(Selector(kind, kind) for kind in ("kernel", "memcpy", "memset"))
+
+
+def _each_call(window: Window, query: Query) -> Measurement:
+    window.need_gpu()
+    window.need_whole()
+    ops: list[Selector] = query.args["ops"]
+    calls = [call for op in ops for call in _calls(window, op)]
+    if any(call.lost for call in calls):
+        raise Unknown("some launches have no GPU event")
+    wanted = (query.what,) if "what" in query.args else _ANYTHING
+    launched = [[row for each in wanted for row in select(call, each).sure] for call in calls]
+    compare: Compare = query.args.get("compare", EQUALS)
+    number = query.args.get("number", Amount("nothing", 0))
+    wrong = [rows for rows in launched if compare.of(len(rows), number) != "hit"]
+    of_ops = Scope("region", " and ".join(op.text for op in ops))
+    measured = together([count_text(len(rows)) for rows in launched], of_ops)
+    rows = [row for found in wrong for row in found]
+    return Measurement("miss" if wrong else "hit", measured, rows=rows)
+
+
+def _calls(window: Window, op: Selector) -> list[Window]:
+    events = host_ops(window, op).sure
+    if not events:
+        raise Unknown(f"no {op.text} in {window.label}")
+    return op_windows(window.evidence, op.text, events)
+
+
+KIND = GuessKind(
+    "launches",
+    20,
+    (
+        "[every|each] {ops:several} launches|launch nothing",
+        "[every|each] {ops:several} launches|launch [{compare:phrase}] {number:count} "
+        "{what:selector}",
+    ),
+    per_window(_each_call),
+    expected=lambda args: comparison(args) or "== 0",
+)

@@ -1,0 +1,50 @@
+"""What launched it: the steps, regions and ops around a kernel or an op, the outermost first.
+
+The names must appear in this order; others can be between them. `ProfilerStep*` is any step.
+"""
+
+from __future__ import annotations
+
+from foretrace.analyze.guess import kinds
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
+from foretrace.analyze.guess.scope import Window, named
+from foretrace.analyze.guess.selection import select
+
+
+def _from(window: Window, query: Query) -> Measurement:
+    found, launch = select(window, query.what), window.evidence.trace.gpu.launch
+    chains = [_chain(window, int(launch[at]) if found.on_gpu else at) for at in found.sure]
+    no = None if window.gap else False  # an op above it may be what is missing
+    wanted = query.args["chain"]
+    answers = [None if chain is None else _contains(chain, wanted) or no for chain in chains]
+    verdict = kinds.judge_all(query.args["quantifier"], answers, found.unclear)
+    lacking = "some launches were not recorded" if answers else f"no {query.what.text}"
+    why = window.gap or f"{lacking} in {window.label}" if verdict == "unknown" else ""
+    measured = kinds.tally([" > ".join(chain) if chain else "no caller" for chain in chains])
+    return kinds.from_selection(found, verdict, measured, why)
+
+
+def _chain(window: Window, event: int) -> list[str] | None:
+    """Names of everything around a host event, itself last when it is an op."""
+    host = window.evidence.trace.host
+    if event < 0:
+        return None
+    names = []
+    while event >= 0:
+        if host.is_op[event] or host.is_region[event] or host.is_step[event]:
+            names.append(window.evidence.name(event))
+        event = int(host.parent[event])
+    return names[::-1]
+
+
+def _contains(chain: list[str], wanted: list[str]) -> bool:
+    left = iter(chain)
+    return all(any(named(name, found) for found in left) for name in wanted)
+
+
+KIND = GuessKind(
+    "origin",
+    28,
+    ("{quantifier:quantifier} {what:selector} comes|come from {chain:chain}",),
+    kinds.per_window(_from),
+)

@@ -1,0 +1,72 @@
+"""Whether kernels run at the same time: of two kinds, or among all of one kind.
+
+Kernels overlap when one runs before another on the same GPU has ended. A stream runs its kernels in
+order, so only kernels of different streams count. What is measured is the time in which both run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
+from foretrace.analyze.guess.scope import Unknown, Window
+from foretrace.analyze.guess.selection import certain
+from foretrace.analyze.guess.selectors import Selector
+from foretrace.base.units import time_text
+from foretrace.model.gpu import Gpu
+from foretrace.model.intervals import Ints
+
+
+def _judge(window: Window, query: Query) -> Measurement:
+    first, second = query.args["first"], query.args.get("second")
+    rows, gpu = _rows(window, first), window.evidence.trace.gpu
+    if second is None:
+        together, what = _each_lane(gpu, rows) - gpu.busy(rows), first.text
+    else:
+        others = np.setdiff1d(_rows(window, second), rows)
+        if not len(others):
+            raise Unknown(f"`{first.text}` and `{second.text}` are the same kernels here")
+        together = _shared(gpu, rows, others)
+        rows, what = np.concatenate((rows, others)), f"{first.text} and {second.text}"
+    right = (together > 0) is ("not" not in query.args)
+    measured = f"{what} overlap for {time_text(together)}" if together else f"no overlap of {what}"
+    return Measurement("hit" if right else "miss", measured, rows=rows.tolist())
+
+
+def _each_lane(gpu: Gpu, rows: Ints) -> int:
+    """The busy time of each stream, summed."""
+    return sum(gpu.busy(rows[gpu.lane[rows] == lane]) for lane in np.unique(gpu.lane[rows]))
+
+
+def _shared(gpu: Gpu, rows: Ints, others: Ints) -> int:
+    """The time in which some of `rows` and some of `others` of another stream run."""
+    shared = 0
+    for lane in np.unique(gpu.lane[rows]):
+        mine, theirs = rows[gpu.lane[rows] == lane], others[gpu.lane[others] != lane]
+        both = np.concatenate((mine, theirs))
+        shared += gpu.busy(mine) + gpu.busy(theirs) - gpu.busy(both)
+    return min(shared, gpu.busy(rows), gpu.busy(others))
+
+
+def _rows(window: Window, selector: Selector) -> Ints:
+    if not selector.on_gpu:
+        raise Unknown(f"`{selector.text}` is not a GPU operation; say for example `gemm`")
+    rows = np.array(certain(window, selector).sure, np.int64)
+    if not len(rows):
+        raise Unknown(f"no {selector.text} in {window.label}")
+    if not window.evidence.trace.gpu.usable[rows].all():
+        raise Unknown("some GPU operations have no time")
+    return rows
+
+
+KIND = GuessKind(
+    "overlap",
+    42,
+    (
+        "{first:selector} and {second:selector} [not] overlap|overlaps",
+        "{first:selector} [not] overlap|overlaps {second:selector}",
+        "{first:selector} [not] overlap|overlaps",
+    ),
+    per_window(_judge),
+    expected=lambda args: "no overlap" if "not" in args else "overlap",
+)

@@ -1,0 +1,123 @@
+"""One quantity against another: of the other trace (`A`, given with --against), or of something
+else in the same trace.
+
+`gpu time < 0.9x of A` compares medians over the same scope in both traces; `10% faster than A`
+means at least that much less GPU time. `last gemm time < 0.95x of first gemm` stays within this
+one, and so does a share: `gemm time > 40% of kernel time`. What dominates takes more than half of
+the GPU time. A selector without a quantity is counted: `kernels < A`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
+from foretrace.analyze.guess.measures import Measure
+from foretrace.analyze.guess.scope import Unknown
+from foretrace.analyze.guess.selectors import Selector
+from foretrace.base.units import percent_text, ratio_text
+
+_GPU_TIME = Measure("gpu time", "gpu time")
+_SPEEDS = {"faster": Compare("<="), "slower": Compare(">=")}
+
+
+def measure(query: Query) -> Measurement:
+    """Judge `LEFT < 0.9x of RIGHT`, `LEFT < A` or `1 fewer LEFT than A`."""
+    query = replace(query, args=_complete(query.args))
+    left: Measure = query.args["left"]
+    mine = left.median(query.windows)
+    if "right" in query.args:
+        right: Measure = query.args["right"]
+        if right.name == "count":
+            right = replace(right, name=left.name, text=f"{right.text} {left.name}")
+        theirs = right.median(query.windows)
+    else:
+        right, theirs = replace(left, text="A"), left.median(query.need_others())
+    verdict = _verdict(query, mine, theirs)
+    in_percent = "%" in getattr(query.args.get("ratio"), "text", "")
+    shown = percent_text if in_percent else ratio_text
+    ratio = f" ({shown(mine / theirs)})" if theirs else ""
+    measured = f"{left.shown(mine)}, {right.text}: {right.shown(theirs)}{ratio}"
+    window = query.windows[0]
+    return Measurement(verdict, measured, window=window, rows=left.rows(window))
+
+
+def _complete(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments with what the wording leaves out: `mostly gemm`, `10% faster than A`."""
+    added: dict[str, Any] = {}
+    if "what" in args:
+        what: Selector = args["what"]
+        added = {"left": Measure(f"{what.text} time", "time", what), "compare": EQUALS}
+    if "share" in args and isinstance(args["share"], Amount):
+        return {**added, **args, "ratio": args["share"], "right": _GPU_TIME}
+    if {"mostly", "dominates"} & set(args):
+        more = {"compare": Compare(">"), "ratio": Amount("50%", 0.5), "right": _GPU_TIME}
+        added |= more
+    left, right = args.get("left"), args.get("right")
+    if left and right and left.name == "count" and right.name.endswith("time"):
+        timed = Measure(f"{left.text} time", "time", left.selector)
+        return {**args, "left": timed}
+    if "fewer" in args and "count" not in args:
+        added = {"compare": Compare(">" if args["fewer"] == "more" else "<")}
+    if "faster" in args:
+        added = {"left": _GPU_TIME, **_speed(args["faster"], args.get("ratio"))}
+        return {**args, **added}
+    return {**added, **args}
+
+
+def _speed(word: str, by: Amount | None) -> dict[str, Any]:
+    """`1.5x faster` is at most 1/1.5 of the time, `10% slower` at least 1.1x."""
+    compare = Compare("<" if word == "faster" else ">") if by is None else _SPEEDS[word]
+    if by is None:
+        return {"compare": compare}
+    change = -by.value if word == "faster" else by.value
+    in_percent = by.text.endswith("%")
+    ratio = 1 + change if in_percent else by.value if word == "slower" else 1 / (by.value or 1)
+    return {"compare": compare, "ratio": Amount(ratio_text(ratio), ratio)}
+
+
+def expected(args: Mapping[str, Any]) -> str:
+    """`< 0.9x of A`, `< A`, `1 fewer than A`."""
+    args = _complete(args)
+    other = args["right"].text if "right" in args else "A"
+    if "count" in args:
+        return f"{args['count'].text} {'fewer' if 'fewer' in args else 'more'} than {other}"
+    ratio = f"{args['ratio'].text} of " if "ratio" in args else ""
+    return f"{args['compare'].symbol} {ratio}{other}"
+
+
+def _verdict(query: Query, mine: float, theirs: float) -> str:
+    if "count" in query.args:
+        step = query.args["count"].value
+        return "hit" if mine - theirs == (-step if "fewer" in query.args else step) else "miss"
+    compare: Compare = query.args["compare"]
+    if theirs:
+        return compare.of(mine / theirs, query.args.get("ratio", Amount("1x", 1.0)))
+    if "ratio" in query.args:
+        raise Unknown("the other quantity is zero: there is no ratio")
+    return compare.of(mine, Amount("0", 0))
+
+
+KIND = GuessKind(
+    "ratios",
+    80,
+    (
+        "{left:measure} {compare:compare} {ratio:part} of {other:other}",
+        "{left:measure} {compare:compare} {ratio:part} of {right:measure}",
+        "{left:measure} {compare:compare} {other:other}",
+        "{count:count} fewer {left:measure} than {other:other}",
+        "{count:count} more {left:measure} than {other:other}",
+        "fewer|less|more {left:measure} than {other:other}",
+        "{what:selector} takes|take|is|are [{compare:compare}] {ratio:part} of {right:measure}",
+        "{what:selector} [time|share] {compare:compare} {share:share}",
+        "{left:measure} {compare:compare} {right:measure}",
+        "{what:selector} dominates|dominate",
+        "mostly {what:selector}",
+        "[gpu] [time] [is|be] [{ratio:part}] faster|slower than {other:other}",
+    ),
+    measure,
+    expected=expected,
+)

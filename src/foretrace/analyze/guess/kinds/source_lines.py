@@ -1,0 +1,112 @@
+"""How many kernels come from a line of the user's code: `model.py:41`, or a whole file.
+
+The compiler's records beside the trace say from which lines each compiled kernel comes: those whose
+work it does, not those whose result it reads through a view. A fused kernel comes from several, and
+a kernel of the backward from the line of its forward. A kernel that
+eager code launched has no line. It leaves the answer open where the op that launched it is one that
+compiled graphs have from that line, or where they have none from there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from foretrace.analyze import why
+from foretrace.analyze.guess import kinds
+from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
+from foretrace.analyze.guess.compiling import NO_RECORDS
+from foretrace.analyze.guess.doing import bare
+from foretrace.analyze.guess.grammar import CodeLine
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
+from foretrace.analyze.guess.scope import Unknown, Window
+from foretrace.analyze.guess.selection import Selection, label, select
+from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.why.origins import comes_from, line_ops
+from foretrace.base.units import count_text
+
+_LISTED = 3  # names in an answer; the evidence has the rest
+
+
+def measure(query: Query) -> Measurement:
+    """Judge `kernels from model.py:41 == 1`, or `every pointwise comes from model.py:41`."""
+    if why.of(query.windows[0].evidence.trace) is None:
+        raise Unknown(NO_RECORDS)
+    return kinds.per_window(_every if "quantifier" in query.args else _count)(query)
+
+
+def _count(window: Window, query: Query) -> Measurement:
+    compare: Compare = query.args.get("compare", EQUALS)
+    found = select(window, _selector(window, query.what))
+    here, maybe = _divided(window, found, found.sure, query.args["line"])
+    high = math.inf if found.lost or found.gap else len(here) + len(maybe) + len(found.maybe)
+    verdict = compare.verdict(len(here), high, query.args.get("number", Amount("0", 0)))
+    most = " or more" if math.isinf(high) else f" to {count_text(high)}"
+    measured = count_text(len(here)) + ("" if len(here) == high else most)
+    names = list(dict.fromkeys(label(window, found, item) for item in here))
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    measured += f" ({', '.join(names[:_LISTED])}{more})" if names else ""
+    lacking = "eager code launched some kernels, whose line is not recorded"
+    unclear = found.lost or found.gap or found.maybe
+    said = found.why(query.what) if unclear else lacking
+    return kinds.from_selection(
+        found, verdict, measured, said if verdict == "unknown" else "", here or found.sure
+    )
+
+
+def _every(window: Window, query: Query) -> Measurement:
+    found = select(window, _selector(window, query.what))
+    here, maybe = _divided(window, found, found.sure, query.args["line"])
+    answers = [True if item in here else None if item in maybe else False for item in found.sure]
+    verdict = kinds.judge_all(query.args["quantifier"], answers, found.unclear)
+    measured = f"{count_text(len(here))} of {count_text(len(found.sure))}"
+    lacking = "eager code launched some, whose line is not recorded" if found.sure else "none ran"
+    wrong = [item for item in found.sure if item not in here]
+    said = lacking if verdict == "unknown" else ""
+    return kinds.from_selection(found, verdict, measured, said, wrong or here)
+
+
+def _selector(window: Window, what: Selector) -> Selector:
+    """On a CPU `kernels` are the ops that compute."""
+    plain = replace(what, text="") == Selector("", "kernel")
+    return Selector("cpu kernels", "cpu") if plain and window.evidence.runs_on_cpu else what
+
+
+def _divided(
+    window: Window, found: Selection, items: list[int], line: CodeLine
+) -> tuple[list[int], list[int]]:
+    """Those that come from the line, and those that may."""
+    trace = window.evidence.trace
+    run = why.of(trace)
+    ops = line_ops(run, line.file, line.number) if run else frozenset()
+    here, maybe = [], []
+    for item in items:
+        launch = trace.compiled.get(int(trace.gpu.id[item]) if found.on_gpu else item)
+        if launch is not None and launch.lines:
+            here += [item] if comes_from(launch, line.file, line.number) else []
+        elif not ops or ops & _caller(window, found, item):
+            maybe.append(item)
+    return here, maybe
+
+
+def _caller(window: Window, found: Selection, item: int) -> frozenset[str]:
+    """Every op around a kernel, in bare words."""
+    origins = window.evidence.trace.origins
+    event = int(origins.op[item]) if found.on_gpu else item
+    chain = origins.host.op_chain(event) if event >= 0 else ()
+    return frozenset(word for op in chain for word in (bare(op), bare(op).strip("_")))
+
+
+KIND = GuessKind(
+    "source_lines",
+    8,
+    (
+        "{what:selector} from {line:line} {compare:compare} {number:count}",
+        "[uses|use] [{compare:phrase}] {number:count} {what:selector} from {line:line}",
+        "[uses|use] no {what:selector} from {line:line}",
+        "{quantifier:quantifier} {what:selector} comes|come from {line:line}",
+    ),
+    measure,
+    expected=lambda args: comparison(args) or ("" if "quantifier" in args else "== 0"),
+    records=True,
+)

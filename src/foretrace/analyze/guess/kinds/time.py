@@ -1,0 +1,104 @@
+"""Time: of the GPU (the union of its operations), of the host (the length of the window), of
+kernels (the sum of durations), of a call without the profiler (`wall time`, from a run record).
+
+Several calls are judged by the one with the median GPU time. `median`, `mean`, `longest` and
+`shortest` before a kernel
+word are over all its launches in the scope. Host times include profiler overhead. `each` judges
+every launch. `== 56 us` holds for what rounds to 56; state a tolerance with `+- 10%` or `+- 3 us`,
+or write `about`. `varies by` is the spread of the durations of one kernel with the same shapes:
+longest minus shortest, over the median.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from statistics import mean, median
+
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, judge_all, per_window
+from foretrace.analyze.guess.measures import CLOCKS, Measure, each
+from foretrace.analyze.guess.scope import Unknown, Window
+from foretrace.analyze.guess.selection import certain
+from foretrace.base.units import count_text, percent_text, time_text
+
+_STATISTICS: dict[str, Callable[[list[float]], float]] = {
+    **dict.fromkeys(("longest", "slowest", "biggest", "largest", "max"), max),
+    **dict.fromkeys(("shortest", "min"), min),
+    **dict.fromkeys(("mean", "average"), mean),
+    "median": median,
+}
+_NOTES = {"cpu time": " (includes profiler overhead)", "wall time": " (without the profiler)"}
+
+
+def measure(query: Query) -> Measurement:
+    """Judge `gpu time < 300 us`, `gemm time < 60 us each` or `gemm time varies by < 20%`."""
+    if "varies" in query.args:
+        return _spread(query)
+    if {"each", "quantifier"} & set(query.args):
+        return per_window(_every)(query)
+    if query.args.get("longest", "total") != "total":
+        return _launches(query)
+    clock = f"{query.args[CLOCKS[0]]} time" if CLOCKS[0] in query.args else ""
+    what = Measure(clock, clock) if clock else Measure("", "time", query.what)
+    middle, window = what.median(query.windows), query.windows[0]
+    shown = time_text(middle) + (_NOTES.get(clock) or query.median_of)
+    return Measurement(query.judge(middle), shown, window=window, rows=what.rows(window))
+
+
+def _launches(query: Query) -> Measurement:
+    """`median kernel time`: over all launches of the scope."""
+    word, first = query.args["longest"], query.windows[0]
+    values = [value for window in query.windows for value in each(window, query.what, "time")]
+    value = _STATISTICS[word](values)
+    shown = f"{time_text(value)} ({word} of {count_text(len(values))})"
+    rows = certain(first, query.what).sure if query.what.on_gpu else []
+    return Measurement(query.judge(value), shown, window=first, rows=rows)
+
+
+def _every(window: Window, query: Query) -> Measurement:
+    values, found = each(window, query.what, "time"), certain(window, query.what)
+    quantifier = query.args.get("quantifier", "every")
+    answers: list[bool | None] = [query.judge(value) == "hit" for value in values]
+    pairs = zip(found.sure, answers, strict=True)
+    wrong = [item for item, answer in pairs if answer is (quantifier == "no")]
+    least, most = time_text(min(values)), time_text(max(values))
+    shown = least if len(values) == 1 else f"{least} to {most}"
+    verdict = judge_all(quantifier, answers, unclear=False)
+    return Measurement(verdict, shown, rows=wrong if found.on_gpu else [])
+
+
+def _spread(query: Query) -> Measurement:
+    """Over the whole scope at once: the same kernel in different steps is the point."""
+    selector = query.what
+    if not selector.on_gpu:
+        raise Unknown(f"`{selector.text}` is not a GPU operation")
+    groups: dict[tuple[str, object], list[float]] = defaultdict(list)
+    for window in query.windows:
+        rows, times = certain(window, selector).sure, each(window, selector, "time")
+        for row, time in zip(rows, times, strict=True):
+            flops = window.evidence.kernel_fact(row, "flops")
+            groups[window.evidence.operation(row).name, flops].append(time)
+    repeated = [times for times in groups.values() if len(times) > 1]
+    if not repeated:
+        raise Unknown(f"no {selector.text} ran more than once")
+    worst = max((max(times) - min(times)) / max(median(times), 1) for times in repeated)
+    first = query.windows[0]
+    rows = certain(first, selector).sure
+    return Measurement(query.judge(worst), percent_text(worst), window=first, rows=rows)
+
+
+KIND = GuessKind(
+    "time",
+    70,
+    (
+        f"[median] {'|'.join(CLOCKS)} time {{compare:compare}} {{amount:time}}",
+        "longest|slowest|biggest|largest|max|shortest|min|median|mean|average|total "
+        "{what:selector} "
+        "[time|takes|take] [{compare:compare}] {amount:time}",
+        "{what:selector} time {compare:compare} {amount:time} [each]",
+        "{what:selector} takes|take [{compare:compare}] {amount:time} [each]",
+        "{quantifier:quantifier} {what:selector} takes|take [{compare:compare}] {amount:time}",
+        "{what:selector} time varies by {compare:compare} {amount:share}",
+    ),
+    measure,
+)

@@ -1,0 +1,152 @@
+"""Parses predictions and marks them: `parse`, `check`, and the document of `check --json`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeVar
+
+from foretrace.analyze.guess import kinds, phrasing
+from foretrace.analyze.guess.evidence import Evidence
+from foretrace.analyze.guess.grammar import match
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
+from foretrace.analyze.guess.places import windows_of
+from foretrace.analyze.guess.reasons import Miss, likely
+from foretrace.analyze.guess.scope import NoSuchPlace, Scope, Unknown, split_scope
+from foretrace.analyze.guess.suggestions import suggestion
+from foretrace.analyze.guess.tokens import GuessError, split, wrong
+from foretrace.base.errors import UsageError
+from foretrace.model.trace import Trace
+from foretrace.schema.documents.check import CheckDocument, MarkedGuess
+from foretrace.schema.verdict import Verdict, Verdicts
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One prediction: its text, why its author expects it, and what was parsed from it."""
+
+    text: str
+    reason: str
+    kind: GuessKind
+    scope: Scope
+    args: Mapping[str, object]
+    prediction: str
+
+    @property
+    def expected(self) -> str:
+        """What it wants in symbols, else the prediction without its scope."""
+        return self.kind.expected(self.args) or self.prediction
+
+
+def parse(text: str, reason: str = "") -> Guess:
+    """Parse one prediction; `GuessError` (a `UsageError`) points at the wrong word."""
+    tokens = phrasing.scoped(text, split(text.rstrip(" ?.!")))
+    try:
+        scope, left = split_scope(text, tokens)
+        words = phrasing.plain(text, left)
+        if not words:
+            raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
+        kind, args = match(text, words, _patterns())
+    except GuessError as error:
+        raise error.suggesting(suggestion(text)) from None
+    first, last = min(words, key=lambda word: word.at), max(words, key=lambda word: word.end)
+    prediction = text[first.at - first.quoted : last.end].strip()
+    return Guess(text, reason, kind, scope, args, prediction)
+
+
+@cache
+def _patterns() -> tuple[tuple[GuessKind, str], ...]:
+    return tuple((kind, pattern) for kind in kinds.every() for pattern in kind.patterns)
+
+
+def parse_or_error(text: str, reason: str = "") -> Guess | Verdict:
+    """Parse one prediction; one that cannot be parsed is a verdict `error` and stops no other."""
+    return or_error(parse, text, reason)
+
+
+def or_error(parse: Callable[[str, str], Parsed], text: str, reason: str) -> Parsed | Verdict:
+    """What `parse` reads, or a verdict that says what is wrong."""
+    try:
+        return parse(text, reason)
+    except GuessError as error:
+        carets = " " * error.at + "^" * max(len(error.word), 1)
+        return Verdict(text, "error", why=error.advice, slice=(carets,), reason=reason)
+    except UsageError as error:
+        return Verdict(text, "error", why=str(error), reason=reason)
+
+
+def check(
+    trace: Trace,
+    guesses: str | Guess | Verdict | Iterable[str | Guess | Verdict],
+    against: Trace | None = None,
+) -> Verdicts:
+    """Mark each prediction on `trace`: hit, miss, unknown or error, with what was measured.
+
+    `against` is the trace that predictions call `A`. Missing data is unknown, never a hit. A text
+    that cannot be parsed, or a region that is not in the trace, is an error and stops no other.
+    """
+    listed = [guesses] if isinstance(guesses, str | Guess | Verdict) else list(guesses)
+    parsed = [parse_or_error(guess) if isinstance(guess, str) else guess for guess in listed]
+    evidence = Evidence(trace)
+    other = Evidence(against) if against is not None else None
+    return Verdicts(
+        guess if isinstance(guess, Verdict) else mark(guess, evidence, other) for guess in parsed
+    )
+
+
+def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Verdict:
+    """Mark one prediction."""
+    try:
+        query = _query(guess, evidence, other)
+        found = guess.kind.measure(query)
+    except Unknown as missing:
+        found = Measurement("unknown", "", str(missing))
+    except NoSuchPlace as problem:
+        return Verdict(guess.text, "error", "", guess.expected, str(problem), reason=guess.reason)
+    except Exception as problem:  # noqa: BLE001 - one bad kind must not hide the other verdicts
+        why = f"the kind {guess.kind.name} failed: {type(problem).__name__}: {problem}"
+        return Verdict(guess.text, "error", "", guess.expected, why, reason=guess.reason)
+    facts = (guess.text, found.verdict, found.measured, guess.expected)
+    if found.verdict == "miss":
+        reasons = (found.why, likely(Miss(guess.kind.name, query, found)))
+        why = " ".join(reason for reason in reasons if reason)
+        lines, events = _deciding(found)
+        return Verdict(*facts, why, lines, guess.reason, events)
+    why, gap = found.why, evidence.trace.ledger.gap
+    if found.verdict == "unknown" and gap and gap not in why:
+        why = f"{gap}; {why}"  # an incomplete trace may lack the data because of the gap
+    return Verdict(*facts, why, reason=guess.reason)
+
+
+def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
+    windows = windows_of(guess.scope, evidence)
+    if other is None:
+        return Query(guess.args, guess.scope, windows)
+    try:
+        return Query(guess.args, guess.scope, windows, windows_of(guess.scope, other))
+    except (Unknown, NoSuchPlace) as missing:
+        return Query(guess.args, guess.scope, windows, None, f"in A: {missing}")
+
+
+def _deciding(found: Measurement) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The lines of the trace that decide a miss, and the ids of their events."""
+    window = found.window
+    if window is None or not (found.rows or found.events):
+        return found.lines, tuple(found.events)
+    ids = [int(window.evidence.trace.gpu.id[row]) for row in found.rows] + found.events
+    lines = window.lines(found.rows, found.events)
+    return (*found.lines, f"{window.label}:", *lines), tuple(ids)
+
+
+def document(verdicts: Iterable[Verdict]) -> CheckDocument:
+    """The verdicts as `foretrace check --json` prints them."""
+    marked = [
+        MarkedGuess(each.text, each.verdict, each.measured, each.expected, each.why)
+        for each in verdicts
+    ]
+    counts = Counter(each.verdict for each in marked)
+    return CheckDocument(1, counts["hit"], counts["miss"], counts["unknown"], marked)

@@ -1,0 +1,148 @@
+"""`Job`: the parts of all ranks as tables on disk.
+
+`facts` has every file that was read, by rank and path. `members` are the files whose rows are in
+the tables: one for each rank, of one run. Two files that claim one rank, or files of another run,
+stay in `facts` alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from tempfile import TemporaryDirectory
+
+import msgspec
+import polars as pl
+from msgspec.structs import replace
+
+from foretrace.analyze.jobs.parts import COLUMNS, FileAnswer, unpacked
+from foretrace.base.errors import UsageError
+from foretrace.base.units import plural
+from foretrace.schema.documents.sets import LeftOut
+from foretrace.schema.jobs import RankFacts, RankPart
+from foretrace.schema.ledger import NoteEntry
+
+_ROWS = 1 << 20  # of a table, put into one file
+
+
+class Job:
+    """All ranks of a job. `table` scans the parts on disk; `close` deletes them."""
+
+    def __init__(self, path: str, steps: frozenset[int] | None = None) -> None:
+        self.path, self.steps = path, steps
+        self.ranks: frozenset[int] | None = None  # those that were chosen
+        self.facts: tuple[RankFacts, ...] = ()
+        self.members: tuple[RankFacts, ...] = ()
+        self.left_out: list[LeftOut] = []
+        self.notes: list[NoteEntry] = []
+        self._files: dict[str, list[str]] = {}
+        self._folder = TemporaryDirectory(prefix="foretrace-job-")
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Delete the parts."""
+        self._folder.cleanup()
+
+    def take(self, answers: Iterable[FileAnswer], ranks: frozenset[int] | None = None) -> None:
+        """Keep the parts of the wanted ranks, then put them together rank by rank."""
+        self.ranks = ranks
+        kept: dict[str, RankFacts] = {}
+        places: dict[str, int] = {}
+        for number, each in enumerate(answers):
+            if each.left_out:
+                self.left_out.append(each.left_out)
+            elif each.part:
+                self._write(each.part, number)
+                kept[each.part.facts.path] = each.part.facts
+                places[each.part.facts.path] = number
+        self.left_out.sort(key=lambda each: each.path)
+        numbered = self._numbered(kept.values())
+        self.facts = tuple(each for each in numbered if ranks is None or each.rank in ranks)
+        self.members = tuple(_members(self.facts))
+        self._refuse_others(numbered)
+        self._join((each.rank, places[each.path]) for each in self.members)
+
+    def _refuse_others(self, numbered: Sequence[RankFacts]) -> None:
+        """Ranks and steps that nobody recorded were chosen by mistake."""
+        if numbered and not self.facts:
+            others = plural(len({each.rank for each in numbered}), "other rank")
+            raise UsageError(f"--ranks: {self.path} has none of these ({others})")
+        recorded = {step for each in self.members for step in each.steps}
+        if self.members and self.steps is not None and not self.steps & recorded:
+            there = f"{min(recorded)} to {max(recorded)}" if recorded else "none"
+            raise UsageError(f"--steps: no rank recorded one of these (recorded: {there})")
+
+    def _write(self, part: RankPart, number: int) -> None:
+        with open(self._part(number), "wb") as file:
+            file.write(msgspec.msgpack.encode(part.tables))
+
+    def _part(self, number: int) -> str:
+        return os.path.join(self._folder.name, f"{number:06}.part")
+
+    def _join(self, parts: Iterable[tuple[int | None, int]]) -> None:
+        """Few files for many parts: each costs time whenever a table is scanned."""
+        held: dict[str, list[pl.DataFrame]] = {name: [_empty(name)] for name in COLUMNS}
+        rows = dict.fromkeys(COLUMNS, 0)
+        for rank, number in parts:
+            with open(self._part(number), "rb") as file:
+                tables = msgspec.msgpack.decode(file.read(), type=dict[str, bytes])
+            for name in COLUMNS:
+                table = unpacked(tables[name])
+                own = pl.Series("rank", [rank], pl.Int64).new_from_index(0, table.height)
+                held[name].append(table.insert_column(0, own))
+                rows[name] += table.height
+                if rows[name] >= _ROWS:
+                    self._put(name, held[name])
+                    held[name], rows[name] = [], 0
+            os.unlink(self._part(number))
+        for name, frames in held.items():
+            self._put(name, frames)
+
+    def _put(self, name: str, frames: list[pl.DataFrame]) -> None:
+        files = self._files.setdefault(name, [])
+        if frames:
+            files.append(os.path.join(self._folder.name, f"{name}-{len(files):06}.parquet"))
+            pl.concat(frames, rechunk=False).write_parquet(files[-1])
+
+    def _numbered(self, facts: Collection[RankFacts]) -> list[RankFacts]:
+        """By rank; files that state none get numbers that are free, in the order of their paths."""
+        taken = {each.rank for each in facts}
+        free = (number for number in range(len(facts) * 2 + 1) if number not in taken)
+        unknown = [each for each in facts if each.rank is None]
+        given = {each.path: next(free) for each in sorted(unknown, key=lambda each: each.path)}
+        if given:
+            text = f"{plural(len(given), 'file')} without a rank: numbered by order of path"
+            self.notes.append(NoteEntry("rank_unknown", "notice", len(given), text))
+        found = [replace(each, rank=given.get(each.path, each.rank)) for each in facts]
+        return sorted(found, key=lambda each: (each.rank or 0, each.path))
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """A table of all members by rank, in the chosen steps."""
+        whole = pl.scan_parquet(self._files[name])
+        if self.steps is None or "step" not in COLUMNS[name]:
+            return whole
+        return whole.filter(pl.col("step").is_in(sorted(self.steps)))
+
+
+def _empty(name: str) -> pl.DataFrame:
+    return pl.DataFrame(schema={"rank": pl.Int64, **COLUMNS[name]})
+
+
+def _members(facts: Sequence[RankFacts]) -> list[RankFacts]:
+    """Of each rank one file, all of the run that most files belong to; of several recordings of a
+    run, the one that most ranks have.
+    """
+    runs = Counter(each.job for each in facts)
+    main = max(runs, key=lambda job: (runs[job], job)) if runs else ""
+    own = [each for each in facts if each.job == main]
+    recordings = Counter(each.steps for each in own)
+    found: dict[int | None, RankFacts] = {}
+    for each in sorted(own, key=lambda each: (-recordings[each.steps], each.steps)):
+        found.setdefault(each.rank, each)
+    return [found[rank] for rank in sorted(found, key=lambda rank: rank or 0)]

@@ -1,0 +1,139 @@
+"""How fast the network is: bandwidths of the transfer alone, and who is slower than its equals.
+
+How it is computed: the ranks of a collective leave it together, and the last to come stays
+shortest: its stay is the transfer, without waiting, whatever the clocks say. Bandwidths are those
+of nccl-tests (`model/collectives.py`). Collectives are put together by kind, type, group and size;
+a class of sizes spans a factor of four. Groups are equal if they have as many ranks on as many
+hosts. A host is slow if every group of it is slower than its equals.
+
+When it is wrong: where a rank did not record the collective, the last to come may be unknown, and
+the bandwidth is a lower bound (`at_least`). A collective that shares the links with others, or the
+GPU with kernels, looks slow. A host that all groups have in common has no equals to compare with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from foretrace.model.collectives import bus_factor
+
+if TYPE_CHECKING:
+    from foretrace.analyze.jobs.job import Job
+    from foretrace.analyze.jobs.matching import Meetings
+
+_CLASS = 4.0  # the factor that a class of sizes spans
+# A group is an outlier if even its fastest collective is below this part of what is usual for its
+# equals. A link that lost lanes, or a host without one of its NICs, is at half or below; medians of
+# equal groups differ by a few percent.
+SLOW = 0.8
+_FEW = 3  # with fewer equal groups the median says nothing
+_KIND = ("collective", "dtype", "size_class", "group_size", "hosts")
+
+
+def transfers(job: Job, meetings: Meetings) -> pl.DataFrame:
+    """One row per collective whose message is known: its transfer, bandwidths and hosts."""
+    stay = pl.col("end_ns") - pl.col("start_ns")
+    hosts = {each.rank: each.host for each in job.members}
+    host = pl.col("rank").replace_strict(hosts, default="", return_dtype=pl.String)
+    met = meetings.arrivals.group_by("meeting").agg(
+        stay.min().alias("transfer_ns"), host.n_unique().alias("hosts")
+    )
+    pair = pl.col("collective") == "send"
+    sizes = pl.col("message_bytes").log(_CLASS).floor()
+    return (
+        meetings.meetings.join(met, on="meeting")
+        .with_columns(
+            pl.when(pair).then(2).otherwise("group_size").cast(pl.Int64).alias("group_size"),
+            pl.when(pair).then(_link()).otherwise("group").alias("link"),
+        )
+        .filter(
+            pl.col("message_bytes") > 0, pl.col("transfer_ns") > 0, pl.col("group_size") > 1
+        )
+        .with_columns(
+            pl.lit(_CLASS).pow(sizes).round().cast(pl.Int64).alias("size_class"),
+            (pl.col("present") < pl.col("group_size")).alias("at_least"),
+            (pl.col("message_bytes") / pl.col("transfer_ns")).alias("algorithm_gbps"),
+        )
+        .with_columns((pl.col("algorithm_gbps") * bus_factor()).alias("bus_gbps"))
+    )  # fmt: skip
+
+
+def _link() -> pl.Expr:
+    return pl.format("rank {} to rank {}", "sender", "receiver")
+
+
+def bandwidths(found: pl.DataFrame) -> pl.DataFrame:
+    """Transfers by kind, size and group, the most time first; complete ones where there are any.
+
+    Bandwidths are medians in 10^9 bytes per second; `best_bus_gbps` is that of the fastest.
+    """
+    kinds = (*_KIND, "group")
+    chosen = found.filter(~pl.col("at_least") | pl.col("at_least").all().over(kinds))
+    return (
+        chosen.group_by(kinds)
+        .agg(
+            pl.len().alias("count"),
+            pl.col("message_bytes").median().cast(pl.Int64),
+            pl.col("transfer_ns").sum().alias("total_ns"),
+            pl.col("transfer_ns", "algorithm_gbps", "bus_gbps").median(),
+            pl.col("bus_gbps").max().alias("best_bus_gbps"),
+            pl.col("at_least").any(),
+        )
+        .sort("total_ns", *kinds, descending=[True, *[False] * len(kinds)])
+    )
+
+
+def outliers(job: Job, meetings: Meetings, found: pl.DataFrame) -> pl.DataFrame:
+    """Hosts, groups and links below `SLOW` of their equals: kind, what, collective, message_bytes,
+    bus_gbps, usual_gbps, count. A group that has a slow host is not named again.
+    """
+    equal = (
+        found.filter(~pl.col("at_least"))
+        .group_by(*_KIND, "group", "link")
+        .agg(pl.len().alias("count"), pl.col("message_bytes").median().cast(pl.Int64),
+             pl.col("bus_gbps").max().alias("best_gbps"), pl.col("bus_gbps").median(),
+             pl.col("meeting").first())
+        .with_columns(pl.col("bus_gbps").median().over(_KIND).alias("usual_gbps"))
+        .filter(pl.len().over(_KIND) >= _FEW)
+        .with_columns((pl.col("best_gbps") / pl.col("usual_gbps")).alias("part"))
+    )  # fmt: skip
+    members = _hosts_of(job, meetings, equal)
+    hosts = _slow_hosts(members)
+    explained = members.filter(pl.col("host").is_in(hosts["what"].implode()))
+    rest = equal.filter(pl.col("part") < SLOW).join(explained, on="meeting", how="anti")
+    pair = pl.col("collective") == "send"
+    links = rest.select(
+        pl.when(pair).then(pl.lit("link")).otherwise(pl.lit("group")).alias("kind"),
+        pl.col("link").alias("what"),
+        *hosts.columns[2:],
+    )
+    return pl.concat([hosts, links.sort("usual_gbps", "what")])
+
+
+def _hosts_of(job: Job, meetings: Meetings, equal: pl.DataFrame) -> pl.DataFrame:
+    """The equal groups, once for each of their hosts."""
+    names = {each.rank: each.host for each in job.members if each.host}
+    host = pl.col("rank").replace_strict(names, default=None, return_dtype=pl.String)
+    pairs = meetings.arrivals.select("meeting", host.alias("host")).drop_nulls().unique()
+    return equal.join(pairs, on="meeting")
+
+
+def _slow_hosts(members: pl.DataFrame) -> pl.DataFrame:
+    """Hosts of which all groups are slow, with the kind of collective that is the slowest.
+
+    Groups that all have the host say nothing about it.
+    """
+    groups, own = pl.col("meeting").n_unique().over(_KIND), pl.len().over(*_KIND, "host")
+    telling = members.filter(own < groups)
+    return (
+        telling.filter(pl.col("part").max().over("host") < SLOW)
+        .sort("part", *_KIND, "link")
+        .group_by("host", maintain_order=True)
+        .agg(
+            pl.col("collective", "message_bytes", "bus_gbps", "usual_gbps").first(),
+            pl.col("count").sum(),
+        )
+        .select(pl.lit("host").alias("kind"), pl.col("host").alias("what"), pl.exclude("host"))
+    )

@@ -1,0 +1,226 @@
+"""What several rules need: what counts, the least time of an operation, and the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.base.units import bytes_text, time_text
+from foretrace.model.about import device_of
+from foretrace.model.costs import OpCall, peak_flops
+from foretrace.model.costs.matmul import OPERANDS
+from foretrace.model.costs.roofline import MEASURED_NOISE, cache_rate, memory_rate, traffic_ns
+from foretrace.model.intervals import Bools, Ints, innermost
+from foretrace.model.order import Case, Order
+from foretrace.model.trace import Trace
+
+# A finding names at most this many events, enough to jump to; the evidence holds the count.
+EVENTS = 50
+# A finding lists at most this many kinds of a thing, the most expensive first.
+LISTED = 8
+# A tensor that is written and read in less: a kernel takes as long to start.
+SHORTEST_TOLD_NS = 1000
+# Ops that add their first argument to the product of the next two.
+ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm", "aten::addmv"})
+
+
+def per(trace: Trace) -> str:
+    """What the totals of the rules are for."""
+    return "per step" if trace.order.steps else "in the whole recording"
+
+
+def ids(values: Ints | Iterable[int]) -> tuple[int, ...]:
+    """The first of these event ids."""
+    return tuple(int(value) for value in islice(values, EVENTS))
+
+
+def inside_steps(trace: Trace, rows: Ints) -> Ints:
+    """Of these host events those that lie in a step; all, where there are no steps."""
+    steps = trace.spans.steps
+    if not trace.order.steps:
+        return rows
+    edges = np.array([(span.start_ns, span.end_ns) for span in steps])
+    edges = edges[np.argsort(edges[:, 0], kind="stable")]
+    return rows[innermost(edges[:, 0], edges[:, 1], trace.host.start[rows]) >= 0]
+
+
+def counted(trace: Trace) -> Bools:
+    """Which rows of `gpu` count: all, or those in steps where there are steps."""
+    return trace.spans.step_of_work() >= 0 if trace.order.steps else np.ones(len(trace.gpu), bool)
+
+
+def bare(op: str) -> str:
+    """`aten::gelu` -> `gelu`."""
+    return op.removeprefix("aten::")
+
+
+def listing(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def shortened(words: Sequence[str], most: int = 6) -> str:
+    """`a, b, c and 12 more`: no more than fit a line."""
+    more = len(words) - most
+    return listing([*words[:most], f"{more} more"] if more > 1 else words)
+
+
+def amount_text(entry: dict[str, Any]) -> str:
+    """`277 us, 204.5 MB` of an entry with `ns` and `bytes`; the time alone without bytes."""
+    size = entry["bytes"]
+    return time_text(entry["ns"]) + ("" if size is None else f", {bytes_text(size)}")
+
+
+def each(trace: Trace, count: float) -> float:
+    """A count per step, whole where it is whole."""
+    share = count / max(trace.order.steps, 1)
+    return int(share) if float(share).is_integer() else round(share, 1)
+
+
+def shapes_text(call: OpCall | None) -> str:
+    """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in
+    is left out. What a product is added to comes last: `[8192, 768] x [768, 3072] + [3072]`.
+    """
+    tensors = call.every_tensor() if call else ()
+    if call and call.name in OPERANDS:
+        tensors = tensors[: OPERANDS[call.name]]
+    texts = [f"[{', '.join(str(size) for size in tensor.dims)}]" for tensor in tensors]
+    if call and call.name in ADDING and len(texts) == 3:
+        return f"{texts[1]} x {texts[2]} + {texts[0]}"
+    return " x ".join(texts)
+
+
+def bandwidth_ns(trace: Trace, count: int | None) -> float:
+    """The least time to move this many bytes; 0 if unknown or if the cache may hold them."""
+    device = device_of(trace.about)
+    if device is None or not count or count <= (device.l2_bytes or 0):
+        return 0.0
+    return count / device.bytes_per_s * 1e9
+
+
+def pass_ns(trace: Trace, count: int) -> float:
+    """The least time of a kernel that does nothing but move these bytes: at the roof of L2 where
+    that may hold them, 0 if that is unknown.
+    """
+    cached = cache_rate(device_of(trace.about))
+    least = count / (cached * MEASURED_NOISE) * 1e9 if cached else 0.0
+    return max(bandwidth_ns(trace, count), least)
+
+
+def in_cache_text(trace: Trace, size: int, working_set: int) -> str:
+    """What L2 makes of writing and reading a tensor, where it holds all that a kernel moves."""
+    device = device_of(trace.about)
+    if device is None or not cache_rate(device) or not 0 < working_set <= (device.cache_bytes or 0):
+        return ""
+    cached = traffic_ns(device, 2 * size, working_set)
+    memory = 2 * size / memory_rate(device) * 1e9
+    if memory < SHORTEST_TOLD_NS:
+        return ""
+    return f"It fits in L2: {time_text(cached)} at its roof, not the {time_text(memory)} of HBM. "
+
+
+def product_ns(trace: Trace, case: Case, kind: str = "") -> float | None:
+    """The least time of one launch's arithmetic at the card's peak for `kind`, or its own type."""
+    top = peak_flops(device_of(trace.about), kind or _peak_key(case), True)
+    return None if top is None or case.flops is None else case.flops / top * 1e9
+
+
+def _peak_key(case: Case) -> str:
+    stated = case.id.get("dtype_in") or ""
+    return {"f16": "fp16", "f32": "tf32", "tf32": "tf32"}.get(stated, stated)
+
+
+def faster_by(trace: Trace, cases: Sequence[Case], kind: str = "") -> int | None:
+    """Time per step beyond the least for the arithmetic of these products; None if unknown.
+
+    A product of unknown FLOP among the others counts in full: the bound must hold.
+    """
+    least = [product_ns(trace, case, kind) for case in cases]
+    if all(ns is None for ns in least):
+        return None
+    pairs = zip(cases, least, strict=True)
+    beyond = sum(max(case.ns - (ns or 0.0) * case.count, 0.0) for case, ns in pairs)
+    return trace.order.per_step(beyond)
+
+
+def facts(trace: Trace, cases: Sequence[Case], wanted: str) -> list[dict[str, Any]]:
+    """What the evidence says of the first of these cases: the facts that `wanted` names."""
+    return [_facts(trace, case, wanted) for case in cases[:LISTED]]
+
+
+def _facts(trace: Trace, case: Case, wanted: str) -> dict[str, Any]:
+    known = {
+        "kernel": case.id.short,
+        "name": case.name,
+        "op": case.op,
+        "arch": case.id.get("arch"),
+        "shapes": shapes_text(case.call),
+        "count": each(trace, case.count),
+        "ns": trace.order.per_step(case.ns),
+        "tflops": case.tflops,
+    }
+    return {word: known[word] for word in wanted.split()}
+
+
+class Group(Struct, frozen=True):
+    """Cases, the most expensive first: launches and time per step, their share of kernel time."""
+
+    cases: list[Case]
+    count: float
+    ns: int
+    share: float
+    events: tuple[int, ...]
+
+
+def together(trace: Trace, cases: Sequence[Case]) -> Group | None:
+    """These cases as one; None when none of them was launched where it counts."""
+    order = trace.order
+    seen = [case for case in cases if case.count]
+    if not seen:
+        return None
+    seen.sort(key=lambda case: (-case.ns, case.name, case.number))
+    ns, every = sum(case.ns for case in seen), max(int(order.length[order.counts].sum()), 1)
+    rows = np.flatnonzero(order.counts & np.isin(order.case, [case.number for case in seen]))
+    count = each(trace, sum(case.count for case in seen))
+    return Group(seen, count, order.per_step(ns), round(ns / every, 4), ids(order.events_of(rows)))
+
+
+def within(trace: Trace, at: Ints, wanted: Callable[[str], bool]) -> Ints:
+    """The nearest range of a wanted name around each of these events of `origins`, or -1."""
+    host = trace.origins.host
+    return host.nearest(at, host.named(wanted))
+
+
+@cache
+def generation(arch: str | None) -> int | None:
+    """`sm90` -> 9, `sm100f` -> 10; None for other cards than NVIDIA's."""
+    if not arch or not arch.startswith("sm"):
+        return None
+    digits = "".join(letter for letter in arch if letter.isdigit())
+    return int(digits) // 10 if digits else None
+
+
+def following(order: Order, distance: int, test: Callable[[int, int], bool]) -> Ints:
+    """Places of launches whose case, with that of the launch `distance` before, passes the test.
+
+    Both lie on one stream and in one step, and both count. The test runs once per pair of cases.
+    """
+    size = len(order.row)
+    if size <= distance:
+        return np.empty(0, np.int64)
+    left, right = slice(0, size - distance), slice(distance, size)
+    together = (
+        (order.lane[left] == order.lane[right])
+        & (order.step[left] == order.step[right])
+        & order.counts[right]
+    )
+    base = len(order.cases)
+    codes = order.case[left] * base + order.case[right]
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    passes = np.array([test(code // base, code % base) for code in distinct.tolist()], bool)
+    return np.flatnonzero(together & passes[inverse.reshape(-1)]) + distance

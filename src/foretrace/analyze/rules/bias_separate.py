@@ -1,0 +1,125 @@
+"""An addition after a matrix product, in a kernel of its own.
+
+What it shows: products whose result the very next kernel reads back: an addition of a bias vector
+or of a whole matrix (a residual, a two-dimensional bias). Also products whose library ran its
+epilogue as a separate kernel.
+
+Why it matters: the product could add it before its result leaves the chip. Now the result is
+written, read and written again. A vector fits any GEMM's epilogue (`nn.Linear` with its bias,
+`addmm`). A matrix can be added as beta times C, which in PyTorch today costs a copy of that matrix
+first (see `addmm_copy`): measure before you change it.
+
+How it is computed: in launch order on one stream, an `add` that follows a product directly and has
+one operand of exactly the product's size. The saving is at most the time of the additions, less the
+time to read the added matrix.
+
+When it is wrong: a trace records shapes, not which tensor is which. An addition of another tensor
+of the same size looks the same. A product whose result is also needed without the sum cannot drop
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from foretrace.analyze.rules._common import (
+    LISTED,
+    bandwidth_ns,
+    each,
+    following,
+    ids,
+    listing,
+    per,
+    shapes_text,
+)
+from foretrace.base.units import bytes_text, plural, time_text
+from foretrace.model.order import Case
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding, Rule
+
+PRODUCTS = frozenset({"gemm", "gemv", "conv"})
+VECTOR, MATRIX = "a bias vector", "a whole matrix"
+ADDITIONS = frozenset({"aten::add", "aten::add_"})
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    order, cases = trace.order, trace.order.cases
+    second = following(order, 1, lambda left, right: _kind(cases[left], cases[right]) != "")
+    if not len(second):
+        return
+    both = np.stack((order.case[second - 1], order.case[second]))
+    pairs, counts = np.unique(both, axis=1, return_counts=True)
+    seen = [
+        (cases[left], cases[right], count)
+        for left, right, count in zip(*pairs.tolist(), counts.tolist(), strict=True)
+    ]
+    seen.sort(key=lambda entry: (-entry[1].ns, entry[1].name))
+    moved = order.per_step(sum(2 * (left.bytes_written or 0) * count for left, _, count in seen))
+    saved, total = _saved(trace, second), each(trace, len(second))
+    kinds = sorted({_kind(left, right) for left, right, _ in seen})
+    additions = f"{plural(total, 'addition')} {per(trace)}"
+    title = f"{additions} in a kernel after the product: {listing(kinds)}"
+    copied = (
+        " PyTorch's addmm copies a whole matrix before it adds to it." if MATRIX in kinds else ""
+    )
+    detail = (
+        f"Each writes the product again. If the product added it: {bytes_text(moved)} less memory "
+        f"traffic {per(trace)}, which saves at most {time_text(saved)}. The trace shows sizes and "
+        f"order, not that it is the same tensor.{copied}"
+    )
+    shown = [_entry(trace, *entry) for entry in seen[:LISTED]]
+    evidence = {"additions": total, "kinds": kinds, "bytes": moved, "pairs": shown}
+    events = ids(np.sort(order.event[second]))
+    repair = "give the bias to the product (nn.Linear, addmm)" if VECTOR in kinds else ""
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, repair)
+
+
+def _kind(product: Case, addition: Case) -> str:
+    """What the second adds to the first: a vector, a matrix, the library's epilogue; else ""."""
+    if product.role not in PRODUCTS:
+        return ""
+    if addition.id.get("op") == "epilogue":
+        return "the library's own epilogue"
+    if addition.op not in ADDITIONS or addition.call is None or not product.bytes_written:
+        return ""
+    left, right = addition.call.tensor(0), addition.call.tensor(1)
+    if left is None or right is None:
+        return ""
+    small, large = sorted((left, right), key=lambda tensor: tensor.elements)
+    if large.bytes != product.bytes_written:
+        return ""
+    if small.bytes == product.bytes_written:
+        return MATRIX
+    return VECTOR if _is_vector(small.dims, large.dims) else ""
+
+
+def _is_vector(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    """Whether the small one has one value per row, column or channel: `[64]`, `[1, 64, 1, 1]`."""
+    sized = [(at, size) for at, size in enumerate(reversed(small)) if size != 1]
+    return len(sized) == 1 and sized[0][0] < len(large) and large[-1 - sized[0][0]] == sized[0][1]
+
+
+def _saved(trace: Trace, second: Any) -> int:
+    """The time of the additions, less what reading the added operand takes at the least."""
+    order = trace.order
+    added = [case.call.tensor(1) if case.call else None for case in order.cases]
+    least = np.array([bandwidth_ns(trace, other.bytes if other else 0) for other in added])
+    beyond = np.maximum(order.length[second] - least[order.case[second]], 0)
+    return order.per_step(float(beyond.sum()))
+
+
+def _entry(trace: Trace, product: Case, addition: Case, count: int) -> dict[str, Any]:
+    return {
+        "product": product.id.short,
+        "addition": shapes_text(addition.call),
+        "kind": _kind(product, addition),
+        "count": each(trace, count),
+        "median_ns": addition.median_ns,
+    }
+
+
+TITLE = "An addition after a matrix product, in a kernel of its own"
+RULE = Rule("bias_separate", TITLE, _check, ("gpu", "shapes"))

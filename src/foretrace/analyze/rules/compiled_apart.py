@@ -1,0 +1,154 @@
+"""Kernels of compiled code that stay apart, and the compiler's reason.
+
+What it shows: the graph breaks that part the kernels of a step, by the user's line, and the pairs
+of neighbouring kernels in one graph that share data and are two kernels, with the reason.
+
+Why it matters: across a graph break nothing is fused, and Python runs between the two graphs. Two
+kernels in one graph write a tensor and read it again. For most of such pairs the reason is a
+library kernel (extern): a GEMM or attention.
+
+How it is computed: from the compiler's records beside the trace. The pairs are those of `foretrace
+why --not-fused`; the saving is at most that of the pair that costs most. Where no pair across a
+graph break is known to share data, the break parts a launch from the next one on its stream that
+belongs to another graph.
+
+When it is wrong: two kernels on both sides of a break need not share data. A library's product may
+be faster alone than a template with an epilogue: `mode="max-autotune"` measures both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from foretrace.analyze import why
+from foretrace.analyze.rules._common import LISTED, ids, shortened
+from foretrace.base.units import bytes_text, plural, time_text
+from foretrace.model.trace import Trace
+from foretrace.names import families
+from foretrace.schema.compiler import CompiledLaunch, CompilerRun, GraphBreak
+from foretrace.schema.documents.why import NotFused
+from foretrace.schema.finding import Finding, Rule
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    run = why.of(trace) if trace.compiled else None
+    if run is None:
+        return
+    pairs = [one for one in why.explain(run, trace).not_fused if one.at_most_ns]
+    pairs.sort(key=lambda one: -(one.at_most_ns or 0))
+    broken = [one for one in pairs if one.stopped_at]
+    found = list(_broken(trace, run, broken) if broken else _borders(trace))
+    yield from found[:1]
+    yield from _in_graphs(trace, [one for one in pairs if not one.stopped_at])
+
+
+def _broken(trace: Trace, run: CompilerRun, pairs: list[NotFused]) -> Iterator[Finding]:
+    """Kernels of two graphs, one of which reads what the other wrote."""
+    every = [one for each in run.compilations for one in each.breaks]
+    for one in pairs:
+        found = next((each for each in every if each.source == one.stopped_at), None)
+        if found is not None:
+            names = f"{_kernel(one.a)} and {_kernel(one.b)}"
+            saved = _per_step(trace, one)
+            yield _finding(names, found, every, _events(trace, one), saved)
+
+
+def _borders(trace: Trace) -> Iterator[Finding]:
+    """Neighbouring launches of two graphs, where what they share is not known."""
+    order = trace.order
+    rows = zip(order.event.tolist(), order.lane.tolist(), strict=True)
+    for (before, lane), (behind, other) in pairwise(rows):
+        a, b = trace.compiled.get(before), trace.compiled.get(behind)
+        if a and b and lane == other and a.compilation is not b.compilation:
+            for one in a.compilation.breaks[:1]:
+                names = f"{_ops(a)} and {_ops(b)}"
+                yield _finding(names, one, [one], (before, behind), None)
+
+
+def _finding(
+    names: str,
+    one: GraphBreak,
+    every: Sequence[GraphBreak],
+    events: tuple[int, ...],
+    saved: int | None,
+) -> Finding:
+    place, lines = one.source.place, {each.source.place: each.reason for each in every}
+    more = f" {plural(len(lines) - 1, 'more line')} of graph breaks." if len(lines) > 1 else ""
+    hint = f" {one.hint.strip()}" if one.hint else ""
+    reason = one.reason.strip().rstrip(".")
+    return Finding(
+        RULE.name,
+        "found",
+        f"{names} are separate: graph break at {place}",
+        f"Dynamo ended a graph there: {reason}.{hint} Nothing is fused across it.{more}",
+        {"breaks": [{"line": line, "reason": text} for line, text in lines.items()]},
+        events,
+        saved,
+        f"remove the graph break at {place}",
+    )
+
+
+def _ops(launch: CompiledLaunch) -> str:
+    from foretrace.analyze.why.origins import performed
+
+    named = sorted(performed(launch)) or [launch.call.kernel.rpartition(".")[2]]
+    return "+".join(named[:3]) + ("+…" if len(named) > 3 else "")
+
+
+def _in_graphs(trace: Trace, pairs: list[NotFused]) -> Iterator[Finding]:
+    """The neighbours in one graph, the largest saving first."""
+    if not pairs:
+        return
+    first, saved = pairs[0], _per_step(trace, pairs[0])
+    unit = "per step" if trace.has("steps") else "in the whole recording"
+    where = shortened([line.place for line in first.sources], 2)
+    title = f"{_kernel(first.a)} and {_kernel(first.b)} are separate: {first.reason}"
+    moved = f"one kernel would move {bytes_text(first.bytes)} less, " if first.bytes else ""
+    detail = (
+        f"{where}: {moved}at most {time_text(saved)} {unit}. "
+        f"{plural(len(pairs), 'pair')} of neighbours in compiled graphs share data; "
+        "`foretrace why --not-fused` lists them."
+    )
+    evidence = {"pairs": [_entry(one) for one in pairs[:LISTED]], "count": len(pairs)}
+    yield Finding(RULE.name, "found", title, detail, evidence, _events(trace, first), saved)
+
+
+def _per_step(trace: Trace, one: NotFused) -> int:
+    """What a pair costs at most in a step; on a CPU no step has GPU work."""
+    steps = trace.order.steps or len(trace.spans.steps) or 1
+    return round((one.at_most_ns or 0) / steps)
+
+
+def _events(trace: Trace, one: NotFused) -> tuple[int, ...]:
+    """The launches of both kernels of a pair."""
+    regions = {one.region, one.b_region or one.region}
+    found = (
+        event
+        for event, launch in trace.compiled.items()
+        if launch.compilation.id in regions
+        and (launch.call.handle or launch.call.kernel) in (one.a, one.b)
+    )
+    return ids(sorted(found))
+
+
+def _kernel(handle: str) -> str:
+    """`extern_kernels.mm:1` -> `mm`, and a generated kernel as tables call it."""
+    name = handle.rpartition(":")[0] or handle
+    known = families.decode(name)
+    generated = known.family.startswith("inductor")
+    return known.short if generated else name.removeprefix("extern_kernels.")
+
+
+def _entry(one: NotFused) -> dict[str, object]:
+    lines = [line.place for line in one.sources]
+    words = {"a": one.a, "b": one.b, "reason": one.reason, "inductor": one.inductor}
+    return {**words, "bytes": one.bytes, "at_most_ns": one.at_most_ns, "lines": lines}
+
+
+RULE = Rule(
+    "compiled_apart",
+    "Kernels of compiled code that stay apart, and why",
+    _check,
+    ("ops", "compiler"),
+)

@@ -1,0 +1,72 @@
+"""Runtime calls that set up the GPU inside the recording.
+
+What it shows: runtime and driver calls of 1 ms or more during which the GPU ran nothing, in a
+recording without a second step to compare with: how long they took, and the longest by name.
+
+Why it matters: the first use of a GPU creates a context, loads kernels and reserves memory. A call
+that usually takes microseconds then takes milliseconds or seconds. Such a recording says little
+about the program: it looks host-bound, and no change of the program makes it faster.
+
+How it is computed: calls that do not wait for the GPU and capture no graph, and that overlap with
+GPU work for less than a tenth of their length; reported from a fifth of the recorded time on. With
+two steps or more that launch work, `cold_start` compares them instead.
+
+When it is wrong: a program that reserves much memory in every call shows the same. No saving is
+claimed: record a second step to see what remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.rules._common import LISTED, ids, listing
+from foretrace.base.units import plural, time_text
+from foretrace.model.covered import Covered
+from foretrace.model.host import HOST_KINDS
+from foretrace.model.intervals import Ints, union_length
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding, Rule
+
+LONG_NS = 1_000_000
+IDLE = 0.1  # part of a call in which the GPU may work
+WORTH_TELLING = 0.2
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    host = trace.host
+    if sum(len(span.work) > 0 for span in trace.spans.steps) > 1:
+        return
+    calls = _calls(trace)
+    taken = union_length(host.start[calls], host.end[calls])
+    seen = host.lasting & host.is_kind(*HOST_KINDS)
+    recorded = int(host.end[seen].max() - host.start[seen].min()) if seen.any() else 0
+    if not len(calls) or taken < WORTH_TELLING * recorded:
+        return
+    longest = calls[np.argsort(-host.length[calls], kind="stable")][:LISTED]
+    named = [{"call": host.names[host.name[row]], "ns": int(host.length[row])} for row in longest]
+    number, verb = plural(len(calls), "runtime call"), "take" if len(calls) > 1 else "takes"
+    title = f"{number} {verb} {time_text(taken)} of {time_text(recorded)}, with the GPU idle"
+    listed = listing([f"{entry['call']} ({time_text(entry['ns'])})" for entry in named[:3]])
+    detail = (
+        f"Longest: {listed}. So long a call sets up the GPU, loads a kernel or reserves memory, "
+        "mostly once. Run the step once before the recording, or record a second one."
+    )
+    evidence = {"calls": len(calls), "taken_ns": taken, "recorded_ns": recorded, "longest": named}
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(calls)))
+
+
+def _calls(trace: Trace) -> Ints:
+    """Long calls that neither wait nor capture, while the GPU ran next to nothing."""
+    host, gpu = trace.host, trace.gpu
+    captures = host.named(lambda name: "Graph" in name or "Capture" in name)
+    long = host.is_call & host.lasting & (host.length >= LONG_NS)
+    calls = np.flatnonzero(long & ~host.is_wait & ~captures)
+    busy = Covered(gpu.start[gpu.usable], gpu.end[gpu.usable])
+    worked = busy.between(host.start[calls], host.end[calls])
+    found: Ints = calls[worked < IDLE * host.length[calls]]
+    return found
+
+
+RULE = Rule("first_use", "Runtime calls that set up the GPU", _check, ("gpu", "clock"))

@@ -1,0 +1,129 @@
+"""Time in which the GPU did nothing, by cause.
+
+What it shows: how much of the recorded steps the GPU was idle, and what the host did meanwhile:
+waiting for the GPU, issuing ops too slowly, copying, busy outside any op, or held up by the
+profiler itself.
+
+Why it matters: no faster kernel wins back idle time. The largest cause decides the repair: fewer
+waits, CUDA graphs or larger work, pinned memory, a faster data loader, or a longer warm-up of the
+profiler.
+
+How it is computed: see `foretrace.model.idle`. Each gap between GPU operations has one cause. It
+follows from where the next launch lies and what the host did before it. What follows that launch is
+time in the queue. The figures are those of the step with the median idle time, so the first step,
+which fills the queue, does not count. The saving is at most the idle time of that step without the
+time in the queue, and at most what the run record beside the trace leaves of it. Where most of it
+is outside ops, it is at most that part.
+
+When it is wrong: the profiler makes every op and launch slower, so a trace shows more idle time
+than a run without it. Host threads are taken together: an op on another thread can hide that the
+launching thread did nothing. Where the host made launches without a GPU event (captured into a
+graph, or lost), the trace does not tell whether the GPU was idle, and that time is left out. While
+launched work waits, the GPU may be busy with work that the profiler did not record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.rules._common import bare, ids, listing, per
+from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle, untold
+from foretrace.base.units import percent_text, plural, time_text
+from foretrace.model import wall
+from foretrace.model.idle import Idle
+from foretrace.model.idle_pieces import unproven
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding, Rule
+
+# Below this share the GPU counts as busy: recorded 4096 x 4096 products, back to back, leave 2%.
+WORTH_TELLING = 0.05
+WORTH_NAMING = 0.02  # of the idle time: smaller causes are in the evidence
+WORDS = {
+    "sync": "after the host waited for the GPU",
+    "queue": "while launched work waited in the queue",
+    "capture": "while the host captured a CUDA graph",
+    "profiler": "while the profiler did its own work",
+    "copy": "while the host copied data",
+    "launch": "while the host issued ops",
+    "host": "while the host ran no op",
+    "unknown": "before a GPU operation whose launch is not in the trace",
+}
+# Work that the profiler did not record may have run meanwhile.
+UNPROVEN = frozenset({"queue", "unknown"})
+NO_OPS = "before the next operation was launched"  # where the trace has no ops to tell more
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    if nothing := untold(trace, RULE):
+        yield nothing
+        return
+    idle = typical_idle(trace)
+    idle = idle.only(~unproven(trace, idle))
+    total = int(idle.length.sum())
+    share = total / max(idle.window_ns, 1)
+    if share < WORTH_TELLING:
+        return
+    by_cause = idle.by_cause()
+    causes = sorted(by_cause.items(), key=lambda item: (-item[1], item[0]))
+    words = WORDS if trace.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
+    lines = [
+        f"{time_text(ns)} {words[cause]}" for cause, ns in causes if ns >= WORTH_NAMING * total
+    ]
+    steps = "a step" if trace.order.steps else "the time"
+    cause = causes[0][0]
+    what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"
+    title = f"{what} {percent_text(share)} of {steps}, mostly {words[cause]}"
+    saved = limited(trace, total - by_cause.get("queue", 0))
+    limit = wall.idle_limit_ns(trace)
+    real = saved if limit is None else limit
+    real /= max(idle.window_ns - total + real, 1)
+    if limit is not None:
+        title += f"; without the profiler for at most {percent_text(real)}"
+    gaps = len(np.unique(idle.end))
+    count = plural(gaps, "gap")
+    detail = (
+        f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {_longest(trace, idle)}"
+        f"{host_note(trace)}"
+    )
+    evidence = {
+        "idle_ns": total,
+        "share": round(share, 4),
+        "gaps": gaps,
+        "longest_ns": int(idle.length.max()),
+        "causes": dict(causes),
+    }
+    longest = idle.then[np.argsort(-idle.length, kind="stable")]
+    events = ids(trace.gpu.id[longest[longest >= 0]])
+    repair = _repair(trace, cause) if words is WORDS and real >= WORTH_TELLING else ""
+    if repair:  # shorter code between the ops leaves the idle time inside them
+        saved = limited(trace, by_cause[cause])
+    found = (RULE.name, "found", title, detail, evidence, events, saved or None, repair)
+    yield Finding(*found, ranges(idle))
+
+
+def _longest(trace: Trace, idle: Idle) -> str:
+    """The op that holds the longest gap, where that is most of the idle time: a set-up, mostly."""
+    host, at = trace.host, int(np.argmax(idle.length))
+    start, end = int(idle.start[at]), int(idle.end[at])
+    if 2 * (end - start) < idle.length.sum() or len(idle.length) == 1:
+        return ""
+    inside = np.minimum(host.end, end) - np.maximum(host.start, start)
+    rows = np.flatnonzero(host.is_op & host.lasting & (2 * inside > end - start))
+    if not len(rows):
+        return ""
+    op = bare(host.names[host.name[rows[np.argmin(host.length[rows])]]])
+    return f"The longest gap lasts {time_text(end - start)}, mostly inside {op}. "
+
+
+def _repair(trace: Trace, cause: str) -> str:
+    """What to do; other causes have a rule of their own, or a repair that the trace cannot name."""
+    if cause != "host":
+        return ""
+    if "with_stack" in trace.about.options:
+        return "shorten the Python code between the ops (its stacks are in the trace)"
+    return "profile the host code between the ops (with_stack=True)"
+
+
+RULE = Rule("idle_gaps", "Time in which the GPU did nothing", _check, ("gpu", "clock"))

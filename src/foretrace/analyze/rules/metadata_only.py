@@ -1,0 +1,63 @@
+"""Ops that only change shapes and strides.
+
+What it shows: calls of `aten::t`, `transpose`, `view`, `reshape`, `as_strided`, `_unsafe_view` and
+similar ops that launched nothing on the GPU: they write a new shape and new strides and return.
+
+Why it matters: they look like work in a profiler table but do none. They cost host time, a few
+microseconds each, which counts only while the GPU waits for the host. `torch.compile` resolves them
+once, at compile time.
+
+How it is computed: the calls of ops from a list of view ops below which no kernel, copy or fill was
+launched. Those inside the capture of a CUDA graph run once for all replays, so they are left out.
+The saving is at most their own host time in a step, and never more than the time that the GPU was
+idle in it.
+
+When it is wrong: `contiguous`, `reshape` and `to` are on the list and counted only in calls that
+launched nothing. A custom op that returns a view is not on it. Part of the host time is profiler
+overhead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.rules._common import bare, each, ids, inside_steps, listing, per
+from foretrace.analyze.rules._idle import host_note, most_idle
+from foretrace.base.units import plural, time_text
+from foretrace.model.reach import views
+from foretrace.model.trace import Trace
+from foretrace.schema import compiled
+from foretrace.schema.finding import Finding, Rule
+
+NAMED = 8  # the names that fit one line of the detail
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    host = trace.host
+    rows = inside_steps(trace, views(trace))
+    rows = rows[~host.captures.holds(host.start[rows])]
+    if not len(rows):
+        return
+    numbers, inverse, count = np.unique(host.name[rows], return_inverse=True, return_counts=True)
+    own = np.bincount(inverse, weights=host.self_length[rows]).astype(np.int64)
+    calls = {
+        host.names[numbers[at]]: each(trace, int(count[at]))
+        for at in np.lexsort((numbers, -own)).tolist()
+    }
+    host_ns = trace.order.per_step(int(own.sum()))
+    names = list(dict.fromkeys(bare(name) for name in calls))
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    total = f"{plural(sum(calls.values()), 'op call')} {per(trace)}"
+    title = f"{total} only for shapes and strides"
+    spent = f"{time_text(host_ns)} of host time {per(trace)}"
+    shown = listing([*names[:NAMED], *more])
+    detail = f"{shown} launched nothing and took {spent}. {host_note(trace)}"
+    saved, evidence = min(host_ns, most_idle(trace)), {"calls": calls, "host_ns": host_ns}
+    compiled_already = bool(trace.host.named(compiled.is_row).any())
+    repair = "" if compiled_already or not saved else "resolve views once with torch.compile"
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved or None, repair)
+
+
+RULE = Rule("metadata_only", "Ops that only change shapes and strides", _check, ("gpu", "ops"))

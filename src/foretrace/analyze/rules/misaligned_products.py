@@ -1,0 +1,169 @@
+"""Matrix products with a dimension that does not fit the card's loads.
+
+What it shows: products whose kernel could load only 1, 2 or 4 elements at a time where 16 bytes
+would be usual, the dimension that causes it, and the generation of the kernel against that of the
+card.
+
+Why it matters: the fast kernels of a card require that rows begin at multiples of 16 bytes (8
+elements of a 16-bit type). One odd dimension, such as a vocabulary of 50257 or an image grid of
+5185, makes a Hopper card use kernels written for Ampere or Turing. Padding the dimension to a
+multiple of 8 (64 is safest) brings the fast ones back.
+
+How it is computed: from the alignment that CUTLASS kernels state in their names, and from the op's
+shapes: the dimensions that run along memory in some operand and are no multiple of 16 bytes. The
+saving is at most the time of these kernels, less the time of their arithmetic at the card's peak.
+
+When it is wrong: a kernel family that does not state its alignment (nvjet, xmma) is not judged. A
+memory-bound product gains less from a faster kernel than the peak suggests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from foretrace.analyze.rules._common import (
+    LISTED,
+    each,
+    faster_by,
+    generation,
+    listing,
+    per,
+    together,
+)
+from foretrace.base.units import percent_text, plural, time_text
+from foretrace.model.costs import OpCall, Tensor
+from foretrace.model.order import Case
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding, Rule
+
+# the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
+LOAD_BYTES = 16
+# Products by the place of their first factor.
+FIRST = frozenset(
+    {"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::_scaled_mm", "aten::_int_mm"}
+)
+SECOND = frozenset(
+    {"aten::addmm", "aten::addmm_", "aten::_addmm_activation", "aten::baddbmm", "aten::baddbmm_"}
+)
+SIZES = {"f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "e4m3": 1, "e5m2": 1, "i8": 1, "f64": 8}
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    whole = together(trace, [case for case in trace.order.cases if misaligned(case)])
+    if whole is None:
+        return
+    kernels = [_entry(trace, case) for case in whole.cases]
+    saved = faster_by(trace, whole.cases)
+    at_peak = "At the card's peak the same arithmetic would save at most"
+    bound = f" {at_peak} {time_text(saved)}." if saved is not None else ""
+    culprits = sorted({size for entry in kernels for size in entry["dimensions"].values()})
+    products = f"{plural(whole.count, 'product')} {per(trace)}"
+    unnamed = "" if trace.has("shapes") else " (record_shapes=True would name the dimension)"
+    title = f"{products} with narrow loads{unnamed}"
+    if culprits:
+        costly = dict.fromkeys(size for entry in kernels for size in entry["dimensions"].values())
+        sizes = listing([str(size) for size in list(costly)[:4]])
+        verb = "is not a multiple" if len(culprits) == 1 else "are not multiples"
+        title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {products} with narrow loads"
+    detail = (
+        f"{_older(trace, kernels)}Total: {time_text(whole.ns)} {per(trace)}, "
+        f"{percent_text(whole.share)} of kernel time.{bound}"
+    )
+    repair = f"pad {_padding(kernels)}" if culprits else ""
+    evidence = {
+        "count": whole.count,
+        "ns": whole.ns,
+        "share": whole.share,
+        "dimensions": culprits,
+        "kernels": kernels[:LISTED],
+    }
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, repair)
+
+
+def _padding(kernels: list[dict[str, Any]]) -> str:
+    """`30522 to 30528`: the odd size that costs most, to the next multiple."""
+    first = next(entry for entry in kernels if entry["dimensions"])
+    size, unit = max(first["dimensions"].values()), first["multiple_of"]
+    return f"{size} to {-(-size // unit) * unit}"
+
+
+def misaligned(case: Case) -> bool:
+    """Whether a tensor-core product loads less than 16 bytes at a time."""
+    align, size = case.id.get("align_elems"), SIZES.get(str(case.id.get("dtype_in")))
+    return (
+        case.role == "gemm"
+        and case.id.get("tensor_core") is True
+        and isinstance(align, int)
+        and size is not None
+        and align * size < LOAD_BYTES
+    )
+
+
+def _entry(trace: Trace, case: Case) -> dict[str, Any]:
+    unit = LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))]
+    shape = product(case.call)
+    sizes = {"m": shape.m, "n": shape.n, "k": shape.k} if shape else {}
+    along = shape.contiguous if shape else frozenset()
+    return {
+        "kernel": case.id.short,
+        "name": case.name,
+        "arch": case.id.get("arch"),
+        "align": case.id.get("align_elems"),
+        "multiple_of": unit,
+        "product": shape.text if shape else None,
+        "dimensions": {at: size for at, size in sizes.items() if at in along and size % unit},
+        "count": each(trace, case.count),
+        "ns": trace.order.per_step(case.ns),
+    }
+
+
+def _older(trace: Trace, kernels: list[dict[str, Any]]) -> str:
+    card = generation(trace.about.arch)
+    if card is None:
+        return ""
+    old = {entry["arch"] for entry in kernels if (generation(entry["arch"]) or card) < card}
+    written = f"Kernels written for {listing(sorted(old))} run on an {trace.about.arch} card. "
+    return written if old else ""
+
+
+class Product(Struct, frozen=True):
+    """M rows, N columns, K summed; `contiguous`: the dimensions that run along memory somewhere."""
+
+    m: int
+    n: int
+    k: int
+    contiguous: frozenset[str]
+
+    @property
+    def text(self) -> str:
+        """`8192x768 by 768x3072`."""
+        return f"{self.m}x{self.k} by {self.k}x{self.n}"
+
+
+def product(call: OpCall | None) -> Product | None:
+    """The product that a call computes; None for other ops and for calls without shapes."""
+    if call is None or call.name not in FIRST | SECOND:
+        return None
+    first = 1 if call.name in SECOND else 0
+    left, right = call.tensor(first), call.tensor(first + 1)
+    if not left or not right or min(len(left.dims), len(right.dims)) < 2:
+        return None
+    if call.name == "aten::linear":  # its weight is [N, K]
+        right = Tensor(right.dims[::-1], right.type, right.strides and right.strides[::-1])
+    m, k, n = left.dims[-2], left.dims[-1], right.dims[-1]
+    return Product(m, n, k, frozenset({_along(left, "m", "k"), _along(right, "k", "n"), "n"}))
+
+
+def _along(tensor: Tensor, row: str, column: str) -> str:
+    """The dimension whose neighbours are neighbours in memory: in a plain matrix the columns."""
+    strides = tensor.strides
+    if not strides or len(strides) != len(tensor.dims):
+        return column
+    return row if strides[-2] == 1 and strides[-1] != 1 else column
+
+
+TITLE = "Matrix products with a dimension that does not fit the card's loads"
+RULE = Rule("misaligned_products", TITLE, _check, ("gpu",))

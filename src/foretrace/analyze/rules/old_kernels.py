@@ -1,0 +1,68 @@
+"""Matrix products and attention on kernels of an older generation than the card.
+
+What it shows: kernels written for an earlier generation (`sm80` on an H100), with their share of
+the time. Those that a misaligned dimension explains are in `misaligned_products`, float32 products
+on the plain cores in `float32_products`.
+
+Why it matters: they run, but without what the newer card brought (on Hopper: wgmma, TMA, clusters).
+For small products the library chooses them on purpose, because a large tile would leave most of the
+card idle. For large ones, find out why.
+
+How it is computed: the generation in the kernel's name against that of the card. The saving is at
+most their time, less the time of the arithmetic at the card's peak, for those whose FLOP are known.
+
+When it is wrong: the number in a name is the oldest card that the code runs on. A kernel without a
+number is not judged. FlashAttention 2, written for sm80, carries no number and is not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretrace.analyze.rules._common import (
+    facts,
+    faster_by,
+    generation,
+    listing,
+    per,
+    shapes_text,
+    together,
+)
+from foretrace.analyze.rules.misaligned_products import misaligned
+from foretrace.base.units import percent_text, plural, time_text
+from foretrace.model.order import Case
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding, Rule
+
+ROLES = frozenset({"gemm", "conv", "attention"})
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    card = generation(trace.about.arch) or 0
+    whole = together(trace, [case for case in trace.order.cases if _older(case, card)])
+    if whole is None:
+        return
+    made = listing(sorted({str(case.id.get("arch")) for case in whole.cases}))
+    first = whole.cases[0]
+    shape = f" ({shapes_text(first.call)})" if first.call else ""
+    count = f"{plural(whole.count, 'kernel')} {per(trace)}"
+    title = f"{count} written for {made} on an {trace.about.arch} card"
+    detail = (
+        f"Total: {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel "
+        f"time. The largest is {first.id.short}{shape}. For small products the library chooses "
+        "such kernels on purpose."
+    )
+    kernels = facts(trace, whole.cases, "kernel name arch shapes count ns tflops")
+    evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
+    saved = faster_by(trace, whole.cases)
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
+
+
+def _older(case: Case, card: int) -> bool:
+    written_for = generation(case.id.get("arch")) or card
+    # float32 on the plain cores has no newer kernels; `float32_products` tells what to do
+    plain = case.id.get("dtype_in") == "f32" and case.id.get("tensor_core") is False
+    return case.role in ROLES and not misaligned(case) and not plain and written_for < card
+
+
+RULE = Rule("old_kernels", "Kernels of an older generation than the card", _check, ("gpu",))

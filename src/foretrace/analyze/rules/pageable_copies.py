@@ -1,0 +1,76 @@
+"""Copies between host and device from memory that is not pinned.
+
+What it shows: memcpys from or to pageable host memory: how many, how many bytes, how fast.
+
+Why it matters: the driver copies pageable memory through a pinned buffer of its own. It holds the
+calling thread until it has read the source, even where the call says asynchronous.
+`pin_memory=True` in the data loader with `non_blocking=True` makes the copy overlap with kernels.
+
+How it is computed: from the names of the memcpys (`Memcpy HtoD (Pageable -> Device)`); bytes and
+times are those of a step, the median over steps. The saving is at most the larger of their time on
+the GPU and the time that the host spent in the calls, and at most that GPU time and the idle time
+of a step. Copies up to 64 KiB are left out: they do not block the host, and pinning costs more than
+they do.
+
+When it is wrong: traces of AMD cards do not tell pageable from pinned memory, so nothing is said
+about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.rules._common import counted, each, ids, per
+from foretrace.analyze.rules._idle import most_idle
+from foretrace.base.units import bytes_text, plural, time_text
+from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding, Rule
+
+# Up to 64 KiB the driver takes a copy of pageable memory and returns before the transfer is done.
+STAGED = 65_536
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    gpu, host = trace.gpu, trace.host
+    pageable = host.named(lambda name: name.startswith("Memcpy") and "Pageable" in name)[gpu.id]
+    rows = np.flatnonzero(gpu.is_memcpy & pageable & (gpu.bytes > STAGED) & counted(trace))
+    if not len(rows):
+        return
+    launch, first = np.unique(gpu.launch[rows], return_index=True)
+    calls = rows[first[launch >= 0]]  # a row for each call
+    moved, ns = (_typical(trace, rows, values[rows]) for values in (gpu.bytes, gpu.length))
+    held, count = _typical(trace, calls, host.length[gpu.launch[calls]]), each(trace, len(rows))
+    rate = round(moved / ns, 2) if ns else None
+    speed = f" at {rate:.1f} GB/s" if rate is not None else ""
+    title = f"{plural(count, 'copy', 'copies')} {per(trace)} through pageable host memory"
+    detail = (
+        f"{bytes_text(moved)}{speed}: {time_text(ns)} on the GPU, "
+        f"{time_text(held)} in the host calls {per(trace)}. Pinned memory copies faster and "
+        "does not block the host."
+    )
+    evidence = {
+        "count": count,
+        "bytes": moved,
+        "ns": ns,
+        "host_ns": held,
+        "gb_per_s": rate,
+    }
+    saved = min(max(ns, held), ns + most_idle(trace))
+    repair = "pin the host memory (pin_memory=True, non_blocking=True)"
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved, repair)
+
+
+def _typical(trace: Trace, rows: Ints, values: Ints) -> int:
+    """The sum in a step, the median over steps: copies vary more than kernels do."""
+    if not trace.order.steps:
+        return int(values.sum())
+    step = trace.spans.step_of_work()[rows]
+    sums = np.bincount(step, weights=values, minlength=len(trace.spans.steps))
+    worked = [span.index for span in trace.spans.steps if len(span.work)]
+    return round(float(np.median(sums[worked])))
+
+
+RULE = Rule("pageable_copies", "Copies from memory that is not pinned", _check, ("gpu",))

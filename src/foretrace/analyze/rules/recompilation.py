@@ -1,0 +1,98 @@
+"""Code that torch.compile compiled more than once.
+
+What it shows: compiled regions whose number tells that their code was compiled before
+(`Torch-Compiled Region: 0/1` is the second version of frame 0), several versions in use in one
+trace, and compilation during the recording.
+
+Why it matters: every version cost a compilation, from a second to minutes: 1.4 s for the small MLP
+of the ladder on an H200 when the batch changed. A new shape, a new stride or a changed Python value
+makes Dynamo compile again. The second time it leaves that dimension open, so that a third size
+costs nothing more.
+
+How it is computed: from the names of the host ranges that Dynamo records, and from its own timing
+ranges (`... (dynamo_timed)`). Where code was compiled again in the recording, the saving is at most
+the time spent compiling there.
+
+When it is wrong: a version number counts compilations since the program started, so the first
+recording after a deliberate warm-up with several sizes shows them too. The compiler's records
+beside the trace (`foretrace record --why`) tell the guard that failed; a trace does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze import why
+from foretrace.analyze.rules._common import ids, listing, per
+from foretrace.base.units import time_text, times_text
+from foretrace.model.covered import Covered
+from foretrace.model.trace import Trace
+from foretrace.schema import compiled
+from foretrace.schema.compiler import GuardFailure
+from foretrace.schema.finding import Finding, Rule
+
+_TOLD = 3  # reasons in the text; the evidence has all
+REPAIR = "mark the size that changes (torch._dynamo.mark_dynamic)"
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    host = trace.host
+    versions: dict[int, set[int]] = {}
+    for name in host.names:
+        if found := compiled.version(name):
+            versions.setdefault(found[0], set()).add(found[1])
+    again = {str(frame): sorted(seen) for frame, seen in sorted(versions.items()) if max(seen) > 0}
+    compiling = np.flatnonzero(host.lasting & host.named(compiled.is_compilation))
+    if not again and not len(compiling):
+        return
+    spent = Covered(host.start[compiling], host.end[compiling])
+    ns = trace.order.per_step(int((spent.end - spent.start).sum()))
+    times = sum(seen[-1] for seen in again.values())
+    now = "The recording contains no compilation. "
+    if len(compiling):
+        now = f"Compiling took {time_text(ns)} {per(trace)}. "
+    frames = [f"frame {frame} ran {_versions(seen)}" for frame, seen in list(again.items())[:4]]
+    title = "torch.compile compiled code during the recording"
+    if again:
+        title = f"torch.compile recompiled {times_text(times)}"
+    detail = f"{now}{listing(frames).capitalize()} (0 is the first)." if frames else now.strip()
+    reasons = _reasons(trace) if again else {}
+    if reasons:
+        told = [f"{version} because {why}" for version, why in list(reasons.items())[:_TOLD]]
+        detail += f" Recompiled: {listing(told)}."
+    evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
+    evidence |= {"reasons": reasons} if reasons else {}
+    events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))
+    saved, repair = (ns, REPAIR) if len(compiling) and again else (None, "")
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(events), saved, repair)
+
+
+def _reasons(trace: Trace) -> dict[str, str]:
+    """The guard that failed before each version, where the compiler's records have it."""
+    run = why.of(trace)
+    return {
+        each.id: words(each.recompile[-1])
+        for each in (run.compilations if run else ())
+        if each.recompile and each.rank in (None, trace.about.rank)
+    }
+
+
+def words(guard: GuardFailure) -> str:
+    """`size at index 0 of x is 32, not 64`."""
+    if not guard.what or not guard.expected or not guard.actual:
+        return f"this guard failed: {guard.text}"
+    return f"{guard.what} of {guard.subject} is {guard.actual}, not {guard.expected}"
+
+
+def _versions(seen: list[int]) -> str:
+    return f"version{'s' if len(seen) > 1 else ''} {listing([str(one) for one in seen])}"
+
+
+def _recompiled(name: str) -> bool:
+    found = compiled.version(name)
+    return found is not None and found[1] > 0
+
+
+RULE = Rule("recompilation", "Code that torch.compile compiled more than once", _check, ("ops",))

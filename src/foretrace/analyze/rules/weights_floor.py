@@ -1,0 +1,106 @@
+"""Reading the weights as the floor of a decoding step.
+
+What it shows: how many bytes of weights the products of a step read, the time of that at the card's
+full bandwidth, and how far the GPU time is above it.
+
+Why it matters: with few tokens a product does little arithmetic on each weight. The step cannot be
+shorter than one pass over the weights. GPU time far above that floor is in small kernels, in
+products with too few blocks to reach the bandwidth, or in the cache. Smaller weights (fp8, int4) or
+more sequences per step lower the floor per token.
+
+How it is computed: `mm` and `addmm` in traces without a backward pass; the weight is the second
+operand, as it is stored. They must be 90% of the time of all products. It is told when their
+arithmetic at the card's peak takes less
+time than their weights at full bandwidth, when the weights are at least twice the L2 cache, and
+when the GPU time is at least 1.5 times the floor. The saving is at most the GPU time less the
+weights beyond the L2 cache at full bandwidth.
+
+When it is wrong: a weight that two products of a step read counts twice, as a step of two calls
+reads each weight twice. Up to the size of the L2 cache can be read from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretrace.analyze.rules._common import Group, per, product_ns, together
+from foretrace.base.units import bytes_text, plural, time_text
+from foretrace.model.about import device_of
+from foretrace.model.costs import Tensor
+from foretrace.model.order import Case
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding, Rule
+
+WEIGHT = {"aten::mm": 1, "aten::addmm": 2}
+ROLES = frozenset({"gemm", "gemv"})
+BACKWARD = "autograd::engine::evaluate_function"
+# Weights of twice the L2 cache cannot stay there from one step to the next.
+CACHES = 2
+# Share of the products' time that must have recorded weights; the rest may be attention.
+NEARLY_ALL = 0.9
+HIDDEN = frozenset(
+    {"mm", "addmm", "linear", "mv"}
+)  # a generated kernel may hold the product itself
+# Below this the step is near its floor, and there is nothing to tell.
+FAR = 1.5
+
+
+def _check(trace: Trace) -> Iterator[Finding]:
+    device, order = device_of(trace.about), trace.order
+    if device is None or any(name.startswith(BACKWARD) for name in trace.host.names):
+        return
+    weights = [(case, weight) for case in order.cases if case.count and (weight := _weight(case))]
+    whole = together(trace, [case for case, _ in weights])
+    if whole is None or not _complete(trace, whole):
+        return
+    steps, cache = max(order.steps, 1), device.l2_bytes or 0
+    size = sum((weight.bytes or 0) * case.count for case, weight in weights) / steps
+    arithmetic = sum(_arithmetic_ns(trace, case, weight) for case, weight in weights) / steps
+    busy = trace.spans.median_busy(trace.spans.steps) or float(trace.gpu.busy(trace.gpu.usable))
+    full = size / device.bytes_per_s * 1e9
+    if size < CACHES * cache or arithmetic > full or busy < FAR * full:
+        return
+    title = (
+        f"Weights read: {bytes_text(size)}, {time_text(full)} at {bytes_text(device.bytes_per_s)}"
+        f"/s; GPU work is {busy / full:.1f}x this floor"
+    )
+    detail = (
+        f"{plural(whole.count, 'product')} {per(trace)} take {time_text(whole.ns)}; all GPU work "
+        f"takes {time_text(busy)}. A step cannot be shorter than one pass over its weights; at "
+        f"most {bytes_text(cache)} of them can come from L2."
+    )
+    evidence = {
+        "weight_bytes": round(size),
+        "floor_ns": round(full),
+        "busy_ns": round(busy),
+        "products": whole.count,
+        "product_ns": whole.ns,
+    }
+    saved = round(busy - max(size - cache, 0) / device.bytes_per_s * 1e9)
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
+
+
+def _weight(case: Case) -> Tensor | None:
+    """The second operand of a product, where the trace has its size."""
+    if case.call is None or case.op not in WEIGHT or case.role not in ROLES:
+        return None
+    weight = case.call.tensor(WEIGHT[case.op])
+    return weight if weight is not None and weight.bytes else None
+
+
+def _complete(trace: Trace, whole: Group) -> bool:
+    """Whether these are nearly all products: others, as in a graph, read weights that we miss."""
+    inside = any(
+        case.id.family.startswith("inductor") and HIDDEN.intersection(case.id.get("ops") or ())
+        for case in trace.order.cases
+    )
+    every = together(trace, [case for case in trace.order.cases if case.role in ROLES])
+    return not inside and every is not None and whole.ns >= NEARLY_ALL * every.ns
+
+
+def _arithmetic_ns(trace: Trace, case: Case, weight: Tensor) -> float:
+    kind = {"c10::Half": "fp16", "float": "tf32"}.get(weight.type, "bf16")
+    return (product_ns(trace, case, kind) or 0.0) * case.count
+
+
+RULE = Rule("weights_floor", "Reading the weights as a floor", _check, ("gpu", "shapes"))

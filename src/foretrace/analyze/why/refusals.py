@@ -1,0 +1,179 @@
+"""Inductor's words for not fusing two nodes, as one of a dozen plain reasons.
+
+Inductor says "no shared data" of two nodes that go through one buffer in different ways: it counts
+reads and writes that are equal to the letter. Where both touch a buffer, the index expressions say
+what is different: the number of elements, or their order. Extern kernels are never asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foretrace.analyze.why.neighbours import Neighbours, NodeOrder
+from foretrace.analyze.why.scheduler import elements, walk
+from foretrace.schema.compiler import MEMBER, Compilation, FusionChoice, SchedulerNode
+
+REASONS = {
+    "extern": "a library kernel (extern)",
+    "template": "a template without that prologue or epilogue",
+    "order": "other iteration order",
+    "loops": "the same order, but other loop dimensions",
+    "sizes": "different sizes",
+    "between": "other kernels lie between them",
+    "mutation": "a mutation in between",
+    "no_shared_data": "no shared data",
+    "not_worth_it": "Inductor's heuristics are against it",
+    "graph_break": "a graph break",
+    "other": "another rule of Inductor's",
+    "not_recorded": "Inductor's reason was not recorded",
+}
+# How Inductor's words begin (torch 2.2 to 2.13); the first that occurs in them counts.
+WORDS = (
+    ("no shared data", "no_shared_data"),
+    ("memory deps did not match", "order"),
+    ("tiling mismatch", "order"), ("invalid tiling", "order"), ("invalid loop order", "order"),
+    ("numel/rnumel", "sizes"), ("numel incompatibility", "sizes"), ("'s size: ", "sizes"),
+    ("do not have same length", "sizes"), ("uses different buf layouts", "order"),
+    ("intermediate nodes between", "between"), ("will create cycle", "between"),
+    ("must go before", "between"),
+    ("aliasing or mutation", "mutation"), ("only fuse functional", "mutation"),
+    ("other than the mutated", "mutation"), ("references mutation", "mutation"),
+    ("amount of bytes read", "not_worth_it"), ("unaligned reads", "not_worth_it"),
+    ("not profitable", "not_worth_it"),
+    ("prologue", "template"), ("epilogue", "template"), ("template", "template"),
+    ("not yet supported by EVT", "template"), ("is not a Pointwise op", "template"),
+    ("is not a ComputedBuffer", "template"), ("computed buffer name", "template"),
+    ("is extern", "extern"), ("is nop", "extern"), ("extern or nop", "extern"),
+    ("max fusion", "not_worth_it"), ("peak memory", "not_worth_it"),
+    ("score_fusion_memory", "not_worth_it"), ("too many reads", "not_worth_it"),
+    ("too_many_reads", "not_worth_it"), ("benchmark", "not_worth_it"),
+    ("register spilling", "not_worth_it"), ("too far away", "not_worth_it"),
+    ("foreach", "other"), ("Split scan", "other"), ("device mismatch", "other"),
+    ("explicit disabled", "other"), ("grouped node", "other"),
+)  # fmt: skip
+
+_BY_INDEX = ("no_shared_data", "order")  # the index expressions say more than these words
+
+
+def code(words: str) -> str:
+    """The plain reason for Inductor's words; a key of `REASONS`."""
+    return next((reason for part, reason in WORDS if part in words), "other")
+
+
+class Refusals:
+    """The refusals of one compilation, found by the nodes that they are about."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.refused = [each for each in compilation.choices if not each.fused]
+        self.sides = [
+            (frozenset(MEMBER.findall(each.a)), frozenset(MEMBER.findall(each.b)))
+            for each in self.refused
+        ]
+        self.places: dict[tuple[int, str], list[int]] = {}
+        for place, (first, second) in enumerate(self.sides):
+            for member in first | second:
+                key = self.refused[place].graph, member
+                self.places.setdefault(key, []).append(place)
+        self.before = {(node.graph, node.name): node for node in compilation.before}
+        self.extern = {
+            (node.graph, member)
+            for node in compilation.after
+            if node.kind == "extern"
+            for member in node.members
+        }
+
+    def about(self, a: SchedulerNode, b: SchedulerNode) -> list[FusionChoice]:
+        """The refusals about parts of two nodes; those that ask in their order come last."""
+        own, other = {*a.members, *a.writes}, {*b.members, *b.writes}
+        near = {place for member in own for place in self.places.get((a.graph, member), ())}
+        found: list[FusionChoice] = []
+        turned: list[FusionChoice] = []
+        for place in sorted(near):
+            first, second = self.sides[place]
+            if first <= own and second <= other:
+                found.append(self.refused[place])
+            elif first <= other and second <= own:
+                turned.append(self.refused[place])
+        return turned + found
+
+    def reason(self, choice: FusionChoice) -> str:
+        """The plain reason for a refusal, by the nodes as they were when Inductor asked.
+
+        Tuning may have replaced a template by a library's kernel since.
+        """
+        names = [MEMBER.findall(name) for name in (choice.a, choice.b)]
+        if any((choice.graph, member) in self.extern for each in names for member in each):
+            return "extern"
+        found = code(choice.words)
+        if found not in _BY_INDEX:
+            return found
+        a, b = (_joined(self.before, choice.graph, each) for each in names)
+        return _refined(found, a, b)
+
+
+def why_apart(order: NodeOrder, pair: Neighbours, refused: Sequence[FusionChoice]) -> str:
+    """Why neighbours stay apart: the last refusal, or what their kinds and places say."""
+    a, b = pair.a, pair.b
+    if "extern" in (a.kind, b.kind):
+        return "extern"
+    if refused:
+        found = code(refused[-1].words)
+        return _refined(found, a, b) if found in _BY_INDEX else found
+    if _mutates(a, b):
+        return "mutation"
+    return "between" if order.between(a, b) else "not_recorded"
+
+
+def _mutates(a: SchedulerNode, b: SchedulerNode) -> bool:
+    """Whether one changes in place what the other uses, or waits for that."""
+    changed = set(a.mutates) & set(b.reads) | set(b.mutates) & {*a.reads, *a.writes}
+    return bool(changed or set(b.waits) & set(a.writes))
+
+
+def _refined(found: str, a: SchedulerNode, b: SchedulerNode) -> str:
+    """What is different where both go through one buffer: elements, their order, or only loops."""
+    if _mutates(a, b):
+        return "mutation"
+    passed = {*a.writes} & {*b.reads} | {*b.writes} & {*a.reads}
+    shared = passed or {*a.reads, *a.writes} & {*b.reads, *b.writes}
+    ways = [(_indices(a, name), _indices(b, name)) for name in shared]
+    known = [way for way in ways if all(way)]
+    if not known or any(None in _counts(one | two) for one, two in known):
+        return found
+    if not any(_counts(one) & _counts(two) for one, two in known):
+        return "sizes"
+    return "loops" if all(_one_walk(one | two) for one, two in known) else "order"
+
+
+def _indices(node: SchedulerNode, buffer: str) -> frozenset[str]:
+    return frozenset(index for name, index in node.index if name == buffer)
+
+
+def _counts(indices: frozenset[str]) -> set[int | None]:
+    return {elements(index) for index in indices}
+
+
+def _one_walk(indices: frozenset[str]) -> bool:
+    walks = {walk(index) for index in indices}
+    return len(walks) == 1 and None not in walks
+
+
+def _joined(
+    before: dict[tuple[int, str], SchedulerNode], graph: int, members: list[str]
+) -> SchedulerNode:
+    """A node as it was when Inductor looked at it: fused from these members."""
+    parts = [before[graph, each] for each in members if (graph, each) in before]
+    return SchedulerNode(
+        "",
+        "",
+        tuple(read for part in parts for read in part.reads),
+        tuple(written for part in parts for written in part.writes),
+        index=tuple(index for part in parts for index in part.index),
+        mutates=tuple(buffer for part in parts for buffer in part.mutates),
+        waits=tuple(buffer for part in parts for buffer in part.waits),
+    )
+
+
+def index_of(node: SchedulerNode, buffer: str) -> str:
+    """How a node goes through a buffer; empty where the log does not say."""
+    return next((index for name, index in node.index if name == buffer), "")

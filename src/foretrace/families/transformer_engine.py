@@ -1,7 +1,0 @@
-"""Transformer Engine: norms, rope, casts. Its matrix products have cuBLASLt's own names."""
-
-from __future__ import annotations
-
-from foretrace.families._words import library
-
-FAMILY = library("transformer_engine", "Transformer Engine", states="lib")

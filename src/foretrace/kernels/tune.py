@@ -1,0 +1,271 @@
+"""Measures which route is fastest: `tune(sizes)` fills this GPU's table, see `kernels.routes`.
+
+Every candidate's result is compared with the library's before its time counts. Two times are kept:
+how long the GPU works, and one call in a row of calls, host and device together.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from foretrace.base import files
+from foretrace.base.errors import MissingError
+from foretrace.kernels import routes, steps
+from foretrace.kernels.estimate import Size
+from foretrace.kernels.glu import gated
+from foretrace.kernels.routes import ALL_LIBRARY, PARTS, SEPARATE, MeasuredRoute, Route
+from foretrace.kernels.support import HAVE_TRITON
+from foretrace.record.experiments.timing import call_times, device_times
+
+if HAVE_TRITON:
+    from foretrace.kernels.device.padding import pad
+
+# Compiling a kernel takes a second or more; loading it from disk, some milliseconds.
+SLOW_S = 0.5
+# Relative distance allowed between two bf16 results that differ only in the order of rounding.
+CLOSE = 2e-2
+
+# The routes worth trying, by part: least and most rows, then the route as tables write it (kind,
+# bm, bn, bk, stages, warps, group, resident, split). None spills on sm_90: see
+# tests/kernels/test_aot.py.
+_CANDIDATES = """
+gate_up        129    - pingpong 128  64  64 6 4  8 1 1
+gate_up         65 2048 tma      128  64  64 4 8  8 1 1
+gate_up         65    - tma      128 128  64 4 8  8 1 1
+gate_up         33 1024 tma       64  64  64 4 4  8 2 1
+gate_up          1   16 pointer   16  64 128 4 4  1 1 1
+gate_up          1   16 pointer   16  32 256 3 4  1 1 1
+gate_up          1   16 pointer   16  32 128 6 4  1 1 1
+gate_up         17   32 pointer   32  64 128 3 4  1 1 1
+gate_up         17   64 pointer   64  64  64 4 4  1 1 1
+gate_up         17  512 pointer   64  32 128 3 4  8 1 1
+gate_up         65 1024 pointer   64  64  64 4 4  8 1 1
+gate_up_saving 129    - pingpong 128  64  64 6 4  8 1 1
+gate_up_saving 129    - pingpong 128  64  64 5 4  8 1 2
+gate_up_saving  65 4096 tma      128  64  64 3 4  8 2 1
+gate_up_saving  33 1024 tma       64  64  64 4 4  8 2 1
+gate_up_saving   1   16 pointer   16  32 256 3 4  1 1 1
+gate_up_saving  17 1024 pointer   64  64  64 4 4  8 1 1
+down             1   16 narrow    16  32 256 3 4  8 1 2
+down             1   16 narrow    16  32 128 4 4  8 1 4
+down             1   16 narrow    16  64 128 4 4  8 1 8
+down             1   16 narrow    16  64 256 3 4  8 1 4
+down            17   32 narrow    32  64 128 4 4  8 1 4
+down            17   32 narrow    32  32 128 4 4  8 1 4
+down            17  256 narrow    64  32 128 3 4  8 1 4
+down            17 1024 narrow    64  64  64 4 4  8 1 4
+down            65 1024 narrow    64  64  64 4 4  8 1 1
+gradient      1024    - pingpong 128 128  64 5 4  4 1 4
+gradient       129    - pingpong 128 128  64 5 4  8 1 4
+gradient        65    - tma      128 256  64 4 8  8 1 1
+whole         1024    - pingpong 128  64  64 6 4  4 1 1
+whole         1024    - pingpong 128  64  64 6 4  8 1 1
+whole_saving  1024    - pingpong 128  64  64 6 4  4 1 1
+whole_saving  1024    - pingpong 128  64  64 6 4  8 1 1
+"""
+
+
+def _parsed() -> dict[str, tuple[tuple[int, int, Route], ...]]:
+    lines = [line.split(maxsplit=3) for line in _CANDIDATES.strip().splitlines()]
+    rows = [
+        (part, int(least), sys.maxsize if most == "-" else int(most), Route.parse(route))
+        for part, least, most, route in lines
+    ]
+    return {part: tuple(row[1:] for row in rows if row[0] == part) for part in PARTS}
+
+
+CANDIDATES = _parsed()
+_BY_TMA = ("pingpong", "tma")
+
+Compute = Callable[[Route], tuple[torch.Tensor, ...]]
+
+
+def tune(
+    sizes: Iterable[Size],
+    dtype: torch.dtype = torch.bfloat16,
+    activation: str = "gelu_tanh",
+    say: Callable[[str], None] = lambda line: None,
+) -> list[MeasuredRoute]:
+    """Measure every part at every size (m, d, h) on this GPU, and keep the result on disk."""
+    if not torch.cuda.is_available():
+        message = "tuning needs a CUDA GPU with torch and Triton: pip install 'foretrace[bench]'"
+        raise MissingError(message)
+    sizes = list(sizes)
+    jobs = {(part, route) for m, _, _ in sizes for part in PARTS for route in candidates(part, m)}
+    _compile(jobs, dtype, activation)
+    rows: list[MeasuredRoute] = []
+    for number, size in enumerate(sizes):
+        say(f"size {number + 1} of {len(sizes)}: {'x'.join(map(str, size))}")
+        rows += measure(size, dtype, activation)
+    card = routes.card_name(torch.cuda.current_device())
+    new = {row[:4] for row in rows}
+    path = routes.store_path(card)
+    write_table(path, card, [*rows, *(row for row in routes.read(path) if row[:4] not in new)])
+    return rows
+
+
+def write_table(path: Path, card: str, rows: Iterable[MeasuredRoute]) -> None:
+    """Replace a table of routes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = {"card": card, "torch": torch.__version__, "columns": MeasuredRoute._fields}
+    lines = ",\n ".join(json.dumps(row) for row in rows)
+    files.write_text(path, json.dumps(head)[:-1] + f', "rows": [\n {lines}\n]}}\n')
+    for kept in (routes.rows_for, routes.by_route, routes.measured_sizes, routes.plan):
+        kept.cache_clear()
+
+
+def learn(on: bool = True) -> None:
+    """From now on, the first call at a size that nobody measured measures it, and keeps the result.
+
+    Such a call takes a second or two, and memory for another set of the MLP's tensors.
+    """
+    routes.when_unknown = _learn_size if on else None
+
+
+def _learn_size(dtype: torch.dtype, size: Size) -> None:
+    if routes.when_unknown is None:
+        return
+    routes.when_unknown = None  # what is measured calls no plan of its own
+    try:
+        with torch.no_grad():
+            tune([size], dtype)
+    finally:
+        routes.when_unknown = _learn_size
+
+
+def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> None:
+    """Compile and load every kernel that this GPU's table can choose, before the first call."""
+    table = routes.rows_for(routes.card_name(torch.cuda.current_device()))
+    jobs = sorted({(row.part, Route.parse(row.route)) for row in table})
+    together = False
+    for number, (part, route) in enumerate(jobs):
+        start = time.perf_counter()
+        _compile_one(part, route, dtype, activation)
+        # Loading from Triton's cache is quick. At the first kernel that is not, the rest compile
+        # together; the very first call also starts CUDA and the library.
+        if number and not together and time.perf_counter() - start > SLOW_S:
+            together = True
+            _compile(jobs[number + 1 :], dtype, activation)
+    for columns in (64, 63):
+        gate = torch.zeros(8, columns, dtype=dtype, device="cuda", requires_grad=True)
+        gated(gate, gate.detach(), activation).backward(torch.ones_like(gate))
+    pad(gate.detach(), 8, 64)
+
+
+def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[MeasuredRoute]:
+    """Every route of every part at one size, the plain one first.
+
+    Where the parts are computed one after the other, each takes the route that was fastest here.
+    """
+    fastest: dict[str, Route] = {}
+    saved = steps.saved_as(torch.empty(0, dtype=dtype, device="cuda"), size)
+    for part, compute in _parts(size, dtype, activation, fastest).items():
+        usual = routes.plain(part)
+        tried = [route for route in candidates(part, size[0]) if _applies(part, route, size, saved)]
+        if usual == SEPARATE and not tried:
+            continue
+        wanted = compute(usual)
+        calls = {usual.text(): partial(compute, usual)}
+        for route in tried:
+            if all(map(_close, compute(route), wanted)):
+                calls[route.text()] = partial(compute, route)
+        device = device_times(calls, repeats=9)
+        call = call_times(calls, rounds=3, at_least_s=0.003)
+        fastest[part] = Route.parse(min(calls, key=lambda name: device[name].median))
+        for name in calls:
+            times = round(device[name].median, 2), round(call[name].median, 2)
+            yield MeasuredRoute(part, *size, name, *times)
+
+
+def _close(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    distance = (found.float() - wanted.float()).norm() / wanted.float().norm()
+    return bool(distance < CLOSE)
+
+
+def _applies(part: str, route: Route, size: Size, saved: str) -> bool:
+    """Whether the route itself would run, and not the library in its place; and whether it can pay:
+    rows off the 128-byte lines are slow in every specialised product.
+    """
+    if part == "gate_up_saving" and saved == "factors" and route.kind != "pingpong":
+        return False
+    unit = routes.alignment(size)
+    return unit == 64 if part.startswith("whole") else unit > 1 or route.kind not in _BY_TMA
+
+
+def candidates(part: str, m: int) -> list[Route]:
+    """The routes worth trying for `m` rows, without the library."""
+    return [route for least, most, route in CANDIDATES[part] if least <= m <= most]
+
+
+def _parts(
+    size: Size, dtype: torch.dtype, activation: str, fastest: Mapping[str, Route]
+) -> dict[str, Compute]:
+    """For each part a function that computes it by a route, on random data of this size."""
+    m, d, h = size
+    new = {"dtype": dtype, "device": "cuda"}
+    x, dy = torch.randn(m, d, **new), torch.randn(m, d, **new)
+    both = torch.randn(2 * h, d, **new) / d**0.5
+    weights = steps.Weights(both[:h], both[h:], torch.randn(d, h, **new) / h**0.5)
+    middle, pre = torch.randn(m, h, **new), torch.randn(m, 2 * h, **new)
+
+    def gate_up(save: bool, route: Route) -> tuple[torch.Tensor, ...]:
+        out = x.new_empty((m, h))
+        kept = steps.gate_up_part(x, weights, out, activation, size, route, save=save)
+        return (out, kept) if save and kept is not None else (out,)
+
+    def whole(save: bool, route: Route) -> tuple[torch.Tensor, ...]:
+        plan = ALL_LIBRARY._replace(**{**fastest, "whole": route, "whole_saving": route})
+        if save:
+            y, saved = steps.forward_saving(x, weights, activation, size, plan)
+            return y, *saved
+        return (steps.forward(x, weights, activation, size, plan),)
+
+    return {
+        "gate_up": partial(gate_up, False),
+        "gate_up_saving": partial(gate_up, True),
+        "down": lambda route: (steps.down_part(middle, weights.down, x, size, route),),
+        "gradient": lambda route: (
+            steps.gradient_part(dy, weights.down, pre, activation, size, route),
+        ),
+        "whole": partial(whole, False),
+        "whole_saving": partial(whole, True),
+    }
+
+
+def _compile(jobs: Iterable[tuple[str, Route]], dtype: torch.dtype, activation: str) -> None:
+    """Compile in several processes; Triton's cache on disk passes the kernels on."""
+    jobs = sorted(jobs)
+    workers = max(1, min(multiprocessing.cpu_count() - 1, len(jobs)))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in [pool.submit(_compile_one, *job, dtype, activation) for job in jobs]:
+            done.result()
+
+
+def _compile_one(part: str, route: Route, dtype: torch.dtype, activation: str) -> None:
+    """Run a part at sizes that need kernels of their own: multiples of eight, others, and those of
+    the others whose weights begin on the 16-byte grid, where reading through pointers is faster;
+    and as many rows as change what is saved.
+    """
+    least = min((rows for rows, _, known in CANDIDATES[part] if known == route), default=1)
+    sizes = [(256, 1023, 257)]
+    if least < routes.MANY:
+        sizes.append((256, 1024, 256))
+    if least >= routes.MANY or part.endswith("saving") or part == "gradient":
+        sizes.append((routes.MANY, 1024, 256))
+    if route.kind == "pointer":
+        sizes.append((256, 1023, 256))
+    for size in sizes:
+        _parts(size, dtype, activation, {})[part](route)
+        unit = routes.alignment(size)
+        for same in (unit, 8) if unit == 64 else (unit,):
+            routes.note_loaded(part, route, dtype, activation, same)
+    torch.cuda.synchronize()

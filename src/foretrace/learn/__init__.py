@@ -1,0 +1,1 @@
+"""Lessons, the ladder, the tour and the claims of the articles."""

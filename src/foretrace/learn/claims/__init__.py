@@ -1,0 +1,161 @@
+"""The claims of the articles as predictions, one file per section, each with its result on an H200.
+
+A `[[claim]]` has its `number` (B: a claim, E: a loose or wrong sentence, H: a measurement on the
+H200), the `source` that states it, the heading it is under (`where`), its `sentence`, and in our
+words the `claim`. A `[[claim.prediction]]` judges it `on` a program of `programs.toml`, perhaps
+`against` another; `h200` is its verdict where that is no hit, explained by the `correction`.
+`card` marks what another card may show otherwise: a name, a time, a tile, registers. A sentence
+with a condition is `conditional`. A claim without a prediction says what `decides` it, or which
+other to `see`, whose sentence it has unless it brings its own.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from foretrace.base.errors import UsageError
+
+SECTIONS = ("matmul_add", "linear", "mlp", "compiled", "liger", "attention", "errors", "found")
+OUTCOMES = ("holds", "does not hold", "another card", "not said", "inconclusive")
+HOLDS, FAILS, OTHER_CARD, NOT_SAID, INCONCLUSIVE = OUTCOMES
+CARD = "A100"  # all measurements of the articles are of one A100-SXM4-80GB
+ARTICLES = {
+    "Part 1": "https://huggingface.co/blog/torch-profiler",
+    "Part 2": "https://huggingface.co/blog/torch-mlp-fusion",
+    "Part 3": "https://huggingface.co/blog/torch-attention-profile",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimProgram:
+    """What ran: the name of a recording of the H200, and the code of one step."""
+
+    name: str
+    trace: str
+    code: str
+    setup: str = ""
+
+    @property
+    def rung(self) -> str:
+        """The rung that it belongs to."""
+        return self.name.split()[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One prediction that a claim makes."""
+
+    on: ClaimProgram
+    guess: str
+    reason: str
+    against: ClaimProgram | None = None
+    card: bool = False
+    h200: str = "hit"
+    correction: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim: who states it, where and how, and the predictions that judge it."""
+
+    section: str
+    number: str
+    source: str
+    claim: str
+    sentence: str = ""
+    where: str = ""
+    predictions: tuple[Prediction, ...] = ()
+    conditional: bool = False
+    correction: str = ""
+    decides: str = ""
+    stated: str = ""
+    see: str = ""
+
+    @property
+    def said(self) -> bool:
+        """Whether the articles assert it: a commentary's or a conditional sentence they do not."""
+        return not (self.conditional or self.source.startswith("commentar"))
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """The rungs that its predictions are about."""
+        return tuple(dict.fromkeys(each.on.rung for each in self.predictions))
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of a claim that no trace decides; empty where another has it."""
+        if self.see:
+            return ""
+        return (self.stated or INCONCLUSIVE) if self.said else NOT_SAID
+
+    @property
+    def address(self) -> str:
+        """The article's section on the web; empty for other sources."""
+        heading = re.sub(r"[^\w\s-]", "", self.where.lower()).replace(" ", "-")
+        return f"{ARTICLES[self.source]}#{heading}" if self.where else ""
+
+    def judged(self, prediction: Prediction, verdict: str, device: str) -> str:
+        """The outcome of one of its predictions with this verdict, measured on this device."""
+        if not self.said:
+            return NOT_SAID
+        if verdict != "miss":
+            return {"hit": HOLDS}.get(verdict, INCONCLUSIVE)
+        return OTHER_CARD if prediction.card and CARD not in device else FAILS
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """Every claim, section by section in the order of the articles."""
+    found = {claim.number: claim for section in SECTIONS for claim in _section(section)}
+    return tuple(_quoting(claim, found.get(claim.see, claim)) for claim in found.values())
+
+
+def find(number: str) -> Claim:
+    """The claim of that number; an unknown one is wrong usage."""
+    known = {claim.number: claim for claim in claims()}
+    if number.upper() not in known:
+        raise UsageError(f"no claim {number}: `foretrace docs claims` lists them")
+    return known[number.upper()]
+
+
+@cache
+def programs() -> dict[str, ClaimProgram]:
+    """Every program by its name."""
+    return {name: ClaimProgram(name, **entry) for name, entry in _read("programs").items()}
+
+
+def title(section: str) -> str:
+    """The heading of a section."""
+    return str(_read(section)["title"])
+
+
+def _section(section: str) -> list[Claim]:
+    return [_claim(section, **entry) for entry in _read(section)["claim"]]
+
+
+def _quoting(claim: Claim, other: Claim) -> Claim:
+    if claim.sentence:
+        return claim
+    return replace(claim, sentence=other.sentence, where=other.where)
+
+
+def _claim(
+    section: str, prediction: tuple[Any, ...] = (), outcome: str = "", **entry: Any
+) -> Claim:
+    found = tuple(_prediction(entry["claim"], **each) for each in prediction)
+    return Claim(section, predictions=found, stated=outcome, **entry)
+
+
+def _prediction(claim: str, on: str, against: str = "", **entry: Any) -> Prediction:
+    other = programs()[against] if against else None
+    return Prediction(programs()[on], against=other, **{"reason": claim, **entry})
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))

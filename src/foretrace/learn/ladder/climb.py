@@ -1,0 +1,224 @@
+"""The whole climb: the trace of every stop, every claim marked on it, and the article's table.
+
+`climb_recorded` reads the traces of the package, `climb_here` makes them on this machine. Marking
+is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from foretrace.analyze.compare import compare
+from foretrace.analyze.guess import check, parse
+from foretrace.base.errors import ForetraceError, MissingError
+from foretrace.learn.claims import OUTCOMES, Claim, ClaimProgram, Prediction, claims
+from foretrace.learn.claims import find as find_claim
+from foretrace.learn.ladder.article import setup_row
+from foretrace.learn.ladder.rungs import rung, rungs
+from foretrace.learn.ladder.stops import STOPS, Stop
+from foretrace.model import opening
+from foretrace.model.trace import Trace
+from foretrace.read import recordings
+from foretrace.record.profiling import need_torch
+from foretrace.schema.documents.ladder import (
+    ClaimCounts,
+    LadderDocument,
+    MarkedClaim,
+    SetupRow,
+    SkippedSetup,
+    UnmarkedClaim,
+)
+from foretrace.schema.run_record import read_run
+from foretrace.schema.verdict import Verdict
+
+SCHEMA = 1
+# Kinds of guess that a CPU cannot decide: it runs smaller sizes, and its host times include the
+# arithmetic.
+SIZED = ("inputs", "sizes", "time", "ratios", "bounds")
+ON_CPU = "the claim is about a GPU at the article's sizes; a CPU runs smaller ones, on the host"
+
+# the trace for a recording's name; MissingError says why there is none
+Find = Callable[[str], Trace]
+
+
+def stops(only: Sequence[str] = ()) -> list[Stop]:
+    """The stops of the rungs named, or all."""
+    wanted = {rung(name).name for name in only}  # an unknown name is wrong usage
+    return [stop for stop in STOPS if not wanted or stop.rung in wanted]
+
+
+def climb_recorded(
+    card: str = "h200", only: Sequence[str] = (), number: str | None = None
+) -> LadderDocument:
+    """Climb the traces inside the package; needs neither torch nor a GPU.
+
+    With a `number` that claim alone, with the one that it points to and without the table.
+    """
+    chosen, folder = stops(only), recordings.folder(card)
+    wanted = _with_seen(find_claim(number)) if number else claims()
+
+    @cache
+    def find(name: str) -> Trace:
+        return opening.open(folder / f"{name}.json.gz", cache=False)
+
+    records = [read_run(str(path)) for path in sorted((folder / "ladder").glob("*.json.gz"))]
+    devices = {str(record.device.name) for record in records if record.device}
+    versions = {str(record.torch.version) for record in records if record.torch}
+    named = ", ".join(sorted(devices))
+    marked = [_marked(*each, find, "cuda", named) for each in _claims_of(chosen, wanted)]
+    article = [] if number else list(_article(chosen, find, "cuda"))
+    head = (SCHEMA, f"recorded {card}", named, ", ".join(sorted(versions)))
+    return LadderDocument(
+        *head, marked, _counts(marked), [], article, _outcomes(marked), _undecided(only, wanted)
+    )
+
+
+def climb_here(
+    folder: Path,
+    device: str = "auto",
+    only: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+    *,
+    why: bool = False,
+) -> LadderDocument:
+    """Run every stop on this machine, keep the traces in `folder`, and mark the claims on them.
+
+    `why` keeps the compiler's records of every stop that compiles. A stop that cannot run here is
+    skipped with its reason, and its claims are inconclusive.
+    """
+    need_torch()
+    import torch
+
+    from foretrace.learn.ladder.running import device_name
+
+    chosen = stops(only)
+    where, named = device_name(device)
+    opened, skipped = dict[Stop, Trace](), dict[Stop, str]()
+    for number, stop in enumerate(chosen, 1):
+        say(f"{number} of {len(chosen)}: {stop.title(rung(stop.rung), where)}")
+        try:
+            opened[stop] = opening.open(visit(stop, where, folder, why=why), cache=False)
+        except ForetraceError as problem:
+            skipped[stop] = str(problem)
+            say(f"   skipped: {problem}")
+
+    def find(name: str) -> Trace:
+        stop = by_recording()[name]
+        if stop not in opened:
+            raise MissingError(skipped.get(stop, f"it needs the rung {stop.rung} as well"))
+        return opened[stop]
+
+    marked = [
+        _marked(claim, prediction, find, where, named)
+        for claim, prediction in _claims_of(chosen, claims())
+        if not any(program and program.setup for program in (prediction.on, prediction.against))
+    ]
+    left = [SkippedSetup(stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()]
+    article = list(_article([stop for stop in chosen if stop in opened], find, where))
+    head = (SCHEMA, "this machine", named, str(torch.__version__))
+    return LadderDocument(
+        *head, marked, _counts(marked), left, article, _outcomes(marked), _undecided(only, claims())
+    )
+
+
+def visit(stop: Stop, device: str, folder: Path, *, why: bool = False, dtype: str = "auto") -> Path:
+    """Record one stop on this machine; `MissingError` of one line where it does not run."""
+    import torch
+
+    from foretrace.learn.ladder.running import capture_rung, in_one_line
+
+    if device == "cpu" and stop.gpu_only:
+        raise MissingError(stop.gpu_only)
+    torch._dynamo.reset()  # as in a process of its own: no frame counts as recompiled
+    with in_one_line():
+        choice = replace(stop.choice(device), dtype=dtype)
+        options = {"overwrite": True, "why": why and choice.compiles}
+        done = capture_rung(rung(stop.rung), choice, folder, **options)
+    assert done.trace is not None
+    return done.trace
+
+
+def _counts(marked: list[MarkedClaim]) -> ClaimCounts:
+    verdicts = Counter(claim.verdict for claim in marked)
+    return ClaimCounts(verdicts["hit"], verdicts["miss"], verdicts["unknown"])
+
+
+def _outcomes(marked: list[MarkedClaim]) -> dict[str, int]:
+    found = Counter(claim.outcome for claim in marked)
+    return {outcome: found[outcome] for outcome in OUTCOMES}
+
+
+def _with_seen(claim: Claim) -> tuple[Claim, ...]:
+    return (claim, find_claim(claim.see)) if claim.see else (claim,)
+
+
+def _undecided(only: Sequence[str], wanted: Sequence[Claim]) -> list[UnmarkedClaim]:
+    """The claims without a prediction; they belong to no rung."""
+    names = UnmarkedClaim.__struct_fields__
+    rest = [] if only else [claim for claim in wanted if not claim.predictions]
+    return [UnmarkedClaim(*(getattr(claim, name) for name in names)) for claim in rest]
+
+
+@cache
+def by_recording() -> dict[str, Stop]:
+    """Every stop by the name of its recording, which claims use."""
+    known = {each.name: each for each in rungs()}
+    return {stop.recording(known[stop.rung]): stop for stop in STOPS}
+
+
+def _claims_of(chosen: Sequence[Stop], wanted: Sequence[Claim]) -> list[tuple[Claim, Prediction]]:
+    names = {stop.rung for stop in chosen}
+    pairs = ((claim, prediction) for claim in wanted for prediction in claim.predictions)
+    return [pair for pair in pairs if pair[1].on.rung in names]
+
+
+def _marked(
+    claim: Claim, prediction: Prediction, find: Find, device: str, named: str
+) -> MarkedClaim:
+    program = prediction.on
+    stop, way = by_recording().get(program.trace), rung(program.rung)
+    variant = stop.label(way) if stop else program.name.partition(" ")[2]
+    verdict = _verdict(prediction, find, on_cpu=device == "cpu")
+    return MarkedClaim(
+        claim.number, claim.source, program.rung, variant, _title(program, device), program.trace,
+        prediction.guess, verdict.verdict, verdict.measured, verdict.expected, verdict.why,
+        prediction.reason, prediction.correction or claim.correction,
+        claim.judged(prediction, verdict.verdict, named), claim.claim, claim.sentence, claim.where,
+        claim.address, program.code,
+        _title(prediction.against, device) if prediction.against else "",
+    )  # fmt: skip
+
+
+def _title(program: ClaimProgram, device: str) -> str:
+    """What ran, at which sizes."""
+    stop = by_recording().get(program.trace)
+    return stop.title(rung(program.rung), device) if stop else program.setup
+
+
+def _verdict(prediction: Prediction, find: Find, *, on_cpu: bool) -> Verdict:
+    guess = parse(prediction.guess, prediction.reason)
+    try:
+        trace = find(prediction.on.trace)
+        against = find(prediction.against.trace) if prediction.against else None
+    except MissingError as problem:
+        why = str(problem)
+    else:
+        if not on_cpu or guess.kind.name not in SIZED:
+            return check(trace, guess, against)[0]
+        why = ON_CPU
+    return Verdict(guess.text, "unknown", expected=guess.expected, why=why, reason=guess.reason)
+
+
+def _article(chosen: Sequence[Stop], find: Find, device: str) -> Iterator[SetupRow]:
+    for base in chosen:
+        for stop in chosen:
+            if base.is_baseline_of(stop):
+                way = rung(stop.rung)
+                a, b = find(base.recording(way)), find(stop.recording(way))
+                regions = {read_run(trace.path).rung.region for trace in (a, b)}
+                found = compare(a, b, region=regions.pop() if len(regions) == 1 else None)
+                yield setup_row(f"{stop.title(way, device)}, against {base.label(way)}", found)

@@ -1,0 +1,38 @@
+"""The GeGLU MLP: three matrix products and two pointwise operations that can be fused.
+
+Eager runs five kernels, compiled and Liger four: gelu and product are one kernel, and the matrix
+products do not change.
+"""
+
+from __future__ import annotations
+
+from foretrace.schema.rung import Built, Option, Rung, Setup
+
+
+def build(setup: Setup) -> Built:
+    """One forward over (batch, seq, dim); with `--backward` also the backward of the sum."""
+    from foretrace.learn.ladder.gated_mlps import gated_mlp
+    from foretrace.learn.ladder.modules import sequence_step
+
+    module, facts = gated_mlp(setup.variant, setup["dim"], setup["hidden"], setup.device)
+    return sequence_step(setup, module, "mlp", facts)
+
+
+RUNG = Rung(
+    name="mlp",
+    title="a GeGLU MLP: which kernels fuse, and which do not",
+    options=(
+        Option("batch", 64, "sequences", small=4),
+        Option("seq", 128, "tokens per sequence", small=32),
+        Option("dim", 768, "features in and out", small=128),
+        Option("hidden", 3072, "features between", small=512),
+        Option("backward", False, "also run the backward of the sum"),
+    ),
+    variants={
+        "eager": "plain torch: three linears, gelu, product",
+        "liger": "Liger's LigerGEGLUMLP: gelu and product in one Triton kernel (needs a GPU)",
+        "fused": "foretrace's own GeGLUMLP",
+    },
+    build=build,
+    layers=("gate", "up", "down"),
+)

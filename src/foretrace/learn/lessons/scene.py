@@ -1,0 +1,126 @@
+"""A recording opened for a step of a lesson: marks predictions, and selects what decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import PurePath
+
+from foretrace.analyze.guess import Guess, parse
+from foretrace.analyze.guess.evidence import Evidence
+from foretrace.analyze.guess.marking import mark
+from foretrace.analyze.guess.measures import middle
+from foretrace.analyze.guess.places import cpu_place, quotable_regions, windows_of
+from foretrace.analyze.guess.scope import Scope, Unknown, Window
+from foretrace.analyze.guess.selection import Selection, select
+from foretrace.analyze.guess.selectors import read_selector
+from foretrace.analyze.guess.tokens import split
+from foretrace.model.host import step_number
+from foretrace.model.trace import Trace
+from foretrace.read import recordings
+from foretrace.schema.verdict import Verdict
+from foretrace.show.overview.unit import chosen
+
+Opens = Callable[[str], Trace]
+
+
+class Scene:
+    """One program as it ran. A prediction without a place is about one call of its region.
+
+    A trace without a run record has steps or calls of its main region instead, as `look` chooses
+    them, else it is one call as a whole.
+    """
+
+    def __init__(self, trace: Trace, against: Scene | None = None) -> None:
+        self.trace, self.against = trace, against
+        self.evidence = Evidence(trace)
+        self._verdicts: dict[str, Verdict] = {}
+        region = trace.run.rung.region
+        known = region is not None and region in trace.spans.region_groups()
+        self.scope = Scope("region", region or "") if known else self._main()
+
+    def _main(self) -> Scope:
+        """Steps, else the region that holds most of the work, else the whole trace."""
+        if self.on_cpu:
+            return cpu_place(self.evidence)
+        per, spans = chosen(self.trace)
+        if per == "per step":
+            return self._steps()
+        names = {span.name for span in spans}
+        told = len(names) == 1 and names <= quotable_regions(self.evidence).keys()
+        own = told and not next(iter(names)).startswith("##")  # torch names ranges so
+        return Scope("region", names.pop()) if own else Scope()
+
+    def _steps(self) -> Scope:
+        """Every step where they launch as much as each other, else the one in the middle."""
+        steps = windows_of(Scope("steps"), self.evidence)
+        if len({len(step.rows) for step in steps}) == 1:
+            return Scope("steps")
+        return Scope("step", str(step_number(middle(steps)[0].region)))
+
+    @property
+    def name(self) -> str:
+        """The short name of the recording, or of the file."""
+        return PurePath(self.trace.path).name.removesuffix(".gz").removesuffix(".json")
+
+    @property
+    def region(self) -> str:
+        """The region whose calls it is about; empty for steps and for a whole trace."""
+        return self.scope.name if self.scope.kind == "region" else ""
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the CPU computed: the trace has ops, and nothing that hints at a GPU."""
+        return self.evidence.runs_on_cpu
+
+    @property
+    def device(self) -> str:
+        """The GPU, or the CPU where it computed."""
+        return self.trace.about.device or ("CPU" if self.on_cpu else "GPU not named")
+
+    def prediction(self, text: str) -> Guess:
+        """The prediction, about one call where it names no other place."""
+        guess = parse(text)
+        if guess.scope.kind != "trace" or guess.kind.records:
+            return guess
+        other = self.against.scope if self.against else self.scope
+        # one call is one step; A may name its calls otherwise
+        scope = self.scope if other == self.scope else Scope("steps")
+        return replace(guess, text=scope.prefix + text, scope=scope)
+
+    def marked(self, text: str | Guess) -> Verdict:
+        """How a prediction fares; one that a lesson states is marked once."""
+        other = self.against.evidence if self.against else None
+        if not isinstance(text, str):
+            return mark(text, self.evidence, other)
+        if text not in self._verdicts:
+            self._verdicts[text] = mark(self.prediction(text), self.evidence, other)
+        return self._verdicts[text]
+
+    @cached_property
+    def calls(self) -> list[Window]:
+        """Every recorded call."""
+        return windows_of(self.scope, self.evidence)
+
+    @cached_property
+    def call(self) -> Window:
+        """The call that is drawn: the one with the median GPU time, as figures are given.
+
+        On a CPU it is the one with the median time on the host.
+        """
+        return middle(self.calls)[0]
+
+    def selected(self, selector: str) -> Selection:
+        """What a selector matches in the call that is drawn; nothing where the trace lacks it."""
+        try:
+            return select(self.call, read_selector(split(selector), 0)[0])
+        except Unknown:
+            return Selection(False, [], [])
+
+
+def opened(opens: Opens, name: str, against: str = "") -> Scene:
+    """The scene of a recording by its short name, or of the path of a trace."""
+    other = opened(opens, against) if against else None
+    found = recordings.find(name)
+    return Scene(opens(str(found or name)), other)

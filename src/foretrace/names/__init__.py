@@ -1,0 +1,1 @@
+"""What the name of a kernel, a device or a matmul says."""

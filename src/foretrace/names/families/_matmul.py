@@ -1,0 +1,178 @@
+"""What matrix-multiply names have in common: operand letters, MMA shapes, tiles, chip generations.
+
+cuBLAS is column-major and PyTorch row-major, so PyTorch asks for the transposed product and swaps
+the operands. For `out = X @ Y` the first letter therefore tells about Y (the weight) and the second
+about X (the activation); the first tile number runs along the columns of the PyTorch result (output
+features), the second along its rows (tokens).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from foretrace.names.families._dtypes import ACCUMULATOR, WORDS, by_spelling
+from foretrace.names.families._parser import NameParser, rx, shape, word_set
+from foretrace.schema.kernel import KernelId
+
+# Numbers are bounded: a name of ten thousand digits is not a tile.
+PAIR = r"\d{1,5}x\d{1,5}"
+TRIPLE = r"\d{1,5}x\d{1,5}x\d{1,5}"
+
+MMA = {
+    word.replace("x", ""): [int(number) for number in word.split("x")]
+    for word in word_set("""
+        8x8x4 16x8x8 16x8x16 8x8x16 16x8x32 8x8x32 16x8x64 16x16x16 32x8x16 8x32x16 16x8x4
+        8x8x128 16x8x256
+    """)
+}
+ABILITIES = word_set("bias relu gelu aux drelu dgelu bgrada bgradb")
+ARCH = {"volta": "sm70", "turing": "sm75", "ampere": "sm80"}
+GENERATION = by_spelling("""
+    Maxwell = sm50, sm52; Pascal = sm60, sm61; Volta = sm70; Turing = sm75; Ada = sm89
+    Ampere = sm80, sm86, sm87; Hopper = sm90; Blackwell = sm100, sm103, sm110, sm120, sm121
+    MI50 = gfx906; MI100 = gfx908; MI200 = gfx90a; MI300 = gfx940, gfx942; MI350 = gfx950
+""")
+# What a generation brought that kernels written for an older one cannot use.
+BROUGHT = {
+    75: "int8 tensor cores",
+    80: "asynchronous copies, bf16 and TF32 tensor cores",
+    89: "fp8 tensor cores",
+    90: "warp-group MMA, TMA, thread-block clusters",
+    100: "tensor memory, two-block MMA, fp4",
+}
+_SIDE = {
+    "n": "row-major as PyTorch stores it",
+    "t": "a transposed view",
+    "c": "a conjugate-transposed view",
+    "h": "a conjugate-transposed view",
+}
+_HABIT = {
+    "tn": "x @ W.t(), what F.linear runs forward",
+    "nn": "x @ W as stored, or the input gradient of a linear layer",
+    "nt": "the weight gradient of a linear layer, by habit",
+    "tt": "both operands are transposed views",
+}
+
+
+def times(sizes: Iterable[int]) -> str:
+    """[128, 256] -> `128x256`."""
+    return "x".join(str(size) for size in sizes)
+
+
+def arch_meaning(arch: str) -> str:
+    return f"written for {_named(arch)}; it may run on a newer card"
+
+
+def layout_meaning(letters: str) -> str:
+    """The letters in PyTorch's terms: the first is the weight, the second the activation."""
+    low = letters[:2].lower()
+    first, second = _SIDE.get(low[:1], "?"), _SIDE.get(low[1:2], "?")
+    habit = f": {_HABIT[low]}" if low in _HABIT else ""
+    weight = f"first letter, the weight (second operand of X @ Y): {first}"
+    return f"{weight}; second letter, X: {second}{habit}"
+
+
+class MatmulParser(NameParser):
+    """A name that states chip, tile, stages and layout the way matrix products do."""
+
+    TILE = "one block computes {} output features x {} rows (tokens)"
+
+    def put_arch(self, text: str | None, arch: str | None, certainty: str = "") -> None:
+        """The chip generation that the name states, if it states one."""
+        self.put(text or "", "arch", arch, arch_meaning(arch or ""), certainty)
+
+    def put_layout(self, text: str, letters: str, certainty: str = "") -> None:
+        """The operand letters, and what they say in PyTorch's terms."""
+        self.put(text, "layout", letters, layout_meaning(letters), certainty)
+
+    def put_tile(
+        self, text: str, tile: list[int], certainty: str = "", field: str = "tile"
+    ) -> None:
+        """A block tile of two or three numbers: output features, tokens, depth."""
+        words = self.TILE.format(*tile)
+        if len(tile) > 2:
+            words += f", {tile[2]} deep along K per step"
+        self.put(text, field, tile, words, certainty)
+
+    def put_row_tile(self, text: str, tile: list[int]) -> None:
+        """The same by a library that is row-major, as PyTorch is: rows, output features, depth."""
+        words = f"one block computes {tile[0]} rows (tokens) x {tile[1]} output features"
+        self.put(text, "tile", tile, f"{words}, {tile[2]} deep along K per step")
+
+    def put_pair(self, text: str) -> None:
+        """`128x64`, then `64x3`: the tile, then the depth of a slice of K and those in flight."""
+        first, second = shape(text)
+        if "tile_mn" not in self.fields:
+            self.put_tile(text, [first, second], field="tile_mn")
+            return
+        self.put(text, "tile_k", first, "each step takes a slice of {} along K")
+        self.put(text, "stages", second, "{} slices in flight (pipeline stages)")
+        self.put_tile(text, [*self.fields["tile_mn"], first])
+
+    def put_core(self, found: Mapping[str, str]) -> None:
+        """`bf16_s16816gemm`: type of the result, accumulator and MMA shape."""
+        acc = ACCUMULATOR[found["acc"]]
+        out = WORDS.get(found["out"] or "", acc)
+        self.put(found["out"] or found["core"], "dtype_out", out, "type of the result: {}")
+        self.put(found["core"], "dtype_acc", acc, "sums are kept in {}")
+        mma = MMA.get(found["mma"])
+        self.put(found["core"], "mma", mma, "shape of one tensor-core instruction")
+
+    def put_tensor_core(self, text: str, used: bool) -> None:
+        """Whether it runs on tensor cores."""
+        meaning = "runs on tensor cores" if used else "runs on plain CUDA cores"
+        self.put(text, "tensor_core", used, meaning)
+
+    def put_abilities(self, tokens: str) -> None:
+        """`bias_f32_relu`: what a kernel of cuBLAS can do at the end; none of it need have run."""
+        able = [f"{word}-capable" for word in tokens.split("_") if word in ABILITIES]
+        words = "what the kernel can apply at the end; not proof that it was applied"
+        self.put(tokens, "epilogue", able or "", words, "inferred")
+        if bias := rx(r"(?:^|_)bias_([a-z]+\d+)(?:_|$)").search(tokens):
+            self.put(tokens, "dtype_bias", WORDS.get(bias[1]), "type of the bias: {}", "inferred")
+
+    def put_relu(self, text: str, certainty: str = "") -> None:
+        """The word `relu`, which promises less than it seems to."""
+        words = "this kernel can apply bias and ReLU at the end; it does not prove that a ReLU ran"
+        self.put(text, "epilogue", ["relu-capable"], words, certainty)
+
+
+class ConvParser(MatmulParser):
+    """A convolution computed as a matrix product: its rows are pixels and filters, not tokens."""
+
+    TILE = "one block computes {} x {} elements of the matrix product that stands for it"
+
+    def put_layout(self, text: str, letters: str, certainty: str = "") -> None:
+        """The operand letters: which tensor each of them is, is not public."""
+        words = "operand letters of the matrix product that stands for the convolution"
+        self.put(text, "layout", letters, words, certainty or "unknown")
+
+
+def on_card(kernel: KernelId, arch: str) -> str:
+    """One sentence: was the kernel written for this card (`sm_90`, `gfx942`)?"""
+    stated = kernel.fields.get("arch")
+    card = arch.replace("_", "").lower()
+    if not isinstance(stated, str):
+        return "the name states no chip generation"
+    ours, theirs = _number(stated), _number(card)
+    if ours is None or theirs is None:
+        other = f"not for {_named(card)}"
+        return f"written for {_named(stated)}, {'this card' if stated == card else other}"
+    if ours == theirs:
+        return f"written for {_named(stated)}, this card's own generation"
+    if ours > theirs:
+        return f"written for {_named(stated)}, newer than {_named(card)}: it cannot have run there"
+    missed = [words for number, words in BROUGHT.items() if ours < number <= theirs]
+    tail = f"; it uses nothing that came later ({'; '.join(missed)})" if missed else ""
+    return f"written for {_named(stated)}, older than {_named(card)}{tail}"
+
+
+def _number(arch: str) -> int | None:
+    found = rx(r"sm(\d{2,3})[a-z]?").fullmatch(arch)
+    return int(found[1]) if found else None
+
+
+def _named(arch: str) -> str:
+    plain = rx(r"(?<=\d)[abf]$").sub("", arch) if arch.startswith("sm") else arch
+    generation = GENERATION.get(plain)
+    return f"{arch} ({generation})" if generation else arch

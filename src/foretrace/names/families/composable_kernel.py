@@ -1,0 +1,81 @@
+"""AMD's Composable Kernel and CK Tile. The kernel's identifier, mostly mangled, tells the op."""
+
+from __future__ import annotations
+
+from foretrace.names.families import _cpp, _words
+from foretrace.names.families._parser import NameParser, joined, row_for, rows, rx, word_set
+from foretrace.schema.kernel import Family, KernelId
+
+# role, op, short name, pattern in the kernel's identifier; the first that fits wins
+KERNELS = r"""
+    conv           conv_wgrad   conv wgrad   conv\w{0,60}bwd_weight|conv_wrw
+    conv           conv_dgrad   conv dgrad   conv\w{0,60}bwd_data
+    conv           conv_fprop   conv fprop   conv\w{0,60}_fwd|convolution_forward
+    conv           conv         conv         conv
+    normalization  batch_norm   batch_norm   batchnorm
+    normalization  layer_norm   layer_norm   layernorm|normalization
+    softmax        softmax      softmax      softmax
+    attention      attention    attention    attention|fmha
+    gemm           gemm         GEMM         gemm|contraction|flatmm
+    reduction      reduce       reduce       reduce
+    pointwise      elementwise  elementwise  elementwise
+    copy           transpose    transpose    permute|transpose
+"""
+TILE_KERNELS = r"""
+    normalization  rms_norm        rms_norm      (?:Add)?Rmsnorm2d\w*
+    normalization  layer_norm      layer_norm    Layernorm2d\w*
+    attention      sdpa_fwd        fmha fwd      FmhaFwd\w*|UnifiedAttention\w*
+    attention      sdpa_bwd        fmha bwd      FmhaBwd\w*
+    gemm           gemm            GEMM          (?:Fused)?Moe\w{0,80}Gemm\w*
+        |\w{0,80}Gemm\w{0,80}Kernel|FlatmmKernel
+    sort           sort            moe sort      MoeSorting\w*
+    softmax        topk + softmax  topk softmax  TopkSoftmax\w*
+    reduction      reduce          reduce        \w{0,80}Reduce\w*
+    pointwise      quantize        quantize      Moe\w{0,80}Smoothquant\w*|Smoothquant\w*
+"""
+
+
+def _decode(name: str) -> KernelId | None:
+    mangled = _cpp.is_mangled(name)
+    if not rx(r"_ZN2ck|_ZN7ck_tile|(?:void )?(?:std::\S+ )?ck(?:_tile)?::").match(name[:200]):
+        return None
+    words = _cpp.identifiers(name) if mangled else tuple(rx(r"\w+").findall(name))
+    r = NameParser(name, "composable_kernel")
+    tile = "ck_tile" in words[:2]
+    if tile:
+        kernels = (word for word in words[2:] if row_for(TILE_KERNELS, word))
+    else:
+        kernels = (word for word in words if word.startswith("kernel_"))
+    kernel = next(kernels, "")
+    if mangled:
+        r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
+    lib = "CK Tile" if tile else "Composable Kernel"
+    r.put("ck_tile" if tile else "ck", "lib", lib, "AMD's kernel library", "documented")
+    if kernel and not tile:
+        r.put(kernel, "kernel", kernel, "the kernel")
+    return _tile(r, kernel, name) if tile else _plain(r, kernel)
+
+
+def _plain(r: NameParser, kernel: str) -> KernelId:
+    row = next((row for row in rows(KERNELS) if rx(row[-1]).search(kernel)), None)
+    if not row:
+        return r.done(_words.role(kernel), kernel or "CK")
+    role, op, short, _ = row
+    r.put(kernel, "op", op, "from the kernel's name")
+    kind = next((kind for kind in ("xdl", "wmma", "dl") if f"_{kind}" in kernel), "")
+    return r.done(role, f"{short} (CK {kind})".replace(" )", ")"))
+
+
+def _tile(r: NameParser, kernel: str, name: str) -> KernelId:
+    row = row_for(TILE_KERNELS, kernel)
+    if not row:
+        return r.done("other", "CK Tile")
+    role, op, short = row
+    r.put(kernel, "op", op, "from the kernel's name")
+    problem = next((word for word in _cpp.identifiers(name) if word.endswith("Problem")), "")
+    dtype = _cpp.type_after(name, problem) if problem else None
+    r.put(problem, "dtype_in", dtype, "type of the input: {}")
+    return r.done(role, joined(short, dtype))
+
+
+FAMILY = Family("composable_kernel", _decode, 20, word_set("op lib kernel mangled"))

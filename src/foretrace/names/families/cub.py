@@ -1,0 +1,94 @@
+"""Device-wide primitives: CUB (PyTorch's copy is `at_cuda_detail::cub`), rocPRIM, Thrust."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families._parser import NameParser, row_for, rows, rx, word_set
+from foretrace.schema.kernel import Family, KernelId
+
+# role, op, short name, pattern of the function
+KERNELS = r"""
+    sort            radix sort         radix sort         Device(?:Segmented)?RadixSort\w*
+    sort            merge sort         merge sort         DeviceMergeSort\w*|DeviceSegmentedSort\w*
+    reduction       reduce_by_key      reduce by key      DeviceReduceByKey\w*
+    reduction       reduce             reduce             Device(?:Segmented)?Reduce\w*
+    reduction       scan_by_key        scan by key        DeviceScanByKey\w*
+    reduction       scan               scan (prefix sum)  DeviceScan\w*
+    reduction       scan               scan: init         DeviceCompactInit\w*
+    scatter_gather  unique_by_key      unique by key      DeviceUniqueByKey\w*
+    scatter_gather  select             select             DeviceSelect\w*|DevicePartition\w*
+        |DeviceThreeWayPartition\w*
+    reduction       histogram          histogram          DeviceHistogram\w*
+    reduction       run_length_encode  run-length encode  DeviceRle\w*|DeviceRunLengthEncode\w*
+    copy            batch memcpy       batch memcpy       DeviceBatchMemcpy\w*
+        |MultiBlockBatchMemcpy\w*
+"""
+_STEP = (
+    r"Device(?:Segmented)?(?:RadixSort|MergeSort|ScanByKey|Scan|ReduceByKey|Reduce|UniqueByKey|Select)"
+    r"(?!ByKey)(\w+?)Kernel"
+)
+WORDS = r"""
+    radix_sort  sort
+    merge_sort  sort
+    onesweep    sort
+    block_sort  sort
+    scan        reduction
+    reduce      reduction
+    partition   scatter_gather
+    select      scatter_gather
+    transform   pointwise
+    histogram   reduction
+    sort        sort
+"""
+
+
+def _decode(name: str) -> KernelId | None:
+    cpp = _cpp.parse(name) if rx(r"\b(?:hip)?cub::").search(name[:100]) else None
+    if not cpp or not rx(r"(?:^|::)(?:hip)?cub(?:::|$)").search(cpp.scope):
+        return None
+    r = NameParser(name, "cub", "documented")
+    r.put("cub", "template", "cub", "a primitive of CUB")
+    row = row_for(KERNELS, cpp.base)
+    if not row:
+        return r.done("other", f"cub {cpp.base.removesuffix('Kernel')}")
+    role, op, short = row
+    r.put(cpp.base, "op", f"cub {op}", "what the primitive does")
+    if step := rx(_STEP).fullmatch(cpp.base):
+        r.put(step[1], "step", step[1].lower(), "the step of the primitive: {}")
+    return r.done(role, f"{short}{_types(cpp)}")
+
+
+def _types(cpp: _cpp.Cpp) -> str:
+    """Key and value types of a sort, element type of a scan, in words."""
+    if cpp.base.startswith("DeviceRadixSort"):
+        policy = _cpp.inside(cpp.arg(0), "DeviceRadixSortPolicy")
+        key, value = (_dtypes.cpp(text) for text in policy[:2]) if len(policy) > 2 else (None, None)
+        return f" ({key} keys, {value} values)" if key and value else ""
+    if cpp.base.startswith("DeviceScanKernel"):
+        dtype = _dtypes.cpp(next((text for text in cpp.args if text.endswith("*")), ""))
+        return f" {dtype}" if dtype else ""
+    return ""
+
+
+def _primitive(library: str, name: str) -> KernelId | None:
+    """rocPRIM and Thrust have one entry function: the template's arguments are searched too."""
+    if not rx(rf"(?:void )?{library}::").match(name):
+        return None
+    cpp = _cpp.parse(name)
+    r = NameParser(name, library, "documented")
+    r.put(library, "template", library, "a device-wide primitive")
+    text = f"{cpp.base} {cpp.arg(0)} {cpp.arg(2)[:200]}"
+    word, role = next((row for row in rows(WORDS) if row[0] in text), ("", "other"))
+    short = f"{library} {word.replace('_', ' ')}".strip()
+    if word:
+        r.put(word, "op", short, "what the primitive does", "inferred")
+    return r.done(role, short)
+
+
+FAMILIES = (
+    Family("cub", _decode, 33, word_set("op template step")),
+    Family("rocprim", partial(_primitive, "rocprim"), 33, word_set("op")),
+    Family("thrust", partial(_primitive, "thrust"), 33, word_set("op")),
+)

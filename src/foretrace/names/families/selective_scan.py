@@ -1,0 +1,90 @@
+"""Mamba's state-space kernels: the selective scan of Mamba 1 and the chunked scan of Mamba 2.
+
+    selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<threads, items, rows, even_len,
+        variable_b, variable_c, has_z, [varlen,] T, T of the weight[, T of the state]>>
+    selective_scan_bwd_kernel<Selective_Scan_bwd_kernel_traits<threads, items, even_len,
+        variable_b, variable_c, delta_softplus, has_z, T, T of the weight>>
+    _selective_scan_update_kernel, _chunk_scan_fwd_kernel, _chunk_state_bwd_dx_kernel,
+    _state_passing_fwd_kernel, _bmm_chunk_fwd_kernel, …
+
+The Triton names are the functions of mamba_ssm, which vLLM and SGLang copied. `items` steps per
+thread and `threads` make the chunk that one block scans at a time.
+"""
+
+from __future__ import annotations
+
+from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families._parser import NameParser, joined, row_for, rx, word_set
+from foretrace.schema.kernel import Family, KernelId
+
+# the flags between the sizes and the types, by way and number
+FLAGS = {
+    ("fwd", 4): ("even_len", "variable_b", "variable_c", "has_z"),
+    ("fwd", 5): ("even_len", "variable_b", "variable_c", "has_z", "varlen"),
+    ("bwd", 5): ("even_len", "variable_b", "variable_c", "delta_softplus", "has_z"),
+}
+MEANINGS = {
+    "even_len": "length is a multiple of the chunk",
+    "variable_b": "B depends on the input",
+    "variable_c": "C depends on the input",
+    "has_z": "gated by z",
+    "varlen": "sequences of different lengths",
+    "delta_softplus": "softplus of delta",
+}
+# role, op, short name, function
+TRITON = r"""
+    reduction  selective_scan_update  selective scan update  _selective_scan_update_kernel
+    gemm       chunk_product  mamba chunk bmm fwd            _bmm_chunk_fwd_kernel
+    gemm       chunk_product  mamba chunk bmm bwd            _bmm_chunk_bwd_kernel
+    reduction  chunk_cumsum   mamba chunk cumsum fwd         _chunk_cumsum_fwd_kernel
+    reduction  chunk_cumsum   mamba chunk cumsum bwd         _chunk_cumsum_bwd_kernel
+    reduction  chunk_state    mamba chunk state fwd          _chunk_state_(?:fwd|varlen)_kernel
+    reduction  chunk_state    mamba chunk state bwd          _chunk_state_bwd_\w+_kernel
+    reduction  chunk_scan     mamba chunk scan fwd           _chunk_scan_fwd_kernel\w{0,8}
+    reduction  chunk_scan     mamba chunk scan bwd
+        _chunk_scan_(?:chunk_state_)?bwd_\w+_kernel\w{0,8}
+    reduction  state_passing  mamba state passing fwd        _state_passing_fwd_kernel
+    reduction  state_passing  mamba state passing bwd        _state_passing_bwd_kernel
+"""
+
+
+def _decode(name: str) -> KernelId | None:
+    if row := row_for(TRITON, rx(r"_\d{1,3}$").sub("", name[:80])):
+        role, op, short = row
+        r = NameParser(name, "selective_scan", "documented")
+        r.put(name, "op", op, f"a step of Mamba's chunked scan: {short}")
+        r.put(name, "lib", "mamba_ssm", "mamba_ssm defines a Triton function of this name")
+        r.put(name, "function", name.strip("_").removesuffix("_kernel"), "the Triton function")
+        return r.done(role, short)
+    cpp = _cpp.parse(name) if "selective_scan_" in name[:80] else None
+    found = rx(r"selective_scan_(fwd|bwd)_kernel").fullmatch(cpp.base) if cpp else None
+    if not cpp or not found or not cpp.arg(0).startswith("Selective_Scan"):
+        return None
+    r = NameParser(name, "selective_scan", "documented")
+    way = found[1]
+    words = f"Mamba's selective scan, {'forward' if way == 'fwd' else 'backward'}"
+    r.put(cpp.base, "op", f"selective_scan_{way}", words)
+    r.put(cpp.base, "lib", "mamba_ssm", "mamba_ssm, or a copy of it")
+    _traits(r, _cpp.inside(cpp.arg(0), _cpp.leaf(cpp.arg(0))), way, cut=cpp.truncated)
+    gated = "gated" if r.get("has_z") else ""
+    return r.done("reduction", joined("selective scan", way, r.get("dtype_in"), gated))
+
+
+def _traits(r: NameParser, args: tuple[str, ...], way: str, cut: bool) -> None:
+    r.put(_cpp.nth(args, 0), "threads", _cpp.integer(_cpp.nth(args, 0)), "{} threads per block")
+    r.put(_cpp.nth(args, 1), "items", _cpp.integer(_cpp.nth(args, 1)), "{} steps per thread")
+    flags = [text for text in args if _cpp.boolean(text) is not None]
+    types = [text for text in args[2:] if _dtypes.cpp(text)]
+    if types or not cut:  # all flags stand in front of the types
+        for field, text in zip(FLAGS.get((way, len(flags)), ()), flags, strict=False):
+            value = _cpp.boolean(text)
+            r.put(text, field, value, MEANINGS[field] if value else f"not: {MEANINGS[field]}")
+    for text, field in zip(types, ("dtype_in", "dtype_weight", "dtype_state"), strict=False):
+        _dtypes.put(r, text, field, f"type of the {field.removeprefix('dtype_')}: {{}}")
+
+
+_STATES = """
+    op lib function threads items dtype_in dtype_weight dtype_state even_len variable_b variable_c
+    has_z varlen delta_softplus
+"""
+FAMILY = Family("selective_scan", _decode, 38, word_set(_STATES))

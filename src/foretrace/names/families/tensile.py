@@ -1,0 +1,133 @@
+"""Tensile: the matrix products of rocBLAS and hipBLASLt.
+
+    C<ijk>_A<idx>_B<idx>_<types>_<flags>[_Bias][_HA_S][_SAV][_UserArgs]_MT<M>x<N>x<K>
+        _MI<m>x<n>[x<k>]x<b>_SN_<parameters>
+
+`Alik` has the summation index first, so A is transposed (t); `Bljk` is not (n): `Alik_Bljk` is tn,
+what F.linear runs. Types: S f32, D f64, H f16, B bf16, I i32, I8, X xf32, F8 and B8 the two fp8
+kinds, C and Z complex; `BBS` is input, output, arithmetic (newer builds write `B_BS`). Bias,
+activation and scaling are what the kernel can do, not proof of it.
+"""
+
+from __future__ import annotations
+
+from foretrace.names.families._dtypes import by_spelling
+from foretrace.names.families._matmul import TRIPLE, MatmulParser, arch_meaning
+from foretrace.names.families._parser import joined, rx, shape, uncut, word_set
+from foretrace.schema.kernel import Family, KernelId
+
+LIB = "hipBLASLt/rocBLAS (Tensile)"
+TYPES = by_spelling(
+    "f32 = S; f64 = D; f16 = H; bf16 = B; i32 = I; i8 = I8; xf32 = X; e4m3 = F8; e5m2 = B8; "
+    "c64 = C; c128 = Z"
+)
+ALGORITHMS = {"MB": "several buffers", "SB": "one buffer", "MBSK": "several buffers, one kernel"}
+PARAMETERS = (
+    (r"_MI(\d{1,4}(?:x\d{1,4}){2,3})(?=_)", "mfma", "shape of one matrix instruction"),
+    (r"_GSU(\d{1,4})(?=_|$)", "global_split_u", "pieces that K is split into"),
+    (r"_GSUA([A-Z]+)(?=_|$)", "gsu_algorithm", "how pieces of a split K would be added"),
+    (r"_ISA(\w+?)(?=_|$)", "arch", "written for this chip"),
+    (r"_SK(\d{1,4})(?=_|$)", "stream_k", "stream-K scheduling, 0 is off"),
+    (r"_WG(\d{1,4}_\d{1,4}_\d{1,4})(?=_|$)", "workgroup", "threads of a workgroup"),
+)
+ABILITIES = (
+    (r"Bias\w*", "bias", "can add a bias"),
+    ("SAV", "scale_alpha_vec", "can scale by a vector"),
+    ("UserArgs", "user_args", "can take its arguments from device memory"),
+)
+_T = "F8|B8|I8|[SDHBIXCZ]"
+_HEAD = (
+    r"(?:Custom_)?C(?P<c>[a-z]+)_A(?P<a>[a-z]+C?)_B(?P<b>[a-z]+C?)_(?P<problem>\w*?)_?"
+    rf"MT(?P<tile>{TRIPLE})(?=_|$)"
+)
+_SPLIT_TYPES = rf"(?P<in>{_T})_(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)"
+_THREE_TYPES = rf"(?P<in>{_T})(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)"
+_ONE_TYPE = rf"(?P<in>{_T})_?(?P<flags>B?H?)(?=_|$)"
+
+
+def _decode(name: str) -> KernelId | None:
+    if not name.startswith(("Cij", "Custom_Cij")):
+        return None
+    whole = uncut(name)
+    head = rx(_HEAD).match(whole[:2000])
+    if not head:
+        return _helper(name, cut=whole != name)
+    r = MatmulParser(name, "rocm_tensile", "documented")
+    r.put(f"C{head['c']}", "op", "gemm", "a matrix product")
+    r.put(f"C{head['c']}", "lib", LIB, "a kernel of AMD's BLAS libraries")
+    a = "t" if head["a"].startswith("l") else "n"
+    b = "n" if head["b"].startswith("l") else "t"
+    r.put_layout(f"A{head['a']}_B{head['b']}", a + b, "checked")
+    _problem(r, head["problem"])
+    r.put_tile(f"MT{head['tile']}", shape(head["tile"]))
+    _parameters(r, whole[head.end() : 4000])
+    return r.done("gemm", joined("tensile", head["tile"], a + b, r.get("dtype_in")))
+
+
+def _problem(r: MatmulParser, problem: str) -> None:
+    matches = (rx(pattern).match(problem) for pattern in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE))
+    types = next(filter(None, matches), None)
+    if not types:
+        return
+    found = types.groupdict()
+    source = TYPES[found["in"]]
+    r.put(types[0], "dtype_in", source, "type of both inputs: {}")
+    target, compute = (TYPES[found.get(side) or found["in"]] for side in ("out", "comp"))
+    r.put(types[0], "dtype_out", target, "type of the result: {}")
+    r.put(types[0], "dtype_compute", compute, "computed in {}")
+    r.put(types[0], "use_beta", "B" in found["flags"], "can add beta * C")
+    meaning = "sums in a wider type than the inputs"
+    r.put(types[0], "high_precision_acc", "H" in found["flags"], meaning)
+    _abilities(r, problem[types.end() :].strip("_"))
+
+
+def _abilities(r: MatmulParser, rest: str) -> None:
+    words = rest.split("_")
+    for pattern, field, meaning in ABILITIES:
+        text = next((word for word in words if rx(pattern).fullmatch(word)), "")
+        words_for_it = meaning if text else f"it cannot: no word for it ({meaning})"
+        r.put(text, field, bool(text), words_for_it)
+    active = next((word for word in words if rx(rf"H?A(?:{_T})?").fullmatch(word)), "")
+    if active:
+        kind = "hipblaslt_all" if active.startswith("H") else "all"
+        meaning = "an activation can be chosen at run time; the name does not tell which, if any"
+        r.put(active, "activation", f"runtime-selectable ({kind})", meaning)
+
+
+def _parameters(r: MatmulParser, tail: str) -> None:
+    """A parameter is the capital letters of its name and its value; the telling ones are read."""
+    for pattern, field, meaning in PARAMETERS:
+        found = rx(pattern).search(tail)
+        if found:
+            value = _value(field, found[1])
+            words = f"{meaning}: {ALGORITHMS.get(found[1], found[1])}"
+            words = arch_meaning(f"gfx{found[1]}") if field == "arch" else words
+            r.put(found[0].strip("_"), field, value, words)
+
+
+def _value(field: str, text: str) -> object:
+    if field in ("mfma", "workgroup"):
+        return shape(text.replace("_", "x"))
+    if field == "stream_k":
+        return text != "0"
+    if field == "global_split_u":
+        return int(text)
+    return f"gfx{text}" if field == "arch" else text
+
+
+def _helper(name: str, cut: bool) -> KernelId:
+    """`Cijk_S_PostGSU3_VW4` adds the pieces of a product split over K; others scale C first."""
+    r = MatmulParser(name, "rocm_tensile", "documented")
+    if cut:
+        return r.done("gemm", "tensile")
+    r.put(name[:4], "lib", LIB, "a kernel of AMD's BLAS libraries")
+    if "PostGSU" not in name[:2000]:
+        return r.done("pointwise", "tensile scale C by beta")
+    r.put("PostGSU", "op", "splitk_reduce", "adds the pieces of a product split over K", "inferred")
+    return r.done("reduction", "tensile split-K reduce")
+
+
+_STATES = """
+    layout tile dtype_in dtype_compute bias arch stream_k workgroup mfma dtype_out global_split_u
+"""
+FAMILY = Family("rocm_tensile", _decode, 10, word_set(_STATES))

@@ -1,0 +1,7 @@
+"""Transformer Engine: norms, rope, casts. Its matrix products have cuBLASLt's own names."""
+
+from __future__ import annotations
+
+from foretrace.names.families._words import library
+
+FAMILY = library("transformer_engine", "Transformer Engine", states="lib")

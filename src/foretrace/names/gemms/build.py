@@ -1,0 +1,147 @@
+"""From the rows of a sweep to a map: names decoded, tiles and waves counted, roofs compared."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import polars as pl
+
+from foretrace.base.errors import UsageError
+from foretrace.names import families
+from foretrace.names.gemms.tiling import Launched, Tiling, split_stated, tiling
+from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
+from foretrace.schema.kernel import KernelId
+
+PRODUCTS = ("gemm", "gemv")
+_SMALL = {"layout": LAYOUTS, "dtype": DTYPES, "epilogue": EPILOGUES}
+SCHEMA: dict[str, Any] = {
+    "m": pl.Int32,
+    "n": pl.Int32,
+    "k": pl.Int32,
+    **{name: pl.Enum(values) for name, values in _SMALL.items()},
+    **dict.fromkeys(("kernel", "short", "family", "arch"), pl.String),
+    **dict.fromkeys(("tile_n", "tile_m", "tile_k"), pl.Int16),
+    "cluster": pl.String,
+    "stages": pl.Int16,
+    "splits": pl.Boolean,
+    "split": pl.Int16,
+    "blocks": pl.Int32,
+    "per_sm": pl.Int16,
+    "tiles": pl.Int32,
+    **dict.fromkeys(("waves", "waste", "intensity"), pl.Float32),
+    "others": pl.String,
+    **dict.fromkeys(("cold_us", "warm_us", "kernel_us", "roof_us"), pl.Float32),
+    "roof": pl.Enum(("compute", "memory")),
+}
+
+
+def rows_of(path: Path) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """The environment of a sweep, and its points, from the file that the sweep wrote."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            found = [json.loads(line) for line in lines]
+    except (OSError, ValueError, EOFError) as problem:
+        raise UsageError(f"{path}: not a file that a sweep wrote: {problem}") from None
+    around = next((row["environment"] for row in found if "environment" in row), None)
+    if around is None:
+        raise UsageError(f"{path}: no environment in it, so its card is unknown")
+    return around, [row for row in found if row.get("kernels")]
+
+
+def frame(
+    rows: Iterable[Mapping[str, Any]], sms: int, flops: Mapping[str, float], bytes_per_s: float
+) -> pl.DataFrame:
+    """One row for each product, in order of type, layout, epilogue and size."""
+    made = [_row(row, sms, flops, bytes_per_s) for row in rows]
+    return pl.DataFrame(made, schema=SCHEMA, orient="row").sort(
+        "dtype", "layout", "epilogue", "n", "k", "m"
+    )
+
+
+def _row(
+    row: Mapping[str, Any], sms: int, flops: Mapping[str, float], bytes_per_s: float
+) -> dict[str, Any]:
+    point = GemmPoint(*(row[name] for name in GemmPoint._fields))
+    kernels = [families.decode(each["name"]) for each in row["kernels"]]
+    main = _main(row["kernels"], kernels)
+    kernel, run = kernels[main], row["kernels"][main]
+    launch = _launched(run)
+    cut = tiling(point, kernel, launch, sms)
+    others = [each.short for at, each in enumerate(kernels) if at != main]
+    return {
+        **point._asdict(),
+        **_named(kernel),
+        **_counted(cut),
+        "splits": split_stated(kernels, cut),
+        "blocks": launch.blocks,
+        "per_sm": launch.per_multiprocessor(),
+        "intensity": point.intensity,
+        "others": "; ".join(others),
+        "cold_us": median(row["cold_us"]),
+        "warm_us": median(row["warm_us"]),
+        "kernel_us": run["cold_us"],
+        **_roof(point, flops, bytes_per_s),
+    }
+
+
+def _main(runs: list[Mapping[str, Any]], kernels: list[KernelId]) -> int:
+    """The product among the kernels of a call: the longest, should it be cut into several."""
+    products = [at for at, kernel in enumerate(kernels) if kernel.role in PRODUCTS]
+    return max(products or range(len(runs)), key=lambda at: (runs[at]["cold_us"] or 0, -at))
+
+
+def _launched(run: Mapping[str, Any]) -> Launched:
+    x, y, z = run["grid"]
+    threads = 1
+    for side in run["block"]:
+        threads *= side
+    return Launched((x, y, z), threads, run["registers"] or 0, run["shared_memory"] or 0)
+
+
+def _named(kernel: KernelId) -> dict[str, Any]:
+    tile: list[int] = kernel.get("tile") or []
+    cluster = kernel.get("cluster")
+    return {
+        "kernel": kernel.name,
+        "short": kernel.short,
+        "family": kernel.family,
+        "arch": kernel.get("arch"),
+        "tile_k": tile[2] if len(tile) > 2 else None,
+        "cluster": "x".join(map(str, cluster)) if cluster else None,
+        "stages": kernel.get("stages"),
+    }
+
+
+def _counted(cut: Tiling | None) -> dict[str, Any]:
+    if cut is None:
+        return dict.fromkeys(("tile_n", "tile_m", "split", "tiles", "waves", "waste"))
+    known = cut.split is not None  # without the split, the waves are not known either
+    return {
+        "tile_n": cut.tile_n,
+        "tile_m": cut.tile_m,
+        "split": cut.split,
+        "tiles": cut.tiles,
+        "waves": cut.waves if known else None,
+        "waste": cut.waste if known else None,
+    }
+
+
+def _roof(point: GemmPoint, flops: Mapping[str, float], bytes_per_s: float) -> dict[str, Any]:
+    compute = point.flops / flops[point.dtype] * 1e6
+    memory = point.bytes / bytes_per_s * 1e6
+    return {
+        "roof_us": max(compute, memory),
+        "roof": "compute" if compute >= memory else "memory",
+    }
+
+
+def errors(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Products that the library refused, and why."""
+    for row in rows:
+        if "error" in row:
+            yield f"{row['m']}x{row['n']}x{row['k']}: {row['error']}"

@@ -1,0 +1,72 @@
+"""From files to tables. One package per input format; Kineto's Chrome JSON is the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from foretrace.base import progress
+from foretrace.base.units import bytes_text
+from foretrace.read import budget
+from foretrace.read.limits import Limits
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.tables import Tables
+
+if TYPE_CHECKING:
+    from foretrace.read.bytestream import ByteStream
+    from foretrace.read.kineto.buffer import Buffer
+    from foretrace.read.kineto.columns import Columns
+    from foretrace.read.kineto.document import Document
+
+__all__ = ["Limits", "read"]
+
+
+def read(
+    path: str, limits: Limits | None = None, meanwhile: Callable[[], object] = lambda: None
+) -> Tables:
+    """Read one trace; the ledger says what was repaired or left out. Raises `TraceError`.
+
+    `meanwhile` is called while other processes decode a large file: a time to import what is next.
+    """
+    bounds = limits or Limits()
+    with budget.ceiling(path, bounds):
+        document, ledger = _document(path, bounds, meanwhile)
+        budget.check()
+        progress.report("building the tables")
+        # brings NumPy and Polars, which must not be loaded before workers are forked
+        from foretrace.read.kineto.assemble import assemble
+
+        tables = assemble(document, ledger)
+        budget.check()
+    return tables
+
+
+def _document(
+    path: str, limits: Limits, meanwhile: Callable[[], object]
+) -> tuple[Document, LedgerBuilder]:
+    from foretrace.read.kineto.parallel import ReadAlone
+
+    try:
+        return _read(path, limits, meanwhile)
+    except ReadAlone:
+        return _read(path, limits)
+
+
+def _read(
+    path: str, limits: Limits, meanwhile: Callable[[], object] | None = None
+) -> tuple[Document, LedgerBuilder]:
+    """Read a document; with `meanwhile`, worker processes may decode it."""
+    from foretrace.read.bytestream import open_stream
+    from foretrace.read.kineto.document import read_document
+    from foretrace.read.kineto.parallel import read_apart
+
+    def watch(done: int, size: int) -> None:
+        of = f" of {bytes_text(size)}" if size else ""  # standard input has none
+        progress.report(f"reading {bytes_text(done)}{of}: {path}")
+
+    def apart(stream: ByteStream, buffer: Buffer) -> list[Columns]:
+        return read_apart(stream, buffer, limits, ledger, meanwhile) if meanwhile else []
+
+    ledger = LedgerBuilder()
+    stream = open_stream(path, limits, ledger, watch)
+    return read_document(stream, limits, ledger, apart), ledger

@@ -1,0 +1,209 @@
+"""The columns of all parts of a file under one numbering of names, sites and texts.
+
+Numbers follow the sorted order of what they stand for, so that they do not depend on the order of
+the file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from foretrace.read.kineto.columns import Columns
+from foretrace.read.kineto.layout import kind_of, kind_without_category
+from foretrace.schema.gaps import Bools, Floats, Ints, Narrow
+from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
+
+GPU_WORK = tuple(KIND[name] for name in WORK_KINDS)
+_NO_RANGE = ("instant", "memory", "flow", "metadata", "counter", "end", "unknown")
+RANGES = tuple(KIND[name] for name in KINDS if name not in _NO_RANGE)
+_MERGED_PID = re.compile(r"^\[([^\]]+)\]")
+_PROCESS = ("process_name", "process_labels")
+NO_NAME, EMPTY_NAME = "(no name)", "(empty)"
+
+
+class Joined:
+    """The columns of all parts under one numbering of names, sites and texts."""
+
+    def __init__(self, parts: list[Columns]) -> None:
+        names: dict[Any, int] = {}
+        sites: dict[Any, int] = {}
+        self.texts: dict[Any, int] = {}
+        name_maps = [_renumber(part.names, names) for part in parts]
+        site_maps = [_renumber(part.sites, sites) for part in parts]
+        self.text_maps = [_renumber(part.texts, self.texts) for part in parts]
+        self.text_list = list(self.texts)
+        name = _renumbered([part.name for part in parts], name_maps)
+        site = _renumbered([part.site for part in parts], site_maps)
+        self.ts: Floats = joined_arrays([part.ts for part in parts], np.float64)
+        self.dur: Floats = joined_arrays([part.dur for part in parts], np.float64)
+        self._exact_times(parts)
+        self.correlation: Ints = joined_arrays([part.correlation for part in parts])
+        self.external: Ints = joined_arrays([part.external for part in parts])
+        self._name_ranks(list(names), name)
+        self._site_columns(list(sites), site)
+        self._labels = self._found_labels(parts)
+        self._kinds_without_category()
+        self.ranged: Bools = is_one_of(self.kind, RANGES)
+        self.unfinished = sum(part.unfinished for part in parts)
+        self.lanes = len(self.tracks) + _streams([part.sides["gpu"] for part in parts])
+
+    def _exact_times(self, parts: list[Columns]) -> None:
+        starts = np.cumsum([0, *map(len, parts)]).tolist()
+        events = [as_numpy(part.exact_event, np.int64) for part in parts]
+        self.exact_event: Ints = np.concatenate(
+            [mine + start for mine, start in zip(events, starts, strict=False)]
+        )
+        self.exact_ns: Ints = joined_arrays([part.exact_ns for part in parts])
+
+    def forget_times(self) -> None:
+        """Free the times as written, once they are nanoseconds: millions of events take room."""
+        self.ts = self.dur = np.empty(0, np.float64)
+
+    def _name_ranks(self, names: list[Any], name: Narrow) -> None:
+        shown = [NO_NAME if text is None else text or EMPTY_NAME for text in names]
+        self.names = sorted(set(shown))
+        rank = {text: number for number, text in enumerate(self.names)}
+        self.name: Narrow = np.array([rank[text] for text in shown], np.int32)[name]
+
+    def _site_columns(self, sites: list[tuple[str, str, Any, Any]], site: Narrow) -> None:
+        tracks = sorted({(pid, tid) for _, _, pid, tid in sites}, key=_track_key)
+        number = {track: index for index, track in enumerate(tracks)}
+        self.tracks = tracks
+        self.sites = sites
+        self.namespaces, spaces = _namespaces(tracks)
+        kinds = np.array([kind_of(phase, category) for phase, category, _, _ in sites], np.uint8)
+        places = np.array([number[(pid, tid)] for _, _, pid, tid in sites], np.int32)
+        self.kind: Narrow = kinds[site]
+        self.track: Narrow = places[site]
+        self.namespace: Narrow = spaces[self.track]
+        self.site = site
+
+    def _kinds_without_category(self) -> None:
+        """Rows of devices are no ops; copies and fills among them are told by their names."""
+        kinds = np.array([KIND["cpu_op"]] * len(self.sites), np.uint8)
+        for at, (phase, category, pid, tid) in enumerate(self.sites):
+            if phase == "X" and not category:
+                thread = self._labels.get((pid, tid, "thread_name"), "")
+                names = (self._labels.get((pid, what), "") for what in _PROCESS)
+                kinds[at] = kind_without_category((str(pid), *names), thread)
+        rows = np.flatnonzero((kinds != KIND["cpu_op"])[self.site])
+        if not len(rows):
+            return
+        self.kind[rows] = kinds[self.site[rows]]
+        for word, kind in (("Memcpy", "gpu_memcpy"), ("Memset", "gpu_memset")):
+            named = np.array([name.startswith(word) for name in self.names])
+            mine = rows[(self.kind[rows] == KIND["kernel"]) & named[self.name[rows]]]
+            self.kind[mine] = KIND[kind]
+
+    def _found_labels(self, parts: list[Columns]) -> dict[tuple[Any, ...], str]:
+        """Names of processes (pid, what) and threads (pid, tid, what), from metadata events.
+
+        The last one written counts; a process label may stand on any track of that process.
+        """
+        found: dict[tuple[int, str], str] = {}
+        base = 0
+        for part, numbers in zip(parts, self.text_maps, strict=True):
+            texts = self.text_list
+            label = part.sides["labels"]
+            for event, *said in zip(label["event"], label["name"], label["labels"], strict=True):
+                text = next((texts[numbers[number]] for number in said if number >= 0), None)
+                if text is not None:
+                    row = base + event
+                    found[(int(self.track[row]), self.names[self.name[row]])] = json_text(text)
+            base += len(part)
+        labels: dict[tuple[Any, ...], str] = {}
+        for (track, what), stated in sorted(found.items()):
+            pid, tid = self.tracks[track]
+            labels.setdefault((pid, what) if what in _PROCESS else (pid, tid, what), stated)
+        return labels
+
+    def track_frame(self) -> pl.DataFrame:
+        """One row per process and thread, with their names."""
+        label = self._labels.get
+        rows = [
+            (
+                at,
+                *("" if part is None else str(part) for part in (pid, tid)),
+                label((pid, "process_name")),
+                label((pid, tid, "thread_name")),
+                label((pid, "process_labels")),
+            )
+            for at, (pid, tid) in enumerate(self.tracks)
+        ]
+        texts_of = dict.fromkeys(("pid", "tid", "process", "thread", "labels"), pl.String)
+        return pl.DataFrame(rows, {"id": pl.Int64, **texts_of}, orient="row")
+
+
+def _streams(sides: list[Any]) -> int:
+    """At most how many streams of all devices the GPU events state."""
+    stated = [joined_arrays([side[name] for side in sides]) for name in ("device", "stream")]
+    return min(len(stated[0]), len(np.unique(stated[0])) * len(np.unique(stated[1])))
+
+
+def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:
+    """Merged files prefix each pid with its rank (`[TP00-DP01] 83`): ids hold within a prefix."""
+    spaces: dict[str, int] = {}
+    numbers = []
+    for pid, _ in tracks:
+        match = _MERGED_PID.match(pid) if isinstance(pid, str) else None
+        numbers.append(spaces.setdefault(match[1], len(spaces)) if match else 0)
+    return tuple(spaces), np.array(numbers, np.int32)
+
+
+def is_one_of(kind: Narrow, chosen: tuple[int, ...]) -> Bools:
+    """Which events are of one of these kinds."""
+    table = np.zeros(len(KINDS), np.bool_)
+    table[list(chosen)] = True
+    found: Bools = table[kind]
+    return found
+
+
+def _renumber(pool: dict[Any, int], shared: dict[Any, int]) -> Narrow:
+    return np.array([shared.setdefault(value, len(shared)) for value in pool], np.int32)
+
+
+def mapped(written: list[Any], maps: list[Narrow]) -> Ints:
+    """Interned numbers of all parts under the shared numbering; a negative one stays."""
+    pieces = []
+    for values, numbers in zip(written, maps, strict=True):
+        own = as_numpy(values, np.int32)
+        pieces.append(np.where(own >= 0, numbers[np.maximum(own, 0)], -1) if len(numbers) else own)
+    return np.concatenate(pieces).astype(np.int64)
+
+
+def _renumbered(written: list[Any], maps: list[Narrow]) -> Narrow:
+    pairs = zip(written, maps, strict=True)
+    return np.concatenate([numbers[as_numpy(values, np.int32)] for values, numbers in pairs])
+
+
+def joined_arrays(written: list[Any], dtype: Any = np.int64) -> Any:
+    """One array from those of all parts."""
+    return np.concatenate([as_numpy(values, dtype) for values in written])
+
+
+def as_numpy(values: Any, dtype: Any) -> Any:
+    """An `array` as NumPy, without a copy."""
+    return np.frombuffer(values, dtype) if len(values) else np.empty(0, dtype)
+
+
+def _track_key(track: tuple[Any, Any]) -> tuple[tuple[bool, int, str], ...]:
+    """Text, then numbers in order."""
+    return tuple(
+        (True, part, "") if isinstance(part, int) else (False, 0, str(part)) for part in track
+    )
+
+
+def json_text(text: bytes | str) -> str:
+    """A JSON string without its quotes; any other JSON value as compact JSON."""
+    if isinstance(text, str):
+        return text
+    try:
+        found = msgspec.json.decode(text)
+        return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return text.decode(errors="replace")

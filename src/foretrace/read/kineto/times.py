@@ -1,0 +1,166 @@
+"""When each event ran, in exact integer nanoseconds, and the order in which events are numbered.
+
+Times are written in microseconds, in five ways over the eras of the format. A decimal with three
+digits below 2^43 us is the nearest double to that decimal, so splitting whole and fraction and
+rounding the fraction to thousandths gives back every nanosecond. Absolute float times of early 2024
+lost their digits in the writer (a double near 1.7e15 has steps of a quarter microsecond): nothing
+more is lost here, and the resolution is stated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.read.kineto.columns import LAST_US
+from foretrace.read.kineto.joined import GPU_WORK, Joined, is_one_of
+from foretrace.read.kineto.layout import kind_of
+from foretrace.read.kineto.window import outliers
+from foretrace.schema.gaps import Bools, Floats, Ints
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.tables import KIND, KINDS
+from foretrace.schema.whole import whole
+
+BASE = "baseTimeNanoseconds"
+_UNUSABLE_BASE = f"{BASE} is unusable: times are relative, ranks cannot be aligned"
+_LAST_BASE = 4 * 10**18  # the year 2096: a base and a time of ten years fit 62 bits
+_EPOCH_US = 10**14  # later than 1973: a time this large counts from 1970
+# which range is outside when two start and end together
+_OUTER = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
+_FAR = np.iinfo(np.int64).max
+
+
+class Clock(Struct, frozen=True):
+    """How this trace counts: what its times start from, and how fine they are."""
+
+    base_ns: int | None
+    offset_ns: int
+    resolution_ns: int
+
+
+def nanoseconds(us: Floats) -> Ints:
+    """Exact for every relative time; unusable values come out as 0."""
+    usable = np.abs(us) < LAST_US
+    safe = np.where(usable, us, 0.0)
+    whole = np.floor(safe)
+    fraction = np.rint((safe - whole) * 1000.0)
+    result: Ints = whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+    return result
+
+
+def clock_of(header: dict[str, Any], joined: Joined, ledger: LedgerBuilder) -> Clock:
+    """Which era wrote these times; their precision and a missing origin are noted."""
+    ts = joined.ts[joined.ranged]
+    positive = ts[(ts > 0) & (ts < LAST_US)]
+    typical = float(np.median(positive)) if positive.size else 0.0
+    if typical >= _EPOCH_US:
+        text, resolution = "times are whole microseconds: +-1000 ns", 1000
+        if len(joined.exact_event):
+            text = "absolute times as floating point: the writer may have lost up to +-250 ns"
+            resolution = 250
+        ledger.note("ts_precision", text=text)
+        return Clock(0, 0, resolution)
+    base = _base(header)
+    if base is None:
+        if positive.size:
+            ledger.note("base_missing", text=_UNUSABLE_BASE if BASE in header else "")
+        return Clock(None, 0, 1)
+    return Clock(base, base, 1)
+
+
+def _base(header: dict[str, Any]) -> int | None:
+    value = header.get(BASE)
+    if isinstance(value, str):
+        value = whole(value)
+    return value if isinstance(value, int) and 0 <= value < _LAST_BASE else None
+
+
+class EventTimes:
+    """Start and length of every event in nanoseconds, and which of them may be used."""
+
+    def __init__(self, joined: Joined, clock: Clock, ledger: LedgerBuilder) -> None:
+        ts, dur, ranged = joined.ts, joined.dur, joined.ranged
+        self.start, self.length = nanoseconds(ts), nanoseconds(dur)
+        self.start[joined.exact_event] = joined.exact_ns
+        gpu = is_one_of(joined.kind, GPU_WORK)
+        positive = ts[ranged & (ts > 0)]
+        typical = float(np.median(positive)) if positive.size else 0.0
+        stamped = ~((ts == 0) & ((clock.base_ns is not None) or typical > 1e12) & ranged)
+        missing = np.isnan(ts)
+        inside = (ts >= 0) & (ts < LAST_US - clock.offset_ns / 1000) | missing
+        sane = ~(np.abs(dur) >= LAST_US)
+        ledger.note("ts_missing", int((ranged & missing).sum()))
+        ledger.note("gpu_no_timestamp", int((gpu & ~stamped).sum()))
+        ledger.note("ts_out_of_window", int((ranged & ((~gpu & ~stamped) | ~inside | ~sane)).sum()))
+        self.timed: Bools = ~missing & inside & stamped & sane
+        unending = np.isnan(dur) & ranged & (joined.kind != KIND["begin"])
+        negative = (dur < 0) & ranged
+        ledger.note("dur_missing", int((unending & ~missing).sum()))
+        ledger.note("dur_negative", int((negative & sane).sum()))
+        self.lasting: Bools = self.timed & ranged & ~unending & ~negative
+        self.length = np.where(self.lasting, self.length, 0)
+        _pair_begin_end(joined, self, ledger)
+        odd = outliers(joined, self.start, self.length, self.timed)
+        ledger.note("time_outlier", int(odd.sum()))
+        self.timed, self.lasting = self.timed & ~odd, self.lasting & ~odd
+        self.start = np.where(self.timed, self.start + clock.offset_ns, 0)
+        self.length = np.where(self.lasting, self.length, 0)
+
+
+def _pair_begin_end(joined: Joined, times: EventTimes, ledger: LedgerBuilder) -> None:
+    """Make one range of each `B` and its `E` on one thread; note those without a partner."""
+    marks = np.flatnonzero((joined.kind == KIND["begin"]) | (joined.kind == KIND["end"]))
+    if not marks.size:
+        return
+    begins: dict[int, list[int]] = {}
+    lone = 0
+    for row in sorted(
+        marks.tolist(), key=lambda row: (times.start[row], joined.kind[row] == KIND["begin"])
+    ):
+        waiting = begins.setdefault(int(joined.track[row]), [])
+        if not times.timed[row]:
+            lone += 1
+        elif joined.kind[row] == KIND["begin"]:
+            waiting.append(row)
+        elif waiting:
+            opened = waiting.pop()
+            times.length[opened] = times.start[row] - times.start[opened]
+            times.lasting[opened] = True
+            phase_category = joined.sites[int(joined.site[opened])][1]
+            joined.kind[opened] = kind_of("X", phase_category)
+            joined.kind[row] = KIND["instant"]
+        else:
+            lone += 1
+    ledger.note("dur_missing", lone + sum(len(waiting) for waiting in begins.values()))
+
+
+def time_order(joined: Joined, times: EventTimes) -> Ints:
+    """Time order; among equals the longer first, then by kind, track, ids and name."""
+    key = np.where(times.timed, times.start, _FAR)
+    order = np.argsort(key, kind="stable")
+    placed = key[order]
+    same = placed[1:] == placed[:-1]
+    if not same.any():
+        return order
+    tied = np.zeros(len(order), bool)
+    tied[1:] |= same
+    tied[:-1] |= same
+    where = np.flatnonzero(tied)
+    rows = order[where]
+    ranks = [_OUTER.index(name) if name in _OUTER else 99 + KIND[name] for name in KINDS]
+    rank = np.array(ranks)
+    within = np.lexsort(
+        (
+            joined.name[rows],
+            joined.correlation[rows],
+            joined.external[rows],  # an outer op was numbered before the one it calls
+            joined.track[rows],
+            rank[joined.kind[rows]],
+            -times.length[rows],
+            key[rows],
+        )
+    )
+    order[where] = rows[within]
+    return order

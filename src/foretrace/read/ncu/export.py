@@ -1,0 +1,200 @@
+"""The CSV of `ncu --csv`: the wide page `raw`, one row per launch, or the long `details`.
+
+A page `raw` has a row of units below its head. Lines of Nsight Compute (`==PROF==`) and of the
+profiled program precede it, and may stand between rows. Several exports may follow each other in
+one file.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from foretrace.base.errors import TraceError
+from foretrace.base.units import plural
+from foretrace.read.ncu.digits import Digits, digits_of
+from foretrace.read.ncu.units import factor
+
+FIRST = "ID"
+_NAMES = ("Kernel Name", "Function Name")
+_LONG = ("Metric Name", "Metric Unit", "Metric Value")
+_WHOLE = re.compile(r"[0-9]{1,18}")
+# What the counters of a launch are joined and added by; a metric is named `unit__what`.
+_IS_METRIC = re.compile(r"[a-z0-9]+__[a-z0-9_]+(?:\.\w+)*")
+LONGEST = 1 << 22  # characters of a cell: an instruction mix has some thousand
+_HINT = "export one with `ncu --import REPORT --csv --page raw --print-units base`"
+
+
+class CounterLaunch(Struct, frozen=True):
+    """One kernel launch as Nsight Compute profiled it: metrics in bytes, nanoseconds or counts."""
+
+    number: int
+    process: str
+    device: str
+    name: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    metrics: dict[str, float]
+
+    @property
+    def passes(self) -> int:
+        """How often the kernel ran to be counted; 0 where the export does not say."""
+        return int(self.metrics.get("profiler__replayer_passes", 0))
+
+
+class CounterExport(Struct, frozen=True):
+    """The launches of a file in their order, and what a reader should know."""
+
+    path: str
+    launches: tuple[CounterLaunch, ...]
+    notes: tuple[str, ...] = ()
+
+
+class _Exported(Struct):
+    """One table of a file: its head, units by column ({} on the page `details`), and rows."""
+
+    head: list[str]
+    units: dict[str, str]
+    rows: list[dict[str, str]]
+
+
+def read_export(text: str, path: str) -> CounterExport:
+    """The launches in the text of an export; raises a `TraceError` where it has no launch."""
+    notes: list[str] = []
+    parts = list(_parts(text, path, notes))
+    if not parts:
+        raise TraceError("E_NO_COUNTERS", path, "no CSV of Nsight Compute in it", hint=_HINT)
+    digits = digits_of(_cells(parts))
+    if digits is None:
+        message = "its numbers are written in two ways, with decimal commas and with points"
+        raise TraceError("E_NUMBERS", path, message, hint="export it again with LC_ALL=C")
+    unknown: dict[str, None] = {}
+    launches = [
+        launch for part in parts for launch in _launches(part, digits, path, notes, unknown)
+    ]
+    if not launches:
+        raise TraceError("E_NO_COUNTERS", path, "it lists no kernel launch", hint=_HINT)
+    if unknown:
+        notes.append(f"{path}: units that are not known, not read: {', '.join(unknown)}")
+    return CounterExport(path, tuple(launches), tuple(notes))
+
+
+def _parts(text: str, path: str, notes: list[str]) -> Iterator[_Exported]:
+    """The tables of a file; a row that has another number of cells than its head is left out."""
+    part: _Exported | None = None
+    odd = 0
+    csv.field_size_limit(LONGEST)
+    reader = csv.reader(text.lstrip("\ufeff").replace("\0", "").splitlines())
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error:
+            odd += 1
+            continue
+        if row is None:
+            break
+        if row and row[0] == FIRST and any(name in row for name in _NAMES):
+            if part is not None:
+                yield part
+            part = _Exported(row, {}, [])
+        elif part is not None and len(row) == len(part.head):
+            _add(part, dict(zip(part.head, row, strict=True)))
+        elif part is not None and row and _WHOLE.fullmatch(row[0]):
+            odd += 1
+    if odd:
+        notes.append(f"{path}: {plural(odd, 'row')} cannot be read and {_left(odd)} left out")
+    if part is not None:
+        yield part
+
+
+def _left(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _add(part: _Exported, row: dict[str, str]) -> None:
+    if not row[FIRST].strip() and not part.rows:
+        part.units = row
+    elif _WHOLE.fullmatch(row[FIRST].strip()):
+        part.rows.append(row)
+
+
+def _cells(parts: Sequence[_Exported]) -> Iterator[str]:
+    """Every cell that may hold a number with a mark in it."""
+    for part in parts:
+        columns = [name for name in part.head if name == _LONG[2] or _IS_METRIC.fullmatch(name)]
+        yield from (row[name] for row in part.rows for name in columns)
+
+
+def _launches(
+    part: _Exported, digits: Digits, path: str, notes: list[str], unknown: dict[str, None]
+) -> Iterator[CounterLaunch]:
+    """One launch per number and process; rows of the page `details` are put together first."""
+    is_long = all(name in part.head for name in _LONG)
+    found: dict[tuple[str, ...], CounterLaunch] = {}
+    repeated = 0
+    for row in part.rows:
+        key = (row[FIRST].strip(), row.get("Process ID", ""), row.get("Host Name", ""))
+        given = _long(row) if is_long else _wide(part, row)
+        metrics = dict(_values(given, digits, unknown))
+        if key not in found:
+            found[key] = _launch(row, metrics)
+        elif is_long:
+            found[key].metrics.update(metrics)
+        else:
+            repeated += 1
+    if repeated:
+        again = f"{plural(repeated, 'row')} {'repeats' if repeated == 1 else 'repeat'} the number"
+        notes.append(f"{path}: {again} of an earlier launch and {_left(repeated)} left out")
+    yield from found.values()
+
+
+def _long(row: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+    name, unit, value = (row[column] for column in _LONG)
+    yield name, unit, value
+
+
+def _wide(part: _Exported, row: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+    for name, value in row.items():
+        yield name, part.units.get(name, ""), value
+
+
+def _values(
+    given: Iterator[tuple[str, str, str]], digits: Digits, unknown: dict[str, None]
+) -> Iterator[tuple[str, float]]:
+    for name, unit, text in given:
+        if not is_used(name):
+            continue
+        value, scale = digits.number(text), factor(unit)
+        if scale is None:
+            unknown[unit] = None
+        elif value is not None:
+            yield name, value * scale
+
+
+def is_used(name: str) -> bool:
+    """Whether a column is a metric that is kept; an export has hundreds of a card's attributes."""
+    if not _IS_METRIC.fullmatch(name) or name.startswith(("device__", "nvlink__", "numa__")):
+        return False
+    return not name.startswith("launch__") and not name.endswith((".min", ".max", ".avg"))
+
+
+def _launch(row: dict[str, str], metrics: dict[str, float]) -> CounterLaunch:
+    name = next(row[column] for column in _NAMES if column in row)
+    return CounterLaunch(
+        int(row[FIRST]),
+        row.get("Process ID", ""),
+        row.get("Device", ""),
+        name.strip(),
+        _extent(row.get("Grid Size", "")),
+        _extent(row.get("Block Size", "")),
+        metrics,
+    )
+
+
+def _extent(text: str) -> tuple[int, ...]:
+    """`(528, 1, 1)` -> (528, 1, 1); () for a plain number of threads or nothing."""
+    found = tuple(int(word) for word in _WHOLE.findall(text))
+    return found if len(found) == 3 else ()

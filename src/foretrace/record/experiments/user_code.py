@@ -1,0 +1,115 @@
+"""A user's own code as a subject: `module:callable` or `path/to/file.py:callable`.
+
+The callable takes no arguments, or the numbers of a shape. It returns what to compile and its
+inputs, which are a tuple, a dict of keywords, or one value:
+
+    def setup(batch=8, seq=128):
+        return model, (torch.randn(batch, seq, 768),)
+
+A result that is itself callable is called without inputs. With any other result the callable is the
+subject: it is compiled, and called with no arguments or with the numbers of the shape.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from foretrace.base.errors import ForetraceError, UsageError, UserCodeError
+from foretrace.record.profiling.script import their_frames
+
+REGION = "call"
+FORMS = "write module:callable or path/to/file.py:callable"
+
+
+def find(target: str) -> Callable[..., Any]:
+    """The callable that `target` names; the current folder comes first on the path."""
+    place, _, name = target.rpartition(":")
+    if not place or not name:
+        raise UsageError(f"{target!r} names no callable: {FORMS}")
+    if not place.endswith(".py") and (place.startswith(".") or "/" in place):
+        raise UsageError(f"{place} is neither a module nor a .py file: {FORMS}")
+    module = _file(place) if place.endswith(".py") else _module(place)
+    found: Callable[..., Any] | None = getattr(module, name, None)
+    if found is None:
+        close = get_close_matches(name, vars(module), n=1)
+        hint = f": did you mean {close[0]}?" if close else ""
+        raise UsageError(f"{place} has no {name!r}{hint}")
+    if not callable(found):
+        raise UsageError(f"{target} is a {type(found).__name__} and cannot be called")
+    return found
+
+
+def parse_shapes(text: str) -> tuple[tuple[int, ...], ...]:
+    """`8x128,16x128` -> ((8, 128), (16, 128)); an empty text is one shape without numbers."""
+    shapes = [word.strip().lower().split("x") for word in text.split(",")] if text else [[]]
+    if not all(number.isdecimal() for shape in shapes for number in shape):
+        raise UsageError(f"{text!r} is not a list of shapes: write 8x128,16x128")
+    return tuple(tuple(int(number) for number in shape) for shape in shapes)
+
+
+def call_of(
+    function: Callable[..., Any], shape: Sequence[int], compiler: Callable[[Any], Any]
+) -> Callable[[], object]:
+    """One call of the user's code at a shape, compiled by `compiler`."""
+    made = function(*shape)
+    if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
+        work, inputs = made
+        if isinstance(inputs, dict):
+            return partial(compiler(work), **inputs)
+        return partial(compiler(work), *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
+    return partial(compiler(made)) if callable(made) else partial(compiler(function), *shape)
+
+
+@contextlib.contextmanager
+def user_errors(target: str) -> Iterator[None]:
+    """An error inside is the user's: print their traceback, from their first frame on."""
+    try:
+        yield
+    except ForetraceError:
+        raise
+    except (Exception, SystemExit) as problem:
+        traceback.print_exception(type(problem), problem, their_frames(problem.__traceback__))
+        raise UserCodeError(f"{target} raised {type(problem).__name__}") from problem
+
+
+def _file(path: str) -> ModuleType:
+    if not os.path.isfile(path):
+        raise UsageError(f"no such file: {path}")
+    name = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # as an import does: dataclasses and Dynamo look their module up there
+    sys.modules[name] = module
+    _add_to_path(os.path.dirname(os.path.abspath(path)))
+    with user_errors(path):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _module(name: str) -> ModuleType:
+    _add_to_path(os.getcwd())
+    with user_errors(name):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as problem:
+            if problem.name is None or not f"{name}.".startswith(f"{problem.name}."):
+                raise  # something that their module imports
+            message = f"no module {name!r} in this folder or among the installed packages"
+            raise UsageError(message) from problem
+
+
+def _add_to_path(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)

@@ -1,0 +1,275 @@
+"""`Capture`: torch.profiler with a schedule, a warm-up, a region per step, and a run record."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch.profiler import ProfilerAction, ProfilerActivity, record_function
+
+from foretrace.base.errors import UsageError
+from foretrace.record.profiling.bundle import Bundle, CompilerRecords
+from foretrace.record.profiling.environment import on_cuda
+from foretrace.record.profiling.export import export, trace_path
+from foretrace.record.profiling.graphs import GraphCaptures
+from foretrace.record.profiling.record import TORCH_NAMES, RunRecord
+
+KINETO_SILENT = "6"  # above its highest level, at which torch 2.13 logs every start and stop
+
+
+class Capture(torch.profiler.profile):  # type: ignore[misc]
+    """Record `steps` steps of the loop inside the `with` block to `path` (`.json.gz` by default).
+
+    A `torch.profiler.profile` that writes one trace and one run record. `warmup` steps run first
+    without the profiler and give the times of the record, then `wait` more, then one while the
+    profiler warms up. Call `step()` at the end of each. `steps=None` records the whole block.
+
+    `region` puts a `record_function` range around each step. `shapes` lets the reader compute flops
+    and bytes and slows the host a little: turn it off to read host times. `stacks`, `memory` and
+    `modules` record Python stacks, allocations and the module of each op. `why` keeps what
+    torch.compile writes down in the block, for `foretrace why`. `graphs` records each CUDA graph
+    while it is captured in the block, so that replayed kernels have ops. `facts` are added to the
+    run record.
+
+    After the block `trace` and `record_file` are the paths written, and `bundle` tells of the
+    compiler's records. An exception inside the block
+    keeps what was recorded so far and propagates. A block that ends before the last step warns, and
+    the record has a note; one that ends before the first whole step raises an error. In a process
+    that the block forks, `step()` and the end of the block do nothing.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        steps: int | None = 3,
+        warmup: int = 3,
+        wait: int = 1,
+        region: str | None = None,
+        shapes: bool = True,
+        stacks: bool = False,
+        memory: bool = False,
+        modules: bool = False,
+        why: bool = False,
+        graphs: bool = False,
+        overwrite: bool = False,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.target, self.overwrite, self.region = trace_path(path), overwrite, region
+        self.steps, self.plain_steps = steps, warmup + wait
+        self.trace: Path | None = None
+        self.record_file: Path | None = None
+        self.compiler = CompilerRecords(self.target.parent, wanted=why)
+        self.graphs = GraphCaptures(
+            lambda: torch.profiler.profile(activities=activities(), **torch_options(options)),
+            self.is_idle,
+            wanted=graphs,
+        )
+        options = {"shapes": shapes, "stacks": stacks, "memory": memory, "modules": modules}
+        profile = {"steps": steps, "wait": wait, "warmup": warmup, **options}
+        self.record = RunRecord(profile, facts=dict(facts or {}))
+        self._range = contextlib.ExitStack()
+        self._home = os.getpid()
+        self._empty = False  # the block is over, and no step of it is whole
+        self._began = self._recording_since = 0
+        # The clock is read at these step counts; the other steps pay for torch's profiler alone.
+        self._borders: frozenset[int] = frozenset()
+        how: dict[str, Any] = {"activities": activities(), **torch_options(options)}
+        if steps is not None:
+            plain = self.plain_steps
+            self._borders = frozenset((1, plain, plain + 1, plain + 1 + steps))
+            waits = {"skip_first": warmup, "wait": wait, "warmup": 1, "repeat": 1}
+            how["schedule"] = torch.profiler.schedule(active=steps, **waits)
+        super().__init__(on_trace_ready=lambda _: self._save(), **how)
+
+    def prepare_trace(self) -> None:
+        """As torch's, without its warnings."""
+        with quiet_profiler():
+            super().prepare_trace()
+
+    def start(self) -> None:
+        """As torch's; refuses where another profiler runs."""
+        refuse_second_profiler()
+        super().start()
+        self.compiler.start()
+        self.graphs.start()
+        self._began = perf_counter_ns()
+        self._enter_region()
+
+    def step(self) -> None:
+        """The end of a step; also reads the clock for the times of the run record."""
+        if self._forked:
+            return
+        self._range.close()
+        done = self.step_num + 1
+        if done in self._borders:
+            self._clock(done)
+        super().step()
+        if done == self.plain_steps + 1:
+            self._recording_since = perf_counter_ns()
+        self._enter_region()
+
+    def stop(self) -> None:
+        """As torch's; ends the region of the step."""
+        if self._forked:
+            return
+        self._range.close()
+        try:
+            super().stop()
+        finally:
+            self.compiler.finish()
+            self.graphs.finish()
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if self._forked:
+            return
+        if problem is not None:
+            self.record.error = f"{type(problem).__name__}: {problem}"
+        if self.steps is not None and self.whole_steps < self.steps:
+            self.record.note = (
+                f"{self.whole_steps} of {self.steps} steps were recorded: the block ended early; "
+                f"warmup+wait+1+steps = {self.plain_steps + 1 + self.steps} steps are needed"
+            )
+            self._empty = problem is None and self.whole_steps == 0
+        try:
+            super().__exit__(kind, problem, where)
+        except Exception:
+            if problem is None:  # else an interrupt in torch's start left no way to stop
+                raise
+        if problem is not None:
+            return
+        if self.trace is None:
+            raise UsageError(self._nothing_recorded())
+        for note in (
+            *filter(None, [self.record.note]),
+            *self.compiler.notes,
+            *self.graphs.notes,
+        ):
+            warnings.warn(note, stacklevel=2)
+
+    @property
+    def _forked(self) -> bool:
+        """Whether this is a child of the recording process: torch's threads are not in it, and
+        waiting for them would never end.
+        """
+        return os.getpid() != self._home
+
+    def is_idle(self) -> bool:
+        """Whether no profiler runs, this one included: it may wait for its steps."""
+        idle = self.current_action is ProfilerAction.NONE
+        return idle and not torch.autograd.profiler._is_profiler_enabled
+
+    @property
+    def bundle(self) -> Bundle | None:
+        """The compiler's records beside the trace, where `why` kept some."""
+        return None if self.trace is None else self.compiler.bundles.get(self.trace)
+
+    @property
+    def whole_steps(self) -> int:
+        """How many of the recorded steps have ended with `step()`."""
+        return max(0, int(self.step_num) - self.plain_steps - 1)
+
+    def _save(self) -> None:
+        if not self._empty:
+            self.trace = export(self, self.target, overwrite=self.overwrite)
+            self.record_file = self.record.write(self.trace)
+            self.compiler.keep(self.trace)
+            self.graphs.keep(self.trace)
+
+    def _enter_region(self) -> None:
+        if self.region is not None:
+            self._range.enter_context(record_function(self.region))
+
+    def _clock(self, done: int) -> None:
+        """Times at the end of the first step, the last one without the profiler, the last one."""
+        timing, now = self.record.timing, perf_counter_ns()
+        if done == 1 and self.plain_steps > 1:
+            synchronize()
+            timing.first_call_ns = perf_counter_ns() - self._began
+            self._began = perf_counter_ns()
+        elif done == self.plain_steps and done > 1:
+            synchronize()
+            timing.calls_timed = done - 1
+            timing.host_ns_per_call = (now - self._began) // (done - 1)
+            timing.wall_ns_per_call = (perf_counter_ns() - self._began) // (done - 1)
+        elif done == self.plain_steps + 1:
+            # the recorded steps start on an idle device; this wait is before the recording
+            synchronize()
+        elif self.steps is not None and done == self.plain_steps + 1 + self.steps:
+            timing.profiled_host_ns_per_call = (now - self._recording_since) // self.steps
+
+    def _nothing_recorded(self) -> str:
+        nothing = f"nothing was recorded for {self.target}"
+        if self.steps is None:
+            return nothing
+        first, need = self.plain_steps + 2, self.plain_steps + 1 + self.steps
+        return (
+            f"{nothing}: step() was called {self.step_num} times, and recording starts with step "
+            f"{first} of {need}; call step() after each iteration, lower warmup=, or pass "
+            "steps=None to record the whole block"
+        )
+
+
+def torch_options(options: Mapping[str, bool]) -> dict[str, bool]:
+    """Our options of a profiler as torch names them."""
+    return {theirs: options[ours] for ours, theirs in TORCH_NAMES.items()}
+
+
+@contextlib.contextmanager
+def quiet_profiler() -> Iterator[None]:
+    """Without torch's warning that a second cycle clears the first: every recording has one."""
+    # Kineto reads its level with the first profiler; on a CPU it logs two lines per recording.
+    name = "KINETO_LOG_LEVEL"
+    silence = name not in os.environ and activities() == [ProfilerActivity.CPU]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Warning: Profiler clears events")
+        if silence:
+            os.environ[name] = KINETO_SILENT
+        try:
+            yield
+        finally:
+            if silence:
+                os.environ.pop(name, None)
+
+
+def activities() -> list[ProfilerActivity]:
+    """The host, and every accelerator that this torch can see."""
+    there = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        there.append(ProfilerActivity.CUDA)
+    if hasattr(torch, "xpu") and torch.xpu.is_available():
+        there.append(ProfilerActivity.XPU)
+    return there
+
+
+def synchronize() -> None:
+    """Wait for the accelerator, if this process uses one."""
+    if on_cuda():
+        torch.cuda.synchronize()
+    elif hasattr(torch, "xpu") and torch.xpu.is_available():
+        torch.xpu.synchronize()
+
+
+def refuse_second_profiler() -> None:
+    """torch keeps one profiler per process, and a second one corrupts the first."""
+    if torch.autograd.profiler._is_profiler_enabled:
+        raise UsageError(
+            "a torch profiler is already running in this process: stop it first, or give it "
+            "on_trace_ready=foretrace.handler('traces/') and let it write the trace"
+        )

@@ -1,0 +1,1 @@
+"""Documents, sentences and pages about a trace."""

@@ -1,0 +1,147 @@
+"""Several traces in one page: what changed between them, which work of one stands for which work of
+another, and what they are aligned by.
+
+Every trace is compared with the first, as `foretrace compare` does, and with the one above it in
+the page, so that neighbours can be joined.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from foretrace.analyze.compare import Comparison, compare, compare_two, document
+from foretrace.analyze.compare.kernels import KernelPair
+from foretrace.model.arguments import json_text
+from foretrace.model.intervals import Ints
+from foretrace.model.trace import Trace
+from foretrace.schema.documents.compare import ComparedKernels, CompareDocument, ComparedTrace
+from foretrace.show.html.anchors import Anchor, anchors
+from foretrace.show.html.packing import Packed, pack
+from foretrace.show.html.timeline import Timeline
+from foretrace.show.render.safe import plain
+
+# an event's `mark` is a position in this list, -1 for what is no kernel
+MARKS = ("same", "changed", "new", "gone")
+_SAME, _CHANGED, _NEW, _GONE = range(4)
+_DIFFERENCES = frozenset({"event", "start"})
+KERNEL_LISTS = ComparedKernels.__struct_fields__
+
+
+def comparison(a: Trace, b: Trace) -> CompareDocument:
+    """The document of `foretrace compare --json`."""
+    return document(compare(a, b))
+
+
+class ComparedPair(Struct, frozen=True):
+    """Trace `b` compared with trace `a`, numbers of the page; `document` is that of `compare`.
+
+    `work` has a row for each GPU operation of both typical repeats: `change` is a place in
+    `document.work`, `place` one of its places, `side` 0 for `a` and 1 for `b`, `case` a place in
+    the kernels of its trace, -1 for memcpys and memsets. `first` says for each kernel of
+    `document.kernels`, by list, which event is its first launch: of `a`, else of `b`.
+    """
+
+    a: int
+    b: int
+    document: CompareDocument
+    work: Packed
+    first: dict[str, list[int]]
+
+
+class Compared(Struct, frozen=True):
+    """All pairs, those with the first trace before the others, and what traces are aligned by."""
+
+    pairs: list[ComparedPair]
+    anchors: list[Anchor]
+
+
+def compared(timelines: Sequence[Timeline], traces: Sequence[Trace]) -> Compared:
+    """What a page shows of several traces."""
+    first = compare(*traces)
+    with_first = [replace(first, others=()), *first.others]
+    pairs = [_pair(0, b, found, timelines) for b, found in enumerate(with_first, 1)]
+    for b in range(2, len(traces)):
+        found = compare_two(traces[b - 1], traces[b], first.unit)
+        pairs.append(_pair(b - 1, b, found, timelines))
+    return Compared(pairs, anchors(timelines, traces, first.unit))
+
+
+def _pair(a: int, b: int, found: Comparison, timelines: Sequence[Timeline]) -> ComparedPair:
+    shown = _travelling(document(found))
+    work = _work(found, timelines[a], timelines[b])
+    return ComparedPair(a, b, shown, work, {name: _first(found, name) for name in KERNEL_LISTS})
+
+
+def _first(found: Comparison, name: str) -> list[int]:
+    rows: Sequence[KernelPair] = getattr(found.kernels, name)
+    side = found.b if name == "added" else found.a
+    return [int(side.trace.gpu.id[row.kernel.row]) for row in rows if row.kernel.is_kernel]
+
+
+def _travelling(found: CompareDocument) -> CompareDocument:
+    """A report travels: the folder it was made in stays behind."""
+
+    def named(trace: ComparedTrace) -> ComparedTrace:
+        return replace(trace, path=plain(os.path.basename(trace.path)))
+
+    return replace(found, a=named(found.a), b=named(found.b), others=UNSET)
+
+
+def _work(found: Comparison, *timelines: Timeline) -> Packed:
+    """Every GPU operation of the typical repeats, with the change it is part of."""
+    rows = [
+        (change, place, side, each.row)
+        for change, row in enumerate(found.work)
+        for place, part in enumerate(row.places)
+        for side, work in enumerate((part.a, part.b))
+        for each in work
+    ]
+    table = np.array(rows, np.int64).reshape(-1, 4)
+    columns = dict(zip(("change", "place", "side"), table.T[:3], strict=True))
+    found_in = np.zeros((4, len(table)), np.int64)
+    for side, each in enumerate((found.a, found.b)):
+        mine, gpu = table[:, 2] == side, each.trace.gpu
+        at, order = table[mine, 3], each.trace.order
+        case = np.full(len(gpu), -1, np.int64)
+        case[order.row] = order.case
+        start = gpu.start[at] - timelines[side].origin_ns
+        found_in[:, mine] = gpu.id[at], start, gpu.end[at] - gpu.start[at], case[at]
+    columns |= dict(zip(("event", "start", "length", "case"), found_in, strict=True))
+    return pack(columns, _DIFFERENCES)
+
+
+def all_marks(found: Compared, traces: Sequence[Trace]) -> list[Ints]:
+    """The mark of every event of every trace: of the first against all others, of these against it.
+
+    A kernel of the first is the same where all have it, gone where none has, else changed.
+    """
+    with_first = [pair.document for pair in found.pairs if pair.a == 0]
+    against = np.stack([marks(each, traces[0], "a") for each in with_first])
+    agreed = (against == against[0]).all(axis=0)
+    first = np.where(agreed, against[0], _CHANGED)
+    others = zip(with_first, traces[1:], strict=True)
+    return [first, *(marks(each, trace, "b") for each, trace in others)]
+
+
+def marks(found: CompareDocument, trace: Trace, side: str) -> Ints:
+    """The mark of every event of one side; a kernel is known by name, grid and block."""
+    rows = chain(found.kernels.changed, found.kernels.same)
+    known = {}
+    for row in rows:
+        shown = row.to if side == "b" and row.to else row
+        mark = _CHANGED if row.to else _SAME
+        known[shown.name, shown.config.grid, shown.config.block] = mark
+    otherwise = _GONE if side == "a" else _NEW
+    frame = trace.kernels.select("id", "name", "grid", "block")
+    by_event = np.full(trace.host.count, -1, np.int64)
+    by_event[frame["id"].to_numpy()] = [
+        known.get((name, grid and json_text(grid), block and json_text(block)), otherwise)
+        for name, grid, block in frame.drop("id").iter_rows()
+    ]
+    return by_event

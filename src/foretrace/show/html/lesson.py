@@ -1,0 +1,146 @@
+"""The page of lessons: one file that asks, waits, and answers at once, without a trace or network.
+
+What the page says is what the terminal says: the sentences, the legend of the drawing and the row
+of the table come from `render/lesson.py` and `render/lanes.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct, to_builtins
+
+from foretrace.schema.answer_key import KnownMeasure, LessonKey, Predictable, RightRange, StepKey
+from foretrace.schema.documents.lesson import AskedStep, AverageRow, MarkedAnswer
+from foretrace.show.html.page import page
+from foretrace.show.render.lanes import legend_parts, shown_lanes
+from foretrace.show.render.lesson import WIDTH, answer_text
+from foretrace.show.render.safe import plain
+
+
+class PageReply(Struct, frozen=True):
+    """What is said to an answer; `misread` is what a wrong one overlooked."""
+
+    verdict: str
+    said: str
+    misread: str
+
+
+class PageLane(Struct, frozen=True):
+    """A lane: label, start, end, number and whether it decides, of each slice."""
+
+    name: str
+    slices: list[tuple[str, int, int, int, bool]]
+
+
+class PageDrawing(Struct, frozen=True):
+    """One call: its lanes, and what the legend says."""
+
+    region: str
+    length_ns: int
+    lanes: list[PageLane]
+    length: str
+    decides: str
+    others: str
+
+
+class PagePredictable(Struct, frozen=True):
+    """What the page can mark; a statement has a verdict and the place of its text in `texts`."""
+
+    measures: dict[str, KnownMeasure]
+    statements: dict[str, tuple[str, int]]
+    texts: list[str]
+
+
+class PageStep(Struct, frozen=True):
+    """A question, how to mark an answer to it, and what is shown then; a skipped one has neither.
+
+    `has_gpu` is whether the table has columns of the GPU.
+    """
+
+    asked: AskedStep
+    kind: str
+    right: str
+    replies: dict[str, PageReply]
+    ranges: list[RightRange]
+    predictable: PagePredictable | None
+    drawing: PageDrawing | None
+    row: AverageRow | None
+    has_gpu: bool
+
+
+class LessonPage(Struct, frozen=True):
+    """One lesson of a page."""
+
+    number: int
+    kept_as: str
+    title: str
+    steps: list[PageStep]
+    read: list[str]
+
+
+def lesson_html(keys: Sequence[LessonKey]) -> str:
+    """The page of one lesson or several."""
+    lessons = [
+        LessonPage(
+            key.number, key.kept_as, key.title, [_step(each) for each in key.steps], key.read
+        )
+        for key in keys
+    ]
+    title = keys[0].title if len(keys) == 1 else "Lessons"
+    return page(
+        plain(title), {"lessons": [_safe(to_builtins(each)) for each in lessons]}, main="lesson"
+    )
+
+
+def _step(key: StepKey) -> PageStep:
+    some = next(iter(key.marks.values()), None)
+    return PageStep(
+        key.asked,
+        key.kind,
+        key.right,
+        {answer: _reply(mark, key.kind) for answer, mark in key.marks.items()},
+        key.ranges,
+        _predictable(key.predictable) if key.predictable else None,
+        _drawing(some) if some else None,
+        some.row if some else None,
+        has_gpu=bool(some and some.lanes.gpu),
+    )
+
+
+def _predictable(found: Predictable) -> PagePredictable:
+    """Many statements have one text: it is written once."""
+    texts = list(dict.fromkeys(each.measured for each in found.statements.values()))
+    places = {text: at for at, text in enumerate(texts)}
+    statements = {
+        text: (each.verdict, places[each.measured]) for text, each in found.statements.items()
+    }
+    return PagePredictable(found.measures, statements, texts)
+
+
+def _reply(mark: MarkedAnswer, kind: str) -> PageReply:
+    """A prediction is marked by the page, and the reason alone is the same for all."""
+    said = mark.why if kind == "prediction" else answer_text(mark)
+    return PageReply(mark.verdict, said, mark.misread)
+
+
+def _drawing(mark: MarkedAnswer) -> PageDrawing:
+    lanes = [
+        PageLane(
+            name,
+            [(one.label, one.start_ns, one.end_ns, one.number, one.decides) for one in slices],
+        )
+        for name, slices in shown_lanes(mark.lanes, WIDTH)
+    ]
+    return PageDrawing(
+        mark.lanes.region, mark.lanes.length_ns, lanes, *legend_parts(mark.lanes, WIDTH)
+    )
+
+
+def _safe(value: object) -> object:
+    """Each line of each text without marks that turn it around; what is no text as it is."""
+    if isinstance(value, dict):
+        return {key: _safe(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_safe(each) for each in value]
+    return "\n".join(map(plain, value.split("\n"))) if isinstance(value, str) else value

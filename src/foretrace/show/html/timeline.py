@@ -1,0 +1,246 @@
+"""Where every event of a trace is drawn: its lane (a thread or a stream), row, start and end.
+
+Host events lie on the row of their depth. GPU work lies on the first row that is free, because
+kernels of one stream may overlap; what was annotated on the GPU lies above it. Events are ordered
+by lane, row and start, so that a row is one stretch of every column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from foretrace.model.arguments import json_text
+from foretrace.model.host import HOST_KINDS
+from foretrace.model.intervals import Ints
+from foretrace.model.spans import Span
+from foretrace.model.trace import Trace
+from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
+from foretrace.show.html.lanes import GPU_KINDS, Lane, Tracks, depths
+from foretrace.show.html.packing import Packed, pack
+
+OTHER_KINDS = ("overhead", "cuda_sync")
+MOST_ROWS = 8  # of GPU work that overlaps on one stream; what is beyond shares the last
+# what a page shows of a launch, in this order
+CONFIG: tuple[str, ...] = ("device", "stream", "grid", "block", "registers", "shared_memory")
+CONFIG += ("blocks_per_sm", "warps_per_sm", "occupancy", "graph_id", "bytes")
+_DIFFERENCES = frozenset({"event", "start", "parent", "launch"})
+
+
+class StepExtent(Struct, frozen=True):
+    """The host range of a step, and where its last GPU work ends; ns from the first event."""
+
+    name: str
+    start: int
+    end: int
+    last: int
+
+
+class Outline(Struct, omit_defaults=True):
+    """A timeline as a page reads it: lanes, steps, the step to open at, and launch configurations.
+
+    `groups` are what colours tell apart: the roles of kernels, copies, and kinds of host events.
+    `origin_ns` is the first event on the clock of the trace. A report adds its events, how many it
+    has no room for, and the mark that a comparison gives each; a server sends events when they come
+    into view.
+    """
+
+    lanes: list[Lane]
+    end: int
+    steps: list[StepExtent]
+    step: int | None
+    configs: list[list[object]]
+    groups: list[str]
+    events: Packed | None = None
+    left_out: int | None = None
+    marks: Packed | None = None
+    origin_ns: int = 0
+
+
+class Timeline:
+    """Columns with a row per event that lasts; plain data that outlives its trace.
+
+    `event` is the id in the trace, `start` counts from `origin_ns`, `parent` and `launch` are
+    events, `name` and `kind` numbers into the lists of the host, `shape`, `config` and `case`
+    numbers of shapes, launch configurations and kernel cases, `module` the name of the nn.Module
+    that GPU work belongs to; -1 where there is none.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        host = trace.host
+        shown = np.flatnonzero(host.lasting & host.is_kind(*HOST_KINDS, *GPU_KINDS, *OTHER_KINDS))
+        self.origin_ns = int(host.start[shown].min()) if len(shown) else 0
+        tracks, depth = Tracks(trace, shown), depths(host, shown)
+        order = tracks.ordered()
+        places = [np.flatnonzero(tracks.of == track) for track in order]
+        parts = [(shown[mine], _rows(trace, shown[mine], depth[mine])) for mine in places]
+        self.lanes = [
+            tracks.lane(track, int(rows.max()) + 1)
+            for track, (_, rows) in zip(order, parts, strict=True)
+        ]
+        event, row = _joined(events for events, _ in parts), _joined(rows for _, rows in parts)
+        lane = np.repeat(np.arange(len(parts)), [len(events) for events, _ in parts])
+        by_row = np.lexsort((host.start[event], row, lane))
+        self.configs, config = _configs(trace)
+        self._fill(trace, event[by_row], lane[by_row], row[by_row], config)
+        self.groups, self.group = _groups(trace, self.columns)
+        self.end_ns = int((self.start + self.length).max(initial=0))
+        self.steps = [self.extent(trace, span) for span in trace.spans.steps]
+        times = [span.cpu_ns for span in trace.spans.steps]
+        by_time = sorted(range(len(times)), key=lambda at: times[at])
+        # The step of median host time: the first ones often pay for something else.
+        self.typical_step = by_time[len(times) // 2] if times else None
+
+    def _fill(self, trace: Trace, event: Ints, lane: Ints, row: Ints, config: Ints) -> None:
+        host, gpu = trace.host, trace.gpu
+        work = _found(gpu.id, event)
+        shapes = trace.tables["shapes"]
+        shaped = _found(shapes["event"].to_numpy(), event)
+        case = np.full(len(gpu), -1, np.int64)
+        case[trace.order.row] = trace.order.case
+        self.columns: dict[str, Ints] = {
+            "event": event,
+            "start": host.start[event] - self.origin_ns,
+            "length": host.length[event],
+            "lane": lane,
+            "row": row,
+            "name": host.name[event],
+            "kind": host.kind[event],
+            "parent": host.parent[event],
+            "launch": _taken(gpu.launch, work),
+            "shape": _taken(shapes["signature"].to_numpy(), shaped),
+            "config": _taken(config, _taken(gpu.side_row, work)),
+            "case": _taken(case, work),
+            "module": _taken(_modules(trace), work),
+        }
+        # all of these fit, and there are millions of them
+        for name in self.columns.keys() - {"start", "length"}:
+            self.columns[name] = self.columns[name].astype(np.int32)
+        self.event, self.lane, self.row = (self.columns[name] for name in ("event", "lane", "row"))
+        self.start, self.length = self.columns["start"], self.columns["length"]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def extent(self, trace: Trace, span: Span) -> StepExtent:
+        """A step: its host range, and how far its GPU work reaches."""
+        shown = trace.gpu.usable[span.work] & trace.gpu.aligned
+        work, origin = span.work[shown], self.origin_ns
+        last = max(span.end_ns, int(trace.gpu.end[work].max(initial=span.end_ns)))
+        return StepExtent(span.name, span.start_ns - origin, span.end_ns - origin, last - origin)
+
+    def outline(self, step: int | None) -> Outline:
+        """Everything but the events."""
+        named = (self.lanes, self.end_ns, self.steps, step, self.configs, self.groups)
+        return Outline(*named, origin_ns=self.origin_ns)
+
+    def between(self, start: int, end: int) -> Ints:
+        """Rows that overlap a stretch of time."""
+        return np.flatnonzero((self.start <= end) & (self.start + self.length >= start))
+
+    def rows_of(self, events: Ints) -> Ints:
+        """The rows of these events; events that are not drawn are left out."""
+        if not len(self):
+            return np.empty(0, np.int64)
+        at = np.minimum(np.searchsorted(self.event, events, sorter=self._by_event), len(self) - 1)
+        found = self._by_event[at].astype(np.int64)
+        return np.compress(self.event[found] == events, found)
+
+    @cached_property
+    def _by_event(self) -> Ints:
+        return np.argsort(self.event).astype(np.int32)
+
+    def packed(self, rows: Ints) -> Packed:
+        """These rows as a page reads them."""
+        return pack({name: column[rows] for name, column in self.columns.items()}, _DIFFERENCES)
+
+
+def _rows(trace: Trace, events: Ints, depth: Ints) -> Ints:
+    """The row of each event of a lane: host ranges by depth, annotations, then GPU work."""
+    host = trace.host
+    row = np.zeros(len(events), np.int64)
+    nested = host.is_kind(*HOST_KINDS)[events]
+    row[nested] = depth[nested]
+    below = int(row[nested].max()) + 1 if nested.any() else 0
+    for kinds in (("gpu_user_annotation",), WORK_KINDS, OTHER_KINDS):
+        mine = np.flatnonzero(host.is_kind(*kinds)[events])
+        if len(mine):
+            row[mine] = below + free_rows(host.start[events[mine]], host.end[events[mine]])
+            below = int(row[mine].max()) + 1
+    return row
+
+
+def _modules(trace: Trace) -> Ints:
+    """For every row of `gpu`, the name of the module call that it belongs to, backward work too."""
+    if not trace.modules.is_module.any():
+        return np.full(len(trace.gpu), -1, np.int64)
+    host, call = trace.origins.host, trace.modules.owners.call
+    name = np.where(call >= 0, host.name[np.maximum(call, 0)], -1)
+    return np.where(name < len(trace.host.names), name, -1)
+
+
+def _groups(trace: Trace, columns: Mapping[str, Ints]) -> tuple[list[str], Ints]:
+    """Groups by name, and the number of each event's: its role, `copy`, or its kind."""
+    roles = trace.kernel_cases["role"].to_list()
+    copies = np.isin(columns["kind"], [KIND["gpu_memcpy"], KIND["gpu_memset"]])
+    kinds = (*HOST_KINDS, "gpu_user_annotation", *OTHER_KINDS)
+    names = list(dict.fromkeys([*sorted({"copy", *roles}), *kinds]))
+    number = {name: at for at, name in enumerate(names)}
+    of_kind = np.array([number.get(kind, number["copy"]) for kind in KINDS], np.int32)
+    of_case = np.array([*(number[role] for role in roles), -1], np.int32)
+    case = np.where(copies, -1, columns["case"])
+    return names, np.where(case >= 0, of_case[case], of_kind[columns["kind"]])
+
+
+def free_rows(start: Ints, end: Ints) -> Ints:
+    """For ranges in order of start: the first row on which each finds room."""
+    rows = np.zeros(len(start), np.int64)
+    if not len(start) or bool((start[1:] >= np.maximum.accumulate(end)[:-1]).all()):
+        return rows
+    free: list[int] = []
+    for at, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        vacant = (row for row, until in enumerate(free) if until <= begin)
+        row = next(vacant, min(len(free), MOST_ROWS - 1))
+        if row == len(free):
+            free.append(finish)
+        free[row] = max(free[row], finish)
+        rows[at] = row
+    return rows
+
+
+def _joined(parts: Iterable[Ints]) -> Ints:
+    held = list(parts)
+    return np.concatenate(held) if held else np.empty(0, np.int64)
+
+
+def _found(sorted_ids: Ints, wanted: Ints) -> Ints:
+    """The position of each id, or -1."""
+    if not len(sorted_ids):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)
+    return np.where(sorted_ids[at] == wanted, at, -1)
+
+
+def _taken(values: Ints, at: Ints) -> Ints:
+    """`values[at]`, and -1 where `at` is."""
+    if not len(values):
+        return np.full(len(at), -1, np.int64)
+    return np.where(at >= 0, values[np.maximum(at, 0)], -1)
+
+
+def _configs(trace: Trace) -> tuple[list[list[object]], Ints]:
+    """Distinct launch configurations (see `CONFIG`), and the one of every row of `gpu`."""
+    # 0% is no estimate (large shared memory), or a few warps that round to nothing
+    estimated = pl.when(pl.col("occupancy") > 0).then("occupancy")
+    table = trace.tables["gpu"].select(CONFIG).with_columns(occupancy=estimated)
+    hashes = table.hash_rows().to_numpy()
+    _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
+    distinct = [
+        [json_text(cell) if isinstance(cell, list) else cell for cell in row]
+        for row in table[first].iter_rows()
+    ]
+    return distinct, number.reshape(-1)

@@ -1,0 +1,75 @@
+"""The overview of one trace or of a folder of traces: data and sentences, nothing drawn.
+
+`document` makes the answer of `foretrace look --json`. `unit` measures a step or call, `verdict`
+judges it, and `sentences` is the only author of the first screen. `sequences` lists what a region
+launches. `sets` and `ranks` look at several traces together. `reading` takes overviews from the
+cache, or from processes of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from foretrace.base.errors import UsageError
+from foretrace.schema.documents.look import Look
+from foretrace.show.overview.page import Line, Overview, RegionOverview
+
+if TYPE_CHECKING:
+    from foretrace.model.trace import Trace
+
+MOST_REGIONS = 12  # that an error names
+
+
+def look(trace: Trace) -> Look:
+    """The document of `foretrace look --json`: typed, as in `look(trace).totals.kernels`."""
+    return summarize(trace).look
+
+
+def look_region(trace: Trace, name: str) -> RegionOverview:
+    """One region: its verdict, and what a call launches, or computes on a CPU."""
+    from foretrace.show.overview.on_cpu import cpu_lines, cpu_tree
+    from foretrace.show.overview.sequences import of_region
+    from foretrace.show.overview.unit import measured
+    from foretrace.show.overview.verdict import label, of_unit
+
+    groups = trace.spans.region_groups()
+    if name not in groups:
+        known = ", ".join(list(groups)[:MOST_REGIONS]) or "none"
+        raise UsageError(f"no region {name!r} in this trace; regions: {known}")
+    unit = measured(trace, name)
+    found = of_unit(unit)
+    if unit is None and (tree := cpu_tree(trace, name)):
+        return RegionOverview(name, next(cpu_lines(tree)), [], tree)
+    return RegionOverview(name, Line(label(found.bound, unit), found.text), of_region(trace, name))
+
+
+def summarize(trace: Trace) -> Overview:
+    """The document, what each region launches, and the summary in sentences."""
+    from foretrace.model.utilization import utilization
+    from foretrace.show.overview import sentences
+    from foretrace.show.overview.document import document
+    from foretrace.show.overview.groups import group_rows
+    from foretrace.show.overview.on_cpu import cpu_tree
+    from foretrace.show.overview.repairs import WORTH, whole_ns
+    from foretrace.show.overview.sequences import sequences
+    from foretrace.show.overview.unit import measured
+    from foretrace.show.overview.verdict import verdict
+
+    found, unit = document(trace), measured(trace)
+    found.cpu = cpu_tree(trace) if unit is None else []
+    found.verdict = verdict(unit, found)
+    if unit is not None:
+        found.groups = group_rows(trace, unit.spans)
+        used = utilization(trace, unit.spans)
+        found.mfu, found.mbu = used.mfu_wall, used.mbu_wall
+        found.mfu_gpu, found.mbu_gpu = used.mfu_gpu, used.mbu_gpu
+    found.host_times_profiled = unit is None or unit.profiled
+    lines, notes = sentences.lines(found, unit), sentences.notes(found, unit)
+    found.sentences = [
+        *(f"{line.label}: {line.text}" for line in lines),
+        *([notes] if notes else []),
+    ]
+    per, worth = (unit.per, WORTH * whole_ns(unit)) if unit else ("", 0.0)
+    about, base = trace.about, trace.tables.base_ns
+    job = (about.world_size, base, about.job)
+    return Overview(found, lines, notes, per, worth, sequences(trace), *job)

@@ -1,0 +1,147 @@
+"""The lines of a job's first screen that are not its verdict: time, network, sameness, files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean, median_low
+
+from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
+from foretrace.schema.documents.job import JobDocument, JobNetwork, JobOutlier
+from foretrace.schema.ledger import GRAVE
+from foretrace.show.overview.job_words import a_step, clock_error, per_step
+from foretrace.show.overview.page import Line
+
+HARDLY = 0.01  # of exposed time: waits below are not worth a word
+APART = 1.1  # the largest to the smallest of the ranks, from which the range is worth a word
+SLOWEST = 0.1  # GB/s that are said as such
+SAID = 2  # oddities that the line has room for
+
+
+def step(document: JobDocument) -> Iterator[Line]:
+    """`compute 38%, exposed comms 12%, copies 1%, idle 49% (data loader 20%)`: of all ranks."""
+    rows = [row for row in document.ranks if row.wall_ns]
+    if not rows:
+        return
+    whole = sum(row.wall_ns or 0 for row in rows)
+
+    def share(*names: str) -> str:
+        return percent_text(sum(getattr(row, name) or 0 for row in rows for name in names) / whole)
+
+    data = f" (data loader {share('data_ns')})" if any(row.data_ns for row in rows) else ""
+    parts = (("exposed comms", "exposed_ns"), ("copies", "copy_ns"), ("idle", "idle_ns"))
+    rest = ", ".join(f"{name} {share(column)}" for name, column in parts)
+    yield Line(
+        "STEP" if document.job.steps else "TIME", f"compute {share('compute_ns')}, {rest}{data}"
+    )
+
+
+def exposed(document: JobDocument) -> Iterator[Line]:
+    """Communication under which nothing computes, and how much of it is waiting."""
+    times = [row.exposed_ns for row in document.ranks if row.exposed_ns is not None]
+    if not times or not document.collectives:
+        return
+    mean = fmean(times)
+    if not mean:
+        yield Line("EXPOSED", "nothing: compute hides all communication")
+        return
+    text = f"{time_text(mean)}{per_step(document)} of communication without compute"
+    ends = f", {time_text(min(times))} to {time_text(max(times))} by rank"
+    spread = ends if max(times) > APART * min(times) else ""
+    waited = fmean(row.exposed_wait_ns or 0 for row in document.ranks)
+    wait = f"; {time_text(waited)} of it waiting for other ranks" if waited >= HARDLY * mean else ""
+    yield Line("EXPOSED", f"{text}{spread}{wait}")
+
+
+def pipeline(document: JobDocument) -> Iterator[Line]:
+    """The stage that waits longest for the others."""
+    if document.bubbles:
+        worst = max(document.bubbles, key=lambda row: row.bubble_ns)
+        stages = plural(len(document.bubbles), "stage")
+        wait = f"{time_text(worst.bubble_ns)} of {a_step(document)}"
+        idle = f"stage {worst.stage} waits {wait} for the others"
+        long = f"; {text}" if (text := longest_stage(document)) else ""
+        yield Line("PIPELINE", f"{stages}; {idle} ({percent_text(worst.share)}){long}")
+
+
+def longest_stage(document: JobDocument) -> str:
+    """The stage that computes longer than the usual one: the others wait for it in turn."""
+    computed = {row.rank: row.compute_ns or 0 for row in document.ranks}
+    by_stage = {
+        row.stage: fmean(computed.get(rank, 0) for rank in row.ranks)
+        for row in document.bubbles
+        if row.ranks
+    }
+    usual = median_low(by_stage.values()) if by_stage else 0
+    most = max(by_stage, key=lambda stage: by_stage[stage], default=0)
+    if not usual or by_stage[most] < APART * usual:
+        return ""
+    times = f"{time_text(by_stage[most])}, the usual one {time_text(usual)}"
+    return f"stage {most} computes longest: {times}"
+
+
+def network(document: JobDocument) -> Iterator[Line]:
+    """The collective that takes most time, and what is slower than its equals."""
+    slow = slowest_link(document)
+    below = f"; {slow.kind} {slow.what} is slow: {rates(slow)}" if slow else ""
+    whole = [row for row in document.network if not row.at_least]
+    for most in (whole or document.network)[:1]:
+        yield Line("NETWORK", f"{_bandwidth(most)}{below}")
+
+
+def _bandwidth(row: JobNetwork) -> str:
+    over = f" over {plural(row.group_size, 'rank')}" if row.group_size else ""
+    what = f"{row.collective}, {bytes_text(row.message_bytes)}{over}"
+    least = "at least " if row.at_least else ""
+    return f"{what}: {least}{_rate(row.bus_gbps)} on the bus (median of {count_text(row.count)})"
+
+
+def _rate(gbps: float) -> str:
+    return f"{gbps:.3g} GB/s" if gbps >= SLOWEST else f"{1000 * gbps:.3g} MB/s"
+
+
+def slowest_link(document: JobDocument, host: str = "") -> JobOutlier | None:
+    """The outlier that is furthest below its equals, of all or of one host."""
+    found = [row for row in document.outliers if not host or (row.kind, row.what) == ("host", host)]
+    return min(found, key=lambda row: row.bus_gbps / row.usual_gbps, default=None)
+
+
+def rates(row: JobOutlier) -> str:
+    """`20 GB/s in all-reduce of 4.2 MB, its equals 100 GB/s`."""
+    what = f"{row.collective} of {bytes_text(row.message_bytes)}"
+    return f"{_rate(row.bus_gbps)} in {what}, its equals {_rate(row.usual_gbps)}"
+
+
+def same(document: JobDocument) -> Iterator[Line]:
+    """Whether the traces are one whole job, and how well their clocks are known."""
+    worst = [row.text for row in document.same if row.severity in GRAVE]
+    odd = worst + [row.text for row in document.same if row.severity == "notice"]
+    odd += [note.text for note in document.notes if note.severity != "info"]
+    more = f"; {len(odd) - SAID} more (--same)" if len(odd) > SAID else ""
+    kernels = " with the same kernels and shapes" if document.job.kernels else ""
+    answer = "; ".join(odd[:SAID]) + more if odd else f"yes: ranks of one run{kernels}"
+    if odd or document.job.ranks > 1:
+        yield Line("SAME JOB", f"{answer}{_order(document)}{_clocks(document)}")
+
+
+def _order(document: JobDocument) -> str:
+    """How collectives were matched where the traces do not number them."""
+    many = f"{count_text(document.by_order)} of {plural(document.matched, 'collective')}"
+    return f"; {many} matched by order, for want of numbers" if document.by_order else ""
+
+
+def _clocks(document: JobDocument) -> str:
+    fitted = sum(row.clock.fitted for row in document.ranks)
+    apart = len(document.ranks) - fitted
+    if not fitted or not document.matched:
+        return ""
+    error = f"; clocks within {time_text(clock_error(document))}"
+    return error + (f", those of {plural(apart, 'rank')} not fitted" if apart else "")
+
+
+def not_read(document: JobDocument) -> Iterator[Line]:
+    """The files that were left out."""
+    for first in document.left_out[:1]:
+        name = first.path.replace("\\", "/").rsplit("/", 1)[-1]
+        more = f" and {len(document.left_out) - 1:,} more" if len(document.left_out) > 1 else ""
+        count = plural(len(document.left_out), "file")
+        yield Line("NOT READ", f"{count}: {name} ({first.code}){more}")

@@ -1,0 +1,190 @@
+"""A step or call that a CPU computed: its op tree, what computes, and what only changes metadata.
+
+A CPU has no kernels and no launches: an op that computes does so itself, in the thread that called
+it and those that help. Equal parts of the tree below one op are one row with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, field
+
+from foretrace.analyze.guess.evidence import Evidence
+from foretrace.analyze.guess.measures import middle
+from foretrace.analyze.guess.places import cpu_place, windows_of
+from foretrace.analyze.guess.scope import Scope, Window
+from foretrace.analyze.guess.selection import computing, cpu_does
+from foretrace.base.units import count_text, percent_text, plural, time_text
+from foretrace.model.reach import is_view
+from foretrace.model.trace import Trace
+from foretrace.names.families import decode
+from foretrace.schema import compiled
+from foretrace.schema.documents.look import CpuOpRow, GroupRow
+from foretrace.show.overview.page import Line
+
+COMPUTES, METADATA, LOADS = "computes", "metadata only", "loads data"
+_LOADER = "enumerate(DataLoader)"
+MOST_OPS = 20_000  # of a call; nobody reads the tree of a longer one
+_BIAS = "bias of aten::addmm"
+
+
+class OpNode(Struct):
+    """Equal parts of the op tree: their calls, and what they call in turn."""
+
+    name: str
+    events: list[int]
+    computes: bool
+    below: list[OpNode] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Equal for parts that run the same ops."""
+        return (self.name, self.computes, *(each.shape for each in self.below))
+
+
+def cpu_tree(trace: Trace, region: str = "") -> list[CpuOpRow]:
+    """The op tree of the call of median length; empty where no CPU computed, or it is too long."""
+    if trace.has("gpu") or not (evidence := Evidence(trace)).runs_on_cpu:
+        return []
+    scope = Scope("region", region) if region else cpu_place(evidence)
+    call = middle(windows_of(scope, evidence))[0]
+    loading = trace.host.named(lambda name: name.startswith(_LOADER))
+    events = call.events((trace.host.is_op | loading) & trace.host.lasting).tolist()
+    working = computing(evidence)[0]
+    if not working[events].any() or len(events) > MOST_OPS:
+        return []
+    roots = _merged(_nested(evidence, events))
+    length = call.length_ns or int(trace.host.end[events].max() - trace.host.start[events].min())
+    inside = sum(int(trace.host.length[event]) for node in roots for event in node.events)
+    first = CpuOpRow(_title(call, scope), 0, 1, length, max(length - inside, 0), "")
+    return [first, *(row for node in roots for row in _rows(evidence, node, 1))]
+
+
+def _title(call: Window, scope: Scope) -> str:
+    return call.region if scope.kind != "trace" else "the whole recording"
+
+
+def _nested(evidence: Evidence, events: Sequence[int]) -> list[OpNode]:
+    """The ops below each other; an op whose parent began before the call is outermost."""
+    working = computing(evidence)[0]
+    nodes = {event: OpNode(evidence.name(event), [event], bool(working[event])) for event in events}
+    parent = evidence.trace.host.parent
+    roots: list[OpNode] = []
+    for event, node in nodes.items():
+        above = int(parent[event])
+        while above >= 0 and above not in nodes:
+            above = int(parent[above])
+        (nodes[above].below if above >= 0 else roots).append(node)
+    return roots
+
+
+def _merged(nodes: Sequence[OpNode]) -> list[OpNode]:
+    """Equal parts as one, in order of their first call."""
+    found: dict[tuple[object, ...], OpNode] = {}
+    for node in nodes:
+        node.below = _merged(node.below)
+        known = found.setdefault(node.shape, node)
+        if known is not node:
+            _add(known, node)
+    return list(found.values())
+
+
+def _add(known: OpNode, other: OpNode) -> None:
+    known.events += other.events
+    for one, more in zip(known.below, other.below, strict=True):
+        _add(one, more)
+
+
+def _rows(evidence: Evidence, node: OpNode, depth: int) -> Iterator[CpuOpRow]:
+    host, events = evidence.trace.host, node.events
+    calls = bool(computing(evidence)[1][events[0]])
+    does, note = METADATA if is_view(node.name) and not calls else "", ""
+    total, inside = int(host.length[events].sum()), [each.events for each in node.below]
+    # ranges between two ops are no ops: their time is that of the op around them
+    spent = total - sum(int(host.length[called].sum()) for called in inside)
+    if node.computes:
+        does, note = COMPUTES, _note(evidence, node)
+    elif node.name.startswith(_LOADER):
+        does = LOADS
+    yield CpuOpRow(node.name, depth, len(events), total, max(spent, 0), does, note)
+    for each in node.below:
+        yield from _rows(evidence, each, depth + 1)
+
+
+def _note(evidence: Evidence, node: OpNode) -> str:
+    if _is_generated(node.name):
+        ops = [op for op in sorted(cpu_does(node.name)) if not op.endswith("view")]
+        return f"one C++ loop for {', '.join(ops)}"
+    chain = evidence.trace.host.op_chain(int(evidence.trace.host.parent[node.events[0]]))
+    return _BIAS if node.name == "aten::copy_" and "aten::addmm" in chain else ""
+
+
+def cpu_groups(tree: Sequence[CpuOpRow]) -> list[GroupRow]:
+    """Where the time of the call goes: ops that compute, views, and everything around them."""
+    whole = max(tree[0].total_ns, 1)
+    names: dict[tuple[str, str], list[CpuOpRow]] = {}
+    for row in tree:
+        key = (row.name, row.note) if row.does == COMPUTES else (_around(row), "")
+        names.setdefault(key, []).append(row)
+    rows = [
+        GroupRow(
+            name,
+            time_ns=sum(row.self_ns for row in found),
+            share=sum(row.self_ns for row in found) / whole,
+            count=sum(row.count for row in found if row.depth),
+            limited_by=note,
+        )
+        for (name, note), found in names.items()
+    ]
+    return sorted(rows, key=lambda row: -row.time_ns)
+
+
+def _around(row: CpuOpRow) -> str:
+    if row.does == LOADS:
+        return "waiting for the DataLoader"
+    return "views (metadata only)" if row.does == METADATA else "wrappers, allocations, Python"
+
+
+def cpu_lines(tree: Sequence[CpuOpRow]) -> Iterator[Line]:
+    """What a reader of a CPU trace looks for: what computes, what is fused, what is copied."""
+    if not tree:
+        return
+    ops = sum(row.count for row in tree[1:] if row.does != LOADS)
+    computing = [row for row in tree if row.does == COMPUTES]
+    views = [row for row in tree if row.does == METADATA]
+    spent = sum(row.self_ns for row in computing)
+    share = percent_text(spent / max(tree[0].total_ns, 1))
+    yield Line(
+        "CPU",
+        f"{count_text(sum(row.count for row in computing))} of {plural(ops, 'op')} compute, "
+        f"{time_text(spent)} of {time_text(tree[0].total_ns)} ({share}) in {tree[0].name}; "
+        f"{count_text(sum(row.count for row in views))} only change metadata "
+        f"({time_text(sum(row.self_ns for row in views))})",
+    )
+    yield from _unrecorded(tree)
+    copies = [row for row in computing if row.note == _BIAS]
+    if copies:
+        time, calls = sum(row.total_ns for row in copies), sum(row.count for row in copies)
+        products = sum(row.total_ns for row in tree if row.name == "aten::addmm")
+        yield Line(
+            "BIAS",
+            f"aten::addmm copies its bias into the output before the product adds to it: "
+            f"{plural(calls, 'copy', 'copies')}, {time_text(time)} of its {time_text(products)}",
+        )
+
+
+def _unrecorded(tree: Sequence[CpuOpRow]) -> Iterator[Line]:
+    """Inductor's C++ kernels are ops only where it was told so before it compiled."""
+    regions = [row for row in tree if row.name.startswith(compiled.REGION)]
+    if regions and not any(_is_generated(row.name) for row in tree):
+        time = time_text(sum(row.self_ns for row in regions))
+        yield Line(
+            "COMPILED",
+            f"the C++ kernels of compiled code are not in the trace: at most {time} of this call. "
+            "Set torch._inductor.config.cpp.enable_kernel_profile = True before it compiles",
+        )
+
+
+def _is_generated(name: str) -> bool:
+    return decode(name).family == "inductor_cpp"

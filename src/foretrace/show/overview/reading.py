@@ -1,0 +1,157 @@
+"""Overviews of traces by path: from the cache, in this process, or in a process per core.
+
+Nothing heavy is imported for a cached overview, so that the second look is instant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from threading import Thread
+from zlib import crc32
+
+import msgspec
+
+from foretrace.base import plugins, progress
+from foretrace.base.errors import TraceError
+from foretrace.model import opening
+from foretrace.names import devices
+from foretrace.read import budget
+from foretrace.read import cache as store
+from foretrace.read.captures import mark
+from foretrace.read.compiler import bundle
+from foretrace.read.folder import resolve
+from foretrace.read.limits import Limits
+from foretrace.schema.documents.sets import LeftOut
+from foretrace.schema.run_record import content_beside
+from foretrace.show.overview.page import Overview
+
+WORTHWHILE = 16 << 20  # bytes on disk: a process starts in 0.7 s, and reads 20 MB of JSON in that
+MOST = 8  # processes: each holds a whole trace
+
+
+def overview_of(
+    path: str, *, cache: bool = True, limits: Limits | None = None, captures: str | None = None
+) -> Overview:
+    """The overview of one trace; that of an unchanged large trace comes from the cache."""
+    bounds = limits or Limits()
+    wanted, cache = resolve(path, bounds), cache and opening.is_kept(bounds)
+    kept = _kept(wanted, captures) if cache else None
+    return kept or _made(wanted, bounds, cache, captures)
+
+
+def _kept(wanted: str, captures: str | None = None) -> Overview | None:
+    """The overview that an earlier look left in the cache."""
+    kept = (
+        store.load_document(wanted, _program(wanted, captures)) if store.stamp_of(wanted) else None
+    )
+    try:
+        found = msgspec.json.decode(kept or b"", type=Overview)
+    except msgspec.DecodeError:
+        return None  # not there, or damaged
+    found.look.trace.path = opening.shown(wanted)
+    return found
+
+
+def _made(wanted: str, bounds: Limits, cache: bool, captures: str | None) -> Overview:
+    with budget.ceiling(opening.shown(wanted), bounds):
+        return _summarized(wanted, bounds, cache, captures)
+
+
+def _summarized(wanted: str, bounds: Limits, cache: bool, captures: str | None) -> Overview:
+    stamp = store.stamp_of(wanted)
+    # the overview is kept; the tables are kept when a command opens the trace itself
+    trace = opening.load(
+        wanted, bounds, use_kept=cache, keep=False, meanwhile=_import_all, captures=captures
+    )
+    from foretrace.show.overview import summarize
+
+    hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
+    if hashing:
+        hashing.start()  # the summary keeps one core busy; the key is ready when it is
+    progress.report("applying the rules")
+    found = summarize(trace)
+    progress.report()
+    if hashing:
+        with budget.waiting():  # an entry is written whole
+            hashing.join()
+            program = _program(wanted, captures)
+            store.save_document(wanted, stamp, program, lambda: msgspec.json.encode(found))
+    return found
+
+
+def _import_all() -> None:
+    """Import what an overview needs; called while other processes decode a large file."""
+    from foretrace.analyze import rules as analyses
+    from foretrace.show.overview import document, sentences, sequences, unit, verdict  # noqa: F401
+
+    opening.import_model()
+    analyses.rules()
+
+
+def _program(wanted: str, captures: str | None) -> str:
+    """The version of the code, the run record, the compiler's records and the captures of the
+    trace, and the roofs of this machine: a change in one of them makes old overviews stale.
+    """
+    beside = content_beside(wanted) + _compiler_records(wanted) + devices.measured_stamp().encode()
+    graphs = mark(opening.find_captures(wanted, captures))
+    return f"look-{opening.program()}-{crc32(beside):08x}-{graphs:08x}"
+
+
+def _compiler_records(wanted: str) -> bytes:
+    """Name, size and time of each of the compiler's records; nothing where it has none."""
+    found = bundle.beside(wanted)
+    try:
+        names = [os.path.join(found, name) for name in bundle.names_in(found)] if found else []
+        stats = [(name, os.stat(name)) for name in names]
+    except OSError:
+        return b""
+    marks = ((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+    return repr([*marks]).encode("utf-8", "surrogateescape") if stats else b""
+
+
+def overviews(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Overview | LeftOut]:
+    """For each path its overview, or why there is none; in the order of `paths`."""
+    use = cache and opening.is_kept(limits)
+    kept = {path: found for path in paths if (found := _kept(path))} if use else {}
+    fresh = _read([path for path in paths if path not in kept], limits, cache)
+    for path in paths:
+        yield kept.pop(path) if path in kept else next(fresh)
+
+
+def _read(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Overview | LeftOut]:
+    from foretrace.read.kineto.parallel import cores
+
+    workers = min(cores(), MOST, len(paths))
+    files = {path.partition("::")[0] for path in paths}
+    size = sum(os.path.getsize(file) for file in files if os.path.isfile(file))
+    if workers > 1 and size > WORTHWHILE:
+        yield from _in_processes(paths, limits, cache, workers)
+    else:
+        yield from (one(path, limits, cache) for path in paths)
+
+
+def one(path: str, limits: Limits, cache: bool) -> Overview | LeftOut:
+    """One trace of a set, without what only its own page shows."""
+    try:
+        found = overview_of(path, cache=cache, limits=limits)
+    except TraceError as problem:
+        return opening.refused(path, problem)
+    found.sequences = []
+    return found
+
+
+def _in_processes(
+    paths: Sequence[str], limits: Limits, cache: bool, workers: int
+) -> Iterator[Overview | LeftOut]:
+    from foretrace.read.workers import spread
+
+    if plugins.installed():
+        _import_all()  # says which ones are skipped: here, and not in every process
+    read, found = partial(one, limits=limits, cache=cache), dict[str, Overview | LeftOut]()
+    answers = spread(read, paths, workers, opening.ended)
+    for path in paths:
+        while path not in found:
+            found.update([next(answers)])
+        yield found.pop(path)

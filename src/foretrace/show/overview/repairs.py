@@ -1,0 +1,97 @@
+"""Which findings name the repairs of the first screen: the largest first, nothing saved twice.
+
+A rule promises what its own repair can save. Repairs overlap: a graph saves all dispatch, compiling
+saves views and fuses kernels. The second line is what the first one leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from foretrace.model.bounds import MOSTLY_IDLE
+from foretrace.schema.documents.look import FindingEntry
+from foretrace.show.overview.unit import Unit
+
+# A repair that saves less of the step than this is not worth a line of the first screen.
+WORTH = 0.01
+# A graph saves all dispatch, so no part of it is a second repair; with a run record its saving has
+# all idle time in it, that after waits too. How far a decode step is from reading its weights once
+# says more than the next repair.
+GRAPH, FLOOR = "launch_bound", "weights_floor"
+VIEWS, FUSES = "metadata_only", "fusable_pointwise"
+DISPATCH, WAITS = frozenset({VIEWS, "idle_gaps"}), frozenset({"sync_stalls"})
+TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
+IN_GRAPHS = "fusable_in_graphs"
+BY_COMPILING = frozenset({VIEWS, FUSES})
+OPTIMIZER, HARDLY = "unfused_optimizer", "can hardly help"
+
+
+def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
+    """Findings that name a repair worth doing, by largest possible saving; no repair twice.
+
+    None where the host captured a graph: it does so once, and what counts is the replay.
+    """
+    least, found = max(WORTH * whole_ns(unit), 1), dict[str, FindingEntry]()
+    if captured(unit):
+        return []
+    for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
+        if row.repair and (row.at_most_ns or 0) >= least:
+            found.setdefault(row.repair, row)
+    left_out = _left_out(unit, list(found.values()), triage(findings))
+    worth = [row for row in found.values() if row.rule not in left_out]
+    if any(row.rule == GRAPH for row in worth):
+        worth = [row for row in map(_after_graph, worth) if (row.at_most_ns or 0) >= least]
+    worth.sort(key=lambda row: -(row.at_most_ns or 0))
+    return [row for row in worth if row is worth[0] or not _part_of(row, worth[0])]
+
+
+def _part_of(row: FindingEntry, first: FindingEntry) -> bool:
+    """Whether the first repair removes most of what this one would change."""
+    return 2 * len(set(row.events) & set(first.events)) > len(row.events)
+
+
+def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
+    """Rules whose saving is host time that the profiler inflated, or part of another's saving;
+    where compiling can hardly help, those whose repair it is.
+    """
+    left_out = BY_COMPILING if answer.startswith(HARDLY) else frozenset()
+    if any(row.rule in (FUSES, TRIAGE) for row in rows):
+        left_out |= {VIEWS}  # the same change
+    if any(row.rule == IN_GRAPHS for row in rows):
+        left_out |= {"casts"}  # among the kernels that fuse
+    rules, all_in_one = {row.rule for row in rows}, any(map(_saves_dispatch, rows))
+    if unit.profiled and unit.bound != "host" and unit.busy_share > 1 - MOSTLY_IDLE:
+        return left_out | DISPATCH | {GRAPH} | ({TRIAGE} if all_in_one else set())
+    if GRAPH in rules:
+        return left_out | DISPATCH | (frozenset() if unit.profiled else WAITS)
+    return left_out | DISPATCH | BY_COMPILING if all_in_one else left_out
+
+
+def captured(unit: Unit) -> bool:
+    """Whether capturing CUDA graphs took most of the time."""
+    return unit.idle_by_cause.get("capture", 0) > unit.wall_ns / 2
+
+
+def _saves_dispatch(row: FindingEntry) -> bool:
+    """Whether this advises to compile for dispatch, more than for kernels that fuse."""
+    return row.rule == TRIAGE and "reduce-overhead" in row.repair
+
+
+def _after_graph(row: FindingEntry) -> FindingEntry:
+    """What a repair saves beside a graph, which already saves the idle time before an optimizer."""
+    if row.rule != OPTIMIZER:
+        return row
+    return replace(row, at_most_ns=(row.at_most_ns or 0) - row.evidence["idle_ns"])
+
+
+def triage(findings: Sequence[FindingEntry]) -> str:
+    """Whether compiling helps, where a rule could tell."""
+    found = (row.title for row in findings if row.rule == TRIAGE and row.state == "found")
+    return next(found, "").removeprefix("Compiling ")
+
+
+def whole_ns(unit: Unit) -> float:
+    """What the savings of findings are of: a step, or without steps the recording."""
+    return unit.wall_ns if unit.per == "per step" else unit.wall_ns * unit.calls

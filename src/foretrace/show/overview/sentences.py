@@ -1,0 +1,157 @@
+"""The first screen of a trace in words: verdict, what to do, notes.
+
+This is the only author: terminal, Markdown, HTML and notebooks show these lines. Names in them are
+as the trace wrote them; renderers escape them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from foretrace.base.units import count_text, percent_text, plural
+from foretrace.schema.documents.look import Look, TraceEntry
+from foretrace.schema.ledger import ABSENT
+from foretrace.show.overview.on_cpu import cpu_lines
+from foretrace.show.overview.page import Line
+from foretrace.show.overview.repairs import (
+    BY_COMPILING,
+    HARDLY,
+    WORTH,
+    captured,
+    repairs,
+    triage,
+    whole_ns,
+)
+from foretrace.show.overview.serving import serving_lines
+from foretrace.show.overview.unit import Unit
+from foretrace.show.overview.verdict import label
+
+UNKNOWN_SHARE = 0.1  # of GPU time in kernels without a known cost that is worth a word
+ROLES = 4  # that one phrase can name
+CAPTURES = ("capture_mismatch", "capture_left_out")
+SLOW = ("record_shapes", "with_stack", "profile_memory")  # what slows the host most
+
+
+def lines(look: Look, unit: Unit | None) -> list[Line]:
+    """The lines of the first screen above and below its table."""
+    verdict = look.verdict
+    return [
+        *_gap(look),
+        Line(label(verdict.bound, unit), verdict.text),
+        *cpu_lines(look.cpu),
+        *serving_lines(look),
+        *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, unit)),
+        *([Line("THEN", verdict.then)] if verdict.then else []),
+        *([Line("COMPILE", answer)] if (answer := triage(look.findings)) else []),
+    ]
+
+
+def notes(look: Look, unit: Unit | None) -> str:
+    """One line of facts below the table: `MFU 0.3% of wall · 3 findings below 1% of the step`."""
+    parts = [_rates(look), _other_findings(look, unit), _captures(look), _unknown(look, unit)]
+    return " · ".join(word for part in parts for word in part)
+
+
+def headline(look: Look) -> str:
+    """`NVIDIA H200, rank 0 · 3 steps · profiled, record_shapes on: host times inflated`."""
+    trace = look.trace
+    rank = f", rank {trace.rank}" if trace.rank is not None else ""
+    parts = [f"{'CPU' if look.cpu else device_text(trace)}{rank}"]
+    parts += [plural(trace.steps, "step")] if trace.steps else []
+    return " · ".join([*parts, _recorded(look)])
+
+
+def _recorded(look: Look) -> str:
+    """How far host times can be trusted; the options named are those that slow the host."""
+    if not look.host_times_profiled:
+        return "wall times from the run record"
+    slow = [option for option in SLOW if option in look.options]
+    options = f", {', '.join(slow)} on" if slow else ""
+    return f"profiled{options}: host times inflated"
+
+
+def device_text(trace: TraceEntry) -> str:
+    """`NVIDIA H200 (sm90)`."""
+    arch = f" ({trace.arch})" if trace.arch else ""
+    return f"{trace.device or 'GPU not named'}{arch}"
+
+
+def roles_text(roles: Mapping[str, float], most: int = ROLES) -> str:
+    """`3 GEMMs, 2 pointwise`, the commonest first; many roles are cut short."""
+    ordered = sorted(roles.items(), key=lambda item: (-item[1], item[0]))
+    words = [_role_count(role, count) for role, count in ordered[:most]]
+    rest = sum(count for _, count in ordered[most:])
+    return ", ".join([*words, f"{plural(rest, 'other')}"] if rest else words)
+
+
+def _role_count(role: str, count: float) -> str:
+    if role in ("gemm", "gemv"):
+        return plural(count, role.upper())
+    return plural(count, "copy", "copies") if role == "copy" else f"{count_text(count)} {role}"
+
+
+def _gap(look: Look) -> Iterator[Line]:
+    """What the page of an incomplete trace must say first."""
+    missing = [note.text for note in look.ledger.notes if note.code in ABSENT]
+    if missing:
+        yield Line("INCOMPLETE", f"{missing[0]}; what follows holds for the rest")
+
+
+def _nothing(look: Look, unit: Unit | None) -> Iterator[Line]:
+    """No repair: said only where the rules could look."""
+    if unit is None:
+        return
+    if captured(unit):
+        yield Line("DO FIRST", "record the replays: a capture runs nothing on the GPU")
+        return
+    if triage(look.findings).startswith(HARDLY) and _by_compiling(look, unit):
+        yield Line("DO FIRST", "no repair but compiling is worth 1% of the time")
+        return
+    skipped = sum(row.state == "skipped" for row in look.findings)
+    lacking = f"; {plural(skipped, 'rule')} lacked data (--findings)" if skipped else ""
+    yield Line("DO FIRST", f"no rule found a repair worth 1% of the time{lacking}")
+
+
+def _by_compiling(look: Look, unit: Unit) -> bool:
+    least = WORTH * whole_ns(unit)
+    return any(row.rule in BY_COMPILING and (row.at_most_ns or 0) >= least for row in look.findings)
+
+
+def _rates(look: Look) -> Iterator[str]:
+    for name, wall, gpu in (("MFU", look.mfu, look.mfu_gpu), ("MBU", look.mbu, look.mbu_gpu)):
+        shares = ((wall, "wall"), (gpu, "GPU time"))
+        words = [f"{percent_text(share)} of {of}" for share, of in shares if share is not None]
+        if words:
+            yield f"{name} {', '.join(words)}"
+
+
+def _other_findings(look: Look, unit: Unit | None) -> Iterator[str]:
+    found = [row for row in look.findings if row.state == "found"]
+    shown = repairs(unit, look.findings)[:2] if unit else []
+    rest = len(found) - len(shown)
+    if rest:
+        yield plural(rest, "more finding" if shown else "finding")
+
+
+def _captures(look: Look) -> Iterator[str]:
+    """That captures were of no use; `--findings` has each file."""
+    said = {note.code: note.text for note in look.ledger.notes if note.code in CAPTURES}
+    text = said.get(CAPTURES[0]) or said.get(CAPTURES[1])
+    if text:
+        yield f"captures: {text} (--findings)"
+
+
+def _unknown(look: Look, unit: Unit | None) -> Iterator[str]:
+    """What the trace lacks: data of rules, launches, costs that the verdict does not name."""
+    details = [row.detail for row in look.findings if row.state == "skipped"]
+    words = sorted({re.split("[:,]", detail.removeprefix("needs "))[0] for detail in details})
+    found = [row.evidence for row in look.findings if row.rule == "unlinked_work"]
+    unlinked = sum(evidence.get("count", 0) for evidence in found)
+    if unlinked:
+        words.append(f"the launch of {plural(unlinked, 'GPU operation')}")
+    share = unit.kind_share("unknown") if unit and unit.bound in ("host", "sync") else 0.0
+    if share >= UNKNOWN_SHARE:
+        words.append(f"the cost of kernels with {percent_text(share)} of GPU time")
+    if words:
+        yield f"not in the trace: {', '.join(words)}"

@@ -1,0 +1,245 @@
+"""What `why` says, in words: about a run of the compiler, one kernel, and what was not fused.
+
+This is the only author: terminal, Markdown and HTML show these lines. Times are per step where the
+trace has steps. A number that no record holds is left out, and what was not recorded is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from foretrace.base.units import bytes_text, change_text, percent_text, plural, time_text
+from foretrace.names import families
+from foretrace.schema.documents.why import CompiledKernel, NotFused, Why
+from foretrace.schema.ledger import ABSENT
+from foretrace.show.overview.page import Line
+from foretrace.show.overview.why_words import (
+    in_the_way,
+    kernel_label,
+    moved,
+    op_label,
+    per_step,
+    places,
+    shape,
+    stays_apart,
+    unit,
+)
+
+MOST_PLACES, MOST_OPS = 3, 12
+LEAST_TFLOPS, LEAST_GBPS = 0.05, 5  # a lower rate is that of hardly any work
+NO_TRACE = "no trace beside the log: no times (foretrace record --why keeps both)"
+
+
+def title(why: Why) -> str:
+    """`unfusable · NVIDIA H200 · 3 steps`."""
+    name = why.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    for end in (".gz", ".zst", ".zip", ".json", ".pt.trace", ".log", ".txt", ".why"):
+        name = name.removesuffix(end)
+    parts = [name, *([why.device] if why.device else [])]
+    return " · ".join([*parts, *([plural(why.steps, "step")] if why.steps else [])])
+
+
+def lines(why: Why) -> list[Line]:
+    """The first screen above its tables."""
+    lost = [note.text for note in why.ledger.notes if note.code in ABSENT]
+    found = [Line("INCOMPLETE", f"{text}; what follows holds for the rest") for text in lost[:1]]
+    found += [Line("COMPILED", _compiled(why)), Line("KERNELS", _kernels(why))]
+    if why.not_fused:
+        found.append(Line("NOT FUSED", _not_fused(why)))
+    found += [Line("CUDA GRAPHS", text) for text in _skips(why)]
+    if why.unexplained:
+        names = ", ".join(why.unexplained[:2])
+        count = plural(len(why.unexplained), "kernel")
+        found.append(Line("NOT EXPLAINED", f"{count} of compiled graphs in no record: {names}"))
+    if why.lacks:
+        found.append(Line("NOT KNOWN", "; ".join(why.lacks)))
+    return found
+
+
+def _compiled(why: Why) -> str:
+    # a number that began again, after a reset, is another function
+    regions = {(row.rank, row.region, row.function) for row in why.stages}
+    again = len(why.recompiles)
+    counts = [
+        plural(len(regions), "graph"),
+        f"{_count(len(_break_lines(why)), 'graph break')}{_break_places(why)}",
+        _count(again, "recompilation"),
+    ]
+    failed = sum(bool(cost.failure) for cost in why.compile_cost)
+    counts += [f"{plural(failed, 'function')} not compiled"] if failed else []
+    took = "" if why.compile_ns is None else f"; compiling took {time_text(why.compile_ns)}"
+    return f"{', '.join(counts)}{took}"
+
+
+def _count(count: int, one: str) -> str:
+    return plural(count, one) if count else f"no {one}"
+
+
+def _break_lines(why: Why) -> set[tuple[str, int]]:
+    """A line counts once, however often it was compiled."""
+    return {(each.source.file, each.source.line) for each in why.graph_breaks}
+
+
+def _break_places(why: Why) -> str:
+    return f" ({places([each.source for each in why.graph_breaks])})" if why.graph_breaks else ""
+
+
+def _kernels(why: Why) -> str:
+    if all(row.generated_calls is None for row in why.stages) and not why.launches:
+        return "unknown: the log has no generated code"
+    if why.launches is None:
+        generated = sum(row.generated_calls or 0 for row in why.stages)
+        libraries = sum(row.library_calls or 0 for row in why.stages)
+        split = f"{generated:,} of generated kernels, {libraries:,} of libraries"
+        return f"{plural(generated + libraries, 'call')} in the generated code: {split}; {NO_TRACE}"
+    if not why.launches:
+        return "no launch of a compiled graph in the trace: record steps that run compiled code"
+    own = [row for row in why.kernels if not row.extern]
+    others = [row for row in why.kernels if row.extern]
+    shares = [_launched(why, own, "generated kernels"), _launched(why, others, "libraries")]
+    of_all = ""
+    if why.compiled_ns and why.gpu_ns:
+        of_all = f"; {percent_text(min(why.compiled_ns / why.gpu_ns, 1))} of GPU time"
+    if why.gpu_ns is None:
+        of_all = "; on the CPU, profiler overhead included"
+    count = plural(per_step(why, why.launches), "launch", "launches")
+    return f"{count} {unit(why)}: {', '.join(filter(None, shares))}{of_all}"
+
+
+def _launched(why: Why, rows: Sequence[CompiledKernel], what: str) -> str:
+    launches = sum(row.launches or 0 for row in rows)
+    spent = per_step(why, sum(row.time_ns or 0 for row in rows))
+    return f"{per_step(why, launches):,.4g} of {what} ({time_text(spent)})" if launches else ""
+
+
+def _not_fused(why: Why) -> str:
+    pairs = plural(len(why.not_fused), "pair of neighbours", "pairs of neighbours")
+    first = max(why.not_fused, key=lambda row: (row.at_most_ns or 0, row.bytes or 0))
+    saving = ""
+    if first.at_most_ns:
+        saving = f", at most {time_text(per_step(why, first.at_most_ns))} {unit(why)}"
+    return f"{pairs} with shared data; largest: {stays_apart(first)}: {first.reason}{saving}"
+
+
+def _skips(why: Why) -> Iterator[str]:
+    skipped = [text for cost in why.compile_cost for text in cost.cudagraph_skips]
+    if skipped:
+        more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
+        yield f"skipped: {skipped[0]}{more}"
+
+
+def kernel_title(row: CompiledKernel) -> str:
+    """`triton_poi_fused_gelu_mul_0 · generated (triton) · region 0/0, inference`."""
+    kind = "library call" if row.extern else f"generated ({row.language})"
+    rank = "" if row.rank is None else f", rank {row.rank}"
+    return f"{kernel_label(row)} · {kind} · region {row.region}, {row.graph}{rank}"
+
+
+def kernel_lines(why: Why, row: CompiledKernel) -> list[Line]:
+    """What is known of one kernel."""
+    found = [Line("" if at else "FROM", text) for at, text in enumerate(_from(row))]
+    found += [Line("CONTAINS", _contains(why, row))] if row.nodes else []
+    found.append(Line("MOVES", _moves(row)))
+    found += [Line("UNFUSED", text) for text in _unfused(row)]
+    found.append(Line("LAUNCHES", _launches(why, row)))
+    others = [families.decode(name).short for name in row.gpu_names if name != row.name]
+    found += [Line("RAN AS", ", ".join(others))] if others else []
+    config = ", ".join(f"{name} {value:,}" for name, value in row.config.items())
+    return [*found, *([Line("CONFIG", config)] if config else [])]
+
+
+def _from(row: CompiledKernel) -> Iterator[str]:
+    for line in row.sources[:MOST_PLACES]:
+        function = f" in {line.function}" if line.function else ""
+        yield f"{line.place}{function}" + (f": {line.code}" if line.code else "")
+    if len(row.sources) > MOST_PLACES:
+        yield f"and {plural(len(row.sources) - MOST_PLACES, 'line')} more: " + places(
+            row.sources[MOST_PLACES:], 8
+        )
+    if not row.sources:
+        yield "unknown: the log has no source line for it"
+
+
+def _contains(why: Why, row: CompiledKernel) -> str:
+    """The nodes of one call: others of the same kernel compute other layers."""
+    nodes = row.calls[0].nodes if row.calls else row.nodes
+    count = plural(len(nodes), "graph node")
+    each = f" in the first of {len(row.calls)} calls" if len(row.calls) > 1 else ""
+    same = (row.rank, row.region, row.graph)
+    held = {
+        op_label(op): set(op.post_grad) & set(nodes)
+        for stage in why.stages
+        if (stage.rank, stage.region, stage.graph) == same
+        for op in stage.ops
+    }
+    ops = [f"{op} ({len(found)})" for op, found in held.items() if found]
+    other = len(set(nodes).difference(*held.values()))  # passes of Inductor add nodes
+    inside = ops or nodes
+    shown = ", ".join(inside[:MOST_OPS]) + (", …" if len(inside) > MOST_OPS else "")
+    of_ops = f" of {plural(len(ops), 'op')}" if ops else ""
+    rest = f"; {other} of no recorded op" if ops and other else ""
+    return f"{count}{of_ops}{each}: {shown}{rest}"
+
+
+def _moves(row: CompiledKernel) -> str:
+    if row.bytes is None:
+        if row.run_bytes:
+            return f"{moved(row)} per run, by the sizes that it met"
+        return "unknown: the code does not say how many bytes one of its accesses moves"
+    if any(each.bytes is None for each in (*row.loads, *row.stores)):
+        return f"{moved(row)} per run, with the size that it met"
+    read = sum(each.bytes or 0 for each in row.loads)
+    written = bytes_text(row.bytes - read)
+    return f"{moved(row)} per run: reads {bytes_text(read)}, writes {written}"
+
+
+def _unfused(row: CompiledKernel) -> Iterator[str]:
+    if row.unfused is None or not row.bytes or row.extern:
+        return
+    for count, what in ((row.unfused.ops, "ops"), (row.unfused.nodes, "graph nodes")):
+        if count is not None:
+            least = "at least " if row.unfused.shared else ""
+            ratio = f"{count / row.bytes:.2f}x as much"
+            yield f"its {what} one by one would move {least}{bytes_text(count)}, {ratio}"
+            return
+
+
+def _launches(why: Why, row: CompiledKernel) -> str:
+    if row.launches is None:
+        return f"unknown: {NO_TRACE}"
+    if not row.launches:
+        return "none in the trace"
+    count = f"{row.launches:,} in the trace"
+    calls = f" of {plural(len(row.calls), 'call')} in the code" if len(row.calls) > 1 else ""
+    median, ends = time_text(row.median_ns), ""
+    if time_text(row.min_ns) != time_text(row.max_ns):
+        ends = f" ({change_text(row.min_ns, row.max_ns)})"
+    rates = [
+        f"{row.tflops:,.3g} TFLOP/s" if row.tflops and row.tflops >= LEAST_TFLOPS else "",
+        f"{row.gbps / 1000:.3g} TB/s" if row.gbps and row.gbps >= LEAST_GBPS else "",
+    ]
+    rate = ", ".join(filter(None, rates))
+    return f"{count}{calls}, median {median}{ends}" + (f": {rate}" if rate else "") + roof(row)
+
+
+def roof(row: CompiledKernel) -> str:
+    """`, 84% of the memory roof`; without one, what limits it."""
+    if row.roof_percent is not None and row.bound in ("compute", "memory"):
+        return f", {row.roof_percent:.0f}% of the {row.bound} roof"
+    return f"; {row.limited_by}" if row.limited_by else ""
+
+
+def apart_detail(row: NotFused, device: str | None = None) -> str:
+    """The evidence for a reason: both index expressions, both sizes, the library."""
+    shared = f"{row.shared[0].name} {shape(row.shared[0])}" if row.shared else "the shared data"
+    if row.code == "sizes" and row.a_sizes and row.b_sizes and row.a_sizes != row.b_sizes:
+        first, second = (" x ".join(map(str, sizes)) for sizes in (row.a_sizes, row.b_sizes))
+        return f"iterations: {first} and {second}"
+    if row.code in ("order", "loops", "sizes") and row.a_index and row.b_index:
+        return f"{shared}: the first goes through it as {row.a_index}, the second as {row.b_index}"
+    if row.code == "extern":
+        return in_the_way(row, device)
+    if row.stopped_at is not None:
+        regions = f"{row.region} and {row.b_region}"
+        return f"the graph break at {row.stopped_at.place} lies between {regions}"
+    return ""

@@ -1,0 +1,253 @@
+"""The ladder's document as text: every claim with its sentence, its outcomes and what was measured,
+and the article's table.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from foretrace.base.units import count_text, plural
+from foretrace.schema.documents.ladder import (
+    LadderDocument,
+    MarkedClaim,
+    SetupRow,
+    UnmarkedClaim,
+)
+from foretrace.show.render.safe import markdown, plain
+from foretrace.show.render.section import WIDTH
+from foretrace.show.render.table import table
+
+_TABLE = "The article's table"
+_WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
+_NOT_LISTED = ("holds", "inconclusive")  # the first screen names the claims of the other outcomes
+_PLURAL = {"holds": "hold", "does not hold": "do not hold", "inconclusive": "inconclusive here"}
+_FOUND = "an H200"
+_ELSEWHERE = "decided by generated code, sources or other runs"
+
+
+def climb_summary(document: LadderDocument) -> str:
+    """The first screen: how many claims have each outcome, by rung, and which do not hold."""
+    counts = Counter((claim.rung, claim.outcome) for claim in document.claims)
+    names = dict.fromkeys(claim.rung for claim in document.claims)
+    rows = [
+        [name, *(count_text(counts[name, outcome]) for outcome in document.outcomes)]
+        for name in names
+    ]
+    lines = [_head(document), table(["rung", *document.outcomes], rows)]
+    every: list[MarkedClaim | UnmarkedClaim] = [*document.claims, *document.unmarked]
+    listed = [outcome for outcome in document.outcomes if outcome not in _NOT_LISTED]
+    for outcome in listed:
+        lines += _numbers(outcome, [each for each in every if each.outcome == outcome])
+    lines += _numbers("found here", [each for each in every if each.source == _FOUND])
+    if document.skipped:
+        lines.append(f"  {plural(len(document.skipped), 'setup')} skipped")
+    return "\n".join([*lines, "", "more: --all (each claim, its sentence, and what was measured)"])
+
+
+def _numbers(word: str, claims: list[MarkedClaim | UnmarkedClaim]) -> list[str]:
+    numbers = ", ".join(dict.fromkeys(claim.number for claim in claims))
+    return [wrapped(f"{word}: {numbers}", "  ", "    ")] if numbers else []
+
+
+def climb_text(document: LadderDocument) -> str:
+    """For a terminal: every claim; those that hold in one line."""
+    parts = [_head(document)]
+    for rung, claims in _by(document.claims, "rung").items():
+        known = [claim for claim in claims if claim.verdict != "unknown"]
+        numbers = _by(known, "number").values()
+        held = [each for each in numbers if all(one.outcome == "holds" for one in each)]
+        lines = [
+            wrapped(f"holds  {each[0].number:<3} {each[0].claim}", "  ", " " * 13) for each in held
+        ]
+        missed = (
+            [one for one in each if one.outcome != "holds"] for each in numbers if each not in held
+        )
+        others = ["\n".join(_entry(each)) for each in missed]
+        parts += ["\n".join([rung, *lines, *_inconclusive(claims)]), *others]
+    if document.unmarked:
+        lines = [line for claim in document.unmarked for line in _unmarked(claim)]
+        parts.append("\n".join(["What no trace of one setup decides", *lines]))
+    parts += ["\n".join(["Skipped", *skipped_lines(document)])] if document.skipped else []
+    parts.append(f"{_TABLE}: setup, what changed (+), what stayed the same (=)")
+    return "\n\n".join([*parts, *map(_row, document.article)])
+
+
+def claim_text(document: LadderDocument) -> str:
+    """Each claim in full: sentence, source, program, outcome and what was measured."""
+    marked = [_entry(claims, full=True) for claims in _by(document.claims, "number").values()]
+    others = [_unmarked(claim, full=True) for claim in document.unmarked]
+    others.sort(key=lambda lines: len(lines) > 1)  # one that points to another comes before it
+    return "\n".join(line for lines in (*others, *marked) for line in lines)
+
+
+def _head(document: LadderDocument) -> str:
+    counts = [wrapped(line, "", "  ") for line in (score(document), *elsewhere(document))]
+    return "\n".join([heading(document), *counts])
+
+
+def heading(document: LadderDocument) -> str:
+    """Where the climb ran."""
+    where = f"{plain(document.device)}, torch {plain(document.torch)}"
+    return f"The ladder ({document.source}): {where}"
+
+
+def score(document: LadderDocument) -> str:
+    """How many predictions have each outcome."""
+    claims = plural(len({claim.number for claim in document.claims}), "claim")
+    return f"{len(document.claims)} predictions of {claims}: {_outcomes(document.outcomes)}"
+
+
+def elsewhere(document: LadderDocument) -> list[str]:
+    """How many claims no trace decides, with their outcomes; empty where there is none."""
+    others = Counter(each.outcome for each in document.unmarked if not each.see)
+    found = {outcome: others[outcome] for outcome in document.outcomes}
+    more = plural(others.total(), "more claim")
+    return [f"{more} {_ELSEWHERE}: {_outcomes(found)}"] if others else []
+
+
+def _outcomes(counts: Mapping[str, int]) -> str:
+    named = {
+        word: word if count == 1 else _PLURAL.get(word, word) for word, count in counts.items()
+    }
+    return ", ".join(f"{count} {named[word]}" for word, count in counts.items() if count)
+
+
+def skipped_lines(document: LadderDocument) -> list[str]:
+    """One line for each reason."""
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for entry in document.skipped:
+        reasons[entry.why].append(entry.setup)
+    return [wrapped(f"{why} ({'; '.join(names)})", "  ", "    ") for why, names in reasons.items()]
+
+
+def _by(claims: Iterable[MarkedClaim], field: str) -> dict[str, list[MarkedClaim]]:
+    groups: defaultdict[str, list[MarkedClaim]] = defaultdict(list)
+    for claim in claims:
+        groups[getattr(claim, field)].append(claim)
+    return groups
+
+
+def _entry(claims: list[MarkedClaim], *, full: bool = False) -> list[str]:
+    """One number: the claim, its sentence, and its predictions on each program."""
+    first = claims[0]
+    lines = [wrapped(f"{first.number:<3} {first.claim}", "  ", " " * 6)]
+    lines.append(wrapped(_said(first), " " * 6, " " * 6))
+    for same in _by(claims, "setup").values():
+        lines.append(wrapped(f"on {same[0].setup}: {same[0].program}", " " * 6, " " * 8))
+        lines += [line for claim in same for line in _prediction(claim, full)]
+    return lines
+
+
+def _said(claim: MarkedClaim | UnmarkedClaim) -> str:
+    """The sentence and who says it; we know those of the commentaries in substance only."""
+    if not claim.sentence:
+        return f"found on {claim.source}; the articles do not say it"
+    if not claim.where:
+        return f"in substance: {claim.sentence} ({claim.source})"
+    return f'"{claim.sentence}" ({claim.source}, {claim.where})'
+
+
+def _prediction(claim: MarkedClaim, full: bool) -> list[str]:
+    """One line for a prediction that holds; a miss adds what was measured and the correction."""
+    lines = [wrapped(f"{claim.outcome:<14} {_predicted(claim)}", " " * 8, " " * 23)]
+    notes = {"measured": claim.measured, "correction": claim.correction or claim.why}
+    if claim.verdict == "hit":
+        notes = {"measured": claim.measured} if full else {}
+    shown = [f"{name}: {text}" for name, text in notes.items() if text]
+    return [*lines, *(wrapped(text, " " * 23, " " * 25) for text in shown)]
+
+
+def _predicted(claim: MarkedClaim) -> str:
+    return f"{claim.guess} (A: {claim.against})" if claim.against else claim.guess
+
+
+def _unmarked(claim: UnmarkedClaim, *, full: bool = False) -> list[str]:
+    if claim.see:
+        return [wrapped(f"{claim.number:<3} {claim.claim}: see {claim.see}", "  ", " " * 6)]
+    lines = [wrapped(f"{claim.number:<3} {claim.claim}", "  ", " " * 6)]
+    lines += [wrapped(_said(claim), " " * 6, " " * 6)] if full else []
+    return [*lines, wrapped(f"{claim.outcome:<14} {claim.decides}", " " * 8, " " * 23)]
+
+
+def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
+    """The inconclusive claims, one line for each reason."""
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for claim in claims:
+        if claim.verdict == "unknown":
+            reasons[_WHERE.sub("", claim.why)].append(claim.number)
+    lines = (f"{', '.join(dict.fromkeys(numbers))}: {why}" for why, numbers in reasons.items())
+    return [wrapped(f"inconclusive   {line}", "  ", " " * 17) for line in lines]
+
+
+def _row(row: SetupRow) -> str:
+    sentences = [f"+ {text}" for text in row.changed] + [f"= {text}" for text in row.same]
+    return "\n".join([plain(row.setup), *(wrapped(text, "  ", "    ") for text in sentences)])
+
+
+def wrapped(text: str, first: str, rest: str) -> str:
+    """Safe text in lines of a terminal's width."""
+    return textwrap.fill(
+        plain(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+
+
+def climb_markdown(document: LadderDocument) -> str:
+    """For a page: the same, with a section for each claim."""
+    parts = [
+        f"# {markdown(heading(document))}",
+        *(f"{line}." for line in (score(document), *elsewhere(document))),
+        *claim_pages(document).values(),
+    ]
+    if document.skipped:
+        lines = [f"- {markdown(each.setup)}: {markdown(each.why)}" for each in document.skipped]
+        parts.append("\n".join(["## Skipped", "", *lines]))
+    if document.article:
+        head = ("setup", "what changed", "what stayed the same")
+        rows = [_row_cells(row) for row in document.article]
+        parts += [f"## {_TABLE}", _page_table(head, rows)]
+    return "\n\n".join(parts)
+
+
+def claim_pages(document: LadderDocument) -> dict[str, str]:
+    """The page of each number: claim, sentence, source, program, outcome, evidence."""
+    marked = {number: _page(claims) for number, claims in _by(document.claims, "number").items()}
+    return {**marked, **{claim.number: _unmarked_page(claim) for claim in document.unmarked}}
+
+
+def _page(claims: list[MarkedClaim]) -> str:
+    parts = [_page_head(claims[0])]
+    for same in _by(claims, "setup").values():
+        rows = [
+            (f"`{_predicted(claim)}`", claim.outcome, markdown(claim.measured or claim.why))
+            for claim in same
+        ]
+        parts.append(f"Program: {same[0].setup}: `{same[0].program}`")
+        parts.append(_page_table(("prediction", "outcome", "measured"), rows))
+    notes = dict.fromkeys(claim.correction for claim in claims if claim.correction)
+    return "\n\n".join([*parts, *(f"Correction: {note}." for note in notes)])
+
+
+def _unmarked_page(claim: UnmarkedClaim) -> str:
+    outcome = f"Outcome: {claim.outcome}. Decided by {claim.decides}."
+    link = f"Outcome: that of [{claim.see}](#{claim.see.lower()})."
+    return f"{_page_head(claim)}\n\n{link if claim.see else outcome}"
+
+
+def _page_head(claim: MarkedClaim | UnmarkedClaim) -> str:
+    """Number, claim, and the sentence with a link to the article."""
+    said = _said(claim)
+    said = said.replace(claim.where, f"[{claim.where}]({claim.address})") if claim.where else said
+    return f"### {claim.number}\n\n{claim.claim[0].upper()}{claim.claim[1:]}.\n\n> {said}"
+
+
+def _row_cells(row: SetupRow) -> tuple[str, ...]:
+    lists = ("<br>".join(markdown(text) for text in texts) for texts in (row.changed, row.same))
+    return (markdown(row.setup), *lists)
+
+
+def _page_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])

@@ -1,0 +1,193 @@
+"""A comparison for people: a first screen with the verdict and one line a change, the rest on
+demand.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from foretrace.analyze.compare.changes import COPY, WorkChange
+from foretrace.analyze.compare.comparison import Comparison
+from foretrace.analyze.compare.fusion import total
+from foretrace.analyze.compare.sentences import circumstances
+from foretrace.analyze.compare.side import Side
+from foretrace.base.units import change_text, count_text, plural, time_text
+from foretrace.show.render.comparison_tables import LETTERS, kernels, ops, quantities
+from foretrace.show.render.look_page import note_text
+from foretrace.show.render.section import WIDTH, Section, drawn, marked
+from foretrace.show.render.table import shorten
+
+LINES = 25  # of the first screen
+PARTS = ("times", "kernels", "ops")  # shown on demand
+GROUP = 34  # columns of a change's name
+NAME = 48  # of a file's name
+MORE = "more: --times --kernels --ops --region NAME --all"
+
+
+def comparison_text(
+    found: Comparison,
+    top: int,
+    shown: Collection[str] = (),
+    *,
+    width: int = WIDTH,
+    bold: bool = False,
+) -> str:
+    """The page for a terminal; `shown` are the parts wanted beside the first screen."""
+    rest, rows = _rest(found, top, shown), len(found.work)
+    if rest:
+        return drawn([*_screen(found, rows, width), *rest], width=width, bold=bold)
+    while True:
+        page = [*_screen(found, rows, width), Section("", [MORE])]
+        if not rows or drawn(page, width=width).count("\n") < LINES:
+            return drawn(page, width=width, bold=bold)
+        rows = min(rows - 1, LINES)
+
+
+def comparison_markdown(found: Comparison, top: int, shown: Collection[str] = ()) -> str:
+    """The page as Markdown; every name is escaped."""
+    return marked([*_screen(found, top, WIDTH), *_rest(found, top, shown)])
+
+
+def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
+    every = (found, *found.others)
+    sides = list(zip(LETTERS, (found.a, *(each.b for each in every)), strict=False))
+    paths = _short([side.trace.path for _, side in sides])
+    lines = [
+        (letter, f"{shorten(path, NAME)}{_heading(side)}")
+        for path, (letter, side) in zip(paths, sides, strict=True)
+    ]
+    if found.others:
+        lines += [
+            (f"{letter} against A", f"{_answer(each)}: {each.verdict.text}")
+            for letter, each in zip(LETTERS[1:], every, strict=False)
+        ]
+        return [Section("", labelled=[*lines, *_lost(sides)]), quantities(every)]
+    lines += [(_answer(found), found.verdict.text), *(("", text) for text in _cost(found))]
+    if found.verdict.answer == "different":
+        return [Section("", labelled=[*lines, *_lost(sides)], after=_times(found))]
+    lines += [("NOTE", text) for text in circumstances(found)] + _lost(sides)
+    return [_changes(found, rows, width, lines)]
+
+
+def _bullets(lines: Iterable[str]) -> list[tuple[str, str]]:
+    return [(line, "") for line in lines]
+
+
+def _lost(sides: Iterable[tuple[str, Side]]) -> list[tuple[str, str]]:
+    """Lost data looks like a difference."""
+    notes = [(letter, note) for letter, side in sides for note in side.trace.ledger.banner]
+    return [(f"! {letter}", f"{note_text(note)}: a difference may come from that")
+            for letter, note in notes]  # fmt: skip
+
+
+def _short(paths: Sequence[str]) -> Sequence[str]:
+    """File names without what all traces end with; whole paths where two names are equal."""
+    names = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in paths]
+    for end in (".gz", ".json", ".pt.trace"):
+        names = [name.removesuffix(end) for name in names]
+    return names if all(names) and len({*names}) == len({*paths}) else paths
+
+
+def _heading(side: Side) -> str:
+    """The GPU, and what is compared."""
+    about, repeats, count = side.trace.about, side.repeats, len(side.repeats.spans)
+    what = plural(count, {"region": "call", "step": "step", "trace": "recording"}[side.unit.kind])
+    name = f" of {shorten(side.unit.name, 24)}" if side.unit.name else ""
+    odd = f" ({repeats.agreeing} with the kernels compared)" if repeats.agreeing < count else ""
+    idle = f", {repeats.idle} more launched nothing" if repeats.idle else ""
+    rank = f", rank {about.rank}" if about.rank is not None else ""
+    device = f"{shorten(about.device or 'no GPU named', 32)}{rank}"
+    return f" · {device} · {what}{name}{odd}{idle}"
+
+
+def _answer(found: Comparison) -> str:
+    return found.verdict.answer.upper()
+
+
+def _cost(found: Comparison) -> list[str]:
+    """The break-even of a change that saves."""
+    calls, cost = found.worth.break_even_calls, found.cost_s
+    if found.verdict.answer != "faster" or calls is None or not cost:
+        return []
+    spent = time_text(cost * 1e9)
+    return [f"compile time ({spent}) breaks even after {plural(calls, found.unit.word)}"]
+
+
+def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str, str]]) -> Section:
+    """Below the verdict one row a change, what is the same, and the whole: the rows add up."""
+    work = [row for row in found.work if row.fate != "same"]
+    same = [row for row in found.work if row.fate == "same"]
+    rows = [_change(row) for row in work[:most]]
+    if work[most:]:
+        rows.append(_sum(f"… {plural(len(work) - most, 'more change')}", work[most:]))
+    if same:
+        rows.append(_sum("same work", same, _listed(same)))
+    rows += [_sum("all GPU work", found.work)] if len(rows) > 1 else []
+    head = [f"GPU work per {found.unit.word}", "x", "count", "A", "B", "saved", ""]
+    sizes = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head) - 1)]
+    room = width - sum(sizes) - 2 * len(head)
+    fitted = [[*row[:-1], _fit(row[-1], room)] for row in rows]
+    after = _times(found)
+    return Section("", labelled=lines, head=head, rows=fitted, left=(0, 6), after=after)
+
+
+def _change(row: WorkChange) -> list[str]:
+    times = count_text(row.times) if row.times > 1 else ""
+    in_all = "" if row.even else " in all"
+    counts = _both(*(row.kernels if any(row.kernels) else row.copies), count_text) + in_all
+    moved = any(row.kernels) and row.copies_a != row.copies_b
+    copies = f"{change_text(*row.copies, count_text)} {COPY}{in_all}" if moved else ""
+    how = ", ".join(filter(None, (row.how, copies)))
+    return [_fit(row.group, GROUP), times, counts, *_spent([row]), how]
+
+
+def _sum(name: str, rows: Sequence[WorkChange], how: str = "") -> list[str]:
+    counts = _both(sum(row.a for row in rows), sum(row.b for row in rows), count_text)
+    return [name, "", counts, *_spent(rows), how]
+
+
+def _spent(rows: Sequence[WorkChange]) -> list[str]:
+    """Time in A, in B, and the difference; a dash where a part is unknown."""
+    a, b = total([row.ns_a for row in rows]), total([row.ns_b for row in rows])
+    saved = "" if a is None or b is None else time_text(a - b)
+    return [time_text(a), time_text(b), saved]
+
+
+def _listed(rows: Sequence[WorkChange]) -> str:
+    return ", ".join(f"{row.group} {count_text(row.a)}" for row in rows)
+
+
+def _fit(text: str, size: int) -> str:
+    """Cut between words; one long word keeps its beginning and its end."""
+    cut = textwrap.shorten(text, max(size, 2), placeholder=" …")
+    return shorten(text, size) if cut == "…" and size > 12 else cut
+
+
+def _times(found: Comparison) -> str:
+    gpu, host, idle = found.gpu_ns, found.cpu_ns, found.idle_ns
+    parts = [f"GPU busy {_both(gpu.a, gpu.b)}"] if gpu.saved is not None else []
+    parts += [f"idle between {_both(idle.a, idle.b)}"] if idle.saved is not None else []
+    if host.saved is not None:
+        parts.append(f"host {_both(host.a, host.b)} (includes profiler overhead)")
+    launches = _both(found.a.launches, found.b.launches, count_text)
+    return " · ".join([*parts, f"launches {launches}"])
+
+
+def _both(a: float | None, b: float | None, text: Callable[[float | None], str] = time_text) -> str:
+    return text(a) if text(a) == text(b) else change_text(a, b, text)
+
+
+def _rest(found: Comparison, top: int, shown: Collection[str]) -> list[Section]:
+    wanted = PARTS if "all" in shown else [part for part in PARTS if part in shown]
+    sections = [quantities((found, *found.others))] if "times" in wanted else []
+    for letter, each in zip(LETTERS[1:], (found, *found.others), strict=False):
+        which = f" ({letter} against A)" if found.others else ""
+        if "all" in shown:
+            sections += [
+                Section(f"Changed{which}", bullets=_bullets(each.changed or ["nothing"])),
+                Section(f"Unchanged{which}", bullets=_bullets(each.unchanged or ["nothing"])),
+            ]
+        sections += [kernels(each, letter, which, top)] if "kernels" in wanted else []
+        sections += [ops(each, letter, which, top)] if "ops" in wanted else []
+    return [each for each in sections if each.bullets or each.rows]

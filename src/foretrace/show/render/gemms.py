@@ -1,0 +1,264 @@
+"""The document of `foretrace gemms` as text: a plane of the map, its rules, an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretrace.base.units import DASH, count_text, flops_text, percent_text, plural, time_text
+from foretrace.schema.documents.gemms import (
+    GemmsDocument,
+    HeatPlane,
+    LiveSweep,
+    MappedProduct,
+    MapRule,
+    NearAnswer,
+    PredictAnswer,
+    ProductSize,
+)
+from foretrace.show.render.gemm_accuracy import accuracy_section, accuracy_text, kind_text
+from foretrace.show.render.section import WIDTH, Section, drawn, marked
+
+SHADES = " ░▒▓█"
+FEW_PRODUCTS = 14  # on the first screen
+FAR = 3.0  # octaves: products further away say little
+ABOVE = 105.0  # percent of the roof: more than noise
+FEW_EXCEPTIONS = 1  # of a rule, where not every one is shown
+
+
+def gemms_text(
+    document: GemmsDocument,
+    *,
+    bold: bool = False,
+    width: int = WIDTH,
+    every: bool = False,
+    rules: bool = False,
+    accuracy: bool = False,
+) -> str:
+    """For a terminal; `every` exception and every range of rows, or rules or accuracy alone."""
+    if (rules or accuracy) and not every:
+        return drawn(list(_alone(document, rules, accuracy)), bold=bold, width=width)
+    found = list(_sections(document, every=every))
+    if not every and document.predict is None:
+        found.append(Section("", [_more(document)]))
+    return drawn(found, bold=bold, width=width)
+
+
+def _alone(document: GemmsDocument, rules: bool, accuracy: bool) -> Iterator[Section]:
+    if accuracy and document.accuracy is not None:
+        yield accuracy_section(document.accuracy)
+    if accuracy and document.accuracy is None:
+        yield Section("", ["No product was held out of this map, so its accuracy is unknown."])
+    if rules:
+        yield _rules(document.rules, FEW_EXCEPTIONS)
+
+
+def _more(document: GemmsDocument) -> str:
+    if document.near is not None:
+        return "more: --all (other tiles, and where the kernel changes as M grows)"
+    if document.sweep is not None:
+        return "more: --all (every product)"
+    if not document.rules:
+        return "more: --near MxNxK, --predict MxNxK"
+    lowest = min(rule.obey / rule.of for rule in document.rules)
+    held = f"each holds for {percent_text(lowest)} or more"
+    return f"more: --rules ({len(document.rules)}; {held}), --accuracy, --all (every exception)"
+
+
+def gemms_markdown(document: GemmsDocument) -> str:
+    """For a page: all of it."""
+    return marked(list(_sections(document, every=True)))
+
+
+def sections(document: GemmsDocument) -> list[Section]:
+    """All of it, for a page that draws the plane itself."""
+    return [section for section in _sections(document, every=True) if section.title != HEAT]
+
+
+HEAT = "Percent of the roof by M and N"
+
+
+def _sections(document: GemmsDocument, *, every: bool) -> Iterator[Section]:
+    if document.sweep is not None:
+        yield from _sweep(document.sweep, every=every)
+    elif document.near is not None:
+        yield from _near(document.near, document, every=every)
+    elif document.predict is not None:
+        yield from _predict(document.predict, document)
+    else:
+        yield _map(document)
+    if document.heat is not None:
+        yield _heat(document.heat)
+    if document.accuracy is not None and document.heat is not None and every:
+        yield accuracy_section(document.accuracy)
+    if document.rules and every:
+        yield _rules(document.rules)
+    if document.written:
+        yield Section("", [f"wrote {document.written}"])
+
+
+def _map(document: GemmsDocument) -> Section:
+    around = document.environment
+    versions = f"torch {around.get('torch', '?')}, driver {around.get('driver', '?')}"
+    title = f"{document.device}: {count_text(document.products)} products, {versions}"
+    lines = [("MEASURED", f"{around.get('measured', '?')[:10]} with `{document.command}`")]
+    if document.accuracy is not None:
+        lines.append(("GUESSES", accuracy_text(document.accuracy)))
+    return Section(title, labelled=lines)
+
+
+def _heat(plane: HeatPlane) -> Section:
+    """Rows are octaves of M, columns octaves of N; a cell is the median of its products."""
+    columns = sorted({cell.n for cell in plane.cells})
+    cells = {(cell.m, cell.n): cell for cell in plane.cells}
+    rows = []
+    for m in sorted({cell.m for cell in plane.cells}):
+        row = [cells.get((m, n)) for n in columns]
+        rows.append([f"{m}+", *(_shaded(cell.roof_percent) if cell else "" for cell in row)])
+    kind = f"{plane.dtype} {plane.layout}, epilogue {plane.epilogue}, all K together"
+    return Section(
+        HEAT,
+        [f"{kind}; medians of octaves"],
+        head=("M \\ N", *map(_short, columns)),
+        rows=rows,
+        left=(),
+    )
+
+
+def _short(size: int) -> str:
+    return f"{size // 1024}k" if size >= 1024 else str(size)
+
+
+def _shaded(percent: float) -> str:
+    at = min(len(SHADES) - 1, int(percent / 100 * len(SHADES)))
+    return f"{SHADES[at]}{percent:3.0f}"
+
+
+def _rules(found: list[MapRule], most: int | None = None) -> Section:
+    bullets = []
+    for rule in found:
+        share = f"{percent_text(rule.obey / rule.of)} of {plural(rule.of, 'product')}"
+        shown, count = "; ".join(rule.exceptions[:most]), len(rule.exceptions)
+        more = f"; {count - most} more" if most is not None and count > most else ""
+        but = f"Not so: {shown}{more}" if shown else ""
+        bullets.append((f"{rule.text} Holds for {share}.", but))
+    return Section("What can be read off", bullets=bullets)
+
+
+def _size(product: ProductSize) -> str:
+    epilogue = "" if product.epilogue == "none" else f" {product.epilogue.replace('_', '+')}"
+    return f"{product.m}x{product.n}x{product.k} {product.layout} {product.dtype}{epilogue}"
+
+
+def _near(answer: NearAnswer, document: GemmsDocument, *, every: bool) -> Iterator[Section]:
+    found = answer.found
+    title = f"{_size(found.product)} on an {document.device}"
+    gap = f"this is the nearest that it holds, {answer.octaves:.1f} octaves away"
+    lead = [] if answer.exact else [f"The map does not hold {_size(answer.wanted)}; {gap}."]
+    yield Section(title, lead, labelled=[("KERNEL", _kernel(found)), ("TIME", _time(found))])
+    yield Section("Why this kernel", bullets=[(text, "") for text in answer.why])
+    if answer.tiles and every:
+        rows = [
+            [
+                f"{each.tile}{' (chosen)' if each.chosen else ''}",
+                count_text(each.tiles),
+                f"{each.waves:.2f}",
+                percent_text(each.waste),
+                f"{each.used_percent:.0f}%",
+                f"{each.reuse:.0f}",
+            ]
+            for each in answer.tiles
+        ]
+        head = ("tile", "tiles", "waves", "empty", "in use", "FLOP per element")
+        yield Section("Tiles that similar products get, on this one", head=head, rows=rows)
+    if answer.against_partner:
+        bullets = [(text, "") for text in answer.against_partner]
+        yield Section("The same work the other way round (N and K exchanged)", bullets=bullets)
+    if every and answer.by_rows:
+        yield _by_rows(answer)
+
+
+def _by_rows(answer: NearAnswer) -> Section:
+    rows = [
+        [str(each.first_m) if each.first_m == each.last_m else f"{each.first_m} to {each.last_m}",
+         each.short, each.cluster]
+        for each in answer.by_rows
+    ]  # fmt: skip
+    title = "As M grows: the rows that were measured with each kernel"
+    return Section(title, head=("M", "kernel", "cluster"), rows=rows, left=(0, 1, 2))
+
+
+def _kernel(found: MappedProduct) -> str:
+    cluster = f", cluster {found.cluster}" if found.cluster else ""
+    stages = f", {plural(found.stages, 'stage')}" if found.stages else ""
+    others = f"; also {found.others}" if found.others else ""
+    return f"{found.short}{cluster}{stages}{others}"
+
+
+def _time(found: MappedProduct) -> str:
+    cold, warm = time_text(found.cold_us * 1e3), time_text(found.warm_us * 1e3)
+    return (
+        f"{cold} with L2 empty, {warm} with it filled; {found.tflops:.3g} TFLOP/s, "
+        f"{found.roof_percent:.0f}% of the {found.roof} roof"
+    )
+
+
+def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section]:
+    how = "measured" if answer.measured else "guessed"
+    labelled = [
+        ("KERNEL", f"{answer.short} ({how}; {percent_text(answer.agreement)} of the weight of the "
+                   "nearest products)"),
+        ("TIME", f"{time_text(answer.us * 1e3)} ({how}), {answer.tflops:.3g} TFLOP/s, "
+                 f"{answer.roof_percent:.0f}% of the roof"),
+    ]  # fmt: skip
+    if answer.measured:
+        labelled[0] = ("KERNEL", f"{answer.short} (measured)")
+    if answer.nearest[0].octaves > FAR:
+        gap = f"{answer.nearest[0].octaves:.0f} octaves"
+        labelled.append(("FAR", f"the nearest product is {gap} away: this guess rests on little"))
+    if answer.live is not None:
+        live = answer.live
+        said = f"{live.short}, {time_text(live.us * 1e3)} on this {live.device}"
+        labelled.append((live.verdict.upper(), f"{said} ({live.time_error:+.0%} guessed)"))
+    elif answer.not_live:
+        labelled.append(("NOT MARKED", answer.not_live))
+    if document.accuracy is not None and not answer.measured:
+        labelled.append(("GUESSES", kind_text(document.accuracy, answer.kind)))
+    yield Section(f"{_size(answer.product)} on an {document.device}", labelled=labelled)
+    rows = [
+        [_size(each.product), each.short, time_text(each.cold_us * 1e3), f"{each.octaves:.2f}"]
+        for each in answer.nearest
+    ]
+    head = ("product", "kernel", "time", "octaves away")
+    yield Section("The nearest products of the map", head=head, rows=rows, left=(0, 1))
+
+
+def _sweep(found: LiveSweep, *, every: bool) -> Iterator[Section]:
+    title = f"{found.device}: torch {found.torch}, {plural(len(found.products), 'product')} in "
+    lines = [("ROOF", _roofs(found))]
+    yield Section(f"{title}{found.seconds:.0f} s", labelled=lines)
+    rows = [
+        [
+            _size(each.product),
+            time_text(each.us * 1e3),
+            f"{each.gflops:,.1f}",
+            DASH if each.roof_percent is None else f"{each.roof_percent:.0f}%",
+        ]
+        for each in (found.products if every else found.products[:FEW_PRODUCTS])
+    ]
+    yield Section("Products", head=("product", "time", "GFLOP/s", "of the roof"), rows=rows)
+    missing = [(f"{name}: {why}", "") for name, why in found.not_measured.items()]
+    yield Section("Not measured", bullets=missing)
+
+
+def _roofs(found: LiveSweep) -> str:
+    if not found.roof_tflops:
+        return "unknown: measure it with `foretrace roofs`"
+    rates = ", ".join(
+        f"{name} {flops_text(rate * 1e12)}/s" for name, rate in found.roof_tflops.items()
+    )
+    above = sum((each.roof_percent or 0) > ABOVE for each in found.products)
+    doubt = (
+        f"; {plural(above, 'product')} above it: the CPU was busy when it was measured, so run "
+        "`foretrace roofs` again"
+    )
+    return f"{rates} ({found.roof_source}){doubt if above else ''}"

@@ -1,0 +1,101 @@
+"""A decoded kernel name, drawn part by part for people."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+from msgspec import UNSET
+
+from foretrace.base.units import plural
+from foretrace.names.families import value_text
+from foretrace.schema.documents.name import DecodedName
+from foretrace.schema.kernel import FieldChange
+from foretrace.show.render.safe import plain
+from foretrace.show.render.section import WIDTH
+
+ABSENT = "(not there)"  # how a part is shown that speaks by being left out
+_PIECE, _NAME = 30, 400  # characters shown of one piece, of the whole name
+_HEADS = {"family": "the grammar that the name follows", "role": "what the kernel does"}
+
+
+def text(document: DecodedName) -> str:
+    """One row per part; of two names, one row per field that differs."""
+    if document.other is UNSET or document.changed is UNSET:
+        return _drawn([*_head(document), "", *_table(_rows(document))])
+    heads = [*_head(document), "", *_head(document.other), ""]
+    if document.name == document.other.name:
+        return _drawn([*heads, "The names are identical."])
+    if not document.changed:
+        return _drawn([*heads, *_undecoded(document.name, document.other.name)])
+    return _drawn([*heads, *_differences(document, document.other, document.changed)])
+
+
+def _drawn(lines: Iterable[str]) -> str:
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _head(document: DecodedName) -> list[str]:
+    """The name, which breaks at blanks alone (people search for it), and what it is in short."""
+    name = _cut(plain(document.name), _NAME)
+    summary = [f"{plain(document.short)} · family {document.family} · role {document.role}"]
+    summary += [] if document.gpu is UNSET else [plain(document.gpu.text)]
+    lines = textwrap.wrap(name, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+    for said in summary:
+        lines += textwrap.wrap(said, WIDTH, break_on_hyphens=False)
+    return lines
+
+
+def _table(rows: list[tuple[str, str, str]]) -> list[str]:
+    """Two columns and a text, which goes on below itself."""
+    lines: list[str] = []
+    first, second = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
+    for row in rows:
+        lines += textwrap.wrap(
+            row[2],
+            WIDTH,
+            initial_indent=f"  {row[0]:{first}}  {row[1]:{second}}  ",
+            subsequent_indent=" " * (first + second + 6),
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def _rows(document: DecodedName) -> list[tuple[str, str, str]]:
+    """Piece, field, meaning with certainty; a piece that states several fields is written once."""
+    found, before = list[tuple[str, str, str]](), None
+    for part in document.parts:
+        piece = _cut(plain(part.text), _PIECE) if part.text else ABSENT
+        shown = "" if part.text == before else piece
+        found.append((shown, part.field, f"{plain(part.meaning)} [{part.certainty}]"))
+        before = part.text
+    return found
+
+
+def _differences(a: DecodedName, b: DecodedName, changes: tuple[FieldChange, ...]) -> list[str]:
+    """Field, both values, and what the value of B means."""
+    meanings = _HEADS | {part.field: plain(part.meaning) for part in (*a.parts, *b.parts)}
+    rows = [
+        (each.field, f"{_value(each.before)} -> {_value(each.after)}", meanings[each.field])
+        for each in changes
+    ]
+    same = [field for field in a.fields if field in b.fields and a.fields[field] == b.fields[field]]
+    after = textwrap.wrap(f"The same in both: {', '.join(same)}", WIDTH) if same else []
+    return [f"{plural(len(rows), 'difference')}, first name -> second:", *_table(rows), "", *after]
+
+
+def _undecoded(a: str, b: str) -> list[str]:
+    """Names that differ in text alone: from the first character that is not the same."""
+    pairs = enumerate(zip(a, b, strict=False))
+    at = next((at for at, (one, other) in pairs if one != other), min(len(a), len(b)))
+    pieces = (_cut(plain(name[max(at - 8, 0) :]), _PIECE) for name in (a, b))
+    shown = " and ".join(f"`{piece}`" for piece in pieces)
+    return textwrap.wrap(f"No decoded field differs. The names differ from here on: {shown}", WIDTH)
+
+
+def _value(value: object) -> str:
+    return _cut(plain(value_text(value)), _PIECE) if value is not None else "(not stated)"
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"

@@ -1,0 +1,341 @@
+"""The pages of `look`: the first screen, and what its options show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import PurePath
+
+from foretrace.base.units import DASH, bytes_text, count_text, percent_text, plural, time_text
+from foretrace.schema.documents.look import CpuOpRow, FindingEntry, GroupRow, KernelRow, Look
+from foretrace.schema.ledger import NoteEntry
+from foretrace.show.overview.folding import MOST, folded
+from foretrace.show.overview.on_cpu import cpu_groups
+from foretrace.show.overview.page import LaunchRow, LaunchSequence, Overview, RegionOverview
+from foretrace.show.overview.roofs import cached_lines, roofs_text
+from foretrace.show.overview.sentences import headline, roles_text
+from foretrace.show.render.module_page import module_sections
+from foretrace.show.render.roofline import roofline
+from foretrace.show.render.section import WIDTH, Section, drawn
+from foretrace.show.render.table import shorten
+
+# Rows of steps and regions that a page has room for; `--json` has all.
+ROWS = 24
+TREE = 40  # rows of an op tree
+NAME = 40  # of a region or a file, in a heading that is to fit one line
+HEADLINE = 120  # cut only where a file names its GPU at length
+LINES = 25  # of the first screen
+UNTOLD = ", cause not in the trace"  # a share of a roof that stands alone says as much
+BANNER = 2  # warnings that the first screen has room for; --findings has all
+
+
+def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
+    """The verdict, what to do, where the time goes, and how to see more: at most 25 lines."""
+    look = overview.look
+    head = _head(overview)
+    titles = [f"GPU {overview.per.partition(' of ')[0]}", "time", "share", "n", "limited by"]
+    groups = look.groups
+    if look.cpu:
+        titles, groups = ["CPU, one call", "time", "share", "n", ""], cpu_groups(look.cpu)
+    for most in range(MOST, -1, -1):
+        table = Section(
+            head.title,
+            labelled=head.labelled,
+            bullets=head.bullets,
+            head=titles,
+            rows=[_group_cells(row) for row in folded(groups, most)],
+            left=(0, 4),
+            after=overview.notes,
+        )
+        page = [table, Section("", [_options(look)])]
+        if drawn(page, width=width).count("\n") < LINES:
+            break
+    return page
+
+
+def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Section]:
+    """The parts of the page that the options name, below the verdict."""
+    look = overview.look
+    parts: dict[str, list[Section]] = {
+        "regions": [_sequence(entry, top) for entry in overview.sequences],
+        "steps": [_totals(look), _steps(look), _regions(look)],
+        "kernels": [_kernels(look, top), *_roofs(look, top), _collectives(look)],
+        "ops": [_op_tree(look.cpu), _ops(look, top)],
+        "modules": module_sections(look),
+        "findings": [*_findings(overview), _ledger(look)],
+    }
+    chosen = [part for name, part in parts.items() if name in wanted]
+    shown = [part for each in chosen for part in each]
+    return [part for part in [_head(overview), *shown] if _filled(part)]
+
+
+def region_page(overview: RegionOverview, top: int) -> list[Section]:
+    """One region: its verdict, and what a call launches."""
+    line = overview.line
+    head = Section(overview.name, labelled=[(line.label, line.text)])
+    parts = [_op_tree(overview.cpu), *(_sequence(entry, top) for entry in overview.sequences)]
+    return [head, *(part for part in parts if _filled(part))]
+
+
+def _filled(part: Section) -> bool:
+    return bool(part.paragraphs or part.labelled or part.bullets or part.rows)
+
+
+def _head(overview: Overview) -> Section:
+    """Every page begins with the trace and its verdict."""
+    look = overview.look
+    name = look.trace.path.replace("\\", "/").rsplit("/", 1)[-1]
+    for end in (".gz", ".json", ".pt.trace"):
+        name = name.removesuffix(end)
+    title = f"{shorten(name, NAME) or look.trace.path} · {shorten(headline(look), HEADLINE)}"
+    labelled = [(line.label, line.text) for line in overview.lines]
+    return Section(title, labelled=labelled, bullets=_warnings(look.ledger.banner))
+
+
+def _warnings(notes: Sequence[NoteEntry]) -> list[tuple[str, str]]:
+    """Every loss by name, the worst with what it means."""
+    lines = [f"! {note_text(note)}" for note in notes[:BANNER]]
+    rest = ", ".join(f"{note.code} ({count_text(note.count)})" for note in notes[BANNER:])
+    return [(line, "") for line in [*lines, *([f"! also {rest}"] if rest else [])]]
+
+
+def _group_cells(row: GroupRow) -> list[str]:
+    share = f"{row.share:.0%}" if row.share >= 0.01 else "<1%"
+    return [row.name, time_text(row.time_ns), share, count_text(row.count), row.limited_by]
+
+
+def _options(look: Look) -> str:
+    region = " --region NAME" if look.regions else ""
+    steps = " --steps" if look.steps or look.regions else ""
+    kernels = " --kernels" if look.kernels else ""
+    modules = " --modules" if look.modules else ""
+    return f"more:{kernels} --ops{modules}{steps} --findings{region} --all"
+
+
+def banner(notes: Sequence[NoteEntry]) -> Section:
+    """What every page made from a damaged trace must show."""
+    return Section("", bullets=[(f"! {note_text(note)}", "") for note in notes])
+
+
+def note_text(note: NoteEntry) -> str:
+    """`no_steps (1): no ProfilerStep ranges`."""
+    return f"{note.code} ({count_text(note.count)}): {note.text}"
+
+
+def _sequence(entry: LaunchSequence, top: int) -> Section:
+    """One call of a region, operation by operation; a long one is folded by kind."""
+    head = ["kernel", "op", "host", "delay", "time", "TFLOP/s", "TB/s", "bound"]
+    rows = [_launch_cells(row) for row in entry.rows]
+    left_out = len(rows[top:]) + entry.left_out
+    after = f"… and {left_out} more kinds (--top {len(rows)})" if left_out else ""
+    same, every = entry.same, entry.calls
+    calls = plural(every, "call") if same == every else f"{same} of {every} calls"
+    how = "by kind, in order of first launch" if entry.folded else "in launch order"
+    what = f"{shorten(entry.region, NAME)}: {plural(entry.operations, 'GPU operation')}"
+    title = f"{what} {how}, {'' if same == 1 else 'medians of '}{calls}"
+    return Section(title, head=head, rows=rows[:top], left=(0, 1), after=after)
+
+
+def _launch_cells(row: LaunchRow) -> list[str]:
+    times = [time_text(ns) for ns in (row.host_ns, row.delay_ns, row.ns)]
+    kernel = f"{row.times}x {row.kernel}" if row.times > 1 else row.kernel
+    return [kernel, op_path(row.chain), *times, _tflops(row.tflops), _tbps(row.gbps), row.bound]
+
+
+def op_path(chain: list[str]) -> str:
+    """`linear > matmul > mm`: the ops above a GPU operation; without any, the launching call."""
+    ops = [
+        op.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
+        for op in chain[:-1]
+    ]
+    return " > ".join(ops) or (chain[-1] if chain else DASH)
+
+
+def _totals(look: Look) -> Section:
+    totals, busy, span = look.totals, look.totals.gpu_busy_ns, look.totals.gpu_span_ns
+    launched = [(totals.kernels, "kernel"), (totals.memcpys, "memcpy"), (totals.memsets, "memset")]
+    counts = [plural(count, name) for count, name in launched]
+    counts.append(plural(totals.launches, "launch", "launches"))
+    counts += [plural(totals.syncs, "sync"), plural(totals.cpu_ops, "host op")]
+    share = ""
+    if busy is not None and span:
+        window = f"{time_text(span)} from the first to the last GPU operation"
+        share = f", {percent_text(busy / span)} of the {window}"
+    return Section("Totals", [f"{', '.join(counts)}; GPU busy {time_text(busy)}{share}"])
+
+
+def _steps(look: Look) -> Section:
+    head = ["step", "host", "kernels", "memcpys", "memsets", "gpu busy", "idle between", "bound"]
+    rows = []
+    for row in look.steps[:ROWS]:
+        counts = map(count_text, (row.kernels, row.memcpys, row.memsets))
+        gpu = map(time_text, (row.gpu_busy_ns, row.gpu_idle_ns))
+        rows.append([row.name, time_text(row.cpu_ns), *counts, *gpu, row.bound])
+    after = _more(len(look.steps), ROWS, "--json has all")
+    return Section("Steps", head=head, rows=rows, after=after)
+
+
+def _regions(look: Look) -> Section:
+    head = ["region", "calls", "host/call", "kernels/call", "roles/call", "gpu/call", "bound"]
+    rows = []
+    for row in look.regions[:ROWS]:
+        host, kernels = time_text(row.cpu_ns / row.count), count_text(row.kernels_per_call)
+        roles = roles_text(row.roles_per_call, 3) or DASH
+        calls = count_text(row.count)
+        rows.append(
+            [row.name, calls, host, kernels, roles, time_text(row.gpu_ns_per_call), row.bound]
+        )
+    after = _more(len(look.regions), ROWS, "--json has all")
+    title = "Regions (per call: GPU time is the median, the rest are means)"
+    return Section(title, head=head, rows=rows, left=(0, 4), after=after)
+
+
+def _kernels(look: Look, top: int) -> Section:
+    head = ["kernel", "op", "n", "total", "median", "rate", "limited by"]
+    rows = []
+    for row in look.kernels[:top]:
+        cost = [count_text(row.count), time_text(row.total_ns), time_text(row.median_ns)]
+        limit = row.limited_by.removesuffix(UNTOLD) or row.bound
+        rows.append([row.short or row.name, _caller(row), *cost, _rate(row), limit])
+    after = _more(len(look.kernels), top, f"--top {len(look.kernels)}")
+    return Section("Kernels", head=head, rows=rows, left=(0, 1, 6), after=after)
+
+
+def _roofs(look: Look, top: int) -> list[Section]:
+    """What kernels are held against, the roofline, and why some are faster than HBM."""
+    if look.roofs is None:
+        return []
+    plot, rows = roofline(look.kernels, look.roofs)
+    head = ["", "kernel", "time", "limited by"]
+    return [
+        Section("Roofs", [f"{look.roofs.device}: {roofs_text(look.roofs)}"], code=plot),
+        Section("", head=head, rows=rows, left=(0, 1, 3)),
+        Section("Faster than HBM", bullets=cached_lines(look)[:top]),
+    ]
+
+
+def _collectives(look: Look) -> Section:
+    head = ["collective", "message", "ranks", "group", "n", "total", "median", "bus", "best"]
+    rows = []
+    for row in sorted(look.collectives, key=lambda row: -row.total_ns)[:ROWS]:
+        ranks, times = count_text(row.group_size), (row.total_ns, row.median_ns)
+        what = [row.collective, bytes_text(row.message_bytes), ranks, row.group_name or DASH]
+        bus = [_bandwidth(each) for each in (row.bus_gbps, row.best_bus_gbps)]
+        rows.append([*what, count_text(row.count), *map(time_text, times), *bus])
+    after = _more(len(look.collectives), ROWS, "--json has all")
+    return Section("Collectives", head=head, rows=rows, left=(0, 3), after=after)
+
+
+def _bandwidth(gbps: float | None) -> str:
+    return DASH if gbps is None else f"{gbps:.3g} GB/s"
+
+
+def _caller(row: KernelRow) -> str:
+    """The op that launched a kernel; for a generated one, which is its own op, its first line."""
+    if row.sources and row.family.startswith("inductor"):
+        return PurePath(row.sources[0]).name
+    return row.ops[0].removeprefix("aten::") if row.ops else DASH
+
+
+def _op_tree(tree: Sequence[CpuOpRow]) -> Section:
+    """The ops of one call on a CPU, below the op that called them."""
+    rows = [
+        [
+            f"{'  ' * row.depth}{f'{row.count}x ' if row.count > 1 else ''}{row.name}",
+            *map(time_text, (row.total_ns, row.self_ns)),
+            row.note or row.does,
+        ]
+        for row in tree[:TREE]
+    ]
+    title = f"Op tree of {tree[0].name}, the call of median length" if tree else ""
+    after = _more(len(tree), TREE, "--json has all")
+    return Section(title, head=["op", "total", "self", ""], rows=rows, left=(0, 3), after=after)
+
+
+def _ops(look: Look, top: int) -> Section:
+    head = ["op", "calls", "self", "total", "kernels", "gpu time", ""]
+    rows = []
+    for row in look.ops[:top]:
+        times = map(time_text, (row.self_cpu_ns, row.total_cpu_ns))
+        below = (count_text(row.kernels), DASH if row.gpu_ns is None else time_text(row.gpu_ns))
+        quiet = "metadata only" if row.metadata_only else ""
+        rows.append([row.name, count_text(row.count), *times, *below, quiet])
+    if look.cpu:  # no op launches anything
+        head, rows = _without(head, (4, 5)), [_without(row, (4, 5)) for row in rows]
+    after = _more(len(look.ops), top, f"--top {len(look.ops)}")
+    return Section("Host ops", head=head, rows=rows, after=after)
+
+
+def _without(cells: list[str], left_out: Collection[int]) -> list[str]:
+    return [cell for at, cell in enumerate(cells) if at not in left_out]
+
+
+def _findings(overview: Overview) -> list[Section]:
+    """What was found, by largest possible saving, then the rules that found nothing, and why."""
+    look = overview.look
+    found = [row for row in look.findings if row.state == "found"]
+    small = [row for row in found if _is_small(row, overview.worth_ns)]
+    per = "per step" if look.steps else "in the whole recording"
+    bullets = []
+    for row in found:
+        saving = f"at most {time_text(row.at_most_ns)}: " if row.at_most_ns is not None else ""
+        if row not in small:
+            bullets.append((f"{saving}{row.title} [{row.rule}]", row.detail))
+    if small:
+        words = [f"{row.rule} ({time_text(row.at_most_ns)})" for row in small]
+        bullets.append((f"below 1% of the time: {', '.join(words)}", ""))
+    rest = [
+        _named(look, "clear", "Checked and not found", lambda row: row.rule),
+        _skipped(look),
+        _named(look, "crashed", "Failed", lambda row: f"{row.rule} ({row.detail})"),
+    ]
+    return [
+        Section(f"Findings, by largest possible saving {per}", bullets=bullets),
+        Section("", [text for text in rest if text]),
+    ]
+
+
+def _is_small(row: FindingEntry, worth_ns: float) -> bool:
+    return row.at_most_ns is not None and row.at_most_ns < worth_ns
+
+
+def _named(look: Look, state: str, title: str, words: Callable[[FindingEntry], str]) -> str:
+    """One paragraph for all rules in this state."""
+    rows = [row for row in look.findings if row.state == state]
+    return f"{title}: {', '.join(words(row) for row in rows)}." if rows else ""
+
+
+def _skipped(look: Look) -> str:
+    """Rules that lack the same data are named together."""
+    lacks: dict[str, list[str]] = {}
+    for row in look.findings:
+        if row.state == "skipped":
+            lacks.setdefault(row.detail, []).append(row.rule)
+    return " ".join(f"Skipped: {', '.join(names)} ({detail})." for detail, names in lacks.items())
+
+
+def _ledger(look: Look) -> Section:
+    ledger = look.ledger
+    counts = {"kept": ledger.kept, "repaired": ledger.repaired, "skipped": ledger.skipped}
+    parts = " + ".join(f"{count_text(count)} {what}" for what, count in counts.items())
+    notes = [(f"{note.severity}: {note_text(note)}", "") for note in ledger.notes]
+    return Section("Read", [f"{plural(ledger.seen, 'record')} = {parts}"], bullets=notes)
+
+
+def _rate(row: KernelRow) -> str:
+    """The rate under the roof that the kernel is nearest to."""
+    flops, moved = _tflops(row.tflops), _tbps(row.gbps)
+    if flops and (row.bound == "compute" or not moved):
+        return f"{flops} TFLOP/s"
+    return f"{moved} TB/s" if moved else ""
+
+
+def _tflops(value: float | None) -> str:
+    return "" if not value or value < 0.05 else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _tbps(gbps: float | None) -> str:
+    return "" if not gbps or gbps < 5 else f"{gbps / 1000:.2f}"
+
+
+def _more(count: int, shown: int, how: str) -> str:
+    return f"… and {count_text(count - shown)} more ({how})" if count > shown else ""

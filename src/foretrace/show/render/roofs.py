@@ -1,0 +1,186 @@
+"""The document of `foretrace roofs` as text: the roofs, the curve by working set, the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from foretrace.base.units import DASH, bytes_text, flops_text, plural, time_text
+from foretrace.schema.roofs import BandwidthPoint, MeasuredRoofs
+from foretrace.show.render.section import WIDTH, Section, drawn, marked
+
+BAR = 24  # characters of the longest bar
+SUFFIX = " TFLOP/s"
+PLAIN = ("fp32", "fp64")  # on a GPU: without tensor cores
+# names of figures, where they are not plain English
+NAMES = {
+    "fp64_matrix": "fp64",
+    "add_": "add_",
+    "fp8_slow_sum": "fp8 (use_fast_accum=False)",
+    "shared": "shared memory",
+    "tensor_cores": "tensor cores",
+    "gelu_mul": "gelu(gate) * up",
+    "all_cores": "memory with all cores",
+}
+FIRST_ROWS = 12  # working sets on the first screen: every second one of a GPU
+
+
+def roofs_text(
+    document: MeasuredRoofs,
+    place: Path | None = None,
+    *,
+    bold: bool = False,
+    width: int = WIDTH,
+    every: bool = False,
+) -> str:
+    """For a terminal: the roofs and the curve, or `every` figure."""
+    found = _sections(document, every=every)
+    if place is not None:
+        found.append(Section("", [f"wrote {place}"]))
+    if not every:
+        found.append(Section("", ["more: --all (every working set and every figure)"]))
+    return drawn(found, bold=bold, width=width)
+
+
+def sections(document: MeasuredRoofs) -> list[Section]:
+    """All of it, for a page that draws the curve itself."""
+    return _sections(document, every=True, bars=False)
+
+
+def roofs_markdown(document: MeasuredRoofs) -> str:
+    """For a page: every table."""
+    return marked(_sections(document, every=True))
+
+
+def _sections(document: MeasuredRoofs, *, every: bool, bars: bool = True) -> list[Section]:
+    found = [
+        Section(_heading(document), labelled=_roofs(document)),
+        _curve(document, every=every, bars=bars),
+    ]
+    if every:
+        found += [
+            _values("Products and units, TFLOP/s", document.tflops, document.units_tflops),
+            _values("Shared memory, TB/s", _scaled(document.shared_gbps, 1e-3)),
+            _values("Memory with all cores, GB/s", document.all_cores_gbps),
+            _values("Atomic additions, 10^9 per second", document.atomics_gops),
+            _values("Launches, us", document.launch_us),
+            _values("Between host and GPU, GB/s", document.transfer_gbps),
+            _values("Host time of an op, us", document.host_us),
+            _values("gelu(gate) * up by what ran before, GB/s", document.behind_gbps),
+        ]
+    found.append(_missing(document, every=every))
+    return [each for each in found if each.rows or each.labelled or each.bullets]
+
+
+def _heading(document: MeasuredRoofs) -> str:
+    around = document.environment
+    versions = f"torch {around.get('torch', '?')}"
+    if document.kind == "gpu":
+        versions += f", driver {around.get('driver', '?')}"
+    return f"{document.device}: {versions}, measured in {document.seconds:.0f} s"
+
+
+def _roofs(document: MeasuredRoofs) -> list[tuple[str, str]]:
+    """The rates that `look` compares kernels with."""
+    lines = []
+    cache = int(document.environment.get("l2_bytes", 0) or 0)
+    if document.kind == "gpu":
+        lines.append(("HBM", _rate(document.memory_gbps(cache))))
+        lines.append(("L2", _rate(document.cache_gbps(cache))))
+        lines.append(("SHARED", _rate(max(document.shared_gbps.values(), default=None))))
+    elif document.all_cores_gbps:
+        read = document.all_cores_gbps.get("read")
+        lines.append(("MEMORY", f"{_rate(read)} read by all cores"))
+    return lines + _arithmetic(document)
+
+
+def _arithmetic(document: MeasuredRoofs) -> list[tuple[str, str]]:
+    """The best of products and units alone, by type; float32 runs on no tensor core."""
+    both = (document.tflops, document.units_tflops)
+    names = dict.fromkeys(name for table in both for name in table)
+    best = {name: max(table.get(name, 0.0) for table in both) for name in names}
+    if document.kind != "gpu":
+        rates = [f"{name} {flops_text(value * 1e12)}/s" for name, value in best.items()]
+        return [("FMA, PRODUCTS", ", ".join(rates))] if rates else []
+    plain = {name: best.pop(name) for name in PLAIN if name in best}
+    parts = {"TENSOR CORES": best, "CUDA CORES": plain}
+    return [
+        (label, ", ".join(f"{_named(name)} {value:.4g}" for name, value in rates.items()) + SUFFIX)
+        for label, rates in parts.items()
+        if rates
+    ]
+
+
+def _named(name: str) -> str:
+    return NAMES.get(name, name.replace("_", " "))
+
+
+def _rate(gbps: float | None) -> str:
+    return DASH if gbps is None else f"{bytes_text(gbps * 1e9)}/s"
+
+
+def _curve(document: MeasuredRoofs, *, every: bool, bars: bool) -> Section:
+    """One row per working set: reads, with a bar, the other rates, and the latency of a load."""
+    points = document.bandwidth
+    if not every and len(points) > FIRST_ROWS:
+        points = tuple(each for each in points if _is_power(each.working_set_bytes))[::2]
+    top = max((point.best_gbps() for point in document.bandwidth), default=0.0)
+    loads = {point.working_set_bytes: point.load_ns for point in document.latency}
+    rows = [_row(point, top, loads.get(point.working_set_bytes)) for point in points]
+    whole = "one core" if document.kind == "cpu" else "the whole GPU"
+    title, head = (
+        f"By working set, {whole}",
+        ("working set", "read", "", "write", "copy", "latency"),
+    )
+    if bars:
+        return Section(title, head=head, rows=rows, left=(2,))
+    return Section(title, head=(*head[:2], *head[3:]), rows=[row[:2] + row[3:] for row in rows])
+
+
+def _is_power(size: int) -> bool:
+    return size & (size - 1) == 0
+
+
+def _row(point: BandwidthPoint, top: float, load_ns: float | None) -> list[str]:
+    rates = (point.read_gbps, point.write_gbps, point.copy_gbps)
+    bar = "█" * max(1, round(BAR * (point.read_gbps or 0) / top)) if point.read_gbps else ""
+    read, write, copy = map(_rate, rates)
+    size = bytes_text(point.working_set_bytes)
+    return [size, read, bar, write, copy, DASH if load_ns is None else _load(load_ns)]
+
+
+def _load(ns: float) -> str:
+    return f"{ns:.1f} ns" if ns < 100 else time_text(ns)
+
+
+def _scaled(values: Mapping[str, float], factor: float) -> dict[str, float]:
+    return {name: value * factor for name, value in values.items()}
+
+
+def _values(title: str, *tables: Mapping[str, float]) -> Section:
+    """Values by name; a second table is a second column."""
+    names = dict.fromkeys(name for table in tables for name in table)
+    head = ("", "products", "units alone")[: 1 + len(tables)] if len(tables) > 1 else ("", "")
+    rows = [
+        [_named(name), *(f"{table[name]:.4g}" if name in table else DASH for table in tables)]
+        for name in names
+    ]
+    return Section(title, head=head, rows=rows)
+
+
+def _missing(document: MeasuredRoofs, *, every: bool) -> Section:
+    """What could not be measured; on the first screen one line for each reason."""
+    if every:
+        bullets = [(f"{name}: {why}", "") for name, why in document.not_measured.items()]
+        return Section("Not measured", bullets=bullets)
+    by_reason: dict[str, list[str]] = {}
+    for name, why in document.not_measured.items():
+        by_reason.setdefault(why, []).append(name)
+    bullets = [(f"{_listed(names)}: {why}", "") for why, names in list(by_reason.items())[:3]]
+    return Section("Not measured", bullets=bullets)
+
+
+def _listed(names: list[str]) -> str:
+    kinds = dict.fromkeys(name.partition(":")[0] for name in names)
+    counted = f" ({plural(len(names), 'figure')})" if len(kinds) < len(names) else ""
+    return ", ".join(map(_named, kinds)) + counted

@@ -1,0 +1,168 @@
+"""The pages of `look` on a folder or zip: the first screen, and with `--all` everything."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
+from foretrace.schema.documents.look import Look
+from foretrace.schema.documents.sets import LookSet
+from foretrace.schema.ledger import GRAVE
+from foretrace.show.overview.ranks import Spread, host_per_step, lines, spreads
+from foretrace.show.overview.sentences import device_text
+from foretrace.show.render.look_page import BANNER, LINES, NAME, banner, note_text
+from foretrace.show.render.section import WIDTH, Section, drawn
+from foretrace.show.render.table import shorten
+
+
+def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
+    """What the traces are to each other, a row for each, and how to see more: at most 25 lines."""
+    head, ranks = _head(root, found), ["rank"] if found.job else []
+    rows = [_verdict(look, root, bool(ranks)) for look in found.traces]
+    words = (0, len(ranks) + 4, len(ranks) + 5)
+    waits = f"who waits for whom: foretrace job {shlex.quote(root)}; " if found.job else ""
+    more = f"{waits}more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
+    shown = len(rows)
+    while True:
+        left = f"and {plural(len(rows) - shown, 'trace')} more" if shown < len(rows) else ""
+        table = Section(
+            head.title,
+            labelled=head.labelled,
+            bullets=_warnings(root, found)[:BANNER],
+            head=["trace", *ranks, "kernels", "gpu busy", "busy", "bound", "do first", "at most"],
+            rows=rows[:shown],
+            left=words,
+            after=left,
+        )
+        page = [table, Section("", [more])]
+        if not shown or drawn(page, width=width).count("\n") < LINES:
+            return page
+        shown -= 1
+
+
+def _verdict(look: Look, root: str, ranked: bool) -> list[str]:
+    rank, _, _, kernels, time, busy, _ = _numbers(look)
+    name = _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
+    repairs = (each for each in look.findings if each.repair)
+    first = next((each for each in repairs if look.verdict.first.startswith(each.repair)), None)
+    # the page of the trace says how
+    what = first.repair.partition(" (")[0] if first else DASH
+    saves = time_text(first.at_most_ns if first else None)
+    ranks = [rank] if ranked else []
+    return [name, *ranks, kernels, time, busy, look.verdict.bound, what, saves]
+
+
+def _warnings(root: str, found: LookSet) -> list[tuple[str, str]]:
+    """Traces that lost data, then what is wrong with the set."""
+    lost = [look for look in found.traces if look.ledger.banner]
+    said = []
+    for look in lost[:1]:
+        first = f"{_label(look.trace.path, root)} ({look.ledger.banner[0].code})"
+        said.append(f"{len(lost)} of {plural(len(found.traces), 'trace')} lost data: {first}")
+    said += [note_text(note) for note in found.notes if note.severity in GRAVE]
+    return [(f"! {text}", "") for text in said]
+
+
+def sections(root: str, found: LookSet) -> list[Section]:
+    """The whole page, in reading order; `root` is the folder or zip."""
+    names = [_label(look.trace.path, root) for look in found.traces]
+    parts = [_head(root, found), banner([note for note in found.notes if note.severity in GRAVE])]
+    parts += [_traces(names, found), _findings(names, found), _ranks(found)]
+    left_out = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
+    notes = [(f"{note.severity}: {note_text(note)}", "") for note in found.notes]
+    parts += [
+        Section("Not read: files named like traces that cannot be read", bullets=left_out),
+        Section("The set", bullets=notes),
+        Section("", [f"For one trace: foretrace look {shlex.quote(_example(found))}"]),
+    ]
+    return [part for part in parts if part.labelled or part.paragraphs or part.bullets or part.rows]
+
+
+def _label(path: str, root: str) -> str:
+    """The path inside the folder or zip."""
+    member = path.removeprefix(f"{root}::")
+    return member if member != path else os.path.relpath(path, root)
+
+
+def _head(root: str, found: LookSet) -> Section:
+    counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} not read"
+    devices = {device_text(look.trace) for look in found.traces}
+    device = f" · {devices.pop()}" if len(devices) == 1 else ""
+    labelled = [(line.label, line.text) for line in lines(found)]
+    name = shorten(os.path.basename(root.rstrip("/")) or root, NAME)
+    return Section(f"{name} · {counts}{device}", labelled=labelled)
+
+
+def _traces(names: list[str], found: LookSet) -> Section:
+    """The device has a column where the traces differ in it; elsewhere the head names it."""
+    several = len({device_text(look.trace) for look in found.traces}) > 1
+    head = ["trace", *(["device"] if several else []), "rank", "events", "steps", "kernels"]
+    rows = [
+        [name, *([look.trace.device or DASH] if several else []), *_numbers(look)]
+        for name, look in zip(names, found.traces, strict=True)
+    ]
+    head += ["gpu busy", "busy", "host/step"]
+    return Section("Traces", head=head, rows=rows, left=(0, 1) if several else (0,))
+
+
+def _numbers(look: Look) -> list[str]:
+    trace, busy, span = look.trace, look.totals.gpu_busy_ns, look.totals.gpu_span_ns
+    return [
+        DASH if trace.rank is None else str(trace.rank),
+        count_text(trace.events),
+        count_text(trace.steps),
+        count_text(look.totals.kernels),
+        time_text(busy),
+        percent_text(busy / span if busy is not None and span else None),
+        time_text(host_per_step(look)),
+    ]
+
+
+def _worst(look: Look) -> str:
+    """The worst note above `info`, how many more; `!` where data was lost or is wrong."""
+    notes = [note for note in look.ledger.notes if note.severity != "info"]
+    if not notes:
+        return "complete"
+    more = f" +{len(notes) - 1}" if len(notes) > 1 else ""
+    return f"{'! ' if notes[0].severity in GRAVE else ''}{notes[0].code}{more}"
+
+
+def _findings(names: list[str], found: LookSet) -> Section:
+    rows = []
+    for name, look in zip(names, found.traces, strict=True):
+        first = next((row for row in look.findings if row.state == "found"), None)
+        title, saving = (first.title, first.at_most_ns) if first else ("nothing found", None)
+        rows.append([name, _worst(look), title, time_text(saving)])
+    head = ["trace", "ledger", "largest finding", "at most"]
+    title = "Ledger, largest finding, and largest possible saving per step"
+    return Section(title, head=head, rows=rows, left=(0, 1, 2))
+
+
+def _ranks(found: LookSet) -> Section:
+    spread = spreads(found)
+    waits = (
+        "Time in a collective includes waiting for its last rank: a rank with far less of it "
+        "keeps the others waiting."
+    )
+    return Section(
+        "Ranks, by largest difference (medians over the steps)",
+        head=["", "least", "rank", "most", "rank", "most/least"],
+        rows=[_spread_cells(each) for each in spread],
+        after=waits if any("collectives" in each.what for each in spread) else "",
+    )
+
+
+def _spread_cells(spread: Spread) -> list[str]:
+    text = time_text if spread.unit == "ns" else count_text
+    # where all have the same, no rank has the least
+    ranks = (spread.least_rank, spread.most_rank)
+    least, most = (DASH, DASH) if spread.least == spread.most else map(str, ranks)
+    ends = (text(spread.least), least, text(spread.most), most)
+    return [spread.what, *ends, ratio_text(spread.ratio)]
+
+
+def _example(found: LookSet) -> str:
+    """The trace to look at by itself: the first with data loss, else the first."""
+    first = next((look for look in found.traces if look.ledger.banner), found.traces[0])
+    return first.trace.path

@@ -1,0 +1,271 @@
+"""A trace written out again as the JSON that profilers and Perfetto read.
+
+Nothing is copied from the file the trace was read from: every record is made from the tables, field
+by field, so a field that is not named here cannot get out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from foretrace.base import files
+from foretrace.base.private.chance import words
+from foretrace.base.private.values import cleaned
+from foretrace.model.arguments import Signature
+from foretrace.model.trace import Trace
+from foretrace.schema.ledger import DAMAGE, UNCOPIED
+from foretrace.show.share import vocabulary
+from foretrace.show.share.pseudonyms import Pseudonyms
+
+Record = dict[str, Any]
+
+
+def _fields(text: str) -> list[tuple[str, str, str]]:
+    """(side table, column, key of `args`) from lines `table: column = key, column = key`."""
+    lines = (line.partition(":") for line in text.strip().splitlines())
+    pairs = (
+        (table.strip(), each.partition("=")) for table, _, rest in lines for each in rest.split(",")
+    )
+    return [(table, column.strip(), key.strip()) for table, (column, _, key) in pairs]
+
+
+NUMBERS = _fields("""
+    gpu: device = device, stream = stream, bytes = bytes, occupancy = est. achieved occupancy %
+    gpu: registers = registers per thread, shared_memory = shared memory
+    gpu: blocks_per_sm = blocks per SM, warps_per_sm = warps per SM
+    gpu: graph_id = graph id, graph_node = graph node id
+    autograd: sequence = Sequence number, forward_thread = Fwd thread id
+    comms: in_elements = In msg nelems, out_elements = Out msg nelems, group_size = Group size
+    comms: seq = Seq
+    syncs: stream = stream, wait_stream = wait_on_stream
+    syncs: wait_record = wait_on_cuda_event_record_corr_id
+    memory: device_type = Device Type, device_id = Device Id, bytes = Bytes
+    memory: total_allocated = Total Allocated, total_reserved = Total Reserved
+""")
+# Texts that are one of a few words, and which.
+WORDS = {
+    "comms: collective = Collective name": vocabulary.collective,
+    "comms: dtype = dtype": vocabulary.dtype,
+    "syncs: sync_kind = cuda_sync_kind": vocabulary.sync_kind,
+    "triton: backend = kernel_backend": vocabulary.backend,
+    "triton: num_warps = num_warps, num_stages = num_stages": vocabulary.count,
+}
+INPUTS = _fields("triton: kwargs = kernel_kwargs")
+STACKS = _fields("stacks: call_stack = Call stack, module_path = Module Hierarchy")
+HEADER = words("""
+    schemaVersion record_shapes profile_memory with_flops cuda_runtime_version
+    cuda_driver_version hip_runtime_version cupti_version
+""")
+CARD = words("""
+    id totalGlobalMem computeMajor computeMinor maxThreadsPerBlock maxThreadsPerMultiprocessor
+    regsPerBlock warpSize sharedMemPerBlock numSms regsPerMultiprocessor sharedMemPerBlockOptin
+    sharedMemPerMultiprocessor
+""")
+KINDS = words("""
+    cpu_op user_annotation gpu_user_annotation kernel gpu_memcpy gpu_memset cuda_runtime
+    cuda_driver overhead cuda_sync cuda_event
+""")
+_LARGEST = 10**15  # no number of a trace is as long as the number of a card or an account
+_FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
+
+
+def write(
+    trace: Trace,
+    path: Path,
+    private: Pseudonyms,
+    keep: frozenset[str] = frozenset(),
+    extra: Iterable[Record] = (),
+) -> None:
+    """Write the trace as `.json.gz`; `extra` records follow its own."""
+    header = _header(trace, private, keep)
+    with (
+        files.replacing(path) as draft,
+        draft.open("wb") as raw,
+        gzip.GzipFile("", "wb", 6, raw, mtime=0) as file,
+    ):
+        file.write(msgspec.json.encode(header)[:-1] + b',"traceEvents":[\n')
+        for count, record in enumerate(chain(_records(trace, private, keep), extra)):
+            file.write((b",\n" if count else b"") + msgspec.json.encode(record))
+        file.write(b"\n]}\n")
+
+
+def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
+    """The card, the versions, the rank, and where times count from."""
+    found = trace.tables.header
+    cards = found.get("deviceProperties")
+    header: Record = _integers(found, HEADER)
+    header["deviceProperties"] = [
+        {"name": private.word(str(card.get("name", "")), vocabulary.device_name)}
+        | _integers(card, CARD)
+        for card in (cards if isinstance(cards, list) else [])
+        if isinstance(card, dict)
+    ]
+    if trace.about.rank is not None:
+        header["distributedInfo"] = {"rank": trace.about.rank, "world_size": trace.about.world_size}
+    if "stacks" in keep:
+        header["with_stack"] = 1
+    if trace.tables.base_ns is not None:
+        header["baseTimeNanoseconds"] = trace.tables.base_ns
+    if missing := [note.code for note in trace.ledger.notes if note.code in UNCOPIED]:
+        header[DAMAGE] = missing
+    private.left_out["header"] += len(found.keys() - header.keys())
+    return header
+
+
+def _integers(values: dict[str, Any], allowed: frozenset[str]) -> Record:
+    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
+    return {
+        name: value for name, value in numbers.items() if name in allowed and abs(value) < 1 << 63
+    }
+
+
+def _records(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Iterator[Record]:
+    """Tracks, then every event that may be shared, then an arrow from each launch."""
+    places, base = _places(trace), trace.tables.base_ns or 0
+    yield from _tracks(trace, places, private, keep)
+    arguments = _arguments(trace, private, keep)
+    kinds = KINDS | {"python_function"} if "stacks" in keep else KINDS
+    columns = ("id", "ts_ns", "dur_ns", "kind", "name", "track", "correlation", "external_id")
+    rows = trace.events.select(*columns).iter_rows()
+    for event, ts, dur, kind, name, track, correlation, external in rows:
+        if kind in kinds and ts is not None and dur is not None:
+            ids = {"correlation": correlation, "External id": external}
+            known = {key: value for key, value in ids.items() if value is not None}
+            args = arguments.get(event, {}) | known
+            pid, tid = places[track]
+            yield complete(kind, private.clean(name), pid, tid, ts - base, dur, args)
+        elif kind == "python_function":
+            private.left_out["frame"] += 1
+    yield from _arrows(trace, places, base)
+
+
+def complete(
+    category: str, name: str, pid: int, tid: int, ts_ns: int, dur_ns: int, args: Record
+) -> Record:
+    """One record that lasts."""
+    times = {"ts": _us(ts_ns), "dur": _us(dur_ns), "args": args}
+    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid} | times
+
+
+def arrow(phase: str, number: int, name: str, pid: int, tid: int, ts_ns: int) -> Record:
+    """One end of an arrow: `s` where it starts, `f` where it ends; each on the slice there."""
+    ends = {"bp": "e"} if phase == "f" else {}
+    place = {"pid": pid, "tid": tid, "ts": _us(ts_ns)}
+    return {"ph": phase, "id": number, "cat": name, "name": name} | place | ends
+
+
+def _us(ns: int) -> Raw:
+    """Microseconds as text: a float has no room for the nanoseconds of absolute times."""
+    whole, rest = divmod(abs(ns), 1000)
+    return Raw(f"{'-' if ns < 0 else ''}{whole}.{rest:03}".encode())
+
+
+def metadata(kind: str, pid: int, tid: int, **args: str | int) -> Record:
+    """One record about a process or a thread."""
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args}
+
+
+def _places(trace: Trace) -> list[tuple[int, int]]:
+    """A numeric pid and tid for every track: words in the file may name a host."""
+    rows = trace.tracks.select("id", "pid", "tid").iter_rows()
+    return [(_number(pid, 1_000_000 + track), _number(tid, track)) for track, pid, tid in rows]
+
+
+def _number(text: str | None, instead: int) -> int:
+    return int(text) if text and re.fullmatch(r"\d{1,15}", text) else instead
+
+
+def _tracks(
+    trace: Trace, places: list[tuple[int, int]], private: Pseudonyms, keep: frozenset[str]
+) -> Iterator[Record]:
+    """Names of processes and threads; the machine's own only when hosts are kept."""
+    gpu = set(trace.host.track[trace.gpu.id].tolist())
+    for track, thread, process in trace.tracks.select("id", "thread", "process").iter_rows():
+        pid, tid = places[track]
+        private.left_out["thread"] += bool(thread or process) and "hosts" not in keep
+        on_gpu = track in gpu
+        named = private.clean(thread) if "hosts" in keep and thread else f"thread {tid}"
+        yield metadata("process_name", pid, 0, name=f"GPU {pid}" if on_gpu else "python")
+        yield metadata("thread_name", pid, tid, name=f"stream {tid}" if on_gpu else named)
+
+
+def _arrows(trace: Trace, places: list[tuple[int, int]], base: int) -> Iterator[Record]:
+    host, gpu = trace.host, trace.gpu
+    drawn = (gpu.launch >= 0) & gpu.usable & host.timed[gpu.launch]
+    for event, launch in zip(gpu.id[drawn].tolist(), gpu.launch[drawn].tolist(), strict=True):
+        for phase, end in (("s", launch), ("f", event)):
+            at = int(host.start[end]) - base
+            yield arrow(phase, _FLOWS + event, "ac2g", *places[int(host.track[end])], at)
+
+
+def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[int, Record]:
+    found: dict[int, Record] = {}
+
+    def take(fields: list[tuple[str, str, str]], shown: Callable[[Any], Any]) -> None:
+        for table, column, key in fields:
+            known: dict[Any, Any] = {}
+            for event, value in trace.tables[table].select("event", column).iter_rows():
+                if value is not None:
+                    if value not in known:
+                        known[value] = shown(value)
+                    if known[value] is not None:
+                        found.setdefault(event, {})[key] = known[value]
+
+    take(NUMBERS, lambda value: value if abs(value) < _LARGEST else None)
+    for text, told in WORDS.items():
+        take(_fields(text), partial(_word, private, told))
+    for name, kind, fields in (("inputs", "value", INPUTS), ("stacks", "stack", STACKS)):
+        if name in keep:
+            take(fields, lambda value: cleaned(_parsed(value), private.clean))
+        else:
+            private.left_out[kind] += sum(
+                trace.tables[table][column].count() for table, column, _ in fields
+            )
+    # Sizes and types are lists of numbers and of type names: nothing else passes.
+    shown = [_recorded(form, private, keep) for form in trace.arguments.signatures]
+    for event, signature in trace.tables["shapes"].iter_rows():
+        found.setdefault(event, {}).update(shown[signature])
+    for event, grid, block in trace.tables["gpu"].select("event", "grid", "block").iter_rows():
+        sizes = {"grid": grid, "block": block}
+        found.setdefault(event, {}).update({key: size for key, size in sizes.items() if size})
+    return found
+
+
+def _word(private: Pseudonyms, told: Callable[[str], str | None], value: object) -> str | None:
+    return private.word(str(value), told)
+
+
+def _parsed(text: str) -> Any:
+    """A value that the tables hold as JSON text; the text itself where it is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Record:
+    """The recorded arguments of an op call; of the values, numbers unless inputs are kept."""
+    more = {
+        "Input Strides": [size or [] for size in form.strides],
+        "Input type": [private.word(name, vocabulary.argument_type) or "" for name in form.types],
+        "Concrete Inputs": (
+            cleaned(form.concrete, private.clean)
+            if "inputs" in keep
+            else [
+                private.word(value, vocabulary.plain_value, "value") or ""
+                for value in form.concrete
+            ]
+        ),
+    }
+    given = {key: value for key, value in more.items() if value}
+    return {"Input Dims": [size or [] for size in form.dims]} | given

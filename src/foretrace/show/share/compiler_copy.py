@@ -1,0 +1,202 @@
+"""A copy of the compiler's records that others may see: what `why` reads, and nothing else.
+
+Written again, record by record, from a list of kinds: a kind that is not listed cannot get out.
+`fx_graph_runnable`, which holds the environment, guards with the values of arguments, and
+descriptions of tensors and settings stay on this machine.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from foretrace.base.private.chance import words
+from foretrace.base.version import __version__
+from foretrace.read.compiler import CompilerLogs, LogRecord, TextRecord, manifest_of
+from foretrace.show.share.code_text import CodeText
+
+# Kinds and names of artifacts by what their payload is.
+CODE = words("""
+    dynamo_output_graph aot_joint_graph aot_forward_graph aot_backward_graph aot_inference_graph
+    inductor_pre_grad_graph inductor_post_grad_graph before_pre_grad_graph after_pre_grad_graph
+    before_joint_graph after_joint_graph before_post_grad_graph after_post_grad_graph
+    inductor_output_code compiled_autograd_graph
+""")
+PROSE = words("dynamo_graph_break_reason recompile_reasons")
+JSON = words("""
+    inductor_provenance_tracking_node_mappings inductor_provenance_tracking_kernel_stack_traces
+    triton_kernel_info torch_version
+""")
+FIELDS = words("""
+    dynamo_start compilation_metrics bwd_compilation_metrics compilation_metrics_runtime
+    bwd_compilation_metrics_runtime
+    aot_autograd_backward_compilation_metrics
+""")
+EMPTY = re.compile(r"(?:fx_graph|aotautograd)_cache_(?:hit|miss|bypass)|cudagraph\w{0,40}")
+# Messages of the text log: code with reasons in it, or sentences.
+REASONS = words("fusion schedule ir_pre_fusion ir_post_fusion")
+SENTENCES = words("recompiles recompiles_verbose graph_breaks perf_hints cudagraphs")
+# Texts of metrics that say what happened; numbers stay without being named.
+_TOLD = words("""
+    compile_id fail_type fail_reason recompile_reason cache_state graph_id name ph cat
+""")
+_FRAME = {"filename", "line", "name", "loc"}
+_ID = re.compile(r"(?:!(\d{1,9})/?)?(?:(\d{1,9})/(\d{1,9}))?")
+_HEAD = "V0101 00:00:00.000000 {} foretrace/show/share.py:{}]"
+_NUMBERS = 1 << 53
+
+
+def write_copy(logs: CompilerLogs, folder: Path, trace: str, text: CodeText) -> list[Path]:
+    """Write the bundle of a copied trace; returns its files, the manifest last."""
+    folder.mkdir(mode=0o700)
+    names = {"torch_trace.log.gz": _records(logs.records, text)}
+    names["torch_logs.txt.gz"] = _messages(logs.texts, text)
+    written = [folder / name for name, lines in names.items() if _pack(folder / name, lines)]
+    found = manifest_of(logs.path)
+    about = {} if found is None else msgspec.structs.asdict(found)
+    about |= {"kind": "foretrace-why", "schema": 1, "foretrace": __version__, "trace": trace}
+    about["torch"] = text.private.clean(about.get("torch", ""))
+    about["files"] = [path.name for path in written]
+    manifest = folder / "manifest.json"
+    manifest.write_bytes(msgspec.json.format(msgspec.json.encode(about), indent=1) + b"\n")
+    return [*written, manifest]
+
+
+def texts_of(logs: CompilerLogs) -> Iterator[str]:
+    """Texts of a log that may name a person: in paths."""
+    yield from (text.text for text in logs.texts)
+    for record in logs.records:
+        yield record.payload.decode(errors="replace")
+        yield str(record.fields)
+
+
+def _pack(path: Path, lines: Iterable[str]) -> bool:
+    """Write a log; whether there was anything to write."""
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+        size = sum(packed.write(f"{line}\n".encode()) for line in lines)
+    if not size:
+        path.unlink()
+    return size > 0
+
+
+def _records(records: Iterable[LogRecord], text: CodeText) -> Iterator[str]:
+    for record in records:
+        shown = _shown(record, text)
+        if shown is None:
+            text.private.left_out["record"] += 1
+        else:
+            yield _line(record, *shown)
+
+
+def _shown(record: LogRecord, text: CodeText) -> tuple[dict[str, Any], str] | None:
+    """The fields and the payload of a record as others may see them; None for one that stays."""
+    name = record.name or record.kind
+    payload = record.payload.decode(errors="replace")
+    fields = {"name": record.name} if record.name else {}
+    if name in CODE:
+        return fields, text.code(payload)
+    if name in PROSE:
+        return fields, _json(payload, text.prose) or text.prose(payload)
+    if name in JSON:
+        clean = text.prose if "stack" in name else text.code
+        return fields, _json(payload, clean)
+    if name in FIELDS:
+        return _metrics(record.fields, text), ""
+    if name == "chromium_event":
+        return fields, _json(payload, text.code, lambda value: _metrics(value, text))
+    return (fields, "") if EMPTY.fullmatch(name) else None
+
+
+def _json(
+    payload: str,
+    clean: Callable[[str], str],
+    listed: Callable[[dict[str, Any]], Any] | None = None,
+) -> str:
+    """A JSON payload with every text cleaned; empty where it is not JSON."""
+    try:
+        value = msgspec.json.decode(payload)
+        if listed is not None:
+            value = listed(value) if isinstance(value, dict) else None
+        else:
+            value = _texts(value, clean)
+        return msgspec.json.encode(value).decode()
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _texts(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(name): _texts(each, clean) for name, each in value.items()}
+    return [_texts(each, clean) for each in value] if isinstance(value, list) else value
+
+
+def _metrics(value: Any, text: CodeText) -> Any:
+    """Numbers, and the texts that are listed; of a stack, its files and lines."""
+    if isinstance(value, list):
+        return [_metrics(each, text) for each in value if isinstance(each, dict)]
+    if value.keys() <= _FRAME and "filename" in value:
+        return _frame(value, text)
+    shown = dict[str, Any]()
+    for name, each in value.items():
+        if isinstance(each, bool | int | float) and abs(each) < _NUMBERS:
+            shown[name] = each
+        elif isinstance(each, dict | list):
+            shown[name] = _metrics(each, text)
+        elif isinstance(each, str) and name.endswith("filename"):
+            shown[name] = text.file(each)
+        elif isinstance(each, str) and name in _TOLD:
+            shown[name] = text.prose(each)
+        elif isinstance(each, str) and name == "co_name":
+            shown[name] = text.function(each)
+    return {text.private.clean(name): each for name, each in shown.items()}
+
+
+def _frame(value: dict[str, Any], text: CodeText) -> dict[str, Any]:
+    line = value.get("line")
+    return {
+        "filename": text.file(str(value["filename"])),
+        "line": line if isinstance(line, int) else 0,
+        "name": text.function(str(value.get("name") or "")),
+        "loc": text.function(str(value.get("loc") or "")),
+    }
+
+
+def _line(record: LogRecord, fields: dict[str, Any], payload: str) -> str:
+    """The record as torch writes one."""
+    found = _ID.fullmatch(record.compile_id)
+    names = ("compiled_autograd_id", "frame_id", "frame_compile_id")
+    numbers = zip(names, found.groups() if found else (), strict=False)
+    about: dict[str, Any] = {record.kind: fields}
+    about |= {name: int(number) for name, number in numbers if number is not None}
+    about |= {"attempt": record.attempt}
+    about |= {} if record.rank is None else {"rank": record.rank}
+    if payload:
+        digest = hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()
+        about["has_payload"] = digest
+    below = "".join(f"\n\t{line}" for line in payload.split("\n")) if payload else ""
+    return f"{_HEAD.format(record.pid, record.line)} {msgspec.json.encode(about).decode()}{below}"
+
+
+def _messages(texts: Iterable[TextRecord], text: CodeText) -> Iterator[str]:
+    for each in texts:
+        if each.channel in REASONS:
+            body = text.reasons(each.text)
+        elif each.channel in SENTENCES:
+            body = text.prose(each.text)
+        else:  # code of kernels is in the structured log
+            text.private.left_out["record"] += 1
+            continue
+        rank = "" if each.rank is None else f"[rank{each.rank}]:"
+        attempt = f"_{each.attempt}" if each.attempt else ""
+        number = f" [{each.compile_id}{attempt}]" if _ID.fullmatch(each.compile_id) else ""
+        number = number if each.compile_id else ""
+        head = f"{rank}{_HEAD.format(each.pid, each.line)}{number} [__{each.channel}]"
+        yield "\n".join(f"{head} {line}" for line in body.split("\n"))

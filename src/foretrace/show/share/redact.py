@@ -1,0 +1,178 @@
+"""A copy of a trace that others may see: enough to read it, and nothing that says whose it is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from foretrace.analyze.why.places import own_run
+from foretrace.base.errors import TraceError, UsageError
+from foretrace.model.trace import Trace
+from foretrace.read import compiler
+from foretrace.read.compiler import CompilerLogs
+from foretrace.read.compiler.bundle import SUFFIX
+from foretrace.read.limits import Limits
+from foretrace.show.share import chrome
+from foretrace.show.share.code_text import CODE_WORDS, CodeText
+from foretrace.show.share.compiler_copy import texts_of, write_copy
+from foretrace.show.share.pseudonyms import Pseudonyms, owners, texts_in
+
+# What may be kept beyond the list, and what that means.
+KEEP = {
+    "stacks": "Python frames and call stacks",
+    "paths": "paths in names and stacks",
+    "inputs": "the values of arguments (numbers, texts, file names)",
+    "hosts": "names of hosts, users, processes and threads",
+}
+REMAINS = (
+    "names of ops, kernels, regions and steps, with paths, addresses, host and user names, keys "
+    "and random tokens replaced",
+    "times and durations; process, thread and stream numbers; correlation ids",
+    "sizes, strides and types of operands; arguments that are short numbers; launch grids, "
+    "registers and shared memory; bytes copied and allocated",
+    "the model of the GPU, CUDA versions, rank and world size",
+)
+# of the compiler's records, where a trace has some
+OF_COMPILER = (
+    "graphs with the names of variables and modules, generated code, the scheduler's lists and "
+    "reasons, graph breaks, failed guards, numbers of lines, times of phases"
+)
+# `{host}_{pid}.{time}.pt.trace.json`: how torch's own handler names its files.
+_HANDLER = re.compile(r"(?P<host>.{1,255})_(?P<pid>\d{1,15})\.\d{10,}")
+_STEM = 120  # the mark, the words of --keep and the suffix follow; a file system takes 255 bytes
+_SUFFIX = re.compile(
+    r"(?:\.pt)?(?:\.trace)?\.json(?:\.(?:gz|zst|zstd))?$|\.(?:gz|zst|zstd|trace|tmp)$",
+    re.IGNORECASE,
+)
+_IDENTITY = re.compile(r"host|user|owner|job|node|machine|login|author|mail", re.IGNORECASE)
+# What the summary calls the kinds of removed text.
+REMOVED = {
+    "key": "keys and random tokens",
+    "path": "paths",
+    "address": "addresses",
+    "name": "names of hosts and people",
+    "text": "ends of names longer than 16,384 letters",
+    "word": "words outside the vocabulary of their field",
+    "header": "header entries",
+    "thread": "names of processes and threads",
+    "frame": "Python frames",
+    "stack": "call stacks",
+    "value": "recorded argument values",
+    "record": "records of the compiler",
+    "source": "lines of code",
+    "comment": "comments in code",
+}
+UNKNOWN = (
+    "a plain word that is private (a person, a project, a customer) passes unless a path or the "
+    "header names it: read the names of regions"
+)
+
+
+def parse_keep(text: str) -> frozenset[str]:
+    """`"stacks,paths"` -> the set; an unknown word is a usage error that lists the known ones."""
+    wanted = frozenset(word.strip() for word in text.split(",") if word.strip())
+    if wanted - set(KEEP):
+        listed = "; ".join(f"{name}: {meaning}" for name, meaning in KEEP.items())
+        raise UsageError(f"--keep {text}: unknown; choose from {listed}")
+    return wanted
+
+
+def removed_text(each: Iterable[dict[str, int]]) -> list[str]:
+    """The summary of what was removed from several traces: one line per kind."""
+    total = sum(map(Counter[str], each), Counter[str]())
+    return [f"{meaning}: {total[kind]:,}" for kind, meaning in REMOVED.items() if total[kind]]
+
+
+def redact(
+    trace: Trace,
+    folder: Path,
+    keep: frozenset[str] = frozenset(),
+    mark: str = "",
+    private: Pseudonyms | None = None,
+) -> Path:
+    """Write the copy into `folder`, under a name without private text that ends in `mark`."""
+    private = private or pseudonyms_for(trace, keep)
+    target = folder / f"{shared_name(trace.path, private)}{mark}.json.gz"
+    chrome.write(trace, target, private, keep)
+    return target
+
+
+def pseudonyms_for(
+    trace: Trace,
+    keep: frozenset[str],
+    salt: bytes | None = None,
+    logs: CompilerLogs | None = None,
+) -> Pseudonyms:
+    """Pseudonyms for the hosts and people that this trace and the compiler's records of it name
+    anywhere, and for who shares it.
+
+    With the same `salt` the same text has the same pseudonym in every trace.
+    """
+    texts = [*texts_in(trace.tables.header), trace.path, *trace.host.names]
+    texts += texts_of(logs) if logs else []
+    for table in ("tracks", "stacks", "triton"):
+        for column in trace.tables[table].iter_columns():
+            if column.dtype == str:
+                texts += column.drop_nulls().unique().to_list()
+    names = {*owners(texts), *_identities(trace), *_here()}
+    # the first word of a full host name is what people call the machine
+    names |= {name.partition(".")[0] for name in names}
+    common = _op_words(trace) | (CODE_WORDS if logs else frozenset())
+    return Pseudonyms(names, common=common, paths="paths" in keep, hosts="hosts" in keep, salt=salt)
+
+
+def records_of(trace: Trace, limits: Limits) -> CompilerLogs | None:
+    """The compiler's records of a trace; None where nothing can be read, or of another run."""
+    path = compiler.beside(trace.path)
+    if path is None:
+        return None
+    try:
+        return own_run(compiler.read(path, limits), trace)
+    except (TraceError, UsageError):
+        return None
+
+
+def redact_records(
+    logs: CompilerLogs, copy: Path, keep: frozenset[str], private: Pseudonyms
+) -> list[Path]:
+    """Write the records beside the copy of their trace; returns the files."""
+    folder = copy.with_name(copy.name.removesuffix(".json.gz") + SUFFIX)
+    return write_copy(logs, folder, copy.name, CodeText(private, stacks="stacks" in keep))
+
+
+def _identities(trace: Trace) -> set[str]:
+    """What the header and the file's name say about who ran it where."""
+    header = trace.tables.header
+    named = [texts_in(value) for key, value in header.items() if _IDENTITY.search(key)]
+    match = _HANDLER.match(Path(trace.path).name)
+    return {text for texts in named for text in texts} | ({match["host"]} if match else set())
+
+
+def _here() -> set[str]:
+    """This machine and its user: most traces are shared from where they were recorded."""
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or ""
+    return {platform.node(), user, os.path.basename(os.path.expanduser("~"))}
+
+
+def _op_words(trace: Trace) -> frozenset[str]:
+    ops = (name for name in trace.host.names if name.startswith("aten::"))
+    return frozenset(word for name in ops for word in re.split(r"[^a-z0-9]+", name.lower()))
+
+
+def shared_name(path: str, private: Pseudonyms) -> str:
+    """The file's name without its suffixes, its folder, and the host that torch puts in front.
+
+    A name that holds anything private is left out: a pseudonym would differ from run to run, and a
+    second run could not know what the first has shared.
+    """
+    name = _SUFFIX.sub("", Path(path.rpartition("::")[2] or path).name)
+    match = _HANDLER.match(name)
+    if match and not private.keep_hosts:
+        name = f"worker_{match['pid']}"
+    name = name if private.clean(name) == name else "trace"
+    stem = re.sub(r"[^\w.-]+", "_", name).strip("._").encode()[:_STEM]
+    return stem.decode(errors="ignore") or "trace"

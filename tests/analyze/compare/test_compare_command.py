@@ -1,0 +1,260 @@
+"""`foretrace compare`: the document's names, exit codes, what goes where, and names that nobody
+should trust.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analyze.compare.traces import steps, written
+from corpus.build import Doc
+from corpus.builder import TraceBuilder
+from corpus.places import RECORDED
+from foretrace.cli import main
+
+EAGER, COMPILED, LIGER = (
+    str(RECORDED / f"mlp_{name}.json.gz") for name in ("eager", "compiled", "liger")
+)
+TRACE = {"path", "source", "device", "arch", "rank", "events", "steps", "regions"}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["compare", *arguments, "--no-cache"])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_the_document_has_the_names_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, EAGER, COMPILED, "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert list(found) == [
+        "schema",
+        "a",
+        "b",
+        "kernels",
+        "ops",
+        "fusions",
+        "gpu_ns",
+        "cpu_ns",
+        "wall_ns",
+        "changed",
+        "unchanged",
+        "worth",
+        "verdict",
+        "work",
+    ]
+    assert set(found["a"]) >= TRACE
+    assert set(found["kernels"]) == {"same", "changed", "removed", "added"}
+    assert set(found["ops"]) == {"removed", "added", "same"}
+    assert {"name", "a", "b"} <= set(found["ops"]["removed"][0])
+    assert {"kernel", "backend", "replaces", "bytes_saved", "ns_saved"} <= set(found["fusions"][0])
+    assert all(
+        set(found[name]) == {"a", "b", "ratio", "noise"} for name in ("gpu_ns", "cpu_ns", "wall_ns")
+    )
+    assert set(found["worth"]) == {"saves_ns_per_call", "cost_s", "break_even_calls", "text"}
+    assert [(row["name"], row["a"], row["b"]) for row in found["kernels"]["same"]] == [
+        ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", 2, 2),
+        ("nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT", 1, 1),
+    ]
+
+
+def test_a_changed_kernel_says_what_it_became(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, COMPILED, LIGER, "--json")
+    (row,) = json.loads(out)["kernels"]["changed"]
+    assert row["to"]["name"] == "_geglu_tanh_forward_kernel"
+    assert row["to"]["config"]["block"] == "[256,1,1]"
+    assert row["why"][0] == "another kernel"
+
+
+def test_the_page_fits_and_tells_the_story(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, EAGER, COMPILED, "--all")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 100
+    assert "\x1b" not in out
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    for row in (
+        "GPU time 234 us 206 us 0.88x 0.3% less",
+        "host, profiled 291 us 423 us 1.45x 28.6% more",
+        "kernels 5 4 0.80x",
+    ):
+        assert row in rows
+    assert "2 kernels to 1, 69.0 to 37.2 us (fused by Inductor)." in out
+
+
+@pytest.mark.parametrize("columns", [80, 100, 140, 200])
+def test_the_first_screen_fits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """The verdict comes before anything else is said, and the rest is named."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    code, out, _ = run(capsys, EAGER, COMPILED)
+    lines = out.splitlines()
+    assert code == 0
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= columns
+    assert lines[2].startswith("INCONCLUSIVE  GPU time 234 to 206 us per call (0.88x)")
+    assert lines[-1] == "more: --times --kernels --ops --region NAME --all"
+    whole = next(line.split() for line in lines if "all GPU work" in line)
+    assert whole[3:] == ["7", "to", "6", "234", "us", "206", "us", "28.6", "us"]
+
+
+def test_parts_of_the_page_are_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, title in (
+        ("--times", "\n\nPer call\n"),
+        ("--kernels", "\n\nKernels per call: ="),
+        ("--ops", "\n\nOps per call: "),
+    ):
+        assert title in run(capsys, EAGER, COMPILED, option)[1]
+        assert title not in run(capsys, EAGER, COMPILED)[1]
+
+
+def test_one_column_for_each_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, EAGER, COMPILED, LIGER)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 100
+    assert "GPU time 234 us 206 us 0.88x 209 us 0.89x" in [
+        " ".join(line.split()) for line in out.splitlines()
+    ]
+    assert "C against A INCONCLUSIVE: GPU time 234 to 209 us" in " ".join(out.split())
+    assert "Changed (C against A)" in run(capsys, EAGER, COMPILED, LIGER, "--all")[1]
+    assert (
+        json.loads(run(capsys, EAGER, COMPILED, LIGER, "--json")[1])["others"][0]["gpu_ns"]["b"]
+        == 208_960
+    )
+
+
+def test_many_traces_have_one_row_each(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, EAGER, *[COMPILED, LIGER] * 3)
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 100
+    assert "A 234 us 291 us 322 us 5" in rows
+    assert "G 209 us 0.89x 597 us 2.05x 609 us 1.89x 4" in rows
+
+
+def test_fail_if_decides_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(
+        capsys, EAGER, COMPILED, "--json", "--fail-if", "gpu > 1.05x", "--fail-if", "cpu > 1.05x"
+    )
+    assert code == 1
+    json.loads(out)
+    assert err.splitlines() == [
+        "ok  gpu > 1.05x: gpu is 234 us in A and 206 us in B (0.88x; noise 0.3%)",
+        "FAIL  cpu > 1.05x: cpu is 291 us in A and 423 us in B (1.45x; noise 28.6%)",
+    ]
+    assert run(capsys, EAGER, COMPILED, "--fail-if", "gpu > 1.05x")[0] == 0
+    code, out, err = run(capsys, EAGER, COMPILED, "--fail-if", "gpuu > 1.05x")
+    assert (code, out) == (2, "")
+    assert "\n  gpuu > 1.05x\n  ^^^^ `gpuu` is not understood" in err
+
+
+@pytest.mark.parametrize("seconds", ["1e308", "1e300", "1000000001", "-1", "inf", "nan"])
+def test_an_impossible_cost_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str], seconds: str
+) -> None:
+    code, out, err = run(capsys, COMPILED, EAGER, "--compile-seconds", seconds)
+    assert (code, out) == (2, "")
+    assert "1000000000" in err.splitlines()[-1]
+
+
+def test_nothing_to_compare_is_refused_with_the_reason(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "empty.json").write_bytes(Doc([]).bytes())
+    code, out, err = run(capsys, EAGER, str(tmp_path / "empty.json"))
+    assert (code, out) == (3, "")
+    assert "no complete event, so there is nothing to compare [E_NOTHING_TO_COMPARE]" in err
+    assert run(capsys, EAGER, "no such file")[0] == 3
+    assert run(capsys, EAGER)[0] == 2
+
+
+def test_lost_data_is_shown_and_strict_fails(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    builder = steps([5_000] * 3)
+    builder.launch(200, 10)  # a launch whose kernel the profiler dropped
+    lossy, whole = (
+        written(tmp_path, builder, "lossy"),
+        written(tmp_path, steps([5_000] * 3), "whole"),
+    )
+    code, out, _ = run(capsys, str(whole), str(lossy))
+    assert code == 0
+    page = " ".join(out.split())
+    assert "! B gpu_events_missing (1)" in page
+    assert "a difference may come from that" in page
+    assert run(capsys, str(whole), str(lossy), "--strict")[0] == 1
+    found = json.loads(run(capsys, str(whole), str(lossy), "--json")[1])
+    assert found["b"]["ledger"]["notes"][0]["code"] == "gpu_events_missing"
+
+
+HOSTILE = "\x1b[2J| <img src=x onerror=alert(1)> `x` [a](http://e) \u202eevil\n# h"
+
+
+def hostile(folder: Path) -> str:
+    builder = steps([5_000] * 3, region=HOSTILE, name=HOSTILE)
+    builder.op(HOSTILE, 300, 50)
+    return str(written(folder, builder, "hostile"))
+
+
+def test_hostile_names_do_nothing_in_a_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    plain = str(written(tmp_path, steps([5_000] * 3), "plain"))
+    code, out, _ = run(capsys, plain, hostile(tmp_path))
+    assert code == 0
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert all(len(line) <= 100 for line in out.splitlines())
+
+
+def test_hostile_names_stay_inside_a_markdown_cell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    plain = str(written(tmp_path, steps([5_000] * 3), "plain"))
+    code, out, _ = run(capsys, plain, hostile(tmp_path), "--markdown")
+    assert code == 0
+    assert "<img" not in out.replace("\\<img", "")
+    assert not any(line.startswith("# h") for line in out.splitlines())
+    for block in out.split("\n\n"):
+        rows = [line for line in block.splitlines() if line.startswith("|")]
+        assert len({line.replace("\\\\", "").replace("\\|", "").count("|") for line in rows}) <= 1
+
+
+def test_markdown_has_the_same_sections(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, EAGER, COMPILED, "--markdown", "--all")
+    assert code == 0
+    assert "**INCONCLUSIVE**: GPU time 234 to 206 us" in out
+    assert "## Changed\n\n- GPU time falls by 12.2%" in out
+    assert "| GPU time | 234 us | 206 us | 0.88x | 0.3% | less |" in out
+
+
+def test_gpu_only_and_host_only_traces_compare(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    gpu_only = str(written(tmp_path, TraceBuilder().kernel("sgemm", 100, 50, correlation=9), "gpu"))
+    host_only = str(written(tmp_path, TraceBuilder().op("aten::mm", 0, 500), "host"))
+    for pair in (
+        (gpu_only, host_only),
+        (host_only, gpu_only),
+        (gpu_only, gpu_only),
+        (host_only, host_only),
+    ):
+        code, out, _ = run(capsys, *pair, "--json")
+        assert code == 0
+        assert json.loads(out)["gpu_ns"]["ratio"] in (None, 1.0)
+
+
+def test_too_many_traces(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, *[EAGER] * 27)
+    assert code == 2
+    assert "at most 26 traces" in err
+
+
+def test_two_forms_at_once_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, EAGER, COMPILED, "--json", "--markdown")
+    assert (code, out) == (2, "")
+    assert "choose one of --json and --markdown" in err

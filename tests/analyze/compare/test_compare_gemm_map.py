@@ -1,0 +1,62 @@
+"""A kernel that changed because a size crossed a boundary of the card's map."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import foretrace
+from analyze.rules.sketch import Sketch, kernel
+from foretrace.names.gemms import table
+from foretrace.schema.gemms import GemmPoint
+
+MAP = table.named("h200")
+N, K = 4096, 14336
+
+
+def _name(m: int) -> str:
+    found: str = MAP.frame["kernel"][MAP.rows[GemmPoint(m, N, K)]]
+    return found
+
+
+def _trace(folder: Path, m: int, *, name: str = "", device: str = "NVIDIA H200") -> foretrace.Trace:
+    sketch = Sketch(device)
+    for _ in range(3):
+        work = kernel(name or _name(m), 30, grid=[2, 64, 1])
+        sketch = sketch.step().op("aten::linear > aten::mm", work, dims=[[m, K], [K, N]])
+    path = folder / f"{m}-{len(name)}-{device[-4:]}.json"
+    path.write_text(json.dumps(sketch.document()))
+    return foretrace.open(str(path), cache=False)
+
+
+def _said(a: foretrace.Trace, b: foretrace.Trace) -> list[str]:
+    return [line for line in foretrace.compare(a, b).changed if "map of the" in line]
+
+
+def test_the_boundary_is_named(tmp_path: Path) -> None:
+    (said,) = _said(_trace(tmp_path, 1), _trace(tmp_path, 16))
+    assert "because M went from 1 to 16" in said
+    assert "for N = 4096, K = 14336 the map of the NVIDIA H200" in said
+    assert said.endswith("changes it between M = 8 and M = 9.")
+
+
+def test_several_boundaries_are_counted(tmp_path: Path) -> None:
+    (said,) = _said(_trace(tmp_path, 1), _trace(tmp_path, 32))
+    assert said.endswith("changes it 3 times on the way, first between M = 8 and M = 9.")
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ({"m": 1}, {"m": 8}),  # the same kernel
+        ({"m": 1}, {"m": 16, "name": "nvjet_sm90_tst_64x16_64x16_4x1_v_bz_TNT"}),  # not the map's
+        ({"m": 1, "device": "NVIDIA H100"}, {"m": 16, "device": "NVIDIA H100"}),
+        ({"m": 1}, {"m": 16, "device": "NVIDIA H100"}),
+    ],
+)
+def test_nothing_is_said_that_the_map_does_not_show(
+    a: dict[str, int], b: dict[str, int], tmp_path: Path
+) -> None:
+    assert _said(_trace(tmp_path, **a), _trace(tmp_path, **b)) == []  # type: ignore[arg-type]

@@ -1,0 +1,227 @@
+"""Is it worth it: break-even, the run record, and the cases in which nothing can be said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analyze.compare.traces import made, recorded, steps
+from foretrace.analyze.compare import compare
+from foretrace.analyze.compare.measure import Change
+from foretrace.analyze.compare.worth import weigh
+from foretrace.base.errors import UsageError
+from foretrace.model.trace import Trace
+from foretrace.schema.documents.compare import CompareVerdict
+from foretrace.schema.run_record import NO_RECORD, RunCompile, RunRung, RunTiming, read_run
+
+UNKNOWN = Change(None, None, None)
+
+
+def verdict(answer: str, least: float | None = None, most: float | None = None) -> CompareVerdict:
+    return CompareVerdict(answer, "because", "run records", least, most)
+
+
+def test_break_even_is_rounded_up() -> None:
+    found = weigh(verdict("faster", 100, 100), UNKNOWN, 1e-6, "call")
+    assert (found.saves_ns_per_call, found.break_even_calls) == (100, 10)
+    assert weigh(verdict("faster", 100, 150), UNKNOWN, 1.01e-6, "call").break_even_calls == 11
+
+
+@pytest.mark.parametrize(
+    ("answer", "begins"),
+    [
+        ("inconclusive", "Inconclusive: because."),
+        ("slower", "No: because."),
+        ("same", "No change: because."),
+        ("different", "Not comparable: because."),
+    ],
+)
+def test_no_break_even(answer: str, begins: str) -> None:
+    found = weigh(verdict(answer), UNKNOWN, 1.0, "step")
+    assert found.break_even_calls is None
+    assert found.text == begins
+
+
+def test_an_unknown_cost_asks_for_it() -> None:
+    found = weigh(verdict("faster", 100, 100), UNKNOWN, None, "call")
+    assert (found.cost_s, found.break_even_calls) == (None, None)
+    assert "--compile-seconds" in found.text
+
+
+def test_a_faster_gpu_under_a_slower_host_is_named() -> None:
+    found = weigh(verdict("slower", -50, -20), Change(300, 200, 0.1), 1e-6, "call")
+    assert found.saves_ns_per_call == -20
+    assert found.text.endswith("saves 100 ns of GPU time and breaks even after 10 calls.")
+
+
+def test_the_cost_is_in_the_record_beside_the_trace(tmp_path: Path) -> None:
+    a, b = (
+        made(tmp_path, steps([9_000] * 3, kernel_ns=ns), name)
+        for name, ns in (("a", 8_999), ("b", 3))
+    )
+    (tmp_path / "b.run.json").write_text(
+        json.dumps({"kind": "foretrace-run", "compile": {"seconds": 0.4}})
+    )
+    assert compare(a, b).cost_s == 0.4
+    assert compare(a, b, compile_seconds=0.8).cost_s == 0.8
+    assert compare(b, a).cost_s is None
+
+
+def record(
+    folder: Path,
+    name: str,
+    wall_ns: float | None,
+    spread: float | None = 0.01,
+    region: str | None = None,
+) -> None:
+    """A run record beside the trace of that name."""
+    timing = {"wall_ns_per_call": wall_ns, "wall_spread": spread, "host_ns_per_call": 100}
+    (folder / f"{name}.run.json").write_text(
+        json.dumps(
+            {
+                "kind": "foretrace-run",
+                "compile": {"seconds": 0.4},
+                "timing": timing,
+                "rung": {"region": region},
+            }
+        )
+    )
+
+
+def with_records(
+    folder: Path,
+    walls: tuple[float, float],
+    spreads: tuple[float, float] = (0.01, 0.01),
+    **more: str,
+) -> tuple[Trace, Trace]:
+    """Two traces with a record beside each; the profiled host of the second takes longer."""
+    made_ = []
+    for name, length, wall, spread in zip("ab", (5_000, 9_000), walls, spreads, strict=True):
+        record(folder, name, wall, spread, more.get("record_region"))
+        made_.append(made(folder, steps([length] * 3, region=more.get("region", "")), name))
+    return made_[0], made_[1]
+
+
+def test_times_without_the_profiler_decide(tmp_path: Path) -> None:
+    a, b = with_records(tmp_path, (3_000, 2_000))
+    found = compare(a, b)
+    assert (found.verdict.answer, found.verdict.basis) == ("faster", "run records")
+    assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (1_000, 400_000)
+    assert "3.00 to 2.00 us without the profiler" in found.worth.text
+    assert any(
+        line.startswith("Wall time without the profiler falls by 33.3%") for line in found.changed
+    )
+    back = compare(b, a)
+    assert (back.verdict.answer, back.worth.saves_ns_per_call) == ("slower", -1_000)
+
+
+def test_one_record_does_not_decide(tmp_path: Path) -> None:
+    a, b = with_records(tmp_path, (3_000, 2_000))
+    (tmp_path / "b.run.json").unlink()
+    found = compare(a, b)
+    assert (found.verdict.answer, found.worth.saves_ns_per_call) == ("inconclusive", None)
+    assert "includes profiler overhead" in found.verdict.text
+
+
+def test_the_spread_of_the_records_is_noise(tmp_path: Path) -> None:
+    found = compare(*with_records(tmp_path, (3_000, 2_900), (0.3, 0.1)))
+    assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (None, None)
+    assert found.worth.text.startswith("Inconclusive: 3.00 to 2.90 us per step without the")
+
+
+def test_the_records_must_have_timed_the_unit(tmp_path: Path) -> None:
+    a, b = with_records(tmp_path, (3_000, 2_000), region="fwd", record_region="train")
+    assert compare(a, b, region="fwd").verdict.answer == "inconclusive"
+    a, b = with_records(tmp_path, (3_000, 2_000), region="fwd", record_region="fwd")
+    assert compare(a, b, region="fwd").worth.saves_ns_per_call == 1_000
+
+
+def test_ranges_that_do_not_meet_decide(tmp_path: Path) -> None:
+    """A keeps the GPU busy for longer than B takes with the profiler on."""
+    a = made(tmp_path, steps([9_500] * 3, kernel_ns=9_000), "a")
+    b = made(tmp_path, steps([5_000] * 3, kernel_ns=4_000), "b")
+    found, back = compare(a, b).verdict, compare(b, a).verdict
+    assert (found.answer, found.basis) == ("faster", "bounds")
+    assert (found.saves_at_least_ns, found.saves_at_most_ns) == (4_000, 5_500)
+    assert found.text.startswith("4.00 to 5.50 us less per step: A takes 9.00 to 9.50 us, B takes")
+    assert (back.answer, back.saves_at_least_ns, back.saves_at_most_ns) == (
+        "slower",
+        -5_500,
+        -4_000,
+    )
+
+
+def test_ranges_that_meet_do_not_decide(tmp_path: Path) -> None:
+    a = made(tmp_path, steps([9_500] * 3, kernel_ns=9_000), "a")
+    b = made(tmp_path, steps([9_200] * 3, kernel_ns=4_000), "b")
+    assert compare(a, b).verdict.answer == "inconclusive"
+
+
+def test_the_recorded_mlp_pays_without_the_profiler() -> None:
+    """241,862 ns to 229,899 ns in the run records; profiled, the compiled host takes longer."""
+    found = compare(recorded("mlp eager"), recorded("mlp compiled"))
+    assert found.cpu_ns.saved is not None
+    assert found.cpu_ns.saved < 0
+    assert (found.worth.saves_ns_per_call, found.worth.break_even_calls) == (11_963, 97_878)
+    back = compare(recorded("mlp compiled"), recorded("mlp eager"))
+    assert back.worth.saves_ns_per_call == -11_963
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"kind": "foretrace-run"}',
+        '{"kind": "other", "compile": {"seconds": 1}}',
+        '{"kind": "foretrace-run", "compile": {"seconds": -1}}',
+        '{"kind": "foretrace-run", "compile": {"seconds": "Infinity"}}',
+        '{"kind": "foretrace-run", "compile": {"seconds": null}}',
+        '{"kind": "foretrace-run", "compile": [1]}',
+        f'{{"kind": "foretrace-run", "compile": {{"seconds": {10**400}}}}}',
+        f'{{"kind": "foretrace-run", "timing": {{"wall_ns_per_call": {10**400}, '
+        f'"host_ns_per_call": 1e300}}}}',
+        '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": 0, "host_ns_per_call": 1e-320}}',
+        '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": -1, "wall_spread": true}, '
+        '"rung": "mlp"}',
+        "[" * 100_000,
+    ],
+)
+def test_a_file_that_is_no_record_says_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.run.json").write_text(text)
+    found = read_run(str(tmp_path / "t.json.gz"))
+    stated = (found.timing, found.compile, found.rung, found.device, found.torch)
+    assert stated == (RunTiming(), RunCompile(), RunRung(), None, None)
+
+
+def test_one_invalid_entry_of_a_record_costs_no_other(tmp_path: Path) -> None:
+    text = '{"kind": "foretrace-run", "timing": {"wall_ns_per_call": 5e3, "wall_spread": -1}}'
+    (tmp_path / "t.run.json").write_text(text)
+    found = read_run(str(tmp_path / "t.json.gz"))
+    assert found.timing == RunTiming(wall_ns_per_call=5_000)
+    assert found.ignored == ("timing.wall_spread",)
+
+
+def test_no_record_for_an_archive_member(tmp_path: Path) -> None:
+    assert read_run(f"{tmp_path}/a.zip::t.json") == NO_RECORD
+    assert read_run("-") == NO_RECORD
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e308])
+def test_an_impossible_cost_is_refused(tmp_path: Path, seconds: float) -> None:
+    trace = made(tmp_path, steps([5_000] * 3))
+    with pytest.raises(UsageError, match="cannot cost"):
+        compare(trace, trace, compile_seconds=seconds)
+
+
+def test_the_largest_times_of_records_compare(tmp_path: Path) -> None:
+    """A cost of 30 years, paid by a billionth of a nanosecond a call: large numbers, and no
+    infinity.
+    """
+    a, b = with_records(tmp_path, (1 + 1e-9, 1), (0, 0))
+    calls = compare(a, b, compile_seconds=1e9).worth.break_even_calls
+    assert calls is not None
+    assert calls > 10**26

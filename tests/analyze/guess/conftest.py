@@ -1,0 +1,60 @@
+"""Recorded traces by name, each opened once, and a way to take things out of one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tomllib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foretrace as ft
+from foretrace.model.trace import Trace
+
+_PAGE = Path(__file__).parents[3] / "tools" / "guess_examples.toml"
+# kind of prediction -> {text: meaning}, as docs/guess.md lists them
+EXAMPLES: dict[str, dict[str, str]] = tomllib.loads(_PAGE.read_text(encoding="utf-8"))
+TEXTS = [text for examples in EXAMPLES.values() for text in examples]
+H200 = Path(ft.__file__).parent / "read/recordings/h200"
+
+
+@cache
+def recorded(name: str) -> Trace:
+    return ft.open(H200 / f"{name}.json.gz", cache=False)
+
+
+def without(
+    path: Path,
+    name: str,
+    *,
+    drop: Callable[[dict[str, Any]], bool] | None = None,
+    args: tuple[str, ...] = (),
+    header: tuple[str, ...] = (),
+) -> Trace:
+    """A recorded trace without some events, arguments of all events, or keys of its header."""
+    document = json.loads(gzip.decompress((H200 / f"{name}.json.gz").read_bytes()))
+    document["traceEvents"] = [
+        event for event in document["traceEvents"] if drop is None or not drop(event)
+    ]
+    for event in document["traceEvents"]:
+        for key in args:
+            event.get("args", {}).pop(key, None)
+    for key in header:
+        document.pop(key, None)
+    target = path / f"{name}.json"
+    target.write_text(json.dumps(document))
+    return ft.open(target, cache=False)
+
+
+@pytest.fixture
+def mlp() -> Trace:
+    return recorded("mlp_eager")
+
+
+@pytest.fixture
+def compiled() -> Trace:
+    return recorded("mlp_compiled")

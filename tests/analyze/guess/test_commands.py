@@ -1,0 +1,269 @@
+"""`foretrace check` and `foretrace guess`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from analyze.guess.conftest import H200
+from foretrace.cli import main
+
+MLP = str(H200 / "mlp_eager.json.gz")
+COMPILED = str(H200 / "mlp_compiled.json.gz")
+Out = pytest.CaptureFixture[str]
+
+
+def _check(*arguments: str) -> int:
+    return main(["check", *arguments, "--no-cache"])
+
+
+def test_the_document_of_the_contract(capsys: Out) -> None:
+    assert (
+        _check(
+            MLP,
+            "-g",
+            "in mlp_fwd: kernels == 5",
+            "-g",
+            "gelu and mul are fused",
+            "-g",
+            "same gemm as A",
+            "--json",
+        )
+        == 1
+    )
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["schema", "hits", "misses", "unknown", "guesses"]
+    assert (document["schema"], document["hits"], document["misses"], document["unknown"]) == (
+        1,
+        1,
+        1,
+        1,
+    )
+    assert [list(guess) for guess in document["guesses"]] == [
+        ["text", "verdict", "measured", "expected", "why"]
+    ] * 3
+    assert document["guesses"][0] == {
+        "text": "in mlp_fwd: kernels == 5",
+        "verdict": "hit",
+        "measured": "5 in each of 3 calls of mlp_fwd",
+        "expected": "== 5",
+        "why": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("in mlp_fwd: kernels == 5", "== 5"),
+        ("at most two pointwise in mlp_fwd", "<= 2"),
+        ("no memcpy", "== 0"),
+        ("aten::t launches nothing", "== 0"),
+        ("gemm time == 54 us +- 15% each", "== 54 us +- 15%"),
+        ("in mlp_fwd: last gemm time about 51us", "~ 51 us"),
+        ("gemm flops == 38.65 GFLOP each", "== 38.65 GFLOP"),
+        ("gpu idle < 10%", "< 10%"),
+        ("per step: bound is not host", "not host"),
+        ("gelu and mul are not fused", "not fused"),
+        ("in mlp_fwd: gpu time < 0.9x of A", "< 0.9x of A"),
+        ("in mlp_fwd: last gemm time < 0.95x of first gemm", "< 0.95x of first gemm"),
+        ("in mlp_fwd: kernels < A", "< A"),
+        ("in mlp_fwd: 1 fewer kernels than A", "1 fewer than A"),
+        ("in mlp_fwd: every gemm has layout tn", "every gemm has layout tn"),
+    ],
+)
+def test_what_was_expected_in_symbols(capsys: Out, text: str, expected: str) -> None:
+    _check(MLP, "-g", text, "--json")
+    [guess] = json.loads(capsys.readouterr().out)["guesses"]
+    assert guess["expected"] == expected
+
+
+def test_the_net_as_a_document(capsys: Out, tmp_path: Path) -> None:
+    assert main(["guess", "--from", MLP, "--json", "--no-cache"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["schema", "guesses"]
+    assert document["schema"] == 1
+    first = {
+        "text": "in mlp_fwd: kernels == 5",
+        "reason": "number of kernels, the same in each of 3 calls of mlp_fwd",
+    }
+    assert document["guesses"][0] == first
+    assert main(["guess", "--from", MLP, "--no-cache"]) == 0
+    assert [entry["text"] for entry in tomllib.loads(capsys.readouterr().out)["guess"]] == [
+        entry["text"] for entry in document["guesses"]
+    ]
+
+
+def test_exit_codes(tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(name, raising=False)
+    assert _check(MLP, "-g", "in mlp_fwd: kernels == 5") == 0
+    assert _check(MLP, "-g", "in mlp_fwd: kernels == 4") == 1
+    assert _check(MLP, "-g", "kernls == 4") == 2
+    assert _check(MLP) == 2
+    assert _check(str(tmp_path / "none.json"), "-g", "kernels == 5") == 3
+    assert _check(MLP, "-g", "in nowhere: kernels == 5") == 2
+    assert _check(MLP, "-g", "in step 9: kernels == 5") == 2
+    assert _check(MLP, "-g", "peak memory < 6 GB") == 0
+    assert _check(MLP, "-g", "peak memory < 6 GB", "--need-data") == 1
+    assert _check(MLP, "-g", "peak memory < 6 GB", "--strict") == 1
+    monkeypatch.setenv("CI", "true")
+    assert _check(MLP, "-g", "peak memory < 6 GB") == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_miss_for_people(capsys: Out) -> None:
+    assert _check(MLP, "-g", "in mlp_fwd: gate, up, gelu, mul, down") == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("1 guess: 0 hit, 1 missed, 0 unknown\nMISS    in mlp_fwd: gate, up, ")
+    assert "why: The kernels are the same, the order differs." in shown
+    assert "33.2 us  gelu · cudaLaunchKernel · aten::gelu" in shown
+
+
+def test_a_bad_word_is_pointed_at(capsys: Out) -> None:
+    assert _check(MLP, "-g", "in mlp_fwd: kernls == 5") == 2
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "ERROR   in mlp_fwd: kernls == 5",
+        "                    ^^^^^^ `kernls` is not understood; did you mean `kernels`?",
+    ]
+
+
+def test_a_bad_guess_does_not_stop_the_others(capsys: Out, tmp_path: Path) -> None:
+    file = tmp_path / "guesses.toml"
+    file.write_text('[[guess]]\ntext = "kernls == 5"\n[[guess]]\ntext = "kernels == 15"\n')
+    bad = ("-g", "fused", "-g", "in mlp_typo: kernels == 5")
+    assert _check(MLP, *bad, "--guesses", str(file), "--json") == 2
+    document = json.loads(capsys.readouterr().out)
+    marks = [guess["verdict"] for guess in document["guesses"]]
+    assert marks == ["error", "error", "error", "hit"]
+    whys = [guess["why"] for guess in document["guesses"]]
+    assert "`gelu and mul are fused`" in whys[0]
+    assert whys[1] == "no region 'mlp_typo' in this trace; it has mlp_fwd"
+    assert whys[2].endswith(f"did you mean `kernels`? ({file}: guess 1)")
+
+
+def test_thirty_guesses_fit_one_screen(capsys: Out) -> None:
+    texts = [f"in mlp_fwd: kernels == {count}" for count in range(30)]
+    arguments = [part for text in texts for part in ("-g", text)]
+    assert _check(MLP, *arguments) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "30 guesses: 1 hit, 29 missed, 0 unknown"
+    assert lines[1] == "MISS    in mlp_fwd: kernels == 0 · 5 in each of 3 calls of mlp_fwd"
+    assert lines[-1] == "--all shows the evidence (7 more)"
+    assert len(lines) == 25
+    assert _check(MLP, *arguments, "--all") == 1
+    assert len(capsys.readouterr().out.splitlines()) > 100
+
+
+def test_a_file_and_another_trace(tmp_path: Path, capsys: Out) -> None:
+    file = tmp_path / "guesses.toml"
+    file.write_text(
+        '[[guess]]\ntext = "in mlp_fwd: same gemm kernels as A"\nreason = "the products stay"\n'
+        '[[guess]]\ntext = "in mlp_fwd: kernels < A"\nreason = "nothing is fused here"\n'
+    )
+    assert _check(MLP, "--guesses", str(file), "--against", COMPILED) == 1
+    shown = capsys.readouterr().out
+    assert "expected because: nothing is fused here" in shown
+    assert "5, A: 4 (1.25x)" in shown
+
+
+def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path, capsys: Out) -> None:
+    trace = tmp_path / "hostile.json"
+    trace.write_text(
+        json.dumps(
+            {
+                "traceEvents": [
+                    {
+                        "ph": "X",
+                        "cat": "kernel",
+                        "name": "bad\x1b[31mname",
+                        "pid": 0,
+                        "tid": 7,
+                        "ts": 10,
+                        "dur": 5,
+                        "args": {"stream": 7, "correlation": 1},
+                    }
+                ]
+            }
+        )
+    )
+    assert _check(str(trace), "-g", "kernels == 0") == 1
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def _answers(tmp_path: Path, *lines: str) -> str:
+    file = tmp_path / "answers.txt"
+    file.write_text("\n".join(lines))
+    return str(file)
+
+
+def test_answers_from_a_file(tmp_path: Path, capsys: Out) -> None:
+    answers = _answers(tmp_path, "5", "3", "no", "0", "", "nn", "compute")
+    assert main(["guess", MLP, "--answers", answers, "--no-cache"]) == 1
+    shown = capsys.readouterr().out
+    assert "6 guesses: 5 hit, 1 missed, 0 unknown" in shown
+    assert "MISS    in mlp_fwd: every gemm has layout nn" in shown
+    assert "cuBLAS sees the weight transposed" in shown
+
+
+def test_answers_as_json(tmp_path: Path, capsys: Out) -> None:
+    assert (
+        main(["guess", MLP, "--answers", _answers(tmp_path, "5", "q", "7"), "--json", "--no-cache"])
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out)["hits"] == 1
+
+
+def test_a_wrong_answer_is_named(tmp_path: Path, capsys: Out) -> None:
+    assert main(["guess", MLP, "--answers", _answers(tmp_path, "5", "three"), "--no-cache"]) == 2
+    assert "line 2" in capsys.readouterr().err
+    assert main(["guess", MLP, "--answers", str(tmp_path / "none"), "--no-cache"]) == 2
+
+
+def test_usage(capsys: Out) -> None:
+    assert main(["guess"]) == 2
+    assert main(["guess", MLP, "--from", MLP]) == 2
+
+
+def test_a_net_on_stdout(tmp_path: Path, capsys: Out) -> None:
+    assert main(["guess", "--from", COMPILED, "--no-cache"]) == 0
+    file = tmp_path / "guesses.toml"
+    file.write_text(capsys.readouterr().out)
+    assert _check(COMPILED, "--guesses", str(file)) == 0
+
+
+def _interactive(text: bytes | None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "foretrace", "guess", MLP, "--no-cache"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def test_asked_and_the_input_ends() -> None:
+    run = _interactive(None)
+    out, err = run.communicate(b"5\nmany\n3\n", timeout=120)
+    assert run.returncode == 0
+    assert b"2 guesses: 2 hit" in out
+    assert b"How many GPU kernels" in err  # questions go to stderr: stdout is the result alone
+    assert b"'many' is not an answer" in err
+    assert b"Traceback" not in err
+
+
+def test_asked_and_interrupted() -> None:
+    run = _interactive(None)
+    assert run.stdin is not None
+    assert run.stderr is not None
+    assert run.stderr.read(4)  # the first question is out
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    assert b"Traceback" not in err
+    assert b"0 guesses" in out

@@ -1,0 +1,173 @@
+"""A trace that is not whole: what is still decided is decided as on the whole trace, and nothing
+absent is a hit.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from analyze.guess.conftest import TEXTS, recorded
+from corpus.places import RECORDED
+from foretrace.analyze.guess import check
+from foretrace.analyze.guess.baseline import write
+from foretrace.analyze.guess.questions import questions
+from foretrace.base.errors import TraceError
+from foretrace.cli import main
+from foretrace.model.trace import Trace
+from foretrace.read.limits import Limits
+from foretrace.show.overview.reading import overview_of
+
+ABSENCES = [
+    "kernels == 0",
+    "memcpy == 0",
+    "gpu time < 1 s",
+    "no kernel is fp32 gemm",
+    "kernels <= 15",
+    "sync <= 1",
+    "steps == 3",
+    "aten::mm != 8",
+    "in step 2: kernels == 5",
+    "last gemm time < 1 s",
+    "no call cudaFoo",
+    "gelu and mul are not fused",
+    "every gemm comes from aten::mm",
+    "no kernel comes from aten::mm",
+    "every gemm is preceded by cudaFoo",
+]
+ALL = TEXTS + ABSENCES
+
+
+@cache
+def whole() -> bytes:
+    return gzip.decompress((RECORDED / "mlp_eager.json.gz").read_bytes())
+
+
+def cut(folder: Path, share: float) -> Path:
+    """The recorded MLP without its end."""
+    path = folder / "cut.json"
+    path.write_bytes(whole()[: int(len(whole()) * share)])
+    return path
+
+
+def marks(trace: Trace) -> dict[str, str]:
+    return {
+        verdict.text: verdict.verdict for verdict in check(trace, ALL, recorded("mlp_compiled"))
+    }
+
+
+@pytest.mark.parametrize("share", [0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 0.999])
+def test_what_is_decided_is_decided_as_on_the_whole(tmp_path: Path, share: float) -> None:
+    found, right = marks(ft.open(cut(tmp_path, share), cache=False)), marks(recorded("mlp_eager"))
+    assert {
+        text: verdict for text, verdict in found.items() if verdict not in ("unknown", right[text])
+    } == {}
+
+
+@pytest.mark.parametrize("skip", range(0, 60, 7))
+def test_a_record_that_cannot_be_read_is_a_gap_too(tmp_path: Path, skip: int) -> None:
+    """Any one event may be the one that would have overturned it."""
+    document = json.loads(whole())
+    events = [json.dumps(event) for event in document["traceEvents"]]
+    ranges = [
+        place for place, event in enumerate(document["traceEvents"]) if event.get("ph") == "X"
+    ]
+    events[ranges[skip * len(ranges) // 60]] = '{"ph": "X", "name": tru}'
+    path = tmp_path / "damaged.json"
+    empty, full = '"traceEvents": []', f'"traceEvents": [{",".join(events)}]'
+    path.write_text(json.dumps({**document, "traceEvents": []}).replace(empty, full))
+    trace = ft.open(path, cache=False)
+    assert "event_unparsable" in trace.ledger.gap
+    right = marks(recorded("mlp_eager"))
+    assert {
+        text: verdict
+        for text, verdict in marks(trace).items()
+        if verdict not in ("unknown", right[text])
+    } == {}
+
+
+def test_what_was_seen_is_still_there(tmp_path: Path) -> None:
+    trace = ft.open(cut(tmp_path, 0.95), cache=False)
+    texts = [
+        "kernels > 3",
+        "kernels == 0",
+        "kernels == 15",
+        "some gemm has layout tn",
+        "in mlp_fwd: kernels > 3",
+    ]
+    verdicts = check(trace, texts)
+    assert [verdict.verdict for verdict in verdicts] == ["hit", "miss", "unknown", "hit", "unknown"]
+    assert verdicts[2].measured == "15 or more"
+    assert verdicts[2].why == trace.ledger.gap == verdicts[4].why
+    assert trace.ledger.gap.startswith(
+        "the trace is incomplete (trace_truncated): the input ends inside the document"
+    )
+
+
+def test_a_limit_makes_a_gap(tmp_path: Path) -> None:
+    trace = ft.open(RECORDED / "mlp_eager.json.gz", cache=False, limits=Limits(events=50))
+    assert "limit_events" in trace.ledger.gap
+    assert [verdict.verdict for verdict in check(trace, ["memcpy == 0", "aten::mm <= 9"])] == [
+        "unknown",
+        "unknown",
+    ]
+
+
+def test_the_other_trace_must_be_whole(tmp_path: Path) -> None:
+    verdicts = check(
+        recorded("mlp_eager"),
+        ["kernels < A", "same ops as A"],
+        ft.open(cut(tmp_path, 0.95), cache=False),
+    )
+    assert {(verdict.verdict, verdict.why[:29]) for verdict in verdicts} == {
+        ("unknown", "in A: the trace is incomplete")
+    }
+
+
+def test_no_net_and_no_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = cut(tmp_path, 0.95)
+    with pytest.raises(TraceError, match="E_NOT_WHOLE"):
+        write(ft.open(path, cache=False))
+    assert questions(ft.open(path, cache=False)) == []
+    assert main(["guess", "--from", str(path)]) == 3
+    assert main(["guess", str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "incomplete (trace_truncated)" in said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "T", "-g", "kernels > 0"],
+        ["sql", "T", "select 1 from kernels limit 1"],
+        ["compare", "T", "T"],
+    ],
+)
+def test_the_commands_warn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    path = str(cut(tmp_path, 0.95))
+    assert main([path if word == "T" else word for word in words]) == 0
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.startswith(
+        f"foretrace: warning: {path}: trace_truncated (1): the input ends inside the document"
+    )
+    assert rest == [first] * (words.count("T") - 1)
+
+
+def test_a_whole_trace_is_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(RECORDED / "mlp_eager.json.gz"), "-g", "kernels > 0"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("share", [0.2, 0.95])
+def test_the_story_says_that_it_is_of_a_part(tmp_path: Path, share: float) -> None:
+    lines = overview_of(str(cut(tmp_path, share)), cache=False).lines
+    assert lines[0].label == "INCOMPLETE"
+    assert lines[0].text.startswith("the input ends inside the document: a killed export or an inc")

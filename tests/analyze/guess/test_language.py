@@ -1,0 +1,200 @@
+"""What can be said, and what happens to what cannot."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import pytest
+
+from analyze.guess.conftest import EXAMPLES, recorded
+from foretrace.analyze.guess import GuessError, check, kinds, parse
+from foretrace.analyze.guess.scope import Scope
+from foretrace.analyze.guess.selectors import FAMILY_WORDS
+from foretrace.base.errors import UsageError
+from foretrace.schema.verdict import VERDICTS
+
+SAID = [(kind, text) for kind, examples in EXAMPLES.items() for text in examples]
+
+
+@pytest.mark.parametrize(("kind", "text"), SAID, ids=[text for _, text in SAID])
+def test_an_example_belongs_to_its_kind_and_can_be_marked(kind: str, text: str) -> None:
+    assert parse(text).kind.name == kind
+    [verdict] = check(recorded("mlp_eager"), text, recorded("mlp_compiled"))
+    assert verdict.verdict in VERDICTS
+    assert verdict.text == text
+    assert verdict.why or verdict.verdict != "unknown"
+    assert verdict.measured or verdict.verdict == "unknown"
+    assert (
+        verdict.slice
+        or verdict.events
+        or verdict.verdict != "miss"
+        or verdict.measured.startswith(("0", "there is no"))
+    )
+
+
+@pytest.mark.parametrize("kind", kinds.every(), ids=lambda kind: kind.name)
+def test_a_kind_is_documented(kind: kinds.GuessKind) -> None:
+    assert inspect.getdoc(sys.modules[kind.measure.__module__])
+    assert EXAMPLES[kind.name]
+    assert all(EXAMPLES[kind.name].values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kernels == 5",
+        "gemm == 3",
+        "pointwise <= 2",
+        "memcpy == 0",
+        "sync == 0",
+        "launches < 50",
+        "in mlp_fwd: kernels == 5",
+        "aten::t launches 0 kernels",
+        "gate, up, gelu, mul, down",
+        "every gemm has layout tn",
+        "some kernel has epilogue bias",
+        "no kernel is fp32 gemm",
+        "gelu and mul are fused",
+        "bound is overhead",
+        "gpu idle < 10%",
+        "gemm flops == 38.65 GFLOP each",
+        "same gemm kernels as A",
+        "gpu time < 0.9x of A",
+        "gemm time == 56 us +- 10%",
+    ],
+)
+def test_the_sentences_that_were_asked_for(text: str) -> None:
+    assert parse(text).text == text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("in mlp_fwd: kernels == 5", "kernels == 5 in mlp_fwd"),
+        ("in mlp_fwd: kernels == 5", "exactly 5 kernels in each call of mlp_fwd"),
+        ("in mlp_fwd: kernels == 5", "IN mlp_fwd: FIVE Kernels"),
+        ("per step: kernels <= 5", "at most 5 kernels per step"),
+        ("per step: kernels <= 5", "in every step: kernels is at most five"),
+        ("in mlp_fwd: memcpy == 0", "in mlp_fwd: no memcpy"),
+        ("in mlp_fwd: gemm time == 160 us +- 10%", "in mlp_fwd: gemm time about 160us"),
+        ("every gemm has shared memory > 100 kB", "all gemms have shared_memory > 100000"),
+    ],
+)
+def test_two_ways_to_say_it(one: str, other: str) -> None:
+    first, second = check(recorded("mlp_eager"), [one, other])
+    assert (first.verdict, first.measured) == (second.verdict, second.measured)
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "nearest"),
+    [
+        ("in mlp_fwd: kernls == 5", "kernls", "kernels"),
+        ("gemn == 3", "gemn", "gemm"),
+        ("every gemm has layot tn", "layot", "layout"),
+        ("evry gemm has layout tn", "evry", "every"),
+        ("every gemm hass layout tn", "hass", "has"),
+        ("bound is memry", "memry", "memory"),
+        ("gelu and mull are fused", "mull", "mul"),
+        ("gelu and mul are fussed", "fussed", "fused"),
+        ("gpu idel < 10%", "idel", "idle"),
+        ("gemm flops == 38.65 GFLOPP each", "GFLOPP", "GFLOP"),
+        ("gemm flops == 38.65 GFLOP eech", "eech", "each"),
+        ("gemm time < 50 uss", "uss", "us"),
+        ("aten::t launchs 0 kernels", "launchs", "launches"),
+    ],
+)
+def test_the_error_points_at_the_word(text: str, word: str, nearest: str) -> None:
+    with pytest.raises(GuessError) as caught:
+        parse(text)
+    error = caught.value
+    assert (error.word, error.nearest) == (word, nearest)
+    _, line, carets = str(error).split("\n")
+    assert line == f"  {text}"
+    assert carets.startswith(" " * (2 + error.at) + "^" * len(word))
+    assert text[error.at : error.at + len(word)] == word
+    assert f"`{word}`" in carets
+    assert f"`{nearest}`" in carets
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "kernels ==",
+        "in mlp_fwd:",
+        "in mlp_fwd kernels",
+        "in : kernels == 5",
+        "!",
+        '"open',
+        "a" * 5000,
+        "kernels == 5.5",
+        "==",
+        "every",
+        "gate,",
+        "in step x: kernels == 1",
+    ],
+)
+def test_what_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("in mlp_fwdd: kernels == 5", "it has mlp_fwd"),
+        ("in step 9: kernels == 5", "it has 2, 3, 4"),
+    ],
+)
+def test_a_place_that_is_not_there_is_an_error_and_the_others_are_named(
+    text: str, there: str
+) -> None:
+    [verdict] = check(recorded("mlp_eager"), text)
+    assert verdict.verdict == "error"
+    assert there in verdict.why
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlp_fwd",
+        "nccl:all_reduce",
+        "a b",
+        "step",
+        "steps",
+        "region",
+        "Each",
+        "x.y-z",
+        "in",
+        "::",
+        "a,b",
+        "kernels == 5",
+        "5",
+    ],
+)
+def test_any_name_of_a_region_can_be_said(name: str) -> None:
+    place = Scope("op" if "::" in name else "region", name)
+    assert parse(f"{place.text}: kernels == 5").scope == place
+    assert parse(f"kernels == 5 {place.text}").scope == place
+
+
+def test_every_family_word_stands_for_a_family() -> None:
+    from foretrace.names import families
+
+    names = " ".join(family.name for family in families.every())
+    assert [word for word in FAMILY_WORDS if word not in names] == []
+
+
+def test_strides_tell_a_transposed_view() -> None:
+    """The weight is (64, 32) in memory; addmm reads its transposed view, and the input as it is."""
+    linear = recorded("ladder/linear_eager_1024x32x64_bf16")
+    texts = {
+        "every aten::t takes strides 32x1": "hit",
+        "every aten::addmm takes strides 1, 32x1 and 1x32": "hit",
+        "every aten::addmm takes strides 1 and 1x1024": "miss",
+    }
+    verdicts = check(linear, [parse(text) for text in texts])
+    assert [one.verdict for one in verdicts] == list(texts.values())
+    assert verdicts[2].measured == "3 x 1 and 32x1 and 1x32"

@@ -1,0 +1,52 @@
+"""Every kind of prediction on the odd and broken traces: marked, never a traceback, and never a hit
+out of nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from analyze.guess.conftest import TEXTS
+from corpus.all_cases import OPENING
+from corpus.cases import Case
+from corpus.places import sampled
+from foretrace.analyze.guess import check, parse
+from foretrace.analyze.guess.baseline import write
+from foretrace.analyze.guess.questions import questions
+from foretrace.analyze.guess.snapshots import from_text, kernels, to_text
+from foretrace.base.errors import TraceError
+from foretrace.read.limits import Limits
+from foretrace.schema.verdict import VERDICTS
+
+GUESSES = [parse(text) for text in TEXTS]
+# large ones are made when used
+SMALL = sampled([case for case in OPENING if isinstance(case.content, bytes) and not case.needs])
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")
+def test_every_example(case: Case, tmp_path: Path) -> None:
+    trace = ft.open(case.put(tmp_path), cache=False, limits=Limits(**case.limits))
+    verdicts = check(trace, GUESSES, trace)
+    assert {verdict.verdict for verdict in verdicts} <= set(VERDICTS)
+    assert all(verdict.why for verdict in verdicts if verdict.verdict == "unknown")
+    if not trace.has("gpu"):
+        hits = [
+            guess
+            for guess, verdict in zip(GUESSES, verdicts, strict=True)
+            if verdict.verdict == "hit"
+        ]
+        assert [
+            guess.text for guess in hits if getattr(guess.args.get("what"), "on_gpu", False)
+        ] == []
+    if trace.ledger.gap:
+        with pytest.raises(TraceError, match="E_NOT_WHOLE"):
+            write(trace)
+    else:
+        write(trace)
+    questions(trace)
+    if trace.has("gpu"):
+        bag = kernels(trace)
+        assert sum(from_text(to_text(bag, "here")).values()) <= sum(bag.values())

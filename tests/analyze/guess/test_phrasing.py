@@ -1,0 +1,120 @@
+"""What people write who know PyTorch and not the grammar: read, or answered with what to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from analyze.guess.conftest import recorded
+from foretrace.analyze.guess import Guess, GuessError, check, parse
+
+# written -> how the language says it
+SAID = """
+kernels per step > 500 = per step: kernels > 500
+there are no syncs in the step = per step: sync == 0
+no .item() calls per step = per step: item == 0
+each step launches more than 100 kernels = per step: kernels > 100
+I expect 5 kernels per step = per step: kernels == 5
+exactly 3 matmuls in mlp_fwd = in mlp_fwd: matmul == 3
+elementwise kernels == 2 per step = per step: pointwise == 2
+number of kernels is 15 = kernels == 15
+kernels == 52,856 = kernels == 52856
+at most 3 streams = streams <= 3
+dtype casts < 10 = casts < 10
+h2d copies == 0 = htod memcpy == 0
+memcpy HtoD == 1 = htod memcpy == 1
+memory copies < 5 per step = per step: memcpy < 5
+uses cuda graphs = graphs >= 1
+mlp_fwd: kernels == 5 = in mlp_fwd: kernels == 5
+kernels in mlp_fwd == 5 = in mlp_fwd: kernels == 5
+the step is host-bound = bound is host
+it is memory bound = bound is memory
+is it memory bound? = bound is memory
+launch bound = bound is host
+bound is overhead = bound is host
+the model is not compute bound = bound is not compute
+data loading is the bottleneck = bound is host
+the GPU is idle more than 50% = gpu idle > 50%
+gpu utilization > 90% = gpu busy > 90%
+the GPU sits idle 30% of the time = gpu idle == 30%
+softmax is memory-bound = every softmax is memory-bound
+layernorm is memory bound = every layer_norm is memory-bound
+gemms run in bf16 = every gemm is bf16
+gemms are in bf16 = every gemm is bf16
+all matmuls use tensor cores = every matmul is tensor-core
+nothing runs in fp32 = no kernel is fp32
+attention uses flash attention = every attention is flash
+attention backend is cudnn = every attention is cudnn
+attention is causal = every attention has causal
+head dim is 128 = every attention has head_dim == 128
+gemm reaches 60% of peak = every gemm has roof >= 60
+gemm is at the roof = every gemm has roof >= 70
+relu is fused into the gemm = relu and gemm are fused
+gelu and mul get fused = gelu and mul are fused
+are gelu and mul fused? = gelu and mul are fused
+silu and mul are in one kernel = silu and mul are fused
+gelu is not fused with mul = gelu and mul are not fused
+bias add is fused into the matmul = add and matmul are fused
+nccl overlaps with compute = comms and compute overlap
+gemm and add do not overlap = gemm and add not overlap
+attention takes 20% of the time = attention time == 20% of gpu time
+optimizer takes < 10% of gpu time = optimizer time < 10% of gpu time
+matmuls take more than half of the time = matmul time > 50% of gpu time
+gemm share > 40% = gemm time > 40% of gpu time
+most of the time is spent in gemm = gemm time > 50% of gpu time
+gemm dominates = gemm time > 50% of gpu time
+step time < 10 ms = per step: cpu time < 10 ms
+each iteration takes less than 10 ms = per step: cpu time < 10 ms
+the average gemm takes 50 us = average gemm time == 50 us
+longest kernel < 100 us = longest kernel time < 100 us
+gemm achieves at least 500 TFLOPS = gemm rate >= 500 TFLOP/s each
+fewer kernels than A = kernels < A
+it is faster than A = gpu time < A
+vram < 6 GB = peak memory < 6 GB
+there are no graph breaks = graph breaks == 0
+has no recompilations = recompiles == 0
+exactly 1 compiled graph = compiled graphs == 1
+compilation time under 30 s = compile time < 30 s
+no kernel from model.py:41 = kernels from model.py:41 == 0
+"""
+PAIRS = [tuple(line.rsplit(" = ", 1)) for line in SAID.strip().splitlines()]
+# What the language cannot say -> what the answer must be about.
+UNSAID = {
+    "fused": "are fused",
+    "torch.compile fuses silu and mul": "silu and mul are fused",
+    "dynamo breaks the graph twice": "graph breaks",
+    "guards fail twice": "recompiles",
+    "line 41 launches one": "kernels from model.py:41",
+    "memory-bound softmax please": "bound",
+    "we spend less than 5% on softmax": "softmax time",
+    "pointwise saturates bandwidth": "bandwidth",
+    "throughput > 1000 tokens/s": "step time",
+    "activation memory < 1 GB": "peak memory",
+    "sdpa uses the math backend": "attention uses",
+    "nothing waits on the GPU": "sync",
+    "how many kernels?": "kernels",
+    "backward takes 2x longer than forward": "backward time",
+    "allreduce hides nothing": "comms",
+}
+
+
+@pytest.mark.parametrize(("written", "said"), PAIRS, ids=[written for written, _ in PAIRS])
+def test_two_wordings_mean_the_same(written: str, said: str) -> None:
+    assert parse(written).scope == parse(said).scope
+    one, other = check(recorded("mlp_eager"), [written, said], recorded("mlp_compiled"))
+    assert (one.verdict, one.measured) == (other.verdict, other.measured)
+    assert one.verdict != "error"
+
+
+@pytest.mark.parametrize(("text", "about"), UNSAID.items(), ids=list(UNSAID))
+def test_a_suggestion_is_about_the_same_matter_and_can_be_parsed(text: str, about: str) -> None:
+    with pytest.raises(GuessError) as caught:
+        parse(text)
+    assert not caught.value.nearest
+    assert about in caught.value.example
+    assert isinstance(parse(caught.value.example), Guess)
+
+
+def test_a_statistic_is_not_the_op_of_its_name() -> None:
+    guess = parse("median kernel time < 5 us")
+    assert (guess.kind.name, str(guess.args["longest"])) == ("time", "median")
+    assert guess.args["what"] == parse("kernel time < 5 us").args["what"]

@@ -1,0 +1,197 @@
+"""Every reason that the project knows, on a recorded trace where it is the reason, and near misses
+where it is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from analyze.guess.conftest import recorded
+from foretrace.analyze.guess import check
+from foretrace.analyze.guess.reasons import Reason, every
+from foretrace.schema.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A recorded trace where a reason's example misses; `near` misses for other reasons."""
+
+    trace: str
+    near: list[str]
+    against: str = ""
+
+
+TRIALS = {
+    "added_in_place": Trial(
+        "matmul_add_4096_compiled",
+        [
+            "in matmul_add: same ops as A",
+            "in matmul_add: kernels == A",
+            "in matmul_add: bound is comms",
+        ],
+        "matmul_add_4096_eager",
+    ),
+    "addmm_copy": Trial(
+        "matmul_add_64_compiled",
+        [
+            "in matmul_add: memcpy == 2",
+            "in matmul_add: bound is compute",
+            "in matmul_add: gpu idle < 1%",
+            "in matmul_add: memset == 2",
+            "in matmul_add: gpu time < 1 ns",
+        ],
+    ),
+    "compiled_overhead": Trial(
+        "linear_compiled",
+        [
+            "in linear_fwd: cpu time < 1 us",
+            "in linear_fwd: gpu time < 0.1x of A",
+            "in linear_fwd: cpu time > 100x of A",
+        ],
+        "linear_eager",
+    ),
+    "evaluation_order": Trial(
+        "mlp_eager",
+        [
+            "in mlp_fwd: gate, up, gelu, mul",
+            "in mlp_fwd: gate, up, silu, mul, down",
+            "mul before gelu",
+        ],
+    ),
+    "final_sync": Trial(
+        "linear_eager",
+        ["sync == 2", "call cudaDeviceSynchronize == 3", "memcpy == 1", "gpu idle < 1%"],
+    ),
+    "hopper_names": Trial(
+        "linear_eager", ["no gemm is nvjet", "every gemm is fp32", "every gemm is flash"]
+    ),
+    "masked_lanes": Trial(
+        "mlp_liger",
+        [
+            "in mlp_fwd: gpu time < 0.5x of A",
+            "in mlp_fwd: gemm time < 0.1x of A",
+            "in mlp_fwd: pointwise time > 2x of A",
+            "gpu idle < 0.001%",
+        ],
+        "mlp_compiled",
+    ),
+    "occupancy_query": Trial(
+        "mlp_eager",
+        [
+            "every pointwise is preceded by cudaOccupancy*",
+            "every gemm is preceded by cudaMalloc",
+            "every gemm is launched by cudaOccupancy*",
+        ],
+    ),
+    "product_memset": Trial(
+        "mlp_eager",
+        [
+            "in mlp_fwd: memset == 3",
+            "bound is comms",
+            "gpu idle < 1%",
+            "in mlp_fwd: gpu time < 1 us",
+            "kernels == 4",
+            "in mlp_fwd: memcpy == 1",
+        ],
+    ),
+    "triton_launch": Trial(
+        "mlp_compiled",
+        [
+            "every gemm is launched by cudaLaunchKernel",
+            "every pointwise is preceded by cudaLaunchKernel",
+            "no pointwise is launched by cuLaunchKernel",
+        ],
+    ),
+    "vector_width": Trial(
+        "mlp_eager",
+        ["every pointwise has vec 2", "no pointwise has vec 8", "every gemm has registers 4"],
+    ),
+    "whole_trace": Trial(
+        "mlp_eager",
+        ["steps == 1", "kernels == 4", "kernels < 5", "memcpy == 1", "sync == 3", "aten::mm >= 10"],
+    ),
+}
+NEAR = [(reason, text) for reason in every() for text in TRIALS[reason.name].near]
+# They miss on every recorded trace, for no reason that has to do with a memset, a copy or a name.
+PLAIN = [
+    "bound is comms",
+    "gpu idle > 100%",
+    "gpu busy > 100%",
+    "gpu time < 1 ns",
+    "gpu time < 0.001x of A",
+    "kernels == 123456",
+    "memset == 123456",
+    "memcpy == 123456",
+    "sync == 123456",
+    "no gemm has layout",
+    "kernel time < 1 ns",
+    "gemm, gemm, gemm, sort",
+]
+TRACES = sorted({trial.trace for trial in TRIALS.values()})
+
+
+def marked(reason: Reason, text: str) -> Verdict:
+    trial = TRIALS[reason.name]
+    against = recorded(trial.against) if trial.against else None
+    [verdict] = check(recorded(trial.trace), text, against)
+    return verdict
+
+
+@pytest.mark.parametrize("reason", every(), ids=lambda reason: reason.name)
+def test_the_miss_is_explained(reason: Reason) -> None:
+    verdict = marked(reason, reason.example)
+    assert verdict.verdict == "miss"
+    assert reason.text in verdict.why
+    assert verdict.slice
+    assert verdict.events
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"), NEAR, ids=lambda part: part if isinstance(part, str) else part.name
+)
+def test_a_near_miss_has_another_reason(reason: Reason, text: str) -> None:
+    verdict = marked(reason, text)
+    assert verdict.verdict == "miss"
+    assert reason.text not in verdict.why
+
+
+def test_every_reason_has_its_limits() -> None:
+    assert [reason.name for reason in every() if len(TRIALS[reason.name].near) < 3] == []
+
+
+@pytest.mark.parametrize("reason", every(), ids=lambda reason: reason.name)
+def test_the_example_has_one_reason(reason: Reason) -> None:
+    verdict = marked(reason, reason.example)
+    assert [other.name for other in every() if other.text in verdict.why] == [reason.name]
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_plain_misses_are_left_alone(name: str) -> None:
+    verdicts = check(recorded(name), PLAIN, recorded("mlp_eager"))
+    assert {
+        verdict.text: verdict.why
+        for verdict in verdicts
+        if verdict.verdict == "miss" and verdict.why
+    } == {}
+    assert sum(verdict.verdict == "miss" for verdict in verdicts) >= 10
+
+
+def test_a_miss_that_nothing_explains_gives_no_reason() -> None:
+    [verdict] = check(recorded("mlp_eager"), "in mlp_fwd: gemm == 4")
+    assert (verdict.verdict, verdict.why) == ("miss", "")
+
+
+def test_the_slice_shows_the_kernels_and_their_chain() -> None:
+    [verdict] = check(recorded("mlp_eager"), "in mlp_fwd: gelu and mul are fused")
+    assert verdict.slice == (
+        "call 1 of mlp_fwd:",
+        " 33.2 us  gelu · cudaLaunchKernel · aten::gelu",
+        " 36.7 us  mul bf16 · cudaLaunchKernel · aten::mul",
+    )
+    kernels = recorded("mlp_eager").kernels
+    assert kernels.filter(kernels["id"].is_in(verdict.events))["op_name"].to_list() == [
+        "aten::gelu",
+        "aten::mul",
+    ]

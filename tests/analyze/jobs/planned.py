@@ -1,0 +1,45 @@
+"""A planned job, read and matched: what the tests of several analyses start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+from msgspec import Struct
+
+from analyze.jobs.plan import Answer, Plan, write
+from foretrace.analyze import jobs
+from foretrace.analyze.jobs.clocks import fit
+from foretrace.analyze.jobs.dependencies import StepGraph, graph
+from foretrace.analyze.jobs.exposed_waits import with_exposed
+from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.matching import Meetings, match
+from foretrace.analyze.jobs.waits import waits
+
+
+class Read(Struct, frozen=True):
+    """A job and what the analyses take."""
+
+    job: Job
+    truth: Answer
+    met: Meetings
+    clocks: pl.DataFrame
+
+    def graph(self, step: int) -> StepGraph:
+        found = graph(self.job, self.met, self.clocks, step)
+        assert found is not None
+        return found
+
+    def waits(self) -> pl.DataFrame:
+        return with_exposed(self.job, waits(self.job, self.met, self.clocks))
+
+
+@contextmanager
+def reading(plan: Plan, folder: Path) -> Iterator[Read]:
+    """Write the files of a plan and read them."""
+    truth = write(plan, folder)
+    with jobs.read(folder, cache=False) as job:
+        met = match(job)
+        yield Read(job, truth, met, fit(job, met))

@@ -1,0 +1,227 @@
+"""Processes, zips, buckets and Ray clusters give the same answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analyze.jobs.plan import Gaps, Plan, write
+from foretrace.analyze import jobs
+from foretrace.analyze.jobs.engines import local
+from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.parts import COLUMNS
+from foretrace.base import progress
+from foretrace.base.errors import MissingError, TraceError, UsageError
+from foretrace.read import remote
+from foretrace.read.limits import Limits
+
+SMALL = Plan(data=4, gaps=Gaps(empty=(3,)), by_rank=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three ranks, and an empty file."""
+    place = tmp_path_factory.mktemp("engines")
+    write(SMALL, place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def here(folder: Path) -> Iterator[Job]:
+    """The job as this process reads it."""
+    with jobs.read(folder, cache=False) as job:
+        yield job
+
+
+def same(one: Job, other: Job, *, paths: bool = True) -> None:
+    """Equal to the byte."""
+    if paths:
+        assert one.facts == other.facts
+        assert one.left_out == other.left_out
+    for name in COLUMNS:
+        files = [sorted(Path(job._folder.name).glob(f"{name}-*.parquet")) for job in (one, other)]
+        contents = [[file.read_bytes() for file in each] for each in files]
+        assert contents[0] == contents[1], name
+        assert contents[0]
+
+
+def test_processes_of_their_own(folder: Path, here: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "WORTHWHILE", 0)
+    monkeypatch.setattr(local, "cores", lambda: 2)
+    told: list[str] = []
+    progress.show_with(told.append)
+    try:
+        with jobs.read(folder, cache=False) as job:
+            same(here, job)
+    finally:
+        progress.show_with(None)
+    counts = [text for text in told if text.startswith("read ")]
+    assert [text.split(" files")[0] for text in counts] == [
+        "read 1 of 3",
+        "read 2 of 3",
+        "read 3 of 3",
+    ]
+    assert counts[-1].count("kB") == 2
+
+
+def test_a_process_that_dies_costs_its_file(folder: Path) -> None:
+    """Whoever reads rank 1 is killed; the others are whole."""
+    code = f"""
+import os, signal, sys
+sys.path[:0] = {sys.path!r}
+from foretrace.analyze import jobs
+from foretrace.analyze.jobs.engines import local
+from analyze.jobs.test_job_engines import deadly
+local.WORTHWHILE, local.cores, local.encoded = 0, lambda: 2, deadly
+with jobs.read({str(folder)!r}, ranks="0-1", cache=False) as job:
+    print([each.rank for each in job.facts], [each.code for each in job.left_out])
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.stdout == "[0] ['E_UNREADABLE', 'E_EMPTY']\n", found.stderr
+
+
+def deadly(path: str, **more: Any) -> bytes:
+    """What a worker runs in the test above."""
+    if "rank1" in path:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return local_encoded(path, **more)
+
+
+local_encoded = local.encoded
+
+
+def test_as_many_processes_as_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(local, "cores", lambda: 8)
+    monkeypatch.setattr(local, "free_memory", lambda: 1 << 30)
+    monkeypatch.setattr(local, "spread", lambda *given: asked.append(given[2]) or ())
+    monkeypatch.setattr("foretrace.analyze.jobs.reduce.answer", lambda *_: asked.append(1))
+    for size in (50 << 20, 100 << 20, 1 << 30):
+        list(local.answers({f"{number}.json": size for number in range(6)}, Limits(), False))
+    assert asked == [3, *[1] * 12]
+
+
+def test_ctrl_c_ends_all(folder: Path) -> None:
+    code = f"""
+import os, signal, sys
+from foretrace.analyze import jobs
+from foretrace.base import progress
+from foretrace.analyze.jobs.engines import local
+local.WORTHWHILE, local.cores = 0, lambda: 2
+def tell(text):
+    if text.startswith("read "):
+        os.killpg(0, signal.SIGINT)
+progress.show_with(tell)
+try:
+    jobs.read({str(folder)!r}, cache=False)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    done = subprocess.run(  # ends when nobody holds its output any more
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        start_new_session=True,
+    )
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
+
+
+def test_a_zip(folder: Path, here: Job, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "job.zip", "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, path.name)
+        for number in range(100):  # more than a zip of a few traces may have
+            archive.writestr(f"notes/{number}.txt", "x")
+    with jobs.read(tmp_path / "job.zip") as job:
+        same(here, job, paths=False)
+        assert [each.code for each in job.left_out] == ["E_EMPTY"]
+        sizes = [os.path.getsize(folder / each.path.partition("::")[2]) for each in job.facts]
+        assert [each.file_bytes for each in job.facts] == sizes
+
+
+@pytest.fixture
+def bucket(folder: Path) -> Iterator[str]:
+    """The folder in memory, behind fsspec."""
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    for path in folder.iterdir():
+        files.pipe(f"/bucket/run/{path.name}", path.read_bytes())
+    files.pipe("/bucket/run/README.md", b"not a trace")
+    yield "memory://bucket/run"
+    files.rm("/bucket", recursive=True)
+
+
+def test_a_bucket_is_read_as_a_stream(
+    folder: Path, here: Job, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[int] = []
+    plain = remote.RemoteFile.read
+
+    def read(self: remote.RemoteFile, size: int = -1) -> bytes:
+        found = plain(self, size)
+        fetched.append(len(found))
+        return found
+
+    monkeypatch.setattr(remote.RemoteFile, "read", read)
+    with jobs.read(bucket, cache=False) as job:
+        same(here, job, paths=False)
+        assert [each.code for each in job.left_out] == ["E_EMPTY"]
+    assert sum(fetched) == sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_an_unchanged_file_of_a_bucket_is_kept(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path))
+    with jobs.read(bucket) as first:
+        monkeypatch.setattr(remote, "open_remote", lambda *_: pytest.fail("read again"))
+        with jobs.read(f"{bucket}/", ranks="0-2") as second:
+            same(first, second, paths=False)
+
+
+def test_a_zip_in_a_bucket(folder: Path, here: Job, bucket: str, tmp_path: Path) -> None:
+    import fsspec
+
+    with zipfile.ZipFile(tmp_path / "job.zip", "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, path.name)
+    fsspec.filesystem("memory").pipe("/bucket/job.zip", (tmp_path / "job.zip").read_bytes())
+    with jobs.read("memory://bucket/job.zip") as job:
+        same(here, job, paths=False)
+
+
+def test_places_that_cannot_be_read() -> None:
+    with pytest.raises(UsageError, match="not a place to read from"):
+        jobs.read("ftp://bucket/run")
+    with pytest.raises(TraceError, match="contains no trace"):
+        jobs.read("memory://nothing/here")
+
+
+def test_a_driver_that_fails(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a driver raises costs the file, and names it."""
+
+    def fail(*_: object) -> bytes:
+        raise KeyError("no such key")
+
+    import fsspec
+
+    monkeypatch.setattr(
+        type(fsspec.filesystem("memory").open("/bucket/run/README.md")), "read", fail
+    )
+    with pytest.raises(TraceError, match="no such key"):
+        jobs.read(bucket, cache=False)
+
+
+def test_ray_that_is_not_installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingError, match=r"foretrace\[ray\]"):
+        jobs.read(folder, ray="auto")

@@ -1,0 +1,41 @@
+"""Worked examples of `weights_floor`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analyze.rules.sketch import ADD, GEMM, Example, Sketch, kernel
+
+
+def _sketch(rows: int, us: float, vocabulary: int = 32000) -> dict[str, Any]:
+    weight = [4096, vocabulary]
+    return (
+        Sketch()
+        .step()
+        .op("aten::mm", kernel(GEMM, us), dims=[[rows, 4096], weight])
+        .op("aten::add", kernel(ADD, 50))
+        .document()
+    )
+
+
+EXAMPLES = (
+    Example(
+        "one token at a fifth of the bandwidth",
+        lambda: _sketch(1, 250),
+        {"weight_bytes": 262_144_000, "floor_ns": 54613, "busy_ns": 300000, "products": 1},
+    ),
+    Example("near the floor", lambda: _sketch(1, 30), None),
+    Example("many tokens: arithmetic decides", lambda: _sketch(4096, 2000), None),
+    Example("weights that fit the cache", lambda: _sketch(1, 250, 4096), None),
+    Example(
+        "most products are in a graph",
+        lambda: (
+            Sketch()
+            .step()
+            .op("aten::mm", kernel(GEMM, 250), dims=[[1, 4096], [4096, 32000]])
+            .graph(kernel(GEMM, 500))
+            .document()
+        ),
+        None,
+    ),
+)

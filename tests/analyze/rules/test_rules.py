@@ -1,0 +1,163 @@
+"""Every rule: its worked examples, its manual page, what it lacks, and the guard around it."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foretrace as ft
+from analyze.rules.sketch import ADD, Example, Sketch, kernel
+from foretrace.analyze import rules as analyses
+from foretrace.analyze.rules import NEEDS, rules
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import STATES, Finding, Rule
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs" / "findings.md"
+PAGE = runpy.run_path(str(ROOT / "tools" / "rules_page.py"))
+PARAGRAPHS = ("What it shows:", "Why it matters:", "How it is computed:", "When it is wrong:")
+
+
+def worked(rule: Rule) -> tuple[Example, ...]:
+    """The worked examples of a rule, from the module of the same name beside these tests."""
+    found: tuple[Example, ...] = import_module(f"analyze.rules.examples.{rule.name}").EXAMPLES
+    return found
+
+
+EXAMPLES = [
+    pytest.param(rule, example, id=f"{rule.name}-{place}")
+    for rule in rules()
+    for place, example in enumerate(worked(rule))
+]
+EVERY = [pytest.param(rule, id=rule.name) for rule in rules()]
+
+
+def opened(document: Any, folder: Path) -> Trace:
+    path = folder / "trace.json"
+    path.write_text(json.dumps(document))
+    return ft.open(path, cache=False)
+
+
+def holds(expected: Any, found: Any) -> bool:
+    """Whether `found` says all that `expected` says, and perhaps more."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return all(key in found and holds(value, found[key]) for key, value in expected.items())
+    return bool(expected == found)
+
+
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+def test_worked_example(rule: Rule, example: Example, tmp_path: Path) -> None:
+    if example.records:
+        shutil.copytree(example.records, tmp_path, dirs_exist_ok=True)
+        (tmp_path / "trace.json.gz").unlink()
+    trace = opened(example.document(), tmp_path)
+    found = analyses.run(rule, trace)
+    if example.says is None:
+        assert [finding.state for finding in found] == ["clear"], f"{example.about}: {found}"
+        return
+    assert found[0].state == "found", f"{example.about}: {found[0]}"
+    assert holds(example.says, found[0].evidence), f"{example.about}: {dict(found[0].evidence)}"
+    assert found[0].title
+    assert found[0].detail
+    assert found[0].events, "a finding names events that prove it"
+    assert set(found[0].events) <= set(range(trace.host.count))
+    json.dumps(dict(found[0].evidence), allow_nan=False)
+
+
+@pytest.mark.parametrize("rule", EVERY)
+def test_rule_is_declared_in_full(rule: Rule) -> None:
+    assert rule.check.__module__ == f"foretrace.analyze.rules.{rule.name}"
+    assert set(rule.needs) <= set(NEEDS)
+    said = [example.says is not None for example in worked(rule)]
+    assert True in said, "an example that finds something"
+    assert False in said, "an example that finds nothing"
+
+
+@pytest.mark.parametrize("rule", EVERY)
+def test_rule_has_a_manual_page(rule: Rule) -> None:
+    text = PAGE["manual"](rule)
+    places = [text.find(paragraph) for paragraph in PARAGRAPHS]
+    assert min(places) > 0, f"{rule.name} lacks {PARAGRAPHS[places.index(min(places))]}"
+    assert places == sorted(places)
+    assert text.split("\n", 1)[0].endswith(".")
+
+
+def test_docs_are_up_to_date() -> None:
+    assert DOCS.read_text() == PAGE["page"](), "run: python tools/rules_page.py"
+
+
+def test_an_empty_trace_is_skipped_or_clear(tmp_path: Path) -> None:
+    found = analyses.run_all(opened({"schemaVersion": 1, "traceEvents": []}, tmp_path))
+    assert {finding.state for finding in found} <= {"skipped", "clear"}
+    assert sorted(finding.rule for finding in found) == [rule.name for rule in rules()]
+
+
+def test_a_lacking_rule_names_the_option(tmp_path: Path) -> None:
+    found = analyses.run_all(
+        opened(Sketch().step().op("aten::add", kernel(ADD, 5)).document(), tmp_path)
+    )
+    lacking = next(finding for finding in found if finding.rule == "fusable_pointwise")
+    assert (lacking.state, lacking.detail) == (
+        "skipped",
+        "needs shapes: record with record_shapes=True",
+    )
+
+
+def broken(trace: Trace) -> Iterator[Finding]:
+    yield Finding("broken", "found", "said before it failed")
+    raise ZeroDivisionError("on purpose")
+
+
+def test_a_crash_hides_no_other_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = opened(Sketch().step().op("aten::add", kernel(ADD, 5)).document(), tmp_path)
+    before = analyses.run_all(trace)
+    monkeypatch.setattr(
+        analyses, "rules", lambda: (Rule("broken", "A broken rule", broken), *rules())
+    )
+    after = analyses.run_all(trace)
+    crashed = [finding for finding in after if finding.state == "crashed"]
+    assert [(finding.rule, finding.detail) for finding in crashed] == [
+        ("broken", "ZeroDivisionError: on purpose")
+    ]
+    assert [finding for finding in after if finding.rule != "broken"] == before
+
+
+def test_the_order_is_by_what_could_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rule(name: str, state: str, at_most: int | None = None) -> Rule:
+        return Rule(name, name, lambda trace: [Finding(name, state, name, at_most_ns=at_most)])
+
+    made = (
+        rule("z", "clear"),
+        rule("b", "found", 5),
+        rule("a", "found"),
+        rule("c", "found", 7),
+        rule("y", "skipped"),
+    )
+    monkeypatch.setattr(analyses, "rules", lambda: made)
+    found = analyses.run_all(opened({"schemaVersion": 1, "traceEvents": []}, tmp_path))
+    assert [finding.rule for finding in found] == ["c", "b", "a", "y", "z"]
+    assert {finding.state for finding in found} <= set(STATES)
+
+
+def test_findings_do_not_depend_on_the_order_of_the_file(tmp_path: Path) -> None:
+    rule = next(rule for rule in rules() if rule.name == "gemm_choice")
+    document = dict(worked(rule)[0].document())
+    straight = analyses.run_all(opened(document, tmp_path))
+    document["traceEvents"] = document["traceEvents"][::-1]
+    assert analyses.run_all(opened(document, tmp_path)) == straight
+
+
+def test_a_rule_needs_no_torch() -> None:
+    assert "torch" not in {
+        name for rule in rules() for name in vars(sys.modules[rule.check.__module__])
+    }

@@ -1,0 +1,96 @@
+"""From nothing to the reasons, on a CPU: a script is recorded and compiled, and `why` explains it."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foretrace.cli import main
+from foretrace.show.share.publish import share
+from foretrace.show.share.stores import Folder
+
+pytestmark = pytest.mark.torch
+EXAMPLES = Path(__file__).parents[3] / "examples"
+KERNEL = "cpp_fused__unsafe_view_gelu_mul_0"
+VALUES = 8 * 16 * 128  # of one operand of the product, four bytes each
+
+
+def why(*arguments: str) -> dict[str, Any]:
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        assert main(["why", *arguments, "--json"]) == 0
+    document: dict[str, Any] = json.loads(shown.getvalue())
+    return document
+
+
+def kernel_of(document: dict[str, Any]) -> dict[str, Any]:
+    [found] = [each for each in document["kernels"] if not each["extern"]]
+    return found
+
+
+def test_the_fused_kernel_has_its_code_its_lines_and_its_bytes(cpu_bundle: Path) -> None:
+    kernel = kernel_of(why(str(cpu_bundle), KERNEL))
+    assert kernel["name"] == KERNEL
+    script = Path(__file__).parents[2] / "geglu_script.py"
+    written = script.read_text().splitlines()
+    for source in kernel["sources"]:
+        assert Path(source["file"]).name == "geglu_script.py"
+        assert written[source["line"] - 1].strip() == source["code"]
+    assert "F.gelu(gate" in "".join(source["code"] for source in kernel["sources"])
+    assert "tmp12.tanh()" in kernel["code"]
+    assert [len(kernel[name]) for name in ("loads", "stores")] == [2, 1]
+    assert kernel["bytes"] == 3 * VALUES * 4
+    assert (kernel["launches"], kernel["time_ns"] > 0) == (3, True)
+
+
+def test_its_time_is_that_of_the_range_in_the_trace(cpu_bundle: Path) -> None:
+    """By a second method: the trace's own JSON."""
+    events = json.loads(gzip.decompress(cpu_bundle.read_bytes()))["traceEvents"]
+    spent = [event["dur"] for event in events if event["name"].endswith(KERNEL)]
+    assert len(spent) == 3
+    assert kernel_of(why(str(cpu_bundle)))["time_ns"] == round(sum(spent) * 1000)
+
+
+def test_the_matmuls_stand_between(cpu_bundle: Path) -> None:
+    document = why(str(cpu_bundle), "--not-fused")
+    assert len(document["not_fused"]) == 3
+    assert {pair["reason"] for pair in document["not_fused"]} == {"a library kernel (extern)"}
+    assert {pair["at_most_ns"] for pair in document["not_fused"]} == {None}, "no known bandwidth"
+
+
+def test_a_shared_copy_says_the_same(cpu_bundle: Path, tmp_path: Path) -> None:
+    [shared] = share(str(cpu_bundle), Folder(tmp_path), cache=False)
+    original, copy = why(str(cpu_bundle)), why(str(tmp_path / shared.trace))
+    for name in ("bytes", "launches", "time_ns", "nodes", "loads", "stores"):
+        assert [each[name] for each in copy["kernels"]] == [
+            each[name] for each in original["kernels"]
+        ]
+    text = gzip.decompress((tmp_path / str(shared.why) / "torch_trace.log.gz").read_bytes())
+    assert b"geglu_script" not in text
+    assert b"self.gate_proj(x)" not in text
+
+
+def test_the_example_shows_its_fused_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    sizes = ["--batch", "2", "--seq", "4", "--dim", "8", "--hidden", "16"]
+    torch._dynamo.reset()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(sys, "argv", ["03_simple_mlp.py", "--compile", "--why", *sizes])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    runpy.run_path(str(EXAMPLES / "03_simple_mlp.py"), run_name="__main__")
+    assert "kept the compiler's records in" in capsys.readouterr().err
+    kernel = kernel_of(why("traces/03_simple_mlp/2_4_8_16_compile.json"))
+    assert kernel["name"].startswith("cpp_fused")
+    assert kernel["launches"] == 3
+    assert {Path(source["file"]).name for source in kernel["sources"]} == {"03_simple_mlp.py"}

@@ -1,0 +1,274 @@
+"""The climb over the recordings: every verdict, the document's names, the table, and the words
+around them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+from foretrace.base.errors import UsageError
+from foretrace.cli import main
+from foretrace.learn import ladder
+from foretrace.learn.claims import OUTCOMES, claims, programs
+from foretrace.learn.ladder import climb as climbing
+from foretrace.learn.ladder.climb import by_recording
+from foretrace.learn.ladder.stops import STOPS
+from foretrace.read.recordings import folder
+from foretrace.schema.documents.ladder import LadderDocument
+from foretrace.show.render.climb import claim_pages, climb_markdown, climb_summary, climb_text
+
+# Claims of each rung on the H200: hold, do not hold, another card, not said, inconclusive.
+H200 = {
+    "matmul_add": (22, 3, 7, 1, 0),
+    "linear": (29, 0, 2, 3, 0),
+    "mlp": (52, 2, 5, 4, 1),
+    "attention": (26, 1, 7, 0, 1),
+    "train_step": (4, 0, 0, 0, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def climb() -> LadderDocument:
+    return climbing.climb_recorded("h200")
+
+
+@pytest.fixture(scope="module")
+def document(climb: LadderDocument) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(climb)
+    return found
+
+
+def test_every_verdict_is_the_one_the_h200_gave(document: dict[str, Any]) -> None:
+    assert [
+        (claim["number"], claim["guess"], claim["verdict"], claim["reason"])
+        for claim in document["claims"]
+    ] == [
+        (claim.number, each.guess, each.h200, each.reason)
+        for claim in claims()
+        for each in claim.predictions
+    ]
+    assert document["counts"] == {"hit": 134, "miss": 34, "unknown": 2}
+    counts = Counter((claim["rung"], claim["outcome"]) for claim in document["claims"])
+    assert {rung: tuple(counts[rung, outcome] for outcome in OUTCOMES) for rung in H200} == H200
+    assert document["outcomes"] == {
+        outcome: sum(row[place] for row in H200.values()) for place, outcome in enumerate(OUTCOMES)
+    }
+
+
+def test_what_the_h200_showed(document: dict[str, Any]) -> None:
+    """The rows that a person would look for first, with their numbers."""
+    measured = {
+        (claim["number"], claim["variant"], claim["guess"]): claim["measured"]
+        for claim in document["claims"]
+    }
+    assert measured["B18", "eager", "in mlp_fwd: kernels == 5"] == "5 in each of 3 calls of mlp_fwd"
+    assert measured["H2", "eager", "in mlp_fwd: memset == 2"] == "2 in each of 3 calls of mlp_fwd"
+    assert (
+        measured["B33", "compiled", "in mlp_fwd: kernels == 4"] == "4 in each of 3 calls of mlp_fwd"
+    )
+    # of the call with the median GPU time, as `look` and `compare` show it
+    guess = "in mlp_fwd: pointwise time == 1.038x +- 5% of A"
+    assert measured["B42", "liger", guess] == "44.7 us, A: 56.5 us (79.1%)"
+    other = "in mlp_fwd: pointwise time < 0.7x of A"
+    assert measured["H12", "compiled, other order", other] == "37.2 us, A: 56.5 us (0.66x)"
+    assert measured["B29", "eager", "every pointwise has vec 4"] == "6 x vec 8"
+    assert (
+        measured["B70", "math", "in sdpa_fwd: kernels == 20"] == "20 in each of 3 calls of sdpa_fwd"
+    )
+    assert (
+        measured["B64", "addmm", "in matmul_add: memcpy == 0"]
+        == "0 in each of 3 calls of matmul_add"
+    )
+
+
+def test_a_claim_that_does_not_hold_is_explained(document: dict[str, Any]) -> None:
+    for claim in document["claims"]:
+        if claim["verdict"] == "miss":
+            assert claim["measured"]
+            assert claim["reason"]
+            assert claim["correction"]
+        if claim["verdict"] == "unknown":
+            assert claim["why"]
+
+
+def test_the_names_of_the_document(document: dict[str, Any]) -> None:
+    assert list(document) == [
+        "schema",
+        "source",
+        "device",
+        "torch",
+        "claims",
+        "counts",
+        "skipped",
+        "article",
+        "outcomes",
+        "unmarked",
+    ]
+    assert (
+        document["schema"],
+        document["source"],
+        document["device"],
+        document["torch"],
+        document["skipped"],
+    ) == (1, "recorded h200", "NVIDIA H200", "2.11.0+cu130", [])
+    assert {tuple(claim) for claim in document["claims"]} == {
+        (
+            "number",
+            "source",
+            "rung",
+            "variant",
+            "setup",
+            "recording",
+            "guess",
+            "verdict",
+            "measured",
+            "expected",
+            "why",
+            "reason",
+            "correction",
+            "outcome",
+            "claim",
+            "sentence",
+            "where",
+            "address",
+            "program",
+            "against",
+        )
+    }
+    assert {tuple(row) for row in document["article"]} == {("setup", "changed", "same")}
+
+
+def test_the_articles_table(document: dict[str, Any]) -> None:
+    table = {row["setup"]: row for row in document["article"]}
+    assert len(table) == 24
+    compiled = table["mlp compiled, 64x128x768x3072, against eager"]
+    assert compiled["changed"][0] == "Kernels 5 to 4 per call."
+    fused = "GeGLU: 2 kernels to 1, 66.7 to 56.5 us (fused by Inductor)."
+    assert compiled["changed"][1] == fused
+    assert compiled["same"][0] == "GEMM: 3 kernels, 168 us per call, the same."
+    linear = table["linear compiled, 1024x32x64, against eager"]
+    assert linear["same"][-1] == "GPU time: 2.72 us per call in both."
+    assert not any("ernel" in line for line in linear["changed"])
+    assert table["attention inplace, 8x16x1024x64, against naive"]["changed"] == [
+        "Memcpys 1 to 0 per call.",
+        "attention: 1 memcpy/memset to 0, 130 us to 0 ns.",
+        "GPU time: 1.08 ms to 948 us per call (0.88x).",
+    ]
+    assert (
+        table["train_step fused, 4x512x4x768x12x3072x32000, against foreach"]["changed"][0]
+        == "Kernels 210 to 176 per call."
+    )
+
+
+def test_every_claim_names_a_stop_and_every_stop_has_its_recording() -> None:
+    known = by_recording()
+    stops = {program.trace for program in programs().values() if not program.setup}
+    assert stops <= set(known)
+    traces = [*known, *(program.trace for program in programs().values())]
+    assert all((folder("h200") / f"{name}.json.gz").is_file() for name in traces)
+    assert {stop.rung for stop in STOPS} == set(ladder.ORDER)
+
+
+def test_only_one_rung() -> None:
+    found = climbing.climb_recorded("h200", ["linear"])
+    assert {claim.rung for claim in found.claims} == {"linear"}
+    assert [row.setup for row in found.article] == ["linear compiled, 1024x32x64, against eager"]
+    with pytest.raises(UsageError, match="did you mean linear"):
+        climbing.climb_recorded("h200", ["liner"])
+
+
+def test_text(climb: LadderDocument) -> None:
+    text = climb_text(climb)
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.startswith(
+        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n170 predictions of 81 claims: 133"
+    )
+    assert "  holds  B18 five kernels per forward: three GEMMs, gelu and mul\n" in text
+    missed = "        another card   every pointwise has vec 4\n"
+    assert f"{missed}                       measured: 6 x vec 8\n" in text
+    assert "                       correction: the width is 8 on this card\n" in text
+    assert "  inconclusive   B75: not every one states it" in text
+    assert "  E8  other strides raise an error: see B12\n" in text
+    assert "mlp compiled, 64x128x768x3072, against eager\n  + Kernels 5 to 4 per call." in text
+
+
+def test_summary(climb: LadderDocument) -> None:
+    """The first screen: four outcomes, what does not hold, and what was found."""
+    text = climb_summary(climb)
+    assert len(text.splitlines()) <= 25
+    assert "rung        holds  does not hold  another card  not said  inconclusive\n" in text
+    assert "  does not hold: B59, B15, B24, E4, E6, E26, B67, B12, B40, B47, E11, E12\n" in text
+    assert "  not said: B31, E1, E2, E7, E13, E24, B49, E3, E22\n" in text
+    assert (
+        "21 more claims decided by generated code, sources or other runs: 2 hold, 6 do not" in text
+    )
+    assert "H12\n" in text
+
+
+def test_claims_of_one_number_can_be_told_apart(document: dict[str, Any]) -> None:
+    places = [
+        (claim["number"], claim["guess"], claim["setup"], claim["against"])
+        for claim in document["claims"]
+    ]
+    assert ("B64", "in matmul_add: memcpy == 1", "matmul_add addmm, 4096", "") in places
+    assert ("B64", "in matmul_add: memcpy == 0", "matmul_add addmm, 4096 1d", "") in places
+    assert len(set(places)) == len(places)
+
+
+def test_markdown(climb: LadderDocument) -> None:
+    page = climb_markdown(climb)
+    pages = claim_pages(climb)
+    assert set(pages) == {claim.number for claim in claims()}
+    assert all(text in page for text in pages.values())
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) == 170
+    assert "> in substance: the GPU starves when" in pages["B31"]
+    assert pages["B12"].endswith("only code that is called without its guards raises.")
+
+
+def test_one_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ladder", "--claim", "b5"]) == 0
+    text = capsys.readouterr().out
+    assert "The add never appears as a separate kernel" in text
+    assert "(Part 2, Why" in text
+    assert "on linear eager, 1024x32x64: nn.Linear(32, 64)(x), x of 1024 x 32\n" in text
+    assert "        holds          every gemm has epilogue bias\n" in text
+    assert main(["ladder", "--claim", "B12"]) == 0
+    assert "        does not hold  torch on this machine" in capsys.readouterr().out
+    assert main(["ladder", "--claim", "E17", "--json"]) == 0  # points to B24, and shows it
+    found = json.loads(capsys.readouterr().out)
+    [pointing] = found["unmarked"]
+    assert (pointing["number"], pointing["see"], pointing["outcome"]) == ("E17", "B24", "")
+    assert {claim["number"] for claim in found["claims"]} == {"B24"}
+    assert pointing["sentence"] == found["claims"][0]["sentence"]
+    for wrong in (["B99"], ["B3", "--only", "mlp"], ["B3", "--device", "cpu"]):
+        assert main(["ladder", "--claim", *wrong]) == 2
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ladder", "--recorded", "h200", "--only", "linear", "--json"]) == 0
+    captured = capsys.readouterr()
+    document = msgspec.to_builtins(climbing.climb_recorded("h200", ["linear"]))
+    assert json.loads(captured.out) == document
+    assert captured.err == ""
+    assert main(["ladder", "--recorded", "h200", "--strict", "--only", "linear", "--markdown"]) == 0
+    assert "### B3" in capsys.readouterr().out
+    for wrong in (
+        ["--keep", "t"],
+        ["--device", "cpu"],
+        ["--json", "--markdown"],
+        ["--only", "nothing"],
+    ):
+        assert main(["ladder", "--recorded", "h200", *wrong]) == 2
+    assert main(["ladder", "--recorded", "abacus"]) == 2
+    assert "choose from h200" in capsys.readouterr().err
+
+
+def test_records_are_kept_where_the_traces_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ladder", "--why"]) == 2
+    assert "--why keeps records beside the traces: add --keep DIR" in capsys.readouterr().err

@@ -1,0 +1,100 @@
+"""Where Liger comes from: the Hub when it answers, else PyPI, and the record says which."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("torch")
+from foretrace.base.errors import MissingError
+from foretrace.learn.ladder import gated_mlps
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A `kernels` package whose Hub answers with a layer."""
+    asked: list[tuple[str, int]] = []
+
+    def get_kernel(name: str, *, version: int) -> SimpleNamespace:
+        asked.append((name, version))
+        return SimpleNamespace(layers=SimpleNamespace(LigerGEGLUMLP="from the hub"))
+
+    fake = SimpleNamespace(get_kernel=get_kernel, asked=asked)
+    monkeypatch.setitem(sys.modules, "kernels", fake)
+    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: True)
+    return fake
+
+
+@pytest.fixture
+def pypi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        sys.modules, "liger_kernel.transformers.geglu", SimpleNamespace(LigerGEGLUMLP="from pypi")
+    )
+
+
+def test_the_hub_comes_first_with_its_version_pinned(hub: SimpleNamespace) -> None:
+    layer, source = gated_mlps.liger_layer("cuda")
+    assert layer == "from the hub"
+    assert source == {"source": "hub", "name": "kernels-community/liger-kernels", "version": 1}
+    assert hub.asked == [("kernels-community/liger-kernels", 1)]
+
+
+@pytest.mark.usefixtures("pypi")
+def test_a_hub_that_fails_is_named_and_pypi_takes_over(hub: SimpleNamespace) -> None:
+    hub.get_kernel = lambda name, version: {}["nothing built for this torch"]
+    layer, source = gated_mlps.liger_layer("cuda")
+    assert layer == "from pypi"
+    assert (source["source"], source["hub"]) == ("pypi", "KeyError: 'nothing built for this torch'")
+
+
+@pytest.mark.usefixtures("pypi")
+def test_a_silent_hub_is_not_asked(hub: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
+    assert gated_mlps.liger_layer("cuda")[0] == "from pypi"
+    assert hub.asked == []
+
+
+def test_neither_is_an_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers.geglu", None)
+    monkeypatch.setenv("KERNELS_CACHE", "/kept/here")
+    with pytest.raises(MissingError, match="pip install liger-kernel") as missing:
+        gated_mlps.liger_layer("cuda")
+    assert "copy /kept/here here, and set HF_HUB_OFFLINE=1" in str(missing.value)
+    assert "\n" not in str(missing.value)
+
+
+def test_the_probe_is_short_and_offline_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # the discard port: nobody answers
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    assert not gated_mlps._hub_may_answer()
+    monkeypatch.setenv("LOCAL_KERNELS", f"{gated_mlps.HUB_REPO}=folder")
+    assert gated_mlps._hub_may_answer()
+    monkeypatch.delenv("LOCAL_KERNELS")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert gated_mlps._hub_may_answer()
+
+
+def test_the_source_says_where_it_is_kept(
+    hub: SimpleNamespace, pypi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELS_CACHE", "/kept/here")
+    text = gated_mlps.source_text(gated_mlps.liger_layer("cuda")[1])
+    assert text.endswith("from the Hub, kept in /kept/here; offline, set HF_HUB_OFFLINE=1")
+    monkeypatch.setattr(gated_mlps, "_hub_may_answer", lambda: False)
+    text = gated_mlps.source_text(gated_mlps.liger_layer("cuda")[1])
+    assert text.endswith("from PyPI, which needs no Hub (the Hub does not answer)")
+
+
+def test_the_cache_is_the_hubs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.delenv("KERNELS_CACHE", raising=False)
+    code = "from huggingface_hub.constants import HF_HUB_CACHE; print(HF_HUB_CACHE)"
+    words = [sys.executable, "-c", code]  # a process of its own: it looks once, when imported
+    theirs = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    assert gated_mlps.hub_cache() == theirs

@@ -1,0 +1,220 @@
+"""Every lesson is played on its recordings: right, and wrong in every way that it foresees."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from foretrace.analyze.guess import check
+from foretrace.base.errors import UsageError
+from foretrace.learn.lessons import lesson, lessons
+from foretrace.learn.lessons.facts import filled
+from foretrace.learn.lessons.marking import DIGITS, right_answer
+from foretrace.learn.lessons.scene import Scene
+from foretrace.learn.lessons.sitting import Sitting
+from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
+from foretrace.show.render.lesson import WIDTH, asked_text, end_text, marked_text, title_text
+
+LESSONS = lessons()
+STEPS = [
+    pytest.param(each, at, id=f"{each.name}-{at + 1}")
+    for each in LESSONS
+    for at in range(len(each.steps))
+]
+LONGEST = 80  # lines of a transcript
+
+
+@cache
+def opened(path: str) -> ft.Trace:
+    return ft.open(path, cache=False)
+
+
+SCENES: dict[tuple[str, str], Scene] = {}  # a sitting opens each recording once; these tests too
+
+
+def sitting(each: Lesson) -> Sitting:
+    found = Sitting(each, opened)
+    found._scenes = SCENES
+    return found
+
+
+def wrong_answers(step: LessonStep, right: str) -> list[str]:
+    """Every wrong choice; wrong numbers that have an explanation, and one that has none."""
+    if isinstance(step.ask, PickOne):
+        return [digit for digit in DIGITS[: len(step.ask.choices)] if digit != right]
+    if isinstance(step.ask, HowMany):
+        return [*step.ask.misread, str(float(right) * 3 + 1).removesuffix(".0")]
+    return ["kernels == 99"]
+
+
+def transcript(each: Lesson, answers: list[str]) -> list[str]:
+    played, lines = sitting(each), [title_text(each)]
+    for at, answer in enumerate(answers):
+        lines += ["", asked_text(played.asked(at)), f"> {answer}"]
+        lines.append(marked_text(played.answer(answer)))
+    lines += ["", end_text(played.document())]
+    return "\n".join(lines).splitlines()
+
+
+def right_answers(each: Lesson) -> list[str]:
+    played = sitting(each)
+    return [right_answer(step, played.scene(step)) for step in each.steps]
+
+
+@pytest.mark.parametrize("each", LESSONS, ids=lambda each: each.name)
+def test_the_right_answers_are_found_and_all_hit(each: Lesson) -> None:
+    played = sitting(each)
+    for answer in right_answers(each):
+        assert played.answer(answer).verdict == "hit"
+    document = played.document()
+    assert (document.hits, document.misses, document.skipped) == (len(each.steps), 0, 0)
+    assert played.step is None
+
+
+@pytest.mark.parametrize(("each", "at"), STEPS)
+def test_every_wrong_answer_misses_and_says_what_it_overlooked(each: Lesson, at: int) -> None:
+    step, played = each.steps[at], sitting(each)
+    right = right_answer(step, played.scene(step))
+    for wrong in wrong_answers(step, right):
+        played.at = at
+        found = played.answer(wrong)
+        assert found.verdict == "miss", wrong
+        assert found.right == ("" if isinstance(step.ask, Predict) else right)
+        assert bool(found.misread) is not isinstance(step.ask, Predict), wrong
+
+
+@pytest.mark.parametrize(("each", "at"), STEPS)
+def test_one_choice_holds(each: Lesson, at: int) -> None:
+    step = each.steps[at]
+    scene = sitting(each).scene(step)
+    if isinstance(step.ask, PickOne):
+        held = [
+            choice.text
+            for choice in step.ask.choices
+            if all(scene.marked(text).verdict == "hit" for text in choice.holds)
+        ]
+        assert len(held) == 1
+
+
+@pytest.mark.parametrize(("each", "at"), STEPS)
+def test_what_decides_is_drawn_and_the_row_is_in_the_trace(each: Lesson, at: int) -> None:
+    played = sitting(each)
+    played.at, step = at, each.steps[at]
+    found = played.answer(right_answer(step, played.scene(step)))
+    lanes = found.lanes
+    assert any(
+        one.decides for one in (*lanes.ranges, *lanes.ops, *lanes.inside, *lanes.calls, *lanes.gpu)
+    )
+    assert found.row.calls > 0
+    assert found.row.self_cpu_ns <= found.row.cpu_ns
+    assert found.row.self_gpu_ns <= found.row.gpu_ns
+    assert all(0 <= one.start_ns <= one.end_ns <= lanes.length_ns for one in lanes.gpu)
+
+
+@pytest.mark.parametrize("each", LESSONS, ids=lambda each: each.name)
+def test_no_transcript_is_longer_than_a_reader_has_patience(each: Lesson) -> None:
+    right = right_answers(each)
+    pairs = zip(each.steps, right, strict=True)
+    wrong = [
+        max(wrong_answers(step, answer), key=lambda one: _lines(each, step, one))
+        for step, answer in pairs
+    ]
+    for answers in (right, wrong):
+        lines = transcript(each, answers)
+        assert len(lines) <= LONGEST, "\n".join(lines)
+        assert max(map(len, lines)) <= WIDTH
+    assert len(transcript(each, wrong)) > len(transcript(each, right))
+
+
+def _lines(each: Lesson, step: LessonStep, answer: str) -> int:
+    played = sitting(each)
+    played.at = each.steps.index(step)
+    return len(marked_text(played.answer(answer)).splitlines())
+
+
+@pytest.mark.parametrize("each", LESSONS, ids=lambda each: each.name)
+def test_text_holds_no_time_that_was_typed(each: Lesson) -> None:
+    """A measured figure stands between braces: typed ones go stale, and are false elsewhere."""
+    texts = [text for step in each.steps for text in (step.why, step.hint, step.ask.text)]
+    texts += [
+        choice.misread
+        for step in each.steps
+        if isinstance(step.ask, PickOne)
+        for choice in step.ask.choices
+    ]
+    assert [text for text in texts if re.search(r"\d (?:ns|us|ms|s|[MGT]B|TFLOP)\b", text)] == []
+    counts = r"\b(?:two|three|four|five|\d+) (?:\w+ )?(?:kernels|launches|mem\w+s|products)\b"
+    answers = [step.why for step in each.steps]
+    assert [text for text in answers if re.search(counts, text, re.IGNORECASE)] == []
+
+
+def test_the_page_lists_the_lessons() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "lessons.md").read_text()
+    listed = re.findall(r"^\| (\d+ .+?) \|", page, re.MULTILINE)
+    assert listed == [f"{each.number} {each.title}" for each in LESSONS]
+
+
+def test_lessons_are_numbered_in_order_and_found_by_number_or_name() -> None:
+    assert [each.number for each in LESSONS] == list(range(1, len(LESSONS) + 1))
+    assert lesson("1") == lesson("matmul_add") == LESSONS[0]
+    with pytest.raises(UsageError, match=r"no lesson '99': choose from 1 \(matmul_add\)"):
+        lesson("99")
+
+
+def test_a_prediction_without_a_place_is_about_one_call() -> None:
+    step = LESSONS[0].steps[0]
+    scene = sitting(LESSONS[0]).scene(step)
+    assert scene.marked("kernels == 2").verdict == "hit"
+    (whole,) = check(scene.trace, "kernels == 6")
+    assert whole.verdict == "hit"
+
+
+def test_answers_that_are_not_valid_are_refused_and_change_nothing() -> None:
+    played = sitting(LESSONS[0])
+    for wrong in ("", "two", "-1", "1e3"):
+        with pytest.raises(UsageError, match="enter a number"):
+            played.answer(wrong)
+    played.skip()
+    with pytest.raises(UsageError, match="enter 1, 2, 3"):
+        played.answer("4")
+    assert played.at == 1
+    assert not any(isinstance(step.ask, Predict) for step in LESSONS[0].steps)
+
+
+def test_the_worked_example_of_the_page_can_be_played() -> None:
+    page = Path(__file__).parents[3] / "docs" / "lessons.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    (code,) = [block for block in blocks if "LESSON = " in block]
+    scope: dict[str, Lesson] = {}
+    exec(code, scope)
+    played = sitting(scope["LESSON"])
+    found = played.answer("2")
+    assert (found.verdict, found.right, found.misread) == (
+        "miss",
+        "1",
+        "The product adds the bias.",
+    )
+    assert "{" not in found.why
+
+
+def test_a_trace_without_a_gpu_decides_nothing_and_nothing_is_claimed(tmp_path: Path) -> None:
+    path = tmp_path / "cpu.json"
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": "matmul_add", "ts": 0, "dur": 90},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 10, "dur": 30},
+    ]
+    path.write_text(
+        json.dumps({"traceEvents": [{**event, "pid": 1, "tid": 1} for event in events]})
+    )
+    played = Sitting(LESSONS[0], lambda _: opened(str(path)))
+    found = played.answer("2")
+    assert (found.verdict, found.right) == ("unknown", "")
+    assert found.why.startswith("no GPU events in this trace")
+    assert found.lanes.gpu == []
+    assert marked_text(found).startswith("unknown  The trace does not decide this: no GPU events")
+    assert "(not in the trace: gpu busy)" in filled("{gpu busy}", played.scene(LESSONS[0].steps[0]))

@@ -1,0 +1,59 @@
+"""The manual page is made from the families' own docstrings and examples, and is up to date."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from foretrace.base import plugins
+from foretrace.names import families
+
+ROOT = Path(__file__).parents[3]
+MANUAL = ROOT / "docs" / "kernel-names.md"
+HOW_TO = ROOT / "docs" / "how-to-kernel-family.md"
+page = runpy.run_path(str(ROOT / "tools" / "families_page.py"))["page"]
+MODULES = [
+    module
+    for module in plugins.modules(families)
+    if hasattr(module, "FAMILY") or hasattr(module, "FAMILIES")
+]
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert MANUAL.read_text("utf-8") == page(), "run: python tools/families_page.py"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_a_family_documents_itself(module: object) -> None:
+    assert module.__doc__
+    assert page().count((module.__doc__ or "").strip()) == 1
+
+
+def test_the_file_that_the_how_to_page_tells_to_write(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One new file and no other: the page's example, on the package's path, decodes its name."""
+    code = HOW_TO.read_text("utf-8").partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "acme.py").write_text(code, "utf-8")
+    monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
+    name = "acme_attn_bwd_f16_hd64"
+    _forget()
+    try:
+        kernel = families.decode(name)
+    finally:
+        sys.modules.pop("foretrace.names.families.acme", None)
+        vars(families).pop("acme", None)
+        monkeypatch.undo()
+        _forget()
+    assert (kernel.family, kernel.role, kernel.fields["dtype_in"]) == ("acme", "attention", "f16")
+    before = families.decode(name)  # without the file, one word of the name is all that speaks
+    assert (before.family, before.role) == ("user_triton", "attention")
+    assert dict(before.fields) == {"op": "user triton"}
+
+
+def _forget() -> None:
+    families.every.cache_clear()
+    families.decode.cache_clear()

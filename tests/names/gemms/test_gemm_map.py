@@ -1,0 +1,122 @@
+"""The map that ships: its size, what it holds, and whether recordings agree with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import foretrace
+from foretrace.analyze.compare.boundaries import product
+from foretrace.analyze.compare.launched import launch_recorded, launched
+from foretrace.analyze.compare.repeats import choose, repeats
+from foretrace.base.errors import UsageError
+from foretrace.names import families
+from foretrace.names.gemms import build, table
+from foretrace.names.gemms.accuracy import accuracy
+from foretrace.read import recordings
+from foretrace.schema.gemms import GemmPoint
+
+MAP = table.named("h200")
+
+
+def test_it_is_small_and_large_enough() -> None:
+    assert sum(path.stat().st_size for path in table.SHIPPED.iterdir()) < 1_000_000
+    assert MAP.frame.height >= 2000
+    decode = MAP.frame.filter(pl.col("m") <= 64, dtype="bf16", layout="tn", epilogue="none")
+    assert set(range(1, 65)) <= set(decode.filter(n=4096, k=4096)["m"])
+    assert {"bf16", "fp16", "tf32", "fp32", "fp8"} == set(MAP.frame["dtype"])
+
+
+def test_every_product_is_there_once_and_none_of_them_was_held_out() -> None:
+    assert len(MAP.rows) == MAP.frame.height
+    assert MAP.heldout is not None
+    apart = {GemmPoint(*row) for row in MAP.heldout.select(table.KEY).iter_rows()}
+    assert len(apart) == MAP.heldout.height >= 400
+    assert not apart & set(MAP.rows)
+
+
+def test_no_product_is_faster_than_its_roof() -> None:
+    share = MAP.frame["roof_us"] / MAP.frame["cold_us"]
+    assert 0.9 < float(share.max() or 0) < 1.01  # type: ignore[arg-type]
+
+
+def test_a_memset_confirms_the_waves() -> None:
+    """cuBLAS clears a counter where tiles take more than two waves: a second count of tiles."""
+    counted = Counter(
+        (row["others"].startswith("Memset"), row["waves"] > 2)
+        for row in MAP.frame.filter(~pl.col("splits"), family="nvjet").iter_rows(named=True)
+    )
+    assert counted[True, False] == counted[False, True] == 0
+    assert counted[True, True] > 500
+
+
+def test_the_grid_and_the_kernels_beside_it_agree_on_the_split() -> None:
+    cutlass = MAP.frame.filter(family="cutlass2x")
+    beside = cutlass["others"].str.contains("split-K reduce|Memset")
+    assert (beside == (cutlass["split"] > 1)).all()
+
+
+def test_the_accuracy_is_what_was_counted_when_the_map_was_made() -> None:
+    found = accuracy(MAP)
+    assert found == MAP.facts.accuracy
+    assert found is not None
+    assert found.family >= 0.9
+    assert found.time >= 0.8
+    kinds = {each.kind: each for each in found.kinds}
+    assert kinds["16-bit and fp8, aligned"].time >= 0.9
+    assert sum(each.products for each in found.kinds) == found.products
+    right = sum(round(each.time * each.products) for each in found.kinds)
+    assert right == round(found.time * found.products)
+
+
+@pytest.mark.parametrize("name", ["mlp_eager", "mlp_eager_train", "llama_train_eager"])
+def test_recorded_products_ran_on_the_kernels_of_the_map(name: str) -> None:
+    path = recordings.find(name)
+    trace = foretrace.open(str(path), cache=False)
+    unit = choose((trace, trace), None)
+    work = launched(trace, repeats(trace, unit), 32, launch_recorded(trace, trace))
+    pairs = {(product(each), each.name) for each in work if each.role == "gemm"}
+    known = {(point, name) for point, name in pairs if point in MAP.rows}
+    assert len(known) >= 2
+    for point, kernel in known:
+        assert point is not None
+        assert MAP.frame["kernel"][MAP.rows[point]] == kernel
+
+
+def test_rows_of_a_sweep() -> None:
+    kernels = [
+        {"name": "Memset (Device)", "grid": None, "block": None, "registers": None,
+         "shared_memory": None, "cold_us": 0.7, "warm_us": 0.7},
+        {"name": "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", "grid": [2, 66, 1],
+         "block": [384, 1, 1], "registers": 168, "shared_memory": 213_476, "cold_us": 55.5,
+         "warm_us": 55.4},
+    ]  # fmt: skip
+    row = {**GemmPoint(8192, 3072, 768)._asdict(), "kernels": kernels}
+    times = {"cold_us": [56.0, 56.3, 58.0], "warm_us": [56.4]}
+    made = build.frame([row | times], 132, {"bf16": 894.3e12}, 4709e9).row(0, named=True)
+    assert families.decode(made["kernel"]).short == made["short"] == "nvjet 256x128x64 tn bf16"
+    assert (made["tile_n"], made["tile_m"], made["tile_k"]) == (256, 128, 64)
+    assert (made["tiles"], made["split"], made["splits"], made["per_sm"]) == (768, 1, False, 1)
+    assert (made["others"], made["cluster"], made["roof"]) == ("Memset (Device)", "1x2", "compute")
+    assert made["cold_us"] == pytest.approx(56.3)
+    assert made["roof_us"] == pytest.approx(43.22, abs=0.01)
+
+
+def test_what_is_no_map_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no map of 'a100': choose from nvidia-h200"):
+        table.named("a100")
+    with pytest.raises(UsageError, match="no such file"):
+        table.opened(tmp_path / "none.parquet")
+    (tmp_path / "bad.parquet").write_text("no")
+    with pytest.raises(UsageError, match="not a map of products"):
+        table.opened(tmp_path / "bad.parquet")
+    pl.DataFrame({"m": [1]}).write_parquet(tmp_path / "other.parquet")
+    (tmp_path / "other.json").write_bytes((table.SHIPPED / "nvidia-h200.json").read_bytes())
+    with pytest.raises(UsageError, match="not a map of products"):
+        table.opened(tmp_path / "other.parquet")
+    (tmp_path / "sweep.gz").write_text("no")
+    with pytest.raises(UsageError, match="not a file that a sweep wrote"):
+        build.rows_of(tmp_path / "sweep.gz")

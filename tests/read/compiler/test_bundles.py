@@ -1,0 +1,292 @@
+"""Which logs a path means, and whether they are of the run that a trace is of."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foretrace.base.errors import TraceError, UsageError
+from foretrace.read import compiler
+from foretrace.read.compiler import beside, manifest_of, one_run, stranger
+from read.compiler.test_recorded_logs import COMPILE, RUNS, unpacked
+from read.compiler.written import message, record
+
+CODE = "triton_poi_fused_gelu_mul_0 = async_compile.triton(...)"
+LOG = record({"inductor_output_code": {"filename": "/tmp/c.py"}}, CODE)
+
+
+def bundle(folder: Path, **manifest: Any) -> Path:
+    """A bundle as `foretrace record --why` writes it."""
+    folder.mkdir()
+    (folder / "torch_trace.log.gz").write_bytes(gzip.compress(LOG))
+    (folder / "torch_logs.txt.gz").write_bytes(gzip.compress(message("a")))
+    names = ["torch_trace.log.gz", "torch_logs.txt.gz"]
+    about = {"kind": "foretrace-why", "schema": 1, "trace": "run.json.gz", "pid": 412}
+    text = json.dumps({**about, "files": names, **manifest})
+    (folder / "manifest.json").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", ["run.json", "run.json.gz", "run.pt.trace.json.gz", "run.json.zst"]
+)
+def test_the_bundle_beside_a_trace(name: str, tmp_path: Path) -> None:
+    assert beside(str(tmp_path / name)) is None
+    found = bundle(tmp_path / "run.why")
+    assert beside(str(tmp_path / name)) == str(found)
+    assert beside(str(tmp_path / "other.json")) is None
+
+
+def test_a_folder_of_logs_belongs_to_the_trace_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = COMPILE / "mlp" / "trace.json.gz"
+    assert beside(str(trace)) == str(COMPILE / "mlp")
+    monkeypatch.chdir(trace.parent)
+    assert beside("trace.json.gz") == "."
+    (tmp_path / "notes.txt").write_bytes(LOG)
+    assert beside(str(tmp_path / "trace.json")) is None  # no name of a log
+    assert beside(str(tmp_path / "absent" / "trace.json")) is None
+
+
+def test_every_path_that_means_a_bundle(tmp_path: Path) -> None:
+    found = bundle(tmp_path / "run.why")
+    (tmp_path / "run.json.gz").write_bytes(b"")
+    (tmp_path / "README.txt").write_text("about these runs")
+    for path in ("run.why", "run.json.gz", "run", "."):
+        logs = compiler.read(os.path.join(tmp_path, path))
+        assert (len(logs.records), len(logs.texts)) == (1, 1)
+        assert [os.path.basename(file) for file in logs.sources] == [
+            "torch_logs.txt.gz",
+            "torch_trace.log.gz",
+        ]
+    bundle(tmp_path / "second.why")
+    with pytest.raises(UsageError, match="the logs of 2 traces"):
+        compiler.read(str(tmp_path))
+    assert compiler.read(str(found / "torch_trace.log.gz")).records
+
+
+def test_what_is_not_a_log_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "torch_trace.log").write_bytes(LOG)
+    (tmp_path / "torch_trace.log.gz").write_bytes(gzip.compress(LOG))  # the same, packed
+    (tmp_path / "job.log").write_bytes(b"started\n" + message("a", prefix="[rank0]:"))
+    (tmp_path / "train.log").write_text("loss 0.5\n")
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "broken.txt.gz").write_bytes(b"\x1f\x8b" + bytes(40))
+    (tmp_path / ".hidden.log").write_bytes(LOG)
+    (tmp_path / "settings.json").write_text("{}")
+    (tmp_path / "folder.log").mkdir()
+    logs = compiler.read(str(tmp_path))
+    assert [os.path.basename(file) for file in logs.sources] == ["job.log", "torch_trace.log"]
+    assert (len(logs.records), logs.texts[0].rank, logs.ledger.seen) == (1, 0, 2)
+
+
+def test_the_logs_of_a_zip(tmp_path: Path) -> None:
+    path = tmp_path / "run.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("run.why/torch_trace.log.gz", gzip.compress(LOG))
+        archive.writestr("run.why/torch_logs.txt", message("a"))
+        archive.writestr("run.why/manifest.json", "{}")
+        archive.writestr("notes.txt", "about this run")
+    logs = compiler.read(str(path))
+    assert (len(logs.records), len(logs.texts), len(logs.sources)) == (1, 1, 2)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("job.out", LOG)
+    assert len(compiler.read(str(path)).records) == 1
+
+
+def test_ranks_of_a_folder(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        made = record({"str": [f"{rank}.py", 0]})
+        frames = [{"line": 1, "name": "f", "filename": 0}]
+        made += record({"dynamo_start": {"stack": frames}, "rank": rank})
+        (tmp_path / f"dedicated_log_torch_trace_rank_{rank}_abc.log").write_bytes(made)
+    found = compiler.read(str(tmp_path)).records
+    assert [(r.rank, r.fields["stack"][0]["filename"]) for r in found] == [(0, "0.py"), (1, "1.py")]
+
+
+def test_a_rank_that_only_part_of_the_process_states(tmp_path: Path) -> None:
+    early, late = (
+        record({"dynamo_start": {}}, pid=7),
+        record({"dynamo_start": {}, "rank": 2}, pid=7),
+    )
+    (tmp_path / "a.log").write_bytes(early + late + record({"dynamo_start": {}}, pid=8))
+    (tmp_path / "b.txt").write_bytes(message("x").replace(b" 412 ", b" 7 "))
+    (tmp_path / "dedicated_log_torch_trace_rank_5_ab.log").write_bytes(record({"link": {}}, pid=9))
+    logs = compiler.read(str(tmp_path))
+    assert [(each.pid, each.rank) for each in logs.records] == [(7, 2), (7, 2), (8, None), (9, 5)]
+    assert [each.rank for each in logs.texts] == [2]
+
+
+def test_two_ranks_with_one_process_number(tmp_path: Path) -> None:
+    for rank in (0, 1):  # each in a container of its own
+        (tmp_path / f"torch_trace_rank_{rank}.log").write_bytes(record({"link": {}}))
+    (tmp_path / "torch_logs.txt").write_bytes(message("x"))
+    logs = compiler.read(str(tmp_path))
+    assert [each.rank for each in logs.records] == [0, 1]
+    assert [each.rank for each in logs.texts] == [None]
+
+
+def test_the_rank_of_a_bundle(tmp_path: Path) -> None:
+    logs = compiler.read(str(bundle(tmp_path / "run.why", rank=3)))
+    assert [each.rank for each in (*logs.records, *logs.texts)] == [3, 3]
+
+
+def test_one_log_of_several_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "torch_trace_rank_0.log").write_bytes(LOG)
+    broken = tmp_path / "torch_trace_rank_1.log.gz"
+    broken.write_bytes(b"\x1f\x8b" + bytes(40))
+    logs = compiler.read(str(tmp_path))
+    assert (len(logs.records), logs.ledger.count("log_file_unreadable")) == (1, 1)
+    assert "rank_1" in logs.ledger.notes[0].text
+    with pytest.raises(TraceError, match="E_GZIP"):
+        compiler.read(str(broken))
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ({}, "contains no log of torch.compile"),
+        ({"train.log": b"loss 0.5\n"}, "contains no log of torch.compile"),
+    ],
+)
+def test_a_folder_without_logs(content: dict[str, bytes], what: str, tmp_path: Path) -> None:
+    for name, data in content.items():
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(TraceError) as raised:
+        compiler.read(str(tmp_path))
+    line = raised.value.one_line()
+    assert what in line
+    assert line.endswith("record it with `foretrace record --why`, or with TORCH_TRACE=DIR")
+
+
+@pytest.mark.parametrize("data", [b"", b"loss 0.5\n", b"\x80\x04pickle", b"\0" * 100])
+def test_a_file_without_records(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match="holds no record"):
+        compiler.read(str(path))
+
+
+def test_a_trace_without_logs_and_a_path_without_a_file(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json.gz"
+    with pytest.raises(TraceError, match="No such file"):
+        compiler.read(str(trace))
+    shutil.copy(COMPILE / "mlp" / "trace.json.gz", trace)
+    with pytest.raises(TraceError, match="beside it"):
+        compiler.read(str(trace))
+
+
+def test_what_a_manifest_says(tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "run.why", rank=3, compile_seconds=2, torch=[], lost=2)
+    found = manifest_of(str(folder))
+    assert found is not None
+    assert (found.pid, found.rank, found.compile_seconds, found.torch) == (412, 3, 2, "")
+    (folder / "torch_logs.txt.gz").unlink()
+    ledger = compiler.read(str(folder)).ledger
+    assert (ledger.count("log_file_missing"), ledger.count("log_records_lost")) == (1, 2)
+    assert "torch_logs.txt.gz" in ledger.notes[0].text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "other"}', "[" * 100_000, "\xff"])
+def test_a_manifest_of_something_else(text: str, tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "run.why")
+    (folder / "manifest.json").write_text(text, encoding="latin-1")
+    assert manifest_of(str(folder)) is None
+    assert len(compiler.read(str(folder)).records) == 1
+
+
+def test_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
+    files = ["../secret.log", "/etc/passwd", "..", "", 3, "a/b.log", "torch_trace.log.gz"]
+    found = manifest_of(str(bundle(tmp_path / "run.why", files=files)))
+    assert found is not None
+    assert found.files == ("torch_trace.log.gz",)
+
+
+# ---- another run
+
+
+def traced(name: str) -> tuple[set[int], set[str]]:
+    """The process of a recorded trace, and the kernels that Inductor generated."""
+    events = json.loads(unpacked(COMPILE / name / "trace.json.gz"))["traceEvents"]
+    kernels = {each["name"] for each in events if each.get("cat") == "kernel"}
+    pids = {each["pid"] for each in events if each.get("cat") == "cpu_op"}
+    return pids, {kernel for kernel in kernels if kernel.startswith("triton_")}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_recorded_logs_belong_to_their_trace_alone(name: str) -> None:
+    logs = compiler.read(str(COMPILE / name))
+    for other in RUNS:
+        found = stranger(logs, str(COMPILE / other / "trace.json.gz"), *traced(other))
+        assert (found == "") == (name == other)
+
+
+def test_a_log_of_another_run(tmp_path: Path) -> None:
+    logs = compiler.read(str(bundle(tmp_path / "run.why")))
+    kernel, trace = {"triton_poi_fused_gelu_mul_0"}, "run.json.gz"
+    assert stranger(logs, trace, {412, 0}, kernel) == ""
+    assert stranger(logs, trace, {}, {"triton_red_fused_1", "triton_red_fused_2"}) == (
+        "the log has no code of triton_red_fused_1 (and 1 more): it is of another run"
+    )
+    assert stranger(logs, trace, {7}, kernel) == (
+        "the log is of process 412, the trace of process 7: two runs"
+    )
+    assert stranger(logs, trace, {412}, {"triton_red_fused_1"}) == ""  # compiled before
+    assert stranger(logs, "renamed.json.gz", {412}, kernel) == ""
+    assert stranger(logs, "renamed.json.gz", {}, {}) == "the log belongs to run.json.gz"
+
+
+def test_a_log_without_code_may_be_of_any_run(tmp_path: Path) -> None:
+    path = tmp_path / "torch_logs.txt"
+    path.write_bytes(message("cannot fuse"))
+    logs = compiler.read(str(path))
+    assert stranger(logs, "run.json.gz", {412}, {"triton_red_fused_1"}) == ""
+    assert stranger(logs, "run.json.gz", {7}, {"triton_red_fused_1"}) != ""
+
+
+# ---- several runs in one folder
+
+
+def compiled(pid: int, name: str, rank: int | None = None) -> bytes:
+    metadata = {"artifact": {"name": name}, "frame_id": 0, "frame_compile_id": 0}
+    return record(metadata if rank is None else {**metadata, "rank": rank}, "x", pid)
+
+
+def test_one_run_of_several(tmp_path: Path) -> None:
+    (tmp_path / "dedicated_log_torch_trace_a.log").write_bytes(compiled(7, "a"))
+    (tmp_path / "dedicated_log_torch_trace_b.log").write_bytes(compiled(8, "b"))
+    logs = compiler.read(str(tmp_path))
+    found = one_run(logs, {8, 1})
+    assert [each.name for each in found.records] == ["b"]
+    assert found.ledger.count("log_processes_left_out") == 1
+    with pytest.raises(UsageError, match="the logs of 2 processes that are not ranks"):
+        one_run(logs)
+
+
+def test_ranks_of_one_job_stay_together(tmp_path: Path) -> None:
+    (tmp_path / "torch_trace_a.log").write_bytes(compiled(7, "a", 0))
+    (tmp_path / "torch_trace_b.log").write_bytes(compiled(8, "b", 1))
+    logs = compiler.read(str(tmp_path))
+    assert one_run(logs) is one_run(logs, {7}) is logs
+
+
+def test_two_processes_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(compiled(7, "a") + compiled(8, "b") + compiled(8, "c") + compiled(0, "d"))
+    found = one_run(compiler.read(str(path)))
+    assert [each.name for each in found.records] == ["b", "c", "d"]
+
+
+def test_a_damaged_process_number_is_not_another_run(tmp_path: Path) -> None:
+    (tmp_path / "torch_trace.log").write_bytes(compiled(7, "a") * 3 + compiled(77, "b"))
+    (tmp_path / "torch_logs.txt").write_bytes(message("x").replace(b" 412 ", b" 7 "))
+    found = one_run(compiler.read(str(tmp_path)))
+    assert ([each.name for each in found.records], len(found.texts)) == (["a", "a", "a"], 1)

@@ -1,0 +1,177 @@
+"""The files of the cache: private, checked, and never a way to another place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import foretrace
+from foretrace.base import files
+from foretrace.read import cache, entries, recordings
+
+TRACE = recordings.traces()["mlp_eager"]
+EVENTS = 243
+
+
+def kept(place: Path, kind: str = "*") -> list[Path]:
+    """The entries of a kind."""
+    return sorted((place / entries.FOLDER).glob(f"*.{kind}"))
+
+
+def test_no_damage_to_an_entry_is_believed(place: Path) -> None:
+    """400 damaged entries: each bit flipped, cut, longer, of zeros, or under another name."""
+    name, other = (entries.named("key", number) for number in range(2))
+    entries.write(name, [b"content"])
+    file = place / entries.FOLDER / name
+    sound = file.read_bytes()
+    assert len(sound) == len(b"content") + entries.DIGEST
+    flipped = [
+        sound[:at] + bytes([sound[at] ^ 1 << bit]) + sound[at + 1 :]
+        for at in range(len(sound))
+        for bit in range(8)
+    ]
+    cut = [sound[:length] for length in range(len(sound))]
+    for content in [*flipped, *cut, sound + b"\0", bytes(len(sound)), bytes(64), b""]:
+        file.write_bytes(content)
+        assert entries.read(name) is None
+        assert not file.exists()
+    file.with_name(other).write_bytes(sound)
+    assert entries.read(other) is None
+    file.write_bytes(sound)
+    assert entries.read(name) == b"content"
+
+
+def test_the_cache_is_private(place: Path) -> None:
+    """Nobody else can read what a trace says."""
+    before = os.umask(0)
+    try:
+        foretrace.open(TRACE)
+    finally:
+        os.umask(before)
+    folder = place / entries.FOLDER
+    assert {path.stat().st_mode & 0o777 for path in (place, folder)} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    folder.chmod(0o777)
+    assert cache.load(str(TRACE)) is not None
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("which", ["root", "folder", "link"])
+def test_what_belongs_to_others_is_not_used(
+    which: str,
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another user's entries were believed, and their folder decided what was deleted."""
+    foretrace.open(TRACE)
+    folder = place / entries.FOLDER
+    if which == "link":
+        folder.rename(tmp_path / "elsewhere")
+        folder.symlink_to(tmp_path / "elsewhere")
+    else:
+        theirs = (place if which == "root" else folder).stat()
+        monkeypatch.setattr(entries, "_foreign", lambda known: known.st_ino == theirs.st_ino)
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert cache.load(str(TRACE)) is None
+    assert foretrace.open(TRACE).event_count == EVENTS
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    said = capsys.readouterr().err
+    assert said.startswith("foretrace: warning: the cache is not used: ")
+    assert said.count("\n") == 1
+
+
+def test_an_entry_of_another_user_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    foretrace.open(TRACE)
+    (tables,) = kept(place, "tables")
+    theirs = tables.stat().st_ino
+    monkeypatch.setattr(entries, "_foreign", lambda known: known.st_ino == theirs)
+    assert cache.load(str(TRACE)) is None
+
+
+@pytest.mark.parametrize("of", [TRACE, Path("/dev/zero"), Path("/nowhere")])
+def test_an_entry_that_is_a_link_is_replaced(of: Path, place: Path) -> None:
+    foretrace.open(TRACE)
+    (tables,) = kept(place, "tables")
+    tables.unlink()
+    tables.symlink_to(of)
+    assert foretrace.open(TRACE).event_count == EVENTS
+    if of != Path("/dev/zero"):  # a device is left alone
+        assert not tables.is_symlink()
+    assert TRACE.stat().st_size > 1000
+
+
+def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No HOME and a user that the system does not know."""
+
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("FORETRACE_CACHE", raising=False)
+    monkeypatch.setattr(Path, "home", nobody)
+    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
+    assert entries.folder() is None
+    assert foretrace.open(TRACE).event_count == EVENTS
+
+
+def test_the_least_recently_used_go_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after the clock went back: an entry of the future is not the most recent one."""
+    names = [entries.named("key", number) for number in range(4)]
+    for age, name in enumerate(names):
+        entries.write(name, [b"x"])
+        used = time.time() + (86_400 if age == 3 else -100 * age)
+        os.utime(place / entries.FOLDER / name, (used, used))
+    monkeypatch.setattr(entries, "KEEP_BYTES", 3 * entries.BLOCK)
+    new = entries.named("key", "new")
+    entries.write(new, [b"x"])
+    assert {path.name for path in kept(place)} == {new, *names[:2]}
+
+
+def test_only_entries_are_deleted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that the user chose may hold other files, links and folders."""
+    foretrace.open(TRACE)
+    folder = place / entries.FOLDER
+    others = [place / "tables", folder / "notes.txt", folder / "link.txt", folder / "folder"]
+    others[0].write_text("mine")
+    others[1].write_text("mine")
+    others[2].symlink_to(TRACE)
+    others[3].mkdir()
+    link = folder / entries.named("tables", "planted")
+    link.symlink_to(TRACE)
+    monkeypatch.setattr(entries, "KEEP_BYTES", 0)
+    entries.write(entries.named("key", "new"), [b"x"])
+    assert kept(place, "tables") == kept(place, "key") == []
+    assert all(path.exists() for path in (*others, TRACE))
+
+
+def _draft(folder: Path, process: int, age_s: float) -> Path:
+    draft = folder / f"{files.DRAFT}{process}-0123"
+    draft.mkdir()
+    (draft / "content").write_text("half")
+    then = time.time() - age_s
+    os.utime(draft, (then, then))
+    return draft
+
+
+def test_drafts_of_processes_that_were_killed_are_cleared(place: Path) -> None:
+    """A draft that an interrupted run left behind stayed for ever."""
+    entries.write(entries.named("key", "first"), [b"x"])
+    folder = place / entries.FOLDER
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = _draft(folder, gone.pid, 2 * files.ABANDONED_S)
+    young, alive = _draft(folder, gone.pid + 1, 0), _draft(folder, os.getpid(), 86_400)
+    link = folder / f"{files.DRAFT}{gone.pid}-link"
+    link.symlink_to(TRACE.parent)
+    entries.write(entries.named("key", "second"), [b"x"])
+    assert not left.exists()
+    assert young.exists()
+    assert alive.exists()
+    assert TRACE.exists()

@@ -1,0 +1,224 @@
+"""Hostile and very large files: memory stays below the ceiling of the case, offsets stay right,
+sums stay exact.
+
+Each runs in a process of its own, since the peak of a process is read at its end. CI runs small
+forms of the largest; `FORETRACE_SWEEP=full` builds them at full size (2.5 GB, 4 GB, 10 GiB
+unpacked), which takes disk and time.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpus.all_cases import ALL
+from corpus.build import g0, gn_chunks, gz
+from corpus.cases import G0
+from corpus.cases_ranges import short_kernels
+from corpus.cases_strings import op
+from corpus.places import FULL_SWEEP, RECORDED
+from foretrace.read.kineto import parallel
+
+MIB = 1 << 20
+SCRIPT = """
+import json, resource, sys
+import msgspec
+import foretrace
+from foretrace.base.errors import ForetraceError
+from foretrace.show.overview import look
+result = {}
+try:
+    trace = foretrace.open(sys.argv[1], cache=False)
+    doc = msgspec.to_builtins(look(trace))
+    result = {"totals": doc["totals"], "ledger": doc["ledger"],
+              "sum": sum(row["total_ns"] for row in doc["kernels"]),
+              "where": {note.code: note.where for note in trace.ledger.notes}}
+except ForetraceError as error:
+    result = {"code": error.code, "offset": error.offset}
+# ru_maxrss would start from the peak of the parent process
+with open("/proc/self/status") as status:
+    result["rss"] = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+result["workers_rss"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+json.dump(result, sys.stdout)
+"""
+full = pytest.mark.skipif(
+    not FULL_SWEEP, reason="FORETRACE_SWEEP=full builds the file at full size"
+)
+
+
+def read(path: Path) -> dict[str, Any]:
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(path)], capture_output=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr.decode()[-2000:]
+    return json.loads(ran.stdout)
+
+
+def peak(result: dict[str, Any]) -> int:
+    return result["rss"] + result["workers_rss"]
+
+
+HOSTILE = [
+    case
+    for case in ALL
+    if case.id in ("A30", "A41", "A42", "A44", "A45", "A46", "B28", "B29", "B29-json")
+]
+
+
+@pytest.mark.parametrize("case", HOSTILE, ids=lambda case: f"{case.id}-{case.name}")
+def test_hostile_files_stay_small(case: Any, tmp_path: Path) -> None:
+    """I3: 300 MiB for anything hostile."""
+    result = read(case.put(tmp_path))
+    assert peak(result) < 300 * MIB
+    assert result.get("code", "") == case.expect.code
+
+
+def test_memory_follows_the_file(tmp_path: Path) -> None:
+    """A trace of 17.6 MB (1.1 MB packed) in less than 400 MiB, the ceiling for 100 MB."""
+    result = read(RECORDED / "llama_train_eager.json.gz")
+    assert peak(result) < 400 * MIB
+
+
+@pytest.mark.sweep
+@full
+def test_string_of_one_gib(tmp_path: Path) -> None:
+    """A44: the record is beyond the limit on records too, so either limit may be the one that is
+    named.
+    """
+    path = tmp_path / "t.json"
+    head, tail = g0().add(op("@")).bytes().split(b'"@"')
+    with path.open("wb") as file:
+        file.write(head + b'"')
+        for _ in range(1024):
+            file.write(b"x" * MIB)
+        file.write(b'"' + tail)
+    result = read(path)
+    assert peak(result) < 300 * MIB
+    assert [note["code"] for note in result["ledger"]["notes"]] in (
+        ["limit_string"],
+        ["limit_event"],
+    )
+    assert (result["totals"]["kernels"], result["totals"]["gpu_busy_ns"]) == (1, 50_000)
+
+
+@pytest.mark.sweep
+@full
+def test_million_keys(tmp_path: Path) -> None:
+    """A45"""
+    path = tmp_path / "t.json"
+    path.write_bytes(g0().add(op("odd", args={f"k{i}": i for i in range(1_000_000)})).bytes())
+    result = read(path)
+    assert peak(result) < 300 * MIB
+    assert [note["code"] for note in result["ledger"]["notes"]] == ["limit_args"]
+
+
+@pytest.mark.sweep
+@full
+def test_bomb_of_ten_gib(tmp_path: Path) -> None:
+    """B29: ten GiB of blanks in ten MiB."""
+    path = tmp_path / "t.json.gz"
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    with path.open("wb") as file:
+        for _ in range(10 * 1024):
+            file.write(packer.compress(b" " * MIB))
+        file.write(packer.flush())
+    result = read(path)
+    assert result["code"] == "E_BOMB"
+    assert peak(result) < 300 * MIB
+
+
+@pytest.mark.sweep
+@full
+def test_trace_of_two_and_a_half_gb(tmp_path: Path) -> None:
+    """B31: past 2^31 bytes, in 3 GiB. The workers are gone before the tables are made, so their
+    memory is not added.
+    """
+    path, copies = tmp_path / "t.json", 2_240_000
+    with path.open("wb") as file:
+        for chunk in gn_chunks(copies):
+            file.write(chunk)
+    assert path.stat().st_size > 2.5e9
+    result = read(path)
+    totals = result["totals"]
+    assert totals["kernels"] == totals["launches"] == totals["cpu_ops"] == copies
+    assert totals["gpu_busy_ns"] == 50_000 * copies
+    assert result["rss"] < 3 << 30
+    assert 8 * result["workers_rss"] < 3 << 30
+
+
+@pytest.mark.sweep
+@full
+def test_offset_beyond_four_gib(tmp_path: Path) -> None:
+    """B32: the byte of a bad record past 2^32 is the right one."""
+    path = tmp_path / "t.json"
+    head, tail = G0[: G0.index(b"\n  ],")], G0[G0.index(b"\n  ],") :]
+    with path.open("wb") as file:
+        file.write(head + b",\n")
+        for _ in range(4100):
+            file.write(b" " * MIB)
+        planted = file.tell()
+        file.write(b'{"ph": "X", "ts": -1.-05, "dur": }' + tail)
+    assert planted > 1 << 32
+    result = read(path)
+    assert result["where"]["event_unparsable"][0][0] == planted
+
+
+@pytest.mark.sweep
+@full
+def test_ten_million_nanoseconds(tmp_path: Path) -> None:
+    """C24: ten million kernels of 1 ns sum to ten million ns."""
+    path, part = tmp_path / "t.json", short_kernels(10_000, 1, 1_003)
+    body = json.dumps(
+        [event for event in json.loads(part.bytes())["traceEvents"] if event.get("cat") == "kernel"]
+    )
+    with path.open("wb") as file:
+        file.write(b'{"baseTimeNanoseconds": 1790857026000000000, "traceEvents": [')
+        file.write(b", ".join([body[1:-1].encode()] * 1000))
+        file.write(b"]}")
+    result = read(path)
+    assert result["totals"]["kernels"] == 10_000_000
+    assert result["sum"] == 10_000_000
+    assert result["totals"]["gpu_busy_ns"] == 10_000, (
+        "the same ten thousand moments, a thousand times over"
+    )
+
+
+def test_bomb_is_told_by_its_ratio(tmp_path: Path) -> None:
+    """A trace may be large; what is refused is one that unpacks to 200 times itself past 64 MiB."""
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(gz(G0[:-3] + b" " * (63 * MIB) + b"\n}\n", level=9))
+    assert read(path)["totals"]["kernels"] == 1
+
+
+@pytest.mark.parametrize("most", [400_000, 650_000])
+def test_the_limit_of_events_holds_for_files_read_by_several(most: int, tmp_path: Path) -> None:
+    """Each worker counts for itself: together they must not pass the limit."""
+    path = tmp_path / "t.json"
+    with path.open("w") as file:
+        file.write('{"traceEvents": [')
+        file.write(
+            ",".join(
+                f'{{"ph":"X","cat":"cpu_op","name":"a","ts":{at},"dur":1}}' for at in range(650_000)
+            )
+        )
+        file.write("]}")
+    assert path.stat().st_size > parallel.WORTHWHILE
+    command = [
+        sys.executable,
+        "-m",
+        "foretrace",
+        "look",
+        str(path),
+        "--json",
+        "--no-cache",
+        f"--limit=events={most}",
+    ]
+    ledger = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["ledger"]
+    assert ledger["seen"] == most
+    assert ("limit_events" in {note["code"] for note in ledger["notes"]}) == (most < 650_000)

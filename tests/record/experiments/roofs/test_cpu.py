@@ -1,0 +1,83 @@
+"""The figures of a CPU, on small working sets: what is measured, never how fast."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+from foretrace.cli import main
+from foretrace.record.experiments.roofs import cpu, cpu_code
+from foretrace.record.experiments.roofs.figure import Figure
+from foretrace.record.experiments.roofs.measuring import measured
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FORETRACE_ROOFS", str(tmp_path))
+    for name, value in {
+        "LARGEST": 64 << 10, "ALL_CORES": 1 << 16, "MOVED": 1 << 16, "STEPS": 100, "REPEATS": 1,
+        "FMA_ROUNDS": 10, "LARGEST_PRODUCT": 64,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(cpu, name, value)
+
+
+def test_a_cpu_is_measured_and_says_what_it_cannot(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("numpy")
+    if not any(cpu_code.shutil.which(name) for name in cpu_code.COMPILERS):
+        pytest.skip("no C compiler")
+    assert main(["roofs", "--device", "cpu", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["kind"] == "cpu"
+    assert [point["working_set_bytes"] for point in answer["bandwidth"]] == [
+        1 << 14,
+        1 << 15,
+        1 << 16,
+    ]
+    assert all(point["read_gbps"] > 0 for point in answer["bandwidth"])
+    assert {"fp32", "fp64"} <= set(answer["units_tflops"])
+    assert answer["not_measured"]["tensor_cores"] == "no CUDA GPU"
+    assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+def test_without_a_compiler_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_code.shutil, "which", lambda _: None)
+    cpu_code.library.cache_clear()
+    needed = [figure for figure in cpu.figures() if figure.group != "host"]
+    found = measured(needed, lambda _: None, lambda _: None)
+    cpu_code.library.cache_clear()
+    assert "no C compiler" in found["bandwidth"]["read 16384"]["error"]
+    assert found["products"]["fp32"]["tflops"] > 0
+
+
+def test_a_failure_costs_one_figure() -> None:
+    def fails() -> dict[str, float]:
+        raise RuntimeError("no room")
+
+    found = measured(
+        [Figure("a", "x", fails), Figure("a", "y", lambda: {"gbps": 1.0})],
+        lambda _: None,
+        lambda _: None,
+    )
+    assert found["a"]["x"]["error"] == "RuntimeError: no room"
+    assert found["a"]["y"]["gbps"] == 1.0
+
+
+def test_what_has_no_time_is_said() -> None:
+    found = measured([Figure("a", "x", dict)], lambda _: None, lambda _: None, budget_s=-1)
+    assert found["a"]["x"]["error"] == "no time was left"
+
+
+def test_there_is_no_gpu_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    assert main(["roofs", "--device", "cuda"]) == 4
+    assert "no CUDA GPU" in capsys.readouterr().err

@@ -1,0 +1,150 @@
+"""The benchmark without a GPU: what it computes, what it keeps, how it is drawn, what it says when
+there is no card.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from click.testing import CliRunner
+
+from foretrace.cli import main
+from foretrace.cli.bench import command
+from foretrace.kernels.bench import contenders, subjects
+from foretrace.kernels.bench.run import error
+from foretrace.record.experiments.timing import Quartiles
+from foretrace.schema.documents.bench import (
+    BenchDocument,
+    BenchRow,
+    ContenderTimes,
+    joined,
+    read,
+)
+from foretrace.show.render.bench import bench_text, plot_bench
+
+COMMITTED = Path(__file__).parents[3] / "benchmarks" / "results"
+
+
+def _timing(device: float, call: float) -> ContenderTimes:
+    return ContenderTimes(device, device - 1, device + 1, call, call - 1, call + 1, 1e-3, 2.0)
+
+
+def _results() -> BenchDocument:
+    row = BenchRow(
+        "MLP forward", 16, 8, 32, "bfloat16", 6 * 16 * 8 * 32, 1000, "library",
+        {"eager": _timing(30, 60), "compiled": _timing(24, 80), "ours": _timing(20, 40)},
+        {"liger": "not installed"},
+    )  # fmt: skip
+    return BenchDocument(1, "foretrace bench mlp", {"card": "Some Card"}, 4.0, 700.0, 1.5, (row,))
+
+
+def test_gains_are_against_the_best_peer() -> None:
+    (row,) = _results().rows
+    assert row.best_peer("device") == "compiled"
+    assert row.best_peer("call") == "eager"
+    assert row.gain("device") == 1.2
+    assert row.gain("call") == 1.5
+    assert row.size == "16x8x32"
+
+
+def test_results_read_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(_results().text())
+    assert read(path) == _results()
+    assert joined([_results(), _results()]).rows == _results().rows * 2
+
+
+def test_table_and_plot(tmp_path: Path) -> None:
+    text = bench_text(_results())
+    assert "1.200 1.500" in text
+    assert "not installed" in text
+    pytest.importorskip("matplotlib")
+    plot_bench(_results(), tmp_path / "plot.svg")
+    assert (tmp_path / "plot.svg").stat().st_size > 1000
+    results = _results()
+    rows = [msgspec.structs.replace(results.rows[0], m=1 + number) for number in range(20)]
+    sweep = msgspec.structs.replace(results, rows=tuple(rows))
+    plot_bench(sweep, tmp_path / "sweep.svg")
+    assert "<!-- rows -->" in (tmp_path / "sweep.svg").read_text()
+
+
+def test_quartiles() -> None:
+    assert Quartiles.of([1.0, 2.0, 3.0, 4.0, 5.0]) == Quartiles(3.0, 2.0, 4.0)
+    assert Quartiles.of([7.0]) == Quartiles(7.0, 7.0, 7.0)
+
+
+def test_the_worst_result_counts_and_nan_never_passes() -> None:
+    right = torch.ones(4).double()
+    assert error((right, right * 2), (right, right)) == 1.0
+    assert error((right * float("nan"),), (right,)) == float("inf")
+
+
+def test_subjects_compute_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        subjects,
+        "_random",
+        lambda *shapes, dtype: tuple(torch.randn(s, dtype=dtype) for s in shapes),
+    )
+    size = (3, 8, 16)
+    for subject in (
+        subjects.glu_forward(3, 16, torch.float32),
+        subjects.glu_backward(3, 16, torch.float32),
+        subjects.gate_up(size, torch.float32),
+        subjects.mlp_forward(size, torch.float32),
+        subjects.mlp_training(size, torch.float32),
+    ):
+        inputs = subject.inputs()
+        truth = subject.truth(inputs)
+        eager = contenders.call_for("eager", subject, inputs)()
+        assert error(eager, truth) < 1e-5
+        assert all(out.dtype == torch.float64 for out in truth)
+
+
+def test_sizes() -> None:
+    assert subjects.parse_size("8192x768x3072") == (8192, 768, 3072)
+    for text in ("8192", "0x3", "axb", "1x2x3x4"):
+        with pytest.raises(ValueError, match="is not a size"):
+            subjects.parse_size(text)
+    assert len(subjects.FURTHER) == 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["bench", "mlp", "--size", "8x8"], 2),
+        (["bench", "geglu", "--size", "8x8x8"], 2),
+        (["bench", "geglu", "--contender", "nobody"], 2),
+        pytest.param(
+            ["bench", "mlp"],
+            4,
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here"),
+        ),
+        pytest.param(
+            ["bench", "tune", "8x8x8"],
+            4,
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="GPU"),
+        ),
+    ],
+)
+def test_exit_codes(arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_show_reads_the_committed_results() -> None:
+    files = sorted(str(path) for path in COMMITTED.glob("h200-kernels-*.json"))
+    done = CliRunner().invoke(command, ["show", *files])
+    assert done.exit_code == 0, done.output
+    assert "NVIDIA H200" in done.output
+
+
+def test_show_refuses_what_is_no_result(tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    assert main(["bench", "show", str(other)]) == 2

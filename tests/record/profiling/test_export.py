@@ -1,0 +1,108 @@
+"""A trace that exists is a whole one, in the place it was meant for."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from foretrace.base.errors import ForetraceError, UsageError
+from foretrace.record.profiling import export
+
+
+class Writes:
+    """Stands for a stopped profiler."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+
+    def export_chrome_trace(self, path: str) -> None:
+        if self.text is not None:
+            Path(path).write_text(self.text, encoding="utf-8")
+
+
+def test_a_name_without_a_suffix_is_packed_and_its_folder_is_made(tmp_path: Path) -> None:
+    target = export.trace_path(tmp_path / "new" / "run")
+    assert target == tmp_path / "new" / "run.json.gz"
+    assert target.parent.is_dir()
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.json.gz"])
+def test_a_suffix_is_kept(tmp_path: Path, name: str) -> None:
+    assert export.trace_path(tmp_path / name).name == name
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        export.trace_path(f"{tmp_path}/")
+
+
+def test_a_file_where_the_folder_should_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(UsageError, match="cannot create the folder"):
+        export.trace_path(tmp_path / "taken" / "run")
+
+
+def test_ranks_do_not_write_over_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    made = export.trace_path(tmp_path / "run")
+    assert made.name == "run_rank1.json.gz"
+    # a recorder gives the name that it made to its window: that was run_rank1_rank1.json.gz
+    assert export.trace_path(made) == made
+    assert export.trace_path(tmp_path / "run_rank12").name == "run_rank12_rank1.json.gz"
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert export.trace_path(tmp_path / "run").name == "run.json.gz"
+
+
+def test_traces_are_numbered_and_replaced_only_on_request(tmp_path: Path) -> None:
+    target = tmp_path / "run.json.gz"
+    written = [export.export(Writes(text), target) for text in "abc"]
+    assert [path.name for path in written] == ["run.json.gz", "run_2.json.gz", "run_3.json.gz"]
+    assert export.export(Writes("d"), target, overwrite=True) == target
+    assert [gzip.decompress(path.read_bytes()) for path in written] == [b"d", b"b", b"c"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [path.name for path in written]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_exports_at_once_keep_every_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """Four exports at once kept one file."""
+
+    def refuse(source: object, target: Path) -> None:
+        if target.exists():
+            raise FileExistsError
+        raise PermissionError
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    texts = [f"{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as threads:
+        written = list(
+            threads.map(lambda text: export.export(Writes(text), tmp_path / "run.json"), texts)
+        )
+    assert [path.read_text() for path in written] == texts
+    assert sorted(tmp_path.iterdir()) == sorted(written)
+
+
+def test_a_record_is_never_written_over_by_another_form_of_its_trace(tmp_path: Path) -> None:
+    """`run.json` and `run.json.gz` would share `run.run.json`."""
+    (tmp_path / "run.run.json").write_text("{}")
+    assert export.export(Writes("a"), tmp_path / "run.json.gz").name == "run_2.json.gz"
+
+
+def test_what_torch_does_not_write_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ForetraceError, match="wrote no trace"):
+        export.export(Writes(None), tmp_path / "run.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_record_lies_beside_its_trace(tmp_path: Path) -> None:
+    assert export.record_path(tmp_path / "run_2.json.gz") == tmp_path / "run_2.run.json"
+    assert export.record_path(tmp_path / "run.json") == tmp_path / "run.run.json"

@@ -1,0 +1,276 @@
+"""`record_script` on scripts that were not written for it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from foretrace.base.errors import UsageError  # noqa: E402
+from foretrace.record.profiling.recorder import RecordedScript, ScriptOptions  # noqa: E402
+from foretrace.record.profiling.script import record_script  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+TRAINING = """
+import sys, torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(int(sys.argv[1])):
+    loss = net(torch.ones(3, 4)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == int(sys.argv[2]):
+        raise ValueError("half-way")
+"""
+GAN = """
+import torch
+judge, maker = torch.nn.Linear(4, 1), torch.nn.Linear(2, 4)
+first, second = (torch.optim.SGD(net.parameters(), lr=0.1) for net in (judge, maker))
+for step in range(12):
+    with torch.profiler.record_function(f"round {step}"):
+        for optimizer in (first, second):
+            (judge(maker(torch.ones(3, 2))).mean() + judge(torch.ones(3, 4)).mean()).backward()
+            optimizer.step()
+"""
+INFERENCE = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+with torch.no_grad():
+    for _ in range(12):
+        net(torch.ones(3, 4))
+raise SystemExit(7)
+"""
+OWN = """
+import torch
+net = torch.nn.Linear(4, 4)
+schedule = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
+with torch.profiler.profile(schedule=schedule) as prof:
+    for _ in range(8):
+        net(torch.ones(3, 4))
+        prof.step()
+EXPORT
+"""
+TENSORS = """
+import torch
+for _ in range(5):
+    torch.ones(4, 4) @ torch.ones(4, 4)
+"""
+
+Names = Callable[..., list[str]]
+Record = Callable[[Path], dict[str, Any]]
+Run = Callable[..., RecordedScript]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def of(text: str, *arguments: str, **options: Any) -> RecordedScript:
+        script = tmp_path / "script.py"
+        script.write_text(text, encoding="utf-8")
+        return record_script(
+            str(script), arguments, tmp_path / "out" / "script", options=ScriptOptions(**options)
+        )
+
+    return of
+
+
+def test_a_training_loop_has_its_steps_found(run: Run, names: Names, record: Record) -> None:
+    done = run(TRAINING, "12", "99")
+    (trace,) = done.traces
+    assert (done.exit_code, done.steps, done.notes) == (0, 12, [])
+    # 3 early steps, 1 timed, 1 waited, 1 warming up; then these, numbered from the window's start
+    assert names(trace, "ProfilerStep") == ["ProfilerStep#3", "ProfilerStep#4", "ProfilerStep#5"]
+    assert len(names(trace, "Optimizer.step")) == 3
+    assert record(trace)["script"] == {"steps_seen": 10, "found_by": "auto"}
+    assert record(trace)["timing"]["calls_timed"] == 1
+
+
+def test_a_step_holds_one_whole_iteration(run: Run) -> None:
+    (trace,) = run(TRAINING, "12", "99").traces
+    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    events = [event for event in events if event.get("ph") == "X"]
+    for step in [event for event in events if event["name"].startswith("ProfilerStep")]:
+        inside = [
+            event["name"]
+            for event in events
+            if step["ts"] <= event["ts"] and event["ts"] + event["dur"] <= step["ts"] + step["dur"]
+        ]
+        assert inside.count("aten::linear") == 2
+        assert sum(name.startswith("Optimizer.step") for name in inside) == 1
+
+
+def test_two_optimizers_are_one_iteration(run: Run, names: Names) -> None:
+    done = run(GAN)
+    assert done.steps == 13  # the first forward, then one per step of the first optimizer
+    assert len(names(done.traces[0], "round")) in (2, 3, 4)
+
+
+def test_a_forward_loop_is_stepped_by_its_outermost_module_and_keeps_its_exit_code(
+    run: Run, names: Names
+) -> None:
+    done = run(INFERENCE)
+    assert (done.exit_code, done.steps) == (7, 12)
+    assert names(done.traces[0], "aten::linear") == ["aten::linear"] * 6
+
+
+def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(
+    run: Run, names: Names, record: Record, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(TRAINING, "12", "7")
+    (trace,) = done.traces
+    assert done.exit_code == 1
+    assert names(trace, "ProfilerStep") == ["ProfilerStep#3", "ProfilerStep#4"]
+    assert done.notes == ["the script ended inside the window: 2 of 3 steps are recorded"]
+    assert record(trace)["error"] == "ValueError: half-way"
+    assert record(trace)["note"] == done.notes[0]
+    shown = capsys.readouterr().err
+    assert "ValueError: half-way" in shown
+    assert "foretrace" not in shown.replace(str(trace.parent.parent), "")
+
+
+def test_a_script_that_raises_after_the_window_says_so_in_the_record(
+    run: Run, record: Record
+) -> None:
+    done = run(TRAINING, "20", "11")
+    assert done.exit_code == 1
+    assert record(done.traces[0])["error"] == "ValueError: half-way"
+
+
+def test_a_script_of_just_enough_steps_fills_the_window(run: Run, names: Names) -> None:
+    done = run(TRAINING, "9", "99")
+    assert done.notes == []
+    assert len(names(done.traces[0], "ProfilerStep")) == 3
+
+
+def test_a_short_script_is_kept_from_its_first_line(run: Run, names: Names) -> None:
+    done = run(TRAINING, "2", "99")
+    assert names(done.traces[0], "ProfilerStep") == ["ProfilerStep#0", "ProfilerStep#1"]
+    assert "2 steps were seen and the window needs 9" in done.notes[0]
+
+
+def test_a_script_without_modules_is_kept_whole(run: Run, names: Names) -> None:
+    done = run(TENSORS)
+    assert names(done.traces[0], "aten::mm") == ["aten::mm"] * 5
+    assert "no step was found" in done.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("export", "left"),
+    [
+        ("", None),
+        ("prof.export_chrome_trace('mine.json')", "mine.json"),
+        ("prof.export_chrome_trace('mine.json.gz')", "mine.json.gz"),
+        ("prof.export_chrome_trace('no/folder.json')", None),
+    ],
+)
+def test_a_script_with_its_own_profiler_keeps_it_and_we_keep_its_trace(
+    run: Run,
+    names: Names,
+    record: Record,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    export: str,
+    left: str | None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(OWN.replace("EXPORT", export))
+    assert done.exit_code == 0
+    assert names(done.traces[0], "ProfilerStep") == ["ProfilerStep#2", "ProfilerStep#3"]
+    assert record(done.traces[0])["own_profiler"] is True
+    assert len(done.traces) == 1
+    assert ["own profiler" in note for note in done.notes] == [True]
+    if left:
+        assert names(tmp_path / left, "ProfilerStep") == ["ProfilerStep#2", "ProfilerStep#3"]
+
+
+def test_stop_ends_the_script_after_its_window(run: Run) -> None:
+    done = run(TRAINING, "1000000", "-1", stop=True)
+    assert (done.exit_code, done.steps) == (0, 10)
+
+
+def test_everything_is_put_back(run: Run) -> None:
+    def state() -> tuple[Any, ...]:
+        profiler = torch.profiler.profile
+        return (
+            torch.optim.Optimizer.zero_grad,
+            profiler.export_chrome_trace,
+            profiler.stop_trace,
+            sys.argv,
+            sys.path[0],
+        )
+
+    before = state()
+    run(OWN.replace("EXPORT", ""))
+    assert state() == before
+    assert not torch.nn.modules.module._global_forward_pre_hooks
+
+
+def test_a_module_runs_as_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "somebody").mkdir()
+    (tmp_path / "somebody" / "tool.py").write_text(
+        "import sys\nassert __name__ == '__main__'\nsys.exit(len(sys.argv))"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert record_script("somebody.tool", ["a", "b"], tmp_path / "m", module=True).exit_code == 3
+
+
+def test_a_missing_script_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such script"):
+        record_script(str(tmp_path / "none.py"), [], tmp_path / "out")
+    with pytest.raises(UsageError, match="is a folder: give the script in it"):
+        record_script(str(tmp_path), [], tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "name", ["nosuch", "nosuch.tool", "somebody.nosuch", "somebody", "./script.py"]
+)
+def test_a_missing_module_is_said_before_anything_is_recorded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "somebody").mkdir()
+    (tmp_path / "somebody" / "__init__.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "somebody", raising=False)
+    with pytest.raises(UsageError, match=f"no module named {name}: install it"):
+        record_script(name, [], tmp_path / "out" / "m", module=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_module_that_lacks_something_itself_shows_its_own_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wanting").mkdir()
+    (tmp_path / "wanting" / "__init__.py").write_text("import nosuch")
+    monkeypatch.chdir(tmp_path)
+    assert record_script("wanting.tool", [], tmp_path / "m", module=True).exit_code == 1
+    assert "No module named 'nosuch'" in capsys.readouterr().err
+
+
+def test_an_interrupt_while_the_window_starts_keeps_the_first_recording(
+    run: Run, names: Names, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, begun = torch.profiler.profile.prepare_trace, []
+
+    def second_is_interrupted(profiler: Any) -> None:
+        begun.append(profiler)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        begin(profiler)
+
+    monkeypatch.setattr(torch.profiler.profile, "prepare_trace", second_is_interrupted)
+    done = run(TRAINING, "12", "99")
+    assert done.exit_code == 130
+    assert names(done.traces[0], "ProfilerStep") == [
+        "ProfilerStep#0",
+        "ProfilerStep#1",
+        "ProfilerStep#2",
+    ]
+    assert record(done.traces[0])["error"].startswith("KeyboardInterrupt")
+    assert done.notes[0].startswith("a part of the recording is lost: ")

@@ -1,0 +1,207 @@
+"""`capture`, `capture_call` and `handler`: what is recorded, what is written, and what is said when
+nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import foretrace.record.profiling  # noqa: E402
+from foretrace.base.errors import UsageError  # noqa: E402
+from foretrace.record.profiling import capture, handler  # noqa: E402
+from foretrace.record.profiling.calls import capture_call  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+Names = Callable[..., list[str]]
+Record = Callable[[Path], dict[str, Any]]
+
+
+def work() -> object:
+    return torch.ones(4, 4) @ torch.ones(4, 4)
+
+
+def test_the_schedule_records_exactly_the_steps_asked_for(
+    tmp_path: Path, names: Names, record: Record
+) -> None:
+    with capture(tmp_path / "run", steps=3, warmup=2, region="work") as prof:
+        for _ in range(7):
+            work()
+            prof.step()
+    assert prof.trace == tmp_path / "run.json.gz"
+    assert names(prof.trace, "ProfilerStep") == [
+        "ProfilerStep#4",
+        "ProfilerStep#5",
+        "ProfilerStep#6",
+    ]
+    assert names(prof.trace, "work") == ["work"] * 3
+    assert names(prof.trace, "aten::mm") == ["aten::mm"] * 3
+    said = record(prof.trace)
+    assert said["kind"] == "foretrace-run"
+    assert said["profile"] == {
+        "steps": 3,
+        "wait": 1,
+        "warmup": 2,
+        "shapes": True,
+        "stacks": False,
+        "memory": False,
+        "modules": False,
+    }
+    assert said["timing"]["calls_timed"] == 2
+    assert all(
+        said["timing"][key] > 0
+        for key in (
+            "first_call_ns",
+            "wall_ns_per_call",
+            "host_ns_per_call",
+            "profiled_host_ns_per_call",
+        )
+    )
+    assert said["compile"]["frames"] == 0
+    assert said["error"] is None
+    assert said["note"] is None
+
+
+def test_the_package_itself_can_be_called(tmp_path: Path, names: Names) -> None:
+    with foretrace.capture(tmp_path / "whole.json", steps=None) as prof:
+        work()
+    assert prof.trace == tmp_path / "whole.json"
+    assert names(prof.trace, "aten::mm") == ["aten::mm"]
+    assert names(prof.trace, "ProfilerStep") == []
+
+
+def test_too_few_steps_are_an_error_that_counts_them(tmp_path: Path) -> None:
+    prof = capture(tmp_path / "run")
+    prof.start()
+    prof.step()
+    prof.step()
+    with pytest.raises(UsageError, match="called 2 times, and recording starts with step 6 of 8"):
+        prof.__exit__(None, None, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("whole", [1, 2])
+def test_a_block_that_ends_early_counts_its_whole_steps(
+    tmp_path: Path, record: Record, whole: int
+) -> None:
+    said = (
+        f"{whole} of 3 steps were recorded: the block ended early; warmup+wait+1+steps = 8 "
+        "steps are needed"
+    )
+    prof = capture(tmp_path / "run")
+    prof.start()
+    for _ in range(5 + whole):
+        work()
+        prof.step()
+    with pytest.warns(UserWarning, match="ended early") as warned:
+        prof.__exit__(None, None, None)
+    assert [(str(each.message), each.filename) for each in warned] == [(said, __file__)]
+    assert record(prof.trace)["note"] == said
+
+
+def test_a_block_without_a_whole_recorded_step_is_an_error_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    prof = capture(tmp_path / "run")
+    prof.start()
+    for _ in range(5):
+        work()
+        prof.step()
+    with pytest.raises(UsageError, match="called 5 times, and recording starts with step 6 of 8"):
+        prof.__exit__(None, None, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def interrupted(self: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_inside_torchs_own_start_stays_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.profiler.profile, "prepare_trace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        capture_call(work, tmp_path / "run", region="work")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exception_keeps_what_was_recorded(tmp_path: Path, names: Names, record: Record) -> None:
+    def train(prof: Any) -> None:
+        with prof:
+            for step in range(5):
+                work()
+                prof.step() if step < 3 else int("half-way")
+
+    prof = capture(tmp_path / "run", warmup=0, steps=3)
+    with pytest.raises(ValueError, match="half-way"):
+        train(prof)
+    assert names(prof.trace, "ProfilerStep") == ["ProfilerStep#2", "ProfilerStep#3"]
+    assert record(prof.trace)["error"].startswith("ValueError: invalid literal")
+    assert record(prof.trace)["note"].startswith("1 of 3 steps were recorded")
+
+
+def test_a_second_profiler_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    with torch.profiler.profile() as first:
+        with pytest.raises(UsageError, match="already running"), capture(tmp_path / "run"):
+            pass
+        with pytest.raises(UsageError, match="already running"):
+            capture_call(work, tmp_path / "run", region="work")
+        work()
+    assert any(event.name == "aten::mm" for event in first.events())
+
+
+def test_one_callable_is_timed_first_and_recorded_in_steps_2_to_4(
+    tmp_path: Path, names: Names, record: Record
+) -> None:
+    calls = []
+    done = capture_call(
+        lambda: calls.append(work()),
+        tmp_path / "call",
+        region="work",
+        timing_pass=True,
+        facts={"a": 1},
+    )
+    assert names(done.trace, "ProfilerStep") == [
+        "ProfilerStep#2",
+        "ProfilerStep#3",
+        "ProfilerStep#4",
+    ]
+    said = record(done.trace)
+    assert said["a"] == 1
+    assert said["profile"]["warmup"] == 3
+    # three warm calls, one to choose the batch, the timed ones, and five under each of the two
+    # profilers
+    assert len(calls) == 3 + 1 + said["timing"]["calls_timed"] + 5 + 5
+    timing_trace = tmp_path / "call.timing.json.gz"
+    assert names(timing_trace, "work") == ["work"] * 3
+    assert record(timing_trace)["profile"]["shapes"] is False
+    assert record(timing_trace)["timing"]["wall_ns_per_call"] == said["timing"]["wall_ns_per_call"]
+
+
+def test_a_handler_numbers_every_window_of_a_foreign_schedule(
+    tmp_path: Path, names: Names, record: Record
+) -> None:
+    schedule = torch.profiler.schedule(wait=0, warmup=0, active=1, repeat=2)
+    ready = handler(tmp_path / "deep" / "er", name="w")
+    with torch.profiler.profile(
+        schedule=schedule, on_trace_ready=ready, profile_memory=True
+    ) as prof:
+        for _ in range(2):
+            work()
+            prof.step()
+    first, second = tmp_path / "deep/er/w.json.gz", tmp_path / "deep/er/w_2.json.gz"
+    assert [names(path, "ProfilerStep") for path in (first, second)] == [
+        ["ProfilerStep#0"],
+        ["ProfilerStep#1"],
+    ]
+    assert record(second)["profile"] == {
+        "shapes": False,
+        "stacks": False,
+        "memory": True,
+        "modules": False,
+    }

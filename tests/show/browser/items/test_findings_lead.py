@@ -1,0 +1,83 @@
+"""Item 5 in depth: a gap is a range, the timeline shades it, and small findings are folded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import foretrace
+from foretrace.show.html.timeline import Timeline
+from foretrace.show.overview import summarize
+from show.browser.looks import Page
+
+pytestmark = pytest.mark.browser
+IDLE = "#panel-findings [data-finding=idle_gaps]"
+# The colour of a GPU's strip at a time, near its top: there is nothing in a gap but its shade.
+PIXEL = """
+    const [time] = arguments, {from, to, width, rows} = foretrace.layout();
+    const strip = rows.find((row) => row.kind === 'strip');
+    const canvas = document.querySelector('.timeline canvas.tracks');
+    const x = (time - from) / (to - from) * width;
+    const {data} = canvas.getContext('2d').getImageData(Math.round(x), strip.top + 3, 1, 1);
+    return [...data];
+"""
+
+
+@pytest.mark.once
+def test_a_gap_is_a_range_that_the_timeline_goes_to(shown: Page, training: Path) -> None:
+    trace = foretrace.open(training.with_suffix(".json"), cache=False)
+    (idle,) = [row for row in summarize(trace).look.findings if row.rule == "idle_gaps"]
+    origin = Timeline(trace).origin_ns + shown.run("return foretrace.traces[0].zero")
+    start, end, _ = idle.ranges[0]
+    gap = shown.found(f"{IDLE} .places .link", "gap 1:")
+    shown.click(gap)
+    assert shown.state("selection") == {"kind": "finding", "trace": 0, "rule": "idle_gaps"}
+    first, last = shown.view()
+    assert first < start - origin < end - origin < last
+    assert last - first < 2 * (end - start)
+    seen = shown.run(PIXEL, (start + end) / 2 - origin)
+    assert shown.text(".panel").find(idle.title[:25]) >= 0
+    shown.run("foretrace.store.set({selection: null})")
+    shown.settle()
+    assert shown.run(PIXEL, (start + end) / 2 - origin) != seen  # it was shaded
+    shown.focus(gap)
+    shown.press("Enter")
+    assert shown.view() == (first, last)
+
+
+def test_small_findings_are_folded_and_open_when_selected(shown: Page, training: Path) -> None:
+    trace = foretrace.open(training.with_suffix(".json"), cache=False)
+    overview = summarize(trace)
+    found = [row for row in overview.look.findings if row.state == "found"]
+    large = [row.rule for row in found if (row.at_most_ns or 0) >= overview.worth_ns]
+    small = [row.rule for row in found if row.rule not in large]
+    visible = """
+        return [...document.querySelectorAll('#panel-findings .finding.found')]
+            .filter((each) => each.checkVisibility()).map((each) => each.dataset.finding);
+    """
+    assert shown.run(visible) == large
+    shown.run(
+        "foretrace.store.set({selection: {kind: 'finding', trace: 0, rule: arguments[0]}})",
+        small[0],
+    )
+    shown.settle()
+    assert small[0] in shown.run(visible)
+    shown.focus(shown.found("#panel-findings summary", "rules found nothing"))
+    shown.press("Enter")
+    assert "Checked" not in shown.text("#panel-findings")
+    assert shown.run("return document.querySelectorAll('.finding.clear').length") > 0
+    assert shown.sticks_out() == []
+
+
+def test_cards_are_the_three_largest(shown: Page, training: Path) -> None:
+    trace = foretrace.open(training.with_suffix(".json"), cache=False)
+    found = [row for row in summarize(trace).look.findings if row.state == "found"]
+    cards = shown.run(
+        "return [...document.querySelectorAll('.card')].map((card) => card.dataset.finding)"
+    )
+    assert cards == [row.rule for row in found[:3]]
+    heights = shown.run(
+        "return [...document.querySelectorAll('.card')].map((card) => card.offsetHeight)"
+    )
+    assert max(heights) <= 90

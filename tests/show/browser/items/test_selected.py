@@ -1,0 +1,78 @@
+"""Items 3 to 5: a range, a kernel and a finding, each in a panel that keeps its height."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import foretrace
+from foretrace.base.units import time_text
+from show.browser.hands import SHIFT
+from show.browser.looks import Page
+
+pytestmark = pytest.mark.browser
+HEIGHT = "return document.querySelector('.panel').getBoundingClientRect().height"
+
+
+def test_a_range_is_measured(shown: Page, training: Path) -> None:
+    """Item 3."""
+    first, last = shown.view()
+    start, end = shown.at(first + (last - first) * 0.2), shown.at(first + (last - first) * 0.8)
+    with shown.hands.holding(SHIFT):
+        shown.hands.drag(start, end)
+    chosen = shown.state("selection")
+    assert chosen["kind"] == "range"
+    assert chosen["range"]["from"] == pytest.approx(first + (last - first) * 0.2, rel=0.02)
+    shown.wait("document.querySelector('.panel').innerText.includes('busy')")
+    text = shown.text(".panel")
+    for word in ("busy", "idle", "launches", "gemm"):
+        assert word in text.lower()
+    shown.press("Escape")
+    trace = foretrace.open(training.with_suffix(".json"), cache=False)
+    whole = (
+        "return foretrace.traces.map(({zero, facts}) => ({from: -zero, to: facts.end - zero}))[0]"
+    )
+    shown.run("foretrace.store.set({view: arguments[0]})", shown.run(whole))
+    shown.press("r")
+    busy = time_text(trace.gpu.busy(trace.gpu.usable))
+    shown.wait(f"document.querySelector('.panel').innerText.includes({busy!r})")
+    assert shown.sticks_out() == []
+
+
+def test_a_kernel_is_explained(shown: Page) -> None:
+    """Item 4."""
+    before = shown.run(HEIGHT)
+    shown.run("foretrace.store.set({tab: 'kernels'})")
+    shown.settle()  # the table takes the columns that fit
+    shown.click(shown.found("#panel-kernels tbody .link", "nvjet"))
+    selected = shown.selected()
+    shown.wait("document.querySelector('.panel').innerText.includes('aten::')")
+    text = shown.text(".panel")
+    for word in ("aten::", "%", "queue", "LlamaForCausalLM", "step"):
+        assert word in text
+    assert shown.run(HEIGHT) == before
+    shown.press("Escape")
+    shown.focus(shown.found("#panel-kernels tbody .link", "nvjet"))
+    shown.press("Enter")
+    assert shown.state("selection") == selected
+    assert shown.sticks_out() == []
+
+
+def test_a_finding_leads_to_its_place(shown: Page) -> None:
+    """Item 5."""
+    before, height = shown.view(), shown.run(HEIGHT)
+    shown.click(".card")
+    first = shown.state("selection")
+    assert first["kind"] == "finding"
+    assert shown.view() != before
+    title = shown.run("return document.querySelector('.card .what').textContent")
+    assert re.sub(r"\W", "", title[:30]) in re.sub(r"\W", "", shown.text(".panel"))
+    assert shown.run(HEIGHT) == height
+    shown.press("Escape")
+    shown.focus(".card")
+    shown.press("Enter")
+    assert shown.state("selection") == first
+    shown.press("Escape", "1")
+    assert shown.state("selection") == first

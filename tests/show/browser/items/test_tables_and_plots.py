@@ -1,0 +1,109 @@
+"""Items 6 to 9: the tables, the flame graph, the roofline and memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from show.browser.looks import Page
+
+pytestmark = pytest.mark.browser
+KERNELS = "#panel-kernels .grid:nth-of-type(2)"
+ROWS = f"return document.querySelectorAll('{KERNELS} tbody tr').length"
+COPIED = "navigator.clipboard.writeText = async (text) => { window.copied = text; }"
+
+
+def open_tab(page: Page, title: str, name: str) -> None:
+    page.click(page.found("[role=tab]", title))
+    assert page.state("tab") == name
+
+
+def test_tables_sort_filter_and_copy(shown: Page) -> None:
+    """Item 6."""
+    open_tab(shown, "Kernels", "kernels")
+    shown.run(COPIED)
+    assert shown.run(ROWS) == 15
+    shown.click(shown.found(f"{KERNELS} button", "show all"))
+    assert shown.run(ROWS) > 15
+    shown.focus(shown.found(f"{KERNELS} button", "show fewer"))
+    shown.press("Enter")
+    assert shown.run(ROWS) == 15
+    if shown.look.width > 390:
+        shown.click(shown.found(f"{KERNELS} th button", "total"))
+        shown.focus(shown.found(f"{KERNELS} th button", "count"))
+        shown.press("Enter")
+    else:
+        shown.focus(f"{KERNELS} select")
+        shown.press("ArrowDown")
+    order = f"return document.querySelector('{KERNELS} select').selectedOptions[0].textContent"
+    assert shown.run(order) == "by count"
+    shown.click(f"{KERNELS} input[type=search]")
+    shown.hands.type("softmax")
+    shown.settle()
+    assert 1 <= shown.run(ROWS) < 15
+    shown.click(shown.found(f"{KERNELS} button", "copy as CSV"))
+    assert "softmax" in shown.run("return window.copied")
+    assert shown.sticks_out() == []
+
+
+def test_tabs_follow_the_arrows(shown: Page) -> None:
+    shown.focus("[role=tab][aria-selected=true]")
+    for name in ("kernels", "flame", "roofline", "memory"):
+        shown.press("ArrowRight")
+        assert shown.state("tab") == name
+        assert shown.sticks_out() == []
+
+
+def test_a_box_of_the_flame_graph_filters_the_timeline(shown: Page) -> None:
+    """Item 7."""
+    open_tab(shown, "Flame graph", "flame")
+    box = shown.found("#panel-flame .flame .box", "LlamaMLP_0")
+    shown.click(box)
+    path = shown.state("filter")
+    assert path.startswith("> ")
+    assert "LlamaMLP_0" in path
+    shown.click(shown.found("#panel-flame .flame .box", "all GPU time"))
+    assert shown.state("filter") == ""
+    shown.run("arguments[0].focus()", shown.found("#panel-flame .flame .box", "LlamaMLP_0"))
+    shown.press("Enter")
+    assert shown.state("filter") == path
+    shown.click(shown.found("#panel-flame label", "host time"))
+    shown.click(shown.found("#panel-flame label", "by op"))
+    assert "host" in shown.run("return document.querySelector('#panel-flame svg').ariaLabel")
+    shown.click(shown.found("#panel-flame label", "backward"))
+    assert shown.sticks_out() == []
+
+
+def test_the_roofline_has_its_dots_and_labels_inside(shown: Page) -> None:
+    """Item 8."""
+    open_tab(shown, "Roofline", "roofline")
+    outside = shown.run("""
+        const svg = document.querySelector('#panel-roofline svg'), frame = svg.getBoundingClientRect();
+        return [...svg.querySelectorAll('text, .point')].map((each) => each.getBoundingClientRect())
+            .filter((box) => box.width && (box.left < frame.left - 1 || box.right > frame.right + 1
+                || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)).length;
+    """)
+    assert outside == 0
+    assert "HBM" in shown.run("return document.querySelector('#panel-roofline').textContent")
+    shown.click("#panel-roofline .point")
+    selected = shown.state("selection")
+    assert selected["kind"] == "event"
+    shown.press("Escape")
+    shown.run("document.querySelector('#panel-roofline .point').focus()")
+    shown.press("Enter")
+    assert shown.state("selection")["kind"] == "event"
+
+
+def test_memory_has_its_peak_and_who_holds_it(shown: Page) -> None:
+    """Item 9."""
+    open_tab(shown, "Memory", "memory")
+    text = shown.run("return document.querySelector('#panel-memory').textContent")
+    for word in ("allocated", "reserved", "peak", "aten::"):
+        assert word in text.lower()
+    before = shown.view()
+    shown.click(shown.found("#panel-memory button, #panel-memory .peak", "peak"))
+    mouse = shown.view()
+    assert mouse != before
+    shown.run("foretrace.store.set({view: null})")
+    shown.focus(shown.found("#panel-memory button, #panel-memory .peak", "peak"))
+    shown.press("Enter")
+    assert shown.view() == mouse

@@ -1,0 +1,257 @@
+"""The viewer in a real browser: a folder, several traces, SQL, and a server that is gone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import foretrace
+from foretrace.base.errors import TraceError
+from foretrace.cli._browser import in_browser
+from foretrace.read.recordings import traces
+from foretrace.show.html import write_report
+from foretrace.show.serve import library
+from show.browser import hostile
+from show.browser.conftest import Browser
+from show.serve.running import Viewer, viewer
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    folder = tmp_path_factory.mktemp("served")
+    for name in ("mlp_eager", "mlp_compiled", "llama_train_eager"):
+        shutil.copy(traces()[name], folder)
+    shutil.copy(traces()["mlp_eager"], folder / "refused.json.gz")
+    (folder / "<img src=x onerror=alert(1)>.json").write_bytes(hostile.trace_bytes())
+    with viewer(str(folder)) as running:
+        yield running
+
+
+def opened(browser: Browser, served: Viewer, *numbers: int, more: str = "") -> None:
+    """Open traces by the address; they are shown when their first tile has come."""
+    browser.open(f"{served.address}?traces={','.join(map(str, numbers))}{more}")
+
+
+# what a source says of one view, in a form that JSON can hold
+ANSWERS = """
+    const done = arguments[0];
+    (async () => {
+        const {source, facts} = foretrace.traces[0];
+        const sums = (bands) => [...bands].map(([group, ns]) => [group, Math.round(ns.reduce((a, b) => a + b, 0))]).sort();
+        const lanes = facts.lanes.map((_, at) => at);
+        const range = {from: 0, to: facts.end};
+        const tile = await source.tile(range, 1000, lanes);
+        const inside = [...tile.rows].sort((a, b) => a.track - b.track || a.row - b.row);
+        const rows = inside.map(({track, row, bands}) => [track, row, sums(bands)]);
+        const strips = tile.strips.map(({gpu, bands}) => [gpu, sums(bands)]);
+        const third = Math.round(facts.end / 3), near = {from: third, to: third + 200000};
+        const boxes = (await source.tile(near, 1000, lanes)).rows.flatMap(({boxes}) => [...boxes.event].filter((_, at) =>
+            boxes.start[at] < near.to && boxes.start[at] + boxes.length[at] > near.from && boxes.length[at] >= 200));
+        const kernel = facts.kernels[0].first;
+        const steps = [];
+        for (const way of ['next', 'previous', 'up', 'down']) {
+            let event = kernel;
+            for (let turn = 0; turn < 3 && event !== null; turn++) steps.push(event = await source.neighbour(event, way, 0));
+        }
+        for (const time of [0, near.from, 2 * facts.end]) steps.push(await source.neighbour(null, 'next', time));
+        const launch = await source.neighbour(kernel, 'up', 0);
+        const round = (_, value) => typeof value === 'number' ? Number(value.toPrecision(9)) : value;
+        const plain = (value) => JSON.parse(JSON.stringify(value, round));
+        const lists = (columns) => Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, [...column]]));
+        const {names, count, events} = await source.search('GEMM');
+        return {
+            rows, strips, boxes: boxes.sort((a, b) => a - b), steps,
+            search: [count, [...names].sort(), [...events.event]],
+            launches: lists(await source.launches(0)),
+            details: [[...(await source.details(kernel)).event], [...(await source.details(launch)).event]],
+            ranges: plain([await source.rangeStats(range), await source.rangeStats(near)]),
+        };
+    })().then(done, (problem) => done(String(problem)));
+"""
+
+
+def test_a_trace_is_opened_and_moved(browser: Browser, served: Viewer) -> None:
+    browser.open(served.address)
+    options = browser.find("#catalog").find_elements("css selector", "select:first-of-type option")
+    assert [each.text for each in options[1:4]] == [
+        "llama_train_eager.json.gz",
+        "mlp_compiled.json.gz",
+        "mlp_eager.json.gz",
+    ]
+    opened(browser, served, 1)
+    browser.run("foretrace.store.set({view: {from: 0, to: 10e6}})")
+    browser.wait("location.hash.includes('view=0_10000000')")
+    browser.driver.refresh()
+    browser.wait("document.documentElement.dataset.ready === 'yes'")
+    assert browser.run("return [location.search, foretrace.store.state.view.to]") == [
+        "?traces=1",
+        10_000_000,
+    ]
+    browser.find("canvas.tracks").send_keys("s")
+    browser.wait("foretrace.store.state.view.to > 10e6")
+    browser.screenshot("viewer.png")
+    assert browser.console() == []
+    assert {
+        address.split("/")[2]
+        for address in browser.requests()
+        if not address.startswith(("data:", "blob:"))
+    } == {f"127.0.0.1:{served.port}"}
+
+
+def test_a_server_says_what_a_report_says(browser: Browser, served: Viewer, tmp_path: Path) -> None:
+    page = write_report(tmp_path / "report.html", [foretrace.open(traces()["mlp_eager"])])
+    browser.open(page.as_uri())
+    wanted = browser.driver.execute_async_script(ANSWERS)
+    opened(browser, served, 3)
+    found = browser.driver.execute_async_script(ANSWERS)
+    assert isinstance(wanted, dict), wanted
+    for name, answer in wanted.items():
+        assert found[name] == answer, name
+
+
+def test_several_traces_are_chosen_and_compared(browser: Browser, served: Viewer) -> None:
+    browser.open(served.address)
+    browser.run("""
+        const [one, two] = document.querySelectorAll('#catalog select');
+        [one.value, two.value] = [3, 2];
+        document.querySelector('#catalog button').click();
+    """)
+    browser.wait("location.search === '?traces=3,2' && document.readyState === 'complete'")
+    browser.wait("document.documentElement.dataset.ready === 'yes'")
+    assert "GPU time 234 to 206 us per call" in browser.run(
+        "return foretrace.compared.pairs[0].document.verdict.text"
+    )
+    signs = browser.driver.execute_async_script("""
+        const done = arguments[0];
+        Promise.all(foretrace.traces.map(async ({source, facts}) => {
+            const tile = await source.tile({from: 0, to: facts.end}, 4000, facts.lanes.map((_, at) => at));
+            const found = tile.rows.flatMap(({boxes}) => [...boxes.mark]).filter((mark) => mark >= 0);
+            return [...new Set(found.map((mark) => facts.marks[mark]))].sort().join();
+        })).then(done);
+    """)
+    assert signs == ["gone,same", "new,same"]
+    selects = browser.run("return document.querySelectorAll('#catalog select').length")
+    assert selects == 3  # room for one more
+    browser.screenshot("viewer_compared.png")
+    assert browser.console() == []
+
+
+def ask_sql(browser: Browser, query: str) -> None:
+    browser.run(
+        """
+        foretrace.store.set({tab: 'sql'});
+        const tab = document.querySelector('.sql-tab');
+        tab.querySelector('textarea').value = arguments[0];
+        [...tab.querySelectorAll('button')].find((each) => each.textContent === 'run').click();
+        """,
+        query,
+    )
+
+
+def test_sql_answers_and_mistakes_are_said(browser: Browser, served: Viewer) -> None:
+    opened(browser, served, 3)
+    ask_sql(browser, "select count(*) as n from kernels")
+    browser.wait("document.querySelector('.sql td')?.textContent === '15'")
+    ask_sql(browser, "selec nothing")
+    browser.wait("document.querySelector('.sql .banner')?.textContent.includes('SELECT')")
+
+
+def test_a_new_query_ends_the_one_before(browser: Browser, served: Viewer) -> None:
+    opened(browser, served, 3)
+    endless = "with recursive t as (select 1 n union all select n + 1 from t) select * from t"
+    for query in (endless, endless, endless, "select count(*) as n from kernels"):
+        ask_sql(browser, query)
+    browser.wait("document.querySelector('.sql td')?.textContent === '15'")
+    ask_sql(browser, "select " + "1 " * 40_000)
+    browser.wait("document.querySelector('.sql .banner')?.textContent.includes('431')")
+
+
+def test_a_hostile_trace_is_text(browser: Browser, served: Viewer) -> None:
+    opened(browser, served, 0)
+    assert browser.dialog() is None
+    assert browser.run("return document.querySelectorAll('img, iframe, form').length") == 0
+    browser.run(
+        "foretrace.store.set({selection: {kind: 'event', trace: 0, "
+        "event: foretrace.traces[0].facts.kernels[0].first}})"
+    )
+    browser.settle()
+    assert browser.dialog() is None
+    assert browser.console() == []
+
+
+def test_what_cannot_be_opened_is_one_line(
+    browser: Browser, served: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise TraceError("E_CUT", "t.json", "the file ends early")
+
+    monkeypatch.setattr(library, "read", refuse)
+    browser.driver.get(f"{served.address}?traces=4")
+    browser.wait("document.documentElement.dataset.ready === 'failed'")
+    assert "the file ends early" in browser.find("#views .banner").text
+    assert browser.find("#catalog button").text == "open"
+
+
+def test_a_server_that_is_gone_is_said_in_one_line(browser: Browser, tmp_path: Path) -> None:
+    shutil.copy(traces()["mlp_eager"], tmp_path)
+    with viewer(str(tmp_path)) as running:
+        opened(browser, running, 0)
+    browser.run("foretrace.store.set({view: {from: 0, to: 1000}})")
+    browser.wait("document.querySelector('#status').textContent.includes('foretrace serve')")
+
+
+def test_nothing_is_wider_than_the_page(browser: Browser, served: Viewer) -> None:
+    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    opened(browser, served, 1, 3)
+    try:
+        for asks in (False, True):
+            if asks:
+                ask_sql(browser, "select * from kernels")
+                browser.wait("document.querySelector('.sql td')")
+            for width in (1440, 1024, 390):
+                size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+                browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+                browser.settle()
+                assert browser.run("return innerWidth") == width
+                assert browser.run(wide) <= 0, width
+        browser.screenshot("viewer_390.png")
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_private_file_leads_to_the_page_and_leaves_no_trail(
+    browser: Browser, served: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(click, "launch", lambda given: browser.open(Path(given).as_uri()))
+    with in_browser(served.address, wanted=True):
+        assert browser.driver.current_url.rstrip("#") == served.address
+        assert browser.run("return [document.referrer, document.cookie]") == ["", ""]
+        assert served.base.strip("/") not in browser.run("return document.title")
+
+
+def test_a_page_of_another_origin_gets_nothing(browser: Browser, served: Viewer) -> None:
+    """Not even with the token: not by fetch, not as an image, a script or a frame."""
+    browser.driver.get("data:text/html,<title>other</title>")
+    outcomes = browser.driver.execute_async_script(
+        """
+        const [address, done] = arguments;
+        const load = (tag) => new Promise((tell) => {
+            const made = document.createElement(tag);
+            made.onload = () => tell(tag === 'iframe' && !made.contentDocument ? 'refused' : 'loaded');
+            made.onerror = () => tell('refused');
+            made.src = address;
+            document.body.append(made);
+        });
+        const text = (mode) => fetch(address, {mode}).then((answer) => answer.text())
+            .then((held) => held ? 'read' : 'refused', () => 'refused');
+        Promise.all([text('cors'), text('no-cors'), load('img'), load('script'), load('iframe')]).then(done);
+        """,
+        served.address,
+    )
+    assert outcomes == ["refused"] * 5

@@ -1,0 +1,175 @@
+"""Results as notebooks show them."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import foretrace
+from foretrace.analyze.compare import compare
+from foretrace.analyze.rules import run_all
+from foretrace.model.intervals import union_length
+from foretrace.read.recordings import traces
+from foretrace.schema.documents import encode
+from foretrace.schema.verdict import Verdict
+from foretrace.show.html import notebook
+from foretrace.show.html.strip import STRIP, WIDTH, Picture, timeline_svg
+from foretrace.show.html.timeline import Timeline
+from show.browser import hostile
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        assert not any(name.startswith("on") or name in ("src", "href") for name, _ in attrs)
+
+
+def tags(text: str) -> set[str]:
+    parser = Tags()
+    parser.feed(text)
+    return parser.seen
+
+
+class Frame(HTMLParser):
+    page = sandbox = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag == "iframe"
+        found = dict(attrs)
+        self.page, self.sandbox = found["srcdoc"] or "", found["sandbox"] or ""
+
+
+PLAIN = {
+    "div",
+    "p",
+    "strong",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "bdi",
+    "ul",
+    "li",
+    "svg",
+    "path",
+    "text",
+    "title",
+}
+
+
+def test_a_trace_shows_its_kernels_and_a_timeline() -> None:
+    text = notebook.trace_html(foretrace.open(traces()["mlp_eager"], cache=False))
+    assert "nvjet 256x128x64 tn bf16" in text
+    assert text.count("<path") > 10
+    assert tags(text) <= PLAIN
+
+
+def test_comparison_findings_and_verdicts() -> None:
+    a, b = (foretrace.open(traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
+    compared = notebook.comparison_html(compare(a, b))
+    assert "0.88x" in compared
+    assert tags(compared) <= PLAIN
+    assert tags(notebook.findings_html(run_all(a))) <= PLAIN
+    shown = notebook.verdicts_html(
+        [Verdict("kernels == 5", "hit", "5", "5"), Verdict("x", "unknown", why="no data")]
+    )
+    assert "✓ hit" in shown
+    assert "? unknown" in shown
+
+
+def test_what_python_returns_shows_itself() -> None:
+    """The public functions, as a notebook meets them; lists of results are still lists."""
+    a, b = (foretrace.open(traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled"))
+    marked, found, look = (
+        foretrace.check(a, ["kernels == 15"]),
+        foretrace.findings(a),
+        foretrace.look(a),
+    )
+    shown = [
+        each._repr_html_()
+        for each in (a, foretrace.compare(a, b), look, found, found[0], marked, marked[0])
+    ]
+    assert all(tags(text) <= PLAIN and "<table>" in text for text in shown)
+    assert "✓ hit" in shown[-1]
+    assert found[0].title in shown[2]
+    assert (marked == list(marked), found == list(found)) == (True, True)
+    assert set(json.loads(encode(look))) == set(look.__struct_fields__)
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    (tmp_path / "<img src=x>.json").write_bytes(hostile.trace_bytes())
+    trace = foretrace.open(tmp_path / "<img src=x>.json", cache=False)
+    verdicts = [Verdict(name, "miss", name, name, name) for name in hostile.NAMES.values()]
+    looked = notebook.look_html(foretrace.look(trace))
+    for text in (
+        notebook.trace_html(trace),
+        looked,
+        notebook.findings_html(run_all(trace)),
+        notebook.verdicts_html(verdicts),
+    ):
+        assert tags(text) <= PLAIN
+        assert not re.search("[\u2028\u2029\u202e]", text)
+
+
+@pytest.mark.parametrize("name", ["linear_eager", "llama_train_eager"])
+def test_a_timeline_stays_small(name: str) -> None:
+    assert len(timeline_svg(foretrace.open(traces()[name], cache=False))) < 300_000
+
+
+def area(path: str) -> float:
+    """What the boxes of a path cover: each is `MX BOTTOM H TO V TOP H X z`."""
+    boxes = re.findall(r"M(\d+) ([\d.]+)H(\d+)V([\d.]+)H\d+z", path)
+    return sum((int(to) - int(x)) * (float(bottom) - float(top)) for x, bottom, to, top in boxes)
+
+
+@pytest.mark.parametrize("name", sorted(traces()))
+def test_the_picture_is_as_busy_as_the_gpu(name: str) -> None:
+    """No kernel is left out because it is short: the area of the strip is the busy time."""
+    trace = foretrace.open(traces()[name], cache=False)
+    picture = Picture(Timeline(trace))
+    origin, gpu = picture.timeline.origin_ns, trace.gpu
+    work = np.flatnonzero(gpu.usable)
+    start = np.clip(gpu.start[work] - origin, picture.start, picture.end)
+    busy = union_length(start, np.clip(gpu.end[work] - origin, picture.start, picture.end))
+    strip = timeline_svg(trace).split("<text")[1]
+    drawn = sum(area(path) for path in re.findall(r' d="([^"]*)"', strip))
+    whole = picture.end - picture.start
+    assert picture.busy() == [pytest.approx(busy / whole)]
+    assert drawn / (WIDTH * STRIP) == pytest.approx(busy / whole, abs=0.001)
+
+
+def test_what_the_picture_leaves_out_is_said() -> None:
+    text = timeline_svg(foretrace.open(traces()["llama_train_eager"], cache=False))
+    assert "Not drawn: 3 rows of deeper calls; trace.plot() shows them" in text
+
+
+@pytest.mark.parametrize("view", ["plot", "roofline", "flame"])
+def test_views_are_pages_in_a_frame(view: str, tmp_path: Path) -> None:
+    trace = foretrace.open(traces()["mlp_eager"], cache=False)
+    shown = getattr(trace, view)()
+    cell = Frame()
+    cell.feed(shown._repr_html_())
+    assert cell.page == shown.page
+    assert cell.sandbox == "allow-scripts allow-downloads allow-modals"  # and no same origin
+    only = {"plot": "timeline"}.get(view, view)
+    assert json.loads(re.findall(r'id="data">(.*?)</script>', shown.page, re.S)[0])["only"] == only
+    assert shown.save(tmp_path / "view.html").read_text() == shown.page
+    assert "a notebook shows it" in repr(shown)
+
+
+def test_a_comparison_plots_its_traces() -> None:
+    names = ("mlp_eager", "mlp_compiled", "mlp_liger")
+    opened = [foretrace.open(traces()[name], cache=False) for name in names]
+    shown = foretrace.compare(*opened).plot()
+    assert shown.title == "timeline of mlp_eager.json.gz, mlp_compiled.json.gz, mlp_liger.json.gz"

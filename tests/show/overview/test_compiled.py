@@ -1,0 +1,130 @@
+"""`look` with the compiler's records beside the trace: lines, exact traffic, and what is cached."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from foretrace.model.trace import Trace
+from foretrace.schema.documents.look import Look
+from foretrace.show.overview import reading
+
+COMPILED = Path(__file__).parents[2] / "data" / "compile"
+NAMES = ("mlp", "unfusable", "recompiles", "llama_train")
+
+
+@cache
+def _trace(name: str) -> Trace:
+    return ft.open(COMPILED / name / "trace.json.gz", cache=False)
+
+
+@cache
+def _look(name: str) -> Look:
+    return ft.look(_trace(name))
+
+
+def test_the_fused_kernel_moves_151_mb_exactly() -> None:
+    [row] = [row for row in _look("mlp").kernels if row.family == "inductor_triton"]
+    assert (row.bytes, row.cost_certainty) == (3 * 64 * 128 * 3072 * 2, "exact")
+    assert row.limited_by.startswith("57% of HBM")
+    assert (row.source, row.sources) == (
+        "/home/user/scripts/record.py:27",
+        ["/home/user/scripts/record.py:27"],
+    )
+
+
+def test_dynamic_sizes_have_the_bytes_of_each_run() -> None:
+    rows = [row for row in _look("recompiles").kernels if row.family == "inductor_triton"]
+    assert sorted((row.bytes, row.cost_certainty) for row in rows) == [
+        (3 * 2 * batch * 128 * 3072, "exact") for batch in (8, 32, 64)
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_compiled_kernel_has_a_line_and_no_rate_is_above_its_roof(name: str) -> None:
+    trace = _trace(name)
+    for row in _look(name).kernels:
+        assert row.roof_percent is None or row.roof_percent <= 100, row
+        if row.family.startswith("inductor"):
+            assert row.sources, row.name
+    generated = [
+        event
+        for event in trace.gpu.id[trace.gpu.is_kernel].tolist()
+        if trace.host.names[trace.host.name[event]].startswith("triton_")
+    ]
+    assert [event for event in generated if event not in trace.compiled] == []
+
+
+def test_a_row_of_the_table_names_the_line() -> None:
+    done = _run("look", str(COMPILED / "mlp" / "trace.json.gz"), "--kernels", "--no-cache")
+    [row] = [line for line in done.splitlines() if "triton gelu+mul" in line]
+    assert "record.py:27" in row
+
+
+def _run(*arguments: str) -> str:
+    command, wide = [sys.executable, "-m", "foretrace", *arguments], os.environ | {"COLUMNS": "100"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=wide).stdout
+
+
+def test_the_cached_overview_depends_on_the_records(tmp_path: Path) -> None:
+    trace = tmp_path / "run.json.gz"
+    shutil.copy(COMPILED / "mlp" / "trace.json.gz", trace)
+    bare = reading._program(str(trace), None)
+    bundle = tmp_path / "run.why"
+    bundle.mkdir()
+    log = bundle / "torch_trace.log.gz"
+    shutil.copy(COMPILED / "mlp" / "torch_trace.log.gz", log)
+    kept = reading._program(str(trace), None)
+    log.write_bytes(log.read_bytes()[:-9])
+    assert len({bare, kept, reading._program(str(trace), None)}) == 3
+
+
+def test_without_records_no_parser_is_imported(tmp_path: Path) -> None:
+    """A look at a trace alone costs what it did: it asks for records, and reads none."""
+    trace = tmp_path / "run.json.gz"
+    shutil.copy(COMPILED / "mlp" / "trace.json.gz", trace)
+    program = (
+        "import sys, json, foretrace as ft; ft.look(ft.open(sys.argv[1], cache=False)); "
+        "print(json.dumps([name for name in sys.modules if name.startswith('foretrace.analyze.why')]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(trace)], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == ["foretrace.analyze.why"]
+
+
+def test_broken_records_cost_nothing(tmp_path: Path) -> None:
+    trace = tmp_path / "run.json.gz"
+    shutil.copy(COMPILED / "mlp" / "trace.json.gz", trace)
+    bundle = tmp_path / "run.why"
+    bundle.mkdir()
+    (bundle / "torch_trace.log.gz").write_bytes(b"\x1f\x8b not gzip")
+    [row] = [
+        row
+        for row in ft.look(ft.open(trace, cache=False)).kernels
+        if row.family == "inductor_triton"
+    ]
+    assert (row.cost_certainty, row.sources) == ("at_least", [])
+
+
+def test_records_that_no_code_understands_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise IndexError("odd")
+
+    monkeypatch.setattr("foretrace.analyze.why.launches.join", fails)
+    trace = ft.open(COMPILED / "mlp" / "trace.json.gz", cache=False)
+    [row] = [row for row in ft.look(trace).kernels if row.family == "inductor_triton"]
+    assert (row.cost_certainty, row.sources) == ("at_least", [])
+    assert "are not used: IndexError: odd" in capsys.readouterr().err
+    [verdict] = ft.check(trace, "graph breaks == 0")
+    assert verdict.verdict == "unknown"

@@ -1,0 +1,96 @@
+"""What limits a group, from made-up cases: ranges, causes that most of the time shares, and nothing
+where too little of the time is explained.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import foretrace as ft
+from analyze.rules.sketch import MUL, Sketch, kernel, memcpy
+from foretrace.model.order import Case
+from foretrace.schema.kernel import KernelId
+from foretrace.show.overview.group_limits import limited_by
+from foretrace.show.overview.group_work import CaseTime, GroupWork
+from foretrace.show.overview.groups import group_rows
+
+TOTAL_US = 100
+
+
+def case_time(us: float, bound: str, percent: float | None, text: str) -> CaseTime:
+    """A case that takes `us` in ten launches."""
+    kernel_id = KernelId("k", "k", "unknown", "pointwise")
+    rates = (None, None, None, None, None, None, bound, percent, text)
+    case = Case(0, kernel_id, "pointwise", "", None, 10, int(us * 1000), us * 100, *rates)
+    return CaseTime(case, int(us * 1000), 10)
+
+
+def said(folder: Path, *cases: CaseTime) -> str:
+    path = folder / "trace.json"
+    path.write_text(json.dumps(Sketch().step().op("aten::mul", kernel(MUL, TOTAL_US)).document()))
+    return limited_by(GroupWork(ft.open(path, cache=False), "pointwise", np.array([0]), [*cases]))
+
+
+def test_at_the_roof(tmp_path: Path) -> None:
+    cases = (case_time(60, "memory", 82.9, ""), case_time(40, "memory", 71.0, ""))
+    assert said(tmp_path, *cases) == "at the HBM roof (71 to 82%)"
+
+
+def test_below_the_roof_with_the_cause_of_most_of_the_time(tmp_path: Path) -> None:
+    strided = case_time(80, "memory", 31.4, "31% of HBM: strided operand")
+    other = case_time(20, "memory", 45.0, "45% of HBM, cause not in the trace")
+    assert said(tmp_path, strided, other) == "31 to 45% of HBM: strided operand"
+    assert said(tmp_path, case_time(100, "compute", 60.0, "")) == "60% of compute"
+
+
+def test_a_lower_bound_stays_one(tmp_path: Path) -> None:
+    cases = (
+        case_time(60, "memory", 33.0, "at least 33% of HBM"),
+        case_time(40, "memory", 50.0, "50% of HBM, cause not in the trace"),
+    )
+    assert said(tmp_path, *cases) == "at least 33 to 50% of HBM"
+    assert said(tmp_path, case_time(100, "memory", 14.6, "about 14% of HBM")) == "about 14% of HBM"
+
+
+def test_causes_with_a_number_of_their_own_are_joined(tmp_path: Path) -> None:
+    waves = [case_time(50, "compute", 55.0, f"55% of compute: last wave {n}% full") for n in (7, 9)]
+    assert said(tmp_path, *waves) == "55% of compute: last wave partly full"
+
+
+def test_few_blocks(tmp_path: Path) -> None:
+    few = [case_time(45, "latency", 3.0, f"latency: {n} blocks on 132 SMs") for n in (4, 24)]
+    small = case_time(10, "latency", 1.0, "latency: only 2.1 kB")
+    assert said(tmp_path, *few, small) == "4 to 24 blocks on 132 SMs"
+
+
+def test_small_kernels(tmp_path: Path) -> None:
+    small = case_time(100, "latency", 1.0, "latency: only 2.1 kB")
+    assert said(tmp_path, small) == "latency: little work"
+
+
+@pytest.mark.parametrize(("share", "text"), [(49, ""), (51, "18% of HBM")])
+def test_a_bound_must_explain_half_of_the_time(share: int, text: str, tmp_path: Path) -> None:
+    known = case_time(share, "memory", 18.0, "18% of HBM")
+    assert said(tmp_path, known, case_time(100 - share, "unknown", None, "")) == text
+
+
+def test_two_bounds(tmp_path: Path) -> None:
+    cases = (
+        case_time(50, "memory", 40.0, ""),
+        case_time(30, "compute", 60.0, ""),
+        case_time(20, "latency", 1.0, "latency: only 2.1 kB"),
+    )
+    assert said(tmp_path, *cases) == "40% of HBM; 60% of compute"
+
+
+def test_copies_from_the_host_by_rate_and_memory(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    slow = memcpy("Memcpy HtoD (Pageable -> Device)", 10, 13_000)
+    fast = memcpy("Memcpy HtoD (Pinned -> Device)", 5, 250_000)
+    path.write_text(json.dumps(Sketch().step().op("aten::copy_", slow, fast).document()))
+    (row,) = group_rows(ft.open(path, cache=False))
+    assert (row.name, row.limited_by) == ("copy HtoD", "1.3 GB/s, pageable; 50 GB/s, pinned")

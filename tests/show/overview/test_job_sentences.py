@@ -1,0 +1,327 @@
+"""What is said about a job, case by case: documents made by hand, one fact changed in each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from foretrace.schema.documents.job import (
+    JobBubble,
+    JobCell,
+    JobClock,
+    JobDocument,
+    JobEntry,
+    JobHost,
+    JobNetwork,
+    JobOddity,
+    JobOutlier,
+    JobOverlap,
+    JobRank,
+)
+from foretrace.schema.documents.sets import LeftOut
+from foretrace.show.overview.job import lines, title, verdict
+from foretrace.show.render.job_page import PARTS, first_screen, sections
+from foretrace.show.render.section import drawn, marked
+
+MS = 1_000_000
+CLOCK = JobClock(0, 0.0, 2_000, True, 240)
+
+
+def rank(number: int, **changed: Any) -> JobRank:
+    facts: dict[str, Any] = {
+        "rank": number,
+        "path": f"run/rank{number}.json.gz",
+        "host": f"node-{number // 2}",
+        "device": "NVIDIA H100",
+        "steps": 3,
+        "wall_ns": 100 * MS,
+        "compute_ns": 70 * MS,
+        "exposed_ns": 20 * MS,
+        "both_ns": 5 * MS,
+        "copy_ns": 0,
+        "idle_ns": 10 * MS,
+        "data_ns": 0,
+        "host_ns": 10 * MS,
+        "wait_ns": 12 * MS,
+        "exposed_wait_ns": 12 * MS,
+        "transfer_ns": 13 * MS,
+        "made_others_wait_ns": 0,
+        "delays_ns": 0,
+        "exposed_delays_ns": 0,
+        "times_last": 0,
+        "meetings": 240,
+        "cause": "none",
+        "causes": {},
+        "slow": "",
+        "kernel_ratio": None,
+        "clock": CLOCK,
+    }
+    return JobRank(**facts | changed)
+
+
+LATE = {
+    "delays_ns": 12 * MS,
+    "exposed_delays_ns": 12 * MS,
+    "made_others_wait_ns": 36 * MS,
+    "times_last": 212,
+    "cause": "compute",
+    "causes": {"compute": 1.0},
+}
+
+
+def job(*ranks: JobRank, **changed: Any) -> JobDocument:
+    rows = ranks or tuple(rank(number) for number in range(4))
+    entry = JobEntry(
+        "run", len(rows), 4, 2, ["NVIDIA H100"], [3, 4, 5], 100 * MS, 10**7, 10**5, 100 * MS, 900
+    )
+    facts: dict[str, Any] = {
+        "schema": 1,
+        "job": entry,
+        "ranks": list(rows),
+        "hosts": [],
+        "cells": [],
+        "matched": 240,
+        "collectives": 960,
+        "by_order": 0,
+        "undecided": 0,
+        "perfect_overlap_ns": 8 * MS,
+        "overlap": [],
+        "bubbles": [],
+        "path": None,
+        "network": [],
+        "outliers": [],
+        "same": [],
+        "notes": [],
+        "left_out": [],
+    }
+    found = JobDocument(**facts | changed)
+    found.verdict = verdict(found)
+    return found
+
+
+def said(document: JobDocument) -> dict[str, str]:
+    return {line.label: line.text for line in lines(document)}
+
+
+def ranks(worst: JobRank) -> list[JobRank]:
+    return [worst if worst.rank == number else rank(number) for number in range(4)]
+
+
+def test_the_title_counts_ranks_hosts_and_steps() -> None:
+    assert title(job()) == "4 of 4 ranks on 2 hosts · NVIDIA H100 · 3 steps of 100 ms"
+
+
+def test_a_slow_gpu_is_named_with_its_evidence() -> None:
+    found = said(job(*ranks(rank(2, **LATE, slow="gpu", kernel_ratio=1.31))))
+    assert found["STRAGGLER"] == (
+        "rank 2 (node-1) came last in 212 of 240 collectives: its compute takes longer (1.31x for "
+        "the same kernels); the others wait 12.0 ms (12.0%) per step for it"
+    )
+    assert found["DO FIRST"] == (
+        "inspect the GPU of rank 2 (node-1): clocks, power, heat; the same kernels take 1.31x as "
+        "long; saves about 12.0 ms per step"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "words", "first"),
+    [
+        (
+            "data",
+            "its data loader is late",
+            "load data faster (workers, prefetch, pin_memory) on rank 2 (node-1)",
+        ),
+        ("host", "its host launches late", "see why the host of rank 2 (node-1) is late"),
+        ("copies", "its copies take longer", "see what rank 2 (node-1) copies"),
+        ("compute", "its compute takes longer", "see what rank 2 (node-1) computes longer"),
+    ],
+)
+def test_every_cause_has_its_words(cause: str, words: str, first: str) -> None:
+    found = said(job(*ranks(rank(2, **LATE | {"cause": cause, "causes": {cause: 1.0}}))))
+    assert f"collectives: {words}; the others wait" in found["STRAGGLER"]
+    assert found["DO FIRST"].startswith(first)
+
+
+def test_other_code_is_told_from_a_slow_gpu() -> None:
+    found = said(job(*ranks(rank(2, **LATE, slow="code"))))
+    assert "its compute takes longer (more or other kernels); the others" in found["STRAGGLER"]
+    assert found["DO FIRST"].startswith("balance the work: rank 2 (node-1) runs more or other")
+
+
+@pytest.mark.parametrize("cause", ["other_comms", "earlier", "clock", "none", ""])
+def test_no_rank_is_blamed_without_a_cause_of_its_own(cause: str) -> None:
+    found = said(job(*ranks(rank(2, **LATE | {"cause": cause, "causes": {}}))))
+    assert found["INCONCLUSIVE"].endswith("for rank 2 (node-1), and the traces do not say why")
+    assert "rank 2" not in found["DO FIRST"]
+
+
+def test_below_one_percent_there_is_no_straggler() -> None:
+    found = said(job(*ranks(rank(2, **LATE | {"exposed_delays_ns": MS // 2}))))
+    assert found["NO STRAGGLER"] == (
+        "no rank makes the others wait for 1% of a step: at most 500 us for rank 2 (node-1)"
+    )
+
+
+def test_waits_under_compute_cost_nothing() -> None:
+    half = LATE | {"exposed_delays_ns": 4 * MS}
+    text = said(job(*ranks(rank(2, **half))))["STRAGGLER"]
+    assert text.endswith(
+        "wait 12.0 ms per step for it, of which a step feels at most 4.00 ms (4.0%)"
+    )
+    none = LATE | {"exposed_delays_ns": 0}
+    assert "NO STRAGGLER" in said(job(*ranks(rank(2, **none))))
+
+
+def test_within_the_clocks_error_it_is_inconclusive() -> None:
+    text = "in all 240 collectives the ranks come within the clocks' error"
+    assert said(job(undecided=240))["NO STRAGGLER"] == f"{text} (2.00 us)"
+    loose = [rank(number, clock=JobClock(0, 0.0, 30_000, True, 240)) for number in range(4)]
+    assert said(job(*loose, undecided=240))["INCONCLUSIVE"] == f"{text} (30.0 us)"
+    worse = [rank(number, clock=JobClock(0, 0.0, 2 * MS, True, 240)) for number in range(4)]
+    assert said(job(*worse))["INCONCLUSIVE"].endswith("beyond the clocks' error (2.00 ms)")
+
+
+def test_missing_ranks_qualify_who_was_last() -> None:
+    two = job(rank(0), rank(1, **LATE))
+    two.job = msgspec.structs.replace(two.job, world_size=128)
+    two.verdict = verdict(two)
+    assert said(two)["STRAGGLER"].endswith(
+        "; 126 of 128 ranks missing: any of them may have come later"
+    )
+
+
+def test_missing_ranks_leave_it_open() -> None:
+    few = job(rank(0), rank(1))
+    assert few.verdict.bound == "inconclusive"
+    assert few.verdict.text.endswith("2 of 4 ranks missing: any of them may have come later")
+
+
+def test_one_rank_says_what_it_cannot_know() -> None:
+    assert said(job(rank(0), matched=0))["WAITS UNKNOWN"] == (
+        "one rank alone does not say who waits for whom; 3 other ranks missing"
+    )
+
+
+def test_a_slow_host_comes_before_its_ranks() -> None:
+    host = JobHost("node-1", 2, 230, 40 * MS, 15 * MS, "compute", True, 15 * MS)
+    both = {2: rank(2, **LATE), 3: rank(3, **LATE)}
+    found = said(job(*(both.get(number, rank(number)) for number in range(4)), hosts=[host]))
+    assert found["SLOW HOST"] == (
+        "the 2 ranks of node-1 come late: its compute takes longer; the others wait 15.0 ms (15.0%) "
+        "per step for them"
+    )
+    assert found["DO FIRST"] == "inspect host node-1; saves about 15.0 ms per step"
+    assert "rank 2" not in found["THEN"]  # its ranks are not a second repair
+
+
+def test_a_delay_in_one_step_is_placed() -> None:
+    cells = [JobCell(2, step, 0, 0, 0, 0, 0, True, 36 * MS * (step == 4)) for step in (3, 4, 5)]
+    found = said(job(*ranks(rank(2, **LATE)), cells=cells))
+    assert found["STRAGGLER"].endswith("per step for it, all of it in step 4")
+
+
+def test_a_step_adds_up() -> None:
+    assert said(job())["STEP"] == ("compute 70.0%, exposed comms 20.0%, copies 0.0%, idle 10.0%")
+
+
+def test_exposed_time_without_waits_is_a_repair() -> None:
+    row = JobOverlap("fsdp", "all-gather", 24, 30 * MS, 20 * MS, 12 * MS, 4)
+    quiet = [rank(number, idle_ns=0) for number in range(4)]
+    found = said(job(*quiet, overlap=[row]))
+    assert found["EXPOSED"] == (
+        "20.0 ms per step of communication without compute; 12.0 ms of it waiting for other ranks"
+    )
+    assert found["DO FIRST"] == (
+        "overlap all-gather with compute: 8.00 ms per step is alone; saves at most 8.00 ms per step"
+    )
+
+
+def test_idle_time_of_all_ranks_is_a_repair() -> None:
+    assert said(job())["DO FIRST"] == (
+        "see why every GPU idles, 10.0% of a step on rank 0 (node-0): foretrace look "
+        "run/rank0.json.gz; saves at most 10.0 ms per step"
+    )
+
+
+def test_data_loaders_of_all_ranks_are_a_repair() -> None:
+    hungry = [rank(number, data_ns=9 * MS) for number in range(4)]
+    assert said(job(*hungry))["DO FIRST"].startswith(
+        "load data faster (workers, prefetch, pin_memory): every GPU idles, 10.0% of a step"
+    )
+
+
+def test_uneven_stages_are_a_repair() -> None:
+    uneven = [rank(number, compute_ns=(70 + 20 * (number > 1)) * MS) for number in range(4)]
+    bubbles = [JobBubble(0, [0, 1], 30 * MS, 0.3), JobBubble(1, [2, 3], 10 * MS, 0.1)]
+    found = said(job(*uneven, bubbles=bubbles))
+    longest = "stage 1 computes longest: 90.0 ms, the usual one 70.0 ms"
+    assert found["PIPELINE"] == (
+        f"2 stages; stage 0 waits 30.0 ms of a step for the others (30.0%); {longest}"
+    )
+    assert found["DO FIRST"] == f"balance the stages: {longest}; saves at most 30.0 ms per step"
+    even = said(job(bubbles=bubbles))["DO FIRST"]
+    assert even.startswith("shorten the pipeline's bubbles (more microbatches): stage 0 waits 30%")
+
+
+def test_the_network_and_its_outlier() -> None:
+    row = JobNetwork("all-reduce", "BFloat16", 25_200_000, "dp", 8, 240, 2e6, 100.0, 212.0, 220.0)
+    slow = JobOutlier("host", "node-1", "all-reduce", 25_200_000, 80.0, 212.0, 60)
+    assert said(job(network=[row], outliers=[slow]))["NETWORK"] == (
+        "all-reduce, 25.2 MB over 8 ranks: 212 GB/s on the bus (median of 240); "
+        "host node-1 is slow: 80 GB/s in all-reduce of 25.2 MB, its equals 212 GB/s"
+    )
+    few = msgspec.structs.replace(row, at_least=True)
+    assert "8 ranks: at least 212 GB/s" in said(job(network=[few]))["NETWORK"]
+
+
+def test_a_slow_network_is_the_cause_of_a_slow_host() -> None:
+    host = JobHost("node-1", 2, 230, 40 * MS, 15 * MS, "other_comms", True, 15 * MS)
+    slow = JobOutlier("host", "node-1", "all-reduce", 25_200_000, 80.0, 212.0, 60)
+    found = said(job(hosts=[host], outliers=[slow]))
+    assert "come late: its network is slow, 80 GB/s in all-reduce" in found["SLOW HOST"]
+    assert found["DO FIRST"].startswith("inspect the network of node-1: 80 GB/s")
+
+
+def test_the_same_job_or_what_differs() -> None:
+    assert said(job())["SAME JOB"] == (
+        "yes: ranks of one run with the same kernels and shapes; clocks within 2.00 us"
+    )
+    odd = JobOddity("rank_missing", "data_loss", 1, "3 of 4 ranks found", [3])
+    assert said(job(same=[odd]))["SAME JOB"] == "3 of 4 ranks found; clocks within 2.00 us"
+    assert "; 8 of 240 collectives matched by order, for want" in said(job(by_order=8))["SAME JOB"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"collectives": 0}, "no collective was recorded: who waits for whom is not in the traces"),
+        ({"collectives": 8, "unnamed": 8}, "8 collectives recorded without a group: which of them"),
+        ({"collectives": 8}, "no two of these ranks recorded the same collective"),
+    ],
+)
+def test_why_waits_are_unknown(facts: dict[str, int], words: str) -> None:
+    adrift = [rank(number, clock=JobClock(None, None, None, False, 0)) for number in range(4)]
+    assert said(job(*adrift))["WAITS UNKNOWN"].startswith("no clocks fit the 240 collectives")
+    assert said(job(matched=0, **facts))["WAITS UNKNOWN"].startswith(words)
+
+
+def test_files_that_were_not_read_are_counted() -> None:
+    left = [LeftOut(f"run/rank{number}.json", "E_GZIP", "damaged") for number in (8, 9)]
+    assert said(job(left_out=left))["NOT READ"] == "2 files: rank8.json (E_GZIP) and 1 more"
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_the_first_screen_has_at_most_25_lines(width: int) -> None:
+    many = [rank(number, host=f"node-{number // 8:03}", **LATE) for number in range(1024)]
+    text = drawn(first_screen(job(*many), width), width=width)
+    assert text.count("\n") < 25
+    assert max(map(len, text.splitlines())) <= width
+    assert "and 1,0" in text
+
+
+def test_every_part_draws_as_text_and_markdown() -> None:
+    page = sections(job(), PARTS, 20)
+    assert drawn(page)
+    assert marked(page)

@@ -1,0 +1,336 @@
+"""`look` on a folder or zip of several traces: a row for each, what they show together, and nothing
+left out in silence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from corpus.build import cut, gn
+from corpus.builder import TraceBuilder
+from corpus.opening import Ran, run
+from foretrace.read import cache
+from foretrace.schema.documents.sets import LookSet
+from foretrace.show.overview import reading
+from foretrace.show.overview.ranks import spreads
+
+HOSTILE = [
+    "\x1b[31mred",
+    "a|b`c`[d](e)<f>",
+    "new\nline",
+    "\u202eturned",
+    "two words",
+    "n" * 200,
+    "=1+1",
+]
+
+
+def rank(number: int, host_us: int = 100, busy_us: int = 20, world: int = 2) -> bytes:
+    """Two steps of one kernel and one collective each; the collective takes 10 us less on each
+    further rank.
+    """
+    made = TraceBuilder(
+        header={"distributedInfo": {"backend": "nccl", "rank": number, "world_size": world}}
+    )
+    for step in range(2):
+        start = step * 1_000_000
+        made.step(step, start, host_us * 1_000).op("aten::mm", start + 1_000, 5_000).launch(
+            start + 2_000, 500
+        )
+        made.kernel("sgemm", start + 10_000, busy_us * 1_000).launch(start + 8_000, 500)
+        made.kernel(
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+            start + 500_000,
+            (50 - 10 * number) * 1_000,
+        )
+    return made.bytes()
+
+
+@pytest.fixture
+def week(tmp_path: Path) -> Path:
+    """Two ranks, a copy that was cut short, what is no trace, and a zip."""
+    folder = tmp_path / "week"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "rank0.json").write_bytes(rank(0))
+    (folder / "rank1.json").write_bytes(rank(1, 150, 30))
+    whole = gn(50).bytes()
+    (folder / "deep" / "cut.json").write_bytes(cut(whole, len(whole) // 2))
+    (folder / "server_args.json").write_text('{"model": "x"}')
+    (folder / "empty.json").write_text("")
+    (folder / "gone.json").symlink_to(tmp_path / "nowhere")
+    (folder / "readme.txt").write_text("no trace")
+    with zipfile.ZipFile(folder / "more.zip", "w") as archive:
+        archive.writestr("a/rank0.json", rank(0))
+        archive.writestr("a/rank1.json", rank(1))
+        archive.writestr("notes.txt", "no trace")
+    return folder
+
+
+def unwrapped(text: str) -> str:
+    """Without blanks: a long path is broken over lines."""
+    return "".join(text.split())
+
+
+def look(path: Path | str, *flags: str) -> Ran:
+    return run("look", os.fspath(path), "--no-cache", "--all", *flags)
+
+
+def test_the_first_screen_has_a_row_for_each(week: Path) -> None:
+    ran = run("look", os.fspath(week), "--no-cache")
+    head, job, differ, lost, titles, *rows = ran.out.split("\n")
+    assert head.startswith("week · 3 traces · 4 not read · NVIDIA")
+    assert job.split() == ["ONE", "JOB", "2", "ranks"]
+    assert "host time per step: 100 us (rank 0) to 150 us (rank 1), 1.50x" in differ
+    assert lost == "  ! 1 of 3 traces lost data: deep/cut.json (trace_truncated)"
+    assert titles.split()[:3] == ["trace", "rank", "kernels"]
+    assert [row.split()[0] for row in rows[:3]] == ["deep/cut", "rank0", "rank1"]
+
+
+def test_the_first_screen_fits(tmp_path: Path) -> None:
+    for number in range(40):
+        (tmp_path / f"{number:02}.json").write_bytes(rank(number % 5, world=40))
+    lines = run("look", os.fspath(tmp_path), "--no-cache").out.rstrip("\n").split("\n")
+    assert len(lines) == 25
+    (left,) = [line.split() for line in lines if line.endswith(" traces more")]
+    rows = [line for line in lines if re.match(r"  \d\d ", line)]
+    assert int(left[1]) == 40 - len(rows) > 0
+
+
+def test_a_region_is_of_one_trace(week: Path) -> None:
+    ran = run("look", os.fspath(week), "--no-cache", "--region", "x")
+    assert (ran.code, "choose one for --region" in ran.err) == (2, True)
+
+
+def test_a_row_for_each_in_order_of_path(week: Path) -> None:
+    ran = look(week)
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.split("\n")
+    assert max(map(len, lines)) <= 100
+    rows = [line.split() for line in lines[lines.index("Traces") + 2 :][:3]]
+    assert [row[0] for row in rows] == ["deep/cut.json", "rank0.json", "rank1.json"]
+    assert rows[2][1:] == ["1", "17", "2", "4", "140", "us", "9.2%", "150", "us"]
+    assert "3 traces · 4 not read" in ran.out
+    assert "! trace_truncated" in ran.out
+    assert f"Foronetrace:foretracelook{week}/deep/cut.json" in unwrapped(ran.out)
+
+
+def test_what_is_left_out_is_said_with_its_reason(week: Path) -> None:
+    document = json.loads(look(week, "--json").out)
+    codes = {Path(each["path"]).name: each["code"] for each in document["left_out"]}
+    assert codes == {
+        "empty.json": "E_EMPTY",
+        "gone.json": "E_UNREADABLE",
+        "more.zip": "E_ZIP",
+        "server_args.json": "E_NO_EVENTS",
+    }
+    assert all(
+        list(each) == ["path", "code", "text"] and each["text"] for each in document["left_out"]
+    )
+    page = look(week).out
+    assert all(name in page and f"[{code}]" in page for name, code in codes.items())
+    assert "other_files (1)" in page
+
+
+def test_json_holds_the_document_of_each(week: Path) -> None:
+    document = json.loads(look(week, "--json").out)
+    assert list(document) == ["schema", "traces", "notes", "left_out", "job"]
+    assert [Path(path).name for path in document["job"]] == ["rank0.json", "rank1.json"]
+    assert document["schema"] == 2
+    for each in document["traces"]:
+        assert each == json.loads(look(each["trace"]["path"], "--json").out)
+    assert [note["code"] for note in document["notes"]] == ["other_files"]
+
+
+def test_a_zip_is_a_set_too(week: Path) -> None:
+    ran = look(week / "more.zip")
+    assert ran.code == 0
+    assert "\n  a/rank0.json " in ran.out
+    assert "2 traces · 0 not read" in ran.out
+    assert "info: other_files (1)" in ran.out, (
+        "by its name notes.txt was never to be a trace, as in a folder"
+    )
+    assert f"Foronetrace:foretracelook{week}/more.zip::a/rank0.json" in unwrapped(ran.out)
+
+
+def test_notes_of_the_set(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_bytes(rank(0, world=4))
+    document = json.loads(look(tmp_path, "--json").out)
+    assert {note["code"]: note["count"] for note in document["notes"]} == {
+        "rank_duplicate": 1,
+        "rank_missing": 3,
+    }
+    page = look(tmp_path).out
+    assert "! rank_duplicate (1): several traces have the same rank: rank 0" in page
+    assert "Ranks, by largest difference" not in page, "two traces of one rank are two runs"
+
+
+def test_where_the_ranks_differ_most_comes_first(week: Path) -> None:
+    document = msgspec.json.decode(look(week / "more.zip", "--json").out, type=LookSet)
+    found = spreads(document)
+    assert (found[0].what, found[0].least_rank, found[0].most_rank) == (
+        "in collectives per step (mean)",
+        1,
+        0,
+    )
+    assert (found[0].least, found[0].most) == (40_000, 50_000)
+    page = " ".join(look(week / "more.zip").out.split())
+    assert "Ranks, by largest difference" in page
+    assert "keeps the others waiting" in page
+    assert "kernels per step 2 – 2 – 1.00x" in page, "of equals, none has the least"
+
+
+def test_a_world_of_any_size_costs_nothing(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"{number}.json").write_bytes(rank(number, world=10**17))
+    document = json.loads(look(tmp_path, "--json").out)
+    assert [note["count"] for note in document["notes"]] == [10**17 - 2]
+
+
+def test_strict(week: Path, tmp_path: Path) -> None:
+    assert look(week, "--strict").code == 1
+    clean = tmp_path / "clean"
+    clean.mkdir()
+    for number in range(2):
+        (clean / f"{number}.json").write_bytes(rank(number))
+    ran = look(clean, "--strict", "--json")
+    lost = [
+        note
+        for each in json.loads(ran.out)["traces"]
+        for note in each["ledger"]["notes"]
+        if note["severity"] != "info"
+    ]
+    assert (ran.code, lost) == (0, [])
+    (clean / "empty.json").write_text("")
+    assert look(clean).code == 0
+    assert look(clean, "--strict").code == 1
+
+
+def test_one_trace_is_shown_as_itself(week: Path) -> None:
+    (week / "rank1.json").unlink()
+    (week / "deep" / "cut.json").unlink()
+    document = json.loads(look(week, "--json").out)
+    assert document == json.loads(look(week / "rank0.json", "--json").out)
+
+
+def test_what_lies_beside_one_trace_is_said(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_bytes(rank(0, world=1))
+    (tmp_path / "readme.txt").write_text("no trace")
+    alone = look(tmp_path, "--strict", "--json")
+    assert (alone.code, alone.err) == (0, "")
+    (tmp_path / "bad.json").write_text("")
+    ran = look(tmp_path, "--json")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (0, alone.out, 1)
+    assert "left out" in ran.err
+    assert "bad.json: byte 0: empty [E_EMPTY]" in ran.err
+    assert look(tmp_path, "--strict", "--json").code == 1
+
+
+def test_run_records_are_no_loss(tmp_path: Path) -> None:
+    """`foretrace run` writes one beside each trace."""
+    for number in range(2):
+        (tmp_path / f"{number}.json").write_bytes(rank(number))
+        (tmp_path / f"{number}.run.json").write_text('{"kind": "run"}')
+    ran = look(tmp_path, "--strict", "--json")
+    document = json.loads(ran.out)
+    assert (ran.code, document["left_out"]) == (0, [])
+    assert [(note["code"], note["count"]) for note in document["notes"]] == [("other_files", 2)]
+    (tmp_path / "0.run.json").write_bytes(rank(2))
+    assert "3 traces · 0 not read" in look(tmp_path).out, "a trace is one whatever its name"
+    (tmp_path / "gone.run.json").write_text('{"kind": "run"}')
+    assert look(tmp_path, "--strict").code == 1, "a record without its trace"
+
+
+def test_none_that_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("")
+    (tmp_path / "b.json").write_text("{}")
+    ran = look(tmp_path)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1)
+    assert "a.json: byte 0: empty [E_EMPTY]" in ran.err
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_bytes(rank(0))  # looks like a trace, and is too long
+    ran = look(tmp_path, "--limit", "bytes=1k")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1)
+    assert "contains no trace" in ran.err
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_file_name_is_only_a_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_bytes(rank(0))
+    (tmp_path / f"{name}.json").write_bytes(rank(1))
+    (tmp_path / f"{name}.trace").write_text(name)
+    (tmp_path / f"{name}.zip").write_text(name)
+    (tmp_path / "\udcff.json").write_bytes(rank(2))  # a name that is not UTF-8
+    page, marked = look(tmp_path).out, look(tmp_path, "--markdown").out
+    for text in (page, marked):
+        assert text.replace("\n", "").isprintable()
+    assert max(map(len, page.split("\n"))) <= 100
+    grids = [
+        line.replace("\\|", "").count("|") for line in marked.split("\n") if line.startswith("| ")
+    ]
+    assert set(grids) == {9, 5, 7}
+    assert len(json.loads(look(tmp_path, "--json").out)["traces"]) == 3
+
+
+def test_processes_of_their_own_say_the_same(week: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # refused when it is opened, not by its first bytes
+    (week / "late.json").write_bytes(gn(1000).bytes())
+    here = look(week, "--json", "--limit", "bytes=300k")
+    monkeypatch.setattr(reading, "WORTHWHILE", 0)
+    started: list[Any] = []
+    apart = reading._in_processes
+    monkeypatch.setattr(
+        reading, "_in_processes", lambda *given: started.append(given) or apart(*given)
+    )
+    assert look(week, "--json", "--limit", "bytes=300k") == here
+    assert started or len(os.sched_getaffinity(0)) == 1
+    assert "late.json" in [Path(each["path"]).name for each in json.loads(here.out)["left_out"]]
+
+
+def test_a_second_look_comes_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "WORTHWHILE_BYTES", 0)
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for number in range(2):
+        (folder / f"{number}.json").write_bytes(rank(number))
+    first = run("look", str(folder), "--json")
+    monkeypatch.setattr(reading, "one", lambda *given: pytest.fail("read again"))
+    assert run("look", str(folder), "--json") == first
+
+
+def test_stopped_by_ctrl_c(week: Path) -> None:
+    """In one line, and no process stays behind. Workers are made to start, and the first one sends
+    the signal.
+    """
+    code = f"""
+import os, signal, sys
+from foretrace.base import progress
+from foretrace.show.overview import reading
+from foretrace.cli import main
+reading.WORTHWHILE = 0
+def tell(text):
+    if text.startswith("read "):
+        os.killpg(0, signal.SIGINT)
+if __name__ == "__main__":
+    progress.show_with(tell)
+    sys.exit(main(["look", {str(week)!r}, "--no-cache"]))
+"""
+    script = week.parent / "stopped.py"
+    script.write_text(code)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, start_new_session=True
+    )
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "foretrace: stopped")

@@ -1,0 +1,72 @@
+"""The roofline of a terminal, and what is said of kernels above HBM."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from foretrace.names import devices
+from foretrace.schema.documents.look import Look
+from foretrace.show.html.tables import facts
+from foretrace.show.html.timeline import Timeline
+from foretrace.show.overview import look, summarize
+from foretrace.show.overview.roofs import cached_lines, roofs_entry, roofs_text
+from foretrace.show.render.look_page import sections
+from foretrace.show.render.roofline import COLUMNS, roofline
+from foretrace.show.render.section import drawn
+from statements.places import ladder
+
+GEMMA = "model_gemma_4x512x4x768x12x3072x32000"
+
+
+@pytest.fixture(scope="module")
+def gemma() -> Look:
+    return look(ladder(GEMMA))
+
+
+def test_the_kernel_from_l2_lies_between_the_slopes(gemma: Look) -> None:
+    assert gemma.roofs is not None
+    plot, rows = roofline(gemma.kernels, gemma.roofs)
+    assert plot.endswith("/ HBM   . L2   - bf16")
+    (row,) = [row for row in rows if row[3].startswith("from L2: mm wrote")]
+    assert row[1:3] == ["mul bf16", "2.6%"]
+    assert sum(line.count(row[0]) for line in plot.split("\n") if "|" in line) == 1
+    assert all(len(line) <= COLUMNS + 9 for line in plot.split("\n"))
+
+
+def test_without_l2_one_slope(gemma: Look) -> None:
+    assert gemma.roofs is not None
+    plot, _ = roofline(gemma.kernels, replace(gemma.roofs, l2_gbps=None))
+    assert plot.endswith("/ HBM   - bf16")
+    assert roofline([], gemma.roofs) == ("", [])
+
+
+def test_why_a_kernel_is_faster_than_hbm(gemma: Look) -> None:
+    ((fact, why),) = cached_lines(gemma)
+    assert fact == "mul bf16: 37.7 MB in 7.31 us is 5.16 TB/s, above the 4.71 TB/s of HBM"
+    assert why == (
+        "mm wrote 12.6 MB, the size of its input [4, 512, 3072] bf16, 12.4 us before, with nothing "
+        "moved in between; gelu wrote 12.6 MB, the size of its input [4, 512, 3072] bf16, 83.2 us "
+        "before, with 20.4 MB moved in between. That fits in L2 (62.9 MB), which gives up to "
+        "8.93 TB/s. The trace shows sizes and order, not that it is the same tensor."
+    )
+    page = drawn(sections(summarize(ladder(GEMMA)), ["kernels"], 3))
+    assert fact in page
+    assert "HBM 4.71 TB/s, L2 8.93 TB/s, 894.3 TFLOP/s of bf16, as measured" in page
+
+
+def test_a_gpu_that_was_not_measured_says_so() -> None:
+    roofs = roofs_entry(devices.find("NVIDIA B200"))
+    assert roofs is not None
+    assert (roofs.l2_gbps, roofs.measured) == (None, False)
+    said = roofs_text(roofs)
+    assert said.startswith("HBM 7.70 TB/s, 2250 TFLOP/s of bf16, by the NVIDIA Blackwell datasheet")
+    assert said.endswith("the rate of L2 is not known: `foretrace roofs` on such a GPU measures it")
+    assert roofs_entry(None) is None
+
+
+def test_the_report_has_three_roofs() -> None:
+    roofs = facts(ladder(GEMMA), "", Timeline(ladder(GEMMA)).outline(0)).roofs
+    assert roofs is not None
+    assert (roofs.bytes_per_s, roofs.l2_bytes_per_s, roofs.measured) == (4.709e12, 8.925e12, True)
+    assert roofs.peaks["fp32"] == 66.9e12, "no unit alone was measured: the datasheet's"

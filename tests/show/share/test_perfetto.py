@@ -1,0 +1,105 @@
+"""The annotated copy."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foretrace
+from foretrace.read.recordings import traces
+from foretrace.show.overview import look
+from foretrace.show.share.perfetto import PID, annotated
+
+NAMES = ["mlp_eager", "mlp_compiled", "mlp_eager_train", "matmul_add_64_compiled"]
+
+
+def _load(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path) as file:
+        events: list[dict[str, Any]] = json.load(file)["traceEvents"]
+    return events
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_added_tracks_hold_what_was_written(name: str, tmp_path: Path) -> None:
+    trace = foretrace.open(traces()[name], cache=False)
+    counts = annotated(trace, tmp_path / "copy.json.gz")
+    events = [event for event in _load(tmp_path / "copy.json.gz") if event["pid"] == PID]
+    labels = {
+        event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"
+    }
+    assert dict(Counter(labels[event["tid"]] for event in events if event["ph"] == "X")) == {
+        k: v for k, v in counts.items() if v
+    }
+    decoded = sum(count for label, count in counts.items() if label.startswith("decoded"))
+    assert decoded == int(trace.gpu.usable.sum())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slices_of_one_track_never_overlap(name: str, tmp_path: Path) -> None:
+    annotated(foretrace.open(traces()[name], cache=False), tmp_path / "copy.json.gz")
+    ends: dict[int, float] = {}
+    for event in _load(tmp_path / "copy.json.gz"):
+        if event["pid"] == PID and event["ph"] == "X":
+            assert event["ts"] >= ends.get(event["tid"], 0) - 1e-3
+            ends[event["tid"]] = event["ts"] + event["dur"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_copy_still_says_the_same(name: str, tmp_path: Path) -> None:
+    trace = foretrace.open(traces()[name], cache=False)
+    annotated(trace, tmp_path / "copy.json.gz")
+    before, after = look(trace), look(foretrace.open(tmp_path / "copy.json.gz", cache=False))
+    assert after.totals == before.totals
+    assert after.kernels == before.kernels
+
+
+def test_the_copy_loads_in_perfetto(tmp_path: Path) -> None:
+    """Perfetto's own importer, where one is installed: no import error, as many slices as were
+    written.
+    """
+    import shutil
+
+    program = shutil.which("trace_processor") or shutil.which("trace_processor_shell")
+    if program is None:
+        pytest.skip("Perfetto's trace processor is not installed: get.perfetto.dev/trace_processor")
+    import subprocess
+
+    counts = annotated(
+        foretrace.open(traces()["mlp_eager"], cache=False), tmp_path / "copy.json.gz"
+    )
+    (tmp_path / "copy.json").write_bytes(gzip.decompress((tmp_path / "copy.json.gz").read_bytes()))
+    query = (
+        "select 'errors', ifnull(sum(value), 0) from stats where severity = 'error' union all "
+        "select t.name, count(*) from slice s join thread_track tt on s.track_id = tt.id join "
+        "thread t using (utid) "
+        "where s.category = 'foretrace' group by t.name;"
+    )
+    (tmp_path / "q.sql").write_text(query)
+    out = subprocess.run(
+        [program, "-q", str(tmp_path / "q.sql"), str(tmp_path / "copy.json")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = dict(
+        line.replace('"', "").rsplit(",", 1) for line in out.stdout.splitlines()[1:] if "," in line
+    )
+    assert {name: int(value) for name, value in rows.items()} == {"errors": 0} | {
+        k: v for k, v in counts.items() if v
+    }
+
+
+def test_the_command_writes_a_copy_and_minds_what_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from foretrace.cli import main
+
+    out = str(tmp_path / "copy.json.gz")
+    assert main(["perfetto", str(traces()["mlp_eager"]), "--annotated", out, "--no-browser"]) == 0
+    assert capsys.readouterr().out.strip() == out
+    assert main(["perfetto", str(traces()["mlp_eager"]), "--annotated", out, "--no-browser"]) == 2

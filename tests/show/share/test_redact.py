@@ -1,0 +1,199 @@
+"""What is shared holds nothing private, and still says the same about the GPU."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import foretrace
+from foretrace.analyze.rules import run_all
+from foretrace.base.errors import UsageError
+from foretrace.read.recordings import traces
+from foretrace.show.overview import look
+from foretrace.show.share import chrome
+from foretrace.show.share.pseudonyms import Pseudonyms
+from foretrace.show.share.publish import share
+from foretrace.show.share.redact import KEEP, parse_keep, redact
+from foretrace.show.share.stores import Folder
+from show.share import planted
+
+FULL = os.environ.get("FORETRACE_SWEEP") == "full"
+PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
+
+
+def everything_in(folder: Path) -> str:
+    """Names and contents of all files, and what they carry inside gzip and base64."""
+    texts = []
+    for path in sorted(folder.rglob("*")):
+        data = path.read_bytes() if path.is_file() else b""
+        inside = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        texts += [path.name, data.decode("latin-1"), inside.decode("latin-1")]
+        texts += [
+            base64.b64decode(found + b"==").decode("latin-1")
+            for found in re.findall(rb"[A-Za-z0-9+/]{40,}", inside)
+        ]
+    return "\n".join(texts)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / planted.FILE_NAME).write_bytes(planted.document().bytes())
+    return folder
+
+
+def test_there_are_forty_secrets_and_all_are_in_the_source(source: Path) -> None:
+    held = everything_in(source)
+    assert len(set(planted.SECRETS)) == 40
+    assert [secret for secret in planted.SECRETS if secret not in held] == []
+
+
+def test_none_is_in_what_is_shared(source: Path, tmp_path: Path) -> None:
+    [shared] = share(str(source), Folder(tmp_path / "out"))
+    held = everything_in(tmp_path / "out").lower()
+    assert [secret for secret in planted.SECRETS if secret.lower() in held] == []
+    assert not shared.was_there
+    copy = foretrace.open(tmp_path / "out" / shared.trace, cache=False)
+    assert (copy.about.rank, copy.about.device, copy.event_count > 10) == (3, "NVIDIA H100", True)
+    assert copy.kernels["name"].to_list() == ["sgemm"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "found"),
+    [
+        ("stacks", ()),
+        ("stacks,paths", (planted.STACK, planted.FRAME, planted.OP_PATH)),
+        ("inputs", (planted.PROMPT,)),
+        ("hosts", (planted.THREAD, planted.MAIL)),
+    ],
+)
+def test_more_can_be_kept(source: Path, tmp_path: Path, keep: str, found: tuple[str, ...]) -> None:
+    share(str(source), Folder(tmp_path / "out"), parse_keep(keep))
+    held = everything_in(tmp_path / "out")
+    assert [secret for secret in found if secret not in held] == []
+    assert [
+        key
+        for key in (planted.KEY_A, planted.KEY_B, planted.ENVIRONMENT, planted.LOG)
+        if key in held
+    ] == []
+
+
+def assert_the_same(path: Path, folder: Path) -> None:
+    """The copy of a trace has its names, numbers, chains of ops and findings."""
+    trace = foretrace.open(path, cache=False)
+    copy = foretrace.open(redact(trace, folder), cache=False)
+    kept = trace.events.filter(trace.events["kind"].is_in(list(chrome.KINDS)))
+    assert set(kept["name"]) <= set(copy.host.names)
+    before, after = look(trace), look(copy)
+    assert (after.totals, after.steps) == (before.totals, before.steps)
+    plain = ("name", "short", "role", "count", "per_step", "total_ns", "median_ns", "ops", "chain")
+    rows = [
+        [[getattr(row, key) for key in plain] for row in each.kernels] for each in (before, after)
+    ]
+    assert rows[0] == rows[1]
+    said = [
+        [(found.rule, found.state, found.title, found.at_most_ns) for found in run_all(each)]
+        for each in (trace, copy)
+    ]
+    assert said[0] == said[1]
+    assert after.ledger.skipped == after.ledger.repaired == 0
+
+
+@pytest.mark.parametrize("name", traces())
+def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
+    assert_the_same(traces()[name], tmp_path)
+
+
+@pytest.mark.public
+@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
+def test_copies_of_public_traces_say_the_same(tmp_path: Path) -> None:
+    for path in sorted(Path(PUBLIC).rglob("*.json.gz")):
+        if FULL or path.stat().st_size < 200_000:
+            assert_the_same(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aten::mm",
+        "ProfilerStep#3",
+        "Torch-Compiled Region: 0/0",
+        "autograd::engine::evaluate_function: MmBackward0",
+        "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT",
+        "triton_poi_fused__unsafe_view_gelu_mul_0",
+        "Memcpy HtoD (Pageable -> Device)",
+        "void cutlass::device_kernel<cutlass::gemm::collective::"
+        "MainloopSm90TmaGmmaWarpSpecialized>",
+        "nccl:all_reduce",
+        "_ZN5flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi128ELi128ELi4EEELb0E",
+        "## Call CompiledFxGraph fadri2gvaccdsuvko2wteeo ##",
+        "Optimizer.step#AdamW.step",
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+        "nn.Module: LlamaMLP_3",
+    ],
+)
+def test_names_of_machines_are_left_alone(name: str) -> None:
+    assert Pseudonyms({"alice", "node7"}).clean(name) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("custom::alice_op", "custom::*_op"),
+        ("AliceModel", "*Model"),
+        ("aliceop", "*op"),
+        ("malice", "malice"),
+        ("run on node-7.lab", "run on *"),
+        ("bob", "*"),
+        ("bobbin", "bobbin"),
+        ("aten::max", "aten::max"),
+        ("triton_poi_fused_0", "triton_poi_fused_0"),
+    ],
+)
+def test_names_of_hosts_and_people_are_replaced_where_a_word_begins(text: str, shown: str) -> None:
+    names = {"alice", "bob", "max", "triton", "node-7.lab", "node-7"}
+    said = Pseudonyms(names, common=frozenset({"max"})).clean(text)
+    assert re.sub(r"(?:name|address)_[0-9a-f]{8}(?:\.lab)?", "*", said) == shown
+
+
+def test_a_pseudonym_is_the_same_in_one_run_and_another_in_the_next() -> None:
+    first, second = Pseudonyms(), Pseudonyms()
+    assert (
+        first.clean("/home/alice/x")
+        == first.clean("/home/alice/x")
+        != second.clean("/home/alice/x")
+    )
+
+
+def test_an_unknown_word_to_keep_is_named() -> None:
+    with pytest.raises(UsageError, match="stacks"):
+        parse_keep("everything")
+    assert parse_keep(",".join(KEEP)) == frozenset(KEEP)
+
+
+def test_the_command_lists_what_remains(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from foretrace.cli import main
+
+    assert main(["share", str(source), "--to", str(tmp_path / "out"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["remains"]) == 4
+    assert main(["share", str(source), "--to", str(tmp_path / "again")]) == 0
+    removed, _, said = capsys.readouterr().err.partition("What remains")
+    assert document["shared"][0]["removed"]["path"] == 4
+    assert "- paths: 4" in removed
+    assert "header entries" in removed
+    assert document["unknown"] in " ".join(said.split())
+    assert max(map(len, said.splitlines())) <= 100
+    assert all(text in " ".join(said.split()) for text in document["remains"])
+    assert document["shared"][0]["was_there"] is False
+    assert main(["share", str(source)]) == 2
+    assert "--to" in capsys.readouterr().err
