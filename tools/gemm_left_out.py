@@ -1,8 +1,8 @@
 """Leaves parts of the H200's map out and guesses their times: how the model was chosen.
 
-Prints the share within 15% for each kind, with a quarter, half and all of the random products,
+Prints the share within 15% for each kind, with a quarter, half and all of the random matmuls,
 and with the kernel known. Two of five parts are guessed, which takes some minutes. The held-out
-products are not read.
+matmuls are not read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from foretrace.names.gemms.waves import modelled_us
 from foretrace.record.experiments.gemms.points import drawn, held_out, more
 
 PARTS, GUESSED = 5, 2
-MORE = 10_000  # further products that the map holds
+MORE = 10_000  # further matmuls that the map holds
 KERNEL = ("tile_n", "tile_m", "tile_k", "split", "tiles", "waves", "blocks", "per_sm")
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,12 +31,12 @@ POINTS = list(MAP.rows)
 MODEL = np.array([modelled_us(point) for point in POINTS])
 WANTED = np.log(MAP.frame["cold_us"].to_numpy() / MODEL)
 KINDS = np.array([kind_of(point) for point in POINTS])
-MIX = Counter(map(kind_of, held_out()))  # kinds are as frequent as among the held-out products
+MIX = Counter(map(kind_of, held_out()))  # kinds are as frequent as among the held-out matmuls
 RANDOM = np.isin(np.arange(len(POINTS)), [MAP.rows[each] for each in (*drawn(), *more(MORE))])
 
 
 def right(asked: Array, share: float) -> Array:
-    """Whether random products are guessed within 15% by trees that did not see their part; the
+    """Whether random matmuls are guessed within 15% by trees that did not see their part; the
     rest is not a number.
     """
     chance = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def right(asked: Array, share: float) -> Array:
 
 
 def kernels() -> Array:
-    """What the names and launches of the kernels say, which is not known before a product runs."""
+    """What the names and launches of the kernels say, which is not known before a matmul runs."""
     frame = MAP.frame.with_columns(pl.col("short", "others").rank("dense"))
     found: Array = frame.select(*KERNEL, "short", "others").fill_null(-1).to_numpy()
     return found

@@ -1,7 +1,7 @@
-"""Writes a map of products that ships with the package, from the files of one sweep or several.
+"""Writes a map of matmuls that ships with the package, from the files of one sweep or several.
 
 foretrace gemms -o card.parquet                                     on the card, two minutes
-python tools/gemm_points.py > points.txt                            more products, where few are
+python tools/gemm_points.py > points.txt                            more matmuls, where few are
 foretrace gemms --points points.txt -o more.parquet                 on the card, two minutes
 python tools/gemm_map.py card.heldout.jsonl.gz card.sweep.jsonl.gz more.sweep.jsonl.gz
 """
@@ -27,7 +27,7 @@ def main(heldout: str, *sweeps: str) -> None:
     rows = [row for _, part in found for row in part]
     place, roofs = table.SHIPPED / f"{name}.parquet", devices.shown_roofs(name)
     made = make(found[0][0], rows, place, apart, roofs)
-    print(f"{made.frame.height} products, {made.facts.accuracy}")
+    print(f"{made.frame.height} matmuls, {made.facts.accuracy}")
     for path in sorted(table.SHIPPED.glob(f"{name}*")):
         print(f"{path.name}: {path.stat().st_size} bytes")
 

@@ -1,4 +1,4 @@
-"""Prints products that a map should hold as well: kinds whose times are guessed worst.
+"""Prints matmuls that a map should hold as well: kinds whose times are guessed worst.
 
 python tools/gemm_points.py 10000 > points.txt          anywhere
 foretrace gemms --points points.txt -o more.parquet     on the card

@@ -106,7 +106,7 @@ SELECTORS = [
     ("rmsnorm, rope, swiglu, geglu, loss, sdpa", "kernels of a part of the model"),
     ("backward, compute", "kernels that autograd launched; kernels that are not collectives"),
     ("cpu kernels", "on a CPU trace: ops that compute, and Inductor's C++ kernels"),
-    (", ".join(LINEAR_WORDS), "in a list of kernels: a linear layer, that is any matrix product"),
+    (", ".join(LINEAR_WORDS), "in a list of kernels: a linear layer, that is any matmul"),
     ("distinct …", "names instead of launches"),
     (", ".join(ORDINALS), "one of them, in order of launch: `last gemm`"),
     (", ".join(DTYPES), "before a kernel word: type of the operands"),

@@ -1,6 +1,6 @@
 """Record the traces of `tests/recorded` on a GPU: `python tools/record_faults.py FOLDER [NAME]`.
 
-Each workload shows one fault, or its repair. A run record with the times of the same call without
+Each workload shows one fault, or its fix. A run record with the times of the same call without
 the profiler lies beside each trace. It needs torch, Triton, transformers and a CUDA GPU; foretrace
 itself is not imported, so that a bare machine can run it.
 """

@@ -2,7 +2,7 @@
 they move or compute. Needs the card.
 
 python tools/roof_counters.py walks         reads, writes and copies, half a minute
-python tools/roof_counters.py arithmetic    tensor cores and products
+python tools/roof_counters.py arithmetic    tensor cores and matmuls
 python tools/roof_counters.py gelu_mul      gelu(gate) * up behind its producers, itself and a flood
 """
 

@@ -20,10 +20,10 @@ rule looks for one thing and reports a finding. A finding has a state:
   the trace is incomplete, so that finding nothing proves nothing.
 - `crashed`: the rule failed. It hides no other rule.
 
-`at_most_ns` is an upper bound on the time that a repair can save. It is per step where the trace
+`at_most_ns` is an upper bound on the time that a fix can save. It is per step where the trace
 has steps, and for the whole trace where it has none. It is never a promise, and two findings may
-count the same time. `repair` says what to do; the first screen names the repairs that can save the
-most, and none below 1% of a step. A rule without a repair leaves it empty. `evidence` holds the
+count the same time. `fix` says what to do; the first screen names the fixes that can save the
+most, and none below 1% of a step. A rule without a fix leaves it empty. `evidence` holds the
 numbers behind the sentence. `events` holds the ids of the events that prove it. `ranges` holds the
 gaps that a finding about idle time is about, the longest first and at most 200: start and end on
 the clock of the events table, and the number of the GPU. The report shades them.

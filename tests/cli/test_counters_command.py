@@ -91,8 +91,8 @@ def test_markdown(files: tuple[str, str], capsys: Capture) -> None:
 
 
 def test_a_filter(files: tuple[str, str], capsys: Capture, tmp_path: Path) -> None:
-    products = [row(GEMM, 1, 2, 3, 1, number=at) for at in range(6)]
-    (tmp_path / "gemm.csv").write_text(export_text(products))
+    matmuls = [row(GEMM, 1, 2, 3, 1, number=at) for at in range(6)]
+    (tmp_path / "gemm.csv").write_text(export_text(matmuls))
     text = _said(capsys, files[0], "--ncu", str(tmp_path / "gemm.csv"), "--kernel", "nvjet")
     assert "6 of 6 launches joined" in text
 

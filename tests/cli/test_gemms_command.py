@@ -29,14 +29,14 @@ def test_the_map_fits_on_a_screen_and_states_its_accuracy(
     code, out, _ = _run(capsys, "--show", "h200")
     assert code == 0
     assert len(out.splitlines()) <= 25
-    assert "on 420 unseen products: family right on 95.2%" in out
+    assert "on 420 unseen matmuls: family right on 95.2%" in out
     assert "more: --rules (11; each holds for 82.9% or more), --accuracy" in out
     assert "8192+" in out
 
 
 def test_all_rules_and_every_exception(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run(capsys, "--show", "h200", "--all")
-    assert "Holds for 99.9% of 11,199 products." in out
+    assert "Holds for 99.9% of 11,199 matmuls." in out
     assert "1x712x1816 tt bf16 bias+gelu" in " ".join(out.split())
 
 
@@ -46,7 +46,7 @@ def test_the_accuracy_of_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
     kinds = [line.split("  ")[1] for line in out.splitlines()[3:]]
     assert kinds == ["16-bit and fp8, aligned", "tf32", "16-bit, not aligned", "fp32", "all"]
     _, out, _ = _run(capsys, "--predict", "100x4096x4095", "--dtype", "fp32")
-    assert "unseen products of this kind (fp32)" in " ".join(out.split())
+    assert "unseen matmuls of this kind (fp32)" in " ".join(out.split())
     _, out, _ = _run(capsys, "--predict", "4096x4096x4096")
     assert "unseen" not in out  # measured: nothing is guessed
 
@@ -70,7 +70,7 @@ def test_json_has_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     )
     guess = json.loads(_run(capsys, "--predict", "5000x4096x4096", "--json")[1])
     assert guess["predict"]["family"] == "nvjet"
-    assert guess["accuracy"]["products"] == 420
+    assert guess["accuracy"]["matmuls"] == 420
     shown = json.loads(_run(capsys, "--show", "h200", "--dtype", "fp8", "--json")[1])
     assert shown["heat"]["dtype"] == "fp8"
     assert len(shown["rules"]) >= 8
@@ -88,7 +88,7 @@ def test_a_guess_needs_no_torch(
 def test_markdown_and_the_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     page = tmp_path / "map.html"
     _, out, _ = _run(capsys, "--show", "h200", "--markdown", "--html", str(page))
-    assert out.startswith("## NVIDIA H200: 17,341 products")
+    assert out.startswith("## NVIDIA H200: 17,341 matmuls")
     text = page.read_text()
     assert 'class:"plane"' in text
     assert '"roof_percent"' in text
@@ -100,8 +100,8 @@ def test_markdown_and_the_page(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         (["--near", "8192"], "is no size: give MxNxK"),
         (["--near", "1x1x1", "--predict", "1x1x1"], "choose one of --near and --predict"),
         (["--near", "1x1x1", "--show", "a100"], "no map of 'a100'"),
-        (["--show", "h200", "--dtype", "fp8", "--layout", "nt"], "the map has no product fp8 nt"),
-        (["--points", "none.txt"], "none.txt: not a list of products"),
+        (["--show", "h200", "--dtype", "fp8", "--layout", "nt"], "the map has no matmul fp8 nt"),
+        (["--points", "none.txt"], "none.txt: not a list of matmuls"),
         (["--near", "1x1x1", "--dtype", "int4"], "Invalid value for '--dtype'"),
     ],
 )
@@ -114,28 +114,28 @@ def test_what_is_wrong_is_one_line(
     assert len(err.splitlines()) == 1
 
 
-def test_without_a_card_a_few_products_of_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_card_a_few_matmuls_of_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     code, out, _ = _run(capsys, "--device", "cpu", "--most", "2", "--json")
     assert code == 0
     swept = json.loads(out)["sweep"]
-    assert [each["product"]["m"] for each in swept["products"]] == [1, 8]
-    assert all(each["gflops"] > 0 for each in swept["products"])
+    assert [each["matmul"]["m"] for each in swept["matmuls"]] == [1, 8]
+    assert all(each["gflops"] > 0 for each in swept["matmuls"])
     assert "kernel names" in swept["not_measured"]
     code, _, err = _run(capsys, "--device", "cpu", "-o", "x.parquet")
     assert code == 2
     assert "-o writes the map of a GPU" in err
 
 
-def test_the_products_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_matmuls_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("torch")
     chosen = tmp_path / "model.txt"
     chosen.write_text("# my model\n2x64x32 fp32 nn bias+gelu\n\n2x64x32 fp8\n")
     code, out, _ = _run(capsys, "--device", "cpu", "--points", str(chosen), "--json")
     assert code == 0
-    (only,) = json.loads(out)["sweep"]["products"]
-    assert (only["product"]["layout"], only["product"]["epilogue"]) == ("nn", "bias_gelu")
-    for text, why in (("# none", "no product in it"), ("2x64x32 int4", "'int4' is unknown")):
+    (only,) = json.loads(out)["sweep"]["matmuls"]
+    assert (only["matmul"]["layout"], only["matmul"]["epilogue"]) == ("nn", "bias_gelu")
+    for text, why in (("# none", "no matmul in it"), ("2x64x32 int4", "'int4' is unknown")):
         chosen.write_text(text)
         code, _, err = _run(capsys, "--points", str(chosen))
         assert code == 2

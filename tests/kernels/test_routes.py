@@ -11,7 +11,7 @@ import torch
 
 pytest.importorskip("triton")
 
-from foretrace.kernels import routes, steps
+from foretrace.kernels import routes, steps, tune
 from foretrace.kernels.device.products import Tile
 from foretrace.kernels.estimate import TimesBySize
 from foretrace.kernels.routes import (
@@ -24,7 +24,6 @@ from foretrace.kernels.routes import (
     RouteTimes,
 )
 from foretrace.kernels.tune import CANDIDATES, write_table
-from foretrace.kernels import tune
 
 TILE = Tile(128, 128, 64, 4, 8, 8)
 

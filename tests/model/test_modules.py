@@ -189,7 +189,7 @@ def test_modules_own_the_recorded_training_step() -> None:
     model = rows[0]
     assert (model.forward_ns, model.backward_ns, model.recomputed_ns) == (2_124_331, 3_431_008, 0)
     head = next(row for row in rows if row.name == "Linear_14")
-    assert head.flops == 2 * 3 * 2 * 2048 * 768 * 32_000  # two steps, three products
+    assert head.flops == 2 * 3 * 2 * 2048 * 768 * 32_000  # two steps, three matmuls
 
 
 @pytest.mark.parametrize("path", recorded_traces()[::6], ids=lambda path: path.name)

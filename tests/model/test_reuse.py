@@ -154,14 +154,14 @@ def test_where_l2_was_not_measured_it_is_not_doubted(tmp_path: Path) -> None:
 
 
 def test_a_recorded_gated_mlp() -> None:
-    """The Gemma of the ladder: gate product, gelu, up product, then the mul of both."""
+    """The Gemma of the ladder: gate matmul, gelu, up matmul, then the mul of both."""
     cases = ladder("model_gemma_4x512x4x768x12x3072x32000").kernel_cases
     (case,) = cases.filter(cases["bound"] == "l2").iter_rows(named=True)
     assert case["limited_by"] == "from L2: mm wrote 12.6 MB 12.4 us before (57% of its roof)"
     inputs = case["cache_use"]["inputs"]
     assert [(each["op"], each["bytes"], each["between_bytes"]) for each in inputs] == [
         ("aten::mm", 12_582_912, 0),
-        # the up product in between reads 3.1 + 4.7 MB and writes 12.6 MB
+        # the up matmul in between reads 3.1 + 4.7 MB and writes 12.6 MB
         ("aten::gelu", 12_582_912, 3_145_728 + 4_718_592 + 12_582_912),
     ]
 

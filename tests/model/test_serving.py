@@ -59,7 +59,7 @@ def test_sums_and_kinds() -> None:
 
 
 def _trace(tmp_path: Path) -> ft.Trace:
-    """A decode with a step of SGLang inside, then a prefill, a product each; work outside both."""
+    """A decode with a step of SGLang inside, then a prefill, a matmul each; work outside both."""
     builder = TraceBuilder(header=H200)
     builder.region(DECODE, 0, 390_000).region("step[DECODE bs=32]", 1_000, 380_000)
     builder.region("step[EXTEND bs=2 toks=600]", 400_000, 390_000)

@@ -270,7 +270,7 @@ RUN = (
 GUESSES = b"""schema = 1
 [[guess]]
 text = "in mlp_fwd: kernels == 5"
-reason = "three products, gelu, and the product of gate and up"
+reason = "three matmuls, gelu, and the matmul of gate and up"
 """
 
 

@@ -29,7 +29,7 @@ def test_a_graph_replay_is_not_starved_by_the_host() -> None:
         time = bounds.spent(trace, span)
         assert time is not None
         assert set(time.idle_by_cause) <= {"queue"}
-    assert all("CUDA graph" not in row.repair for row in found.findings)
+    assert all("CUDA graph" not in row.fix for row in found.findings)
 
 
 def test_three_streams_with_a_pageable_copy_are_bound_by_the_copy(tmp_path: Path) -> None:

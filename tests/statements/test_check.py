@@ -35,7 +35,7 @@ def verdicts(trace: ft.Trace, *texts: str) -> list[str]:
 
 
 def _compiled() -> TraceBuilder:
-    """A pointwise kernel that prepares the input of a product, and the product."""
+    """A pointwise kernel that prepares the input of a matmul, and the matmul."""
     builder = TraceBuilder().step(1, 0, 100_000)
     builder.op(PREPARES, 0, 10_000).launch(1_000, 500).kernel(PREPARES, 5_000, 3_000)
     builder.op("aten::bmm", 20_000, 10_000).launch(21_000, 500).kernel(CUTLASS, 30_000, 9_000)
@@ -49,7 +49,7 @@ def test_an_origin_is_not_fused(tmp_path: Path) -> None:
 
 
 def test_an_origin_is_not_fused_in_a_recorded_model() -> None:
-    """The same on a compiled Llama: attention ran in cuDNN, products in nvjet and CUTLASS."""
+    """The same on a compiled Llama: attention ran in cuDNN, matmuls in nvjet and CUTLASS."""
     trace = ladder("model_compiled_4x512x4x768x12x3072x32000")
     assert verdicts(
         trace,
@@ -59,8 +59,8 @@ def test_an_origin_is_not_fused_in_a_recorded_model() -> None:
     ) == ["miss", "miss", "hit"]
 
 
-def test_a_pointwise_kernel_is_no_product(tmp_path: Path) -> None:
-    """`per step: matmul == 44` counted 30 pointwise kernels as products."""
+def test_a_pointwise_kernel_is_no_matmul(tmp_path: Path) -> None:
+    """`per step: matmul == 44` counted 30 pointwise kernels as matmuls."""
     trace = opened(_compiled(), tmp_path)
     assert verdicts(trace, "per step: matmul == 1", "per step: bmm == 1") == ["hit", "hit"]
     llama = ladder("model_compiled_4x512x4x768x12x3072x32000")

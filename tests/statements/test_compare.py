@@ -24,7 +24,7 @@ def test_all_kernels_that_replaced_others_are_counted(gemma: Comparison) -> None
     """Gemma eager against compiled: one of several Triton kernels a layer stood for all of them."""
     fused = [row for row in gemma.work if row.how.startswith("fused by Inductor")]
     triton = [each for each in gemma.b.kernels if each.family == "inductor_triton"]
-    # two kernels are pairs of their own: the first product's operand and the last sum
+    # two kernels are pairs of their own: the first matmul's operand and the last sum
     assert sum(row.b - row.copies_b for row in fused) >= len(triton) - 2
     assert sum(row.ns_b or 0 for row in fused) >= 0.99 * sum(each.length_ns or 0 for each in triton)
     for side in ("a", "b"):

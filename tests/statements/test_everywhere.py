@@ -11,8 +11,8 @@ import pytest
 import foretrace as ft
 from foretrace.model.idle import LATENCY_AMD_NS
 from foretrace.show.overview import summarize
+from foretrace.show.overview.fixes import triage
 from foretrace.show.overview.page import Overview
-from foretrace.show.overview.repairs import triage
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.section import drawn
 from statements.parts import costs_are_possible, every_row_has_one_group, groups_add_up

@@ -27,14 +27,14 @@ def test_a_kernel_that_lists_attention_among_its_origins_is_not_attention() -> N
     assert found == {"cudnn_sdpa", "memcpy_memset"}
 
 
-def test_a_kernel_that_lists_a_product_among_its_origins_is_not_a_product() -> None:
-    """Llama compiled: 30 products a step; pointwise kernels that list `bmm` are not counted."""
+def test_a_kernel_that_lists_a_matmul_among_its_origins_is_not_a_matmul() -> None:
+    """Llama compiled: 30 matmuls a step; pointwise kernels that list `bmm` are not counted."""
     names = names_in(ladder(f"model_compiled_{MODEL}"), "GEMM")
     assert len(names) == 3 * (4 * 7 + 1 + 1)
     assert not [name for name in names if name.startswith("triton_poi_")]
 
 
-def test_the_copy_between_the_products_of_attention_is_part_of_it() -> None:
+def test_the_copy_between_the_matmuls_of_attention_is_part_of_it() -> None:
     """Attention by hand: masked_fill copies the scores, and a fused kernel does not."""
     trace = ladder("attention_naive_8x16x1024x64")
     assert "Memcpy DtoD (Device -> Device)" in names_in(trace, "attention")
@@ -59,7 +59,7 @@ def test_a_collective_is_what_the_program_called(tmp_path: Path) -> None:
     assert named(sketch, tmp_path) == ["all-reduce", "all-gather"]
 
 
-def test_the_products_of_experts_are_theirs(tmp_path: Path) -> None:
+def test_the_matmuls_of_experts_are_theirs(tmp_path: Path) -> None:
     """vLLM on a B200: "GEMM 6.00 ms"; 5.21 ms of it are the experts'."""
     sketch = Sketch().step().op("vllm::moe_forward", kernel(GEMM, 40))
     sketch.op("aten::linear > aten::mm", kernel(GEMM, 10))

@@ -45,7 +45,7 @@ def test_two_kernels_of_a_trace_have_two_short_names(path: Path) -> None:
                 assert families.changed(families.decode(name), families.decode(other.name)) == ()
 
 
-def test_a_half_product_with_k_of_one_has_half_inputs() -> None:
+def test_a_half_matmul_with_k_of_one_has_half_inputs() -> None:
     """`gemmk1_kernel<float, …__half const>`: f32 inputs; they are f16, the arithmetic is f32."""
     tensor = "cublasGemvTensorStridedBatched"
     inputs = f"{tensor}<__half const>, {tensor}<__half const>, {tensor}<__half>"

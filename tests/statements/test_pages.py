@@ -35,7 +35,7 @@ def detail(found: Overview, rule: str) -> str:
 
 
 def test_two_streams_share_the_time_in_which_both_run() -> None:
-    """Products 3.49 ms of a step of 3.30 ms, busy 3.23 ms here and 3.36 ms there, MFU of wall time
+    """Matmuls 3.49 ms of a step of 3.30 ms, busy 3.23 ms here and 3.36 ms there, MFU of wall time
     above that of GPU time: two kernels ran at once.
     """
     found = recorded("streams_full_card").look
@@ -104,7 +104,7 @@ def test_the_table_of_a_recording_says_so() -> None:
     assert "GPU in the recording" in drawn(first_screen(summarize(trace), 80), width=80)
 
 
-def test_the_products_of_experts_are_not_plain_products(tmp_path: Path) -> None:
+def test_the_matmuls_of_experts_are_not_plain_matmuls(tmp_path: Path) -> None:
     """Most of a mixture-of-experts step was "GEMM": the author calls them experts."""
     names = ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu", GEMM)
     sketch = Sketch().step()

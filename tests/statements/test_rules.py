@@ -49,7 +49,7 @@ def test_a_step_that_is_one_graph_launch_needs_no_graph(tmp_path: Path) -> None:
     for _ in range(3):
         sketch.step().graph(*(kernel(ADD, 5) for _ in range(20))).pause(2000)
     found = said(sketched(sketch, tmp_path), "launch_bound")
-    assert (found.state, found.repair) == ("clear", "")
+    assert (found.state, found.fix) == ("clear", "")
 
 
 def test_work_that_waits_in_the_queue_is_not_blamed_on_the_host(tmp_path: Path) -> None:
@@ -79,14 +79,14 @@ def test_origin_ops_of_inductor_are_not_what_a_kernel_computes(tmp_path: Path) -
     assert "Origin ops by kernel: mul (pointwise)" in found.detail
 
 
-def test_no_attention_or_product_is_in_a_generated_kernel_of_the_compiled_model() -> None:
+def test_no_attention_or_matmul_is_in_a_generated_kernel_of_the_compiled_model() -> None:
     """The same on the recording of the compiled model."""
     found = said(ladder(f"model_compiled_{MODEL}"), "inductor_fusions")
     ops = {op for entry in found.evidence["kernels"] for op in entry["ops"]}
     assert not [op for op in ops if "attention" in op or op in ("mm", "bmm", "addmm")]
 
 
-def test_the_copy_between_the_products_of_attention_counts() -> None:
+def test_the_copy_between_the_matmuls_of_attention_counts() -> None:
     """Attention by hand: "at most 929 us"; cuDNN saves 1,018 us in the recordings."""
     before, after = (
         ft.open(ladder(f"attention_{form}_{ATTENTION}"), cache=False) for form in ("naive", "cudnn")
@@ -175,7 +175,7 @@ def test_a_wait_that_costs_nothing_saves_nothing(tmp_path: Path) -> None:
     """ "at most 0 ns: The host waits for the GPU"."""
     sketch = Sketch().step().op("aten::add", kernel(ADD, 2)).sync()
     found = said(sketched(sketch, tmp_path), "sync_stalls")
-    assert (found.at_most_ns, found.repair) == (None, "")
+    assert (found.at_most_ns, found.fix) == (None, "")
     assert found.title.endswith("no GPU time is lost by it")
 
 
@@ -189,7 +189,7 @@ def test_two_ops_have_their_kernels(tmp_path: Path) -> None:
 
 
 def test_varying_times_promise_no_saving() -> None:
-    """varying_kernels had a saving and no repair; lists of tensors do not vary."""
+    """varying_kernels had a saving and no fix; lists of tensors do not vary."""
     trace = ft.open(ladder(f"train_step_fused_{MODEL}"), cache=False)
     assert said(trace, "varying_kernels").state == "clear"
 
@@ -217,7 +217,7 @@ def test_a_small_pageable_copy_needs_no_pinned_memory(tmp_path: Path) -> None:
     small = Sketch().step().op("aten::copy_", memcpy(name, 2, 16))
     assert said(sketched(small, tmp_path), "pageable_copies").state == "clear"
     large = Sketch().step().op("aten::copy_", memcpy(name, 200, 1 << 20))
-    assert "pin_memory=True" in said(sketched(large, tmp_path), "pageable_copies").repair
+    assert "pin_memory=True" in said(sketched(large, tmp_path), "pageable_copies").fix
 
 
 @pytest.mark.parametrize("op", ["mylib::fused", "aten::mm"])
@@ -250,7 +250,7 @@ def test_code_outside_ops_saves_no_time_inside_them(tmp_path: Path) -> None:
     for _ in range(3):
         sketch.step().pause(4).op("aten::add", kernel(ADD, 1)).pause(30)
     found = said(sketched(sketch, tmp_path), "idle_gaps")
-    assert found.repair == "profile the host code between the ops (with_stack=True)"
+    assert found.fix == "profile the host code between the ops (with_stack=True)"
     assert found.at_most_ns == found.evidence["causes"]["host"]
 
 
@@ -261,9 +261,9 @@ def test_stacks_that_were_recorded_are_not_advised(tmp_path: Path) -> None:
         sketch.step().op("aten::add", kernel(ADD, 1)).pause(60)
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(sketch.document() | {"with_stack": 1}))
-    repair = said(path, "idle_gaps").repair
-    assert "stacks are in the trace" in repair
-    assert "with_stack" not in repair
+    fix = said(path, "idle_gaps").fix
+    assert "stacks are in the trace" in fix
+    assert "with_stack" not in fix
 
 
 def test_a_step_has_one_length() -> None:
@@ -275,14 +275,14 @@ def test_a_step_has_one_length() -> None:
 
 
 def test_tf32_that_others_use_is_not_advised(tmp_path: Path) -> None:
-    """Two ranks of a recommender: "TF32 would use the tensor cores"; most products use it."""
+    """Two ranks of a recommender: "TF32 would use the tensor cores"; most matmuls use it."""
     sketch = Sketch("NVIDIA A100-SXM4-80GB", (8, 0), 108).step()
     tf32 = "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>(int)"
     for name in (tf32, "ampere_sgemm_128x64_tn"):
         dims = [[512, 512], [512, 512]]
         sketch.op("aten::mm", kernel(name, 30), dims=dims, types=["float", "float"])
-    found = said(sketched(sketch, tmp_path), "float32_products")
-    assert (found.evidence["count"], found.repair, found.at_most_ns) == (1, "", None)
+    found = said(sketched(sketch, tmp_path), "float32_matmuls")
+    assert (found.evidence["count"], found.fix, found.at_most_ns) == (1, "", None)
     assert "TF32 is allowed" in found.detail
 
 
@@ -307,14 +307,14 @@ def test_compiling_replaces_the_batch_norm_of_a_library(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", ["naive", "math"])
-def test_what_the_first_repair_removes_is_not_repaired_then(variant: str) -> None:
+def test_what_the_first_fix_removes_is_not_repaired_then(variant: str) -> None:
     """Attention by hand: "call scaled_dot_product_attention", then "fuse mul and _softmax"."""
     said = summarize(ft.open(ladder(f"attention_{variant}_{ATTENTION}"), cache=False)).look.verdict
     assert "attention" in said.first
     assert "fuse with" not in said.then
 
 
-def test_compiling_is_one_repair() -> None:
+def test_compiling_is_one_fix() -> None:
     """Block, eager: "resolve views once with torch.compile", then "fuse with torch.compile"."""
     said = summarize(ft.open(ladder("block_eager_8x1024x768x12x3072"), cache=False)).look.verdict
     assert said.first.startswith("fuse with torch.compile")
@@ -322,9 +322,9 @@ def test_compiling_is_one_repair() -> None:
 
 
 def test_a_bias_is_added_not_multiplied() -> None:
-    """GPT-2: "4 products [3072] x [2048, 768] x [768, 3072]"."""
+    """GPT-2: "4 matmuls [3072] x [2048, 768] x [768, 3072]"."""
     found = said(ladder(f"model_gpt2_{MODEL}"), "gemm_choice")
-    assert "4 products [2048, 768] x [768, 3072] + [3072] use" in found.detail
+    assert "4 matmuls [2048, 768] x [768, 3072] + [3072] use" in found.detail
 
 
 def _copied(direction: str) -> Sketch:
@@ -342,9 +342,9 @@ def _copied(direction: str) -> Sketch:
 def test_a_copy_to_the_host_has_to_be_waited_for(tmp_path: Path) -> None:
     """SGLang decode: "copy without waiting", where the host reads what was copied."""
     found = said(sketched(_copied("DtoH (Device -> Pageable)"), tmp_path), "sync_stalls")
-    assert found.repair == "copy to the host later, or less often"
+    assert found.fix == "copy to the host later, or less often"
     found = said(sketched(_copied("HtoD (Pageable -> Device)"), tmp_path), "sync_stalls")
-    assert found.repair.startswith("copy without waiting")
+    assert found.fix.startswith("copy without waiting")
 
 
 def test_a_wait_costs_no_more_than_it_lasts(tmp_path: Path) -> None:

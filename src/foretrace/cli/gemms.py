@@ -1,4 +1,4 @@
-"""Record and measure: Show which kernel the library picks for which matrix product."""
+"""Record and measure: Show which kernel the library picks for which matmul."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KIND = ("dtype", "layout", "epilogue")
 )
 @shown("--dtype", type=click.Choice(DTYPES), default="bf16", help="Type of the operands.")
 @shown("--layout", type=click.Choice(LAYOUTS), default="tn", help="tn is what nn.Linear computes.")
-@shown("--epilogue", type=click.Choice(EPILOGUES), default="none", help="What follows the product.")
+@shown("--epilogue", type=click.Choice(EPILOGUES), default="none", help="What follows the matmul.")
 @click.option("--device", type=click.Choice(("cuda", "cpu")), help="What to measure.")
 @click.option(
     "-o",
@@ -39,12 +39,12 @@ KIND = ("dtype", "layout", "epilogue")
 @click.option(
     "--points",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Measure the products of this file alone: MxNxK on a line, with layout, type, epilogue.",
+    help="Measure the matmuls of this file alone: MxNxK on a line, with layout, type, epilogue.",
 )
-@click.option("--most", type=click.IntRange(1), help="Measure at most so many products.")
+@click.option("--most", type=click.IntRange(1), help="Measure at most so many matmuls.")
 @click.option("--html", metavar="FILE", help="Also write a page with the heat map and the rules.")
-@flag("--rules", "The rules that can be read off the map, and how many products obey.")
-@flag("--accuracy", "How often guesses are right on products that the map does not hold.")
+@flag("--rules", "The rules that can be read off the map, and how many matmuls obey.")
+@flag("--accuracy", "How often guesses are right on matmuls that the map does not hold.")
 @flag("--all", "Every exception, and where the kernel changes as M grows.")
 @in_forms
 def command(
@@ -55,17 +55,17 @@ def command(
     form: str,
     **rest: Any,
 ) -> None:
-    """Show which kernel the library picks for which product, and how long it takes.
+    """Show which kernel the library picks for which matmul, and how long it takes.
 
     \b
-    foretrace gemms --show h200               a map of 17,341 products by M and N
+    foretrace gemms --show h200               a map of 17,341 matmuls by M and N
     foretrace gemms --rules                   what can be read off it
     foretrace gemms --accuracy                how often its guesses are right
     foretrace gemms --near 8192x3072x768      why this shape gets its kernel (M x N x K)
     foretrace gemms --predict 5000x4096x4096  kernel and time of a shape that was not measured
-    foretrace gemms                           measure this machine: a GPU's map, or a CPU's products
+    foretrace gemms                           measure this machine: a GPU's map, or a CPU's matmuls
     foretrace gemms -o my.parquet             the map of this GPU, about two minutes
-    foretrace gemms --points FILE             measure the products of your own model
+    foretrace gemms --points FILE             measure the matmuls of your own model
 
     M is rows (tokens), N output features, K what is summed: x is MxK, the result MxN. --near and
     --predict read the map of --show, and need neither a GPU nor torch. With the map's card in this

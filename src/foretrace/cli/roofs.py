@@ -37,7 +37,7 @@ def command(
     form: str,
     **rest: bool,
 ) -> None:
-    """Measure memory by working set, matrix products, launches and transfers of this machine.
+    """Measure memory by working set, matmuls, launches and transfers of this machine.
 
     \b
     foretrace roofs                  about half a minute; `look` then prefers these figures

@@ -48,7 +48,7 @@ MOSTLY_IDLE = 0.5
 # Above this the host takes a visible part of a step, and no kind of work bounds it alone.
 PARTLY_IDLE = 1 / 3
 # One kind of bound explains a stretch when kernels of that bound take this share of its GPU time.
-# In the recorded eager MLP the three products take 70% of it; where two kinds share it evenly
+# In the recorded eager MLP the three matmuls take 70% of it; where two kinds share it evenly
 # neither explains it.
 DOMINANT = 0.6
 

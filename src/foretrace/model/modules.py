@@ -41,7 +41,7 @@ class ModuleWork(Struct, frozen=True):
     """One module: its calls, and the GPU work of it and of the modules that it called.
 
     `kernels` and `gpu_ns` are what was launched inside its calls. `forward_ns`, `backward_ns` and
-    `recomputed_ns` are all that belongs to it. `flops` are those of its products and attention, and
+    `recomputed_ns` are all that belongs to it. `flops` are those of its matmuls and attention, and
     `flop_ns` is the time that they take at the peak; None where none is known. `memory_bytes` is
     what its calls allocated on the GPU less what they freed. A row of work that no module owns has
     the kind "".
@@ -143,7 +143,7 @@ class Modules:
         """Of every GPU row: kernels, time, time by pass; of known FLOP count, sum, least time."""
         gpu = self.trace.gpu
         ideal = ideal_times(self.trace, device_of(self.trace.about))
-        known = ideal.product & ~np.isnan(ideal.flops)
+        known = ideal.matmul & ~np.isnan(ideal.flops)
         return [
             gpu.is_kernel.astype(np.int64),
             gpu.length,

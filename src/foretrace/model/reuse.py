@@ -8,7 +8,7 @@ have read is taken for the input of that one. A result can stay in L2 as well, a
 later. Rows that are gathered from a table count as from HBM: what is read is not the table.
 
 On an H200 the counters agree: `gelu(gate) * up` of 1024 rows (18.9 MB) reads nothing from DRAM
-behind the products that write its inputs, and of 8192 rows (151 MB) reads all but 1%.
+behind the matmuls that write its inputs, and of 8192 rows (151 MB) reads all but 1%.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 vLLM writes `execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)`: the
 tokens of the batch, then for prefill (context) and decode (generation) the number of requests and
-sums over them: new tokens (sq), context lengths (sk), and their products. Without these it writes
+sums over them: new tokens (sq), context lengths (sk), and their matmuls. Without these it writes
 `execute_context_1(512)_generation_32(32)`: requests and new tokens of both kinds. SGLang writes
 `step[DECODE bs=32]` and `step[EXTEND bs=15 toks=15360]`, without context lengths.
 """

@@ -1,6 +1,6 @@
 """MFU and MBU: how much of what the GPU can do at most a step makes use of.
 
-MFU (model FLOPs utilization) is the time that the FLOP of products, convolutions and attention take
+MFU (model FLOPs utilization) is the time that the FLOP of matmuls, convolutions and attention take
 at the peak of their types, over the time of the step. What is computed twice (activation
 checkpointing, the scores in the backward of attention) counts twice. MBU (memory bandwidth
 utilization) is the time that the known bytes of kernels take at the memory's bandwidth. Both are
@@ -59,13 +59,13 @@ class Utilization(Struct, frozen=True):
 class Ideal(Struct, frozen=True):
     """Of every row of `gpu`: FLOP, and the time that FLOP and bytes take at the roofs.
 
-    NaN where it is not known. `product` marks the rows whose FLOP count.
+    NaN where it is not known. `matmul` marks the rows whose FLOP count.
     """
 
     flops: Floats
     flop_ns: Floats
     byte_ns: Floats
-    product: NDArray[np.bool_]
+    matmul: NDArray[np.bool_]
 
 
 def utilization(trace: Trace, spans: Sequence[Span] = ()) -> Utilization:
@@ -95,7 +95,7 @@ def utilization(trace: Trace, spans: Sequence[Span] = ()) -> Utilization:
 
 
 class Floor(Struct, frozen=True):
-    """The least time that the products and the attention of a step can take, by the GPU's peaks."""
+    """The least time that the matmuls and the attention of a step can take, by the GPU's peaks."""
 
     ns: float
     by: str  # memory (weights and cache), weights (the cache is not known) or compute
@@ -104,13 +104,13 @@ class Floor(Struct, frozen=True):
 def floor(trace: Trace, spans: Sequence[Span]) -> Floor | None:
     """Of one of these steps or calls: each operand read once, each FLOP at the peak of its type.
 
-    None where the cost of more than a tenth of the time of products is not known.
+    None where the cost of more than a tenth of the time of matmuls is not known.
     """
     device = device_of(trace.about)
     if device is None:
         return None
     ideal = ideal_times(trace, device)
-    works = [span.work[ideal.product[span.work]] for span in spans]
+    works = [span.work[ideal.matmul[span.work]] for span in spans]
     columns = (ideal.byte_ns, ideal.flop_ns)
     if any((_covered(trace, column, works) or 0.0) < MOST_OF_FLOOR for column in columns):
         return None
@@ -163,11 +163,11 @@ def ideal_times(trace: Trace, device: Device | None) -> Ideal:
     columns = np.array(found, np.float64).reshape(-1, 3)
     spread = np.full((len(trace.gpu), 3), np.nan)
     spread[order.row] = columns[order.case]
-    product = np.isin(trace.work_roles, sorted(MAIN)) & trace.gpu.is_kernel
+    matmul = np.isin(trace.work_roles, sorted(MAIN)) & trace.gpu.is_kernel
     unknown, op = np.isnan(spread[:, 0]), trace.origins.call
-    # what helps a product (a sum, a conversion) has its role; the FLOP are with another of its op
-    product &= ~(unknown & np.isin(op, op[product & ~unknown]) & (op >= 0))
-    return Ideal(spread[:, 0], spread[:, 1], spread[:, 2], product)
+    # what helps a matmul (a sum, a conversion) has its role; the FLOP are with another of its op
+    matmul &= ~(unknown & np.isin(op, op[matmul & ~unknown]) & (op >= 0))
+    return Ideal(spread[:, 0], spread[:, 1], spread[:, 2], matmul)
 
 
 def _roofs(device: Device | None, row: dict[str, Any]) -> tuple[float, float, float]:
@@ -186,17 +186,17 @@ def _flops(
     trace: Trace, ideal: Ideal, works: Sequence[Ints]
 ) -> tuple[float | None, float | None, str]:
     """(time at the peak, FLOP, what is covered) of one step."""
-    products = [work[ideal.product[work]] for work in works]
-    covered = _covered(trace, ideal.flop_ns, products)
+    matmuls = [work[ideal.matmul[work]] for work in works]
+    covered = _covered(trace, ideal.flop_ns, matmuls)
     if covered is None:
-        return None, None, "no products"
+        return None, None, "no matmuls"
     if covered < MOST:
-        return None, None, f"FLOP known for {percent_text(covered)} of the time of products"
-    note = "FLOP of products and attention"
+        return None, None, f"FLOP known for {percent_text(covered)} of the time of matmuls"
+    note = "FLOP of matmuls and attention"
     if covered < NEARLY_ALL:
-        note = f"at least: FLOP known for {percent_text(covered)} of the time of products"
+        note = f"at least: FLOP known for {percent_text(covered)} of the time of matmuls"
     at_peak, flops = (
-        median(float(np.nansum(column[work])) for work in products)
+        median(float(np.nansum(column[work])) for work in matmuls)
         for column in (ideal.flop_ns, ideal.flops)
     )
     return at_peak, flops, note

@@ -17,11 +17,11 @@ class Finding(Displayed, Struct, frozen=True):
 
     `state`: found (worth reading), clear (checked, nothing there), skipped (the trace lacks the
     data; `detail` names the capture option that supplies it), crashed (the rule failed; shown, and
-    hides no other rule). `at_most_ns` is an upper bound of what a repair can save, per step where
+    hides no other rule). `at_most_ns` is an upper bound of what a fix can save, per step where
     there are steps; never a promise. `events` are ids into the events table that prove it. `ranges`
     are the gaps that it is about, the longest first: start and end on the clock of that table, and
     the number of the GPU (0 is the first in the trace).
-    `repair` is the change that a user would make, as an order (`CUDA graph
+    `fix` is the change that a user would make, as an order (`CUDA graph
     (mode="reduce-overhead")`); empty where the finding calls for none.
     """
 
@@ -32,7 +32,7 @@ class Finding(Displayed, Struct, frozen=True):
     evidence: Mapping[str, Any] = field(default_factory=dict)
     events: tuple[int, ...] = ()
     at_most_ns: int | None = None
-    repair: str = ""
+    fix: str = ""
     ranges: tuple[tuple[int, int, int], ...] = ()
 
 

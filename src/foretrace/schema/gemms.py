@@ -1,6 +1,6 @@
-"""`GemmPoint`: a matrix product as the library sees it, and what its size alone says.
+"""`GemmPoint`: a matmul as the library sees it, and what its size alone says.
 
-A product is `x W^T` with `x` (m, k) and `W` (n, k), as `nn.Linear` computes it (`tn`). `nn` has `W`
+A matmul is `x W^T` with `x` (m, k) and `W` (n, k), as `nn.Linear` computes it (`tn`). `nn` has `W`
 as (k, n), as in the gradient of an input; `nt` has `x` as (k, m) as well, as in the gradient of a
 weight; `tt` has `x` as (k, m) and `W` as (n, k).
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 LAYOUTS = ("tn", "nn", "nt", "tt")
 DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8")
-NARROW = ("bf16", "fp16", "fp8")  # types whose aligned products run on nvjet on Hopper
+NARROW = ("bf16", "fp16", "fp8")  # types whose aligned matmuls run on nvjet on Hopper
 EPILOGUES = ("none", "bias", "bias_gelu", "bias_relu")
 ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp8": 1}
 # the widest load of one thread, and what the TMA unit demands of row starts
@@ -20,7 +20,7 @@ LOAD_BYTES = 16
 
 
 class GemmPoint(NamedTuple):
-    """A matrix product, and what its epilogue does."""
+    """A matmul, and what its epilogue does."""
 
     m: int
     n: int

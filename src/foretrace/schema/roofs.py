@@ -34,7 +34,7 @@ class MeasuredRoofs(Struct, frozen=True, omit_defaults=True):
     """The figures of one machine.
 
     `bandwidth` is that of a whole GPU, or of one core of a CPU; `all_cores_gbps` is that of memory
-    with all cores. `tflops` is that of large products by data type, `units_tflops` that of the
+    with all cores. `tflops` is that of large matmuls by data type, `units_tflops` that of the
     units alone: tensor cores that wait for no memory, vector registers of a CPU. `shared`,
     `atomics_gops`, `launch_us`, `transfer_gbps` and `host_us` are by what was measured. What could
     not be measured is in `not_measured`, with the reason.

@@ -87,7 +87,7 @@ class Rung:
     """One rung: what it runs, its options, and its variants (name and help; the first is default).
 
     Every rung also has the variant `compiled`: the first one under `torch.compile`. `layers` names
-    its matrix products in launch order, which a trace does not.
+    its matmuls in launch order, which a trace does not.
     """
 
     name: str

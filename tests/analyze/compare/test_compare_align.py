@@ -83,7 +83,7 @@ def test_another_kernel_for_the_same_op_is_changed() -> None:
     assert row.why == ("another kernel",)
 
 
-def test_a_product_under_another_op_is_found_by_its_flops() -> None:
+def test_a_matmul_under_another_op_is_found_by_its_flops() -> None:
     added = replace(gemm("badd"), op="aten::addmm", path=("aten::addmm",), shapes="[[8],[8],[8]]")
     (row,) = compare_kernels([gemm("bz")], [added]).changed
     assert row.why == ("another kernel", "other shapes", "op aten::mm to aten::addmm")

@@ -180,15 +180,15 @@ def test_the_public_name_is_callable_whatever_was_imported_before() -> None:
     assert ft.compare(recorded("linear_eager"), recorded("linear_eager")).changed == ()
 
 
-def test_a_merged_product_is_named() -> None:
-    """gate and up in one product of twice the size."""
+def test_a_merged_matmul_is_named() -> None:
+    """gate and up in one matmul of twice the size."""
     found = pair("mlp eager", "mlp fused")
     merged = next(fusion for fusion in found.kernels.fusions if fusion.sign == "merged")
     assert (merged.kernel, merged.kernels, merged.replaces) == (GATE_UP, 2, ("aten::mm",))
     assert merged.bytes_saved == 8192 * 768 * 2 + 4  # the input once less, and a memset of 4 B
 
 
-def test_backward_fusion_crosses_the_products_between() -> None:
+def test_backward_fusion_crosses_the_matmuls_between() -> None:
     fusions = {
         fusion.kernel: fusion for fusion in pair("train eager", "train compiled").kernels.fusions
     }

@@ -34,13 +34,13 @@ def test_no_rule_fails() -> None:
 
 
 def test_a_graph_break_parts_two_kernels() -> None:
-    broken = next(one for one in _said("unfusable", "compiled_apart") if one.repair)
+    broken = next(one for one in _said("unfusable", "compiled_apart") if one.fix)
     assert broken.title == (
         "triton softmax+add+clone+cumsum+exp+3 more and triton add+amax+mul are separate: "
         "graph break at record.py:52"
     )
     assert 0 < (broken.at_most_ns or 0) < 22_000  # of both kernels, per step
-    assert broken.repair == "remove the graph break at record.py:52"
+    assert broken.fix == "remove the graph break at record.py:52"
     assert "Call to `torch._dynamo.graph_break()`" in broken.detail
     [line] = broken.evidence["breaks"]
     assert line["line"] == "record.py:52"
@@ -50,7 +50,7 @@ def test_neighbours_have_their_reason_and_its_cost() -> None:
     [pair] = _said("mlp", "compiled_apart")
     assert pair.title == "mm and triton gelu+mul are separate: a library kernel (extern)"
     assert pair.evidence["count"] == 4
-    assert pair.repair == ""
+    assert pair.fix == ""
     gpu = _trace("mlp").gpu
     fused = gpu.length[gpu.is_kernel].sum() / 3  # of a step
     assert 0 < (pair.at_most_ns or 0) < fused

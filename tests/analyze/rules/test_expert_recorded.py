@@ -1,6 +1,6 @@
 """What the rules on attention, streams, steps and compiling say of the traces that show them.
 
-Each trace of `tests/recorded` was made for one fault or for its repair. A pair of them holds the
+Each trace of `tests/recorded` was made for one fault or for its fix. A pair of them holds the
 promised saving against the realised one.
 """
 
@@ -141,7 +141,7 @@ def test_recorded(name: str) -> None:
 def test_the_realised_saving_is_within_the_bound(slow: Path, fast: Path, rule: str) -> None:
     finding = said(rule, slow)
     assert finding.at_most_ns is not None
-    assert finding.repair
+    assert finding.fix
     realised = busy_ns(slow) - busy_ns(fast)
     assert 0 < realised <= finding.at_most_ns + NOISE * busy_ns(slow)
 
@@ -160,7 +160,7 @@ def test_compiling_saved_no_more_than_the_bound(eager: Path, compiled: Path) -> 
     [
         ("triage_dispatch_eager", "Compiling can help: at most 96.0% of the step, mostly dispatch"),
         ("triage_pointwise_eager", "Compiling can help: at most 83.0% of the step, mostly by fusing kernels"),
-        ("triage_large_kernel_eager", "Compiling can hardly help: at most 0.4% of the step; products and attention are 96.1% of the GPU time"),
+        ("triage_large_kernel_eager", "Compiling can hardly help: at most 0.4% of the step; matmuls and attention are 96.1% of the GPU time"),
     ],
 )  # fmt: skip
 def test_the_triage_answers(name: str, answer: str) -> None:
@@ -173,7 +173,7 @@ def test_a_step_shorter_than_a_compiled_call_gains_nothing() -> None:
         finding.title
         == "Compiling can hardly help: a step takes 49.1 us; a compiled call costs 66 us"
     )
-    assert (finding.at_most_ns, finding.repair) == (None, "")
+    assert (finding.at_most_ns, finding.fix) == (None, "")
     assert wall_ns(LADDER / "matmul_add_compiled_64_bf16") > wall_ns(
         LADDER / "matmul_add_eager_64_bf16"
     )
@@ -202,10 +202,10 @@ def test_a_growing_cache_is_named_with_its_shapes() -> None:
     assert (
         "its shapes [16, 8, 1536, 128] x [16, 8, 256, 128] to [16, 8, 3840, 128]" in finding.detail
     )
-    assert finding.repair == "allocate once what torch.cat grows"
+    assert finding.fix == "allocate once what torch.cat grows"
 
 
 def test_streams_that_the_host_keeps_apart_get_no_bound() -> None:
     finding = said("serial_streams", RECORDED / "streams_host_bound")
-    assert (finding.at_most_ns, finding.repair) == (None, "")
+    assert (finding.at_most_ns, finding.fix) == (None, "")
     assert "Streams gain nothing before the host launches sooner." in finding.detail

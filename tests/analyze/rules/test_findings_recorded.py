@@ -16,7 +16,7 @@ from foretrace.read import recordings
 from foretrace.schema.finding import Finding
 
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
-BIAS = {"bias_epilogue": {"products": 1, "activations": []}}
+BIAS = {"bias_epilogue": {"matmuls": 1, "activations": []}}
 TINY = {"cold_start": {}, "idle_gaps": {}}
 COLD = TINY | {"low_occupancy": {}}
 FED = {"launch_bound": {}}
@@ -75,7 +75,7 @@ GOLDEN: dict[str, dict[str, dict[str, Any]]] = {
         "hidden_copies": {"count": 111},
         "bias_separate": {"additions": 60},
         "library_fills": {"count": 97},
-        "float32_products": {"count": 1},
+        "float32_matmuls": {"count": 1},
         "gemm_choice": {},
     },
 }  # fmt: skip
@@ -163,6 +163,6 @@ def test_no_rule_fails_on_a_public_trace(path: Path) -> None:
 @pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
 def test_the_vocabulary_of_bert_is_misaligned() -> None:
     found = analyses.run_all(ft.open(Path(PUBLIC) / "h100_bert_small.json.gz", cache=False))
-    finding = next(finding for finding in found if finding.rule == "misaligned_products")
+    finding = next(finding for finding in found if finding.rule == "misaligned_matmuls")
     assert finding.evidence["dimensions"] == [30522]
     assert finding.title.startswith("30522 is not a multiple of 8")

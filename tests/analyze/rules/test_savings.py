@@ -1,4 +1,4 @@
-"""Savings that rules promise: never more than there is, and never less than a repair realises."""
+"""Savings that rules promise: never more than there is, and never less than a fix realises."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ TRACES = [*sorted(RECORDED.rglob("*.json.gz")), *sorted(FAULTS.glob("*.json.gz")
 EVERY = [pytest.param(path, id=f"{path.parent.name}-{path.name[:40]}") for path in TRACES]
 # Rules whose saving is part of the GPU time that their evidence states.
 _KERNELS = (
-    "addmm_copy attention_math casts exposed_comms float32_products hidden_copies library_fills "
-    "misaligned_products old_kernels"
+    "addmm_copy attention_math casts exposed_comms float32_matmuls hidden_copies library_fills "
+    "misaligned_matmuls old_kernels"
 )
 FROM_KERNELS = frozenset(_KERNELS.split())
 MLP, ATTENTION, BLOCK = "64x128x768x3072", "8x16x1024x64", "8x1024x768x12x3072"
@@ -63,7 +63,7 @@ PAIRS = (
 # reasons (a compiled Llama gets a dense mask, and its attention takes twice the time).
 ASIDE = {"fusable_pointwise": {"gemm", "gemv", "attention", "optimizer"}}
 ON_THE_HOST = ("unfused_optimizer", "launch_bound")
-# A bound is an upper bound, and yet worth reading: the best of the repairs realises a third of it.
+# A bound is an upper bound, and yet worth reading: the best of the fixes realises a third of it.
 LOOSEST = 3
 
 
@@ -107,26 +107,26 @@ def test_a_title_is_one_short_fact(path: Path) -> None:
     for finding in found(path):
         assert len(finding.title) <= 140, finding.title
         assert not finding.title.endswith(".")
-        assert not finding.repair.endswith(".")
+        assert not finding.fix.endswith(".")
 
 
 @pytest.mark.parametrize("path", EVERY)
 def test_advice_that_the_program_follows_is_not_given(path: Path) -> None:
     trace = opened(path)
     names = trace.host.names
-    repairs = {finding.rule: finding.repair for finding in found(path)}
+    fixes = {finding.rule: finding.fix for finding in found(path)}
     by_graphs = trace.gpu.length[graph_rows(trace)].sum() > trace.gpu.length.sum() / 2
-    assert not (by_graphs and "CUDA graph" in str(repairs))
+    assert not (by_graphs and "CUDA graph" in str(fixes))
     kernels = {names[name] for name in trace.host.name[trace.gpu.id[optimizer_rows(trace)]]}
     fused = any(re.search(FUSED, name) for name in kernels)
-    assert not (fused and "unfused_optimizer" in repairs)
-    assert "pageable_copies" not in repairs or any("Pageable" in name for name in names)
+    assert not (fused and "unfused_optimizer" in fixes)
+    assert "pageable_copies" not in fixes or any("Pageable" in name for name in names)
     compiled = any(name.startswith("Torch-Compiled Region") for name in names)
-    assert not (compiled and repairs.get("metadata_only"))
+    assert not (compiled and fixes.get("metadata_only"))
 
 
 @pytest.mark.parametrize(("rule", "before", "after"), PAIRS)
-def test_a_bound_holds_what_the_repair_realises(
+def test_a_bound_holds_what_the_fix_realises(
     rule: str, before: str, after: tuple[str, ...]
 ) -> None:
     trace = recording(before)

@@ -20,7 +20,7 @@ from foretrace.show.share.stores import Folder
 pytestmark = pytest.mark.torch
 EXAMPLES = Path(__file__).parents[3] / "examples"
 KERNEL = "cpp_fused__unsafe_view_gelu_mul_0"
-VALUES = 8 * 16 * 128  # of one operand of the product, four bytes each
+VALUES = 8 * 16 * 128  # of one operand of the matmul, four bytes each
 
 
 def why(*arguments: str) -> dict[str, Any]:

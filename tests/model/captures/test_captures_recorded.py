@@ -72,7 +72,7 @@ def test_captures_beside_a_trace_are_found(tmp_path: Path) -> None:
 
 
 def test_replays_share_the_cost_of_their_call() -> None:
-    """A product replayed three times is three calls of one kernel, not one call of three."""
+    """A matmul replayed three times is three calls of one kernel, not one call of three."""
     trace = ft.open(REPLAY, cache=False, captures=CAPTURE)
     eager = ft.open(OWN / "graph_eager.json.gz", cache=False)
     linked = trace.kernels.filter(trace.kernels["launch"].is_not_null())

@@ -245,7 +245,7 @@ def test_a_convolution_backward_writes_what_its_mask_asks_for(
     found = costs.cost(call)
     assert found is not None
     assert found.bytes_written == sum(each.numel() * 4 for each in tensors(result))
-    assert found.products == max(sum(mask[:2]), 1)
+    assert found.matmuls == max(sum(mask[:2]), 1)
 
 
 def test_element_types_have_the_size_and_the_number_that_torch_gives_them(tmp_path: Path) -> None:

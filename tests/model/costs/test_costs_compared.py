@@ -76,15 +76,15 @@ def test_bytes_agree_or_the_page_says_why(name: str) -> None:
 
 @pytest.mark.public
 @pytest.mark.parametrize("name", NAMES)
-def test_flop_of_products_and_attention_agree(name: str) -> None:
+def test_flop_of_matmuls_and_attention_agree(name: str) -> None:
     found = [(row, priced(name, row)) for row in rows(name)]
-    products = [
+    matmuls = [
         (row, cost)
         for row, cost in found
         if cost and row["op category"] in ("GEMM", "InferenceAttention") and row["GFLOPS"]
     ]
-    assert len(products) >= 5
-    for row, cost in products:
+    assert len(matmuls) >= 5
+    for row, cost in matmuls:
         assert cost.flops == pytest.approx(float(row["GFLOPS"]) * 1e9, rel=WITHIN), row["name"]
 
 
@@ -130,6 +130,6 @@ def test_a_window_that_is_not_recorded_leaves_a_lower_bound() -> None:
 @pytest.mark.skipif("vllm_decode_full" not in NAMES, reason="the public traces are not here")
 def test_the_sizes_of_a_mixture_of_experts_follow_from_the_grids() -> None:
     kernels = foretrace.open(PUBLIC / "serving/vllm_decode_full/replay.json.gz").kernels
-    products = kernels.filter(pl.col("name").str.starts_with("_matmul_ogs"))
-    assert set(products["flops"]) == {2 * 128 * 3072 * 5888, 2 * 128 * 2944 * 3072}
-    assert set(products["bytes"]) == {304_158_755, 153_144_338}
+    matmuls = kernels.filter(pl.col("name").str.starts_with("_matmul_ogs"))
+    assert set(matmuls["flops"]) == {2 * 128 * 3072 * 5888, 2 * 128 * 2944 * 3072}
+    assert set(matmuls["bytes"]) == {304_158_755, 153_144_338}

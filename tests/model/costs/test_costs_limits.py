@@ -68,7 +68,7 @@ def test_causes_that_the_trace_shows(launch: Footprint, traits: Traits, cause: s
 
 
 @pytest.mark.parametrize("role", ["gemm", "attention", "conv"])
-def test_few_warps_are_no_cause_for_products(role: str) -> None:
+def test_few_warps_are_no_cause_for_matmuls(role: str) -> None:
     launch = Footprint(132, 256, 168, 200_000)
     assert limited(moved(0.3), launch, Traits(role))[1] == "30% of HBM, cause not in the trace"
 
@@ -83,11 +83,11 @@ def test_a_short_kernel_spends_its_time_on_starting() -> None:
     assert limited(moved(0.65, ns=3010)) == ("memory", "65% of HBM: only 3.01 us long")
 
 
-def test_a_short_product_fills_and_drains_its_pipeline() -> None:
-    launch, product = Footprint(132, 384, 168, 213_000), Traits("gemm")
+def test_a_short_matmul_fills_and_drains_its_pipeline() -> None:
+    launch, matmul = Footprint(132, 384, 168, 213_000), Traits("gemm")
     text = "60% of compute: only 16.0 us long"
-    assert limited(computed(0.6, ns=16_000), launch, product) == ("compute", text)
-    assert limited(computed(0.6, ns=40_000), launch, product)[1].endswith("not in the trace")
+    assert limited(computed(0.6, ns=16_000), launch, matmul) == ("compute", text)
+    assert limited(computed(0.6, ns=40_000), launch, matmul)[1].endswith("not in the trace")
     assert limited(computed(0.6, ns=16_000), launch, Traits("attention"))[1].endswith("the trace")
 
 

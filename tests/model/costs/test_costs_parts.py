@@ -60,18 +60,18 @@ def test_the_five_kernels_of_an_attention_backward() -> None:
         pl.col("op_name") == "aten::_cudnn_attention_backward"
     )
     query, key, row = 4 * 16 * 1024 * 64, 4 * 4 * 1024 * 64, 4 * 16 * 1024
-    products = 2 * 2 * query + 2 * 2 * key + 2 * 4 * row + 4 * query + 2 * 2 * query
+    matmuls = 2 * 2 * query + 2 * 2 * key + 2 * 4 * row + 4 * query + 2 * 2 * query
     assert kernels.group_by("short", maintain_order=True).agg(
         pl.len(), pl.col("flops", "bytes").unique()
     ).rows() == [
         ("sdpa bwd: rowsum(dO*O)", 36, [None], [2 * 2 * query + 4 * row]),
-        ("cudnn sdpa bwd 64x64x64 sm90", 36, [21_474_836_480], [products]),
+        ("cudnn sdpa bwd 64x64x64 sm90", 36, [21_474_836_480], [matmuls]),
         ("sdpa bwd: dQ f32->16-bit", 36, [None], [(4 + 2) * query]),
         ("sdpa bwd: GQA head sum", 72, [None], [2 * query + 2 * key]),
     ]
 
 
-def test_a_split_product_and_its_sum() -> None:
+def test_a_split_matmul_and_its_sum() -> None:
     kernels = foretrace.open(STEPS[0]).kernels.filter(
         (pl.col("op_name") == "aten::mm") & (pl.col("dur_ns") > 0)
     )

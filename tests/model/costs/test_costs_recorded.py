@@ -17,7 +17,7 @@ from foretrace.model.costs import Certainty, Cost, OpCall, element_type, occupan
 from foretrace.model.costs._cost import UNSIZED
 from foretrace.model.costs._names import CHUNK
 
-PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm"}
+MATMULS = {"aten::mm", "aten::addmm", "aten::bmm"}
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES")
 # Ops whose arguments do not name what they move; nothing is claimed for them.
 UNKNOWABLE = {"vllm::moe_forward", "vllm::unified_attention_with_output", "aten::index"}
@@ -67,8 +67,8 @@ def test_every_kernel_whose_op_has_shapes_gets_bytes(recorded_path: Path) -> Non
         assert cost.bytes is not None or cost.note == UNSIZED.note, op.call
 
 
-def test_every_matrix_product_gets_flops(recorded_path: Path) -> None:
-    found = [priced(op) for op in launched(recorded_path) if op.call.name in PRODUCTS]
+def test_every_matrix_matmul_gets_flops(recorded_path: Path) -> None:
+    found = [priced(op) for op in launched(recorded_path) if op.call.name in MATMULS]
     assert found
     assert all(cost is not None and cost.flops and cost.bytes for cost in found)
 
@@ -103,11 +103,11 @@ def test_only_lists_without_sizes_are_left_and_whole_chunks_bound_them() -> None
 class TestTheMlp:
     """The GeGLU MLP at 64 x 128 x 768, hidden 3072, bf16."""
 
-    def test_three_products_of_the_same_size(self, mlp: Counter[tuple[str, Cost | None]]) -> None:
-        products = [(cost, count) for (name, cost), count in mlp.items() if name == "aten::mm"]
-        assert {cost.flops for cost, _ in products if cost} == {38_654_705_664}
-        assert sum(count for _, count in products) == 9, "three a step, three steps"
-        assert {cost.bytes for cost, _ in products if cost} == {
+    def test_three_matmuls_of_the_same_size(self, mlp: Counter[tuple[str, Cost | None]]) -> None:
+        matmuls = [(cost, count) for (name, cost), count in mlp.items() if name == "aten::mm"]
+        assert {cost.flops for cost, _ in matmuls if cost} == {38_654_705_664}
+        assert sum(count for _, count in matmuls) == 9, "three a step, three steps"
+        assert {cost.bytes for cost, _ in matmuls if cost} == {
             2 * (8192 * 768 + 768 * 3072 + 8192 * 3072)
         }
 
@@ -137,7 +137,7 @@ class TestTheMlp:
         )
 
 
-def test_a_square_product_of_4096() -> None:
+def test_a_square_matmul_of_4096() -> None:
     ops = {op.call.name: priced(op) for op in launched(recorded("matmul_add_4096_eager"))}
     assert ops == {
         "aten::mm": Cost(137_438_953_472, 67_108_864, 33_554_432),
@@ -181,7 +181,7 @@ def test_public_traces_are_priced(path: Path) -> None:
     ops = [(op, priced(op)) for op in launched(path)]
     print(coverage(path))
     assert {op.call.name for op, cost in ops if cost is None or cost.bytes is None} <= UNKNOWABLE
-    assert all(cost and cost.flops for op, cost in ops if op.call.name in PRODUCTS)
+    assert all(cost and cost.flops for op, cost in ops if op.call.name in MATMULS)
 
 
 def test_an_op_recorded_without_shapes_has_no_cost() -> None:

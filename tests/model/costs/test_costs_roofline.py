@@ -18,7 +18,7 @@ H200 = next(
 )  # without what was measured
 
 
-def test_a_matrix_product_on_an_h200() -> None:
+def test_a_matrix_matmul_on_an_h200() -> None:
     """The MLP's gate projection: 38.65 GFLOP and 67.6 MB in 56 us."""
     place = position(H200, Work(38_654_705_664, 67_633_152, 56_000, BF16))
     assert place.tflops == pytest.approx(690.26, abs=0.01)
@@ -66,7 +66,7 @@ def test_bytes_alone_decide_and_few_flops_alone_do_not() -> None:
 
 
 def test_units_that_the_name_does_not_state() -> None:
-    """Of float32, an addition is nearer to the memory on any units; a product may be on either."""
+    """Of float32, an addition is nearer to the memory on any units; a matmul may be on either."""
     assert position(ROUND, Work(1_000_000, 4_000_000, 1000, "float")).nearest == "memory"
     assert position(ROUND, Work(40_000_000, 4_000, 1000, "float")).nearest == "unknown"
 

@@ -33,14 +33,14 @@ def test_a_lone_kernel_carries_everything() -> None:
     assert attribute(MM, ["gemm"], [5]) == [Cost(65_536, 4 * (2048 + 512), 4 * 1024)]
 
 
-def test_of_unnamed_kernels_the_longest_product_carries_the_flops_and_none_the_bytes() -> None:
+def test_of_unnamed_kernels_the_longest_matmul_carries_the_flops_and_none_the_bytes() -> None:
     reduce, gemm, other = attribute(MM, ["reduction", "gemm", "gemm"], [9, 5, 4])
     note = "one of 3 kernels of the op; the trace does not say which bytes it moves"
     assert gemm == Cost(65_536, None, None, note)
     assert reduce == other == Cost(None, None, None, note)
 
 
-def test_two_equal_products_share_the_flops() -> None:
+def test_two_equal_matmuls_share_the_flops() -> None:
     flops = [
         cost and cost.flops
         for cost in attribute(CONV_BACKWARD, ["copy", "conv", "conv", "other"], [9, 3, 4, 1])
@@ -48,13 +48,13 @@ def test_two_equal_products_share_the_flops() -> None:
     assert flops == [None, 36_864, 36_864, None]
 
 
-def test_one_product_kernel_for_two_products_leaves_the_flops_open() -> None:
+def test_one_matmul_kernel_for_two_matmuls_leaves_the_flops_open() -> None:
     assert [
         cost and cost.flops for cost in attribute(CONV_BACKWARD, ["conv", "other"], [3, 4])
     ] == [None, None]
 
 
-def test_helpers_without_a_product_carry_nothing() -> None:
+def test_helpers_without_a_matmul_carry_nothing() -> None:
     assert [cost and cost.flops for cost in attribute(MM, ["other", "copy"], [3, 4])] == [
         None,
         None,
@@ -106,7 +106,7 @@ def test_the_kernels_of_an_op_without_a_cost_model_have_none() -> None:
     }
 
 
-def test_two_products_beside_each_other_are_not_told_apart() -> None:
+def test_two_matmuls_beside_each_other_are_not_told_apart() -> None:
     names = ["splitKreduce_kernel", "first", "second"]
     bytes_ = [
         cost and cost.bytes

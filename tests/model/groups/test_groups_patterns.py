@@ -93,7 +93,7 @@ def test_rope(tmp_path: Path) -> None:
     assert named(sketch, tmp_path) == ["RoPE"] * 5
 
 
-def test_a_product_between_silu_and_mul_stays_a_product(tmp_path: Path) -> None:
+def test_a_matmul_between_silu_and_mul_stays_a_matmul(tmp_path: Path) -> None:
     assert found("silu mm mul mm", tmp_path) == ["SwiGLU", "GEMM", "SwiGLU", "GEMM"]
     assert found("gelu mm mul mm", tmp_path) == ["GeGLU", "GEMM", "GeGLU", "GEMM"]
 
@@ -109,7 +109,7 @@ def test_sizes_that_no_tensor_has(tmp_path: Path) -> None:
     assert found("silu mul", tmp_path, [[1 << 40, 1 << 40]]) == ["SwiGLU", "SwiGLU"]
 
 
-def test_attention_by_hand_has_batched_products(tmp_path: Path) -> None:
+def test_attention_by_hand_has_batched_matmuls(tmp_path: Path) -> None:
     assert set(found("bmm div add softmax bmm", tmp_path)) == {"attention"}
     assert found("mm softmax mm", tmp_path) == ["GEMM", "softmax", "GEMM"]
 
@@ -174,12 +174,12 @@ def test_by_the_name_alone(name: str, group: str, tmp_path: Path) -> None:
     assert named(Sketch().step().stray(work), tmp_path) == [group]
 
 
-def test_a_bias_is_not_the_product(tmp_path: Path) -> None:
+def test_a_bias_is_not_the_matmul(tmp_path: Path) -> None:
     sketch = Sketch().step().op("aten::linear > aten::addmm", kernel(GEMM, 9), kernel(ADD, 2))
     assert named(sketch, tmp_path) == ["GEMM", "bias"]
 
 
-def test_products_of_the_backward_pass(tmp_path: Path) -> None:
+def test_matmuls_of_the_backward_pass(tmp_path: Path) -> None:
     engine = "autograd::engine::evaluate_function: "
     sketch = Sketch().step()
     sketch.op(f"{engine}MmBackward0 > MmBackward0 > aten::mm", kernel(GEMM, 9))

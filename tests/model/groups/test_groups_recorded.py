@@ -38,7 +38,7 @@ def test_a_training_step_with_modules() -> None:
     found = counts(ft.open(MODULES, cache=False))
     assert found["RMSNorm"] == 2 * 5 * (8 + 16)
     assert found["SwiGLU"] == 2 * 2 * (2 + 3)
-    assert found["GEMM"] == 2 * (2 * 7 + 1 + 1)  # with the product of RoPE's tables
+    assert found["GEMM"] == 2 * (2 * 7 + 1 + 1)  # with the matmul of RoPE's tables
     assert found["GEMM backward"] == 2 * 2 * (2 * 7 + 1)
     assert found["KV cache"] == 2 * 2 * 2
     assert "casts" not in found
@@ -65,7 +65,7 @@ def test_a_compiled_model() -> None:
 
 
 @pytest.mark.parametrize("kind", ["foreach", "forloop", "fused", "compiled"])
-def test_training_steps_have_the_same_products(kind: str) -> None:
+def test_training_steps_have_the_same_matmuls(kind: str) -> None:
     found = counts(recording(f"train_step_{kind}"))
     assert found["GEMM"] == 3 * 21
     assert found["GEMM backward"] == 2 * found["GEMM"]
@@ -82,7 +82,7 @@ def test_the_backward_pass_follows_its_forward_ops() -> None:
 
 
 def test_attention_by_hand_is_whole() -> None:
-    """Products, mask, softmax and the copy between them; cuBLAS's memset is not part of it."""
+    """Matmuls, mask, softmax and the copy between them; cuBLAS's memset is not part of it."""
     name = "attention_naive_8x16x1024x64_bf16.json.gz"
     found = counts(ft.open(RECORDED / "ladder" / name, cache=False))
     assert found == {"attention": 3 * 6, "fills": 3}

@@ -99,7 +99,7 @@ def test_a_rate_between_the_two_is_one_from_l2_only_where_it_was_measured(
     assert (within.nearest, within.share) == ("memory", 1.0)
 
 
-def test_products_are_measured_against_tensor_cores(roofs_folder: Path) -> None:
+def test_matmuls_are_measured_against_tensor_cores(roofs_folder: Path) -> None:
     _measured.save(ROOFS, roofs_folder / "nvidia-h200.json")
     place = position(_h200(), Work(8 * 10**11, 10**6, 1e6, "c10::BFloat16"))
     assert (place.nearest, place.share) == ("compute", pytest.approx(800 / 900))

@@ -50,7 +50,7 @@ def test_down_is_faster_since_its_tiles_end_less_often() -> None:
 def test_a_shape_that_is_not_there_gets_the_nearest() -> None:
     answer = near(MAP, GemmPoint(8190, 3072, 768))
     assert not answer.exact
-    assert answer.found.product.n == 3072
+    assert answer.found.matmul.n == 3072
 
 
 def test_a_misaligned_size_is_named() -> None:
@@ -73,7 +73,7 @@ def test_every_shape_has_an_answer(dtype: str, size: str) -> None:
 
 
 def test_rules_are_counted() -> None:
-    """The first rule again, by a loop over products."""
+    """The first rule again, by a loop over matmuls."""
     found = {rule.name: rule for rule in rules(MAP)}
     narrow = [
         (point, at) for point, at in MAP.rows.items() if point.dtype in ("bf16", "fp16", "fp8")
@@ -88,23 +88,23 @@ def test_rules_are_counted() -> None:
     assert found["memset"].obey == found["memset"].of
 
 
-def test_the_plane_has_all_aligned_products_of_its_kind() -> None:
+def test_the_plane_has_all_aligned_matmuls_of_its_kind() -> None:
     made = plane(MAP, GATE)
     alike = MAP.like(GATE)
     aligned = [point_of(row).aligned for row in alike.iter_rows(named=True)]
-    assert sum(cell.products for cell in made.cells) == sum(aligned) < len(aligned)
+    assert sum(cell.matmuls for cell in made.cells) == sum(aligned) < len(aligned)
     cell = next(each for each in made.cells if (each.m, each.n) == (8192, 2048))
     inside = alike.filter(pl.Series(aligned)).filter(
         pl.col("m").is_between(8192, 16383), pl.col("n").is_between(2048, 4095)
     )
-    assert cell.products == inside.height
+    assert cell.matmuls == inside.height
     shares = 100 * inside["roof_us"] / inside["cold_us"]
     assert cell.roof_percent == pytest.approx(shares.median())
-    with pytest.raises(UsageError, match="the map has no product fp8 nn none"):
+    with pytest.raises(UsageError, match="the map has no matmul fp8 nn none"):
         plane(MAP, GATE._replace(dtype="fp8", layout="nn"))
 
 
-def test_a_measured_product_is_not_guessed() -> None:
+def test_a_measured_matmul_is_not_guessed() -> None:
     found = Predictor(MAP).guess(DOWN)
     assert found.measured
     assert found.short == "nvjet 192x128x64 tn bf16"

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import foretrace
-from foretrace.analyze.compare.boundaries import product
+from foretrace.analyze.compare.boundaries import matmul
 from foretrace.analyze.compare.launched import launch_recorded, launched
 from foretrace.analyze.compare.repeats import choose, repeats
 from foretrace.base.errors import UsageError
@@ -30,7 +30,7 @@ def test_it_is_small_and_large_enough() -> None:
     assert {"bf16", "fp16", "tf32", "fp32", "fp8"} == set(MAP.frame["dtype"])
 
 
-def test_every_product_is_there_once_and_none_of_them_was_held_out() -> None:
+def test_every_matmul_is_there_once_and_none_of_them_was_held_out() -> None:
     assert len(MAP.rows) == MAP.frame.height
     assert MAP.heldout is not None
     apart = {GemmPoint(*row) for row in MAP.heldout.select(table.KEY).iter_rows()}
@@ -38,7 +38,7 @@ def test_every_product_is_there_once_and_none_of_them_was_held_out() -> None:
     assert not apart & set(MAP.rows)
 
 
-def test_no_product_is_faster_than_its_roof() -> None:
+def test_no_matmul_is_faster_than_its_roof() -> None:
     share = MAP.frame["roof_us"] / MAP.frame["cold_us"]
     assert 0.9 < float(share.max() or 0) < 1.01  # type: ignore[arg-type]
 
@@ -67,18 +67,18 @@ def test_the_accuracy_is_what_was_counted_when_the_map_was_made() -> None:
     assert found.time >= 0.8
     kinds = {each.kind: each for each in found.kinds}
     assert kinds["16-bit and fp8, aligned"].time >= 0.9
-    assert sum(each.products for each in found.kinds) == found.products
-    right = sum(round(each.time * each.products) for each in found.kinds)
-    assert right == round(found.time * found.products)
+    assert sum(each.matmuls for each in found.kinds) == found.matmuls
+    right = sum(round(each.time * each.matmuls) for each in found.kinds)
+    assert right == round(found.time * found.matmuls)
 
 
 @pytest.mark.parametrize("name", ["mlp_eager", "mlp_eager_train", "llama_train_eager"])
-def test_recorded_products_ran_on_the_kernels_of_the_map(name: str) -> None:
+def test_recorded_matmuls_ran_on_the_kernels_of_the_map(name: str) -> None:
     path = recordings.find(name)
     trace = foretrace.open(str(path), cache=False)
     unit = choose((trace, trace), None)
     work = launched(trace, repeats(trace, unit), 32, launch_recorded(trace, trace))
-    pairs = {(product(each), each.name) for each in work if each.role == "gemm"}
+    pairs = {(matmul(each), each.name) for each in work if each.role == "gemm"}
     known = {(point, name) for point, name in pairs if point in MAP.rows}
     assert len(known) >= 2
     for point, kernel in known:
@@ -111,11 +111,11 @@ def test_what_is_no_map_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         table.opened(tmp_path / "none.parquet")
     (tmp_path / "bad.parquet").write_text("no")
-    with pytest.raises(UsageError, match="not a map of products"):
+    with pytest.raises(UsageError, match="not a map of matmuls"):
         table.opened(tmp_path / "bad.parquet")
     pl.DataFrame({"m": [1]}).write_parquet(tmp_path / "other.parquet")
     (tmp_path / "other.json").write_bytes((table.SHIPPED / "nvidia-h200.json").read_bytes())
-    with pytest.raises(UsageError, match="not a map of products"):
+    with pytest.raises(UsageError, match="not a map of matmuls"):
         table.opened(tmp_path / "other.parquet")
     (tmp_path / "sweep.gz").write_text("no")
     with pytest.raises(UsageError, match="not a file that a sweep wrote"):

@@ -112,7 +112,7 @@ def test_shared_memory_counters_confirm_the_bytes_of_the_roof(way: str) -> None:
 @pytest.mark.parametrize("kind", ["bf16", "fp16", "tf32", "int8", "fp64"])
 def test_tensor_cores_counters_confirm_the_operations(kind: str) -> None:
     name = {"fp64": "fp64_matrix"}.get(kind, kind)
-    for label in (f"tensor cores {name}", f"product {name} 4096"):
+    for label in (f"tensor cores {name}", f"matmul {name} 4096"):
         launch, expected = planned("arithmetic", "arithmetic")[label]
         assert tensor_operations(launch.metrics) == {kind: expected["flops"]}
 

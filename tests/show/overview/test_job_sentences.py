@@ -213,7 +213,7 @@ def test_a_slow_host_comes_before_its_ranks() -> None:
         "per step for them"
     )
     assert found["DO FIRST"] == "inspect host node-1; saves about 15.0 ms per step"
-    assert "rank 2" not in found["THEN"]  # its ranks are not a second repair
+    assert "rank 2" not in found["THEN"]  # its ranks are not a second fix
 
 
 def test_a_delay_in_one_step_is_placed() -> None:
@@ -226,7 +226,7 @@ def test_a_step_adds_up() -> None:
     assert said(job())["STEP"] == ("compute 70.0%, exposed comms 20.0%, copies 0.0%, idle 10.0%")
 
 
-def test_exposed_time_without_waits_is_a_repair() -> None:
+def test_exposed_time_without_waits_is_a_fix() -> None:
     row = JobOverlap("fsdp", "all-gather", 24, 30 * MS, 20 * MS, 12 * MS, 4)
     quiet = [rank(number, idle_ns=0) for number in range(4)]
     found = said(job(*quiet, overlap=[row]))
@@ -238,21 +238,21 @@ def test_exposed_time_without_waits_is_a_repair() -> None:
     )
 
 
-def test_idle_time_of_all_ranks_is_a_repair() -> None:
+def test_idle_time_of_all_ranks_is_a_fix() -> None:
     assert said(job())["DO FIRST"] == (
         "see why every GPU idles, 10.0% of a step on rank 0 (node-0): foretrace look "
         "run/rank0.json.gz; saves at most 10.0 ms per step"
     )
 
 
-def test_data_loaders_of_all_ranks_are_a_repair() -> None:
+def test_data_loaders_of_all_ranks_are_a_fix() -> None:
     hungry = [rank(number, data_ns=9 * MS) for number in range(4)]
     assert said(job(*hungry))["DO FIRST"].startswith(
         "load data faster (workers, prefetch, pin_memory): every GPU idles, 10.0% of a step"
     )
 
 
-def test_uneven_stages_are_a_repair() -> None:
+def test_uneven_stages_are_a_fix() -> None:
     uneven = [rank(number, compute_ns=(70 + 20 * (number > 1)) * MS) for number in range(4)]
     bubbles = [JobBubble(0, [0, 1], 30 * MS, 0.3), JobBubble(1, [2, 3], 10 * MS, 0.1)]
     found = said(job(*uneven, bubbles=bubbles))

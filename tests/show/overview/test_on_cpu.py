@@ -72,7 +72,7 @@ def test_the_first_screen_says_what_computes_and_explains_the_copy(tmp_path: Pat
     assert "cpu · CPU ·" in text
     assert "3 of 9 ops compute, 42.0 us of 101 us (41.6%) in forward" in text
     assert "3 only change metadata (6.00 us)" in text
-    assert "aten::addmm copies its bias into the output before the product adds to it" in text
+    assert "aten::addmm copies its bias into the output before the matmul adds to it" in text
     assert "1 copy, 10.0 us of its 40.0 us" in text
     ops = {row.name: row.metadata_only for row in overview.look.ops}
     assert (ops["aten::t"], ops["aten::reshape"], ops["aten::addmm"]) == (True, False, False)

@@ -32,7 +32,7 @@ def test_rows_by_kind(tmp_path: Path) -> None:
     assert decode.tokens_per_s == pytest.approx(32 / decode.time_ns * 1e9)
 
 
-def test_the_floor_of_a_product_is_its_flop_at_the_peak(tmp_path: Path) -> None:
+def test_the_floor_of_a_matmul_is_its_flop_at_the_peak(tmp_path: Path) -> None:
     decode, _ = serving_rows(_trace(tmp_path))
     assert decode.floor_by == "compute"
     assert decode.floor_ns == pytest.approx(2 * 4096**3 / 989.4e12 * 1e9, rel=1e-3)
@@ -53,7 +53,7 @@ def test_the_floor_reads_the_cache_not_its_copies() -> None:
     floors = {row.requests: row.floor_ns or 0 for row in look.serving}
     assert sorted(floors) == [1, 8, 32]
     for requests, floor in floors.items():
-        # the inputs and outputs of products are the rest
+        # the inputs and outputs of matmuls are the rest
         cache = 8 * 2 * requests * 4 * 512 * 64 * 2
         assert floor == pytest.approx((weights + cache) / 4.8e12 * 1e9, rel=0.04)
 

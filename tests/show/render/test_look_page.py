@@ -101,8 +101,8 @@ def test_what_the_mlp_shows_on_demand() -> None:
     flat = " ".join(text.split())
     assert "50.3 MB intermediate" in text
     assert "at most 100.7 MB" in flat
-    assert "2 products [8192, 768] x [768, 3072] use nvjet 256x128x64 tn bf16" in flat
-    assert "1 product [8192, 3072] x [3072, 768] uses nvjet 192x128x64 tn bf16" in flat
+    assert "2 matmuls [8192, 768] x [768, 3072] use nvjet 256x128x64 tn bf16" in flat
+    assert "1 matmul [8192, 3072] x [3072, 768] uses nvjet 192x128x64 tn bf16" in flat
     quiet = {line.split()[0] for line in text.split("\n") if line.endswith("metadata only")}
     assert quiet == {
         f"aten::{op}" for op in ("t", "transpose", "as_strided", "reshape", "view", "_unsafe_view")
@@ -136,7 +136,7 @@ def test_the_mlp_lists_its_kernels_in_launch_order() -> None:
 
 def test_the_linear_adds_its_bias_in_the_epilogue() -> None:
     text = look_text(document("linear_eager"), 20)
-    assert "Bias in the epilogue of 1 product per step: no add kernel [bias_epilogue]" in text
+    assert "Bias in the epilogue of 1 matmul per step: no add kernel [bias_epilogue]" in text
 
 
 def test_sections_come_in_reading_order() -> None:

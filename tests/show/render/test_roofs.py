@@ -29,7 +29,7 @@ FOUND = {
     | {f"copy {1 << 30}": {"error": "RuntimeError: out of memory"}},
     "latency": {str(16 * MIB): {"load_ns": 147.41}, "65536": {"load_ns": 21.72}},
     "shared": {"read": {"gbps": 33337.7}, "latency": {"load_ns": 14.648}},
-    "products": {"bf16 4096": {"tflops": 774.61}, "bf16 8192": {"tflops": 696.7}},
+    "matmuls": {"bf16 4096": {"tflops": 774.61}, "bf16 8192": {"tflops": 696.7}},
     "tensor_cores": {"bf16": {"tflops": 894.3}},
     "launches": {"graph_gap": {"median_us": 0.5226}},
 }

@@ -11,7 +11,7 @@ export const TABS = [
   "memory",
   "changes",
   "guesses",
-  "products",
+  "matmuls",
   "ladder",
   "ledger",
   "sql",

@@ -231,7 +231,7 @@ export interface FindingEntry {
   at_most_ns: number | null;
   evidence: Record<string, unknown>;
   events: number[];
-  repair: string;
+  fix: string;
   ranges: [number, number, number][];
 }
 
@@ -280,7 +280,7 @@ export interface GroupRow {
 export interface HeatCell {
   m: number;
   n: number;
-  products: number;
+  matmuls: number;
   roof_percent: number;
   tflops: number;
   tile: string;
@@ -653,16 +653,16 @@ export interface Place {
   events: [number, number, number][];
 }
 
-export interface ProductMark {
+export interface MatmulMark {
   m: number;
   n: number;
   text: string;
 }
 
-export interface ProductsOnMap {
+export interface MatmulsOnMap {
   device: string;
   plane: HeatPlane;
-  marks: ProductMark[];
+  marks: MatmulMark[];
   head: string[];
   rows: string[][];
 }
@@ -701,7 +701,7 @@ export interface Report {
   compared: Compared | null;
   guesses: CheckDocument | null;
   ladder: LadderDocument | null;
-  products: ProductsOnMap | null;
+  matmuls: MatmulsOnMap | null;
   config: string[];
   marks: string[];
   schema: number;

@@ -11,7 +11,7 @@ const data = pageData<GemmsPage>();
 replace(
   byId("views"),
   headNode(data.head),
-  data.heat && make("section", { "aria-label": "Products by M and N" }, make("h3", {}, nameOf(data.title)), planeNode(data.heat)),
+  data.heat && make("section", { "aria-label": "Matmuls by M and N" }, make("h3", {}, nameOf(data.title)), planeNode(data.heat)),
 );
 replace(byId("traces"), make("div", { class: "tables" }, data.sections.map(sectionNode)));
 followTheme(new Colours(), () => {});

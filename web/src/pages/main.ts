@@ -14,7 +14,7 @@ import type { Report } from "../data/documents";
 import { Events, TraceFacts } from "../data/events";
 import { showBanner, showLedger } from "../views/banner";
 import { showViewer } from "../views/frame";
-import { showProducts } from "../views/gemmheat";
+import { showMatmuls } from "../views/gemmheat";
 import { showGuesses, showLadder } from "../views/guesses";
 import { showOnly } from "../views/only";
 import { perfettoRows } from "../views/perfetto";
@@ -44,7 +44,7 @@ function showAll(context: Context, data: Report): void {
   const all = context.traces.map((each) => each.facts);
   showViewer(byId("views"), context, [
     { tab: "guesses", title: "Guesses", node: filled(data.guesses, (node, guesses) => showGuesses(node, guesses)) },
-    { tab: "products", title: "Matrix products", node: filled(data.products, showProducts) },
+    { tab: "matmuls", title: "Matmuls", node: filled(data.matmuls, showMatmuls) },
     { tab: "ladder", title: "Ladder", node: filled(data.ladder, showLadder) },
     { tab: "ledger", title: "Ledger", node: make("section", {}, filled(all, showLedger), perfettoRows(context.traces)) },
   ]);

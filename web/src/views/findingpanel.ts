@@ -22,7 +22,7 @@ export function findingPanel(context: Context, number: number, key: string): Chi
       make("span", { class: "faint" }, finding.rule.replaceAll("_", " ")),
     ),
     make("p", { class: "text" }, nameOf(finding.detail)),
-    finding.repair ? make("p", { class: "text" }, make("b", {}, "Repair: "), nameOf(finding.repair)) : null,
+    finding.fix ? make("p", { class: "text" }, make("b", {}, "Fix: "), nameOf(finding.fix)) : null,
     walk(context, trace, found),
   ];
 }

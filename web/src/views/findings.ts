@@ -68,7 +68,7 @@ function folded(title: string, nodes: HTMLElement[], open = false): HTMLElement 
 }
 
 function findingNode(context: Context, trace: Shown, { finding, place }: One, most: number): HTMLElement {
-  const { at_most_ns: saves, state, rule, title, detail, repair } = finding;
+  const { at_most_ns: saves, state, rule, title, detail, fix } = finding;
   const per = trace.entry.look.steps.length ? " per step" : " in the recording";
   const worth = saves === null ? [] : [bar(saves / most), ` at most ${timeText(saves)}${per} · `];
   const head = state === "found" ? button(nameOf(title), () => context.store.set(pointed(trace, place)), { class: "link" }) : nameOf(title);
@@ -78,7 +78,7 @@ function findingNode(context: Context, trace: Shown, { finding, place }: One, mo
     make("h3", {}, `${SIGN[state] ?? ""} `, head),
     make("p", { class: "faint" }, worth, rule),
     detail ? make("p", {}, nameOf(detail)) : null,
-    repair ? make("p", {}, make("strong", {}, "Do: "), nameOf(repair)) : null,
+    fix ? make("p", {}, make("strong", {}, "Do: "), nameOf(fix)) : null,
     placesNode(context, trace, place, finding),
   );
 }

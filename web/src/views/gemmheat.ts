@@ -1,27 +1,27 @@
-// The plane of M and N: how near to its roof a product of each octave comes; products of a trace are framed.
+// The plane of M and N: how near to its roof a matmul of each octave comes; matmuls of a trace are framed.
 
 import { make, nameOf, replace } from "../base/dom";
-import type { HeatCell, HeatPlane, ProductMark, ProductsOnMap } from "../data/documents";
+import type { HeatCell, HeatPlane, MatmulMark, MatmulsOnMap } from "../data/documents";
 import { sectionNode } from "./written";
 
-export function showProducts(node: HTMLElement, found: ProductsOnMap | null): void {
+export function showMatmuls(node: HTMLElement, found: MatmulsOnMap | null): void {
   node.hidden = !found;
   if (!found) return;
   const told = { title: "", paragraphs: [], labelled: [], bullets: [], after: "", code: "", left: [0, 2, 4] };
   replace(
     node,
-    make("h2", {}, nameOf(`Matrix products on the map of the ${found.device}`)),
+    make("h2", {}, nameOf(`Matmuls on the map of the ${found.device}`)),
     make(
       "p",
       { class: "faint" },
-      "Framed cells hold products of this trace. Times of the map are those of the kernel alone, with L2 empty before.",
+      "Framed cells hold matmuls of this trace. Times of the map are those of the kernel alone, with L2 empty before.",
     ),
     planeNode(found.plane, found.marks),
     sectionNode({ ...told, head: found.head, rows: found.rows }),
   );
 }
 
-export function planeNode(plane: HeatPlane, marks: ProductMark[] = []): HTMLElement {
+export function planeNode(plane: HeatPlane, marks: MatmulMark[] = []): HTMLElement {
   const columns = sorted(plane.cells.map((cell) => cell.n));
   const cells = new Map(plane.cells.map((cell) => [`${cell.m} ${cell.n}`, cell]));
   const here = new Map(marks.map((mark) => [`${octave(mark.m)} ${octave(mark.n)}`, mark.text]));
@@ -46,7 +46,7 @@ export function planeNode(plane: HeatPlane, marks: ProductMark[] = []): HTMLElem
 
 function cellNode(cell?: HeatCell, mark?: string): HTMLElement {
   if (!cell) return make("td", mark ? { class: "marked", title: mark } : {}, mark ? "●" : "");
-  const told = `${cell.products} products, ${cell.tflops.toFixed(0)} TFLOP/s, tile ${cell.tile || "unknown"}`;
+  const told = `${cell.matmuls} matmuls, ${cell.tflops.toFixed(0)} TFLOP/s, tile ${cell.tile || "unknown"}`;
   const named = { class: mark ? "marked" : null, title: mark ? `${mark}; ${told}` : told };
   const node = make("td", named, nameOf(cell.roof_percent.toFixed(0)));
   const share = Math.max(0, Math.min(100, cell.roof_percent));

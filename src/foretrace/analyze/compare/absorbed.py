@@ -3,9 +3,9 @@
 - `named`: an Inductor kernel came from some ops, by the compiler's records or by its name, and a
   kernel near by ran one of them. A
   Triton kernel of another author lists none: there the role decides whether it can hold the other.
-- `epilogues`: a matrix product changed its op (`aten::mm` to `aten::addmm`) or its epilogue
+- `epilogues`: a matmul changed its op (`aten::mm` to `aten::addmm`) or its epilogue
   (`bias`), and the pointwise kernel that did so after it is left.
-- `merged`: a matrix product has the FLOPs of several equal ones, and those are left.
+- `merged`: a matmul has the FLOPs of several equal ones, and those are left.
 - `beside`: a memcpy or memset belongs to the kernel that the same call of an op launched.
 """
 
@@ -20,7 +20,7 @@ from foretrace.analyze.compare.launched import Kernel
 from foretrace.names import families
 
 # A kernel may lie this many kept kernels away from the one that names it. In eager GeGLU the
-# product `up` runs between gelu and mul, and both end in the one kernel after it. On the recorded
+# matmul `up` runs between gelu and mul, and both end in the one kernel after it. On the recorded
 # ladder three finds what Inductor fused in the MLP, the block, the model and the training step;
 # six finds no more.
 NEAR = 3
@@ -40,7 +40,7 @@ COMPILED = ("inductor_triton", "inductor_cpp", "inductor_backend")  # their name
 TRITON = ("liger_triton", "user_triton")
 # A kernel of these roles that replaces several is a fusion whoever wrote it.
 WHOLE_OPS = ("attention", "normalization", "softmax", "optimizer")
-PLAIN_PRODUCTS = ("aten::mm", "aten::bmm", "aten::matmul")
+PLAIN_MATMULS = ("aten::mm", "aten::bmm", "aten::matmul")
 SUMS = ("bias", "badd")  # an epilogue that adds
 
 
@@ -108,7 +108,7 @@ def by_place(places: Mapping[int, int]) -> dict[int, list[int]]:
 
 
 def epilogues(found: Alignment) -> Iterator[Pair]:
-    """Pointwise kernels of A after a product, and the product of B that now does the same."""
+    """Pointwise kernels of A after a matmul, and the matmul of B that now does the same."""
     left = set(found.left_a)
     for i, j in sorted(found.changed):
         taken = _taken_in(found.a[i], found.b[j]) if found.b[j].role == "gemm" else frozenset()
@@ -120,16 +120,16 @@ def epilogues(found: Alignment) -> Iterator[Pair]:
 
 
 def _taken_in(before: Kernel, after: Kernel) -> frozenset[str]:
-    """The pointwise ops that a product does and its counterpart does not."""
+    """The pointwise ops that a matmul does and its counterpart does not."""
     old, new = (set(families.decode(each.name).get("epilogue") or ()) for each in (before, after))
     taken = {word for word in new - old if not word.endswith("-capable")}  # ability, not work
-    if before.op in PLAIN_PRODUCTS and after.op not in PLAIN_PRODUCTS:
+    if before.op in PLAIN_MATMULS and after.op not in PLAIN_MATMULS:
         taken |= {"bias"} | ({"relu", "gelu"} if "activation" in (after.op or "") else set())
     return frozenset(taken | ({"add"} if taken.intersection(SUMS) else set()))
 
 
 def merged(found: Alignment) -> Iterator[Pair]:
-    """Products of B as large as several equal ones of A together, such as gate and up in one."""
+    """Matmuls of B as large as several equal ones of A together, such as gate and up in one."""
     left: defaultdict[int | None, list[int]] = defaultdict(list)
     for i in found.left_a:
         if found.a[i].role == "gemm":

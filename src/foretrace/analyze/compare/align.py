@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from foretrace.analyze.compare.launched import Kernel
 
 Pair = tuple[int, int]
-PRODUCTS = ("gemm", "gemv", "conv", "attention")
+MATMULS = ("gemm", "gemv", "conv", "attention")
 # Cells of the table that finds the common order: 200 MB and a second. A larger one is not made, and
 # kernels of one kind are paired in turn.
 MOST_CELLS = 50_000_000
@@ -32,9 +32,7 @@ LEVELS: tuple[Callable[[Kernel], Hashable], ...] = (
     lambda kernel: (kernel.path, kernel.shapes) if kernel.path and kernel.alone else None,
     lambda kernel: (kernel.op, kernel.shapes, kernel.role) if kernel.op else None,
     lambda kernel: (kernel.op, kernel.role) if kernel.op else None,
-    lambda kernel: (
-        (kernel.role, kernel.flops) if kernel.flops and kernel.role in PRODUCTS else None
-    ),
+    lambda kernel: (kernel.role, kernel.flops) if kernel.flops and kernel.role in MATMULS else None,
 )
 
 

@@ -1,6 +1,6 @@
-"""Products whose kernel changed because a size crossed a boundary of the card's map.
+"""Matmuls whose kernel changed because a size crossed a boundary of the card's map.
 
-It is only said where the map supports it: both traces are of the map's card, the products differ in
+It is only said where the map supports it: both traces are of the map's card, the matmuls differ in
 one size alone, and the map gives both of them exactly the kernels of the traces.
 """
 
@@ -18,23 +18,21 @@ from foretrace.names.gemms.calls import gemm_point
 from foretrace.names.gemms.table import GemmMap
 from foretrace.schema.gemms import GemmPoint
 
-MOST = 3  # sentences: more products cross the same boundaries
+MOST = 3  # sentences: more matmuls cross the same boundaries
 
 
 def crossings(pairs: tuple[KernelPair, ...], a: str | None, b: str | None) -> list[str]:
     """Sentences about pairs that changed on devices of these names."""
-    products = [
-        pair for pair in pairs if pair.a and pair.b and pair.a.role == pair.b.role == "gemm"
-    ]
-    found = table.of_device(a) if a == b and products else None
-    return [] if found is None else list(dict.fromkeys(_said(found, products)))[:MOST]
+    matmuls = [pair for pair in pairs if pair.a and pair.b and pair.a.role == pair.b.role == "gemm"]
+    found = table.of_device(a) if a == b and matmuls else None
+    return [] if found is None else list(dict.fromkeys(_said(found, matmuls)))[:MOST]
 
 
 def _said(found: GemmMap, pairs: list[KernelPair]) -> Iterator[str]:
     for pair in pairs:
         assert pair.a
         assert pair.b
-        before, after = product(pair.a), product(pair.b)
+        before, after = matmul(pair.a), matmul(pair.b)
         if before is None or after is None or pair.a.name == pair.b.name:
             continue
         between = crossed(found, (before, pair.a.name), (after, pair.b.name))
@@ -64,8 +62,8 @@ def _sentence(
     )
 
 
-def product(kernel: Kernel) -> GemmPoint | None:
-    """The product that a kernel computed; None where the trace does not say."""
+def matmul(kernel: Kernel) -> GemmPoint | None:
+    """The matmul that a kernel computed; None where the trace does not say."""
     if kernel.shapes is None:
         return None
     return gemm_point(kernel.op, *_operands(kernel.shapes), kernel.name)

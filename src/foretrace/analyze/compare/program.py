@@ -1,6 +1,6 @@
 """Whether two traces show one program: how much of the work of one has a counterpart in the other.
 
-A kernel corresponds where its name, its op with the shapes, or a product's FLOPs agree with those
+A kernel corresponds where its name, its op with the shapes, or a matmul's FLOPs agree with those
 of its partner, or where one side fused it. Ops correspond by name and number of calls. An eager and
 a compiled program share few ops and most kernels; one program at two sizes or on two GPUs shares
 its ops.
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from foretrace.analyze.compare.align import PRODUCTS
+from foretrace.analyze.compare.align import MATMULS
 from foretrace.analyze.compare.fusion import spent
 from foretrace.analyze.compare.kernels import KernelTable
 from foretrace.analyze.compare.launched import Kernel
@@ -65,8 +65,8 @@ def likeness(
 
 def _corresponds(a: Kernel, b: Kernel) -> bool:
     same_call = a.op == b.op and a.shapes is not None and a.shapes == b.shapes
-    same_product = bool(a.flops) and a.flops == b.flops and a.role == b.role in PRODUCTS
-    return a.name == b.name or same_call or same_product
+    same_matmul = bool(a.flops) and a.flops == b.flops and a.role == b.role in MATMULS
+    return a.name == b.name or same_call or same_matmul
 
 
 def _shared(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> float:

@@ -40,7 +40,7 @@ def replacements(found: Alignment) -> list[Replacement]:
         "merged": [*merged(found), *_turned(merged(found.mirrored()))],
     }
     copied = {"a": beside(found.a, found.same, 0), "b": beside(found.b, found.same, 1)}
-    # what a product took in, and what its call copied, has its counterpart, whatever else runs in
+    # what a matmul took in, and what its call copied, has its counterpart, whatever else runs in
     # its place
     taken = [*links["epilogue"], *links["merged"]]
     rest = _without(

@@ -20,7 +20,7 @@ import numpy as np
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.paths import DEEPEST, summed
 from foretrace.model.trace import Trace
-from foretrace.names.families import PRODUCTS, role_of_op
+from foretrace.names.families import MATMULS, role_of_op
 from foretrace.schema.kernel import KernelId
 
 # What an op does besides its own name: a product with bias is one kernel that multiplies and adds.
@@ -99,7 +99,7 @@ def possible(ident: KernelId, role: str, chain: Sequence[str]) -> frozenset[str]
     if role not in _MATRIX or chain:
         return frozenset()
     exact = ident.family.startswith(_EXACT_EPILOGUES)
-    return frozenset([*PRODUCTS, *(() if exact else ("add",))])
+    return frozenset([*MATMULS, *(() if exact else ("add",))])
 
 
 def _words(value: object) -> list[str]:
@@ -157,5 +157,5 @@ def _climb(trace: Trace, ops: Ints) -> Iterable[Ints]:
 def _by_role(role: str, chain: Sequence[str]) -> list[str]:
     """Ops of a chain that a kernel does by its role: the innermost, and products around one."""
     inner = [op for op in chain[-1:] if role == "other" or role_of_op(op) in (role, "other")]
-    products = [op for op in chain if role in _MATRIX and bare(op) in PRODUCTS]
+    products = [op for op in chain if role in _MATRIX and bare(op) in MATMULS]
     return [*inner, *products]

@@ -21,7 +21,7 @@ from foretrace.analyze.guess.selectors import DTYPES, Selector, Trait
 from foretrace.base.units import plural
 from foretrace.model.intervals import Bools, Ints
 from foretrace.names import families
-from foretrace.names.families import PRODUCTS, VIEWS
+from foretrace.names.families import MATMULS, VIEWS
 
 NO_CALLS = "no runtime or driver calls in this trace: record with ProfilerActivity.CUDA"
 _CPP = "inductor_cpp"
@@ -39,7 +39,7 @@ _FREE = VIEWS | set(_FREE_OPS.split())
 # both products and the softmax, in one op
 _CPU_ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu",)
 _COMPUTING, _CALLERS = "computing", "callers"  # under which masks of a CPU trace are kept
-_CPU_PRODUCTS = frozenset(PRODUCTS) - {"matmul", "linear"}
+_CPU_PRODUCTS = frozenset(MATMULS) - {"matmul", "linear"}
 # They compute, though they call other ops that do.
 _CPU_KERNELS = """
 mkldnn_rnn_layer mkldnn_rnn_layer_backward _embedding_bag _embedding_bag_dense_backward sort std var
@@ -153,7 +153,7 @@ def _does(operation: GpuOperation, word: str) -> bool:
 
     Neither a copy below a product nor attention, which multiplies inside, is a product.
     """
-    if word in PRODUCTS:
+    if word in MATMULS:
         return word in operation.does and operation.role in ("gemm", "gemv")
     return word in operation.does or f"aten::{word}" in operation.chain
 

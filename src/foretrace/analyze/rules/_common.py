@@ -25,7 +25,7 @@ EVENTS = 50
 LISTED = 8
 # A tensor that is written and read in less: a kernel takes as long to start.
 SHORTEST_TOLD_NS = 1000
-# Ops that add their first argument to the product of the next two.
+# Ops that add their first argument to the matmul of the next two.
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm", "aten::addmv"})
 
 
@@ -84,7 +84,7 @@ def each(trace: Trace, count: float) -> float:
 
 def shapes_text(call: OpCall | None) -> str:
     """The shapes of the tensor arguments, `[8192, 768] x [768, 3072]`; a result that is passed in
-    is left out. What a product is added to comes last: `[8192, 768] x [768, 3072] + [3072]`.
+    is left out. What a matmul is added to comes last: `[8192, 768] x [768, 3072] + [3072]`.
     """
     tensors = call.every_tensor() if call else ()
     if call and call.name in OPERANDS:
@@ -124,7 +124,7 @@ def in_cache_text(trace: Trace, size: int, working_set: int) -> str:
     return f"It fits in L2: {time_text(cached)} at its roof, not the {time_text(memory)} of HBM. "
 
 
-def product_ns(trace: Trace, case: Case, kind: str = "") -> float | None:
+def matmul_ns(trace: Trace, case: Case, kind: str = "") -> float | None:
     """The least time of one launch's arithmetic at the card's peak for `kind`, or its own type."""
     top = peak_flops(device_of(trace.about), kind or _peak_key(case), True)
     return None if top is None or case.flops is None else case.flops / top * 1e9
@@ -136,11 +136,11 @@ def _peak_key(case: Case) -> str:
 
 
 def faster_by(trace: Trace, cases: Sequence[Case], kind: str = "") -> int | None:
-    """Time per step beyond the least for the arithmetic of these products; None if unknown.
+    """Time per step beyond the least for the arithmetic of these matmuls; None if unknown.
 
-    A product of unknown FLOP among the others counts in full: the bound must hold.
+    A matmul of unknown FLOP among the others counts in full: the bound must hold.
     """
-    least = [product_ns(trace, case, kind) for case in cases]
+    least = [matmul_ns(trace, case, kind) for case in cases]
     if all(ns is None for ns in least):
         return None
     pairs = zip(cases, least, strict=True)

@@ -27,10 +27,10 @@ class Traffic(Struct, frozen=True):
     name: str
 
 
-def traffic_of(cases: Sequence[Case], products: Counter[int]) -> Traffic:
-    """`products` counts the products that wrote a tensor of some size before the group.
+def traffic_of(cases: Sequence[Case], matmuls: Counter[int]) -> Traffic:
+    """`matmuls` counts the matmuls that wrote a tensor of some size before the group.
 
-    Operands of one shape from outside count as one tensor, or as many as products made of it. A
+    Operands of one shape from outside count as one tensor, or as many as matmuls made of it. A
     slice counts as part of the largest.
     """
     inside: Counter[int] = Counter()
@@ -47,7 +47,7 @@ def traffic_of(cases: Sequence[Case], products: Counter[int]) -> Traffic:
         inside[made(case)] += 1
     largest = max((size for *_, size in outside), default=0)
     least = sum(
-        size * min(times, products[size] or 1)
+        size * min(times, matmuls[size] or 1)
         for (*_, part, size), times in outside.items()
         if size == largest or not part
     )

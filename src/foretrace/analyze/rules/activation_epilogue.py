@@ -1,16 +1,16 @@
-"""An activation that the product before it could apply.
+"""An activation that the matmul before it could apply.
 
-What it shows: ReLU and tanh GELU kernels directly after a product with a bias, of the same result.
+What it shows: ReLU and tanh GELU kernels directly after a matmul with a bias, of the same result.
 
 Why it matters: the kernel reads and writes the whole result again. cuBLASLt applies both functions
-in the product's epilogue, before the result leaves the chip. Measured on an H200 (torch 2.11, bf16,
-six sizes from 1024 x 1024 x 1024 to 8192 x 4096 x 16384): with ReLU in the epilogue the product
+in the matmul's epilogue, before the result leaves the chip. Measured on an H200 (torch 2.11, bf16,
+six sizes from 1024 x 1024 x 1024 to 8192 x 4096 x 16384): with ReLU in the epilogue the matmul
 takes 0.98 to 1.02 of its time alone, with GELU 1.02 to 1.12. The kernel of its own adds 9 to 50%.
 
 How it is computed: an `addmm` with a bias vector, and as the next launch on the stream `relu`, or
-`gelu` with the tanh approximation (by the kernel's name), on as many bytes as the product writes.
+`gelu` with the tanh approximation (by the kernel's name), on as many bytes as the matmul writes.
 The saving is at most the time of the activation's kernel. `torch._addmm_activation` is the op;
-`torch.compile` does it with `mode="max-autotune"` if its own products win the measurement.
+`torch.compile` does it with `mode="max-autotune"` if its own matmuls win the measurement.
 
 When it is wrong: a training step needs the values before GELU. A trace with a backward pass is
 passed over, and so are cards that cuBLASLt does not run on. The trace shows sizes and order, not
@@ -29,7 +29,7 @@ from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 
-PRODUCT = "aten::addmm"
+MATMUL = "aten::addmm"
 BACKWARD = "autograd::engine::evaluate_function"
 # ATen's kernel tries the tanh form first: the first lambda of this function is it, the second the
 # error function.
@@ -49,9 +49,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     kinds = [(cases[number], count) for number, count in zip(numbers, counts.tolist(), strict=True)]
     ns, count = order.per_step(int(order.length[rows].sum())), each(trace, len(rows))
     words = listing(sorted({_activation(case) for case, _ in kinds}))
-    title = f"{words} after {plural(count, 'product')} {per(trace)} could be in the epilogue"
+    title = f"{words} after {plural(count, 'matmul')} {per(trace)} could be in the epilogue"
     detail = (
-        f"The activation reads and writes the product's result again: {time_text(ns)} "
+        f"The activation reads and writes the matmul's result again: {time_text(ns)} "
         f"{per(trace)}. The trace shows sizes and order, not that it is the same tensor."
     )
     evidence = {
@@ -66,14 +66,14 @@ def _check(trace: Trace) -> Iterator[Finding]:
             for case, seen in kinds[:LISTED]
         ],
     }
-    repair = "apply the activation in the product (torch._addmm_activation)"
+    fix = "apply the activation in the matmul (torch._addmm_activation)"
     events = ids(order.events_of(np.union1d(rows, rows - 1)))
-    yield Finding(RULE.name, "found", title, detail, evidence, events, ns, repair)
+    yield Finding(RULE.name, "found", title, detail, evidence, events, ns, fix)
 
 
 def _follows(left: Case, right: Case) -> bool:
     """Whether the second applies an activation to a tensor of the size of the first's result."""
-    bias = left.call.tensor(0) if left.call and left.op == PRODUCT else None
+    bias = left.call.tensor(0) if left.call and left.op == MATMUL else None
     vector = left.role == "gemm" and bias is not None and len(bias.dims) == 1
     result = right.call.tensor(0) if right.call else None
     sized = result is not None and left.bytes_written and result.bytes == left.bytes_written
@@ -94,7 +94,7 @@ def _activation(case: Case) -> str:
 
 RULE = Rule(
     "activation_epilogue",
-    "An activation that the product could apply",
+    "An activation that the matmul could apply",
     _check,
     ("gpu", "shapes"),
 )

@@ -1,9 +1,9 @@
 """The matrix that addmm copies before it multiplies.
 
 What it shows: `addmm` (or `baddbmm`) calls that first copy their two-dimensional bias into the
-result and then add the product to it. The copy is a memcpy or a copy kernel.
+result and then add the matmul to it. The copy is a memcpy or a copy kernel.
 
-Why it matters: the copy reads and writes the whole matrix. A bias vector needs no copy: the product
+Why it matters: the copy reads and writes the whole matrix. A bias vector needs no copy: the matmul
 adds it in its epilogue. `torch.compile` turns `x @ w + b` into such an `addmm`, so compiling can
 add a copy that eager code does not have.
 
@@ -40,7 +40,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     count, size = each(trace, len(mine)), None if moved is None else trace.order.per_step(moved)
     title = f"addmm copies its two-dimensional bias first, {times_text(count)} {per(trace)}"
     detail = (
-        f"The copies read and write {bytes_text(size)} in {time_text(ns)} {per(trace)}. A product "
+        f"The copies read and write {bytes_text(size)} in {time_text(ns)} {per(trace)}. A matmul "
         "adds a bias vector in its epilogue, without a copy."
     )
     evidence = {"count": count, "ns": ns, "bytes": size}

@@ -1,7 +1,7 @@
 """Attention computed step by step instead of in one kernel.
 
 What it shows: calls of `scaled_dot_product_attention` that fell back to the math path, and
-attention written out by hand: product, softmax, product. The whole score matrix lies in memory
+attention written out by hand: matmul, softmax, matmul. The whole score matrix lies in memory
 between them.
 
 Why it matters: a fused kernel (flash, memory-efficient, cuDNN) never writes the scores, which grow
@@ -9,15 +9,15 @@ with the square of the sequence. Published for an A100 (batch 8, 16 heads, seque
 causal): 7.2 ms and 20 kernels with the math path, 2.0 ms by hand, 0.15 ms with flash attention.
 
 How it is computed: GPU operations below `_scaled_dot_product_attention_math`. Also softmax kernels
-with a batched product shortly before that writes a tensor of the softmax's size, and one shortly
-after that reads one, with every kernel and copy that ran between the two products. The saving is at
-most the time of all of them, less half of the products' arithmetic at the card's 16-bit peak: a
+with a batched matmul shortly before that writes a tensor of the softmax's size, and one shortly
+after that reads one, with every kernel and copy that ran between the two matmuls. The saving is at
+most the time of all of them, less half of the matmuls' arithmetic at the card's 16-bit peak: a
 fused kernel with a causal mask skips the other half. On an H200 (8 x 16 heads, sequence 1024) cuDNN
 saves 96% of that bound.
 
 When it is wrong: the trace does not tell why PyTorch fell back. An odd head size, a mask that the
 fused kernels do not take, or float32 scores can be the reason (`torch.nn.attention.sdpa_kernel`
-with one backend makes PyTorch say why). What runs between the two products on the same stream is
+with one backend makes PyTorch say why). What runs between the two matmuls on the same stream is
 counted, whatever it is for.
 """
 
@@ -38,7 +38,7 @@ from foretrace.schema.finding import Finding, Rule
 
 FALLBACK = "aten::_scaled_dot_product_attention_math"
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})
-# Scale, mask, a cast and dropout may lie between the softmax and its product.
+# Scale, mask, a cast and dropout may lie between the softmax and its matmul.
 REACH = 5
 # A causal mask leaves half of the scores.
 LEAST_SHARE = 0.5
@@ -50,16 +50,16 @@ def _check(trace: Trace) -> Iterator[Finding]:
     fallback = np.flatnonzero((call >= 0) & counted(trace))
     if len(fallback):
         what = "scaled_dot_product_attention fell back to the math path"
-        repair = "fused attention (sdpa_kernel with one backend says what prevents it)"
-        yield _finding(trace, fallback, len(np.unique(call[fallback])), what, repair)
+        fix = "fused attention (sdpa_kernel with one backend says what prevents it)"
+        yield _finding(trace, fallback, len(np.unique(call[fallback])), what, fix)
     pairs = [pair for pair in _by_hand(trace) if call[pair[0]] < 0]
     if pairs:
-        what = "Attention written out as product, softmax, product"
-        repair = "call scaled_dot_product_attention"
-        yield _finding(trace, _between(trace, pairs), len(pairs), what, repair)
+        what = "Attention written out as matmul, softmax, matmul"
+        fix = "call scaled_dot_product_attention"
+        yield _finding(trace, _between(trace, pairs), len(pairs), what, fix)
 
 
-def _finding(trace: Trace, rows: Ints, calls: int, what: str, repair: str) -> Finding:
+def _finding(trace: Trace, rows: Ints, calls: int, what: str, fix: str) -> Finding:
     gpu, step = trace.gpu, trace.order.per_step
     total = int(gpu.length[rows].sum())
     saved = step(max(total - least_ns(trace, rows), 0.0))
@@ -71,20 +71,20 @@ def _finding(trace: Trace, rows: Ints, calls: int, what: str, repair: str) -> Fi
     )
     evidence = {"calls": count, "kernels": kernels, "ns": step(total)}
     events = ids(gpu.id[rows])
-    return Finding(RULE.name, "found", title, detail, evidence, events, saved, repair)
+    return Finding(RULE.name, "found", title, detail, evidence, events, saved, fix)
 
 
 def least_ns(trace: Trace, rows: Ints) -> float:
-    """What the products among these rows take in a fused kernel at the least."""
+    """What the matmuls among these rows take in a fused kernel at the least."""
     order, top = trace.order, peak_flops(device_of(trace.about), "bf16", True)
     flops = np.array([case.flops or 0 for case in order.cases], float)[order.case]
-    products = np.array([case.role == "gemm" for case in order.cases], bool)[order.case]
-    work = float(flops[products & np.isin(order.row, rows)].sum())
+    matmuls = np.array([case.role == "gemm" for case in order.cases], bool)[order.case]
+    work = float(flops[matmuls & np.isin(order.row, rows)].sum())
     return work * LEAST_SHARE / top * 1e9 if top else 0.0
 
 
 def _by_hand(trace: Trace) -> list[tuple[int, int]]:
-    """Rows of `gpu` of the two products around each softmax."""
+    """Rows of `gpu` of the two matmuls around each softmax."""
     order, cases = trace.order, trace.order.cases
     middle = np.array(
         [(case.role, case.op) == ("softmax", "aten::_softmax") for case in cases], bool
@@ -103,7 +103,7 @@ def _by_hand(trace: Trace) -> list[tuple[int, int]]:
 
 
 def _between(trace: Trace, pairs: list[tuple[int, int]]) -> Ints:
-    """All rows of `gpu` from the first to the second product on their stream."""
+    """All rows of `gpu` from the first to the second matmul on their stream."""
     lane = trace.gpu.lane  # rows are in time order
     rows = [first + np.flatnonzero(lane[first : last + 1] == lane[first]) for first, last in pairs]
     return np.unique(np.concatenate(rows))

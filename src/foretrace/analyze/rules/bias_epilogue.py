@@ -1,10 +1,10 @@
-"""A bias (and an activation) added inside a matrix product.
+"""A bias (and an activation) added inside a matmul.
 
-What it shows: products whose kernel adds the bias vector in its epilogue, and applies the
+What it shows: matmuls whose kernel adds the bias vector in its epilogue, and applies the
 activation where the name says so. There is no add kernel, and the result is written to memory once.
 
 Why it matters: this is what `nn.Linear` should do, and worth checking. The alternative writes the
-product, reads it back and writes it again.
+matmul, reads it back and writes it again.
 
 How it is computed: either the kernel's name states a bias (`bias`, `gelubias` in nvjet names), or
 an `addmm` with a one-dimensional bias launched this one kernel and no copy, so that nothing else
@@ -34,19 +34,19 @@ ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
 
 def _check(trace: Trace) -> Iterator[Finding]:
     alone = _alone(trace)
-    products = [case for case in trace.order.cases if case.role == "gemm" and case.count]
-    proofs = {case.number: _proof(case, alone) for case in products}
-    whole = together(trace, [case for case in products if proofs[case.number]])
+    matmuls = [case for case in trace.order.cases if case.role == "gemm" and case.count]
+    proofs = {case.number: _proof(case, alone) for case in matmuls}
+    whole = together(trace, [case for case in matmuls if proofs[case.number]])
     if whole is None:
         return
     activations = sorted(ACTIVATIONS & {word for case in whole.cases for word in _epilogue(case)})
-    count = f"{plural(whole.count, 'product')} {per(trace)}"
+    count = f"{plural(whole.count, 'matmul')} {per(trace)}"
     title = f"{listing(['Bias', *activations])} in the epilogue of {count}: no add kernel"
     ops = listing(sorted({bare(case.op) for case in whole.cases if case.op}))
-    where = "The product adds it before its result leaves the chip."
+    where = "The matmul adds it before its result leaves the chip."
     detail = f"{where} {ops} launched no kernel for it." if ops else where
     kernels = [_entry(trace, case, proofs[case.number]) for case in whole.cases[:LISTED]]
-    evidence = {"products": whole.count, "activations": activations, "kernels": kernels}
+    evidence = {"matmuls": whole.count, "activations": activations, "kernels": kernels}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
 
 
@@ -82,4 +82,4 @@ def _entry(trace: Trace, case: Case, proof: str) -> dict[str, Any]:
     }
 
 
-RULE = Rule("bias_epilogue", "A bias added inside a matrix product", _check, ("gpu", "ops"))
+RULE = Rule("bias_epilogue", "A bias added inside a matmul", _check, ("gpu", "ops"))

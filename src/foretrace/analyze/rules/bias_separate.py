@@ -1,20 +1,20 @@
-"""An addition after a matrix product, in a kernel of its own.
+"""An addition after a matmul, in a kernel of its own.
 
-What it shows: products whose result the very next kernel reads back: an addition of a bias vector
-or of a whole matrix (a residual, a two-dimensional bias). Also products whose library ran its
+What it shows: matmuls whose result the very next kernel reads back: an addition of a bias vector
+or of a whole matrix (a residual, a two-dimensional bias). Also matmuls whose library ran its
 epilogue as a separate kernel.
 
-Why it matters: the product could add it before its result leaves the chip. Now the result is
+Why it matters: the matmul could add it before its result leaves the chip. Now the result is
 written, read and written again. A vector fits any GEMM's epilogue (`nn.Linear` with its bias,
 `addmm`). A matrix can be added as beta times C, which in PyTorch today costs a copy of that matrix
 first (see `addmm_copy`): measure before you change it.
 
-How it is computed: in launch order on one stream, an `add` that follows a product directly and has
-one operand of exactly the product's size. The saving is at most the time of the additions, less the
+How it is computed: in launch order on one stream, an `add` that follows a matmul directly and has
+one operand of exactly the matmul's size. The saving is at most the time of the additions, less the
 time to read the added matrix.
 
 When it is wrong: a trace records shapes, not which tensor is which. An addition of another tensor
-of the same size looks the same. A product whose result is also needed without the sum cannot drop
+of the same size looks the same. A matmul whose result is also needed without the sum cannot drop
 it.
 """
 
@@ -40,7 +40,7 @@ from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 
-PRODUCTS = frozenset({"gemm", "gemv", "conv"})
+MATMULS = frozenset({"gemm", "gemv", "conv"})
 VECTOR, MATRIX = "a bias vector", "a whole matrix"
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
 
@@ -61,37 +61,37 @@ def _check(trace: Trace) -> Iterator[Finding]:
     saved, total = _saved(trace, second), each(trace, len(second))
     kinds = sorted({_kind(left, right) for left, right, _ in seen})
     additions = f"{plural(total, 'addition')} {per(trace)}"
-    title = f"{additions} in a kernel after the product: {listing(kinds)}"
+    title = f"{additions} in a kernel after the matmul: {listing(kinds)}"
     copied = (
         " PyTorch's addmm copies a whole matrix before it adds to it." if MATRIX in kinds else ""
     )
     detail = (
-        f"Each writes the product again. If the product added it: {bytes_text(moved)} less memory "
+        f"Each writes the matmul again. If the matmul added it: {bytes_text(moved)} less memory "
         f"traffic {per(trace)}, which saves at most {time_text(saved)}. The trace shows sizes and "
         f"order, not that it is the same tensor.{copied}"
     )
     shown = [_entry(trace, *entry) for entry in seen[:LISTED]]
     evidence = {"additions": total, "kinds": kinds, "bytes": moved, "pairs": shown}
     events = ids(np.sort(order.event[second]))
-    repair = "give the bias to the product (nn.Linear, addmm)" if VECTOR in kinds else ""
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, repair)
+    fix = "give the bias to the matmul (nn.Linear, addmm)" if VECTOR in kinds else ""
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, fix)
 
 
-def _kind(product: Case, addition: Case) -> str:
+def _kind(matmul: Case, addition: Case) -> str:
     """What the second adds to the first: a vector, a matrix, the library's epilogue; else ""."""
-    if product.role not in PRODUCTS:
+    if matmul.role not in MATMULS:
         return ""
     if addition.id.get("op") == "epilogue":
         return "the library's own epilogue"
-    if addition.op not in ADDITIONS or addition.call is None or not product.bytes_written:
+    if addition.op not in ADDITIONS or addition.call is None or not matmul.bytes_written:
         return ""
     left, right = addition.call.tensor(0), addition.call.tensor(1)
     if left is None or right is None:
         return ""
     small, large = sorted((left, right), key=lambda tensor: tensor.elements)
-    if large.bytes != product.bytes_written:
+    if large.bytes != matmul.bytes_written:
         return ""
-    if small.bytes == product.bytes_written:
+    if small.bytes == matmul.bytes_written:
         return MATRIX
     return VECTOR if _is_vector(small.dims, large.dims) else ""
 
@@ -111,15 +111,15 @@ def _saved(trace: Trace, second: Any) -> int:
     return order.per_step(float(beyond.sum()))
 
 
-def _entry(trace: Trace, product: Case, addition: Case, count: int) -> dict[str, Any]:
+def _entry(trace: Trace, matmul: Case, addition: Case, count: int) -> dict[str, Any]:
     return {
-        "product": product.id.short,
+        "matmul": matmul.id.short,
         "addition": shapes_text(addition.call),
-        "kind": _kind(product, addition),
+        "kind": _kind(matmul, addition),
         "count": each(trace, count),
         "median_ns": addition.median_ns,
     }
 
 
-TITLE = "An addition after a matrix product, in a kernel of its own"
+TITLE = "An addition after a matmul, in a kernel of its own"
 RULE = Rule("bias_separate", TITLE, _check, ("gpu", "shapes"))

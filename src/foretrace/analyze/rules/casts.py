@@ -44,8 +44,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     advice = "A kernel before or after could read or write the other type."
     detail = f"{', '.join(words[:3])}. {advice}"
     evidence = {"count": whole.count, "ns": whole.ns, "casts": kinds[:LISTED]}
-    repair = "keep one data type, or fuse the casts with a neighbour"
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns, repair)
+    fix = "keep one data type, or fuse the casts with a neighbour"
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns, fix)
 
 
 def cast_of(case: Case) -> str:

@@ -1,14 +1,14 @@
 """Whether compiling can help, from one eager trace.
 
 What it shows: which of three is the cost of a step: dispatch (the GPU waits for the host), many
-kernels that fuse (pointwise, reductions, copies), or products and attention. And so whether
+kernels that fuse (pointwise, reductions, copies), or matmuls and attention. And so whether
 `torch.compile` can help, where, and by how much at most.
 
 Why it matters: compiling removes dispatch (one call for many ops, none with a CUDA graph) and fuses
-kernels. Products and attention stay in the same libraries' kernels. A step that consists of
+kernels. Matmuls and attention stay in the same libraries' kernels. A step that consists of
 them gains nothing. On an H200 (torch 2.11): 18 small kernels took 375 us eager, 254 us compiled and
-86 us with `mode="reduce-overhead"`; RMSNorm and activations around one product 1,028 to 318 us; one
-product of 8192 with ReLU 1,678 to 1,681 us.
+86 us with `mode="reduce-overhead"`; RMSNorm and activations around one matmul 1,028 to 318 us; one
+matmul of 8192 with ReLU 1,678 to 1,681 us.
 
 How it is computed: in traces without compiled code, graphs and captures; medians over the steps.
 Dispatch is the idle time of the GPU while the host ran ops or the Python between them, in gaps up
@@ -17,13 +17,13 @@ without the profiler, at most the idle time that this leaves. Kernels that fuse 
 on the device and normalizations; optimizers, collectives, the buckets of DDP and other kernels of
 libraries do not count. A
 vectorized kernel without another of them before or after it has nothing to fuse with; it counts as
-an addition to a product, or with its time beyond the card's bandwidth. The saving is at most
-dispatch and these kernels together; with a softmax, the batched products too, since Inductor
+an addition to a matmul, or with its time beyond the card's bandwidth. The saving is at most
+dispatch and these kernels together; with a softmax, the batched matmuls too, since Inductor
 replaces written-out attention, less what fused attention takes at the least (see attention_math). A
 step that a compiled call on the host outlasts gains nothing.
 
 When it is wrong: a graph break or a recompilation keeps dispatch. A compiled program may choose
-other kernels for products (`mode="max-autotune"`). Without a run record the host's times include
+other kernels for matmuls (`mode="max-autotune"`). Without a run record the host's times include
 profiler overhead, so dispatch is less without it.
 """
 
@@ -44,16 +44,16 @@ from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 
-PRODUCTS = ("gemm", "gemv", "conv", "attention")
+MATMULS = ("gemm", "gemv", "conv", "attention")
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 # Groups: compiling a model leaves its optimizer and the buckets of DDP as they are.
 KEPT = ("optimizer", "DDP buckets")
-REACH = (1, 2)  # a product may lie between two kernels that fuse: gelu, then a product, then mul
+REACH = (1, 2)  # a matmul may lie between two kernels that fuse: gelu, then a matmul, then mul
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
 # Below this share of the step the gain is within what two recordings differ by: on an H200 a
-# product of 8192 with ReLU could save 2% and took 1,678 us eager, 1,681 us compiled.
+# matmul of 8192 with ReLU could save 2% and took 1,678 us eager, 1,681 us compiled.
 HARDLY = 0.1
-# Guards and the generated wrapper of one product cost this much without the profiler; 73 us with a
+# Guards and the generated wrapper of one matmul cost this much without the profiler; 73 us with a
 # reshape, 86 to 109 us in a CUDA graph (an H200's host, torch 2.11).
 COMPILED_CALL_NS = 65_900
 # The profiler slows the host by 2.8 to 7.5 times in calls below 100 us (13 recordings, H200).
@@ -67,15 +67,15 @@ NAMED = 3
 
 
 class Parts(Struct, frozen=True):
-    """What a step consists of, in ns; `small` and `products` are rows of `gpu`."""
+    """What a step consists of, in ns; `small` and `matmuls` are rows of `gpu`."""
 
     step_ns: float
     dispatch_ns: float
     busy_ns: float
     small: Ints
     small_ns: float
-    products: Ints
-    product_ns: float
+    matmuls: Ints
+    matmul_ns: float
     replaced_ns: float
     lone_ns: float
     least_ns: float
@@ -93,7 +93,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     recorded = wall.idle_limit_ns(trace) is not None
     slower = 1 if recorded else SLOWER
-    title, repair = _verdict(parts, slower)
+    title, fix = _verdict(parts, slower)
     saved: int | None = round(parts.saved_ns)
     bound = f" Compiling saves at most {time_text(saved)}."
     if parts.step_ns < COMPILED_CALL_NS * slower and parts.busy_ns < COMPILED_CALL_NS:
@@ -101,44 +101,44 @@ def _check(trace: Trace) -> Iterator[Finding]:
         profiled = ("", "") if recorded else (" with the profiler", " without it")
         step = f"a step takes {time_text(parts.step_ns)}{profiled[0]}"
         title = f"Compiling can hardly help: {step}; {call}{profiled[1]}"
-        bound, saved, repair = f" On an H200's host {call}.", None, ""
+        bound, saved, fix = f" On an H200's host {call}.", None, ""
     note = "" if recorded or not parts.dispatch_ns else " (includes profiler overhead)"
     rest = parts.saved_ns - parts.dispatch_ns - parts.small_ns
     other = f"; {time_text(rest)} in other kernels that it may shorten" if rest >= 1 else ""
-    small, products = (each(trace, len(rows)) for rows in (parts.small, parts.products))
+    small, matmuls = (each(trace, len(rows)) for rows in (parts.small, parts.matmuls))
     detail = (
         f"{per(trace).capitalize()}: dispatch {time_text(parts.dispatch_ns)}{note}; "
         f"{plural(small, 'fusable kernel')} {time_text(parts.small_ns)}"
-        f"{_where(trace, parts.small)}{other}; {plural(products, 'kernel')} of products and "
-        f"attention {time_text(parts.product_ns)}.{bound}"
+        f"{_where(trace, parts.small)}{other}; {plural(matmuls, 'kernel')} of matmuls and "
+        f"attention {time_text(parts.matmul_ns)}.{bound}"
     )
     evidence = {
         "dispatch_ns": round(parts.dispatch_ns),
         "small_kernels": small,
         "small_ns": round(parts.small_ns),
-        "products": products,
-        "product_ns": round(parts.product_ns),
+        "matmuls": matmuls,
+        "matmul_ns": round(parts.matmul_ns),
         "busy_ns": round(parts.busy_ns),
     }
     events = ids(trace.order.events_of(trace.order.counts))
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, repair)
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, fix)
 
 
 def _verdict(parts: Parts, slower: int) -> tuple[str, str]:
-    """The answer, and the repair; none for steps that are mostly idle: `launch_bound` names it.
+    """The answer, and the fix; none for steps that are mostly idle: `launch_bound` names it.
 
     Dispatch counts as most of it if that holds too for a host that the profiler made `slower`.
     """
     most = f"at most {percent_text(parts.saved_ns / parts.step_ns)} of the step"
     if parts.dispatch_ns + parts.small_ns < HARDLY * parts.step_ns:
-        rest = percent_text(parts.product_ns / parts.busy_ns)
-        kept = f"products and attention are {rest} of the GPU time"
+        rest = percent_text(parts.matmul_ns / parts.busy_ns)
+        kept = f"matmuls and attention are {rest} of the GPU time"
         return f"Compiling can hardly help: {most}; {kept}", ""
     if parts.dispatch_ns <= slower * parts.small_ns:
         return f"Compiling can help: {most}, mostly by fusing kernels", "fuse with torch.compile"
     told = parts.dispatch_ns > bounds.MOSTLY_IDLE * parts.step_ns
-    repair = "" if told else 'torch.compile(mode="reduce-overhead")'
-    return f"Compiling can help: {most}, mostly dispatch", repair
+    fix = "" if told else 'torch.compile(mode="reduce-overhead")'
+    return f"Compiling can help: {most}, mostly dispatch", fix
 
 
 def _eager(trace: Trace) -> bool:
@@ -161,7 +161,7 @@ def _parts(trace: Trace) -> Parts:
     order, cases = trace.order, trace.order.cases
     model = ~np.isin(trace.work_groups, KEPT)
     small = (_rows(trace, _fusable(trace)) | _copied(trace)) & model
-    products = _rows(trace, np.array([case.role in PRODUCTS for case in cases])[order.case])
+    matmuls = _rows(trace, np.array([case.role in MATMULS for case in cases])[order.case])
     softmax = any(case.role == "softmax" for case in cases if case.count)
     replaced = _rows(
         trace, np.array([softmax and case.op in BATCHED for case in cases])[order.case]
@@ -180,8 +180,8 @@ def _parts(trace: Trace) -> Parts:
         median(every),
         np.flatnonzero(small & counted),
         median(small),
-        np.flatnonzero(products & counted),
-        median(products),
+        np.flatnonzero(matmuls & counted),
+        median(matmuls),
         median(replaced),
         _lone(trace, small),
         order.per_step(least_ns(trace, np.flatnonzero(replaced))),
@@ -215,7 +215,7 @@ def _fusable(trace: Trace) -> Bools:
 
 
 def _lone(trace: Trace, fusable: Bools) -> float:
-    """What other small kernels could save: an addition to a product its time, since the product
+    """What other small kernels could save: an addition to a matmul its time, since the matmul
     can add; another its time beyond what its bytes take at full bandwidth.
     """
     order, cases = trace.order, trace.order.cases
@@ -227,14 +227,14 @@ def _lone(trace: Trace, fusable: Bools) -> float:
 
 
 def _added(left: Case, right: Case) -> bool:
-    return left.role in PRODUCTS and right.op in ADDITIONS
+    return left.role in MATMULS and right.op in ADDITIONS
 
 
 def _small(case: Case) -> bool:
     aten = case.id.family.startswith("aten_") and case.id.family != "aten_multi_tensor"
     # Inductor writes its own normalization, also for what eager mode gives to cuDNN
     norm = case.role == "normalization" and (case.op or "").startswith("aten::")
-    return norm or (aten and case.role not in (*PRODUCTS, "sort", "optimizer"))
+    return norm or (aten and case.role not in (*MATMULS, "sort", "optimizer"))
 
 
 def _copied(trace: Trace) -> Bools:

@@ -12,7 +12,7 @@ why --not-fused`; the saving is at most that of the pair that costs most. Where 
 graph break is known to share data, the break parts a launch from the next one on its stream that
 belongs to another graph.
 
-When it is wrong: two kernels on both sides of a break need not share data. A library's product may
+When it is wrong: two kernels on both sides of a break need not share data. A library's matmul may
 be faster alone than a template with an epilogue: `mode="max-autotune"` measures both.
 """
 

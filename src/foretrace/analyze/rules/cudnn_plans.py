@@ -64,8 +64,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "last_shape": last,
     }
     flash = " (pad the cache), or use flash attention" if "attention" in ops else ""
-    repair = f"keep the shapes fixed{flash}"
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved, repair)
+    fix = f"keep the shapes fixed{flash}"
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved, fix)
 
 
 def _changed(trace: Trace, rows: Ints) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from foretrace.analyze.rules._common import Group, per, product_ns, together
+from foretrace.analyze.rules._common import Group, matmul_ns, per, together
 from foretrace.base.units import bytes_text, time_text, times_text
 from foretrace.model.costs import Tensor
 from foretrace.model.order import Case
@@ -63,7 +63,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 def _finding(trace: Trace, mask: Tensor, whole: Group, calls: Group, heads: int) -> Finding:
     order, first = trace.order, calls.cases[0]
-    least = sum((product_ns(trace, case, HALVES) or 0.0) / 2 * case.count for case in calls.cases)
+    least = sum((matmul_ns(trace, case, HALVES) or 0.0) / 2 * case.count for case in calls.cases)
     saved = order.per_step(max(sum(case.ns for case in whole.cases) - least, 0.0))
     size = f" ({bytes_text(mask.bytes)})" if mask.bytes else ""
     copied = f" Keys and values of {heads} heads are copied to {_heads(first)}." if heads else ""
@@ -82,7 +82,7 @@ def _finding(trace: Trace, mask: Tensor, whole: Group, calls: Group, heads: int)
         "key_heads": heads or None,
         "query_heads": _heads(first) if heads else None,
     }
-    repair = "call attention with is_causal=True instead of a mask"
+    fix = "call attention with is_causal=True instead of a mask"
     return Finding(
         RULE.name,
         "found",
@@ -91,7 +91,7 @@ def _finding(trace: Trace, mask: Tensor, whole: Group, calls: Group, heads: int)
         evidence,
         whole.events,
         saved,
-        repair + (", and with enable_gqa=True" if heads else ""),
+        fix + (", and with enable_gqa=True" if heads else ""),
     )
 
 

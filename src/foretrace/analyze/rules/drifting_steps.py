@@ -65,9 +65,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
             f"{time_text(most['first_ns'])} to {time_text(most['last_ns'])} a step, {_why(most)}."
         )
         evidence = {"step_ns": busy, "growing": growing}
-        repair = "allocate once what torch.cat grows" if most["op"] == "aten::cat" else ""
+        fix = "allocate once what torch.cat grows" if most["op"] == "aten::cat" else ""
         title = _title("GPU time", drift)
-        yield Finding(RULE.name, "found", title, detail, evidence, events, drift.above_ns, repair)
+        yield Finding(RULE.name, "found", title, detail, evidence, events, drift.above_ns, fix)
     elif drift := _drift(host):
         detail = f"{_told(drift, len(steps))} GPU time per step does not grow: the host's does."
         title = _title("host time (includes profiler overhead)", drift)

@@ -47,8 +47,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "exposed_ns": step(exposed),
         "exposed_share": share,
     }
-    events, repair = ids(gpu.id[rows]), "overlap the collectives with computation"
-    yield Finding(RULE.name, "found", title, detail, evidence, events, step(exposed), repair)
+    events, fix = ids(gpu.id[rows]), "overlap the collectives with computation"
+    yield Finding(RULE.name, "found", title, detail, evidence, events, step(exposed), fix)
 
 
 def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:

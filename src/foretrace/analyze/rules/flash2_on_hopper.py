@@ -3,7 +3,7 @@
 What it shows: attention in PyTorch's copy of flash attention 2 on an H100 or H200, where cuDNN
 computes the same.
 
-Why it matters: flash attention 2 was written for Ampere. It uses neither the asynchronous products
+Why it matters: flash attention 2 was written for Ampere. It uses neither the asynchronous matmuls
 nor the bulk copies of Hopper; cuDNN's kernels do. Measured on an H200 (torch 2.11, bf16, the same
 inputs, 512 to 8192 tokens): flash attention 2 takes 1.2 to 1.6 times as long as cuDNN with head
 size 64, 1.5 to 1.9 times with head size 128, and its backward 1.5 to 2.0 times. With 128 tokens the
@@ -59,8 +59,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     )
     kernels = facts(trace, whole.cases, "kernel op shapes count ns")
     evidence = {"kernels": kernels, "count": whole.count, "ns": whole.ns}
-    repair = "use cuDNN attention (sdpa_kernel(SDPBackend.CUDNN_ATTENTION))"
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, repair)
+    fix = "use cuDNN attention (sdpa_kernel(SDPBackend.CUDNN_ATTENTION))"
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, fix)
 
 
 def _replaceable(case: Case) -> bool:

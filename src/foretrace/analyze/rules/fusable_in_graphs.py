@@ -54,9 +54,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "another."
     )
     evidence = {"kernels": kernels, "runs": fewest, "ns": trace.order.per_step(total)}
-    title, repair = f"{count} could be as few as {fewest:,}", "fuse with torch.compile"
+    title, fix = f"{count} could be as few as {fewest:,}", "fuse with torch.compile"
     events = ids(gpu.id[rows])
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, repair)
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, fix)
 
 
 def _runs(trace: Trace) -> tuple[Ints, Ints]:

@@ -8,9 +8,9 @@ Why it matters: such kernels are memory-bound or too short to matter alone. Ever
 the next costs a write and a read of the whole tensor, and a launch. `torch.compile` fuses these
 first. Liger and other hand-written kernels exist for them.
 
-How it is computed: in launch order on one stream, between two matrix products, a kernel belongs to
+How it is computed: in launch order on one stream, between two matmuls, a kernel belongs to
 the group of an earlier one when it has an operand of exactly the size that the earlier one writes.
-A matrix product may lie between two of them if it makes the other operand (gelu, then a product,
+A matmul may lie between two of them if it makes the other operand (gelu, then a matmul,
 then the gating mul). One kernel for the group must still read every operand that comes from outside
 once, and write every result that nobody in the group reads. The saving is at most the time of the
 kernels, less that traffic at the card's full bandwidth, or at the roof of L2 where it fits there
@@ -59,9 +59,9 @@ from foretrace.schema.finding import Finding, Rule
 _FUSABLE = "pointwise copy reduction normalization softmax scatter_gather random"
 FUSABLE = frozenset(_FUSABLE.split())
 POINTWISE = frozenset({"pointwise", "copy"})
-PRODUCTS = frozenset({"gemm", "gemv", "conv"})
-OPAQUE = PRODUCTS | {"attention"}
-# Kernels from a writer to its reader: RoPE adds q * cos to a product that is 4 kernels on, and the
+MATMULS = frozenset({"gemm", "gemv", "conv"})
+OPAQUE = MATMULS | {"attention"}
+# Kernels from a writer to its reader: RoPE adds q * cos to a matmul that is 4 kernels on, and the
 # RMSNorm of a Gemma multiplies by x 5 kernels after x was cast.
 REACH = 6
 # The shortest time of any kernel: an addition of 64 x 64 elements takes 0.9 us on an H200.
@@ -94,8 +94,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     )
     evidence = {"kernels": kernels, "could_be": fewest, "bytes_saved": moved, "chains": shown}
     events = ids(order.events_of(places))
-    repair = "fuse with torch.compile"
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, repair)
+    fix = "fuse with torch.compile"
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, fix)
 
 
 def _groups(trace: Trace) -> tuple[list[dict[str, Any]], Ints]:
@@ -116,9 +116,9 @@ def _groups(trace: Trace) -> tuple[list[dict[str, Any]], Ints]:
 def _links(trace: Trace) -> tuple[Ints, Ints]:
     """(readers, their writers) among the kernels, as places in launch order."""
     order, cases = trace.order, trace.order.cases
-    # kernels that help a product (a split-K sum, a bias) stay with it
-    products = {case.op for case in cases if case.role in OPAQUE}
-    fusable = [case.role in FUSABLE and case.op not in products for case in cases]
+    # kernels that help a matmul (a split-K sum, a bias) stay with it
+    matmuls = {case.op for case in cases if case.role in OPAQUE}
+    fusable = [case.role in FUSABLE and case.op not in matmuls for case in cases]
     reads = cache(lambda left, right: fusable[left] and _reads(cases[left], cases[right]))
     run = np.cumsum(~np.array(fusable, bool)[order.case])
     pairs = []
@@ -163,14 +163,14 @@ def _reads(left: Case, right: Case) -> bool:
 
 
 def _feeds(left: Case, right: Case) -> bool:
-    """Whether a product makes one of several operands."""
+    """Whether a matmul makes one of several operands."""
     several = len(operands(right)) > 1
-    return left.role in PRODUCTS and several and _operand(left, right) is not None
+    return left.role in MATMULS and several and _operand(left, right) is not None
 
 
 def _eats(left: Case, right: Case) -> bool:
-    """Whether a product reads what the kernel before it wrote."""
-    return right.role in PRODUCTS and _operand(left, right) is not None
+    """Whether a matmul reads what the kernel before it wrote."""
+    return right.role in MATMULS and _operand(left, right) is not None
 
 
 def _operand(left: Case, right: Case) -> Tensor | None:
@@ -187,7 +187,7 @@ def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
     roles = {case.role for case in cases}
     near = order.case[max(int(first[0]) - REACH, 0) : int(first[-1])].tolist()
     before = [order.cases[number] for number in near]
-    traffic = traffic_of(cases, Counter(made(case) for case in before if case.role in PRODUCTS))
+    traffic = traffic_of(cases, Counter(made(case) for case in before if case.role in MATMULS))
     ns = int(order.length[np.concatenate(found)].sum())
     least_ns = max(pass_ns(trace, traffic.least), SHORTEST_NS)
     return {

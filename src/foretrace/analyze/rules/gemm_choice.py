@@ -1,6 +1,6 @@
-"""Matrix products of equal size on different kernels.
+"""Matmuls of equal size on different kernels.
 
-What it shows: products that need the same number of FLOP: which of them share a kernel, which run
+What it shows: matmuls that need the same number of FLOP: which of them share a kernel, which run
 another one, and how fast each is.
 
 Why it matters: the library chooses a kernel by shape, layout and alignment, not by the amount of
@@ -8,7 +8,7 @@ work. In a gated MLP the gate and up projections have the same shape and share o
 projection has as many FLOP the other way round, runs another kernel and may be faster or slower. A
 kernel's name alone does not identify a layer.
 
-How it is computed: matrix products by FLOP and data type, where at least two kernels share the
+How it is computed: matmuls by FLOP and data type, where at least two kernels share the
 work.
 
 When it is wrong: the names are certain. Differences of speed below a few percent are noise unless
@@ -26,7 +26,7 @@ from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 
-# A smaller product takes a few microseconds and its kernel says little: 2 GFLOP is 3 us on an H200.
+# A smaller matmul takes a few microseconds and its kernel says little: 2 GFLOP is 3 us on an H200.
 SMALL_FLOPS = 1_000_000_000
 
 
@@ -46,7 +46,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     first = groups[0]
     count = each(trace, sum(case.count for case in first))
     kinds = plural(len({case.id.short for case in first}), "different kernel")
-    title = f"{plural(count, 'product')} of {flops_text(first[0].flops)} {per(trace)} on {kinds}"
+    title = f"{plural(count, 'matmul')} of {flops_text(first[0].flops)} {per(trace)} on {kinds}"
     listed = "; ".join(_words(trace, case) for case in first[:4])
     detail = f"{listed}. The work is equal; the library chooses by shape and layout."
     shown = [
@@ -61,7 +61,7 @@ def _words(trace: Trace, case: Case) -> str:
     count = each(trace, case.count)
     use, every = ("uses", "") if count == 1 else ("use", " each")
     return (
-        f"{plural(count, 'product')} {shapes_text(case.call)} {use} {case.id.short} "
+        f"{plural(count, 'matmul')} {shapes_text(case.call)} {use} {case.id.short} "
         f"({time_text(case.median_ns)}{every})"
     )
 
@@ -77,6 +77,4 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     }
 
 
-RULE = Rule(
-    "gemm_choice", "Matrix products of equal size on different kernels", _check, ("gpu", "shapes")
-)
+RULE = Rule("gemm_choice", "Matmuls of equal size on different kernels", _check, ("gpu", "shapes"))

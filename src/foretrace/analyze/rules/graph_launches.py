@@ -3,7 +3,7 @@
 What it shows: graph launches, how many kernels each of them launched, and how much of the GPU time
 came that way.
 
-Why it matters: a graph replays kernels at a fraction of the host cost, which repairs launch-bound
+Why it matters: a graph replays kernels at a fraction of the host cost, which fixes launch-bound
 steps. But its kernels have no ops above them in a trace, so shapes, FLOP and bytes of what a graph
 ran are unknown.
 

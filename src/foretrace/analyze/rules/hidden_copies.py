@@ -44,7 +44,7 @@ CAUSES = {
 
 
 # What removes the copies of the costliest cause; the path of the others does not tell.
-REPAIRS = {
+FIXES = {
     "convolution": "use channels_last (memory_format=torch.channels_last)",
     "contiguous": "avoid contiguous() (keep strides that the next op takes)",
     "reshape": "avoid the copy of reshape() (keep strides that it takes)",
@@ -69,8 +69,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = f"{plural(count, 'hidden copy', 'hidden copies')} {per(trace)}"
     detail = f"By cause: {', '.join(words[:4])}. A copy moves data and computes nothing."
     evidence = {"count": count, "ns": ns, "causes": causes[:LISTED]}
-    events, repair = ids(trace.gpu.id[every]), REPAIRS.get(causes[0]["cause"], "")
-    yield Finding(RULE.name, "found", title, detail, evidence, events, ns, repair)
+    events, fix = ids(trace.gpu.id[every]), FIXES.get(causes[0]["cause"], "")
+    yield Finding(RULE.name, "found", title, detail, evidence, events, ns, fix)
 
 
 def _cause(path: tuple[str, ...]) -> str:

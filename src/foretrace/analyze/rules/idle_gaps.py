@@ -4,7 +4,7 @@ What it shows: how much of the recorded steps the GPU was idle, and what the hos
 waiting for the GPU, issuing ops too slowly, copying, busy outside any op, or held up by the
 profiler itself.
 
-Why it matters: no faster kernel wins back idle time. The largest cause decides the repair: fewer
+Why it matters: no faster kernel wins back idle time. The largest cause decides the fix: fewer
 waits, CUDA graphs or larger work, pinned memory, a faster data loader, or a longer warm-up of the
 profiler.
 
@@ -37,7 +37,7 @@ from foretrace.model.idle_pieces import unproven
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 
-# Below this share the GPU counts as busy: recorded 4096 x 4096 products, back to back, leave 2%.
+# Below this share the GPU counts as busy: recorded 4096 x 4096 matmuls, back to back, leave 2%.
 WORTH_TELLING = 0.05
 WORTH_NAMING = 0.02  # of the idle time: smaller causes are in the evidence
 WORDS = {
@@ -96,10 +96,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
     }
     longest = idle.then[np.argsort(-idle.length, kind="stable")]
     events = ids(trace.gpu.id[longest[longest >= 0]])
-    repair = _repair(trace, cause) if words is WORDS and real >= WORTH_TELLING else ""
-    if repair:  # shorter code between the ops leaves the idle time inside them
+    fix = _fix(trace, cause) if words is WORDS and real >= WORTH_TELLING else ""
+    if fix:  # shorter code between the ops leaves the idle time inside them
         saved = limited(trace, by_cause[cause])
-    found = (RULE.name, "found", title, detail, evidence, events, saved or None, repair)
+    found = (RULE.name, "found", title, detail, evidence, events, saved or None, fix)
     yield Finding(*found, ranges(idle))
 
 
@@ -117,8 +117,8 @@ def _longest(trace: Trace, idle: Idle) -> str:
     return f"The longest gap lasts {time_text(end - start)}, mostly inside {op}. "
 
 
-def _repair(trace: Trace, cause: str) -> str:
-    """What to do; other causes have a rule of their own, or a repair that the trace cannot name."""
+def _fix(trace: Trace, cause: str) -> str:
+    """What to do; other causes have a rule of their own, or a fix that the trace cannot name."""
     if cause != "host":
         return ""
     if "with_stack" in trace.about.options:

@@ -8,11 +8,11 @@ tensors to each other through memory.
 
 How it is computed: from the kernel's name, which lists the ops of the graph that the kernel stems
 from, in alphabetical order (not in the order of execution), and its kind: pointwise, reduction,
-persistent reduction, or template (a matrix product or attention written in Triton).
+persistent reduction, or template (a matmul or attention written in Triton).
 
 When it is wrong: an origin op need not run in the kernel, or not all of it. `addmm` in the name of
 a pointwise kernel means that something of that op ended up there, often its bias. Where the trace
-has kernels of a library for products or attention, such ops are left out of kernels that are not
+has kernels of a library for matmuls or attention, such ops are left out of kernels that are not
 templates. The compiler's records beside the trace (`foretrace record --why`) map each kernel to the
 ops and lines of the program; they replace the names.
 """
@@ -32,9 +32,9 @@ from foretrace.schema.finding import Finding, Rule
 
 SPELT_OUT = 3  # kernels that the detail spells out; the evidence has more
 # Ops that a library runs, by the role of its kernels; attention ops begin with the prefix.
-_PRODUCTS = "mm addmm bmm baddbmm _scaled_mm _int_mm matmul linear"
+_MATMULS = "mm addmm bmm baddbmm _scaled_mm _int_mm matmul linear"
 RUN_BY = {
-    **dict.fromkeys(_PRODUCTS.split(), "gemm"),
+    **dict.fromkeys(_MATMULS.split(), "gemm"),
     **dict.fromkeys(("convolution", "convolution_backward"), "conv"),
 }
 ATTENTION = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn_attention")

@@ -55,8 +55,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "fill_ns": filling,
     }
     events = ids(np.sort(np.concatenate((gpu.id[fills], order.event[adds]))))
-    repair = "set gradients to None (zero_grad(set_to_none=True))"
-    yield Finding(RULE.name, "found", title, detail, evidence, events, filling + adding, repair)
+    fix = "set gradients to None (zero_grad(set_to_none=True))"
+    yield Finding(RULE.name, "found", title, detail, evidence, events, filling + adding, fix)
 
 
 RULE = Rule("kept_gradients", "Gradients that are zeroed and added to", _check, ("gpu", "ops"))

@@ -72,8 +72,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     )
     evidence: dict[str, Any] = seen | {"busy_ns": busy, "idle_share": round(idle_share, 4)}
     shapes = " for fixed shapes" if _varies(trace) else ""
-    repair = f'CUDA graph{shapes} (mode="reduce-overhead")' if graph else ""
-    found = (RULE.name, "found", title, detail, evidence, ids(launches), saved, repair)
+    fix = f'CUDA graph{shapes} (mode="reduce-overhead")' if graph else ""
+    found = (RULE.name, "found", title, detail, evidence, ids(launches), saved, fix)
     yield Finding(*found, ranges(idle.only(starving)))
 
 

@@ -6,7 +6,7 @@ all the same. The profiler reports an occupancy of 0 where it did not measure on
 computed from registers, shared memory and block size.
 
 Why it matters: few warps hide little latency. LOW OCCUPANCY DOES NOT MEAN SLOW: the fastest matrix
-products and attention kernels run at 12 to 25% on purpose, because large tiles in registers and
+matmuls and attention kernels run at 12 to 25% on purpose, because large tiles in registers and
 shared memory avoid more memory traffic than more warps could hide. Look at the roofline first;
 occupancy explains a kernel that is near neither roof.
 

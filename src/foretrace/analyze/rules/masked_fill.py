@@ -60,9 +60,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "mask": list(slowest[1].dims) if slowest else None,
     }
     broadcast = slowest is not None and slowest[1].elements < slowest[0].elements
-    repair = "use torch.where" if broadcast else "fill in place (masked_fill_)"
+    fix = "use torch.where" if broadcast else "fill in place (masked_fill_)"
     events = ids(gpu.id[rows])
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, repair)
+    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, fix)
 
 
 def _calls(trace: Trace) -> Ints:

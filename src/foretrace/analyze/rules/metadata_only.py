@@ -56,8 +56,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     detail = f"{shown} launched nothing and took {spent}. {host_note(trace)}"
     saved, evidence = min(host_ns, most_idle(trace)), {"calls": calls, "host_ns": host_ns}
     compiled_already = bool(trace.host.named(compiled.is_row).any())
-    repair = "" if compiled_already or not saved else "resolve views once with torch.compile"
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved or None, repair)
+    fix = "" if compiled_already or not saved else "resolve views once with torch.compile"
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved or None, fix)
 
 
 RULE = Rule("metadata_only", "Ops that only change shapes and strides", _check, ("gpu", "ops"))

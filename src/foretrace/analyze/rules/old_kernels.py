@@ -1,11 +1,11 @@
-"""Matrix products and attention on kernels of an older generation than the card.
+"""Matmuls and attention on kernels of an older generation than the card.
 
 What it shows: kernels written for an earlier generation (`sm80` on an H100), with their share of
-the time. Those that a misaligned dimension explains are in `misaligned_products`, float32 products
-on the plain cores in `float32_products`.
+the time. Those that a misaligned dimension explains are in `misaligned_matmuls`, float32 matmuls
+on the plain cores in `float32_matmuls`.
 
 Why it matters: they run, but without what the newer card brought (on Hopper: wgmma, TMA, clusters).
-For small products the library chooses them on purpose, because a large tile would leave most of the
+For small matmuls the library chooses them on purpose, because a large tile would leave most of the
 card idle. For large ones, find out why.
 
 How it is computed: the generation in the kernel's name against that of the card. The saving is at
@@ -28,7 +28,7 @@ from foretrace.analyze.rules._common import (
     shapes_text,
     together,
 )
-from foretrace.analyze.rules.misaligned_products import misaligned
+from foretrace.analyze.rules.misaligned_matmuls import misaligned
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
@@ -49,7 +49,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = f"{count} written for {made} on an {trace.about.arch} card"
     detail = (
         f"Total: {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel "
-        f"time. The largest is {first.id.short}{shape}. For small products the library chooses "
+        f"time. The largest is {first.id.short}{shape}. For small matmuls the library chooses "
         "such kernels on purpose."
     )
     kernels = facts(trace, whole.cases, "kernel name arch shapes count ns tflops")
@@ -60,7 +60,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 def _older(case: Case, card: int) -> bool:
     written_for = generation(case.id.get("arch")) or card
-    # float32 on the plain cores has no newer kernels; `float32_products` tells what to do
+    # float32 on the plain cores has no newer kernels; `float32_matmuls` tells what to do
     plain = case.id.get("dtype_in") == "f32" and case.id.get("tensor_core") is False
     return case.role in ROLES and not misaligned(case) and not plain and written_for < card
 

@@ -59,8 +59,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "gb_per_s": rate,
     }
     saved = min(max(ns, held), ns + most_idle(trace))
-    repair = "pin the host memory (pin_memory=True, non_blocking=True)"
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved, repair)
+    fix = "pin the host memory (pin_memory=True, non_blocking=True)"
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved, fix)
 
 
 def _typical(trace: Trace, rows: Ints, values: Ints) -> int:

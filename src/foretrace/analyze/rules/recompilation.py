@@ -34,7 +34,7 @@ from foretrace.schema.compiler import GuardFailure
 from foretrace.schema.finding import Finding, Rule
 
 _TOLD = 3  # reasons in the text; the evidence has all
-REPAIR = "mark the size that changes (torch._dynamo.mark_dynamic)"
+FIX = "mark the size that changes (torch._dynamo.mark_dynamic)"
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -65,8 +65,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
     evidence |= {"reasons": reasons} if reasons else {}
     events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))
-    saved, repair = (ns, REPAIR) if len(compiling) and again else (None, "")
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(events), saved, repair)
+    saved, fix = (ns, FIX) if len(compiling) and again else (None, "")
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(events), saved, fix)
 
 
 def _reasons(trace: Trace) -> dict[str, str]:

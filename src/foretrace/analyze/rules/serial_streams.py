@@ -31,7 +31,7 @@ from foretrace.schema.finding import Finding, Rule
 
 # A stream with less than this share of the kernel time gains too little to be worth telling.
 LEAST_SHARE = 0.05
-# Edges of kernels touch: on an H200 two products that fill the card overlap by 7% at their ends,
+# Edges of kernels touch: on an H200 two matmuls that fill the card overlap by 7% at their ends,
 # streams that wait for each other by nothing at all.
 NO_OVERLAP = 0.01
 WORTH_TELLING = 0.01  # of the time of the steps
@@ -80,9 +80,9 @@ def _device(trace: Trace, rows: Ints) -> Iterator[Finding]:
         "waited": each(trace, queued),
         "launched_late": each(trace, late),
     }
-    repair = "remove waits between the streams that no data needs" if waits else ""
+    fix = "remove waits between the streams that no data needs" if waits else ""
     events, at_most = ids(gpu.id[rows]), saved if waits else None
-    yield Finding(RULE.name, "found", title, detail, evidence, events, at_most, repair)
+    yield Finding(RULE.name, "found", title, detail, evidence, events, at_most, fix)
 
 
 def _changes(trace: Trace, rows: Ints) -> tuple[int, int]:

@@ -1,13 +1,13 @@
-"""Matrix products that were split along K.
+"""Matmuls that were split along K.
 
-What it shows: products whose sum was cut into slices that different blocks compute, and the kernels
+What it shows: matmuls whose sum was cut into slices that different blocks compute, and the kernels
 that add the slices up.
 
 Why it matters: the library splits when M x N gives too few tiles to fill the card and K is long.
 The split itself is a gain. Its price is the extra kernel and the memory traffic of the partial
 sums, and one op launches two kernels.
 
-How it is computed: `splitKreduce` kernels, and products whose name states split-K. The saving is at
+How it is computed: `splitKreduce` kernels, and matmuls whose name states split-K. The saving is at
 most the time of the reducing kernels: a larger M x N (a larger batch) would need none.
 
 When it is wrong: older cuBLAS and CUTLASS names do not state the split. There only the reducing
@@ -33,13 +33,13 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if whole is None or every is None:
         return
     spent = trace.order.per_step(sum(case.ns for case in reducing))
-    ops = listing(sorted({bare(case.op) for case in whole.cases if case.op})[:4]) or "Products"
+    ops = listing(sorted({bare(case.op) for case in whole.cases if case.op})[:4]) or "Matmuls"
     more = " and more" if len(whole.cases) > 1 else ""
     shape = f" ({shapes_text(whole.cases[0].call)}{more})" if whole.cases[0].call else ""
     after = "The names show no separate kernel that adds the slices"
     if reducing:
         after = f"Adding the slices takes {time_text(spent)} {per(trace)}"
-    title = f"{plural(whole.count, 'product')} {per(trace)} split along K"
+    title = f"{plural(whole.count, 'matmul')} {per(trace)} split along K"
     why = "A library splits K where M x N alone gives too few tiles to fill the card."
     detail = f"{ops}{shape}. {after}. {why}"
     kernels = facts(trace, whole.cases, "kernel op shapes count ns")
@@ -47,4 +47,4 @@ def _check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, every.events, spent or None)
 
 
-RULE = Rule("split_k", "Matrix products that were split along K", _check, ("gpu",))
+RULE = Rule("split_k", "Matmuls that were split along K", _check, ("gpu",))

@@ -59,9 +59,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     detail = f"Calls: {listed}. The host waits {time_text(waited)} {per(trace)}. "
     detail += host_note(trace) if lost else "The next work was already queued, or none followed."
     evidence = {"waits": count, "waited_ns": waited, "idle_ns": lost, "calls": calls}
-    repair = _repair(trace, _costliest(trace, waits, idle.end, after)) if lost else ""
+    fix = _fix(trace, _costliest(trace, waits, idle.end, after)) if lost else ""
     events = ids(np.sort(waits))
-    found = (RULE.name, "found", title, detail, evidence, events, saved or None, repair)
+    found = (RULE.name, "found", title, detail, evidence, events, saved or None, fix)
     yield Finding(*found, ranges(idle.only(after > 0)))
 
 
@@ -88,7 +88,7 @@ def _costliest(trace: Trace, waits: Ints, end: Ints, cost: Ints) -> int:
     return of[lost.most_common(1)[0][0]]
 
 
-def _repair(trace: Trace, call: int) -> str:
+def _fix(trace: Trace, call: int) -> str:
     maker = int(trace.host.nearest_op(trace.host.parent[[call]])[0])
     op, _, api = _name(trace, call, maker).rpartition(": ")
     if op != "aten::copy_":

@@ -60,9 +60,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     before = limited(trace, idle.length[gaps].sum())
     count = each(trace, len(rows))
     longest = next(iter(passes))
-    repair, advice = "torch.compile(optimizer.step)", "torch.compile fuses this optimizer's step."
+    fix, advice = "torch.compile(optimizer.step)", "torch.compile fuses this optimizer's step."
     if kind in HAVE_FUSED:
-        repair = f"torch.optim.{kind}(..., fused=True)"
+        fix = f"torch.optim.{kind}(..., fused=True)"
         since = " (torch 2.3 or later)" if kind == "SGD" else ""
         advice = f"fused=True{since} makes one pass over parameters and state."
     title = f"{kind} runs {plural(count, 'kernel')} {per(trace)} instead of one pass"
@@ -79,7 +79,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "passes": {name: step(time) for name, time in passes.items()},
     }
     saved = step(max(ns - passes[longest], 0)) + before
-    found = (RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved, repair)
+    found = (RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved, fix)
     yield Finding(*found, ranges(idle.only(gaps)))
 
 

@@ -33,7 +33,7 @@ from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 
 Floats = NDArray[np.float64]
-# On the recorded H200 traces products of one shape stay within 1.05 of their median, strided
+# On the recorded H200 traces matmuls of one shape stay within 1.05 of their median, strided
 # kernels within 1.2.
 WIDE = 1.5
 FEWEST = 3

@@ -1,21 +1,21 @@
 """Reading the weights as the floor of a decoding step.
 
-What it shows: how many bytes of weights the products of a step read, the time of that at the card's
+What it shows: how many bytes of weights the matmuls of a step read, the time of that at the card's
 full bandwidth, and how far the GPU time is above it.
 
-Why it matters: with few tokens a product does little arithmetic on each weight. The step cannot be
+Why it matters: with few tokens a matmul does little arithmetic on each weight. The step cannot be
 shorter than one pass over the weights. GPU time far above that floor is in small kernels, in
-products with too few blocks to reach the bandwidth, or in the cache. Smaller weights (fp8, int4) or
+matmuls with too few blocks to reach the bandwidth, or in the cache. Smaller weights (fp8, int4) or
 more sequences per step lower the floor per token.
 
 How it is computed: `mm` and `addmm` in traces without a backward pass; the weight is the second
-operand, as it is stored. They must be 90% of the time of all products. It is told when their
+operand, as it is stored. They must be 90% of the time of all matmuls. It is told when their
 arithmetic at the card's peak takes less
 time than their weights at full bandwidth, when the weights are at least twice the L2 cache, and
 when the GPU time is at least 1.5 times the floor. The saving is at most the GPU time less the
 weights beyond the L2 cache at full bandwidth.
 
-When it is wrong: a weight that two products of a step read counts twice, as a step of two calls
+When it is wrong: a weight that two matmuls of a step read counts twice, as a step of two calls
 reads each weight twice. Up to the size of the L2 cache can be read from there.
 """
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from foretrace.analyze.rules._common import Group, per, product_ns, together
+from foretrace.analyze.rules._common import Group, matmul_ns, per, together
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.about import device_of
 from foretrace.model.costs import Tensor
@@ -36,11 +36,9 @@ ROLES = frozenset({"gemm", "gemv"})
 BACKWARD = "autograd::engine::evaluate_function"
 # Weights of twice the L2 cache cannot stay there from one step to the next.
 CACHES = 2
-# Share of the products' time that must have recorded weights; the rest may be attention.
+# Share of the matmuls' time that must have recorded weights; the rest may be attention.
 NEARLY_ALL = 0.9
-HIDDEN = frozenset(
-    {"mm", "addmm", "linear", "mv"}
-)  # a generated kernel may hold the product itself
+HIDDEN = frozenset({"mm", "addmm", "linear", "mv"})  # a generated kernel may hold the matmul itself
 # Below this the step is near its floor, and there is nothing to tell.
 FAR = 1.5
 
@@ -65,7 +63,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         f"/s; GPU work is {busy / full:.1f}x this floor"
     )
     detail = (
-        f"{plural(whole.count, 'product')} {per(trace)} take {time_text(whole.ns)}; all GPU work "
+        f"{plural(whole.count, 'matmul')} {per(trace)} take {time_text(whole.ns)}; all GPU work "
         f"takes {time_text(busy)}. A step cannot be shorter than one pass over its weights; at "
         f"most {bytes_text(cache)} of them can come from L2."
     )
@@ -73,15 +71,15 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "weight_bytes": round(size),
         "floor_ns": round(full),
         "busy_ns": round(busy),
-        "products": whole.count,
-        "product_ns": whole.ns,
+        "matmuls": whole.count,
+        "matmul_ns": whole.ns,
     }
     saved = round(busy - max(size - cache, 0) / device.bytes_per_s * 1e9)
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
 
 
 def _weight(case: Case) -> Tensor | None:
-    """The second operand of a product, where the trace has its size."""
+    """The second operand of a matmul, where the trace has its size."""
     if case.call is None or case.op not in WEIGHT or case.role not in ROLES:
         return None
     weight = case.call.tensor(WEIGHT[case.op])
@@ -89,7 +87,7 @@ def _weight(case: Case) -> Tensor | None:
 
 
 def _complete(trace: Trace, whole: Group) -> bool:
-    """Whether these are nearly all products: others, as in a graph, read weights that we miss."""
+    """Whether these are nearly all matmuls: others, as in a graph, read weights that we miss."""
     inside = any(
         case.id.family.startswith("inductor") and HIDDEN.intersection(case.id.get("ops") or ())
         for case in trace.order.cases
@@ -100,7 +98,7 @@ def _complete(trace: Trace, whole: Group) -> bool:
 
 def _arithmetic_ns(trace: Trace, case: Case, weight: Tensor) -> float:
     kind = {"c10::Half": "fp16", "float": "tf32"}.get(weight.type, "bf16")
-    return (product_ns(trace, case, kind) or 0.0) * case.count
+    return (matmul_ns(trace, case, kind) or 0.0) * case.count
 
 
 RULE = Rule("weights_floor", "Reading the weights as a floor", _check, ("gpu", "shapes"))

@@ -33,7 +33,7 @@ def counted(
     """The accesses of one call: `scalars` and `tensors` are by parameter."""
     given = tuple(sorted(scalars.items()))
     found = accesses(_touches(kernel.name, kernel.language, kernel.code, given), tensors)
-    return libraries.template(found) if _is_product(kernel.name) else found
+    return libraries.template(found) if _is_matmul(kernel.name) else found
 
 
 @lru_cache(maxsize=256)  # a model calls the same kernel in every layer
@@ -46,6 +46,6 @@ def _touches(
     return () if known is None else tuple(triton_code.touches(known, dict(given)))
 
 
-def _is_product(name: str) -> bool:
-    """A template of a matrix product: `triton_tem_fused_addmm_0`."""
+def _is_matmul(name: str) -> bool:
+    """A template of a matmul: `triton_tem_fused_addmm_0`."""
     return name.startswith("triton_tem_fused") and "mm" in name and "attention" not in name

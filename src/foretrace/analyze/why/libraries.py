@@ -1,4 +1,4 @@
-"""What a library's kernel reads and writes: a product, a sort, attention, a copy."""
+"""What a library's kernel reads and writes: a matmul, a sort, attention, a copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from foretrace.analyze.why.accesses import whole
 from foretrace.schema.compiler import Access, NamedTensor
 
 # every element of every operand is needed once, and every element of the result is written
-_PRODUCTS = frozenset(
+_MATMULS = frozenset(
     ["mm", "addmm", "bmm", "baddbmm", "_int_mm", "_scaled_mm", "mv", "addmv", "dot", "copy_"]
 )
 # needed too, but such kernels go over their data more than once or write results without a name
@@ -67,7 +67,7 @@ def accesses(
 
 
 def template(found: Sequence[Access]) -> tuple[Access, ...]:
-    """Accesses of a product's template: its index is not understood, but it needs every element."""
+    """Accesses of a matmul's template: its index is not understood, but it needs every element."""
     needed = ("arg_A", "arg_B", "out_ptr0")
     return tuple(
         replace(each, certainty="exact")
@@ -87,7 +87,7 @@ def again(name: str, tensors: Sequence[NamedTensor], modes: Sequence[str]) -> tu
 
 
 def same_type(name: str, tensors: Sequence[NamedTensor]) -> list[NamedTensor]:
-    """Operands and result of a product, each with the type that one of them has."""
+    """Operands and result of a matmul, each with the type that one of them has."""
     types = {tensor.dtype for tensor in tensors} - {""}
     shared = base_op(name) in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "copy_")
     return (
@@ -96,7 +96,7 @@ def same_type(name: str, tensors: Sequence[NamedTensor]) -> list[NamedTensor]:
 
 
 def _stated(access: Access, op: str) -> Access:
-    if access.certainty != "exact" or op in _PRODUCTS:
+    if access.certainty != "exact" or op in _MATMULS:
         return access
     attention = "attention" in op
     return replace(access, certainty="at_least" if attention or op in _PASSES else "at_most")

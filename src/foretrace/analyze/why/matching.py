@@ -99,7 +99,7 @@ def _contradicts(ops: Sequence[SeenOp], wrapper: Wrapper) -> bool:
 
 
 def _other_sizes(op: SeenOp, call: KernelCall) -> bool:
-    """Whether a product ran with tensors that its call does not have."""
+    """Whether a matmul ran with tensors that its call does not have."""
     if op.arguments is None or not call.extern or not call.kernel.endswith("mm"):
         return False
     fixed = (list(access.tensor.shape) for access in call.accesses)

@@ -205,10 +205,10 @@ def _iteration(blocks: list[_Block]) -> tuple[Size, ...]:
 def _counts(text: str) -> tuple[Size, ...]:
     """`(25165824, 1)`, or on a CPU each dimension, `((64, 64), ())`: two numbers."""
     parts = split(text.strip()[1:-1])
-    return tuple(_product(part) for part in parts) if len(parts) == 2 else ()
+    return tuple(_matmul(part) for part in parts) if len(parts) == 2 else ()
 
 
-def _product(part: str) -> Size:
+def _matmul(part: str) -> Size:
     """A number, a symbol, or a tuple of them: `()` is 1."""
     inner = part[1:-1] if part.startswith("(") and part.endswith(")") else ""
     sizes = split(inner) if part == "()" or inner.endswith(",") or len(split(inner)) > 1 else [part]

@@ -22,14 +22,14 @@ from foretrace.schema.compiler import (
 
 # Ops that put the dimensions of a tensor into another order.
 _ORDERS = frozenset({"permute", "t", "transpose", "swapaxes", "movedim"})
-_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_int_mm")
+_MATMULS = ("mm", "addmm", "bmm", "baddbmm", "_int_mm")
 
 
 class ReorderedView(Struct, frozen=True):
     """A tensor and its view in another order of dimensions.
 
     `used_by` are calls that read the memory of the source under the strides of the view: proof that
-    nothing was copied. `layout` has the letters of such a product: weight first, as in `tn`.
+    nothing was copied. `layout` has the letters of such a matmul: weight first, as in `tn`.
     """
 
     op: str
@@ -51,12 +51,12 @@ def strided_views(compilation: Compilation) -> tuple[ReorderedView, ...]:
 
 
 def layout(call: KernelCall) -> str:
-    """The letters of a library's product, the second operand first; empty for any other call.
+    """The letters of a library's matmul, the second operand first; empty for any other call.
 
     In torch's order [M, K] x [K, N], a library that counts columns first reads the second operand
     as `t` if its K is contiguous, and the first as `n` if its K is.
     """
-    if not call.extern or call.kernel.rpartition(".")[2] not in _PRODUCTS:
+    if not call.extern or call.kernel.rpartition(".")[2] not in _MATMULS:
         return ""
     operands = [each.tensor for each in call.accesses if each.mode == "load"][-2:]
     if len(operands) < 2 or any(len(each.stride) < 2 for each in operands):

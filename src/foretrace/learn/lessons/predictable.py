@@ -18,7 +18,7 @@ from foretrace.analyze.guess.selectors import DTYPES, FAMILY_WORDS, KERNEL_BOUND
 from foretrace.base.errors import UsageError
 from foretrace.learn.lessons.marking import measured_text
 from foretrace.learn.lessons.scene import Scene
-from foretrace.names.families import PRODUCTS
+from foretrace.names.families import MATMULS
 from foretrace.schema.answer_key import KnownMeasure, Predictable, Stated
 
 _COUNTED = ("kernels", "memcpy", "memset", "launches", "sync", "cpu kernels")
@@ -52,7 +52,7 @@ def _subjects(scene: Scene) -> list[str]:
     """The roles of the kernels of a call, and the ops that they do; a product is a gemm."""
     rows = [scene.evidence.operation(row) for row in scene.call.rows.tolist()]
     kernels = [each for each in rows if each.kind == "kernel"]
-    done = {word for each in kernels for word in each.does & op_words()} - {*PRODUCTS}
+    done = {word for each in kernels for word in each.does & op_words()} - {*MATMULS}
     return sorted({each.role for each in kernels} | done)
 
 

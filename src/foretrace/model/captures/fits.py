@@ -1,7 +1,7 @@
 """Whether a kernel may come from an op, by their names alone.
 
 Captures on NVIDIA's cards do not say which kernel a call launches. Then order and counts make the
-join, and this is its check. A product's kernel under an op that computes none, or the loop of one
+join, and this is its check. A matmul's kernel under an op that computes none, or the loop of one
 ATen op under another op, proves that the order is wrong. A helper (a fill, a copy, a sum of
 partial results, a transpose) can be any op's. The grid of ATen's elementwise loops says how many
 elements they have, and so which of two batch sizes was captured.
@@ -18,7 +18,7 @@ from foretrace.model.costs import OpCall
 from foretrace.names import families
 from foretrace.names.families import role_of_op
 
-_PRODUCTS = frozenset({"gemm", "gemv", "conv", "attention"})
+_MATMULS = frozenset({"gemm", "gemv", "conv", "attention"})
 # what an op of these roles launches never multiplies matrices
 _SIMPLE = frozenset({"pointwise", "copy", "softmax", "random"})
 _HELPS = frozenset({"copy", "fill", "zero", "contiguous", "clone", "sum"})
@@ -44,8 +44,8 @@ def fits(kernel: str, chain: Sequence[str]) -> bool | None:
             return True
         own = chain[-1].startswith("aten::") and roles[-1] in _SIMPLE
         return False if own and not stated & _HELPS else None
-    if found.role in _PRODUCTS:
-        return True if _PRODUCTS & set(roles) else False if roles[-1] in _SIMPLE else None
+    if found.role in _MATMULS:
+        return True if _MATMULS & set(roles) else False if roles[-1] in _SIMPLE else None
     return True if found.role in roles and found.role != "other" else None
 
 

@@ -3,7 +3,7 @@
     call = OpCall("aten::mm", dims=[[8192, 768], [768, 3072]], types=["c10::BFloat16"] * 2)
     cost(call)          # Cost(flops=38654705664, bytes_read=17301504, bytes_written=50331648)
 
-Conventions: a matrix product counts 2*M*N*K FLOP. Elementwise arithmetic counts one per result
+Conventions: a matmul counts 2*M*N*K FLOP. Elementwise arithmetic counts one per result
 element. Bytes are each distinct input read once plus each output written once; a broadcast or
 expanded operand counts at the size it has in memory. So `bytes` is what a perfect kernel would
 move: caches can make the memory see less, and real kernels can move more. What is not known is
@@ -49,7 +49,7 @@ __all__ = [
 UNPRICED = "this op has no cost model"
 # No GPU comes near it. A damaged or hostile trace can, and tables hold 64-bit integers.
 LARGEST = 2**63 - 1
-# The roles that compute a matrix product. The other kernels of such an op help (a split-K
+# The roles that compute a matmul. The other kernels of such an op help (a split-K
 # reduction, a transpose around a convolution, the conversion of an accumulator).
 MAIN = frozenset({"gemm", "gemv", "conv", "attention"})
 LONGEST_NAME = 4096  # real names end before; a pattern may read a name once for each of its parts
@@ -90,8 +90,8 @@ def attribute(
     """The cost of each kernel that one call launched, given roles and durations in launch order.
 
     Leave memsets and copies out: they have costs of their own. A lone kernel has the whole cost. Of
-    several, the longest with the role of a matrix product has the FLOP; where a call makes two
-    equal products (a convolution's backward) the two longest have half each. The op's bytes belong
+    several, the longest with the role of a matmul has the FLOP; where a call makes two
+    equal matmuls (a convolution's backward) the two longest have half each. The op's bytes belong
     to none of them alone: a kernel gets what its name says that it moves at least.
 
     `names` and `blocks` (thread blocks in the grid) are optional. They identify those parts, the
@@ -115,8 +115,8 @@ def _split(whole: Cost, roles: Sequence[str], durations: Sequence[int]) -> list[
     """The FLOP of each kernel, and why its bytes are not known."""
     main = [index for index, role in enumerate(roles) if role in MAIN]
     main.sort(key=lambda index: -durations[index])
-    carriers = set(main[: whole.products]) if len(main) >= whole.products else set()
-    share = None if whole.flops is None else whole.flops // whole.products
+    carriers = set(main[: whole.matmuls]) if len(main) >= whole.matmuls else set()
+    share = None if whole.flops is None else whole.flops // whole.matmuls
     note = f"one of {len(roles)} kernels of the op; the trace does not say which bytes it moves"
     if whole.note and (whole.certainty is not Certainty.ESTIMATE or whole.flops is not None):
         note = f"{whole.note}; {note}"

@@ -59,7 +59,7 @@ class Tensor(Struct, frozen=True):
 class Context(Struct, frozen=True):
     """The requests that one step of a serving engine works on, as sums over the requests.
 
-    `queries` new tokens look at `keys` tokens, the new ones among them. `pairs` adds up the product
+    `queries` new tokens look at `keys` tokens, the new ones among them. `pairs` adds up the matmul
     of the two, and `squares` that of the new tokens with themselves.
     """
 

@@ -22,7 +22,7 @@ class Cost(Struct, frozen=True):
 
     None means not known, never zero. `touched` is the total where reads and writes are not known
     apart, or only one of them is. `note` says what was left out or why nothing is known.
-    `products` is the number of equal matrix products that make up `flops` (two in a convolution's
+    `matmuls` is the number of equal matmuls that make up `flops` (two in a convolution's
     backward); separate kernels may compute them. `least` is what an estimate cannot fall below; it
     stands for the bytes where the time of a kernel contradicts them.
     """
@@ -33,7 +33,7 @@ class Cost(Struct, frozen=True):
     note: str = ""
     certainty: Certainty = Certainty.EXACT
     touched: int | None = None
-    products: int = 1
+    matmuls: int = 1
     least: int | None = None
 
     def __post_init__(self) -> None:

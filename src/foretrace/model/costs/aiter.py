@@ -1,4 +1,4 @@
-"""AITER's ops, which serving engines call on AMD GPUs: a product with the weight stored by rows,
+"""AITER's ops, which serving engines call on AMD GPUs: a matmul with the weight stored by rows,
 and RMS norms that take their outputs as arguments.
 
 The norms with an added residual write the sum beside the norm. Its attention and its mixtures of

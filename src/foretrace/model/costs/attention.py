@@ -1,4 +1,4 @@
-"""Fused attention, forward: two products over all (query, key) pairs; each tensor moved once.
+"""Fused attention, forward: two matmuls over all (query, key) pairs; each tensor moved once.
 
 Scores = QK^T and output = PV, 2 * pairs * (D_qk + D_v) FLOP per head. The softmax between them is
 not counted, by convention. What follows holds for the backward too. A causal mask halves the pairs

@@ -1,9 +1,9 @@
-"""Fused attention, backward: five products over all (query, key) pairs; each tensor moved once.
+"""Fused attention, backward: five matmuls over all (query, key) pairs; each tensor moved once.
 
-The scores are recomputed, and four more products follow: 2 * pairs * (3 D_qk + 2 D_v) FLOP per
+The scores are recomputed, and four more matmuls follow: 2 * pairs * (3 D_qk + 2 D_v) FLOP per
 head, the pairs counted as in the forward. Bytes: inputs, output, its gradient and the log-sum-exp
 read, the gradients written. It often takes several kernels: the output times its gradient, summed
-per row; the products; the conversion of the query's gradient, which was accumulated in floats; the
+per row; the matmuls; the conversion of the query's gradient, which was accumulated in floats; the
 sums over query heads that share a key head.
 """
 
@@ -17,7 +17,7 @@ from foretrace.model.costs._call import OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, at_least, moved
 from foretrace.model.costs.attention import Places, Shape, flops_of, shape_of, without
 
-# The kernels beside the products, as cuDNN (`compute_dot_do_o`, `fmha_reduce_head`) and
+# The kernels beside the matmuls, as cuDNN (`compute_dot_do_o`, `fmha_reduce_head`) and
 # FlashAttention name them.
 _DOT, _CONVERT, _HEADS = "dot_do_o", "convert_dq", "reduce_head"
 
@@ -37,7 +37,7 @@ def _price(places: Places) -> Price:
 
 
 class _AttentionInputs(Struct, frozen=True):
-    """The tensors of one call; `read` is what the products always read."""
+    """The tensors of one call; `read` is what the matmuls always read."""
 
     shape: Shape
     query: Tensor
@@ -66,13 +66,13 @@ def _share(places: Places) -> Share:
         if len(without(kernels, *_HELPERS)) != 1 or kernel.role != "attention":
             return None
         helped = {mark for mark in _HELPERS for each in kernels if mark in each.name}
-        return _products(given, helped)
+        return _matmuls(given, helped)
 
     return share
 
 
-def _products(given: _AttentionInputs, helped: set[str]) -> Cost:
-    """The kernel with the products writes its results in the form that the helpers read."""
+def _matmuls(given: _AttentionInputs, helped: set[str]) -> Cost:
+    """The kernel with the matmuls writes its results in the form that the helpers read."""
     query = given.query.dense("float" if _CONVERT in helped else None)
     others = [
         given.per_query_head(each) if _HEADS in helped else each.dense()

@@ -1,7 +1,7 @@
 """Convolutions: 2 FLOP per output element, input channel of its group and filter tap; each tensor
 moved once.
 
-A backward pass makes up to two products of the same size (the gradients of the input and of the
+A backward pass makes up to two matmuls of the same size (the gradients of the input and of the
 weight), as its output mask says. Bias and bias gradient add no FLOP, by convention. Padding counts
 as if it were data, which is how the multiply-adds are usually quoted; Winograd and FFT algorithms
 do fewer. A trace without concrete inputs does not state stride and padding: the output is then
@@ -69,9 +69,9 @@ def _backward(call: OpCall) -> Cost | None:
     outs = (image, weight, Tensor(gradient.dims[1:2], gradient.type))
     writes = [out.dense() for wanted, out in zip(mask, outs, strict=True) if wanted]
     reads = [gradient, weight if mask[0] else None, image if mask[1] else None]
-    products = bool(mask[0]) + bool(mask[1])
-    flops = products * _flops(image, gradient, weight, bool(call.flag(7)))
-    return replace(moved(reads, writes, flops), products=max(products, 1))
+    matmuls = bool(mask[0]) + bool(mask[1])
+    flops = matmuls * _flops(image, gradient, weight, bool(call.flag(7)))
+    return replace(moved(reads, writes, flops), matmuls=max(matmuls, 1))
 
 
 def _flops(image: Tensor, out: Tensor, weight: Tensor, transposed: bool) -> int:

@@ -1,4 +1,4 @@
-"""Mixtures of experts: two products per token and chosen expert, 2 * tokens * chosen * K * N FLOP
+"""Mixtures of experts: two matmuls per token and chosen expert, 2 * tokens * chosen * K * N FLOP
 each, and the weights of every expert that some token chose.
 
 Which experts those are is data. With `T` tokens that choose `k` of `E` experts, at least `k` and at
@@ -6,9 +6,9 @@ most `min(E, T * k)` are read. Counted is what evenly spread choices reach on av
 E * (1 - (1 - k / E) ** T); the note states the range, and the bytes are an estimate.
 
 `fused_experts` takes the weights as arguments. `moe_forward` reaches them through the layer's name:
-there the grouped products themselves tell the sizes. Their names state tiles and element types, and
-their grids have one block for each tile of the result. The last product writes rows as wide as the
-input, which gives the number of row tiles, hence `k`, hence the columns of the first product.
+there the grouped matmuls themselves tell the sizes. Their names state tiles and element types, and
+their grids have one block for each tile of the result. The last matmul writes rows as wide as the
+input, which gives the number of row tiles, hence `k`, hence the columns of the first matmul.
 Columns count in whole tiles. A scale of 8 bits belongs to 32 values of an mx type, to 16 of nvfp4.
 """
 
@@ -45,8 +45,8 @@ _GATED = re.compile("swiglu|geglu", re.IGNORECASE)
 _FINAL = ("finalize", "moe_sum")
 
 
-class GroupedProduct(Struct, frozen=True):
-    """A grouped product by its name and grid: tiles, bits of each type, and blocks."""
+class GroupedMatmul(Struct, frozen=True):
+    """A grouped matmul by its name and grid: tiles, bits of each type, and blocks."""
 
     rows: int
     columns: int
@@ -56,7 +56,7 @@ class GroupedProduct(Struct, frozen=True):
 
 
 class Layer(Struct, frozen=True):
-    """The sizes of a layer: `outer` is the columns of the first product, `inner` K of the last."""
+    """The sizes of a layer: `outer` is the columns of the first matmul, `inner` K of the last."""
 
     tokens: int
     hidden: int
@@ -67,7 +67,7 @@ class Layer(Struct, frozen=True):
 
     @property
     def pairs(self) -> int:
-        """Rows of the products: a token for each expert that it chose."""
+        """Rows of the matmuls: a token for each expert that it chose."""
         return self.tokens * self.chosen
 
     @property
@@ -86,7 +86,7 @@ class Layer(Struct, frozen=True):
         )
 
 
-def _product(layer: Layer, bits: tuple[float, float, float], sizes: tuple[int, int, int]) -> Cost:
+def _matmul(layer: Layer, bits: tuple[float, float, float], sizes: tuple[int, int, int]) -> Cost:
     """`sizes`: elements read as input and written as result, and weights of one expert."""
     out, given, weight = bits
     read, written, held = sizes
@@ -104,30 +104,30 @@ def _product(layer: Layer, bits: tuple[float, float, float], sizes: tuple[int, i
 
 
 def _first(layer: Layer, bits: tuple[float, float, float], columns: int) -> Cost:
-    """Tokens in, the gated result out; `columns` is what the product writes of `outer`."""
+    """Tokens in, the gated result out; `columns` is what the matmul writes of `outer`."""
     sizes = (layer.tokens * layer.hidden, layer.pairs * columns, layer.hidden * layer.outer)
-    return _product(layer, bits, sizes)
+    return _matmul(layer, bits, sizes)
 
 
 def _last(layer: Layer, bits: tuple[float, float, float]) -> Cost:
     sizes = (layer.pairs * layer.inner, layer.pairs * layer.hidden, layer.inner * layer.hidden)
-    return _product(layer, bits, sizes)
+    return _matmul(layer, bits, sizes)
 
 
-def grouped(kernel: Launch) -> GroupedProduct | None:
-    """What the name and the grid of a grouped product state; None for any other kernel."""
+def grouped(kernel: Launch) -> GroupedMatmul | None:
+    """What the name and the grid of a grouped matmul state; None for any other kernel."""
     ogs = _OGS.match(kernel.name)
     if ogs and all(kind in _BITS for kind in ogs.groups()[:3]):
         out, given, weight = (_BITS[kind] for kind in ogs.groups()[:3])
         rows, columns, parts = map(int, ogs.groups()[3:])
         blocks = kernel.blocks // parts if parts else 0
         gated = bool(_GATED.search(kernel.name))
-        return GroupedProduct(rows, columns, (out, given, weight), blocks, gated)
+        return GroupedMatmul(rows, columns, (out, given, weight), blocks, gated)
     bmm = _BMM.match(kernel.name) if "transOut" in kernel.name else None
     if bmm and all(kind in _BITS for kind in bmm.groups()[:3]):
         out, weight, given = (_BITS[kind] for kind in bmm.groups()[:3])
         tile = (int(bmm[5]), int(bmm[4]))
-        return GroupedProduct(
+        return GroupedMatmul(
             *tile, (out, given, weight), kernel.blocks, bool(_GATED.search(kernel.name))
         )
     return None
@@ -138,8 +138,8 @@ def _row_tiles(rows: int, experts: int, tile: int) -> int:
     return rows if rows <= experts else experts - 1 + -(-(rows - experts + 1) // tile)
 
 
-def _layer(call: OpCall, first: GroupedProduct, last: GroupedProduct) -> Layer | None:
-    """The sizes that the grids of the two products imply; None if they do not fit together."""
+def _layer(call: OpCall, first: GroupedMatmul, last: GroupedMatmul) -> Layer | None:
+    """The sizes that the grids of the two matmuls imply; None if they do not fit together."""
     tokens, experts = call.need(0), call.need(1)
     if len(tokens.dims) != 2 or len(experts.dims) != 2 or not first.gated:
         return None
@@ -161,15 +161,13 @@ def _layer(call: OpCall, first: GroupedProduct, last: GroupedProduct) -> Layer |
 
 
 def _hidden_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
-    """moe_forward (tokens, router logits, layer): its grouped products, and the sum behind them."""
-    products = [found for each in kernels if (found := grouped(each))]
-    layer = _layer(call, *products) if len(products) == 2 else None
+    """moe_forward (tokens, router logits, layer): its grouped matmuls, and the sum behind them."""
+    matmuls = [found for each in kernels if (found := grouped(each))]
+    layer = _layer(call, *matmuls) if len(matmuls) == 2 else None
     mine, tokens = grouped(kernel), call.need(0)
     if mine is not None and layer is not None:
         return (
-            _last(layer, mine.bits)
-            if mine == products[1]
-            else _first(layer, mine.bits, layer.inner)
+            _last(layer, mine.bits) if mine == matmuls[1] else _first(layer, mine.bits, layer.inner)
         )
     if any(mark in kernel.name for mark in _FINAL):
         rows = Tensor((layer.pairs if layer else 0, *tokens.dims[1:]), tokens.type)
@@ -192,7 +190,7 @@ def _fused(call: OpCall) -> Cost | None:
     read = kept + (call.need(3).bytes or 0) + (chosen.bytes or 0)
     flops = 2 * layer.pairs * layer.hidden * (layer.outer + layer.inner)
     counted = Cost(flops, read + round(mean * one), kept, layer.note, Certainty.ESTIMATE)
-    return replace(counted, products=2, least=read + kept + round(least * one))
+    return replace(counted, matmuls=2, least=read + kept + round(least * one))
 
 
 def _argued(tokens: Tensor, first: Tensor, last: Tensor, chosen: Tensor) -> Layer | None:
@@ -208,14 +206,14 @@ def _argued(tokens: Tensor, first: Tensor, last: Tensor, chosen: Tensor) -> Laye
 
 
 def _fused_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
-    """The two products in order, and the sum of a token's rows."""
+    """The two matmuls in order, and the sum of a token's rows."""
     tokens, first, last, chosen = (call.need(place) for place in (0, 1, 2, 4))
     layer, size = _argued(tokens, first, last, chosen), SIZES.get(tokens.type)
     if layer is None or size is None:
         return None
-    products = [each for each in kernels if each.role == "gemm"]
-    if kernel.role == "gemm" and len(products) == 2 and products[0] != products[1]:
-        mine = first if kernel == products[0] else last
+    matmuls = [each for each in kernels if each.role == "gemm"]
+    if kernel.role == "gemm" and len(matmuls) == 2 and matmuls[0] != matmuls[1]:
+        mine = first if kernel == matmuls[0] else last
         one = layer.hidden * (layer.outer if mine is first else layer.inner)
         weight = 8 * (mine.bytes or 0) / (layer.experts * one)
         bits = (8.0 * size, 8.0 * size, weight)

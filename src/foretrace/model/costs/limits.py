@@ -16,7 +16,7 @@ A kernel is at its roof from 70% of it on. Below, its bound is
               when its bytes exceed the memory's bandwidth and L2 does not explain it
 
 Each cause must be able to explain the distance alone: SMs without a block and an empty last wave
-count from 30% of the GPU on. Few warps are no cause for products and attention, whose fastest
+count from 30% of the GPU on. Few warps are no cause for matmuls and attention, whose fastest
 kernels run at 12% occupancy. Grids of AMD's traces count threads or blocks, depending on how the
 kernel was launched, and are no evidence.
 """
@@ -43,10 +43,10 @@ FAINT = 0.1
 # What an almost empty kernel takes in most cases (the median of 160 is 1.5 us): a kernel that takes
 # no longer beside its work at the roof spends the difference on starting and ending.
 START_NS = 1500
-# Products fill and drain a pipeline of tiles as well: those with less than 17 us of work at the
+# Matmuls fill and drain a pipeline of tiles as well: those with less than 17 us of work at the
 # roof take 3 to 8 us beside it, and none of them reaches 70%. The same tiles reach 87% of compute
 # with 310 us of work.
-PRODUCT_START_NS = 8000
+MATMUL_START_NS = 8000
 # Up to here a kernel is short whatever it moved: enough for costs that are lower bounds.
 SHORT_NS = 3000
 # The same on AMD's cards: on an MI300X an almost empty kernel takes 4.2 to 6.2 us, the medians of
@@ -177,7 +177,7 @@ def _starved(device: Device, work: Work, place: Roofline, launch: Footprint, tra
 
 
 def _start_ns(traits: Traits) -> int:
-    return PRODUCT_START_NS if traits.role in ("gemm", "gemv") else START_NS
+    return MATMUL_START_NS if traits.role in ("gemm", "gemv") else START_NS
 
 
 def _little(work: Work, place: Roofline) -> str:
@@ -200,13 +200,13 @@ def _below(device: Device, work: Work, place: Roofline, launch: Footprint, trait
 
 def _cause(device: Device, launch: Footprint, traits: Traits) -> str:
     held = residence(launch.registers, launch.shared_bytes, launch.threads, device.arch)
-    products = traits.role in ("gemm", "gemv", "conv", "attention")
+    matmuls = traits.role in ("gemm", "gemv", "conv", "attention")
     return (
         _last_wave(device, launch, held)
         or ("strided operand" if traits.strided else "")
         or ("broadcast operand" if traits.broadcast else "")
         or ("unvectorized cast" if traits.cast else "")
-        or ("" if products else _few_warps(device, launch, held))
+        or ("" if matmuls else _few_warps(device, launch, held))
         or ("split K" if traits.split_k else "")
     )
 

@@ -1,10 +1,10 @@
-"""Matrix products: 2*M*N*K FLOP exactly; both operands (and a bias) read once, the result written
+"""Matmuls: 2*M*N*K FLOP exactly; both operands (and a bias) read once, the result written
 once.
 
 A bias, an activation or a scale in the epilogue adds no FLOP, by convention; the bias is read,
-unless beta is 0. The rows of a grouped product count whole: a trace does not record offsets that
+unless beta is 0. The rows of a grouped matmul count whole: a trace does not record offsets that
 leave rows out. Two fp4 values share a byte, so K counts twice there. Of several kernels, the only
-one with the role of a product reads the operands and writes the result, or partial results at least
+one with the role of a matmul reads the operands and writes the result, or partial results at least
 as large. Beside it: the sum of the partial results, and the bias copied or added by a kernel of its
 own.
 """
@@ -25,7 +25,7 @@ OPERANDS = {"aten::mm": 2, "aten::bmm": 2, "aten::_int_mm": 2, "aten::addmm": 3,
 _REDUCE, _EPILOGUE, _SCALE = "splitKreduce", "epilogue::impl", "scal_kernel"
 
 
-def _product(
+def _matmul(
     left: Tensor, right: Tensor, extra: Sequence[Tensor | None] = (), out_type: str | None = None
 ) -> Cost | None:
     """(..., M, K) x (..., K, N), leading dimensions broadcast; a vector is one row or column."""
@@ -44,13 +44,13 @@ def _product(
 def _plain(call: OpCall) -> Cost | None:
     """mm, bmm, mv, dot, matmul (self, other[, out or out_dtype])."""
     out_type = call.scalar_type(2) if call.tensor(2) is None else None
-    return _product(call.need(0), call.need(1), out_type=out_type)
+    return _matmul(call.need(0), call.need(1), out_type=out_type)
 
 
 def _added(call: OpCall) -> Cost | None:
     """addmm, baddbmm, addmv (self, left, right, beta, alpha[, out])."""
     bias = None if call.number(3) == 0 else call.tensor(0)
-    return _product(call.need(1), call.need(2), [bias])
+    return _matmul(call.need(1), call.need(2), [bias])
 
 
 def _summed(call: OpCall) -> Cost | None:
@@ -66,7 +66,7 @@ def linear(call: OpCall) -> Cost | None:
     """linear (input, weight [N, K], bias); a weight vector gives a dot product per row."""
     weight = call.need(1)
     turned = Tensor(weight.dims[::-1], weight.type, weight.strides and weight.strides[::-1])
-    return _product(call.need(0), turned, [call.tensor(2)])
+    return _matmul(call.need(0), turned, [call.tensor(2)])
 
 
 def _outer(call: OpCall) -> Cost | None:
@@ -83,12 +83,12 @@ def _scaled(call: OpCall) -> Cost | None:
     out = call.tensor(8)
     out_type = call.scalar_type(6) or (out.type if out else None)
     extra = [call.tensor(index) for index in (2, 3, 4)]
-    return _product(call.need(0), call.need(1), extra, out_type)
+    return _matmul(call.need(0), call.need(1), extra, out_type)
 
 
 def _integer(call: OpCall) -> Cost | None:
     """_int_mm (self int8, mat2 int8[, out]): the result is int32."""
-    return _product(call.need(0), call.need(1), out_type="int")
+    return _matmul(call.need(0), call.need(1), out_type="int")
 
 
 def _grouped(offsets: int, bias: int, out_dtype: int, scales: tuple[int, ...] = ()) -> Price:
@@ -113,7 +113,7 @@ def _grouped(offsets: int, bias: int, out_dtype: int, scales: tuple[int, ...] = 
 
 
 def _share(price: Price, bias_at: int) -> Share:
-    """The parts of a product made by several kernels; `bias_at` is the place of the bias, or -1."""
+    """The parts of a matmul made by several kernels; `bias_at` is the place of the bias, or -1."""
 
     def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
         whole = price(call)

@@ -1,4 +1,4 @@
-"""Matrix products with narrow operands: 2*M*N*K FLOP, operands and scales read once, the result
+"""Matmuls with narrow operands: 2*M*N*K FLOP, operands and scales read once, the result
 written once.
 
 The libraries differ in the order of arguments and in how they store the weight: by columns as [K,
@@ -21,8 +21,8 @@ SIXTEEN = "c10::BFloat16"
 NONE = -1
 
 
-class ProductPlaces(Struct, frozen=True):
-    """Where a product keeps its arguments; the weight is [N, K] where `by_rows`.
+class MatmulPlaces(Struct, frozen=True):
+    """Where a matmul keeps its arguments; the weight is [N, K] where `by_rows`.
 
     `extra` are scales and bias. `packed` values share an element of both operands.
     """
@@ -36,7 +36,7 @@ class ProductPlaces(Struct, frozen=True):
     packed: int = 1
 
 
-def _price(places: ProductPlaces) -> Price:
+def _price(places: MatmulPlaces) -> Price:
     def price(call: OpCall) -> Cost | None:
         left, right = call.need(places.left), call.need(places.right)
         if len(left.dims) < 2 or len(right.dims) != 2:
@@ -56,7 +56,7 @@ def _price(places: ProductPlaces) -> Price:
     return price
 
 
-def _result(call: OpCall, places: ProductPlaces, left: Tensor) -> str:
+def _result(call: OpCall, places: MatmulPlaces, left: Tensor) -> str:
     wide = left.type if SIZES.get(left.type, 0) > 1 else SIXTEEN
     return (call.scalar_type(places.dtype) if places.dtype != NONE else None) or wide
 
@@ -80,40 +80,38 @@ def _packed(weight_at: int, scales_at: tuple[int, ...], others: tuple[int, ...] 
     return price
 
 
-_ROWS = ProductPlaces(0, 1, extra=(2, 3, 4), out=4)
-_COLUMNS = ProductPlaces(0, 1, extra=(2, 3, 5), dtype=4, by_rows=False)
-_WRITTEN = ProductPlaces(1, 2, extra=(3, 4, 5, 6, 7), out=0, by_rows=False)
+_ROWS = MatmulPlaces(0, 1, extra=(2, 3, 4), out=4)
+_COLUMNS = MatmulPlaces(0, 1, extra=(2, 3, 5), dtype=4, by_rows=False)
+_WRITTEN = MatmulPlaces(1, 2, extra=(3, 4, 5, 6, 7), out=0, by_rows=False)
 
 KIND = CostKind(
     {
         **table("cutlass_scaled_mm cutlass_scaled_mm_azp", _price(_WRITTEN), "_C::"),
-        "_C::cutlass_scaled_fp4_mm": _price(ProductPlaces(1, 2, (3, 4, 5), out=0, packed=2)),
+        "_C::cutlass_scaled_fp4_mm": _price(MatmulPlaces(1, 2, (3, 4, 5), out=0, packed=2)),
         **table("fp8_scaled_mm int8_scaled_mm", _price(_COLUMNS), "sgl_kernel::"),
         "sgl_kernel::fp8_blockwise_scaled_mm": _price(_COLUMNS),
         "aiter::gemm_a8w8*": _price(_ROWS),
-        "aiter::gemm_a4w4*": _price(ProductPlaces(0, 1, extra=(2, 3), out=4, packed=2)),
-        "aiter::_gemm_a4w4*": _price(ProductPlaces(0, 1, extra=(2, 3), out=4, packed=2)),
+        "aiter::gemm_a4w4*": _price(MatmulPlaces(0, 1, extra=(2, 3), out=4, packed=2)),
+        "aiter::_gemm_a4w4*": _price(MatmulPlaces(0, 1, extra=(2, 3), out=4, packed=2)),
         "trtllm::cublas_scaled_mm": _price(
-            ProductPlaces(0, 1, extra=(2, 3, 4), dtype=5, by_rows=False)
+            MatmulPlaces(0, 1, extra=(2, 3, 4), dtype=5, by_rows=False)
         ),
-        "vllm::rocm_aiter_gemm_a8w8_blockscale*": _price(
-            ProductPlaces(0, 1, extra=(2, 3), dtype=4)
-        ),
+        "vllm::rocm_aiter_gemm_a8w8_blockscale*": _price(MatmulPlaces(0, 1, extra=(2, 3), dtype=4)),
         **table(
             "rocm_aiter_w8a8_gemm rocm_aiter_gemm_w8a8",
-            _price(ProductPlaces(0, 1, extra=(2, 3, 4), dtype=5)),
+            _price(MatmulPlaces(0, 1, extra=(2, 3, 4), dtype=5)),
             "vllm::",
         ),
         **table(
             "w8a8_triton_block_scaled_mm_func w8a8_block_fp8_matmul",
-            _price(ProductPlaces(0, 1, extra=(2, 3))),
+            _price(MatmulPlaces(0, 1, extra=(2, 3))),
             "vllm::",
         ),
-        "sglang::w8a8_block_fp8_matmul*": _price(ProductPlaces(0, 1, extra=(2, 3))),
-        # a weight or an input on either side: the product is the same
-        **table("wvSplitK wvSplitKrc", _price(ProductPlaces(0, 1, extra=(2,))), "_rocm_C::"),
-        "_rocm_C::LLMM1": _price(ProductPlaces(0, 1)),
-        "_rocm_C::wvSplitKQ": _price(ProductPlaces(0, 1, extra=(2, 4, 5), out=3)),
+        "sglang::w8a8_block_fp8_matmul*": _price(MatmulPlaces(0, 1, extra=(2, 3))),
+        # a weight or an input on either side: the matmul is the same
+        **table("wvSplitK wvSplitKrc", _price(MatmulPlaces(0, 1, extra=(2,))), "_rocm_C::"),
+        "_rocm_C::LLMM1": _price(MatmulPlaces(0, 1)),
+        "_rocm_C::wvSplitKQ": _price(MatmulPlaces(0, 1, extra=(2, 4, 5), out=3)),
         **table("marlin_gemm gptq_marlin_gemm", _packed(2, (3, 4)), "_C::"),
         "_C::machete_mm": _packed(1, (4,), others=(5, 7, 8)),
         "_C::awq_gemm": _packed(1, (2,), others=(3,)),

@@ -2,7 +2,7 @@
 
 The nearest roof is the one of which it reaches the larger share: the time that its FLOP take at the
 peak rate, or its bytes at the memory's bandwidth, divided by its own time. A trace does not always
-say which units a product ran on (TF32 or plain float32). The lowest peak then decides whether the
+say which units a matmul ran on (TF32 or plain float32). The lowest peak then decides whether the
 arithmetic can be nearer than the memory at all; if it can, neither roof is the nearest for certain.
 
 Bytes are what the op must move. A kernel that finds them in the L2 cache moves them faster than the
@@ -21,7 +21,7 @@ from foretrace.schema.device import Device
 # How many times the memory's bandwidth a cache may give before the cost is wrong instead. In the
 # H200's traces (torch 2.11) exact costs reach 1.14 times.
 CACHE_GAIN = 2.0
-# From this share on a kernel is at its roof: in the same traces products of 8 GFLOP and more reach
+# From this share on a kernel is at its roof: in the same traces matmuls of 8 GFLOP and more reach
 # 0.60 to 0.87 of the peak rate, vectorized element-by-element kernels of 50 MB and more reach 0.63
 # to 0.98 of the bandwidth.
 AT_ROOF = 0.7

@@ -10,7 +10,7 @@ buffer counts at the size of the slice. FLOP are not known.
 The count is a lower bound where every argument covers the grid or one of its sizes, as a pointwise
 kernel and the rows and weights of a reduction do. Elsewhere it is an estimate: an argument may be
 used in part, and so may a table whose rows or elements an index picks (an embedding, the loss of
-the right class). A matrix product from a template (`triton_tem_fused_addmm_t_0`) writes its last
+the right class). A matmul from a template (`triton_tem_fused_addmm_t_0`) writes its last
 argument, [M, N]; where two others are [M, K] and [K, N] or [N, K], that is 2*M*N*K FLOP. A kernel
 whose sizes are not recorded has no cost, and neither has one that a
 person wrote: it may take a cache or a table of which it uses little.
@@ -51,8 +51,8 @@ def _fused(call: OpCall) -> Cost | None:
 def _sizes(call: OpCall, stored: set[int]) -> tuple[int, ...]:
     """The sizes of the kernel's grid (`xnumel`, `r0_numel`), which come last; () if unknown.
 
-    Other numbers may precede them. The last ones whose product is the size of a tensor are the
-    sizes; where no product is, all numbers are if there are no more than a kernel has at least.
+    Other numbers may precede them. The last ones whose matmul is the size of a tensor are the
+    sizes; where no matmul is, all numbers are if there are no more than a kernel has at least.
     """
     fewest = _FEWEST.get(call.name.split("_")[1], 0)
     found = [call.integer(place) for place, kind in enumerate(call.types) if kind == "Scalar"]

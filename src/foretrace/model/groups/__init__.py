@@ -24,7 +24,7 @@ from foretrace.base import plugins
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.groups._distinct import Distinct
 from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup
-from foretrace.model.groups._sequence import Sequence, is_product
+from foretrace.model.groups._sequence import Sequence, is_matmul
 from foretrace.model.intervals import Bools, Ints
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ class _Naming:
         self.group: Ints = kinds[distinct.kind]
         self.call: Ints = np.full(len(trace.gpu), -1, np.int64)
         backward = np.array([work.backward for work in distinct.kinds], bool)
-        product = np.array([is_product(work) for work in distinct.kinds], bool)
+        matmul = np.array([is_matmul(work) for work in distinct.kinds], bool)
         self.backward: Bools = backward[distinct.kind]
-        self.product: Bools = product[distinct.kind]
+        self.matmul: Bools = matmul[distinct.kind]
         copied = trace.gpu.is_memcpy & self._flags("weak", True)[self.group]
         patterns = [pattern for group in every() for pattern in group.patterns]
         self.sequence = Sequence(trace, distinct, trace.gpu.is_kernel | copied, patterns)
@@ -121,20 +121,20 @@ class _Naming:
 
     def _match(self, group: WorkGroup, pattern: Pattern) -> None:
         """Gives the kernels of each match to the group, if none of them says more than it does."""
-        row, product = self.sequence.row, self.product[self.sequence.row]
+        row, matmul = self.sequence.row, self.matmul[self.sequence.row]
         matches = np.array([*self.sequence.matches(pattern)], np.int64).reshape(-1, 2)
         if not len(matches):
             return
         mine = self._number(group.name, group)
         free = self._flags("weak", True)[self.group[row]] | (self.group[row] == mine)
-        taken = np.concatenate(([0], np.cumsum(~(free | product))))
+        taken = np.concatenate(([0], np.cumsum(~(free | matmul))))
         matches = matches[taken[matches[:, 1]] == taken[matches[:, 0]]]
         length = matches[:, 1] - matches[:, 0]
         number = np.repeat(np.arange(len(matches)), length)
         places = np.arange(len(number)) + np.repeat(
             matches[:, 0] - np.cumsum(length) + length, length
         )
-        chosen = free[places] | (pattern.products & product[places])
+        chosen = free[places] | (pattern.matmuls & matmul[places])
         rows = row[places[chosen]]
         self.group[rows] = mine
         self.call[rows] = number[chosen] + int(self.call.max()) + 1
@@ -156,7 +156,7 @@ class _Naming:
         between &= self.group[before] == self.group[after]
         own[between] = self.group[before[between]]
         weak, lasting = self._flags("weak", True), self._flags("with_backward", False)
-        follows = (own >= 0) & lasting[own] & (weak[self.group[rows]] | self.product[rows])
+        follows = (own >= 0) & lasting[own] & (weak[self.group[rows]] | self.matmul[rows])
         self.group[rows[follows]] = own[follows]
 
     def _launched_in(self, rows: Ints, ops: Ints) -> Bools:

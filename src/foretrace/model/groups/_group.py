@@ -14,7 +14,7 @@ from foretrace.model.autograd import ENGINE
 from foretrace.model.costs import OpCall
 from foretrace.schema.kernel import KernelId
 
-PRODUCTS = frozenset({"gemm", "gemv"})
+MATMULS = frozenset({"gemm", "gemv"})
 _NODE = re.compile(rf"{ENGINE}|Backward\d*$")
 
 
@@ -69,16 +69,16 @@ class GpuWork(Struct, frozen=True, dict=True):
 class Pattern(Struct, frozen=True):
     """A sequence of kernels on one stream, as a regular expression over words.
 
-    The words are ops; `gemm` is a matrix product, `bmm` a batched one, `cast` a copy that changes
+    The words are ops; `gemm` is a matmul, `bmm` a batched one, `cast` a copy that changes
     the type. With `same_size`, the first and the last kernel work on equally many elements.
-    With `one_size`, all tensors of the first op have one size. Products in a match stay products
-    unless `products` is set.
+    With `one_size`, all tensors of the first op have one size. Matmuls in a match stay matmuls
+    unless `matmuls` is set.
     """
 
     text: str
     same_size: bool = False
     one_size: bool = False
-    products: bool = False
+    matmuls: bool = False
 
     def __post_init__(self) -> None:
         # a mistake shows where the pattern is written; a letter will stand for each word
@@ -129,7 +129,7 @@ def gated(name: str, activation: str, kernels: str) -> WorkGroup:
         if work.origins:
             return work.origins >= {activation, "mul"} and not work.reduces
         named_so = fused(work.words) or any(fused(op) for op in work.ops)
-        return named_so and work.role not in PRODUCTS
+        return named_so and work.role not in MATMULS
 
     pattern = Pattern(f"{activation} gemm* mul", same_size=True)
     return WorkGroup(name, 52, named(name, test), (pattern,))

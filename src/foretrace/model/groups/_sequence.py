@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.model.groups._distinct import Distinct
-from foretrace.model.groups._group import PRODUCTS, GpuWork, Pattern, plain, words
+from foretrace.model.groups._group import MATMULS, GpuWork, Pattern, plain, words
 from foretrace.model.intervals import Bools, Ints
 
 if TYPE_CHECKING:
@@ -91,16 +91,16 @@ class Sequence:
                     yield first, end
 
 
-def is_product(work: GpuWork) -> bool:
-    """A matrix product, or the sum of its split-K parts."""
-    return work.role in PRODUCTS or work.id.get("op") == "splitk_reduce"
+def is_matmul(work: GpuWork) -> bool:
+    """A matmul, or the sum of its split-K parts."""
+    return work.role in MATMULS or work.id.get("op") == "splitk_reduce"
 
 
 def word(work: GpuWork) -> str:
     """The op as a plain word; "" in the backward pass, which follows its forward ops."""
     if work.backward:
         return ""
-    if is_product(work):
+    if is_matmul(work):
         return "bmm" if work.ops & {"bmm", "baddbmm"} else "gemm"
     if work.origins:
         known = (name for op, name in _ORIGINS.items() if op in work.origins and work.reduces)

@@ -1,6 +1,6 @@
 """Attention: fused kernels, what `scaled_dot_product_attention` launches, and attention by hand.
 
-By hand it is a product, scale and mask, a softmax, dropout, a product.
+By hand it is a matmul, scale and mask, a softmax, dropout, a matmul.
 """
 
 from __future__ import annotations
@@ -21,5 +21,5 @@ GROUP = WorkGroup(
     "attention",
     30,
     named("attention", _test),
-    (Pattern(f"bmm {_SCALE}* softmax (cast|dropout|native_dropout|copy)* bmm", products=True),),
+    (Pattern(f"bmm {_SCALE}* softmax (cast|dropout|native_dropout|copy)* bmm", matmuls=True),),
 )

@@ -1,4 +1,4 @@
-"""A bias added by a kernel of its own, inside the op of a product or a convolution."""
+"""A bias added by a kernel of its own, inside the op of a matmul or a convolution."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrace.model.groups._group import (
-    PRODUCTS,
+    MATMULS,
     GpuWork,
     Pattern,
     WorkGroup,
@@ -20,7 +20,7 @@ _OPS = words("layer_norm native_layer_norm native_layer_norm_backward")
 def _test(work: GpuWork) -> object:
     if work.origins:
         return any("layer_norm" in op for op in work.origins)
-    in_module = _CLASS(work.module) and work.role not in PRODUCTS
+    in_module = _CLASS(work.module) and work.role not in MATMULS
     return in_module or work.ops & _OPS or _KERNEL(work.words)
 
 

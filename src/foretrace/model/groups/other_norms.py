@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace.model.groups._group import PRODUCTS, GpuWork, WorkGroup, word_test
+from foretrace.model.groups._group import MATMULS, GpuWork, WorkGroup, word_test
 
 _KINDS = {"batch": "BatchNorm", "group": "GroupNorm", "instance": "InstanceNorm"}
 _FOUND = word_test(r"(batch|group|instance)_?norm")
@@ -13,7 +13,7 @@ def _name(work: GpuWork) -> str:
     kinds = {
         kind for kind in _KINDS if any(f"{kind}_norm" in t or f"{kind}norm" in t for t in texts)
     }
-    if len(kinds) == 1 and _FOUND(" ".join(texts)) and work.role not in PRODUCTS:
+    if len(kinds) == 1 and _FOUND(" ".join(texts)) and work.role not in MATMULS:
         return _KINDS[kinds.pop()]
     return "normalization" if work.role == "normalization" else ""
 

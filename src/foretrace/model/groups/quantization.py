@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from foretrace.model.groups._group import PRODUCTS, GpuWork, WorkGroup, named, word_test
+from foretrace.model.groups._group import MATMULS, GpuWork, WorkGroup, named, word_test
 
 _QUANT = word_test(r"quant")
 
 
 def _test(work: GpuWork) -> object:
     texts = (work.words, *work.ops, *work.origins)
-    return work.role not in PRODUCTS and any(_QUANT(text.lower()) for text in texts)
+    return work.role not in MATMULS and any(_QUANT(text.lower()) for text in texts)
 
 
 GROUP = WorkGroup("quantization", 60, named("quantization", _test))

@@ -1,6 +1,6 @@
 """The sum of a layer's input and output, where a norm or an activation follows.
 
-It comes right after the last product (or its dropout) and before a norm; in a ResNet, between a
+It comes right after the last matmul (or its dropout) and before a norm; in a ResNet, between a
 batch norm and a ReLU. Both operands have one size.
 """
 

@@ -7,7 +7,7 @@ Llama, T5 or Gemma (which adds 1 to the weight).
 from __future__ import annotations
 
 from foretrace.model.groups._group import (
-    PRODUCTS,
+    MATMULS,
     GpuWork,
     Pattern,
     WorkGroup,
@@ -28,7 +28,7 @@ _BACKWARD = words("div expand mul pow sum")  # the gradient of mean expands and 
 def _test(work: GpuWork) -> object:
     if work.origins:
         return work.origins & _FUSED or (work.reduces and _compiled(work.origins))
-    in_module = _CLASS(work.module) and work.role not in PRODUCTS
+    in_module = _CLASS(work.module) and work.role not in MATMULS
     return in_module or work.ops & _OPS or _KERNEL(work.words)
 
 

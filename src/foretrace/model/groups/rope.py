@@ -1,11 +1,11 @@
 """Rotary position embedding: its tables of cos and sin, and
-the turned pairs (rotate_half, two products, a sum).
+the turned pairs (rotate_half, two matmuls, a sum).
 """
 
 from __future__ import annotations
 
 from foretrace.model.groups._group import (
-    PRODUCTS,
+    MATMULS,
     GpuWork,
     Pattern,
     WorkGroup,
@@ -25,7 +25,7 @@ def _test(work: GpuWork) -> object:
         turned = {"cat", "mul"} <= work.origins and work.origins & _TABLES
         return (turned or work.origins >= _ROTATES) and not work.reduces
     if _CLASS(work.module):
-        return work.role not in PRODUCTS
+        return work.role not in MATMULS
     return _KERNEL(work.words) or any(_KERNEL(op) for op in work.ops)
 
 

@@ -1,4 +1,4 @@
-"""The sums of the parts of split-K products."""
+"""The sums of the parts of split-K matmuls."""
 
 from __future__ import annotations
 

@@ -144,9 +144,9 @@ def rates(found: MeasuredRoofs, device: Device) -> MeasuredRates:
     )
 
 
-def _fastest(units: Mapping[str, float], products: Mapping[str, float]) -> dict[str, float]:
-    """The units' rates; a library's products alone are no roof, as another kernel may be faster."""
-    return {name: max(rate, products.get(name, 0.0)) for name, rate in units.items()}
+def _fastest(units: Mapping[str, float], matmuls: Mapping[str, float]) -> dict[str, float]:
+    """The units' rates; a library's matmuls alone are no roof, as another kernel may be faster."""
+    return {name: max(rate, matmuls.get(name, 0.0)) for name, rate in units.items()}
 
 
 def _per_second(values: Mapping[str, float], factor: float) -> dict[str, float]:

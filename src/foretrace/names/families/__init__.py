@@ -18,13 +18,13 @@ from functools import cache, lru_cache
 from msgspec.structs import replace
 
 from foretrace.base import plugins
-from foretrace.names.families._aten import PRODUCTS, VIEWS, VOCABULARY, role_of_op
+from foretrace.names.families._aten import MATMULS, VIEWS, VOCABULARY, role_of_op
 from foretrace.names.families._difference import changed, own_ops, told_apart, value_text
 from foretrace.names.families._matmul import on_card
 from foretrace.schema.kernel import NAME_LIMIT, Family, KernelId, Part
 
 __all__ = [
-    "PRODUCTS",
+    "MATMULS",
     "VIEWS",
     "VOCABULARY",
     "changed",

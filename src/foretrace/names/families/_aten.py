@@ -12,7 +12,7 @@ VIEWS = word_set("""
     slice split split_with_sizes squeeze t transpose unbind unfold unsafe_split
     unsafe_split_with_sizes unsqueeze view
 """)
-PRODUCTS = word_set("""
+MATMULS = word_set("""
     mm bmm addmm baddbmm _scaled_mm _grouped_mm _scaled_grouped_mm _int_mm scaled_mm matmul
     linear _addmm_activation addbmm mv grouped_gemm
 """)

@@ -1,6 +1,6 @@
 """What matrix-multiply names have in common: operand letters, MMA shapes, tiles, chip generations.
 
-cuBLAS is column-major and PyTorch row-major, so PyTorch asks for the transposed product and swaps
+cuBLAS is column-major and PyTorch row-major, so PyTorch asks for the transposed matmul and swaps
 the operands. For `out = X @ Y` the first letter therefore tells about Y (the weight) and the second
 about X (the activation); the first tile number runs along the columns of the PyTorch result (output
 features), the second along its rows (tokens).
@@ -73,7 +73,7 @@ def layout_meaning(letters: str) -> str:
 
 
 class MatmulParser(NameParser):
-    """A name that states chip, tile, stages and layout the way matrix products do."""
+    """A name that states chip, tile, stages and layout the way matmuls do."""
 
     TILE = "one block computes {} output features x {} rows (tokens)"
 
@@ -138,13 +138,13 @@ class MatmulParser(NameParser):
 
 
 class ConvParser(MatmulParser):
-    """A convolution computed as a matrix product: its rows are pixels and filters, not tokens."""
+    """A convolution computed as a matmul: its rows are pixels and filters, not tokens."""
 
-    TILE = "one block computes {} x {} elements of the matrix product that stands for it"
+    TILE = "one block computes {} x {} elements of the matmul that stands for it"
 
     def put_layout(self, text: str, letters: str, certainty: str = "") -> None:
         """The operand letters: which tensor each of them is, is not public."""
-        words = "operand letters of the matrix product that stands for the convolution"
+        words = "operand letters of the matmul that stands for the convolution"
         self.put(text, "layout", letters, words, certainty or "unknown")
 
 

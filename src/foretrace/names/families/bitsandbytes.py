@@ -1,4 +1,4 @@
-"""bitsandbytes: 4-bit and 8-bit quantization, products with 4-bit weights, 8-bit optimizers.
+"""bitsandbytes: 4-bit and 8-bit quantization, matmuls with 4-bit weights, 8-bit optimizers.
 
     kQuantizeBlockwise<T, block, per_thread, stochastic, format>
     kDequantizeBlockwise<T, tile, threads, per_thread, format>
@@ -26,7 +26,7 @@ KERNELS = r"""
         kDequantizeBlockwise
     gemv       gemv_4bit   4-bit gemv   a vector times a 4-bit matrix, converted on the way
         kgemm_4bit_inference(?:_naive)?
-    gemm       gemm_4bit   4-bit GEMM   a product with a 4-bit matrix, converted on the way
+    gemm       gemm_4bit   4-bit GEMM   a matmul with a 4-bit matrix, converted on the way
         gemm_4bit_(?:simt|sm75_m16n8k8|sm80_m16n8k16)
     optimizer  optimizer   8-bit        an optimizer step with 8-bit state
         kOptimizerStatic8bit[12]State(?:Blockwise)?
@@ -35,7 +35,7 @@ KERNELS = r"""
     reduction  optimizer   norm for     the norm of the update, for the optimizer step that follows
         kPreconditionOptimizer(?:32bit|Static8bit)[12]State
     pointwise  quantize    int8 rows    converts rows to int8, one scale per row  kInt8VectorQuant
-    pointwise  dequantize  int8 result  turns the int32 result of an int8 product into floats
+    pointwise  dequantize  int8 result  turns the int32 result of an int8 matmul into floats
         kdequant_mm_int32_fp16
 """
 

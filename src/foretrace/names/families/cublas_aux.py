@@ -1,8 +1,8 @@
-"""cuBLAS helpers around a matrix product: split-K sums, separate epilogues, scaling.
+"""cuBLAS helpers around a matmul: split-K sums, separate epilogues, scaling.
 
-`splitKreduce_kernel` adds the partial sums of a product that was split along K, under the same op
-as the product. Its role is `reduction`, not `gemm`: a count of products that included it would
-count one product twice. `splitKreduce_kernel<32, 16, int, partial, C, compute, result, …>` states
+`splitKreduce_kernel` adds the partial sums of a matmul that was split along K, under the same op
+as the matmul. Its role is `reduction`, not `gemm`: a count of matmuls that included it would
+count one matmul twice. `splitKreduce_kernel<32, 16, int, partial, C, compute, result, …>` states
 its types in the template; older names have four types only.
 """
 
@@ -24,7 +24,7 @@ def _decode(name: str) -> KernelId | None:
     if cpp.base == "splitKreduce_kernel":
         return _splitk(name, cpp)
     if cpp.base == "globalKernel" and cpp.scope.endswith("epilogue::impl"):
-        meaning = "the end of a product run as its own kernel"
+        meaning = "the end of a matmul run as its own kernel"
         return _simple(name, cpp, "epilogue", "cublasLt", meaning, "cublasLt epilogue")
     if cpp.base == "scal_kernel" and "cublas" in name:
         meaning = "scales the result matrix by beta"
@@ -39,7 +39,7 @@ def _decode(name: str) -> KernelId | None:
 def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = MatmulParser(name, FAMILY_NAME)
     lib = "cublasLt" if cpp.scope == "cublasLt" else "cublas"
-    meaning = "adds the partial sums of a product split along K"
+    meaning = "adds the partial sums of a matmul split along K"
     r.put(cpp.base, "op", "splitk_reduce", meaning, "checked")
     r.put(cpp.scope or cpp.base, "lib", lib, "launched by {}", "checked")
     sized = _cpp.integer(cpp.arg(0)) is not None  # newer: two sizes and an index type come first
@@ -64,7 +64,7 @@ def _simple(name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, short: st
 
 def _old_gemm(name: str, cpp: _cpp.Cpp, lib: str, short: str) -> KernelId:
     r = MatmulParser(name, FAMILY_NAME)
-    r.put(cpp.base, "op", "gemm", "a matrix product, old make")
+    r.put(cpp.base, "op", "gemm", "a matmul, old make")
     r.put(cpp.base, "lib", lib, "a cuBLAS kernel")
     r.put_tensor_core(cpp.base, False)
     dtype = _common(cpp.args[:3]) if cpp.base.startswith("magma") else "f32"

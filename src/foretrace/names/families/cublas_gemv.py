@@ -1,13 +1,13 @@
-"""cuBLAS kernels for products with a vector, and for matrices that are nearly one.
+"""cuBLAS kernels for matmuls with a vector, and for matrices that are nearly one.
 
 - `internal::gemvx::kernel<int, int, TA, Tx, Ty, Tcompute, …>`: matrix times vector
 - `gemv2T_kernel_val<int, int, TA, Tx, Ty, Tc, …>`: the same with A transposed
 - `gemv2N_kernel<…>`: the same with A as it is
 - `gemvNSP_kernel<TA, Tx, Ty, Tc, …>`: the same; nobody explains NSP
 - `dot_kernel<…>`, then `reduce_1Block_kernel<…>`: a dot product in two launches
-- `gemmk1_kernel<Tc, …, tensor<TA const>, tensor<TB const>, tensor<TC>, …>`: a product with K = 1;
+- `gemmk1_kernel<Tc, …, tensor<TA const>, tensor<TB const>, tensor<TC>, …>`: a matmul with K = 1;
   the first type is that of the arithmetic, the tensors have their own
-- `gemmSN_TN_kernel<T, …>`: a product with a small N
+- `gemmSN_TN_kernel<T, …>`: a matmul with a small N
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _dot(name: str, base: str) -> KernelId:
 def _thin(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = NameParser(name, FAMILY_NAME, "checked")
     k1 = cpp.base == "gemmk1_kernel"
-    words = "a product with K = 1" if k1 else "a product with a small N"
+    words = "a matmul with K = 1" if k1 else "a matmul with a small N"
     r.put(cpp.base, "lib", "cublas", f"a cuBLAS kernel: {words}", "inferred")
     if not k1:
         letters = cpp.base[7:9].lower()

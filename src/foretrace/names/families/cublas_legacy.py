@@ -37,10 +37,10 @@ def _decode(name: str) -> KernelId | None:
         return None
     r = MatmulParser(name, "cublas_legacy")
     put_head(r, head.groupdict(), ended=whole == head[0])
-    r.put(head["core"], "op", "gemm", "a matrix product")
+    r.put(head["core"], "op", "gemm", "a matmul")
     r.put(head["core"], "lib", "cublas", "a cuBLAS kernel")
     if head["acc"].startswith("g"):
-        words = "complex product by the Gaussian method, three real multiplications instead of four"
+        words = "complex matmul by the Gaussian method, three real multiplications instead of four"
         r.put(head["core"], "complex_method", "gaussian (3-multiply)", words)
     for word in whole[head.end() + 1 :].split("_"):
         put_word(r, word)

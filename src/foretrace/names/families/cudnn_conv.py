@@ -114,7 +114,7 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
 def _winograd(name: str, base: str, direction: str, stage: str) -> KernelId:
     r = MatmulParser(name, FAMILY_NAME)
     forward = direction == "Forward"
-    meaning = "a transform around the product of a Winograd convolution"
+    meaning = "a transform around the matmul of a Winograd convolution"
     r.put(base, "op", "conv_winograd_transform", meaning, "checked")
     r.put(base, "lib", "cudnn", "a cuDNN kernel", "checked")
     words = "forward; also used for input gradients" if forward else "weight gradient"

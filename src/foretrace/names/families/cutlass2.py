@@ -18,7 +18,7 @@ from foretrace.schema.kernel import Family, KernelId
 
 KINDS = {"gemm": "gemm", "fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
 MEANINGS = {
-    "gemm": "a matrix product",
+    "gemm": "a matmul",
     "conv_fprop": "convolution, forward",
     "conv_dgrad": "convolution, input gradient",
     "conv_wgrad": "convolution, weight gradient",
@@ -132,7 +132,7 @@ def _template(name: str, namespace: str) -> KernelId:
         r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
         _lib(r, namespace, "")
     if "ReduceSplitK" in name:
-        meaning = "adds the partial sums of a product split over K"
+        meaning = "adds the partial sums of a matmul split over K"
         r.put("ReduceSplitK", "op", "splitk_reduce", meaning, "inferred")
         return r.done("reduction", "cutlass split-K reduce")
     conv = rx(r"Conv\dd(Fprop|Dgrad|Wgrad)").search(name)
@@ -144,7 +144,7 @@ def _template(name: str, namespace: str) -> KernelId:
     elif "attention" in name.lower() or "fmha" in name.lower():
         return r.done("attention", "cutlass attention")
     else:
-        r.note("Kernel", "a CUTLASS kernel, a matrix product as a rule", "inferred")
+        r.note("Kernel", "a CUTLASS kernel, a matmul as a rule", "inferred")
     found = rx(r"GemmShape(?:ILi(\d+)ELi(\d+)ELi(\d+)E|<(\d+), ?(\d+), ?(\d+)>)").search(name)
     if found:
         r.put_tile(found[0], [int(number) for number in found.groups() if number], "inferred")

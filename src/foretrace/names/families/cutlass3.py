@@ -69,7 +69,7 @@ def _named(name: str, head: re.Match[str]) -> KernelId:
     r.put_arch(found["arch"], found["arch"])
     r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
     r.put_tensor_core(found["opclass"], found["opclass"] != "simt")
-    r.put(found["core"], "op", "gemm", "a matrix product")
+    r.put(found["core"], "op", "gemm", "a matmul")
     if found["mma"] and "x" in found["mma"]:
         r.put(found["core"], "mma", shape(found["mma"]), "shape of one matrix instruction")
     r.put(found["core"], "math_dtype", found["math"], "inputs are rounded to {}")
@@ -121,7 +121,7 @@ def _tail(r: MatmulParser, tail: str, cut: bool) -> None:
         word = found[0] if found else tail[position:].partition("_")[0]
         (schedule if found else rest).append(word)
         if found:
-            r.put(word, "schedule", schedule, "how loads, products and stores are arranged")
+            r.put(word, "schedule", schedule, "how loads, matmuls and stores are arranged")
         position += len(word) + 1
     tokens = "_".join(word for word in rest if word)
     if tokens and tokens in tail and not cut:
@@ -133,7 +133,7 @@ def _tail(r: MatmulParser, tail: str, cut: bool) -> None:
 def _generic(name: str) -> KernelId:
     r = MatmulParser(name, "cutlass3x", "documented")
     r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
-    r.put("GemmUniversal", "op", "gemm", "a matrix product")
+    r.put("GemmUniversal", "op", "gemm", "a matmul")
     loop = rx(r"MainloopSm(\d{2,3})\w{0,80}<").search(name)
     if loop:
         r.put_arch(f"Sm{loop[1]}", f"sm{loop[1]}", "inferred")

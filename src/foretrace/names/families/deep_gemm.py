@@ -1,4 +1,4 @@
-"""DeepGEMM: matrix products in fp8 and bf16 with block scales, compiled for one shape.
+"""DeepGEMM: matmuls in fp8 and bf16 with block scales, compiled for one shape.
 
     deep_gemm::sm90_fp8_gemm_1d2d_impl<[major,] M, N, K, groups, BM, BN, BK, …, type, …>
     deep_gemm::sm100_fp8_fp4_gemm_1d1d_impl<major, major[, granularity of A, of B[, alignment]],
@@ -63,7 +63,7 @@ def _start(name: str, cpp: _cpp.Cpp, op: str, meaning: str, arch: str) -> Matmul
 
 
 def _gemm(name: str, cpp: _cpp.Cpp, arch: str, kind: str, recipe: str) -> KernelId:
-    r = _start(name, cpp, "gemm", "a matrix product", arch)
+    r = _start(name, cpp, "gemm", "a matmul", arch)
     r.put_tensor_core(cpp.base, True)
     r.put(cpp.base, "recipe", recipe, RECIPES.get(recipe, ""))
     args = tuple(text for text in cpp.args if "UMMA::Major" not in text)
@@ -106,7 +106,7 @@ def _types(r: MatmulParser, args: tuple[str, ...], base: str, kind: str) -> None
 
 
 def _prenorm(name: str, cpp: _cpp.Cpp, arch: str) -> KernelId:
-    meaning = "a product with the sum of squares that the norm before it needs"
+    meaning = "a matmul with the sum of squares that the norm before it needs"
     r = _start(name, cpp, "gemm", meaning, arch)
     sizes = [_cpp.integer(text) or 0 for text in cpp.args]
     if len(sizes) >= 6:

@@ -73,7 +73,7 @@ MEANINGS = {
     "paged_kv": "loads a paged KV cache without TMA",
     "has_qv": "second query part (Qv, for MLA)",
     "pv_in_registers": "P stays in registers for P @ V",
-    "overlap": "softmax and products overlap within a warpgroup",
+    "overlap": "softmax and matmuls overlap within a warpgroup",
     "pack_gqa": "query heads of one KV head are packed into rows",
     "v_colmajor": "V is column-major",
     "deterministic": "deterministic sums",

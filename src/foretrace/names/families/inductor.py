@@ -2,8 +2,8 @@
 
 The op list holds origins, not work: every ATen op that the fused nodes came from, sorted by name.
 The order says nothing about execution, and the main work of an op may be in another kernel:
-`triton_poi_fused_addmm_silu_2` adds a bias and applies silu after a product that another kernel
-did. Only `tem` kernels hold a matrix product, a convolution or attention; in any other kernel such
+`triton_poi_fused_addmm_silu_2` adds a bias and applies silu after a matmul that another kernel
+did. Only `tem` kernels hold a matmul, a convolution or attention; in any other kernel such
 an origin is listed as `elsewhere`. Views cost nothing. The number is a counter: the same name may
 be other code in another graph.
 
@@ -14,7 +14,7 @@ lacks are kept as they are.
 
 from __future__ import annotations
 
-from foretrace.names.families._aten import PRODUCTS, VIEWS, is_op, role_of_op, split_ops
+from foretrace.names.families._aten import MATMULS, VIEWS, is_op, role_of_op, split_ops
 from foretrace.names.families._parser import NameParser, joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -22,7 +22,7 @@ CATEGORIES = {
     "poi": ("pointwise", "element by element"),
     "red": ("reduction", "a reduction, looping over the row"),
     "per": ("persistent_reduction", "a reduction with the whole row in one block"),
-    "tem": ("template", "a template: matrix product, convolution or attention"),
+    "tem": ("template", "a template: matmul, convolution or attention"),
     "for": ("foreach/combo", "several independent kernels in one launch"),
     "spl": ("split_scan", "a scan in pieces"),
     "unk": ("unknown", "a kind without a word of its own, such as a cooperative reduction"),
@@ -110,13 +110,13 @@ def _put_ops(r: NameParser, text: str, ops: list[str], suffix: str) -> None:
 
 def _elsewhere(ops: list[str]) -> list[str]:
     """The origin ops whose main work libraries and templates do."""
-    known = (*PRODUCTS, *_OPAQUE)
+    known = (*MATMULS, *_OPAQUE)
     return [op for op in ops if op in known or role_of_op(f"aten::{op}") in LIBRARY_WORK]
 
 
 def _put_elsewhere(r: NameParser, text: str, ops: list[str]) -> None:
     if ops:
-        here = "here a bias, a cast, a layout or a thin product"
+        here = "here a bias, a cast, a layout or a thin matmul"
         words = f"{', '.join(ops)}: as a rule the main work is in another kernel; {here}"
         r.put(text, "elsewhere", ops, words, "inferred")
 
@@ -140,7 +140,7 @@ def _template_role(ops: list[str]) -> str:
         return "attention"
     if any(op.startswith(("convolution", "_convolution")) for op in ops):
         return "conv"
-    return "gemm" if any(op in PRODUCTS for op in ops) else "other"
+    return "gemm" if any(op in MATMULS for op in ops) else "other"
 
 
 def _short(backend: str, ops: list[str], away: list[str], category: str) -> str:
@@ -186,8 +186,8 @@ def _decode_other(name: str) -> KernelId | None:
     if found[2]:
         r.note("fused", FUSED)
         _put_ops(r, found[2].removeprefix("fused_"), ops, "")
-    product = _template_role(ops) if ops else "gemm"
-    return r.done("pointwise" if found[1] == "pallas" else product, _short(found[1], ops, [], ""))
+    matmul = _template_role(ops) if ops else "gemm"
+    return r.done("pointwise" if found[1] == "pallas" else matmul, _short(found[1], ops, [], ""))
 
 
 FAMILIES = (

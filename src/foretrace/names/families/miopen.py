@@ -62,7 +62,7 @@ def _decode_igemm(name: str) -> KernelId | None:
     r = ConvParser(name, "miopen_igemm", "documented")
     op, meaning = DIRECTIONS[found["dir"]]
     r.put(found["dir"], "op", op, meaning)
-    words = "a convolution as a matrix product, in assembly"
+    words = "a convolution as a matmul, in assembly"
     r.put("igemm", "lib", "MIOpen (asm implicit GEMM)", words)
     r.put(f"gtcx{found['gen']}", "gtc_gen", found["gen"], "2 seen on MI210, 3 on MI300X", "checked")
     r.put(found["layout"], "layout", found["layout"], "order of the tensor's dimensions")

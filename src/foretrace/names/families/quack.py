@@ -1,8 +1,8 @@
-"""Quack: norms, softmax, cross entropy and matrix products written in the CuTe DSL.
+"""Quack: norms, softmax, cross entropy and matmuls written in the CuTe DSL.
 
     kernel_cutlass_kernel_quack<module><Class>[Sm<chip>]_object_at__<arguments>_<n>
 
-`GemmGated` applies a gated activation (SwiGLU and its kin) to the product, `GemmDGated` its
+`GemmGated` applies a gated activation (SwiGLU and its kin) to the matmul, `GemmDGated` its
 gradient, `GemmAct` and `GemmDAct` a plain activation. Which activation ran is not in the name.
 """
 
@@ -14,7 +14,7 @@ from foretrace.names.families._parser import joined, row_for, rx, word_set
 from foretrace.names.families.cute_dsl import class_of, put_dtype
 from foretrace.schema.kernel import Family, KernelId
 
-# role, op, short name, end of the product (or none), class without its chip
+# role, op, short name, end of the matmul (or none), class without its chip
 CLASSES = r"""
     gemm           gemm           GEMM + gated act bwd  gated activation backward  Gemm\w*?DGated
     gemm           gemm           GEMM + gated act   gated activation       Gemm\w*?Gated
@@ -46,7 +46,7 @@ def _decode(name: str) -> KernelId | None:
     r.put("quack", "lib", "Quack", "Quack, in the CuTe DSL")
     r.put(called, "class", called, "the Python class that holds the kernel")
     r.put(called, "op", op, f"{short}, by the name of the class")
-    r.put(called, "epilogue", [end] if end else "", "applied to the product before it is written")
+    r.put(called, "epilogue", [end] if end else "", "applied to the matmul before it is written")
     if chip:
         r.put_arch(chip[0], f"sm{chip[1]}")
     put_dtype(r, name)

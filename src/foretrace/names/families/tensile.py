@@ -1,4 +1,4 @@
-"""Tensile: the matrix products of rocBLAS and hipBLASLt.
+"""Tensile: the matmuls of rocBLAS and hipBLASLt.
 
     C<ijk>_A<idx>_B<idx>_<types>_<flags>[_Bias][_HA_S][_SAV][_UserArgs]_MT<M>x<N>x<K>
         _MI<m>x<n>[x<k>]x<b>_SN_<parameters>
@@ -53,7 +53,7 @@ def _decode(name: str) -> KernelId | None:
     if not head:
         return _helper(name, cut=whole != name)
     r = MatmulParser(name, "rocm_tensile", "documented")
-    r.put(f"C{head['c']}", "op", "gemm", "a matrix product")
+    r.put(f"C{head['c']}", "op", "gemm", "a matmul")
     r.put(f"C{head['c']}", "lib", LIB, "a kernel of AMD's BLAS libraries")
     a = "t" if head["a"].startswith("l") else "n"
     b = "n" if head["b"].startswith("l") else "t"
@@ -116,14 +116,14 @@ def _value(field: str, text: str) -> object:
 
 
 def _helper(name: str, cut: bool) -> KernelId:
-    """`Cijk_S_PostGSU3_VW4` adds the pieces of a product split over K; others scale C first."""
+    """`Cijk_S_PostGSU3_VW4` adds the pieces of a matmul split over K; others scale C first."""
     r = MatmulParser(name, "rocm_tensile", "documented")
     if cut:
         return r.done("gemm", "tensile")
     r.put(name[:4], "lib", LIB, "a kernel of AMD's BLAS libraries")
     if "PostGSU" not in name[:2000]:
         return r.done("pointwise", "tensile scale C by beta")
-    r.put("PostGSU", "op", "splitk_reduce", "adds the pieces of a product split over K", "inferred")
+    r.put("PostGSU", "op", "splitk_reduce", "adds the pieces of a matmul split over K", "inferred")
     return r.done("reduction", "tensile split-K reduce")
 
 

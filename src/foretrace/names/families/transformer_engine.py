@@ -1,4 +1,4 @@
-"""Transformer Engine: norms, rope, casts. Its matrix products have cuBLASLt's own names."""
+"""Transformer Engine: norms, rope, casts. Its matmuls have cuBLASLt's own names."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Triton 2 appended `_0d1d2c3…`. A plain identifier counts as Triton when it is a known one, begins
 with `_`, or ends the way such functions do. That is a habit, not a rule: a plain `extern "C"` CUDA
-kernel looks the same. The role comes from the words of the name. The matrix product of
+kernel looks the same. The role comes from the words of the name. The matmul of
 triton_kernels for MoE states more:
 
     _matmul_ogs_<layout>_<out>x<A>x<B>_<M>x<N>x<K>x<split K>[_swiglu]
@@ -108,7 +108,7 @@ def _spec(r: MatmulParser, name: str, plain: str) -> None:
 
 def _ogs(name: str, found: dict[str, str]) -> KernelId:
     r = MatmulParser(name, "user_triton")
-    r.put(found["base"], "op", "gemm", "a matrix product, grouped by expert (MoE)")
+    r.put(found["base"], "op", "gemm", "a matmul, grouped by expert (MoE)")
     r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
     r.put(found["layout"], "layout", found["layout"], "layouts of the operands")
     r.put_groups(found, _OGS_TYPES)

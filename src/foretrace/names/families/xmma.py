@@ -1,4 +1,4 @@
-"""xmma: matrix products and convolutions in cuBLAS and cuDNN, `sm80_xmma_…` to `sm90_xmma_…`.
+"""xmma: matmuls and convolutions in cuBLAS and cuDNN, `sm80_xmma_…` to `sm90_xmma_…`.
 
     sm<arch>_xmma_gemm_<T1>_<T2>_<T3>_<layout>_<layout of C>_tilesize<M>x<N>x<K>[_cgasize<c>]
         [_stage<S>]_(warpsize|warpgroupsize)<w>[_tensor<mma>|_ffma][_<words>]_execute
@@ -19,7 +19,7 @@ from foretrace.names.families._parser import joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 OPS = {
-    "gemm": ("gemm", "a matrix product"),
+    "gemm": ("gemm", "a matmul"),
     "fprop": ("conv_fprop", "convolution, forward"),
     "dgrad": ("conv_dgrad", "convolution, input gradient"),
     "wgrad": ("conv_wgrad", "convolution, weight gradient"),
@@ -70,7 +70,7 @@ def _decode(name: str) -> KernelId | None:
     op, meaning = OPS[found["kind"]]
     r.put(found["kind"], "op", op, meaning)
     if found["implicit"]:
-        r.note("implicit_gemm", "a convolution as a matrix product, without a copy of its input")
+        r.note("implicit_gemm", "a convolution as a matmul, without a copy of its input")
     if found["indexed"]:
         r.put("indexed", "indexed", True, "input addressed through an index, presumably", "unknown")
     if found["t1"]:
@@ -116,7 +116,7 @@ def _sizes(r: MatmulParser, name: str, end: int) -> int:
     text, tile = f"tilesize{found['tile']}", shape(found["tile"])
     if isinstance(r, ConvParser):
         r.put_tile(text, tile)
-    else:  # the grids of 125 products on an H200 say so
+    else:  # the grids of 125 matmuls on an H200 say so
         r.put_row_tile(text, tile)
     r.put_groups(found, _PARTS)
     r.put_groups(found, _GROUPS, "unknown")

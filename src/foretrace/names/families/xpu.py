@@ -10,7 +10,7 @@ from foretrace.schema.kernel import Family, KernelId
 def _decode(name: str) -> KernelId | None:
     if name == "gemm_kernel":
         r = NameParser(name, "xpu")
-        r.put(name, "op", "gemm", "oneDNN's matrix product; the name tells no more")
+        r.put(name, "op", "gemm", "oneDNN's matmul; the name tells no more")
         return r.done("gemm", "oneDNN GEMM")
     if "at::native::xpu::" not in name[:200]:
         return None

@@ -1,4 +1,4 @@
-"""Which kernel the library picks for which matrix product: a map that was measured, and what it
+"""Which kernel the library picks for which matmul: a map that was measured, and what it
 says.
 
 `table` reads a map, `tiling` counts tiles and waves, `near` explains a shape, `rules` states what

@@ -1,4 +1,4 @@
-"""How often guesses are right on products that the map does not hold, of each kind."""
+"""How often guesses are right on matmuls that the map does not hold, of each kind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Marked(NamedTuple):
 
 
 def accuracy(found: GemmMap) -> MapAccuracy | None:
-    """Shares of the held-out products that were guessed right; None without such products."""
+    """Shares of the held-out matmuls that were guessed right; None without such matmuls."""
     if found.heldout is None or found.trees is None:
         return None
     points = [point_of(row) for row in found.heldout.iter_rows(named=True)]
@@ -42,7 +42,7 @@ def accuracy(found: GemmMap) -> MapAccuracy | None:
 
 
 def marks(found: GemmMap, points: list[GemmPoint]) -> list[Marked]:
-    """Every guess beside the held-out product."""
+    """Every guess beside the held-out matmul."""
     assert found.heldout is not None
     predictor = Predictor(found)
     kernels = [predictor.kernel(point)[:2] for point in points]
@@ -56,7 +56,7 @@ def marks(found: GemmMap, points: list[GemmPoint]) -> list[Marked]:
 
 
 def _shares(own: list[Marked]) -> tuple[int, float, float, float]:
-    """How many products, and the shares with family, tile and time right."""
+    """How many matmuls, and the shares with family, tile and time right."""
     right = np.array([(each.family, each.tile, each.error <= WITHIN) for each in own])
     family, tile, time = right.mean(axis=0).tolist()
     return len(own), family, tile, time

@@ -1,4 +1,4 @@
-"""Where the kernel changes as one size of a product grows."""
+"""Where the kernel changes as one size of a matmul grows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Boundary(NamedTuple):
 
 
 def along(found: GemmMap, point: GemmPoint, name: str = "m") -> pl.DataFrame:
-    """Products that differ from this one in one size alone, in order of it."""
+    """Matmuls that differ from this one in one size alone, in order of it."""
     fixed = [pl.col(each) == getattr(point, each) for each in SIZES if each != name]
     return found.like(point).filter(*fixed).sort(name)
 
@@ -39,7 +39,7 @@ def ranges(rows: pl.DataFrame) -> list[KernelRange]:
 
 
 def differing(a: GemmPoint, b: GemmPoint) -> str | None:
-    """The one size in which two products differ; None where it is not one."""
+    """The one size in which two matmuls differ; None where it is not one."""
     names = [name for name in GemmPoint._fields if getattr(a, name) != getattr(b, name)]
     return names[0] if len(names) == 1 and names[0] in SIZES else None
 
@@ -47,9 +47,9 @@ def differing(a: GemmPoint, b: GemmPoint) -> str | None:
 def crossed(
     found: GemmMap, a: tuple[GemmPoint, str], b: tuple[GemmPoint, str]
 ) -> list[Boundary] | None:
-    """The boundaries between two products that ran on these kernels.
+    """The boundaries between two matmuls that ran on these kernels.
 
-    None unless the map holds both products, gives them exactly these kernels, and the products
+    None unless the map holds both matmuls, gives them exactly these kernels, and the matmuls
     differ in one size alone.
     """
     name = differing(a[0], b[0])

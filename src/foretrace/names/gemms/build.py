@@ -17,7 +17,7 @@ from foretrace.names.gemms.tiling import Launched, Tiling, split_stated, tiling
 from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 from foretrace.schema.kernel import KernelId
 
-PRODUCTS = ("gemm", "gemv")
+MATMULS = ("gemm", "gemv")
 _SMALL = {"layout": LAYOUTS, "dtype": DTYPES, "epilogue": EPILOGUES}
 SCHEMA: dict[str, Any] = {
     "m": pl.Int32,
@@ -56,7 +56,7 @@ def rows_of(path: Path) -> tuple[dict[str, str], list[dict[str, Any]]]:
 def frame(
     rows: Iterable[Mapping[str, Any]], sms: int, flops: Mapping[str, float], bytes_per_s: float
 ) -> pl.DataFrame:
-    """One row for each product, in order of type, layout, epilogue and size."""
+    """One row for each matmul, in order of type, layout, epilogue and size."""
     made = [_row(row, sms, flops, bytes_per_s) for row in rows]
     return pl.DataFrame(made, schema=SCHEMA, orient="row").sort(
         "dtype", "layout", "epilogue", "n", "k", "m"
@@ -90,9 +90,9 @@ def _row(
 
 
 def _main(runs: list[Mapping[str, Any]], kernels: list[KernelId]) -> int:
-    """The product among the kernels of a call: the longest, should it be cut into several."""
-    products = [at for at, kernel in enumerate(kernels) if kernel.role in PRODUCTS]
-    return max(products or range(len(runs)), key=lambda at: (runs[at]["cold_us"] or 0, -at))
+    """The matmul among the kernels of a call: the longest, should it be cut into several."""
+    matmuls = [at for at, kernel in enumerate(kernels) if kernel.role in MATMULS]
+    return max(matmuls or range(len(runs)), key=lambda at: (runs[at]["cold_us"] or 0, -at))
 
 
 def _launched(run: Mapping[str, Any]) -> Launched:
@@ -141,7 +141,7 @@ def _roof(point: GemmPoint, flops: Mapping[str, float], bytes_per_s: float) -> d
 
 
 def errors(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Products that the library refused, and why."""
+    """Matmuls that the library refused, and why."""
     for row in rows:
         if "error" in row:
             yield f"{row['m']}x{row['n']}x{row['k']}: {row['error']}"

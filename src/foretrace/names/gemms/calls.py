@@ -1,4 +1,4 @@
-"""From an op's call and its kernel to the product that it computed."""
+"""From an op's call and its kernel to the matmul that it computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRST_FACTOR = {"aten::mm": 0, "aten::addmm": 1}
 def gemm_point(
     op: str | None, dims: Sequence[Sequence[int]], types: Sequence[str], kernel: str
 ) -> GemmPoint | None:
-    """The product; None where the call is no plain one, or the kernel's name has no layout."""
+    """The matmul; None where the call is no plain one, or the kernel's name has no layout."""
     first = FIRST_FACTOR.get(op or "")
     if first is None or len(dims) < first + 2 or len(types) < first + 2:
         return None

@@ -1,4 +1,4 @@
-"""What a tree may ask about a product: sizes, alignment, kind, tiles, waves and times of tiles."""
+"""What a tree may ask about a matmul: sizes, alignment, kind, tiles, waves and times of tiles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEW_ROWS = 17  # from here on, kernels for few rows are not taken
 
 
 def columns(points: Sequence[GemmPoint], model: Array) -> Array:
-    """What a tree may ask about a product."""
+    """What a tree may ask about a matmul."""
     found = [_asked(point, us) for point, us in zip(points, model.tolist(), strict=True)]
     return np.array(found, dtype=np.float32)
 

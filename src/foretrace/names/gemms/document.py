@@ -13,7 +13,7 @@ from foretrace.names.gemms.table import GemmMap
 from foretrace.schema.documents.gemms import (
     GemmsDocument,
     LiveMark,
-    NearProduct,
+    NearMatmul,
     PredictAnswer,
 )
 from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
@@ -40,15 +40,15 @@ def parse_size(
 
 
 def parse_points(path: Path) -> list[GemmPoint]:
-    """Products from a file, one on a line: `64x4096x4096 nn fp16 bias+gelu`, kinds as needed."""
+    """Matmuls from a file, one on a line: `64x4096x4096 nn fp16 bias+gelu`, kinds as needed."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as problem:
-        raise UsageError(f"{path}: not a list of products: {problem}") from None
+        raise UsageError(f"{path}: not a list of matmuls: {problem}") from None
     texts = (line.partition("#")[0].split() for line in lines)
     found = dict.fromkeys(_parse_words(*words) for words in texts if words)
     if not found:
-        raise UsageError(f"{path}: no product in it: give one MxNxK on each line")
+        raise UsageError(f"{path}: no matmul in it: give one MxNxK on each line")
     return list(found)
 
 
@@ -93,7 +93,7 @@ def guessed(
         guess.us,
         point.flops / guess.us / 1e6,
         100 * roof_us / guess.us,
-        [NearProduct(size_of(e.point), e.short, e.cold_us, e.octaves) for e in guess.neighbours],
+        [NearMatmul(size_of(e.point), e.short, e.cold_us, e.octaves) for e in guess.neighbours],
         live,
         not_live,
     )

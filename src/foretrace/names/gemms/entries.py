@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from foretrace.names.gemms.table import KEY
-from foretrace.schema.documents.gemms import MappedProduct, ProductSize
+from foretrace.schema.documents.gemms import MappedMatmul, MatmulSize
 from foretrace.schema.gemms import GemmPoint
 
 
 def point_of(row: Mapping[str, Any]) -> GemmPoint:
-    """The product of a row."""
+    """The matmul of a row."""
     return GemmPoint(*(row[name] for name in KEY))
 
 
-def size_of(point: GemmPoint) -> ProductSize:
-    """The product as the document has it."""
-    return ProductSize(*point)
+def size_of(point: GemmPoint) -> MatmulSize:
+    """The matmul as the document has it."""
+    return MatmulSize(*point)
 
 
 def tile_text(row: Mapping[str, Any]) -> str:
@@ -25,10 +25,10 @@ def tile_text(row: Mapping[str, Any]) -> str:
     return f"{row['tile_n']}x{row['tile_m']}" if row["tile_n"] else ""
 
 
-def entry(row: Mapping[str, Any]) -> MappedProduct:
+def entry(row: Mapping[str, Any]) -> MappedMatmul:
     """A row of the map."""
     point = point_of(row)
-    return MappedProduct(
+    return MappedMatmul(
         size_of(point),
         row["kernel"],
         row["short"],

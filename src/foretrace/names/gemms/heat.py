@@ -1,4 +1,4 @@
-"""The plane of M and N: how near to its roof a product of each octave comes, and its usual tile."""
+"""The plane of M and N: how near to its roof a matmul of each octave comes, and its usual tile."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from foretrace.schema.gemms import GemmPoint
 def plane(found: GemmMap, kind: GemmPoint) -> HeatPlane:
     """Cells of one type, layout and epilogue, all K together; each begins at a power of two.
 
-    Where the map has aligned products, the others are left out: they run on slower kernels.
+    Where the map has aligned matmuls, the others are left out: they run on slower kernels.
     """
     rows = found.like(kind)
     aligned = [point_of(row).aligned for row in rows.iter_rows(named=True)]
     rows = rows.filter(pl.Series(aligned, dtype=pl.Boolean)) if any(aligned) else rows
     if rows.is_empty():
         what = f"{kind.dtype} {kind.layout} {kind.epilogue}"
-        raise UsageError(f"the map has no product {what}: choose another type, layout or epilogue")
+        raise UsageError(f"the map has no matmul {what}: choose another type, layout or epilogue")
     octaves = [(pl.lit(2) ** pl.col(name).log(2).floor()).cast(pl.Int32) for name in ("m", "n")]
     flops = 2 * pl.col("m").cast(pl.Float64) * pl.col("n") * pl.col("k")
     tile = pl.format("{}x{}", "tile_n", "tile_m")

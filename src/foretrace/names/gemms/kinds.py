@@ -1,4 +1,4 @@
-"""Kinds of products: those of one kind get kernels of the same generation."""
+"""Kinds of matmuls: those of one kind get kernels of the same generation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ KINDS = (ALIGNED, NOT_ALIGNED, "tf32", "fp32")
 
 
 def kind_of(point: GemmPoint) -> str:
-    """The kind of a product."""
+    """The kind of a matmul."""
     if point.dtype not in NARROW:
         return point.dtype
     return ALIGNED if point.aligned else NOT_ALIGNED

@@ -31,7 +31,7 @@ def make(
     name, sms = around["gpu"], int(around["sms"])
     device = devices.find(name, sms=sms)
     if device is None:
-        raise UsageError(f"{name}: its peaks are unknown, so products have no roof")
+        raise UsageError(f"{name}: its peaks are unknown, so matmuls have no roof")
     flops, bytes_per_s = rates(device, roofs)
     facts = table.MapFacts(name, sms, f"{SWEEP} {place.name}", dict(around), flops, bytes_per_s)
     frame = build.frame(rows, sms, flops, bytes_per_s)

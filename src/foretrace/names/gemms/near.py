@@ -27,7 +27,7 @@ AS_GOOD = 0.01  # of all that the waves compute: smaller differences decide noth
 
 
 def near(found: GemmMap, point: GemmPoint) -> NearAnswer:
-    """What the map says about a product, or about the nearest one that it holds."""
+    """What the map says about a matmul, or about the nearest one that it holds."""
     rows, away = Nearness(found).nearest(point, NEIGHBOURS)
     around = found.frame[rows].to_dicts()
     held = found.rows.get(point)
@@ -50,7 +50,7 @@ def near(found: GemmMap, point: GemmPoint) -> NearAnswer:
 
 
 def _choices(row: Row, around: list[Row], sms: int) -> list[TileChoice]:
-    """The chosen tile first, then those of similar products of the same kind of kernel."""
+    """The chosen tile first, then those of similar matmuls of the same kind of kernel."""
     if not row["tile_n"] or row["splits"]:
         return []
     same = [each for each in around if each["family"] == row["family"] and not each["splits"]]

@@ -1,4 +1,4 @@
-"""Which measured products are near another one: sizes in octaves, and a price for the rest."""
+"""Which measured matmuls are near another one: sizes in octaves, and a price for the rest."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from foretrace.schema.gemms import GemmPoint
 
 Array = np.ndarray[Any, np.dtype[Any]]
 NEAREST = 8
-# What a difference costs, in octaves; chosen by leaving out products of the H200's map.
+# What a difference costs, in octaves; chosen by leaving out matmuls of the H200's map.
 PRICES = {"dtype": 5.0, "letters": 2.0, "epilogue": 2.0, "load": 3.0, "vector": 2.0}
 
 
 class Nearness:
-    """Distances to all products of a map."""
+    """Distances to all matmuls of a map."""
 
     def __init__(self, found: GemmMap) -> None:
         points = list(found.rows)

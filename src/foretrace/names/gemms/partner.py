@@ -19,7 +19,7 @@ CONFIRMED = 2  # times: what an end costs at other rows, to count as the same
 
 
 def compared(found: GemmMap, row: Row, partner: Row) -> Iterator[str]:
-    """How the times of two products of the same FLOP come about."""
+    """How the times of two matmuls of the same FLOP come about."""
     point, other = point_of(row), point_of(partner)
     rates = [point.flops / each["cold_us"] / 1e6 for each in (row, partner)]
     yield (

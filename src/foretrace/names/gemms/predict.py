@@ -1,6 +1,6 @@
-"""Guesses the kernel and the time of a product that the map does not hold.
+"""Guesses the kernel and the time of a matmul that the map does not hold.
 
-The kernel is that of the nearest products: sizes in octaves, and a price for another type, layout,
+The kernel is that of the nearest matmuls: sizes in octaves, and a price for another type, layout,
 epilogue or alignment. The time is that of a model of waves (`waves`), times what boosted trees
 learned from the map about the difference (`trees`).
 """
@@ -29,15 +29,15 @@ from foretrace.schema.gemms import GemmPoint
 Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]
 T = TypeVar("T")
-CANDIDATES = 24  # products whose kernels may be guessed
-CLOSE = 0.15  # octaves: nearer products do not count for more
+CANDIDATES = 24  # matmuls whose kernels may be guessed
+CLOSE = 0.15  # octaves: nearer matmuls do not count for more
 # Chosen by leaving out parts of the H200's map: the choice among older kernels is less regular.
 OLDER = trees.Fitting(trees=200, depth=8, rate=0.08, columns=0.7, reach=(0.8, 0.12))
 HOW = {kind: trees.Fitting() if kind == ALIGNED else OLDER for kind in KINDS}
 
 
 class Neighbour(Struct, frozen=True):
-    """A measured product near the one in question; `octaves` away."""
+    """A measured matmul near the one in question; `octaves` away."""
 
     point: GemmPoint
     short: str
@@ -48,7 +48,7 @@ class Neighbour(Struct, frozen=True):
 class Guessed(Struct, frozen=True):
     """A kernel and a time. `agreement` is the weight of the neighbours that have this kernel.
 
-    `measured` where the map holds the product itself: then nothing is guessed.
+    `measured` where the map holds the matmul itself: then nothing is guessed.
     """
 
     family: str
@@ -69,7 +69,7 @@ class Predictor:
         self.map, self._near = found, Nearness(found)
 
     def guess(self, point: GemmPoint) -> Guessed:
-        """The kernel and the time of one product."""
+        """The kernel and the time of one matmul."""
         held = self.map.rows.get(point)
         us = self.times([point])[0] if held is None else self.map.frame["cold_us"][held]
         family, kernel, agreement, near = self.kernel(point)
@@ -86,8 +86,8 @@ class Predictor:
     def kernel(self, point: GemmPoint) -> tuple[str, str, float, list[tuple[Row, float]]]:
         """Family, kernel, the share of the neighbours' weight that has it, and the neighbours.
 
-        The nearest products vote for a family. Of those that have it, the ones of the same type,
-        layout and epilogue vote for a tile, the more the better it fits this product.
+        The nearest matmuls vote for a family. Of those that have it, the ones of the same type,
+        layout and epilogue vote for a tile, the more the better it fits this matmul.
         """
         places, away = self._near.nearest(point, CANDIDATES)
         near = list(zip(self.map.frame[places].to_dicts(), away.tolist(), strict=True))
@@ -103,7 +103,7 @@ class Predictor:
         return family, kernel, agreement, [*near[:NEAREST], *shown]
 
     def times(self, points: Sequence[GemmPoint]) -> Array:
-        """Microseconds of products, as if the map held none of them."""
+        """Microseconds of matmuls, as if the map held none of them."""
         assert self.map.trees is not None
         model = np.array([modelled_us(point) for point in points])
         asked, kinds = columns(points, model), _kinds(points)
@@ -116,7 +116,7 @@ class Predictor:
 
 
 def fitted(frame: pl.DataFrame) -> pl.DataFrame:
-    """Trees for the times of a map: products of each kind apart."""
+    """Trees for the times of a map: matmuls of each kind apart."""
     points = [point_of(row) for row in frame.iter_rows(named=True)]
     model = np.array([modelled_us(point) for point in points])
     asked, kinds = columns(points, model), _kinds(points)

@@ -1,4 +1,4 @@
-"""Rules that can be read off a map: how many products obey each, and which do not.
+"""Rules that can be read off a map: how many matmuls obey each, and which do not.
 
 A rule is a sentence about kernels that can be wrong. Every share is counted from the map.
 """
@@ -18,8 +18,8 @@ from foretrace.schema.gemms import NARROW
 LINE = ("dtype", "layout", "epilogue", "n", "k")  # what stays the same while M grows
 LONG_K, SHORT_K = 4096, 2048
 FEW_ROWS = 8  # the narrowest tile of nvjet
-SLOWER = 1.02  # repeats of one product differ by as much
-Counted = tuple[pl.DataFrame, pl.DataFrame]  # all products that a rule is about, and the exceptions
+SLOWER = 1.02  # repeats of one matmul differ by as much
+Counted = tuple[pl.DataFrame, pl.DataFrame]  # all matmuls that a rule is about, and the exceptions
 
 
 def rules(found: GemmMap) -> list[MapRule]:
@@ -97,7 +97,7 @@ def _epilogue(frame: pl.DataFrame, _: int) -> Counted:
 
 
 def _fewer_ends(frame: pl.DataFrame, _: int) -> Counted:
-    """One row for each pair: the product whose multiprocessors end fewer tiles."""
+    """One row for each pair: the matmul whose multiprocessors end fewer tiles."""
     same = ["dtype", "layout", "epilogue", "m"]
     ends = pl.col("waves").ceil()
     work = ends * pl.col("tile_n").cast(pl.Int64) * pl.col("tile_m") * pl.col("k")
@@ -129,12 +129,12 @@ def _said(row: dict[str, object]) -> str:
 RULES: dict[str, tuple[Callable[[pl.DataFrame, int], Counted], str]] = {
     "alignment": (
         _alignment,
-        """A 16-bit or fp8 product runs on nvjet exactly when every row begins at a multiple of 16
+        """A 16-bit or fp8 matmul runs on nvjet exactly when every row begins at a multiple of 16
         bytes (sizes along memory are multiples of 8, of 16 for fp8).""",
     ),
     "old kernels": (
         _old_kernels,
-        """A 16-bit product that is not aligned runs on a kernel written for an older card (where
+        """A 16-bit matmul that is not aligned runs on a kernel written for an older card (where
         the name states a card).""",
     ),
     "tile grows with M": (
@@ -157,21 +157,21 @@ RULES: dict[str, tuple[Callable[[pl.DataFrame, int], Counted], str]] = {
     "short K": (_short_k, f"nvjet does not split a K below {SHORT_K}."),
     "memset": (
         _memset,
-        """A memset runs before nvjet exactly when its tiles take more than two waves (products with
+        """A memset runs before nvjet exactly when its tiles take more than two waves (matmuls with
         K in one part).""",
     ),
     "epilogue": (
         _epilogue,
-        """nvjet computes bias, ReLU and GELU in the kernel of the product, or in the one that adds
+        """nvjet computes bias, ReLU and GELU in the kernel of the matmul, or in the one that adds
         the parts of K: no other kernel follows.""",
     ),
     "fewer ends": (
         _fewer_ends,
-        """Of two nvjet products with N and K exchanged and equal arithmetic for each
+        """Of two nvjet matmuls with N and K exchanged and equal arithmetic for each
         multiprocessor, the one that ends fewer tiles is not slower (by more than 2%).""",
     ),
     "no tensor cores": (
         _no_tensor_cores,
-        "A float32 product without TF32 runs on no tensor core.",
+        "A float32 matmul without TF32 runs on no tensor core.",
     ),
 }

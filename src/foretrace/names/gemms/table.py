@@ -1,6 +1,6 @@
-"""Maps of cards: Parquet files with one row for each product, and what was measured with them.
+"""Maps of cards: Parquet files with one row for each matmul, and what was measured with them.
 
-`maps/NAME.parquet` is the sweep, `NAME.heldout.parquet` the products that it does not hold,
+`maps/NAME.parquet` is the sweep, `NAME.heldout.parquet` the matmuls that it does not hold,
 `NAME.trees.parquet` what was fitted to it, `NAME.json` the card, the roofs and the command.
 """
 
@@ -21,13 +21,13 @@ from foretrace.schema.gemms import GemmPoint
 SHIPPED = Path(__file__).with_name("maps")
 SUFFIX = ".parquet"
 KEY = GemmPoint._fields
-_LARGEST = 64 << 20  # bytes: a map of ten thousand products has 0.3 MB
+_LARGEST = 64 << 20  # bytes: a map of ten thousand matmuls has 0.3 MB
 
 
 class MapFacts(Struct, frozen=True):
     """Where a map comes from. Rates are FLOP/s by data type, and bytes per second of the memory.
 
-    `accuracy` is that of guesses on the products that were held out, counted when it was made.
+    `accuracy` is that of guesses on the matmuls that were held out, counted when it was made.
     """
 
     device: str
@@ -40,7 +40,7 @@ class MapFacts(Struct, frozen=True):
 
 
 class GemmMap:
-    """A map: `frame` has the products, `heldout` those that were left out of it."""
+    """A map: `frame` has the matmuls, `heldout` those that were left out of it."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class GemmMap:
 
     @cached_property
     def heldout(self) -> pl.DataFrame | None:
-        """Products that the map does not hold; None where there are no such."""
+        """Matmuls that the map does not hold; None where there are no such."""
         return self._beside("heldout")
 
     @cached_property
@@ -69,11 +69,11 @@ class GemmMap:
 
     @cached_property
     def rows(self) -> dict[GemmPoint, int]:
-        """The row of each product."""
+        """The row of each matmul."""
         return {GemmPoint(*row): at for at, row in enumerate(self.frame.select(KEY).iter_rows())}
 
     def like(self, point: GemmPoint) -> pl.DataFrame:
-        """Products of the same type, layout and epilogue."""
+        """Matmuls of the same type, layout and epilogue."""
         return self.frame.filter(
             pl.col("dtype") == point.dtype,
             pl.col("layout") == point.layout,
@@ -123,7 +123,7 @@ def opened(path: Path) -> GemmMap:
         ) from None
     except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
         first = str(problem).partition("\n")[0]
-        raise UsageError(f"{path}: not a map of products: {first}") from None
+        raise UsageError(f"{path}: not a map of matmuls: {first}") from None
     return GemmMap(path, known, frame)
 
 

@@ -1,4 +1,4 @@
-"""The tiles of a product, and how many waves they take on a card.
+"""The tiles of a matmul, and how many waves they take on a card.
 
 A tile is what one thread block computes. Tiles that fill the card run at once: a wave. The last
 wave leaves multiprocessors idle unless the tiles divide evenly.
@@ -14,7 +14,7 @@ from msgspec import Struct
 from foretrace.schema.gemms import GemmPoint
 from foretrace.schema.kernel import KernelId
 
-# xmma counts rows first: on an H200 the grids of 125 of 128 products of unequal tiles say so, and
+# xmma counts rows first: on an H200 the grids of 125 of 128 matmuls of unequal tiles say so, and
 # the other three fit both ways. The families of cuBLAS count output features first.
 ROWS_FIRST = frozenset({"xmma"})
 # Of one multiprocessor of sm_80 to sm_90; shared memory by what the card's driver states.
@@ -86,7 +86,7 @@ def tile_of(kernel: KernelId) -> tuple[int, int] | None:
 
 
 def tiled(point: GemmPoint, tile: tuple[int, int], at_once: int, split: int | None = 1) -> Tiling:
-    """A product cut into tiles."""
+    """A matmul cut into tiles."""
     tile_n, tile_m = tile
     return Tiling(tile_n, tile_m, ceil(point.n / tile_n), ceil(point.m / tile_m), split, at_once)
 
@@ -99,7 +99,7 @@ def used(point: GemmPoint, cut: Tiling) -> float:
 
 
 def tiling(point: GemmPoint, kernel: KernelId, launch: Launched, sms: int) -> Tiling | None:
-    """The tiles of a product that ran; None where the kernel's name states no tile."""
+    """The tiles of a matmul that ran; None where the kernel's name states no tile."""
     tile = tile_of(kernel)
     if tile is None:
         return None

@@ -1,4 +1,4 @@
-"""What a product should take: whole waves of tiles, the bytes that must move, and a launch.
+"""What a matmul should take: whole waves of tiles, the bytes that must move, and a launch.
 
 The library may choose the tile, and cut K where tiles are few: the fastest of all choices counts.
 What the model leaves out is fitted to the map, so its rates need not be exact.
@@ -14,7 +14,7 @@ from foretrace.schema.gemms import NARROW, GemmPoint
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SMS = 132
-# FLOP per us of a card's products by the bytes of a load; medians of large products of an H200.
+# FLOP per us of a card's matmuls by the bytes of a load; medians of large matmuls of an H200.
 RATES = {
     "bf16": {16: 750e6, 8: 220e6, 4: 210e6, 2: 125e6},
     "fp16": {16: 750e6, 8: 220e6, 4: 210e6, 2: 125e6},
@@ -22,9 +22,9 @@ RATES = {
     "tf32": {16: 360e6, 8: 105e6, 4: 105e6},
     "fp32": {16: 48e6, 8: 48e6, 4: 48e6},
 }
-# The library computes GELU behind 16-bit products that are not aligned without tensor cores.
+# The library computes GELU behind 16-bit matmuls that are not aligned without tensor cores.
 GELU_RATES = {("bf16", 8): 32e6, ("bf16", 4): 32e6, ("bf16", 2): 32e6, ("fp16", 2): 36e6}
-# bytes per us by the bytes of a load, of products with few rows
+# bytes per us by the bytes of a load, of matmuls with few rows
 MEMORY = {16: 3.9e6, 8: 2.2e6, 4: 2.2e6, 2: 1.1e6, 1: 1.1e6}
 LAUNCH_US, WAVE_US, REDUCE_US = 2.0, 0.6, 2.0
 REDUCE_BYTES_PER_US = 8e6  # partial sums are still in L2
@@ -54,7 +54,7 @@ def modelled_us(point: GemmPoint) -> float:
 
 
 def runs_on_nvjet(point: GemmPoint) -> bool:
-    """Whether the product gets a kernel written for Hopper; all others get older ones."""
+    """Whether the matmul gets a kernel written for Hopper; all others get older ones."""
     return point.aligned and point.dtype in NARROW
 
 

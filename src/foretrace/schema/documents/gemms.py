@@ -1,12 +1,12 @@
-"""`foretrace gemms --json`: a map of matrix products, what it says of a shape, or a live sweep."""
+"""`foretrace gemms --json`: a map of matmuls, what it says of a shape, or a live sweep."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 
-class ProductSize(Struct, frozen=True):
-    """A matrix product: `m` rows, `n` output features, `k` summed."""
+class MatmulSize(Struct, frozen=True):
+    """A matmul: `m` rows, `n` output features, `k` summed."""
 
     m: int
     n: int
@@ -16,14 +16,14 @@ class ProductSize(Struct, frozen=True):
     epilogue: str
 
 
-class MappedProduct(Struct, frozen=True):
-    """A product of the map. Times are those of all its kernels; None is what is not known.
+class MappedMatmul(Struct, frozen=True):
+    """A matmul of the map. Times are those of all its kernels; None is what is not known.
 
     `waste` is the part of all waves without a tile, `reuse` the FLOP for each element that a tile
     loads. `roof_percent` is of the roof that its FLOP or its bytes allow, with L2 empty before.
     """
 
-    product: ProductSize
+    matmul: MatmulSize
     kernel: str
     short: str
     family: str
@@ -74,21 +74,21 @@ class NearAnswer(Struct, frozen=True):
     was found is `octaves` away.
     """
 
-    wanted: ProductSize
+    wanted: MatmulSize
     exact: bool
     octaves: float
-    found: MappedProduct
+    found: MappedMatmul
     why: list[str]
     tiles: list[TileChoice]
-    partner: MappedProduct | None
+    partner: MappedMatmul | None
     against_partner: list[str]
     by_rows: list[KernelRange]
 
 
-class NearProduct(Struct, frozen=True):
-    """A measured product that a guess rests on."""
+class NearMatmul(Struct, frozen=True):
+    """A measured matmul that a guess rests on."""
 
-    product: ProductSize
+    matmul: MatmulSize
     short: str
     cold_us: float
     octaves: float
@@ -108,9 +108,9 @@ class LiveMark(Struct, frozen=True):
 
 
 class PredictAnswer(Struct, frozen=True):
-    """A kernel and a time for a product, from the map. `live` is None where no such GPU is here."""
+    """A kernel and a time for a matmul, from the map. `live` is None where no such GPU is here."""
 
-    product: ProductSize
+    matmul: MatmulSize
     measured: bool
     family: str
     kernel: str
@@ -120,29 +120,29 @@ class PredictAnswer(Struct, frozen=True):
     us: float
     tflops: float
     roof_percent: float
-    nearest: list[NearProduct]
+    nearest: list[NearMatmul]
     live: LiveMark | None
     not_live: str
 
 
 class KindAccuracy(Struct, frozen=True):
-    """Guesses on unseen products of one kind: shares with the family, the tile, the time right."""
+    """Guesses on unseen matmuls of one kind: shares with the family, the tile, the time right."""
 
     kind: str
-    products: int
+    matmuls: int
     family: float
     tile: float
     time: float
 
 
 class MapAccuracy(Struct, frozen=True):
-    """Guesses on products that the map does not hold: shares that were right, and of each kind.
+    """Guesses on matmuls that the map does not hold: shares that were right, and of each kind.
 
-    A time is right within 15% of the measured one. A product is aligned where every row begins at
+    A time is right within 15% of the measured one. A matmul is aligned where every row begins at
     a multiple of 16 bytes.
     """
 
-    products: int
+    matmuls: int
     family: float
     tile: float
     time: float
@@ -151,7 +151,7 @@ class MapAccuracy(Struct, frozen=True):
 
 
 class MapRule(Struct, frozen=True):
-    """A rule that was read off the map, and the products that do not obey it."""
+    """A rule that was read off the map, and the matmuls that do not obey it."""
 
     name: str
     text: str
@@ -161,11 +161,11 @@ class MapRule(Struct, frozen=True):
 
 
 class HeatCell(Struct, frozen=True):
-    """Products with rows and output features within an octave: medians, and the usual tile."""
+    """Matmuls with rows and output features within an octave: medians, and the usual tile."""
 
     m: int
     n: int
-    products: int
+    matmuls: int
     roof_percent: float
     tflops: float
     tile: str
@@ -180,23 +180,23 @@ class HeatPlane(Struct, frozen=True):
     cells: list[HeatCell]
 
 
-class SweptProduct(Struct, frozen=True):
-    """A product that was timed on this machine's CPU."""
+class SweptMatmul(Struct, frozen=True):
+    """A matmul that was timed on this machine's CPU."""
 
-    product: ProductSize
+    matmul: MatmulSize
     us: float
     gflops: float
     roof_percent: float | None
 
 
 class LiveSweep(Struct, frozen=True):
-    """Products that were timed here; what cannot be measured is in `not_measured`."""
+    """Matmuls that were timed here; what cannot be measured is in `not_measured`."""
 
     device: str
     torch: str
     roof_tflops: dict[str, float]
     roof_source: str
-    products: list[SweptProduct]
+    matmuls: list[SweptMatmul]
     not_measured: dict[str, str]
     seconds: float
 
@@ -208,7 +208,7 @@ class GemmsDocument(Struct, frozen=True):
     device: str
     command: str
     environment: dict[str, str]
-    products: int
+    matmuls: int
     accuracy: MapAccuracy | None = None
     rules: list[MapRule] = []
     heat: HeatPlane | None = None

@@ -36,7 +36,7 @@ class JobVerdict(Struct, frozen=True):
     """The answer in words: what holds the job up, what to do first, and what then.
 
     `bound` is straggler, slow_host, balanced, inconclusive (within the clocks' error) or unknown.
-    `first` and `then` are empty where the traces prove no repair.
+    `first` and `then` are empty where the traces prove no fix.
     """
 
     bound: str

@@ -43,7 +43,7 @@ class Totals(Struct, frozen=True):
 class LookVerdict(Struct, frozen=True):
     """The answer: what bounds a step or call, what to do first, and what then.
 
-    `first` and `then` are empty where the trace proves no repair.
+    `first` and `then` are empty where the trace proves no fix.
     """
 
     bound: str
@@ -71,7 +71,7 @@ class ModuleRow(Struct, frozen=True):
 
     `total_ns` is the GPU time of all that belongs to it and to the modules that it calls: its
     forward pass, its backward pass, and what activation checkpointing computed again. `share` is of
-    all GPU time. `flops` are those of its products and attention, `mfu` their share of the peak
+    all GPU time. `flops` are those of its matmuls and attention, `mfu` their share of the peak
     over `total_ns`; null where none is known. `memory_bytes` is what its calls allocated on the GPU
     less what they freed, where the profiler recorded memory. `folded` counts the modules beside it
     that are its equals, itself included. `path` has the modules around it, outermost first. Work
@@ -206,7 +206,7 @@ class CpuOpRow(Struct, frozen=True):
 
 
 class FindingEntry(Struct, frozen=True):
-    """What one rule says; `at_most_ns` bounds what a repair can save, per step if there are any.
+    """What one rule says; `at_most_ns` bounds what a fix can save, per step if there are any.
 
     `ranges` are the gaps that it is about, the longest first, at most 200: start, end, GPU.
     """
@@ -218,7 +218,7 @@ class FindingEntry(Struct, frozen=True):
     at_most_ns: int | None
     evidence: Mapping[str, Any]
     events: list[int]
-    repair: str = ""
+    fix: str = ""
     ranges: list[tuple[int, int, int]] = []
 
 

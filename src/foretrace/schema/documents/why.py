@@ -227,7 +227,7 @@ class StrideEntry(Struct, frozen=True):
     """A view in another order of dimensions: the same bytes, nothing copied.
 
     `used_by` are calls that read the memory of the source under the strides of the view. `layout`
-    has the letters of such a product, the weight first: `tn`.
+    has the letters of such a matmul, the weight first: `tn`.
     """
 
     region: str

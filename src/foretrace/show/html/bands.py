@@ -59,7 +59,7 @@ class Bands:
 
 def edges(start: int, end: int, width: int) -> Ints:
     """The whole nanoseconds at which `width` pixels begin, and where the last one ends."""
-    whole, rest = divmod(end - start, width)  # the product of all three may exceed 64 bits
+    whole, rest = divmod(end - start, width)  # the matmul of all three may exceed 64 bits
     pixel = np.arange(width + 1, dtype=np.int64)
     return start + whole * pixel + rest * pixel // width
 

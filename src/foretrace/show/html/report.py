@@ -14,9 +14,9 @@ from foretrace.base.errors import UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
+from foretrace.show.html.matmuls import MatmulsOnMap, on_map
 from foretrace.show.html.packing import pack
 from foretrace.show.html.page import page, write_page
-from foretrace.show.html.products import ProductsOnMap, on_map
 from foretrace.show.html.tables import TraceFacts, facts
 from foretrace.show.html.timeline import CONFIG, Timeline
 from foretrace.show.render.safe import plain
@@ -37,7 +37,7 @@ class Report(Struct):
     compared: Compared | None
     guesses: object | None
     ladder: object | None
-    products: ProductsOnMap | None = None
+    matmuls: MatmulsOnMap | None = None
     config: tuple[str, ...] = CONFIG
     marks: tuple[str, ...] = MARKS
     schema: int = 1
@@ -80,8 +80,8 @@ def report(
     for shown, name in zip(drawn, titles(traces), strict=True):
         shown.title = name
     title = " and ".join(trace.title for trace in drawn)
-    products = None if only else on_map(traces[-1])
-    return page(title, Report(drawn, found, guesses, ladder, products, only=only))
+    matmuls = None if only else on_map(traces[-1])
+    return page(title, Report(drawn, found, guesses, ladder, matmuls, only=only))
 
 
 def titles(traces: Sequence[Trace]) -> list[str]:

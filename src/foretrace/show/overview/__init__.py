@@ -48,9 +48,9 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.model.utilization import utilization
     from foretrace.show.overview import sentences
     from foretrace.show.overview.document import document
+    from foretrace.show.overview.fixes import WORTH, whole_ns
     from foretrace.show.overview.groups import group_rows
     from foretrace.show.overview.on_cpu import cpu_tree
-    from foretrace.show.overview.repairs import WORTH, whole_ns
     from foretrace.show.overview.sequences import sequences
     from foretrace.show.overview.unit import measured
     from foretrace.show.overview.verdict import verdict

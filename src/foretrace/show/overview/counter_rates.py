@@ -35,7 +35,7 @@ def reached_roofs(
 
 
 def stated_operations(name: str, row: dict[str, Any]) -> dict[str, float]:
-    """The operations of a product from its shapes, where its name says that tensor cores ran."""
+    """The operations of a matmul from its shapes, where its name says that tensor cores ran."""
     kernel = decode(name)
     dtype = dtype_of(row, kernel) if row else None
     if not dtype or not row["flops"] or kernel.get("tensor_core") is not True:

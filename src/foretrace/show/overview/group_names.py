@@ -1,11 +1,11 @@
-"""The name of a group with what its kernels add: the M of products, the kind of attention."""
+"""The name of a group with what its kernels add: the M of matmuls, the kind of attention."""
 
 from __future__ import annotations
 
 from foretrace.model.order import Case
 from foretrace.show.overview.group_work import GroupWork
 
-# One M names the products from this share of their time on. In the recorded decoding steps the
+# One M names the matmuls from this share of their time on. In the recorded decoding steps the
 # batch size is the M of more than 90% of it.
 MAIN = 0.8
 PART = 0.1  # of a group's time: an implementation below is not named
@@ -26,7 +26,7 @@ _ATTENTION = {
 def shown_name(work: GroupWork) -> str:
     """`GEMM, M=1`, `attention (FA2)`, `optimizer (AdamW, fused)`, or the plain name."""
     if work.name == "GEMM":
-        return _products(work)
+        return _matmuls(work)
     if work.name == "attention":
         return _with_parts(work, [_attention(each.case) for each in work.cases])
     if work.name == "optimizer":
@@ -34,7 +34,7 @@ def shown_name(work: GroupWork) -> str:
     return work.name
 
 
-def _products(work: GroupWork) -> str:
+def _matmuls(work: GroupWork) -> str:
     times: dict[int, int] = {}
     for each in work.cases:
         times[_m(each.case)] = times.get(_m(each.case), 0) + each.ns
@@ -51,7 +51,7 @@ def _m(case: Case) -> int:
 
 
 def _attention(case: Case) -> str:
-    """Products and a softmax of their own: `by hand`, or the math of PyTorch."""
+    """Matmuls and a softmax of their own: `by hand`, or the math of PyTorch."""
     if case.role in ("gemm", "gemv", "softmax"):
         return "unfused"
     return _ATTENTION.get(case.id.family, "") if case.role == "attention" else ""

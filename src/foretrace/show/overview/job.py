@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING
 
 from foretrace.base.units import count_text, plural, ratio_text, time_text
 from foretrace.schema.documents.job import JobDocument, JobHost, JobRank, JobVerdict
+from foretrace.show.overview.job_fixes import (
+    fixes,
+    in_turn,
+    sentence,
+    slow_hosts,
+    slow_network,
+    stragglers,
+    worth_ns,
+)
 from foretrace.show.overview.job_lines import (
     exposed,
     network,
@@ -18,15 +27,6 @@ from foretrace.show.overview.job_lines import (
     rates,
     same,
     step,
-)
-from foretrace.show.overview.job_repairs import (
-    in_turn,
-    repairs,
-    sentence,
-    slow_hosts,
-    slow_network,
-    stragglers,
-    worth_ns,
 )
 from foretrace.show.overview.job_words import (
     a_step,
@@ -51,7 +51,7 @@ LABELS = {
     "unknown": "WAITS UNKNOWN",
 }
 ONE_STEP = 0.9  # of what the others wait: the other steps are not worth a word
-NOTHING = "the traces prove no repair worth 1% of the time"
+NOTHING = "the traces prove no fix worth 1% of the time"
 NEARLY = 0.95  # all of it
 UNEVEN = 1.1  # mean to median step, from which both are said
 
@@ -66,9 +66,9 @@ def overview_of_job(job: Job) -> JobDocument:
 
 
 def verdict(document: JobDocument) -> JobVerdict:
-    """What holds the job up, and the two repairs that can save the most."""
+    """What holds the job up, and the two fixes that can save the most."""
     bound, text = _judged(document)
-    first, then = [*(sentence(document, each) for each in repairs(document)), "", ""][:2]
+    first, then = [*(sentence(document, each) for each in fixes(document)), "", ""][:2]
     return JobVerdict(bound, text, first, then)
 
 

@@ -166,11 +166,11 @@ def cpu_lines(tree: Sequence[CpuOpRow]) -> Iterator[Line]:
     copies = [row for row in computing if row.note == _BIAS]
     if copies:
         time, calls = sum(row.total_ns for row in copies), sum(row.count for row in copies)
-        products = sum(row.total_ns for row in tree if row.name == "aten::addmm")
+        matmuls = sum(row.total_ns for row in tree if row.name == "aten::addmm")
         yield Line(
             "BIAS",
-            f"aten::addmm copies its bias into the output before the product adds to it: "
-            f"{plural(calls, 'copy', 'copies')}, {time_text(time)} of its {time_text(products)}",
+            f"aten::addmm copies its bias into the output before the matmul adds to it: "
+            f"{plural(calls, 'copy', 'copies')}, {time_text(time)} of its {time_text(matmuls)}",
         )
 
 

@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping
 from foretrace.base.units import count_text, percent_text, plural
 from foretrace.schema.documents.look import Look, TraceEntry
 from foretrace.schema.ledger import ABSENT
-from foretrace.show.overview.on_cpu import cpu_lines
-from foretrace.show.overview.page import Line
-from foretrace.show.overview.repairs import (
+from foretrace.show.overview.fixes import (
     BY_COMPILING,
     HARDLY,
     WORTH,
     captured,
-    repairs,
+    fixes,
     triage,
     whole_ns,
 )
+from foretrace.show.overview.on_cpu import cpu_lines
+from foretrace.show.overview.page import Line
 from foretrace.show.overview.serving import serving_lines
 from foretrace.show.overview.unit import Unit
 from foretrace.show.overview.verdict import label
@@ -99,18 +99,18 @@ def _gap(look: Look) -> Iterator[Line]:
 
 
 def _nothing(look: Look, unit: Unit | None) -> Iterator[Line]:
-    """No repair: said only where the rules could look."""
+    """No fix: said only where the rules could look."""
     if unit is None:
         return
     if captured(unit):
         yield Line("DO FIRST", "record the replays: a capture runs nothing on the GPU")
         return
     if triage(look.findings).startswith(HARDLY) and _by_compiling(look, unit):
-        yield Line("DO FIRST", "no repair but compiling is worth 1% of the time")
+        yield Line("DO FIRST", "no fix but compiling is worth 1% of the time")
         return
     skipped = sum(row.state == "skipped" for row in look.findings)
     lacking = f"; {plural(skipped, 'rule')} lacked data (--findings)" if skipped else ""
-    yield Line("DO FIRST", f"no rule found a repair worth 1% of the time{lacking}")
+    yield Line("DO FIRST", f"no rule found a fix worth 1% of the time{lacking}")
 
 
 def _by_compiling(look: Look, unit: Unit) -> bool:
@@ -128,7 +128,7 @@ def _rates(look: Look) -> Iterator[str]:
 
 def _other_findings(look: Look, unit: Unit | None) -> Iterator[str]:
     found = [row for row in look.findings if row.state == "found"]
-    shown = repairs(unit, look.findings)[:2] if unit else []
+    shown = fixes(unit, look.findings)[:2] if unit else []
     rest = len(found) - len(shown)
     if rest:
         yield plural(rest, "more finding" if shown else "finding")

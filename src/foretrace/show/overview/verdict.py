@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
 from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
-from foretrace.show.overview.repairs import FLOOR, TRIAGE, WORTH, captured, repairs
+from foretrace.show.overview.fixes import FLOOR, TRIAGE, WORTH, captured, fixes
 from foretrace.show.overview.unit import Unit
 
 LABELS = {
@@ -40,7 +40,7 @@ def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVer
     """The verdict on a step, a call or a recording; None launched nothing."""
     if unit is None:
         return LookVerdict("unknown", "it launched nothing")
-    orders = [_order(row) for row in repairs(unit, findings)]
+    orders = [_order(row) for row in fixes(unit, findings)]
     first, then = (*orders, "", "")[:2]
     floor = next((row.title for row in findings if row.rule == FLOOR and row.state == "found"), "")
     return LookVerdict(unit.bound, "".join(_evidence(unit)), first, floor or then)
@@ -64,7 +64,7 @@ def label(bound: str, unit: Unit | None) -> str:
 
 
 def _order(row: FindingEntry) -> str:
-    return f"{row.repair}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
+    return f"{row.fix}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
 
 
 def _why(row: FindingEntry) -> str:

@@ -21,10 +21,10 @@ MOST_BARS = 16  # sizes of a subject that have room for bars and their names
 
 def bench_text(results: BenchDocument) -> str:
     """One line per contender; `gain` is the best peer's time over ours, device and call."""
-    copy, product = f"{results.copy_tbps:.2f} TB/s", f"{results.matmul_tflops:.0f} TFLOP/s"
+    copy, matmul = f"{results.copy_tbps:.2f} TB/s", f"{results.matmul_tflops:.0f} TFLOP/s"
     lines = [
         ", ".join(f"{key} {value}" for key, value in results.environment.items()),
-        f"ceilings: copy {copy}, bf16 matrix product {product}",
+        f"ceilings: copy {copy}, bf16 matmul {matmul}",
         f"own kernels ready after {results.warm_up_s:.1f} s",
     ]
     for subject, rows in groupby(results.rows, lambda row: row.subject):

@@ -19,7 +19,7 @@ def beside_page(
 ) -> list[Section]:
     """One table: the places of the first trace, and at each of them what every trace launches.
 
-    `layers` names the products of the first trace in launch order.
+    `layers` names the matmuls of the first trace in launch order.
     """
     titles, sequences = zip(*found, strict=True)
     named = list(zip(LETTERS, titles, strict=False))
@@ -38,9 +38,9 @@ def beside_page(
 
 
 def _labels(rows: Sequence[LaunchRow], layers: Sequence[str]) -> list[str]:
-    """The number of each place, with the layer of a product where there are as many products."""
-    products = [place for place, row in enumerate(rows) if row.role == "gemm"]
-    names = dict(zip(products, layers, strict=True)) if len(products) == len(layers) else {}
+    """The number of each place, with the layer of a matmul where there are as many matmuls."""
+    matmuls = [place for place, row in enumerate(rows) if row.role == "gemm"]
+    names = dict(zip(matmuls, layers, strict=True)) if len(matmuls) == len(layers) else {}
     return [f"{place + 1} {names.get(place, '')}".strip() for place in range(len(rows))]
 
 

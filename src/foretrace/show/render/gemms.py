@@ -9,18 +9,18 @@ from foretrace.schema.documents.gemms import (
     GemmsDocument,
     HeatPlane,
     LiveSweep,
-    MappedProduct,
+    MappedMatmul,
     MapRule,
+    MatmulSize,
     NearAnswer,
     PredictAnswer,
-    ProductSize,
 )
 from foretrace.show.render.gemm_accuracy import accuracy_section, accuracy_text, kind_text
 from foretrace.show.render.section import WIDTH, Section, drawn, marked
 
 SHADES = " ░▒▓█"
-FEW_PRODUCTS = 14  # on the first screen
-FAR = 3.0  # octaves: products further away say little
+FEW_MATMULS = 14  # on the first screen
+FAR = 3.0  # octaves: matmuls further away say little
 ABOVE = 105.0  # percent of the roof: more than noise
 FEW_EXCEPTIONS = 1  # of a rule, where not every one is shown
 
@@ -47,7 +47,7 @@ def _alone(document: GemmsDocument, rules: bool, accuracy: bool) -> Iterator[Sec
     if accuracy and document.accuracy is not None:
         yield accuracy_section(document.accuracy)
     if accuracy and document.accuracy is None:
-        yield Section("", ["No product was held out of this map, so its accuracy is unknown."])
+        yield Section("", ["No matmul was held out of this map, so its accuracy is unknown."])
     if rules:
         yield _rules(document.rules, FEW_EXCEPTIONS)
 
@@ -56,7 +56,7 @@ def _more(document: GemmsDocument) -> str:
     if document.near is not None:
         return "more: --all (other tiles, and where the kernel changes as M grows)"
     if document.sweep is not None:
-        return "more: --all (every product)"
+        return "more: --all (every matmul)"
     if not document.rules:
         return "more: --near MxNxK, --predict MxNxK"
     lowest = min(rule.obey / rule.of for rule in document.rules)
@@ -99,7 +99,7 @@ def _sections(document: GemmsDocument, *, every: bool) -> Iterator[Section]:
 def _map(document: GemmsDocument) -> Section:
     around = document.environment
     versions = f"torch {around.get('torch', '?')}, driver {around.get('driver', '?')}"
-    title = f"{document.device}: {count_text(document.products)} products, {versions}"
+    title = f"{document.device}: {count_text(document.matmuls)} matmuls, {versions}"
     lines = [("MEASURED", f"{around.get('measured', '?')[:10]} with `{document.command}`")]
     if document.accuracy is not None:
         lines.append(("GUESSES", accuracy_text(document.accuracy)))
@@ -107,7 +107,7 @@ def _map(document: GemmsDocument) -> Section:
 
 
 def _heat(plane: HeatPlane) -> Section:
-    """Rows are octaves of M, columns octaves of N; a cell is the median of its products."""
+    """Rows are octaves of M, columns octaves of N; a cell is the median of its matmuls."""
     columns = sorted({cell.n for cell in plane.cells})
     cells = {(cell.m, cell.n): cell for cell in plane.cells}
     rows = []
@@ -136,7 +136,7 @@ def _shaded(percent: float) -> str:
 def _rules(found: list[MapRule], most: int | None = None) -> Section:
     bullets = []
     for rule in found:
-        share = f"{percent_text(rule.obey / rule.of)} of {plural(rule.of, 'product')}"
+        share = f"{percent_text(rule.obey / rule.of)} of {plural(rule.of, 'matmul')}"
         shown, count = "; ".join(rule.exceptions[:most]), len(rule.exceptions)
         more = f"; {count - most} more" if most is not None and count > most else ""
         but = f"Not so: {shown}{more}" if shown else ""
@@ -144,14 +144,14 @@ def _rules(found: list[MapRule], most: int | None = None) -> Section:
     return Section("What can be read off", bullets=bullets)
 
 
-def _size(product: ProductSize) -> str:
-    epilogue = "" if product.epilogue == "none" else f" {product.epilogue.replace('_', '+')}"
-    return f"{product.m}x{product.n}x{product.k} {product.layout} {product.dtype}{epilogue}"
+def _size(matmul: MatmulSize) -> str:
+    epilogue = "" if matmul.epilogue == "none" else f" {matmul.epilogue.replace('_', '+')}"
+    return f"{matmul.m}x{matmul.n}x{matmul.k} {matmul.layout} {matmul.dtype}{epilogue}"
 
 
 def _near(answer: NearAnswer, document: GemmsDocument, *, every: bool) -> Iterator[Section]:
     found = answer.found
-    title = f"{_size(found.product)} on an {document.device}"
+    title = f"{_size(found.matmul)} on an {document.device}"
     gap = f"this is the nearest that it holds, {answer.octaves:.1f} octaves away"
     lead = [] if answer.exact else [f"The map does not hold {_size(answer.wanted)}; {gap}."]
     yield Section(title, lead, labelled=[("KERNEL", _kernel(found)), ("TIME", _time(found))])
@@ -169,7 +169,7 @@ def _near(answer: NearAnswer, document: GemmsDocument, *, every: bool) -> Iterat
             for each in answer.tiles
         ]
         head = ("tile", "tiles", "waves", "empty", "in use", "FLOP per element")
-        yield Section("Tiles that similar products get, on this one", head=head, rows=rows)
+        yield Section("Tiles that similar matmuls get, on this one", head=head, rows=rows)
     if answer.against_partner:
         bullets = [(text, "") for text in answer.against_partner]
         yield Section("The same work the other way round (N and K exchanged)", bullets=bullets)
@@ -187,14 +187,14 @@ def _by_rows(answer: NearAnswer) -> Section:
     return Section(title, head=("M", "kernel", "cluster"), rows=rows, left=(0, 1, 2))
 
 
-def _kernel(found: MappedProduct) -> str:
+def _kernel(found: MappedMatmul) -> str:
     cluster = f", cluster {found.cluster}" if found.cluster else ""
     stages = f", {plural(found.stages, 'stage')}" if found.stages else ""
     others = f"; also {found.others}" if found.others else ""
     return f"{found.short}{cluster}{stages}{others}"
 
 
-def _time(found: MappedProduct) -> str:
+def _time(found: MappedMatmul) -> str:
     cold, warm = time_text(found.cold_us * 1e3), time_text(found.warm_us * 1e3)
     return (
         f"{cold} with L2 empty, {warm} with it filled; {found.tflops:.3g} TFLOP/s, "
@@ -206,7 +206,7 @@ def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section
     how = "measured" if answer.measured else "guessed"
     labelled = [
         ("KERNEL", f"{answer.short} ({how}; {percent_text(answer.agreement)} of the weight of the "
-                   "nearest products)"),
+                   "nearest matmuls)"),
         ("TIME", f"{time_text(answer.us * 1e3)} ({how}), {answer.tflops:.3g} TFLOP/s, "
                  f"{answer.roof_percent:.0f}% of the roof"),
     ]  # fmt: skip
@@ -214,7 +214,7 @@ def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section
         labelled[0] = ("KERNEL", f"{answer.short} (measured)")
     if answer.nearest[0].octaves > FAR:
         gap = f"{answer.nearest[0].octaves:.0f} octaves"
-        labelled.append(("FAR", f"the nearest product is {gap} away: this guess rests on little"))
+        labelled.append(("FAR", f"the nearest matmul is {gap} away: this guess rests on little"))
     if answer.live is not None:
         live = answer.live
         said = f"{live.short}, {time_text(live.us * 1e3)} on this {live.device}"
@@ -223,29 +223,29 @@ def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section
         labelled.append(("NOT MARKED", answer.not_live))
     if document.accuracy is not None and not answer.measured:
         labelled.append(("GUESSES", kind_text(document.accuracy, answer.kind)))
-    yield Section(f"{_size(answer.product)} on an {document.device}", labelled=labelled)
+    yield Section(f"{_size(answer.matmul)} on an {document.device}", labelled=labelled)
     rows = [
-        [_size(each.product), each.short, time_text(each.cold_us * 1e3), f"{each.octaves:.2f}"]
+        [_size(each.matmul), each.short, time_text(each.cold_us * 1e3), f"{each.octaves:.2f}"]
         for each in answer.nearest
     ]
-    head = ("product", "kernel", "time", "octaves away")
-    yield Section("The nearest products of the map", head=head, rows=rows, left=(0, 1))
+    head = ("matmul", "kernel", "time", "octaves away")
+    yield Section("The nearest matmuls of the map", head=head, rows=rows, left=(0, 1))
 
 
 def _sweep(found: LiveSweep, *, every: bool) -> Iterator[Section]:
-    title = f"{found.device}: torch {found.torch}, {plural(len(found.products), 'product')} in "
+    title = f"{found.device}: torch {found.torch}, {plural(len(found.matmuls), 'matmul')} in "
     lines = [("ROOF", _roofs(found))]
     yield Section(f"{title}{found.seconds:.0f} s", labelled=lines)
     rows = [
         [
-            _size(each.product),
+            _size(each.matmul),
             time_text(each.us * 1e3),
             f"{each.gflops:,.1f}",
             DASH if each.roof_percent is None else f"{each.roof_percent:.0f}%",
         ]
-        for each in (found.products if every else found.products[:FEW_PRODUCTS])
+        for each in (found.matmuls if every else found.matmuls[:FEW_MATMULS])
     ]
-    yield Section("Products", head=("product", "time", "GFLOP/s", "of the roof"), rows=rows)
+    yield Section("Matmuls", head=("matmul", "time", "GFLOP/s", "of the roof"), rows=rows)
     missing = [(f"{name}: {why}", "") for name, why in found.not_measured.items()]
     yield Section("Not measured", bullets=missing)
 
@@ -256,9 +256,9 @@ def _roofs(found: LiveSweep) -> str:
     rates = ", ".join(
         f"{name} {flops_text(rate * 1e12)}/s" for name, rate in found.roof_tflops.items()
     )
-    above = sum((each.roof_percent or 0) > ABOVE for each in found.products)
+    above = sum((each.roof_percent or 0) > ABOVE for each in found.matmuls)
     doubt = (
-        f"; {plural(above, 'product')} above it: the CPU was busy when it was measured, so run "
+        f"; {plural(above, 'matmul')} above it: the CPU was busy when it was measured, so run "
         "`foretrace roofs` again"
     )
     return f"{rates} ({found.roof_source}){doubt if above else ''}"

@@ -59,7 +59,7 @@ def _sections(document: MeasuredRoofs, *, every: bool, bars: bool = True) -> lis
     ]
     if every:
         found += [
-            _values("Products and units, TFLOP/s", document.tflops, document.units_tflops),
+            _values("Matmuls and units, TFLOP/s", document.tflops, document.units_tflops),
             _values("Shared memory, TB/s", _scaled(document.shared_gbps, 1e-3)),
             _values("Memory with all cores, GB/s", document.all_cores_gbps),
             _values("Atomic additions, 10^9 per second", document.atomics_gops),
@@ -95,13 +95,13 @@ def _roofs(document: MeasuredRoofs) -> list[tuple[str, str]]:
 
 
 def _arithmetic(document: MeasuredRoofs) -> list[tuple[str, str]]:
-    """The best of products and units alone, by type; float32 runs on no tensor core."""
+    """The best of matmuls and units alone, by type; float32 runs on no tensor core."""
     both = (document.tflops, document.units_tflops)
     names = dict.fromkeys(name for table in both for name in table)
     best = {name: max(table.get(name, 0.0) for table in both) for name in names}
     if document.kind != "gpu":
         rates = [f"{name} {flops_text(value * 1e12)}/s" for name, value in best.items()]
-        return [("FMA, PRODUCTS", ", ".join(rates))] if rates else []
+        return [("FMA, MATMULS", ", ".join(rates))] if rates else []
     plain = {name: best.pop(name) for name in PLAIN if name in best}
     parts = {"TENSOR CORES": best, "CUDA CORES": plain}
     return [
@@ -160,7 +160,7 @@ def _scaled(values: Mapping[str, float], factor: float) -> dict[str, float]:
 def _values(title: str, *tables: Mapping[str, float]) -> Section:
     """Values by name; a second table is a second column."""
     names = dict.fromkeys(name for table in tables for name in table)
-    head = ("", "products", "units alone")[: 1 + len(tables)] if len(tables) > 1 else ("", "")
+    head = ("", "matmuls", "units alone")[: 1 + len(tables)] if len(tables) > 1 else ("", "")
     rows = [
         [_named(name), *(f"{table[name]:.4g}" if name in table else DASH for table in tables)]
         for name in names

@@ -44,10 +44,10 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
 def _verdict(look: Look, root: str, ranked: bool) -> list[str]:
     rank, _, _, kernels, time, busy, _ = _numbers(look)
     name = _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
-    repairs = (each for each in look.findings if each.repair)
-    first = next((each for each in repairs if look.verdict.first.startswith(each.repair)), None)
+    fixes = (each for each in look.findings if each.fix)
+    first = next((each for each in fixes if look.verdict.first.startswith(each.fix)), None)
     # the page of the trace says how
-    what = first.repair.partition(" (")[0] if first else DASH
+    what = first.fix.partition(" (")[0] if first else DASH
     saves = time_text(first.at_most_ns if first else None)
     ranks = [rank] if ranked else []
     return [name, *ranks, kernels, time, busy, look.verdict.bound, what, saves]

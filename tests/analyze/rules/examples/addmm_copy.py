@@ -22,5 +22,5 @@ EXAMPLES = (
         lambda: _sketch(memcpy("Memcpy DtoD (Device -> Device)", 5, 8192)),
         {"count": 1, "ns": 5000, "bytes": 16384},
     ),
-    Example("a product without a copy", _sketch, None),
+    Example("a matmul without a copy", _sketch, None),
 )

@@ -8,11 +8,11 @@ from analyze.rules.sketch import GEMM, Example, Sketch, kernel, memcpy
 
 
 def _sketch(bias: list[int], *before: dict[str, Any]) -> dict[str, Any]:
-    product = kernel(GEMM, 20)
+    matmul = kernel(GEMM, 20)
     return (
         Sketch()
         .step()
-        .op("aten::addmm", *before, product, dims=[bias, [8, 32], [32, 64]])
+        .op("aten::addmm", *before, matmul, dims=[bias, [8, 32], [32, 64]])
         .document()
     )
 
@@ -21,7 +21,7 @@ EXAMPLES = (
     Example(
         "an addmm with a bias vector and one kernel",
         lambda: _sketch([64]),
-        {"products": 1, "activations": []},
+        {"matmuls": 1, "activations": []},
     ),
     Example(
         "a matrix as bias is copied first",

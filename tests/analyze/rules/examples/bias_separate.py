@@ -8,11 +8,11 @@ from analyze.rules.sketch import ADD, GEMM, Example, Sketch, kernel
 
 
 def _sketch(added: list[int]) -> dict[str, Any]:
-    product = kernel(GEMM, 20)
+    matmul = kernel(GEMM, 20)
     return (
         Sketch()
         .step()
-        .op("aten::mm", product, dims=[[8, 32], [32, 64]])
+        .op("aten::mm", matmul, dims=[[8, 32], [32, 64]])
         .op("aten::add", kernel(ADD, 6), dims=[[8, 64], added])
         .document()
     )

@@ -8,7 +8,7 @@ TRITON = "triton_poi_fused_add_mul_0"
 
 EXAMPLES = (
     Example(
-        "three kernels after a product",
+        "three kernels after a matmul",
         lambda: (
             Sketch()
             .step()
@@ -18,7 +18,7 @@ EXAMPLES = (
         {"kernels": 3, "runs": 1, "ns": 12000},
     ),
     Example(
-        "a product between them",
+        "a matmul between them",
         lambda: Sketch().step().graph(kernel(MUL, 4), kernel(GEMM, 50), kernel(ADD, 3)).document(),
         None,
     ),

@@ -9,13 +9,13 @@ from analyze.rules.sketch import GELU, GEMM, MUL, Example, Sketch, kernel
 
 def _mlp() -> dict[str, Any]:
     rows, wide = [8192, 768], [8192, 3072]
-    product = kernel(GEMM, 56)
+    matmul = kernel(GEMM, 56)
     return (
         Sketch()
         .step()
-        .op("aten::mm", product, dims=[rows, [768, 3072]])
+        .op("aten::mm", matmul, dims=[rows, [768, 3072]])
         .op("aten::gelu", kernel(GELU, 33), dims=[wide, []])
-        .op("aten::mm", product, dims=[rows, [768, 3072]])
+        .op("aten::mm", matmul, dims=[rows, [768, 3072]])
         .op("aten::mul", kernel(MUL, 37), dims=[wide, wide])
         .document()
     )
@@ -23,7 +23,7 @@ def _mlp() -> dict[str, Any]:
 
 EXAMPLES = (
     Example(
-        "a gated MLP: gelu of one product times another",
+        "a gated MLP: gelu of one matmul times another",
         _mlp,
         {"kernels": 2, "could_be": 1, "bytes_saved": 100_663_296},
     ),

@@ -26,5 +26,5 @@ EXAMPLES = (
         ),
         {"count": 1, "reduce_ns": 2000},
     ),
-    Example("a whole product", lambda: _sketch(kernel(GEMM, 12)), None),
+    Example("a whole matmul", lambda: _sketch(kernel(GEMM, 12)), None),
 )

@@ -22,13 +22,13 @@ EXAMPLES = (
     Example(
         "one token at a fifth of the bandwidth",
         lambda: _sketch(1, 250),
-        {"weight_bytes": 262_144_000, "floor_ns": 54613, "busy_ns": 300000, "products": 1},
+        {"weight_bytes": 262_144_000, "floor_ns": 54613, "busy_ns": 300000, "matmuls": 1},
     ),
     Example("near the floor", lambda: _sketch(1, 30), None),
     Example("many tokens: arithmetic decides", lambda: _sketch(4096, 2000), None),
     Example("weights that fit the cache", lambda: _sketch(1, 250, 4096), None),
     Example(
-        "most products are in a graph",
+        "most matmuls are in a graph",
         lambda: (
             Sketch()
             .step()

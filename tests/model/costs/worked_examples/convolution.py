@@ -10,7 +10,7 @@ EXAMPLES = {
     "=2)": Cost(2 * 150 * 18, 2 * (150 + 108 + 4), 2 * 4 * 12 * 12),
     "aten::convolution_backward(f32[2,4,8,8] f32[2,8,16,16] f32[4,4,3,3] =[0] =[2,2] =[1,1] "
     "=[1,1] =False =[0,0] =2 =[True,True,False])": Cost(
-        2 * 2 * 512 * 36, 4 * (512 + 4096 + 144), 4 * (4096 + 144), products=2
+        2 * 2 * 512 * 36, 4 * (512 + 4096 + 144), 4 * (4096 + 144), matmuls=2
     ),
     "aten::cudnn_convolution(f32[2,8,16,16] f32[4,4,3,3])": at_least(
         None, 16_960, None, "stride and padding are not recorded, so the output is unknown"

@@ -26,7 +26,7 @@ EXAMPLES = {
         128,
         "weights of 5.5 experts, as even choices reach; 2 to 8 are possible",
         Certainty.ESTIMATE,
-        products=2,
+        matmuls=2,
         least=128 + 64 + 128 + 2 * 2 * 16 * 96,
     ),
 }

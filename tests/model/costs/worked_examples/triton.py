@@ -25,7 +25,7 @@ EXAMPLES = {
     "bf16[768] bf16[4,512,768] =2048 =768)": Cost(
         None, None, None, NOTE, Certainty.ESTIMATE, 16_384 + 2 * 3_145_728 + 1536
     ),
-    # a product from a template: the weight is [N, K]
+    # a matmul from a template: the weight is [N, K]
     "triton_tem_fused_addmm_t_0(bf16[4096] bf16[8192,1024] bf16[4096,1024] bf16[8192,4096] =2048 =1 "
     "=1)": at_least(
         2 * 8192 * 4096 * 1024, 2 * (4096 + 8_388_608 + 4_194_304), 2 * 33_554_432, NOTE

@@ -74,5 +74,5 @@ def test_a_repeat_with_other_kernels_is_counted_and_left_out() -> None:
     assert found["differing"] == 1
 
 
-def test_a_product_without_work_has_an_error() -> None:
+def test_a_matmul_without_work_has_an_error() -> None:
     assert "error" in summary([[]], [[]])

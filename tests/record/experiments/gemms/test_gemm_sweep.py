@@ -51,7 +51,7 @@ def test_a_sweep_becomes_a_map_that_every_command_reads(
     said = capsys.readouterr()
     document = json.loads(said.out)
     assert document["written"] == str(place)
-    assert "sweep: 60 of 60 products" in said.err
+    assert "sweep: 60 of 60 matmuls" in said.err
     found = table.opened(place)
     assert 40 <= found.frame.height <= 60
     assert set(found.frame["kernel"]) == {KERNEL}
@@ -62,19 +62,19 @@ def test_a_sweep_becomes_a_map_that_every_command_reads(
     assert main(["gemms", "--show", str(place), "--near", point.size, "--dtype", point.dtype]) == 0
 
 
-def test_chosen_products_alone_become_a_map(
+def test_chosen_matmuls_alone_become_a_map(
     card: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen, place = tmp_path / "model.txt", tmp_path / "my.parquet"
     chosen.write_text("7x64x64 nn fp32\n8x64x64 nn fp32 bias\n")
     assert main(["gemms", "-o", str(place), "--points", str(chosen)]) == 0
-    assert "NVIDIA H200: 2 products" in capsys.readouterr().out
+    assert "NVIDIA H200: 2 matmuls" in capsys.readouterr().out
     assert table.opened(place).heldout is None
     assert main(["gemms", "--show", str(place), "--predict", "9x64x64", "--dtype", "fp32"]) == 0
     assert main(["gemms", "--show", str(place), "--accuracy", "--layout", "nn"]) == 2
     chosen.write_text("16x64x64 fp8")
     assert main(["gemms", "-o", str(place), "--points", str(chosen)]) == 2
-    assert "the library refused every product" in capsys.readouterr().err
+    assert "the library refused every matmul" in capsys.readouterr().err
 
 
 def test_a_live_card_runs_the_guess(card: None, capsys: pytest.CaptureFixture[str]) -> None:

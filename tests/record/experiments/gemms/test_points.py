@@ -1,4 +1,4 @@
-"""The products of a sweep; no torch."""
+"""The matmuls of a sweep; no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from foretrace.record.experiments.gemms.points import (
 )
 
 
-def test_every_product_is_there_once_and_always_the_same() -> None:
+def test_every_matmul_is_there_once_and_always_the_same() -> None:
     found = points()
     assert len(found) == len(set(found)) >= 2000
     assert found == points()
@@ -41,12 +41,12 @@ def test_what_torch_refuses_is_not_swept() -> None:
     assert not fits(GemmPoint(8192, 28672, 8192, dtype="fp32"))
 
 
-def test_held_out_products_are_new() -> None:
+def test_held_out_matmuls_are_new() -> None:
     assert len(held_out()) >= 400
     assert not set(held_out()) & set(points())
 
 
-def test_more_products_are_new_and_run_on_older_kernels() -> None:
+def test_more_matmuls_are_new_and_run_on_older_kernels() -> None:
     found = more(88)
     assert len(set(found)) == 88
     assert not set(found) & {*points(), *held_out()}

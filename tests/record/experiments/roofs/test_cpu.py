@@ -21,7 +21,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FORETRACE_ROOFS", str(tmp_path))
     for name, value in {
         "LARGEST": 64 << 10, "ALL_CORES": 1 << 16, "MOVED": 1 << 16, "STEPS": 100, "REPEATS": 1,
-        "FMA_ROUNDS": 10, "LARGEST_PRODUCT": 64,
+        "FMA_ROUNDS": 10, "LARGEST_MATMUL": 64,
     }.items():  # fmt: skip
         monkeypatch.setattr(cpu, name, value)
 
@@ -53,7 +53,7 @@ def test_without_a_compiler_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch
     found = measured(needed, lambda _: None, lambda _: None)
     cpu_code.library.cache_clear()
     assert "no C compiler" in found["bandwidth"]["read 16384"]["error"]
-    assert found["products"]["fp32"]["tflops"] > 0
+    assert found["matmuls"]["fp32"]["tflops"] > 0
 
 
 def test_a_failure_costs_one_figure() -> None:

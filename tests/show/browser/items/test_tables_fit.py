@@ -32,7 +32,7 @@ CUT = """
 
 @pytest.fixture(scope="module")
 def wordy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Guesses, a climb and matrix products: the tables that hold sentences."""
+    """Guesses, a climb and matmuls: the tables that hold sentences."""
     trace = foretrace.open(traces()["mlp_eager"], cache=False)
     guesses = marked([trace], ["3 gemm per mlp_fwd", "gpu idle < 1%"], None)
     climb = msgspec.to_builtins(climb_recorded("h200", ("mlp",)))
@@ -65,7 +65,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_tab_fits_its_page(page: Page, wordy: Path, width: int) -> None:
     page.show(wordy, Look(width, width == 390))
     tabs = page.run("return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.id)")
-    assert {"tab-guesses", "tab-ladder", "tab-products"} <= set(tabs)
+    assert {"tab-guesses", "tab-ladder", "tab-matmuls"} <= set(tabs)
     page.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
     for tab in tabs:
         page.click(f"#{tab}")

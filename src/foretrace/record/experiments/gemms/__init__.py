@@ -1,1 +1,1 @@
-"""Which kernel the library picks for which matrix product: the points of a sweep, and measuring."""
+"""Which kernel the library picks for which matmul: the points of a sweep, and measuring."""

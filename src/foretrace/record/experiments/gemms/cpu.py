@@ -1,4 +1,4 @@
-"""A small sweep of products on a CPU: times, rates, and what a CPU does not show."""
+"""A small sweep of matmuls on a CPU: times, rates, and what a CPU does not show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from foretrace.base import progress
 from foretrace.base.errors import UsageError
 from foretrace.names import devices
 from foretrace.record.experiments.roofs.run import cpu_name
-from foretrace.schema.documents.gemms import LiveSweep, ProductSize, SweptProduct
+from foretrace.schema.documents.gemms import LiveSweep, MatmulSize, SweptMatmul
 from foretrace.schema.gemms import GemmPoint
 
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -27,7 +27,7 @@ NOT_HERE = {
     "kernel names": "a CPU has one library call for all shapes; its kernels have no names",
     "tiles, clusters, waves": "they are parts of a GPU kernel's name and launch",
     "times with an empty cache": "no program empties a CPU's caches for certain",
-    "fp16, tf32, fp8": "types of GPU products",
+    "fp16, tf32, fp8": "types of GPU matmuls",
 }
 
 
@@ -45,18 +45,18 @@ def points() -> Iterator[GemmPoint]:
 
 
 def sweep(most: int | None = None, chosen: Sequence[GemmPoint] = ()) -> LiveSweep:
-    """Time the products that fit into twenty seconds: the chosen ones, else some of a model."""
+    """Time the matmuls that fit into twenty seconds: the chosen ones, else some of a model."""
     began, left = time.monotonic(), dict(NOT_HERE)
-    found: list[SweptProduct] = []
+    found: list[SweptMatmul] = []
     roofs, source = _roofs()
     every = list(chosen or points())[:most]
     for number, point in enumerate(every):
         if time.monotonic() - began > BUDGET_S:
-            left[f"{len(every) - number} products"] = f"the sweep ends after {BUDGET_S:.0f} s"
+            left[f"{len(every) - number} matmuls"] = f"the sweep ends after {BUDGET_S:.0f} s"
             break
-        progress.report(f"product {number + 1} of {len(every)}: {point.text}")
+        progress.report(f"matmul {number + 1} of {len(every)}: {point.text}")
         if point.dtype in _TYPES and point.dtype not in left:
-            found.append(_entry(point, _seconds(product(point)), roofs))
+            found.append(_entry(point, _seconds(matmul(point)), roofs))
             if slower := _emulated(found):
                 left[point.dtype] = f"{slower:.0f} times slower than fp32: this CPU emulates it"
     progress.report()
@@ -64,16 +64,16 @@ def sweep(most: int | None = None, chosen: Sequence[GemmPoint] = ()) -> LiveSwee
     return LiveSweep(cpu_name(), str(torch.__version__), roofs, source, found, left, taken)
 
 
-def _emulated(found: list[SweptProduct]) -> float | None:
-    """How many times slower the last product is than the same in fp32, if that is very many."""
+def _emulated(found: list[SweptMatmul]) -> float | None:
+    """How many times slower the last matmul is than the same in fp32, if that is very many."""
     last = found[-1]
-    plain = replace(last.product, dtype="fp32")
-    slower = max((last.us / each.us for each in found if each.product == plain), default=1.0)
+    plain = replace(last.matmul, dtype="fp32")
+    slower = max((last.us / each.us for each in found if each.matmul == plain), default=1.0)
     return slower if slower > EMULATED else None
 
 
-def product(point: GemmPoint) -> Callable[[], object]:
-    """A call that computes the product on random data."""
+def matmul(point: GemmPoint) -> Callable[[], object]:
+    """A call that computes the matmul on random data."""
     m, n, k, layout, dtype, epilogue = point
     kind = _TYPES[dtype]
     x = torch.randn((k, m) if layout in ("nt", "tt") else (m, k), dtype=kind)
@@ -103,16 +103,16 @@ def _seconds(call: Callable[[], object]) -> float:
     return best
 
 
-def _entry(point: GemmPoint, seconds: float, roofs: dict[str, float]) -> SweptProduct:
+def _entry(point: GemmPoint, seconds: float, roofs: dict[str, float]) -> SweptMatmul:
     rate, roof = point.flops / seconds, roofs.get(point.dtype)
     percent = None if roof is None else 100 * rate / (roof * 1e12)
-    return SweptProduct(ProductSize(*point), seconds * 1e6, rate / 1e9, percent)
+    return SweptMatmul(MatmulSize(*point), seconds * 1e6, rate / 1e9, percent)
 
 
 def _roofs() -> tuple[dict[str, float], str]:
     """TFLOP/s of this CPU by type, where `foretrace roofs` measured it.
 
-    A product is no roof for other products, unless no compiler could measure the units.
+    A matmul is no roof for other matmuls, unless no compiler could measure the units.
     """
     with contextlib.suppress(UsageError):
         found = devices.shown_roofs(cpu_name())

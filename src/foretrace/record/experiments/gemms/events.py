@@ -39,7 +39,7 @@ def summary(cold: Sequence[list[Event]], warm: Sequence[list[Event]]) -> dict[st
     """The kernels of a call, in order, and the times of its repeats; `error` without any."""
     cold, warm = ([call for call in calls if call] for calls in (cold, warm))
     if not cold or not warm:
-        return {"error": "the recording holds no GPU work of this product"}
+        return {"error": "the recording holds no GPU work of this matmul"}
     names = [[event["name"] for event in call] for call in (*cold, *warm)]
     usual = max(names, key=names.count)
     cold, warm = (

@@ -1,4 +1,4 @@
-"""Runs products under the profiler: which kernels run, and how long, with L2 empty and filled."""
+"""Runs matmuls under the profiler: which kernels run, and how long, with L2 empty and filled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from foretrace.record.experiments.roofs.memory_kernels import mark_kernel
 from foretrace.schema.gemms import GemmPoint
 
 COLD, WARM = 5, 5
-BATCH = 100  # products in one recording
+BATCH = 100  # matmuls in one recording
 _TYPES = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
@@ -63,12 +63,12 @@ def _random(count: int, dtype: torch.dtype) -> Tensor:
 
 
 def elements(points: Sequence[GemmPoint]) -> int:
-    """How long a pool must be for the largest of these products."""
+    """How long a pool must be for the largest of these matmuls."""
     return max(p.m * p.k + p.n * p.k + p.n + 3 * _ALIGNED for p in points)
 
 
-def product(point: GemmPoint, pools: Pools) -> Call:
-    """A call that computes the product on random data."""
+def matmul(point: GemmPoint, pools: Pools) -> Call:
+    """A call that computes the matmul on random data."""
     m, n, k, layout, dtype, epilogue = point
     kind = _TYPES[dtype]
     x_shape = (k, m) if layout in ("nt", "tt") else (m, k)
@@ -96,7 +96,7 @@ def _fp8(x: Tensor, w: Tensor, pools: Pools, *, biased: bool) -> Call:
 
 
 def recorded(batch: Sequence[GemmPoint], pools: Pools) -> list[dict[str, Any]]:
-    """Measure products in one recording; a product that the library refuses has an `error`."""
+    """Measure matmuls in one recording; a matmul that the library refuses has an `error`."""
     flood = torch.zeros(_FLOOD, dtype=torch.float32, device="cuda")
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
 
@@ -110,8 +110,8 @@ def recorded(batch: Sequence[GemmPoint], pools: Pools) -> list[dict[str, Any]]:
         mark(0)
         for number, point in enumerate(batch):
             try:
-                _repeat(product(point, pools), flood, mark, _first(number))
-            except RuntimeError as problem:  # for example no fp8 product for this layout
+                _repeat(matmul(point, pools), flood, mark, _first(number))
+            except RuntimeError as problem:  # for example no fp8 matmul for this layout
                 refused[number] = f"{type(problem).__name__}: {problem}"[:300]
         mark(0)
         torch.cuda.synchronize()

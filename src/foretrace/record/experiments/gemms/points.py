@@ -1,4 +1,4 @@
-"""The products of a sweep: layers of the article and of common models, decode sizes, odd sizes.
+"""The matmuls of a sweep: layers of the article and of common models, decode sizes, odd sizes.
 
 `schema/gemms.py` says what the letters of a layout mean.
 """
@@ -32,14 +32,14 @@ FP8_UNIT = 16  # what `torch._scaled_mm` takes
 
 
 def points(seed: int = 0) -> list[GemmPoint]:
-    """All products of the sweep, each once: those of models first, in a fixed shuffled order."""
+    """All matmuls of the sweep, each once: those of models first, in a fixed shuffled order."""
     named = _named()
     random.Random(seed).shuffle(named)
     return named + drawn(seed)
 
 
 def drawn(seed: int = 0) -> list[GemmPoint]:
-    """The random products of the sweep."""
+    """The random matmuls of the sweep."""
     chance, known = random.Random(seed), set(_named())
     every = dict.fromkeys([*_drawn(chance, RANDOM), *_mixed(chance, MIXED)])
     return [point for point in every if fits(point) and point not in known]
@@ -50,7 +50,7 @@ def _named() -> list[GemmPoint]:
 
 
 def held_out(seed: int = 1) -> list[GemmPoint]:
-    """Products that the sweep does not hold, drawn as its random ones are."""
+    """Matmuls that the sweep does not hold, drawn as its random ones are."""
     chance, known = random.Random(seed), set(points())
     half = HELD_OUT // 2
     every = dict.fromkeys([*_drawn(chance, half), *_mixed(chance, half)])
@@ -58,7 +58,7 @@ def held_out(seed: int = 1) -> list[GemmPoint]:
 
 
 def fits(point: GemmPoint) -> bool:
-    """Whether the product is small enough, and one that torch computes."""
+    """Whether the matmul is small enough, and one that torch computes."""
     if point.flops > MOST_FLOPS.get(point.dtype, LARGEST_FLOPS):
         return False
     if point.dtype != "fp8":
@@ -138,7 +138,7 @@ def _size(chance: random.Random, number: int) -> tuple[int, int, int]:
 
 
 def more(count: int, seed: int = 2) -> list[GemmPoint]:
-    """Products of the kinds whose times are guessed worst, drawn as held-out ones are; none of the
+    """Matmuls of the kinds whose times are guessed worst, drawn as held-out ones are; none of the
     above. Half are of 16 bit and not aligned, as most of these are.
 
     These run on kernels older than nvjet, and among those the library chooses less regularly.

@@ -27,7 +27,7 @@ def measured(
     say: Callable[[str], None],
     chosen: Sequence[GemmPoint] = (),
 ) -> GemmsDocument:
-    """The products of this machine's GPU as a map, or a few of its CPU; `chosen` ones alone."""
+    """The matmuls of this machine's GPU as a map, or a few of its CPU; `chosen` ones alone."""
     here = torch.cuda.is_available()
     if device == "cuda" and not here:
         raise MissingError("torch sees no CUDA GPU: leave --device out to measure the CPU")
@@ -40,5 +40,5 @@ def measured(
         raise UsageError("-o writes the map of a GPU: on a CPU use --json")
     swept = cpu.sweep(most, chosen)
     around = {"torch": swept.torch}
-    count = len(swept.products)
+    count = len(swept.matmuls)
     return GemmsDocument(document.SCHEMA, swept.device, COMMAND, around, count, sweep=swept)

@@ -1,4 +1,4 @@
-"""The sweep of a card: every product of `points`, kept as it is measured, then made into a map."""
+"""The sweep of a card: every matmul of `points`, kept as it is measured, then made into a map."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from foretrace.names.gemms.making import make
 from foretrace.names.gemms.table import GemmMap
 from foretrace.record.experiments.gemms.points import held_out, points
 from foretrace.record.experiments.roofs.environment import environment
-from foretrace.schema.documents.gemms import LiveMark, MappedProduct
+from foretrace.schema.documents.gemms import LiveMark, MappedMatmul
 from foretrace.schema.gemms import GemmPoint
 from foretrace.schema.roofs import MeasuredRoofs
 
-NO_TRITON = "measuring products on a GPU needs Triton: pip install 'foretrace[kernels]'"
+NO_TRITON = "measuring matmuls on a GPU needs Triton: pip install 'foretrace[kernels]'"
 RIGHT = 0.15  # of the measured time
 SAY_EVERY_S = 8.0
 Row = dict[str, Any]
@@ -36,9 +36,9 @@ def sweep(
     most: int | None = None,
     chosen: Sequence[GemmPoint] = (),
 ) -> GemmMap:
-    """Measure this machine's GPU; a map of its products goes to `output`, raw rows beside it.
+    """Measure this machine's GPU; a map of its matmuls goes to `output`, raw rows beside it.
 
-    Without `chosen` products it measures all of `points`, and others that are held out.
+    Without `chosen` matmuls it measures all of `points`, and others that are held out.
     """
     around = environment()
     if devices.find(around["gpu"], sms=int(around["sms"])) is None:
@@ -50,7 +50,7 @@ def sweep(
     say("fitting the guesses to the times")
     kept = {name: [row for row in found if row.get("kernels")] for name, found in rows.items()}
     if not kept["sweep"]:
-        raise UsageError(f"the library refused every product: {next(errors(rows['sweep']), '?')}")
+        raise UsageError(f"the library refused every matmul: {next(errors(rows['sweep']), '?')}")
     return make(around, kept["sweep"], output, kept.get("heldout", ()), _roofs(around["gpu"]))
 
 
@@ -71,7 +71,7 @@ def _measured(chosen: Sequence[GemmPoint], name: str, say: Callable[[str], None]
         now = time.monotonic()
         if now - said > SAY_EVERY_S or len(found) == len(chosen):
             said = now
-            say(f"{now - began:5.0f} s  {name}: {len(found)} of {len(chosen)} products")
+            say(f"{now - began:5.0f} s  {name}: {len(found)} of {len(chosen)} matmuls")
     return found
 
 
@@ -108,7 +108,7 @@ def marked(found: GemmMap, point: GemmPoint, family: str, us: float) -> tuple[Li
     return mark(name, entry(next(made.iter_rows(named=True))), family, us), ""
 
 
-def mark(device: str, real: MappedProduct, family: str, us: float) -> LiveMark:
+def mark(device: str, real: MappedMatmul, family: str, us: float) -> LiveMark:
     """A hit where the family is right and the time is within 15%."""
     error, right = us / real.cold_us - 1, real.family == family
     verdict = "hit" if right and abs(error) <= RIGHT else "miss"

@@ -50,11 +50,11 @@ def memory() -> Iterator[Callable[[], Counted]]:
 
 
 def arithmetic() -> Iterator[Callable[[], Counted]]:
-    """Tensor cores alone, and products through torch."""
+    """Tensor cores alone, and matmuls through torch."""
     for name in rates.DOTS:
         yield partial(_dot, name)
-    for name in rates.PRODUCTS:
-        yield partial(_product, name)
+    for name in rates.MATMULS:
+        yield partial(_matmul, name)
 
 
 def gelu_mul() -> Iterator[Callable[[], Counted]]:
@@ -93,14 +93,14 @@ def _dot(name: str) -> Counted:
     return Counted(f"tensor cores {name}", run, run, {"flops": flops})
 
 
-def _product(name: str) -> Counted:
+def _matmul(name: str) -> Counted:
     size = 4096
-    run = rates.product_call(name, size)
-    return Counted(f"product {name} {size}", run, run, {"flops": 2 * size**3})
+    run = rates.matmul_call(name, size)
+    return Counted(f"matmul {name} {size}", run, run, {"flops": 2 * size**3})
 
 
 def gelu_counted(rows: int, behind: str) -> Counted:
-    """The pointwise kernel between the products of the articles' MLP."""
+    """The pointwise kernel between the matmuls of the articles' MLP."""
     new: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
     x, gate_w, up_w = (torch.randn(size, HIDDEN, **new) for size in (rows, INNER, INNER))
     gate, up = x @ gate_w.t(), x @ up_w.t()
@@ -112,11 +112,11 @@ def gelu_counted(rows: int, behind: str) -> Counted:
     )
     flood = torch.zeros(1 << 26, device="cuda")
 
-    def products() -> None:
+    def matmuls() -> None:
         torch.mm(x, gate_w.t(), out=gate)
         torch.mm(x, up_w.t(), out=up)
 
-    before = {"producers": products, "itself": run, "flood": flood.sum}[behind]
+    before = {"producers": matmuls, "itself": run, "flood": flood.sum}[behind]
     return Counted(f"gelu*mul {rows} behind {behind}", run, before, {"bytes": 3 * 2 * count})
 
 

@@ -1,4 +1,4 @@
-"""Every figure of a CPU: caches and memory of one core and of all, FMA rate, products, op overhead.
+"""Every figure of a CPU: caches and memory of one core and of all, FMA rate, matmuls, op overhead.
 
 Loops are C and run without the interpreter's lock, so that threads of Python use all cores. Other
 programs take cores away at times, so the fastest repeat counts.
@@ -28,7 +28,7 @@ MOVED = 1 << 28
 STEPS = 200_000
 REPEATS = 7
 FMA_ROUNDS = 1_000_000
-ENOUGH_S, LARGEST_PRODUCT = 0.1, 4096
+ENOUGH_S, LARGEST_MATMUL = 0.1, 4096
 WAYS = ("read", "write", "copy")
 # what needs a GPU, for whoever looks for it
 NOT_HERE = dict.fromkeys(
@@ -48,7 +48,7 @@ def figures() -> Iterator[Figure]:
     for name in ("fp32", "fp64"):
         yield Figure("fma", name, partial(fma, name))
     for name in ("fp32", "bf16"):
-        yield Figure("products", name, partial(product, name))
+        yield Figure("matmuls", name, partial(matmul, name))
     for name in host.OPS:
         yield Figure("host", name, partial(host.op, name, "cpu"))
 
@@ -137,8 +137,8 @@ def fma(name: str) -> dict[str, Any]:
     return {"tflops": flops / seconds / 1e12, "threads": threads}
 
 
-def product(name: str) -> dict[str, Any]:
-    """TFLOP/s of a square product through torch: the largest that is done in a tenth of a second.
+def matmul(name: str) -> dict[str, Any]:
+    """TFLOP/s of a square matmul through torch: the largest that is done in a tenth of a second.
 
     A CPU without instructions for a type takes a thousand times longer than one with them.
     """
@@ -148,6 +148,6 @@ def product(name: str) -> dict[str, Any]:
         a, b = (torch.randn(size, size, dtype=dtype) for _ in range(2))
         torch.mm(a, b)
         seconds = min(_together([partial(torch.mm, a, b)]) for _ in range(REPEATS))
-        if seconds > ENOUGH_S / 8 or size >= LARGEST_PRODUCT:
+        if seconds > ENOUGH_S / 8 or size >= LARGEST_MATMUL:
             return {"tflops": 2 * size**3 / seconds / 1e12, "size": size}
         size *= 2

@@ -68,7 +68,7 @@ uint64_t chase(const uint64_t* chain, uint64_t at, size_t steps) {
 
 /* Arm adds to the sum in place: the other order would need a copy of y for each. */
 #if defined(__aarch64__)
-#define FRESH(x) __asm__ volatile("" : "+w"(x)) /* else the product leaves the loop */
+#define FRESH(x) __asm__ volatile("" : "+w"(x)) /* else the matmul leaves the loop */
 #define ONE(i) s##i += x * y;
 #else
 #define FRESH(x)

@@ -46,7 +46,7 @@ def made(
         all_cores_gbps=values["all_cores"],
         shared_gbps=values["shared"],
         shared_load_ns=None if latency is None else _rounded(latency),
-        tflops=_products(found.get("products", {})),
+        tflops=_matmuls(found.get("matmuls", {})),
         units_tflops=values["tensor_cores"] | values["fma"],
         atomics_gops=values["atomics"],
         launch_us=values["launches"],
@@ -87,7 +87,7 @@ def _latency(group: Group) -> tuple[LatencyPoint, ...]:
     return tuple(LatencyPoint(size, _rounded(found[size])) for size in sorted(found))
 
 
-def _products(group: Group) -> dict[str, float]:
+def _matmuls(group: Group) -> dict[str, float]:
     """The fastest size of each type."""
     best: dict[str, float] = {}
     for name, figure in group.items():

@@ -9,7 +9,7 @@ import triton.language as tl
 def dot_kernel(
     a, b, out, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, WIDE: tl.constexpr
 ):
-    """`steps` products of an (M, K) tile and the transposed of an (N, K) tile, summed in `WIDE`."""
+    """`steps` matmuls of an (M, K) tile and the transposed of an (N, K) tile, summed in `WIDE`."""
     rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     left = tl.load(a + rows[:, None] * K + inner[None, :])
     right = tl.load(b + columns[None, :] * K + inner[:, None])

@@ -38,9 +38,9 @@ def figures() -> Iterator[Figure]:
 
 
 def _arithmetic() -> Iterator[Figure]:
-    for name in rates.PRODUCTS:
+    for name in rates.MATMULS:
         for size in (4096, 8192, 16384) if name not in ("fp32", "fp64_matrix") else (4096, 8192):
-            yield Figure("products", f"{name} {size}", partial(rates.product, name, size))
+            yield Figure("matmuls", f"{name} {size}", partial(rates.matmul, name, size))
     for name in rates.DOTS:
         yield Figure("tensor_cores", name, partial(rates.dot, name))
     for spread in rates.SPREADS:

@@ -1,4 +1,4 @@
-"""Arithmetic of a GPU: matrix products by data type, tensor cores alone, atomic additions."""
+"""Arithmetic of a GPU: matmuls by data type, tensor cores alone, atomic additions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES = {
     "fp8_slow_sum": torch.float8_e4m3fn,
     "int8": torch.int8,
 }
-PRODUCTS = tuple(_TYPES)
+MATMULS = tuple(_TYPES)
 # (m, n, k) of a program's tiles and its warps: what wgmma and DMMA take with full registers
 DOTS: dict[str, tuple[tuple[int, int, int], int]] = {
     "bf16": ((128, 256, 64), 8),
@@ -48,8 +48,8 @@ def random(rows: int, columns: int, name: str) -> torch.Tensor:
     return made.to(_TYPES[name])
 
 
-def product_call(name: str, size: int) -> Call:
-    """A square product through torch; the second factor is stored transposed, as weights are."""
+def matmul_call(name: str, size: int) -> Call:
+    """A square matmul through torch; the second factor is stored transposed, as weights are."""
     a, b = random(size, size, name), random(size, size, name).t()
     torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
     if name == "int8":
@@ -63,9 +63,9 @@ def product_call(name: str, size: int) -> Call:
     return partial(torch.mm, a, b)
 
 
-def product(name: str, size: int) -> dict[str, Any]:
-    """TFLOP/s of a square product on random data."""
-    call = product_call(name, size)
+def matmul(name: str, size: int) -> dict[str, Any]:
+    """TFLOP/s of a square matmul on random data."""
+    call = matmul_call(name, size)
     repeats = 21 if name not in ("fp32", "fp64_matrix") else 7
     taken = timing(call, repeats)
     flops = 2 * size**3

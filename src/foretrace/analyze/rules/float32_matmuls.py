@@ -1,17 +1,17 @@
-"""Float32 matrix products that leave the tensor cores idle.
+"""Float32 matmuls that leave the tensor cores idle.
 
-What it shows: matrix products and convolutions in float32 whose kernels run on the plain cores.
+What it shows: matmuls and convolutions in float32 whose kernels run on the plain cores.
 
 Why it matters: on an A100 the tensor cores multiply float32 (as TF32) eight times as fast, on an
-H100 seven times. `torch.set_float32_matmul_precision("high")` allows it for products, with 10 bits
+H100 seven times. `torch.set_float32_matmul_precision("high")` allows it for matmuls, with 10 bits
 of mantissa. bf16 is twice as fast again.
 
 How it is computed: kernels whose name states float32 operands and no tensor-core instruction. The
 saving is at most their time, less the time of the arithmetic at the card's TF32 peak. Without
-shapes or such a peak there is no figure. Where other products, or other convolutions, of the trace
-use TF32, it is allowed already: then the library chose these kernels, and there is no repair.
+shapes or such a peak there is no figure. Where other matmuls, or other convolutions, of the trace
+use TF32, it is allowed already: then the library chose these kernels, and there is no fix.
 
-When it is wrong: float32 may be intended, since TF32 rounds the operands. Memory-bound products
+When it is wrong: float32 may be intended, since TF32 rounds the operands. Memory-bound matmuls
 gain little.
 """
 
@@ -28,23 +28,23 @@ from foretrace.schema.finding import Finding, Rule
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    products = [case for case in trace.order.cases if case.role in ("gemm", "conv")]
-    plain = [case for case in products if case.id.get("tensor_core") is False]
+    matmuls = [case for case in trace.order.cases if case.role in ("gemm", "conv")]
+    plain = [case for case in matmuls if case.id.get("tensor_core") is False]
     plain = [case for case in plain if case.id.get("dtype_in") == "f32"]
-    allowed = {case.role for case in products if _is_tf32(case)}
+    allowed = {case.role for case in matmuls if _is_tf32(case)}
     slow = [case for case in plain if case.role not in allowed]
     whole = together(trace, slow or plain)
     if whole is None:
         return
     device = device_of(trace.about)
     faster = device is None or "tf32" in device.peak_flops
-    repair, advice = "torch.autocast (float16)", "This card's tensor cores take 16-bit types only"
+    fix, advice = "torch.autocast (float16)", "This card's tensor cores take 16-bit types only"
     if faster and slow:
-        repair = _tf32({case.role for case in whole.cases})
-        advice = f"TF32 ({repair}) or bf16 would use the tensor cores"
+        fix = _tf32({case.role for case in whole.cases})
+        advice = f"TF32 ({fix}) or bf16 would use the tensor cores"
     elif faster:
-        repair, advice = "", "TF32 is allowed, others use it: the library chose these kernels"
-    title = f"{plural(whole.count, 'float32 product')} {per(trace)} without tensor cores"
+        fix, advice = "", "TF32 is allowed, others use it: the library chose these kernels"
+    title = f"{plural(whole.count, 'float32 matmul')} {per(trace)} without tensor cores"
     detail = (
         f"Total: {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of "
         f"kernel time. {advice}."
@@ -52,26 +52,24 @@ def _check(trace: Trace) -> Iterator[Finding]:
     kernels = facts(trace, whole.cases, "kernel name op shapes count ns tflops")
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
     saved = faster_by(trace, whole.cases, "tf32") if faster and slow else None
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, repair)
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, fix)
 
 
 def _is_tf32(case: Case) -> bool:
-    """Whether a float32 product or convolution ran on tensor cores."""
+    """Whether a float32 matmul or convolution ran on tensor cores."""
     inside = (case.id.get("dtype_in"), case.id.get("tensor_core"))
     return inside == ("f32", True) or inside[0] == "tf32"
 
 
 def _tf32(roles: set[str]) -> str:
     """The setting that allows TF32 for these kernels."""
-    products, convolutions = (
+    matmuls, convolutions = (
         'torch.set_float32_matmul_precision("high")',
         "torch.backends.cudnn.allow_tf32 = True",
     )
     if "gemm" not in roles:
         return convolutions
-    return f"{products}, {convolutions}" if "conv" in roles else products
+    return f"{matmuls}, {convolutions}" if "conv" in roles else matmuls
 
 
-RULE = Rule(
-    "float32_products", "Float32 matrix products that leave the tensor cores idle", _check, ("gpu",)
-)
+RULE = Rule("float32_matmuls", "Float32 matmuls that leave the tensor cores idle", _check, ("gpu",))

@@ -1,6 +1,6 @@
-"""Matrix products with a dimension that does not fit the card's loads.
+"""Matmuls with a dimension that does not fit the card's loads.
 
-What it shows: products whose kernel could load only 1, 2 or 4 elements at a time where 16 bytes
+What it shows: matmuls whose kernel could load only 1, 2 or 4 elements at a time where 16 bytes
 would be usual, the dimension that causes it, and the generation of the kernel against that of the
 card.
 
@@ -14,7 +14,7 @@ shapes: the dimensions that run along memory in some operand and are no multiple
 saving is at most the time of these kernels, less the time of their arithmetic at the card's peak.
 
 When it is wrong: a kernel family that does not state its alignment (nvjet, xmma) is not judged. A
-memory-bound product gains less from a faster kernel than the peak suggests.
+memory-bound matmul gains less from a faster kernel than the peak suggests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from foretrace.schema.finding import Finding, Rule
 
 # the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
 LOAD_BYTES = 16
-# Products by the place of their first factor.
+# Matmuls by the place of their first factor.
 FIRST = frozenset(
     {"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::_scaled_mm", "aten::_int_mm"}
 )
@@ -60,19 +60,19 @@ def _check(trace: Trace) -> Iterator[Finding]:
     at_peak = "At the card's peak the same arithmetic would save at most"
     bound = f" {at_peak} {time_text(saved)}." if saved is not None else ""
     culprits = sorted({size for entry in kernels for size in entry["dimensions"].values()})
-    products = f"{plural(whole.count, 'product')} {per(trace)}"
+    matmuls = f"{plural(whole.count, 'matmul')} {per(trace)}"
     unnamed = "" if trace.has("shapes") else " (record_shapes=True would name the dimension)"
-    title = f"{products} with narrow loads{unnamed}"
+    title = f"{matmuls} with narrow loads{unnamed}"
     if culprits:
         costly = dict.fromkeys(size for entry in kernels for size in entry["dimensions"].values())
         sizes = listing([str(size) for size in list(costly)[:4]])
         verb = "is not a multiple" if len(culprits) == 1 else "are not multiples"
-        title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {products} with narrow loads"
+        title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {matmuls} with narrow loads"
     detail = (
         f"{_older(trace, kernels)}Total: {time_text(whole.ns)} {per(trace)}, "
         f"{percent_text(whole.share)} of kernel time.{bound}"
     )
-    repair = f"pad {_padding(kernels)}" if culprits else ""
+    fix = f"pad {_padding(kernels)}" if culprits else ""
     evidence = {
         "count": whole.count,
         "ns": whole.ns,
@@ -80,7 +80,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "dimensions": culprits,
         "kernels": kernels[:LISTED],
     }
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, repair)
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, fix)
 
 
 def _padding(kernels: list[dict[str, Any]]) -> str:
@@ -91,7 +91,7 @@ def _padding(kernels: list[dict[str, Any]]) -> str:
 
 
 def misaligned(case: Case) -> bool:
-    """Whether a tensor-core product loads less than 16 bytes at a time."""
+    """Whether a tensor-core matmul loads less than 16 bytes at a time."""
     align, size = case.id.get("align_elems"), SIZES.get(str(case.id.get("dtype_in")))
     return (
         case.role == "gemm"
@@ -104,7 +104,7 @@ def misaligned(case: Case) -> bool:
 
 def _entry(trace: Trace, case: Case) -> dict[str, Any]:
     unit = LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))]
-    shape = product(case.call)
+    shape = matmul(case.call)
     sizes = {"m": shape.m, "n": shape.n, "k": shape.k} if shape else {}
     along = shape.contiguous if shape else frozenset()
     return {
@@ -113,7 +113,7 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
         "arch": case.id.get("arch"),
         "align": case.id.get("align_elems"),
         "multiple_of": unit,
-        "product": shape.text if shape else None,
+        "matmul": shape.text if shape else None,
         "dimensions": {at: size for at, size in sizes.items() if at in along and size % unit},
         "count": each(trace, case.count),
         "ns": trace.order.per_step(case.ns),
@@ -129,7 +129,7 @@ def _older(trace: Trace, kernels: list[dict[str, Any]]) -> str:
     return written if old else ""
 
 
-class Product(Struct, frozen=True):
+class Matmul(Struct, frozen=True):
     """M rows, N columns, K summed; `contiguous`: the dimensions that run along memory somewhere."""
 
     m: int
@@ -143,8 +143,8 @@ class Product(Struct, frozen=True):
         return f"{self.m}x{self.k} by {self.k}x{self.n}"
 
 
-def product(call: OpCall | None) -> Product | None:
-    """The product that a call computes; None for other ops and for calls without shapes."""
+def matmul(call: OpCall | None) -> Matmul | None:
+    """The matmul that a call computes; None for other ops and for calls without shapes."""
     if call is None or call.name not in FIRST | SECOND:
         return None
     first = 1 if call.name in SECOND else 0
@@ -154,7 +154,7 @@ def product(call: OpCall | None) -> Product | None:
     if call.name == "aten::linear":  # its weight is [N, K]
         right = Tensor(right.dims[::-1], right.type, right.strides and right.strides[::-1])
     m, k, n = left.dims[-2], left.dims[-1], right.dims[-1]
-    return Product(m, n, k, frozenset({_along(left, "m", "k"), _along(right, "k", "n"), "n"}))
+    return Matmul(m, n, k, frozenset({_along(left, "m", "k"), _along(right, "k", "n"), "n"}))
 
 
 def _along(tensor: Tensor, row: str, column: str) -> str:
@@ -165,5 +165,5 @@ def _along(tensor: Tensor, row: str, column: str) -> str:
     return row if strides[-2] == 1 and strides[-1] != 1 else column
 
 
-TITLE = "Matrix products with a dimension that does not fit the card's loads"
-RULE = Rule("misaligned_products", TITLE, _check, ("gpu",))
+TITLE = "Matmuls with a dimension that does not fit the card's loads"
+RULE = Rule("misaligned_matmuls", TITLE, _check, ("gpu",))

@@ -1,4 +1,4 @@
-"""The matrix products of a trace on the map of its card: the plane, and what the map measured."""
+"""The matmuls of a trace on the map of its card: the plane, and what the map measured."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from foretrace.names.gemms.predict import Predictor
 from foretrace.schema.documents.gemms import HeatPlane
 from foretrace.schema.gemms import GemmPoint
 
-MOST = 40  # products of a table
-HEAD = ("product", "launches", "kernel here", "time here", "kernel of the map", "time of the map")
+MOST = 40  # matmuls of a table
+HEAD = ("matmul", "launches", "kernel here", "time here", "kernel of the map", "time of the map")
 
 
-class ProductMark(Struct, frozen=True):
-    """Where a product of the trace lies in the plane."""
+class MatmulMark(Struct, frozen=True):
+    """Where a matmul of the trace lies in the plane."""
 
     m: int
     n: int
     text: str
 
 
-class ProductsOnMap(Struct, frozen=True):
+class MatmulsOnMap(Struct, frozen=True):
     """What the script of a report draws."""
 
     device: str
     plane: HeatPlane
-    marks: list[ProductMark]
+    marks: list[MatmulMark]
     head: tuple[str, ...]
     rows: list[list[str]]
 
 
-def on_map(trace: Trace) -> ProductsOnMap | None:
-    """None where the card has no map, or the trace no product with shapes."""
+def on_map(trace: Trace) -> MatmulsOnMap | None:
+    """None where the card has no map, or the trace no matmul with shapes."""
     found = table.of_device(trace.about.device)
     cases = [] if found is None else list(_cases(trace))
     if found is None or not cases:
@@ -48,11 +48,11 @@ def on_map(trace: Trace) -> ProductsOnMap | None:
     usual = cases[0][0]._replace(epilogue="none")
     drawn = [(point, case) for point, case in cases if _kind(point) == _kind(usual)]
     marks = [
-        ProductMark(point.m, point.n, f"{point.text}: {case.id.short}") for point, case in drawn
+        MatmulMark(point.m, point.n, f"{point.text}: {case.id.short}") for point, case in drawn
     ]
     predictor = Predictor(found)
     rows = [_row(predictor, point, case) for point, case in cases[:MOST]]
-    return ProductsOnMap(found.facts.device, plane(found, usual), marks, HEAD, rows)
+    return MatmulsOnMap(found.facts.device, plane(found, usual), marks, HEAD, rows)
 
 
 def _kind(point: GemmPoint) -> tuple[str, str]:

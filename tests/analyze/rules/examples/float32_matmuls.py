@@ -1,4 +1,4 @@
-"""Worked examples of `float32_products`."""
+"""Worked examples of `float32_matmuls`."""
 
 from __future__ import annotations
 

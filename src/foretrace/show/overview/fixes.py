@@ -1,6 +1,6 @@
-"""Which findings name the repairs of the first screen: the largest first, nothing saved twice.
+"""Which findings name the fixes of the first screen: the largest first, nothing saved twice.
 
-A rule promises what its own repair can save. Repairs overlap: a graph saves all dispatch, compiling
+A rule promises what its own fix can save. Fixes overlap: a graph saves all dispatch, compiling
 saves views and fuses kernels. The second line is what the first one leaves.
 """
 
@@ -14,22 +14,22 @@ from foretrace.model.bounds import MOSTLY_IDLE
 from foretrace.schema.documents.look import FindingEntry
 from foretrace.show.overview.unit import Unit
 
-# A repair that saves less of the step than this is not worth a line of the first screen.
+# A fix that saves less of the step than this is not worth a line of the first screen.
 WORTH = 0.01
-# A graph saves all dispatch, so no part of it is a second repair; with a run record its saving has
+# A graph saves all dispatch, so no part of it is a second fix; with a run record its saving has
 # all idle time in it, that after waits too. How far a decode step is from reading its weights once
-# says more than the next repair.
+# says more than the next fix.
 GRAPH, FLOOR = "launch_bound", "weights_floor"
 VIEWS, FUSES = "metadata_only", "fusable_pointwise"
 DISPATCH, WAITS = frozenset({VIEWS, "idle_gaps"}), frozenset({"sync_stalls"})
-TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same repair knows more
+TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same fix knows more
 IN_GRAPHS = "fusable_in_graphs"
 BY_COMPILING = frozenset({VIEWS, FUSES})
 OPTIMIZER, HARDLY = "unfused_optimizer", "can hardly help"
 
 
-def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
-    """Findings that name a repair worth doing, by largest possible saving; no repair twice.
+def fixes(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
+    """Findings that name a fix worth doing, by largest possible saving; no fix twice.
 
     None where the host captured a graph: it does so once, and what counts is the replay.
     """
@@ -37,8 +37,8 @@ def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
     if captured(unit):
         return []
     for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
-        if row.repair and (row.at_most_ns or 0) >= least:
-            found.setdefault(row.repair, row)
+        if row.fix and (row.at_most_ns or 0) >= least:
+            found.setdefault(row.fix, row)
     left_out = _left_out(unit, list(found.values()), triage(findings))
     worth = [row for row in found.values() if row.rule not in left_out]
     if any(row.rule == GRAPH for row in worth):
@@ -48,13 +48,13 @@ def repairs(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
 
 
 def _part_of(row: FindingEntry, first: FindingEntry) -> bool:
-    """Whether the first repair removes most of what this one would change."""
+    """Whether the first fix removes most of what this one would change."""
     return 2 * len(set(row.events) & set(first.events)) > len(row.events)
 
 
 def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
     """Rules whose saving is host time that the profiler inflated, or part of another's saving;
-    where compiling can hardly help, those whose repair it is.
+    where compiling can hardly help, those whose fix it is.
     """
     left_out = BY_COMPILING if answer.startswith(HARDLY) else frozenset()
     if any(row.rule in (FUSES, TRIAGE) for row in rows):
@@ -76,11 +76,11 @@ def captured(unit: Unit) -> bool:
 
 def _saves_dispatch(row: FindingEntry) -> bool:
     """Whether this advises to compile for dispatch, more than for kernels that fuse."""
-    return row.rule == TRIAGE and "reduce-overhead" in row.repair
+    return row.rule == TRIAGE and "reduce-overhead" in row.fix
 
 
 def _after_graph(row: FindingEntry) -> FindingEntry:
-    """What a repair saves beside a graph, which already saves the idle time before an optimizer."""
+    """What a fix saves beside a graph, which already saves the idle time before an optimizer."""
     if row.rule != OPTIMIZER:
         return row
     return replace(row, at_most_ns=(row.at_most_ns or 0) - row.evidence["idle_ns"])

@@ -1,4 +1,4 @@
-"""What to do first about a job: the repairs that its traces prove, by largest possible saving."""
+"""What to do first about a job: the fixes that its traces prove, by largest possible saving."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from foretrace.base.units import percent_text, ratio_text, time_text
 from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank
+from foretrace.show.overview.fixes import WORTH
 from foretrace.show.overview.job_lines import longest_stage, rates, slowest_link
 from foretrace.show.overview.job_words import a_step, per_step, rank_text
-from foretrace.show.overview.repairs import WORTH
 
 OWN = ("compute", "host", "data", "copies")  # causes that are the rank's own
 MOST = 0.75  # of a host's ranks
@@ -21,7 +21,7 @@ UNLIKE = 2  # times the usual rank or host: noise makes everybody late in turn
 FEED = "load data faster (workers, prefetch, pin_memory)"
 
 
-class JobRepair(Struct, frozen=True):
+class JobFix(Struct, frozen=True):
     """Something to do, what it saves per step, and the estimate of a replay.
 
     `how`: the saving is an upper bound or, for a rank that others wait for, an estimate.
@@ -66,7 +66,7 @@ def slow_hosts(document: JobDocument) -> list[JobHost]:
 
 
 def in_turn(document: JobDocument, row: JobRank) -> bool:
-    """Whether the usual rank is late about as much: noise, and no rank to repair."""
+    """Whether the usual rank is late about as much: noise, and no rank to fix."""
     delays = row.exposed_delays_ns or 0
     return worth_ns(document) <= delays < UNLIKE * _usual(document.ranks)
 
@@ -80,42 +80,42 @@ def slow_network(document: JobDocument, host: JobHost) -> JobOutlier | None:
     return slowest_link(document, host.host) if host.cause == "other_comms" else None
 
 
-def repairs(document: JobDocument) -> list[JobRepair]:
-    """Repairs worth 1% of a step: late ranks first, their evidence is direct; then by saving."""
+def fixes(document: JobDocument) -> list[JobFix]:
+    """Fixes worth 1% of a step: late ranks first, their evidence is direct; then by saving."""
     late = [*_late(document), *_network(document)]
     rest = [*_exposed(document), *_pipeline(document), *_idle(document)]
-    ordered = [sorted(each, key=lambda repair: -repair.saves_ns) for each in (late, rest)]
-    return [repair for each in ordered for repair in each if repair.saves_ns >= worth_ns(document)]
+    ordered = [sorted(each, key=lambda fix: -fix.saves_ns) for each in (late, rest)]
+    return [fix for each in ordered for fix in each if fix.saves_ns >= worth_ns(document)]
 
 
-def sentence(document: JobDocument, repair: JobRepair) -> str:
-    """A repair with what it saves."""
-    saves = f"saves {repair.how} {time_text(repair.saves_ns)}{per_step(document)}"
-    return f"{repair.text}; {saves}{repair.replayed}"
+def sentence(document: JobDocument, fix: JobFix) -> str:
+    """A fix with what it saves."""
+    saves = f"saves {fix.how} {time_text(fix.saves_ns)}{per_step(document)}"
+    return f"{fix.text}; {saves}{fix.replayed}"
 
 
-def _late(document: JobDocument) -> Iterator[JobRepair]:
+def _late(document: JobDocument) -> Iterator[JobFix]:
     """A slow host, or else each rank that comes last."""
     hosts = slow_hosts(document)
     for host in hosts:
         if slow_network(document, host) is None:
-            yield JobRepair(f"inspect host {host.host}", host.delays_ns, how="about")
+            yield JobFix(f"inspect host {host.host}", host.delays_ns, how="about")
     slow = {host.host for host in hosts}
     for row in stragglers(document):
         if not row.host or row.host not in slow:
             saves = row.delays_ns or 0
             replayed = _replayed(document, f"rank {row.rank}", saves)
-            yield JobRepair(_of_rank(row), saves, replayed, how="about")
+            yield JobFix(_of_rank(row), saves, replayed, how="about")
 
 
-def _network(document: JobDocument) -> Iterator[JobRepair]:
+def _network(document: JobDocument) -> Iterator[JobFix]:
     """The slowest link; a step cannot go below what its ranks do without communication."""
     link = slowest_link(document)
     if link is not None:
         which = f"the network of {link.what}" if link.kind == "host" else f"{link.kind} {link.what}"
         saves = _left_by(document, lambda row: row.exposed_ns or 0)
         replayed = _replayed(document, f"network of {link.what}", saves)
-        yield JobRepair(f"inspect {which}: {rates(link)}", saves, replayed)
+        yield JobFix(f"inspect {which}: {rates(link)}", saves, replayed)
 
 
 def _left_by(document: JobDocument, part: Callable[[JobRank], int]) -> int:
@@ -149,8 +149,8 @@ def _of_rank(row: JobRank) -> str:
     }[row.cause]
 
 
-def _exposed(document: JobDocument) -> Iterator[JobRepair]:
-    """What compute could hide of the transfers; waits for late ranks are another repair's."""
+def _exposed(document: JobDocument) -> Iterator[JobFix]:
+    """What compute could hide of the transfers; waits for late ranks are another fix's."""
     kinds = Counter[str]()
     for row in document.overlap:
         alone = row.exposed_ns - (row.wait_ns or 0)
@@ -160,18 +160,18 @@ def _exposed(document: JobDocument) -> Iterator[JobRepair]:
         alone = min(total, round(fmean(rows)))  # two at a time count once
         most = min(alone, document.perfect_overlap_ns or 0)
         time = f"{time_text(alone)}{per_step(document)}"
-        yield JobRepair(f"overlap {kind} with compute: {time} is alone", most)
+        yield JobFix(f"overlap {kind} with compute: {time} is alone", most)
 
 
-def _pipeline(document: JobDocument) -> Iterator[JobRepair]:
+def _pipeline(document: JobDocument) -> Iterator[JobFix]:
     for row in sorted(document.bubbles, key=lambda row: -row.bubble_ns)[:1]:
         wait = f"stage {row.stage} waits {row.share:.0%} of {a_step(document)}"
         text = f"shorten the pipeline's bubbles (more microbatches): {wait}"
         uneven = "" if stragglers(document) else longest_stage(document)
-        yield JobRepair(f"balance the stages: {uneven}" if uneven else text, row.bubble_ns)
+        yield JobFix(f"balance the stages: {uneven}" if uneven else text, row.bubble_ns)
 
 
-def _idle(document: JobDocument) -> Iterator[JobRepair]:
+def _idle(document: JobDocument) -> Iterator[JobFix]:
     """Idle time of all ranks: a step cannot go below what its busiest rank does."""
     rows = [row for row in document.ranks if row.wall_ns and row.idle_ns is not None]
     if not rows or not document.job.kernels:
@@ -183,7 +183,7 @@ def _idle(document: JobDocument) -> Iterator[JobRepair]:
     idle = f"see why {which} idles, {share} of {a_step(document)}"
     if 2 * (busiest.data_ns or 0) > (busiest.idle_ns or 0):
         idle = f"{FEED}: {which} idles, {share} of {a_step(document)}"
-    yield JobRepair(f"{idle} on {rank_text(busiest)}: {_look(busiest)}", saves)
+    yield JobFix(f"{idle} on {rank_text(busiest)}: {_look(busiest)}", saves)
 
 
 def _look(row: JobRank) -> str:

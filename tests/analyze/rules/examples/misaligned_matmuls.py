@@ -1,4 +1,4 @@
-"""Worked examples of `misaligned_products`."""
+"""Worked examples of `misaligned_matmuls`."""
 
 from __future__ import annotations
 

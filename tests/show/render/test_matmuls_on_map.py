@@ -1,17 +1,17 @@
-"""The products of a trace on the map of its card, as the report draws them."""
+"""The matmuls of a trace on the map of its card, as the report draws them."""
 
 from __future__ import annotations
 
 import foretrace
 from foretrace.read import recordings
-from foretrace.show.html.products import on_map
+from foretrace.show.html.matmuls import on_map
 
 
 def _trace(name: str) -> foretrace.Trace:
     return foretrace.open(str(recordings.find(name)), cache=False)
 
 
-def test_products_lie_in_the_plane_of_their_kind() -> None:
+def test_matmuls_lie_in_the_plane_of_their_kind() -> None:
     found = on_map(_trace("mlp_eager"))
     assert found is not None
     assert (found.plane.dtype, found.plane.layout) == ("bf16", "tn")
@@ -20,7 +20,7 @@ def test_products_lie_in_the_plane_of_their_kind() -> None:
     assert {row[4] for row in found.rows} == {"the same"}
 
 
-def test_a_product_that_was_not_measured_is_guessed() -> None:
+def test_a_matmul_that_was_not_measured_is_guessed() -> None:
     found = on_map(_trace("llama_train_eager"))
     assert found is not None
     kernels = {row[0]: row[4] for row in found.rows}
