@@ -56,7 +56,7 @@ def command(
     from foretrace.record.profiling import need_torch
 
     need_torch()
-    from foretrace.record.profiling.recorder import ScriptOptions
+    from foretrace.record.profiling.script import ScriptOptions
     from foretrace.record.profiling.script import record_script
 
     module = given.pop("module")

@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from foretrace.base.errors import UsageError  # noqa: E402
-from foretrace.record.profiling.recorder import RecordedScript, ScriptOptions  # noqa: E402
+from foretrace.record.profiling.script import RecordedScript, ScriptOptions  # noqa: E402
 from foretrace.record.profiling.script import record_script  # noqa: E402
 
 pytestmark = pytest.mark.torch

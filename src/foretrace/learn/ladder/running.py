@@ -15,7 +15,7 @@ import torch
 
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
 from foretrace.learn.ladder.stops import file_name
-from foretrace.record.profiling.calls import capture_call
+from foretrace.record.profiling.window import capture_call
 from foretrace.record.profiling.window import Capture
 from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
 
