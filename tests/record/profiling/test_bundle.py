@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from foretrace.record.profiling.window import capture_call  # noqa: E402
-from foretrace.record.profiling.window import Capture  # noqa: E402
+from foretrace.record.profiling.window import (  # noqa: E402
+    Capture,
+    capture_call,
+)
 
 pytestmark = pytest.mark.torch
 

@@ -221,7 +221,7 @@ def test_a_value_that_the_program_sets_wins() -> None:
 
 def test_settings_that_are_loaded_inside_are_as_torch_has_them_after() -> None:
     code = """
-from foretrace.record.profiling.settings import applied, for_records
+from foretrace.record.profiling.compiler_records import applied, for_records
 import torch
 def values():
     from torch._inductor import config

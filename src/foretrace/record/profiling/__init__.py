@@ -28,8 +28,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     need_torch()
-    from foretrace.record.profiling import window
-    from foretrace.record.profiling import run_record
+    from foretrace.record.profiling import run_record, window
 
     return window.Capture if name == "capture" else run_record.handler
 

@@ -1,6 +1,6 @@
 """The run record: a small JSON file beside each trace with what the trace does not hold.
 
-`run.json.gz` has `run.run.json`: versions, hardware, clocks, the command, times without the profiler.
+`run.json.gz` has `run.run.json`: versions, hardware, clocks, command, times without the profiler.
 Every key is always there; an unknown value is null. `docs/capture.md` describes the keys; `schema`
 rises when one changes its meaning.
 """

@@ -8,8 +8,8 @@ What is recorded:
 3. If the script ends before the window recorded a step, the first recording is the trace.
 4. If the script starts its own profiler, ours stops and the script's own trace is kept.
 
-`Recorder` has three stages: `early` records everything, `window` is a `Capture` that is stepped from
-outside, `over` only counts.
+`Recorder` has three stages: `early` records everything, `window` steps a `Capture` from outside,
+`over` only counts.
 """
 
 from __future__ import annotations

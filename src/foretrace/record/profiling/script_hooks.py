@@ -11,8 +11,8 @@ iteration: that module's call, or `zero_grad`.
 - `optimizer.step` cannot end a step: its range in the trace is still open in its hooks.
 - Other threads and forked workers never mark steps: the profiler belongs to the main thread.
 
-`ForeignProfilers` makes way for the program's own profiler: torch allows one at a time. The program's
-trace is kept. A profiler exports only once, so it exports to a private file that both copies use.
+`ForeignProfilers` makes way for the program's own profiler: torch allows one at a time. We keep the
+program's trace. A profiler exports only once, so it exports to a private file that we copy twice.
 
 A signal ends the script, and the recording is still written. Our output goes where it went before
 the script redirected it. A forked child never touches the profiler of its parent.

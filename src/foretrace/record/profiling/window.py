@@ -26,7 +26,6 @@ from torch.profiler import ProfilerAction, ProfilerActivity, record_function
 from foretrace.base import files
 from foretrace.base.errors import UsageError
 from foretrace.record.profiling.compiler_records import Bundle, CompilerRecords
-from foretrace.record.profiling.run_record import on_cuda
 from foretrace.record.profiling.export import (
     captures_path,
     export,
@@ -34,7 +33,7 @@ from foretrace.record.profiling.export import (
     stem_of,
     trace_path,
 )
-from foretrace.record.profiling.run_record import TORCH_NAMES, CallTimes, RunRecord
+from foretrace.record.profiling.run_record import TORCH_NAMES, CallTimes, RunRecord, on_cuda
 
 NAME = "graph_{:03}.json.gz"
 NOTHING = "no CUDA graph was captured: start the recording before the graphs are made"
