@@ -1,16 +1,26 @@
 // The data source of `foretrace serve`: a screenful at a time, whatever the size of the trace.
 
 import { type Columns, unpack } from "../data/columns";
-import type { IdleTime, Packed, PackedTile, RangeNumbers, SearchResult } from "../data/documents";
+import type { Packed, PackedTile, SearchResult } from "../data/documents";
+import { Events, type TraceFacts } from "../data/events";
 import type { DataSource, Found, Range, RangeStats, Tile, Way } from "../data/source";
 import { IdleIndex } from "./idle";
 import { Latest } from "./latest";
+import { RangeIndex } from "./rangestats";
+import { Related } from "./related";
 import { covers, MARGIN, tileOf, withMargin } from "./servedtiles";
 
 type Ask = <Answer>(path: string, signal?: AbortSignal) => Promise<Answer>;
 
 interface Listed {
   events: Packed;
+}
+
+// The GPU work of the trace with its launches, which ranges and launch order are computed from.
+interface Work {
+  events: Events;
+  related: Related;
+  ranges: RangeIndex;
 }
 
 // Tiles of one kind of view: the timeline asks for tracks, a minimap for none. Neither overtakes the other.
@@ -22,15 +32,15 @@ interface Channel {
 
 export class ServedSource implements DataSource {
   readonly first: Promise<void>; // until a tile has come
-  private idle: Promise<IdleIndex> | undefined;
+  private work: Promise<Work> | undefined;
   private came = () => {};
   private readonly channels = [0, 1].map((): Channel => ({ latest: new Latest(), tile: null, tracks: new Set() }));
 
   // `ask` gets a path below that of the trace; `among` are the numbers of the traces that marks compare.
   constructor(
     private readonly ask: Ask,
+    private readonly facts: TraceFacts,
     private readonly among: readonly number[] = [],
-    private readonly idleTime: IdleTime | null = null,
   ) {
     this.first = new Promise((resolve) => {
       this.came = resolve;
@@ -59,28 +69,36 @@ export class ServedSource implements DataSource {
   }
 
   async launches(kernel: number): Promise<Columns> {
-    return this.columns(`kernel/${kernel}`);
+    return (await this.loadWork()).related.launches(kernel);
   }
 
   async neighbour(event: number | null, way: Way, time: number): Promise<number | null> {
-    const from = event === null ? "" : `&event=${event}`;
-    const answer = await this.ask<{ event: number | null }>(`neighbour?way=${way}&time=${Math.round(time)}${from}`);
-    return answer.event;
+    const { events, related } = await this.loadWork();
+    const at = event === null ? -1 : events.find(event);
+    if (event === null || (at >= 0 && events.isGpuWork(at))) return related.neighbour(event, way, time);
+    return new Related(new Events(this.facts, await this.details(event))).neighbour(event, way, time);
   }
 
   async rangeStats(range: Range): Promise<RangeStats> {
-    const from = Math.round(range.from);
-    const to = Math.round(range.to);
-    const { busy_ns, bytes_ns, flops_ns, ...found } = await this.ask<RangeNumbers>(`range?from=${from}&to=${to}`);
-    const busyNs = found.gpus ? busy_ns : null;
-    this.idle ??= IdleIndex.of(this.idleTime);
-    const idle = busyNs === null ? [] : (await this.idle).within({ from, to }, found.gpus * (to - from) - busyNs);
-    return { ...range, ...found, busyNs, idle, costedNs: { bytes: bytes_ns, flops: flops_ns } };
+    return (await this.loadWork()).ranges.of(range);
   }
 
   async search(text: string): Promise<Found> {
     const answer = await this.ask<SearchResult>(`search?q=${encodeURIComponent(text)}`);
     return { count: answer.count, names: new Map(answer.names), events: await unpack(answer.events) };
+  }
+
+  private loadWork(): Promise<Work> {
+    this.work ??= this.makeWork().catch((problem) => {
+      this.work = undefined; // the next question asks again
+      throw problem;
+    });
+    return this.work;
+  }
+
+  private async makeWork(): Promise<Work> {
+    const events = new Events(this.facts, await this.columns("work"));
+    return { events, related: new Related(events), ranges: new RangeIndex(events, await IdleIndex.of(this.facts.idle)) };
   }
 
   private async columns(path: string): Promise<Columns> {

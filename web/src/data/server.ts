@@ -12,7 +12,7 @@ export interface Progress {
 }
 
 export interface Asking {
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   opening?: (progress: Progress) => void; // called while the answer has to wait
 }
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from foretrace.read.recordings import traces
-from foretrace.show.serve import prompt
+from foretrace.show.serve import http_limits
 from show.serve.running import Viewer, viewer
 
 TILE = "trace/0/tile?from=0&to=1000000&width=1000"
@@ -28,12 +28,8 @@ ODD_PARAMETERS = (
     ),
     "trace/0/tile",
     *(f"{TILE}&tracks={quote(text)}" for text in ("a", "-1", ",", "1,", "²", HUGE)),
-    "trace/0/neighbour",
-    "trace/0/neighbour?way=next&time=",
-    "trace/0/neighbour?way=out&time=0",
-    "trace/0/neighbour?way=next&time=0&event=x",
-    "trace/0/range?from=0",
-    f"trace/0/kernel/{HUGE}",
+    "trace/0/tile?from=0&width=5",
+    f"trace/{HUGE}/work",
     f"trace/0/tile?{MANY}",
     f"trace/{HUGE}",
     f"trace/0/event/{HUGE}",
@@ -55,9 +51,7 @@ ANSWERED = (
     "trace/0/tile?from=-999999999999999999&to=999999999999999999&width=999999999999999999",
     "trace/0/tile?from=999999999999999999&to=-999999999999999999.5&width=-5",
     f"trace/0/event/{10**18 - 1}",
-    f"trace/0/kernel/{10**18 - 1}",
-    f"trace/0/neighbour?way=up&time=-{10**17}&event={10**18 - 1}",
-    "trace/0/range?from=999999999999999999&to=-999999999999999999",
+    "trace/0/work?event=x",
     "trace/0/search?q=%00%ff",
     "traces?" + "&" * 20_000,
 )
@@ -144,7 +138,7 @@ def test_bodies_are_refused_unread(served: Viewer) -> None:
 
 
 def test_slow_clients_hold_up_nobody(served: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompt, "SLOWEST_S", 0.3)
+    monkeypatch.setattr(http_limits, "SLOWEST_S", 0.3)
     slow = [socket.create_connection(("127.0.0.1", served.port), timeout=10) for _ in range(50)]
     for line in slow:
         line.sendall(b"GET / HTTP/1.1\r\nHost: ")
@@ -159,7 +153,7 @@ def test_many_lines_take_no_more_than_their_share(
     served: Viewer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Another user may open as many as the system allows: the process keeps files for its own."""
-    monkeypatch.setattr(prompt, "MOST_LINES", 20)
+    monkeypatch.setattr(http_limits, "MOST_LINES", 20)
     lines = [socket.create_connection(("127.0.0.1", served.port), timeout=10) for _ in range(60)]
     for _ in range(100):
         if len(select.select(lines, [], [], 0)[0]) >= 40:
@@ -208,7 +202,7 @@ def taken(line: socket.socket, pause_s: float) -> int:
 
 def test_slow_readers_hold_nothing(large: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that does not take its answer is cut off; one that is merely slow is not."""
-    monkeypatch.setattr(prompt, "SLOWEST_S", 0.3)
+    monkeypatch.setattr(http_limits, "SLOWEST_S", 0.3)
     stuck = [ask_for_file(large) for _ in range(5)]
     for line in stuck:
         cut = select.poll()
