@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { Latest } from "../src/core/latest";
-import { ServedSource } from "../src/core/servedsource";
-import { covers, withMargin } from "../src/core/servedtiles";
+import { covers, Latest, ServedSource, withMargin } from "../src/core/servedsource";
 import type { Packed } from "../src/data/documents";
 import { Server } from "../src/data/server";
 import { madeEvents, madeFacts } from "./made";

@@ -1,14 +1,13 @@
 // The viewer of one trace or several. A report holds its events; the page of `foretrace serve` asks the server for them. There the
 // address names the traces (`?traces=0,2`) and what is seen of them (`#view=…`), so that a reload or a link shows it again.
 
-import { Colours } from "../base/colours";
+import { Colours, followTheme } from "../base/colours";
 import { byId, make, nameOf, pageData, replace } from "../base/dom";
-import { followTheme } from "../base/theme";
 import { bytesText } from "../base/units";
-import { followAlign } from "../core/align";
 import type { Context, Shown } from "../core/context";
 import { Joins } from "../core/joins";
 import { KeyMap } from "../core/keys";
+import { followAlign } from "../core/moving";
 import { ReportSource } from "../core/reportsource";
 import { ServedSource } from "../core/servedsource";
 import { Store } from "../core/store";
@@ -17,15 +16,11 @@ import type { Compared, TraceFacts as Entry, Report } from "../data/documents";
 import { Events, TraceFacts } from "../data/events";
 import { type Progress, Server } from "../data/server";
 import type { DataSource } from "../data/source";
-import { showBanner, showLedger } from "../views/banner";
-import { catalog, chosen, type Listed } from "../views/catalog";
-import { showViewer } from "../views/frame";
-import { showMatmuls } from "../views/gemmheat";
-import { showGuesses, showLadder } from "../views/guesses";
-import { showOnly } from "../views/only";
-import { perfettoRows } from "../views/perfetto";
-import { sqlTab } from "../views/sqltab";
-import type { TabPart } from "../views/tabs";
+import { showBanner, showLedger, showOnly, showViewer } from "../views/page/frame";
+import { perfettoRows } from "../views/page/perfetto";
+import { catalog, chosen, type Listed, sqlTab } from "../views/page/served";
+import type { TabPart } from "../views/page/tabs";
+import { showGuesses, showLadder, showMatmuls } from "../views/page/written";
 
 async function showReport(data: Report): Promise<void> {
   const traces = await Promise.all(data.traces.map((entry, index) => reportTrace(data, entry, index)));
