@@ -5,7 +5,7 @@ import type { Events } from "../data/events";
 import type { Way } from "../data/source";
 import { countBelow } from "./busy";
 
-export const MOST_RELATED = 300;
+const MOST_RELATED = 300;
 
 export class Related {
   private made: Order | undefined;

@@ -52,7 +52,7 @@ export class ReportSource implements DataSource {
 
 // Search over the names of events.
 
-export const MOST_FOUND = 5000;
+const MOST_FOUND = 5000;
 
 export class Finder {
   constructor(private readonly events: Events) {}

@@ -111,10 +111,10 @@ export class ServedSource implements DataSource {
 
 // A tile as the server packs it, and as it is drawn.
 
-export const WIDEST = 16384; // pixels that the server answers for
+const WIDEST = 16384; // pixels that the server answers for
 export const MARGIN = 0.25; // of a screen, on either side
 
-export interface Wanted extends Range {
+interface Wanted extends Range {
   width: number;
 }
 
@@ -135,7 +135,7 @@ export function covers(tile: Tile, { from, to }: Range, width: number): boolean 
   return tile.from <= from && tile.to >= to && Math.abs(own / pixel - 1) * width < OFF && Math.abs(shift - Math.round(shift)) < OFF;
 }
 
-export async function tileOf(packed: PackedTile, wanted: Wanted): Promise<Tile> {
+async function tileOf(packed: PackedTile, wanted: Wanted): Promise<Tile> {
   const bands = await bandsOf(packed.bands, wanted);
   const boxes = await unpack(packed.boxes);
   if (packed.marks) Object.assign(boxes, await unpack(packed.marks));

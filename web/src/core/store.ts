@@ -3,19 +3,7 @@
 
 import type { Range } from "../data/source";
 
-export const TABS = [
-  "findings",
-  "kernels",
-  "flame",
-  "roofline",
-  "memory",
-  "changes",
-  "guesses",
-  "matmuls",
-  "ladder",
-  "ledger",
-  "sql",
-] as const;
+const TABS = ["findings", "kernels", "flame", "roofline", "memory", "changes", "guesses", "matmuls", "ladder", "ledger", "sql"] as const;
 export type Tab = (typeof TABS)[number];
 
 export type Selection =

@@ -11,7 +11,7 @@ export interface Progress {
   error?: string;
 }
 
-export interface Asking {
+interface Asking {
   signal?: AbortSignal | undefined;
   opening?: (progress: Progress) => void; // called while the answer has to wait
 }

@@ -145,7 +145,7 @@ export interface Mark {
 }
 
 // Why a text is not an answer; empty where there is no more to say than what would be one.
-export interface Problem {
+interface Problem {
   problem: string;
 }
 
@@ -158,7 +158,7 @@ export function isProblem(found: object): found is Problem {
   return "problem" in found;
 }
 
-export function markAnswer(step: PageStep, typed: string): Mark | Problem {
+function markAnswer(step: PageStep, typed: string): Mark | Problem {
   const answer = typed.trim();
   if (step.kind === "choice") return markChoice(step, answer);
   return step.kind === "number" ? markNumber(step, answer) : markPrediction(step, answer);
@@ -185,7 +185,7 @@ function markNumber(step: PageStep, answer: string): Mark | Problem {
   return replied(least <= scaled && scaled <= most ? step.replies[step.right] : (step.replies[number] ?? step.replies[""]), number);
 }
 
-export function markPrediction(step: PageStep, answer: string): Mark | Problem {
+function markPrediction(step: PageStep, answer: string): Mark | Problem {
   if (!step.predictable) return { problem: "" };
   const region = `in ${(step.drawing?.region ?? "").toLowerCase()}:`,
     text = answer

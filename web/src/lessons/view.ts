@@ -180,7 +180,7 @@ export function evidenceNode(step: PageStep): HTMLElement | null {
   );
 }
 
-export function scoreText(sitting: Sitting): string {
+function scoreText(sitting: Sitting): string {
   const more = ["skipped", "not asked"].filter((word) => sitting.count(word)).map((word) => `, ${sitting.count(word)} ${word}`);
   return `${sitting.hits} of ${sitting.asked} right${more.join("")}`;
 }
@@ -250,7 +250,7 @@ interface Box {
   size: number;
 }
 
-export function lanesNode(drawing: PageDrawing): HTMLElement {
+function lanesNode(drawing: PageDrawing): HTMLElement {
   const svg = shapeOf("lanes-shape");
   const spoken = `One call of ${drawing.region}, ${drawing.length}. ${drawing.decides ? `What decides: ${drawing.decides}. ` : ""}${drawing.others ? `Other GPU work: ${drawing.others}.` : ""}`;
   svg.setAttribute("aria-label", spoken);

@@ -249,7 +249,7 @@ class Steps {
 // Which two traces of several the changes are about.
 
 // Which two traces; none to choose with two.
-export function pairChoice(context: Context): HTMLElement | null {
+function pairChoice(context: Context): HTMLElement | null {
   const { compared, store, traces } = context;
   if (!compared || compared.pairs.length < 2) return null;
   const titles = traces.map(({ entry }) => entry.title);
@@ -264,6 +264,6 @@ export function pairChoice(context: Context): HTMLElement | null {
   return select;
 }
 
-export function pairNumber({ compared, store }: Context): number {
+function pairNumber({ compared, store }: Context): number {
   return store.state.pair < (compared?.pairs.length ?? 0) ? store.state.pair : 0;
 }

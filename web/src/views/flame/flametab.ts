@@ -101,13 +101,13 @@ const THINNEST = 2; // pixels: narrower parts stand together
 const LETTER = 7; // pixels of a letter, about
 const ENGINE = /^autograd::engine::evaluate_function: /; // before the name of the node: nothing else would fit into a box
 
-export interface Shape {
+interface Shape {
   time: string; // gpu, host
   by: string; // module, op
   pass: string; // empty: all
 }
 
-export class FlameGraph {
+class FlameGraph {
   private readonly plot: Plot;
   private readonly line = make("p", { class: "plot-line faint" });
   private readonly roles: Map<string, string>;

@@ -80,12 +80,12 @@ function laneLegend({ events }: JobSource): HTMLElement {
 // The spans of ranks as the events of a trace. Nothing of a kernel is known here but its time: `launch` is the span of the rank that
 // came last to a collective.
 
-export function jobFacts(page: LanePage): TraceFacts {
+function jobFacts(page: LanePage): TraceFacts {
   const nothing = { kernels: [], look: null, roofs: null, decoded: [], shapes: [], origins: { of: {}, every: [] } };
   return new TraceFacts({ title: "the chosen ranks", ...nothing, idle: null, launch_names: [], code_lines: {}, ...page }, []);
 }
 
-export class JobSource extends ReportSource {
+class JobSource extends ReportSource {
   constructor(facts: TraceFacts, columns: Columns) {
     const none = new Float64Array(columns.event.length).fill(-1);
     super(new Events(facts, { parent: none, shape: none, config: none, case: none, ...columns }));

@@ -107,7 +107,7 @@ const LEFT = 64,
   HEIGHT = 220;
 const STEPS = 60; // of the cursor from one end to the other
 
-export class MemoryGraph {
+class MemoryGraph {
   readonly node: HTMLElement;
   readonly words = make("span", { class: "faint", "aria-live": "polite" });
   private readonly plot: Plot;

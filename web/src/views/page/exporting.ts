@@ -85,7 +85,7 @@ const STYLES = (
   "font-size font-family font-weight text-anchor dominant-baseline"
 ).split(" ");
 
-export async function pngOf(context: Context): Promise<Blob> {
+async function pngOf(context: Context): Promise<Blob> {
   const parts = shown(context),
     size = whole(parts);
   const canvas = document.createElement("canvas");
@@ -106,7 +106,7 @@ export async function pngOf(context: Context): Promise<Blob> {
   });
 }
 
-export function svgOf(context: Context): Blob {
+function svgOf(context: Context): Blob {
   const parts = shown(context),
     size = whole(parts);
   const pen = new SvgPen(size, widths());

@@ -44,7 +44,7 @@ export function showViewer(root: HTMLElement, context: Context, more: readonly T
   watchKeys(context);
 }
 
-export function watchKeys({ keys }: Context): void {
+function watchKeys({ keys }: Context): void {
   document.addEventListener("keydown", (event) => {
     if (keys.handle(event)) event.preventDefault();
   });

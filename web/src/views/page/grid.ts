@@ -6,10 +6,10 @@ import { button, make, nameOf, replace } from "../../base/dom";
 import { numberText } from "../../base/units";
 import { type Column, cellText, chosen, csv, fitting, type Sorting, wantedWidths, windowOf } from "../../core/rows";
 
-export const FIRST_ROWS = 15;
+const FIRST_ROWS = 15;
 const MOST_AT_ONCE = 200; // beyond that the rows scroll in a box of their own
 
-export interface GridOptions<Row> {
+interface GridOptions<Row> {
   caption: string;
   sort?: string; // a column by title, downwards; without one rows stay as they came
   onRow?: (row: Row) => unknown; // the first column of names becomes buttons
@@ -253,7 +253,7 @@ export function bar(part: number): HTMLElement {
 
 // Text to the clipboard, where the browser lets a page do that; true when it did.
 
-export async function copyText(text: string): Promise<boolean> {
+async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;

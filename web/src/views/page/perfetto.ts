@@ -61,7 +61,7 @@ export function perfettoRows(traces: readonly Shown[]): HTMLElement[] {
 }
 
 // The events of a page as the JSON that Perfetto reads: our names and links, no more than the page itself holds.
-export function asChromeTrace(facts: TraceFacts, events: Events): ArrayBuffer {
+function asChromeTrace(facts: TraceFacts, events: Events): ArrayBuffer {
   const list: object[] = facts.lanes.map((lane, tid) => ({ ph: "M", name: "thread_name", pid: 1, tid, args: { name: lane.label } }));
   for (let at = 0; at < events.count; at++) {
     const place = { pid: 1, tid: events.lane[at], ts: events.start[at] / 1000 };

@@ -31,7 +31,7 @@ export function plot(label: string, kind: string, paint: (svg: SVGSVGElement, wi
   return { node, svg, draw };
 }
 
-export interface Ticks<Domain> {
+interface Ticks<Domain> {
   values: Domain[];
   text: (value: Domain) => string;
 }

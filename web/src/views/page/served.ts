@@ -66,7 +66,7 @@ const TABLES = ["kernels", "ops", "events", "copies", "steps", "regions"];
 const FIRST = "select short, role, count(*) as launches, sum(dur_ns) as ns from kernels group by short, role order by ns desc";
 
 // A trace by its number on the server.
-export interface ServedTrace {
+interface ServedTrace {
   number: number;
   title: string;
 }

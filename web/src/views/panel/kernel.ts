@@ -137,7 +137,7 @@ function namePart(events: Events, at: number): HTMLElement {
 
 // Where a compiled kernel comes from: the user's lines, what it moves, and the code that was generated for it.
 
-export function codeParts(origin: KernelOrigin | undefined): Child[] {
+function codeParts(origin: KernelOrigin | undefined): Child[] {
   if (!origin) return [];
   const line = ([place, code]: [string, string]) => make("li", {}, nameOf(place), code ? [" ", make("code", {}, nameOf(code))] : null);
   const move = ([mode, tensor, bytes]: [string, string, string]) =>
@@ -166,7 +166,7 @@ const MOST_STEPS = 12;
 const MOST_LISTED = 4;
 
 // All launches of a kernel: their spread, and in every step the launch in the same place as this one.
-export function stepsPart(
+function stepsPart(
   { colours }: Context,
   { facts }: Shown,
   kernel: CaseRow,
@@ -206,7 +206,7 @@ function inAll(ns: number, step: CaseRow["steps"][number] | undefined): string {
 }
 
 // What a comparison puts in the place of this event.
-export function standInPart(context: Context, trace: Shown, event: number): HTMLElement | null {
+function standInPart(context: Context, trace: Shown, event: number): HTMLElement | null {
   const found = context.joins.flatMap((joins) => {
     const place = joins.holding(trace.index, event);
     return place ? [standIn(context, joins, place, joins.pair.a === trace.index ? 1 : 0)] : [];

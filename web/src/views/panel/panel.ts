@@ -79,7 +79,7 @@ function keepInView(node: HTMLElement): void {
 const ROOM = 2; // times the place itself, on either side
 const LEAST_ROOM_NS = 5000;
 
-export function findingPanel(context: Context, number: number, key: string): Child[] {
+function findingPanel(context: Context, number: number, key: string): Child[] {
   const trace = context.traces[number];
   const found = placed(trace, key);
   if (!trace || !found) return [make("p", { class: "faint" }, "This finding is not in the report.")];

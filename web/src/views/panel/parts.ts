@@ -18,7 +18,7 @@ export function titled(title: string, ...children: Child[]): HTMLElement {
   return make("section", {}, make("h4", {}, title), ...children);
 }
 
-export type Pair = [term: string, value: Child];
+type Pair = [term: string, value: Child];
 
 // Values that are empty have no row.
 export function pairs(rows: readonly Pair[]): HTMLElement {

@@ -140,7 +140,7 @@ export interface Drawn {
   shape: SVGElement;
 }
 
-export interface Disc {
+interface Disc {
   x: number;
   y: number;
   r: number;
@@ -150,7 +150,7 @@ export function radius({ share }: Dot, { largest }: RoofPlot): number {
   return Math.max(LARGEST * Math.sqrt(share / largest), SMALLEST);
 }
 
-export function dotShape(svg: SVGElement, { x, y, r }: Disc, dot: Dot, { colours, traces }: Context, words: string): SVGElement {
+function dotShape(svg: SVGElement, { x, y, r }: Disc, dot: Dot, { colours, traces }: Context, words: string): SVGElement {
   const about = { class: "point", role: "button", "aria-label": words };
   const kind = traces.length > 1 ? dot.trace % 3 : 0,
     title = makeIn(svg, "title", {}, words);
@@ -186,20 +186,20 @@ const LABELLED = 6; // kernels that are named in the plot
 const LONGEST = 26; // letters of a name
 const LINE = 13; // pixels from one label to the next
 
-export interface Label {
+interface Label {
   x: number;
   y: number;
   width: number;
 }
 
-export interface Room {
+interface Room {
   svg: SVGElement;
   width: number;
   height: number;
 }
 
 // Above its line, at the right end or where no dot is in the way.
-export function peakLabel(left: number, right: number, y: number, width: number, discs: readonly Disc[], taken: Label[]): Label {
+function peakLabel(left: number, right: number, y: number, width: number, discs: readonly Disc[], taken: Label[]): Label {
   const places = [0, 0.3, 0.6, 1].map((part) => ({ x: right - width - (right - width - left) * part, y: y - 5, width }));
   const free = (label: Label) => !taken.some((other) => overlap(label, other)) && !discs.some((disc) => hits(label, disc));
   const found = places.find(free) ?? places[0];
@@ -260,7 +260,7 @@ export const STRIP = 150; // pixels high
 const HEAD = 30,
   FOOT = 36;
 
-export function paintStrip(
+function paintStrip(
   svg: SVGElement,
   width: number,
   top: number,

@@ -108,7 +108,7 @@ const APART = 6;
 export const SIGNS: Record<string, string> = { changed: "≠", new: "+", gone: "−" };
 
 // Slanted for changed, upright for new, crossed for gone. As many lines as there is room for, whatever the trace.
-export function drawMark(pen: Pen, mark: string, x: number, y: number, width: number, height: number, ink: string): void {
+function drawMark(pen: Pen, mark: string, x: number, y: number, width: number, height: number, ink: string): void {
   if (!(mark in SIGNS) || width < 3) return;
   pen.save();
   pen.beginPath();

@@ -68,7 +68,7 @@ export class Overlay {
 const HEAD = 4;
 const LETTER = 6.7; // of the font of 11 pixels
 
-export function drawArrows(scene: Scene, pen: Pen): void {
+function drawArrows(scene: Scene, pen: Pen): void {
   const { selected } = scene;
   const { related, at, trace } = selected;
   if (!related || at < 0) return;
@@ -148,7 +148,7 @@ export function outline(scene: Scene, pen: Pen, trace: number, lane: number, row
 // is gone ends in a point, new work begins in one. What is selected is drawn strongly, also where it is the same.
 
 // Where things are on screen: the middle of a shared time, and the GPU tracks of a trace; null where these are not in view.
-export interface Screen {
+interface Screen {
   left: number;
   right: number;
   x(time: number): number;
@@ -156,7 +156,7 @@ export interface Screen {
 }
 
 // The GPU tracks of a trace that are not pinned lie together.
-export function screenOf(scene: Scene): Screen {
+function screenOf(scene: Scene): Screen {
   const gpu = (trace: number) => {
     const own = scene.layout.moving.filter((track) => track.trace === trace && scene.isGpu(track));
     const last = own.at(-1);
@@ -171,7 +171,7 @@ interface Span {
   y: number;
 }
 
-export function drawJoins(pen: Pen, context: Context, screen: Screen): void {
+function drawJoins(pen: Pen, context: Context, screen: Screen): void {
   for (const joins of context.joins) {
     if (joins.pair.b !== joins.pair.a + 1) continue;
     const above = screen.gpu(joins.pair.a),

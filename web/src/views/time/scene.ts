@@ -9,7 +9,7 @@ import { type Layout, layOut, type Track } from "../../core/tracks";
 import { Events } from "../../data/events";
 import type { Range, RowTile, Tile } from "../../data/source";
 
-export const NARROW = 700; // below this many pixels names lie above their tracks
+const NARROW = 700; // below this many pixels names lie above their tracks
 export const NAME_HEIGHT = 16;
 
 export class Scene {
@@ -161,7 +161,7 @@ export class Scene {
 
 // What is selected, as it is drawn: an event with its launch and what it launched, or the kernels of a finding.
 
-export class Selected {
+class Selected {
   trace = 0;
   event = -1;
   related: Events | null = null; // the event, its callers, its launch, what it launched

@@ -59,7 +59,7 @@ export function timeline(context: Context): HTMLElement {
 
 // Where everything is on the canvas, for tests and for the curious: `foretrace.layout()`.
 
-export interface Described extends Range {
+interface Described extends Range {
   left: number; // of the canvas in the window, in pixels of the page
   top: number;
   width: number;
@@ -67,7 +67,7 @@ export interface Described extends Range {
   rows: { kind: string; trace: number; key: string; top: number; height: number; gpu?: number; track?: number; row?: number }[];
 }
 
-export function described(scene: Scene, canvas: HTMLCanvasElement): Described {
+function described(scene: Scene, canvas: HTMLCanvasElement): Described {
   const { left, top } = canvas.getBoundingClientRect();
   const all = [...scene.layout.pinned, ...scene.layout.moving];
   const rows = all.flatMap((track) => rowsOf(scene, track));
@@ -146,7 +146,7 @@ function swatch({ colours }: Context, group: string): HTMLElement {
 
 // What is under the pointer, beside it.
 
-export function tip(scene: Scene, canvas: HTMLCanvasElement): HTMLElement {
+function tip(scene: Scene, canvas: HTMLCanvasElement): HTMLElement {
   const node = make("div", { class: "tip", "aria-hidden": "true" });
   node.hidden = true;
   const hide = () => {
