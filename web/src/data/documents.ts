@@ -1,6 +1,5 @@
 // What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
 
-
 export interface Anchor {
   name: string;
   starts: number[];

@@ -22,9 +22,8 @@ from foretrace.model.query import check
 from foretrace.model.query_process import QueryProcess, QueryResult
 from foretrace.read.limits import Limits
 from foretrace.show.html import report
-from foretrace.show.html.packing import pack
-from foretrace.show.html.page import page, policy
-from foretrace.show.render.rows import csv_parts, json_rows
+from foretrace.show.html.page import pack, page, policy
+from foretrace.show.render.export import csv_parts, json_rows
 from foretrace.show.serve.library import Library, Together
 from foretrace.show.serve.navigation import OpenTrace
 from foretrace.show.serve.tiles import PackedTile

@@ -31,9 +31,9 @@ from foretrace.read import budget
 from foretrace.read.folder import nothing_in, refusal, searched
 from foretrace.read.limits import Limits
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
-from foretrace.show.html.tables import facts
 from foretrace.show.html.timeline import CONFIG, Timeline
-from foretrace.show.render.safe import plain
+from foretrace.show.html.trace_facts import facts
+from foretrace.show.render.terminal import plain
 from foretrace.show.serve.navigation import OpenTrace, PreparedTrace
 
 # read whole before it is served, in a few milliseconds; of a larger file the first bytes must do

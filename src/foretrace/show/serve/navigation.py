@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.show.html.packing import Packed
+from foretrace.show.html.page import Packed
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve.tiles import WORK, Tiles
 

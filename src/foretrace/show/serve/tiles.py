@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from foretrace.model.intervals import Ints
 from foretrace.schema.tables import KINDS, WORK_KINDS
-from foretrace.show.html.bands import Bands, edges, partition
-from foretrace.show.html.packing import Packed, pack
+from foretrace.show.html.page import Packed, pack
+from foretrace.show.html.strip import Bands, edges, partition
 from foretrace.show.html.timeline import Timeline
 
 WORK = tuple(KINDS.index(kind) for kind in WORK_KINDS)
