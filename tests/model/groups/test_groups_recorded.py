@@ -29,7 +29,7 @@ def test_patterns_agree_with_the_modules(monkeypatch: pytest.MonkeyPatch) -> Non
     by_module = groups.of_work(ft.open(MODULES, cache=False))
     monkeypatch.setattr(Modules, "is_ours", lambda self, name: False)
     trace = ft.open(MODULES, cache=False)
-    assert not trace.modules.is_module.any()
+    assert not trace.module_calls.is_module.any()
     assert groups.of_work(trace).tolist() == by_module.tolist()
 
 

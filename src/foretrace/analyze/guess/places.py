@@ -11,7 +11,7 @@ from foretrace.analyze.guess.scope import NoSuchPlace, Scope, Unknown, Window, n
 from foretrace.analyze.guess.tokens import LONGEST, nearest
 from foretrace.model.host import step_number
 from foretrace.model.intervals import Ints
-from foretrace.model.modules import PREFIX
+from foretrace.model.module_calls import PREFIX
 from foretrace.model.spans import Span
 
 _LISTED = 12  # names in a message; nobody reads more
