@@ -20,7 +20,7 @@ from foretrace.cli import main
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.why import Why
 from foretrace.show.render.look_page import LINES
-from foretrace.show.render.section import drawn, marked
+from foretrace.show.render.terminal import drawn, marked
 from foretrace.show.render.why_page import PARTS, sections
 
 DATA = Path(__file__).parents[1] / "data" / "compile"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import foretrace as ft
 from analyze.rules.sketch import GEMM, Sketch, kernel
-from foretrace.model import groups
 from foretrace.names import families
 from statements.places import OWN, ladder
 
@@ -69,4 +68,4 @@ def test_the_matmuls_of_experts_are_theirs(tmp_path: Path) -> None:
 def named(sketch: Sketch, folder: Path) -> list[str]:
     path = folder / "trace.json"
     path.write_text(json.dumps(sketch.document()))
-    return list(groups.of_work(ft.open(path, cache=False)))
+    return list(ft.open(path, cache=False).work_groups)

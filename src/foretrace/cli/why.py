@@ -20,7 +20,7 @@ from foretrace.cli._options import (
 
 if TYPE_CHECKING:
     from foretrace.schema.documents.why import Why
-    from foretrace.show.render.section import Section
+    from foretrace.show.render.terminal import Section
 
 
 @click.command("why", epilog="See: foretrace docs why")
@@ -74,7 +74,7 @@ def command(
     if form == "json":
         click.echo(encode(why))
     else:
-        from foretrace.show.render.section import drawn, marked
+        from foretrace.show.render.terminal import drawn, marked
 
         page = _page(why, wanted, top, one=kernel is not None)
         text = drawn(page, bold=shows_bold(), width=width())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foretrace.analyze import why
-from foretrace.show.render.section import drawn
+from foretrace.show.render.terminal import drawn
 from foretrace.show.render.why_page import PARTS, first_screen, sections
 
 FOLDER = Path(os.environ.get("FORETRACE_PUBLIC_TRACES", "none")) / "torch_trace"

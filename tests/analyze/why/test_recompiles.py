@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from analyze.why.recorded import artifact, message, records_of, texts_of
-from foretrace.analyze.why.recompiles import ARTIFACT, guard_failures, limit_reached, tallies
+from foretrace.analyze.why.explained import tallies
+from foretrace.analyze.why.recompiles import ARTIFACT, guard_failures, limit_reached
 from foretrace.schema.compiler import Compilation, GuardFailure, GuardTally
 
 SIZE = "tensor 'x' size mismatch at index 0. expected 64, actual 32"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from foretrace.analyze.why.assemble import graph_name, parts
 from foretrace.analyze.why.breaks import resume_name
+from foretrace.analyze.why.explained import tallies
 from foretrace.analyze.why.kernels import compiled_kernels
 from foretrace.analyze.why.launches import Launches
 from foretrace.analyze.why.phases import stage_times
 from foretrace.analyze.why.ran import Ran
-from foretrace.analyze.why.recompiles import tallies
 from foretrace.analyze.why.separate import separated
 from foretrace.analyze.why.strides import strided_views
 from foretrace.base.units import plural

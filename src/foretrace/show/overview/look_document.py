@@ -22,7 +22,7 @@ from foretrace.schema.ledger import LedgerEntry
 from foretrace.schema.reuse import CacheUse
 from foretrace.show.overview.groups import case_modules
 from foretrace.show.overview.modules import module_rows
-from foretrace.show.overview.roofs import roofs_entry
+from foretrace.show.overview.roof_words import roofs_entry
 from foretrace.show.overview.serving import serving_rows
 
 # what a row of the document has under the name that the model gives it

@@ -1,6 +1,6 @@
-"""What a verdict is about: a step, a call of the main region, or the whole recording.
+"""Where the time of a step goes; or of a call of the main region, or of the whole recording.
 
-Times and counts are medians over the steps or calls that launched anything.
+Times and counts are medians over the steps or calls that launched GPU work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAIN = 0.5
 NAME = 32
 
 
-class Unit(Struct, frozen=True):
+class MeasuredStep(Struct, frozen=True):
     """One step, call or recording: where its time goes.
 
     `per` is the word for it ("per step"). `idle_by_cause` is that of one of middle length.
@@ -59,9 +59,9 @@ class Unit(Struct, frozen=True):
         return self.by_bound.get(bound, 0) / max(sum(self.by_bound.values()), 1)
 
 
-def measured(trace: Trace, region: str = "") -> Unit | None:
+def measured(trace: Trace, region: str = "") -> MeasuredStep | None:
     """The unit of a trace, or a call of one region; None where no GPU event has a time."""
-    per, spans = chosen(trace, region)
+    per, spans = measured_spans(trace, region)
     if spans:
         times = [time for span in spans if (time := bounds.spent(trace, span)) is not None]
         bound, works = bounds.of_spans(trace, spans), [span.work for span in spans]
@@ -70,17 +70,17 @@ def measured(trace: Trace, region: str = "") -> Unit | None:
         bound = bounds.of_time(trace, times[0], works[0])
     else:
         return None
-    return _unit(trace, per, bound, times, works, spans)
+    return _measured_step(trace, per, bound, times, works, spans)
 
 
-def _unit(
+def _measured_step(
     trace: Trace,
     per: str,
     bound: str,
     times: Sequence[Spent],
     works: Sequence[Ints],
     spans: list[Span],
-) -> Unit:
+) -> MeasuredStep:
     gpu, host = trace.gpu, trace.host
     rows, busy = np.concatenate(works), median(gpu.busy(work) for work in works)
     kernels = [work[gpu.is_kernel[work]] for work in works]
@@ -94,7 +94,7 @@ def _unit(
     wall_ns = max(median(time.wall_ns for time in times), busy)
     # the median of two is their mean, which may be the distance of none
     usual = float(np.median(distances)) if len(distances) > 2 else None
-    return Unit(
+    return MeasuredStep(
         per,
         len(works),
         bound,
@@ -115,7 +115,7 @@ def _unit(
     )
 
 
-def chosen(trace: Trace, region: str = "") -> tuple[str, list[Span]]:
+def measured_spans(trace: Trace, region: str = "") -> tuple[str, list[Span]]:
     """The word for a unit, and the steps or calls that it is measured over; none: the recording."""
     groups = trace.spans.region_groups()
     if region:
