@@ -89,7 +89,7 @@ def test_no_import_hides_in_a_string() -> None:
 def test_the_walk_sees_lazy_imports_types_and_strings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "a.py").write_text("def f():\n    from foretrace import units\n")
+    (tmp_path / "a.py").write_text("def f():\n    from foretrace.base import units\n")
     (tmp_path / "b.py").write_text("import_module('foretrace.base.units')\n")
     (tmp_path / "c.py").write_text(
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import foretrace.base.units\n"

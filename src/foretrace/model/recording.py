@@ -6,13 +6,14 @@ from it. None of them knows `Trace`, the public face on top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretrace.model.about import About, about, device_of
 from foretrace.model.arguments import Arguments
 from foretrace.model.captures import Captured, nothing
+from foretrace.model.compiled import CompilerRecords
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
 from foretrace.model.origins import WorkOrigins
@@ -23,7 +24,7 @@ from foretrace.schema.tables import Tables
 
 if TYPE_CHECKING:
     from foretrace.model.costs import OpCall
-    from foretrace.schema.compiler import CompiledLaunch
+    from foretrace.schema.compiler import CompiledLaunch, CompilerRun
 
 
 class Recording:
@@ -40,7 +41,6 @@ class Recording:
         self.host = Host(tables, notes)
         self.gpu = Gpu(tables, self.host, notes)
         self.spans = Spans(self.host, self.gpu)
-        self.find_compiled: Callable[[Any], Mapping[int, CompiledLaunch]] = lambda trace: {}
         self.captures: tuple[Recording, ...] = ()
         self.captured: Captured = nothing(len(self.gpu))
         self._note_contents(notes)
@@ -73,11 +73,20 @@ class Recording:
         return read_run(self.path)
 
     @cached_property
+    def compiler_records(self) -> CompilerRecords:
+        """The compiler's records beside the file, read at first use."""
+        parts = (self.tables, self.host, self.gpu, self.arguments, self.about.rank)
+        return CompilerRecords(self.path, *parts)
+
+    @property
+    def compiler_run(self) -> CompilerRun | None:
+        """What the compiler's records say; None where there are none that can be read."""
+        return self.compiler_records.run
+
+    @cached_property
     def compiled(self) -> Mapping[int, CompiledLaunch]:
-        """By event: the call in compiled code that made it, where the compiler's records are beside
-        the file.
-        """
-        return self.find_compiled(self)
+        """By event: the call of compiled code that made it, where the compiler left records."""
+        return self.compiler_records.by_event()
 
     @cached_property
     def origins(self) -> WorkOrigins:

@@ -38,7 +38,7 @@ def recorded(trace: Trace, number: Ints) -> dict[int, list[LaunchOps]]:
 
 def of_launch(launch: CompiledLaunch) -> LaunchOps:
     """The ops of one launch, with what they stand for."""
-    from foretrace.analyze.why.origins import begun, dynamo_ops, performed
+    from foretrace.model.compiled.program_ops import begun, dynamo_ops, performed
 
     does = performed(launch)
     # a library's kernel may do more than its op says: the product of a linear layer adds the bias
