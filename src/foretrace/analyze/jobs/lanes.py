@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.analyze.jobs.clocks import aligned
-from foretrace.analyze.jobs.waits import timed_collectives
+from foretrace.analyze.jobs.encounters import encounters
 from foretrace.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def lanes(job: Job, ranks: frozenset[int]) -> JobLanes:
         raise UsageError(f"no rank {absent[0]} in {job.path}: {many}")
     if len(ranks) > MOST_RANKS:
         raise UsageError(f"{len(ranks):,} ranks side by side; choose at most {MOST_RANKS}")
-    _, clocks, waited = timed_collectives(job)
+    _, clocks, waited = encounters(job)
     mine = pl.col("rank").is_in(sorted(ranks))
     found = pl.concat(
         [_work(job, mine), _collectives(job, mine, waited.filter(mine))], how="diagonal"

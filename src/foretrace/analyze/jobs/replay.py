@@ -12,8 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.jobs.dependencies import COMPUTE, COPIES, FINISH, TRANSFER, StepGraph
-from foretrace.analyze.jobs.spending import KINDS, Curve
-from foretrace.analyze.jobs.what_if import ProgressCurves
+from foretrace.analyze.jobs.spending import KINDS, Curve, Spending
 from foretrace.model.intervals import Bools, Floats, Ints, split_by
 
 
@@ -57,7 +56,7 @@ class Replay:
     """
 
     def __init__(self, steps: StepGraph) -> None:
-        self.steps, self.spending = steps, ProgressCurves(steps)
+        self.steps, self.spending = steps, Spending(steps)
         kind = steps.work["kind"]
         self.talks = (kind == TRANSFER).to_numpy()
         self._works = [(kind == each).to_numpy() for each in (COMPUTE, COPIES)]

@@ -12,6 +12,7 @@ import polars as pl
 from foretrace.analyze.jobs.bubbles import bubbles
 from foretrace.analyze.jobs.critical import walked
 from foretrace.analyze.jobs.dependencies import graph
+from foretrace.analyze.jobs.encounters import encounters
 from foretrace.analyze.jobs.exposure import exposure, overlap, perfect, typical
 from foretrace.analyze.jobs.matching import Meetings
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
@@ -28,7 +29,6 @@ from foretrace.analyze.jobs.summary_rows import (
     rank_rows,
     whole,
 )
-from foretrace.analyze.jobs.waits import timed_collectives
 from foretrace.analyze.jobs.what_if import what_ifs
 from foretrace.schema.documents.job import SCHEMA, JobDocument, JobEntry, JobPath
 from foretrace.schema.jobs import WITHOUT_STEPS
@@ -41,7 +41,7 @@ SUSPECTS = 3  # ranks that come late, of which the path says what they cost
 
 def summarize(job: Job) -> JobDocument:
     """Run every analysis once."""
-    (met, clocks, waited), times = timed_collectives(job), exposure(job)
+    (met, clocks, waited), times = encounters(job), exposure(job)
     counted = times.filter("whole") if times["whole"].any() else times
     steps, sent, shared = times["step"].n_unique(), transfers(job, met), met.shared
     late, slow = stragglers(waited, job), outliers(job, met, sent)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from foretrace.analyze.jobs.critical import CriticalPath
-from foretrace.analyze.jobs.stragglers import delays, exposed_delays
+from foretrace.analyze.jobs.exposed_waits import exposed_delays
+from foretrace.analyze.jobs.stragglers import delays
 from foretrace.analyze.jobs.what_if import WhatIf
 from foretrace.schema.documents.job import (
     JobBubble,
