@@ -8,12 +8,11 @@ from msgspec import NODEFAULT, Struct, inspect
 
 from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.ladder import LadderDocument
-from foretrace.show.html.gemms import GemmsPage
 from foretrace.show.html.job import JobPage
 from foretrace.show.html.lesson import LessonPage
 from foretrace.show.html.report import Report
-from foretrace.show.html.roofs import RoofsPage
-from foretrace.show.render.section import Section
+from foretrace.show.html.section_pages import GemmsPage, RoofsPage
+from foretrace.show.render.terminal import Section
 from foretrace.show.serve.opened import SearchResult
 from foretrace.show.serve.ranges import RangeNumbers
 from foretrace.show.serve.tiles import PackedTile

@@ -13,7 +13,7 @@ from corpus.builder import TraceBuilder
 from corpus.places import recorded_traces
 from foretrace.model.flame_views import RAN, FlameViews
 from foretrace.model.trace import Trace
-from foretrace.show.html.flame import flame
+from foretrace.show.html.view_data import flame
 from foretrace.show.overview import look
 from show.html.test_pieces import unpack
 

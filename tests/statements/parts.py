@@ -10,8 +10,8 @@ import foretrace as ft
 from foretrace.model import groups
 from foretrace.model.about import device_of
 from foretrace.model.utilization import utilization
-from foretrace.show.overview.folding import folded
 from foretrace.show.overview.groups import group_rows
+from foretrace.show.overview.page import folded
 from foretrace.show.overview.sequences import sequences
 
 

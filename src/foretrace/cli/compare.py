@@ -113,7 +113,7 @@ def command(
 
 def _fails(outcomes: list[Outcome]) -> bool:
     """Print each condition; whether one of them holds."""
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
 
     for outcome in outcomes:
         sign = "FAIL" if outcome.met else "ok"
@@ -125,7 +125,7 @@ def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: Reading) -> int
     from foretrace.analyze.compare.jobs import compare_jobs
     from foretrace.schema.documents import encode
     from foretrace.show.render.job_comparison import job_comparison
-    from foretrace.show.render.section import drawn, marked
+    from foretrace.show.render.terminal import drawn, marked
 
     jobs = [job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from foretrace.base.files import replacing
 from foretrace.model.about import About, about, device_of
 from foretrace.model.arguments import Arguments
 from foretrace.model.captures import Captured, nothing
+from foretrace.model.compiled import CompilerRecords
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host, step_number
 from foretrace.model.origins import WorkOrigins
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from foretrace.model.modules import Modules
     from foretrace.model.order import Order
     from foretrace.model.serving import Served
-    from foretrace.schema.compiler import CompiledLaunch
+    from foretrace.schema.compiler import CompiledLaunch, CompilerRun
 
 
 # tables that a property makes; the others are as the source gave them
@@ -63,7 +64,6 @@ class Trace(Viewed):
         self.gpu = Gpu(tables, self.host, notes)
         self.spans = Spans(self.host, self.gpu)
         self.spent: dict[tuple[int, ...], Spent | None] = {}  # of steps and calls; see `bounds`
-        self.find_compiled: Callable[[Trace], Mapping[int, CompiledLaunch]] = lambda trace: {}
         self.captures: tuple[Trace, ...] = ()  # recorded while the graphs replayed here were made
         self.captured: Captured = nothing(len(self.gpu))
         self._note_contents(notes)
@@ -124,11 +124,20 @@ class Trace(Viewed):
         return read_run(self.path)
 
     @cached_property
+    def compiler_records(self) -> CompilerRecords:
+        """The compiler's records beside the file, read at first use."""
+        parts = (self.tables, self.host, self.gpu, self.arguments, self.about.rank)
+        return CompilerRecords(self.path, *parts)
+
+    @property
+    def compiler_run(self) -> CompilerRun | None:
+        """What the compiler's records say; None where there are none that can be read."""
+        return self.compiler_records.run
+
+    @cached_property
     def compiled(self) -> Mapping[int, CompiledLaunch]:
-        """By event: the call in compiled code that made it, where the compiler's records are beside
-        the file.
-        """
-        return self.find_compiled(self)
+        """By event: the call of compiled code that made it, where the compiler left records."""
+        return self.compiler_records.by_event()
 
     @cached_property
     def origins(self) -> WorkOrigins:

@@ -13,7 +13,7 @@ from foretrace.base.errors import UsageError
 from foretrace.model.intervals import Ints, shared_lengths, union_length
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
-from foretrace.show.html.bands import edges
+from foretrace.show.html.strip import edges
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve import tiles as tiling
 from foretrace.show.serve.ranges import Ranges

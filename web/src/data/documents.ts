@@ -499,6 +499,20 @@ export interface MarkedGuess {
   why: string;
 }
 
+export interface MatmulMark {
+  m: number;
+  n: number;
+  text: string;
+}
+
+export interface MatmulsOnMap {
+  device: string;
+  plane: HeatPlane;
+  marks: MatmulMark[];
+  head: string[];
+  rows: string[][];
+}
+
 export interface MemoryPage {
   device: string;
   points: Packed;
@@ -651,20 +665,6 @@ export interface Place {
   frame: [number, number] | null;
   shades: [number, number, number][];
   events: [number, number, number][];
-}
-
-export interface MatmulMark {
-  m: number;
-  n: number;
-  text: string;
-}
-
-export interface MatmulsOnMap {
-  device: string;
-  plane: HeatPlane;
-  marks: MatmulMark[];
-  head: string[];
-  rows: string[][];
 }
 
 export interface RangeNumbers {

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from foretrace.analyze import why
 from foretrace.analyze.guess import compiling
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.guess_files import dump
@@ -67,7 +66,7 @@ def document(trace: Trace) -> GuessDocument:
 
 
 def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    if why.of(evidence.trace) is not None:
+    if evidence.trace.compiler_run is not None:
         for text, fact in _COMPILED.items():
             counted = int(fact(evidence.trace).low)
             yield f"{text} == {counted}", f"number of {text}, by the compiler's records"

@@ -22,7 +22,7 @@ from itertools import islice
 
 import numpy as np
 
-from foretrace.analyze.why import origins
+from foretrace.model.compiled import program_ops
 from foretrace.model.cpu_ops import ATTENTION_DOES, OP_DOES, ROWWISE, bare, listed_ops
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.paths import DEEPEST, summed
@@ -158,12 +158,12 @@ def recorded_ops(trace: Trace, number: Ints) -> dict[int, list[LaunchOps]]:
 
 def launch_ops(launch: CompiledLaunch) -> LaunchOps:
     """The ops of one launch, with what they stand for."""
-    ops = origins.performed(launch)
+    ops = program_ops.performed(launch)
     does = ops | {word for op in ops for word in OP_DOES.get(op, ())}
     # a library's kernel may do more than its op says: the matmul of a linear layer adds the bias
     extern = launch.call.extern
-    others = () if extern else origins.dynamo_ops(launch.compilation).values()
-    return LaunchOps(does, origins.begun(launch), frozenset(others))
+    others = () if extern else program_ops.dynamo_ops(launch.compilation).values()
+    return LaunchOps(does, program_ops.begun(launch), frozenset(others))
 
 
 def with_records(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from foretrace.analyze import why
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.marking import Guess, mark, parse
 from foretrace.analyze.guess.selectors import op_words
@@ -98,7 +97,7 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
             name: f"{scope.prefix}every gemm has layout {name}" for name in ("tn", "nn", "nt")
         },
     )
-    if why.of(evidence.trace) is not None:  # a trace alone says no more than how many ran
+    if evidence.trace.compiler_run is not None:  # a trace alone says no more than how many ran
         yield Question(
             "How many graphs did torch.compile make of the program?",
             "Each graph break and each recompilation makes one more; nothing is fused across them.",

@@ -24,7 +24,7 @@ from foretrace.base.errors import UsageError
 from foretrace.base.units import bytes_text
 from foretrace.learn.lessons.scene import Scene
 from foretrace.model.about import device_of
-from foretrace.show.overview.roofs import roofs_entry
+from foretrace.show.overview.roof_words import roofs_entry
 
 MISSING = "not in the trace"
 _FACT = re.compile(r"\{([^{}]+)\}")

@@ -20,7 +20,7 @@ from foretrace.model.host import step_number
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.schema.verdict import Verdict
-from foretrace.show.overview.unit import chosen
+from foretrace.show.overview.measured_step import measured_spans
 
 Opens = Callable[[str], Trace]
 
@@ -44,7 +44,7 @@ class Scene:
         """Steps, else the region that holds most of the work, else the whole trace."""
         if self.on_cpu:
             return cpu_place(self.evidence.trace)
-        per, spans = chosen(self.trace)
+        per, spans = measured_spans(self.trace)
         if per == "per step":
             return self._steps()
         names = {span.name for span in spans}

@@ -17,9 +17,8 @@ from starlette.routing import Route
 from foretrace.base.errors import ForetraceError, UsageError
 from foretrace.model.intervals import Ints
 from foretrace.show.html import report
-from foretrace.show.html.packing import pack
-from foretrace.show.html.page import page, policy
-from foretrace.show.render.rows import csv_parts, json_rows
+from foretrace.show.html.page import pack, page, policy
+from foretrace.show.render.export import csv_parts, json_rows
 from foretrace.show.serve.library import Library, Together
 from foretrace.show.serve.opened import OpenTrace
 from foretrace.show.serve.queries import Queries

@@ -9,7 +9,7 @@ from msgspec import Struct
 from foretrace.model import opening
 from foretrace.read.folder import nothing_in, refusal, searched
 from foretrace.read.limits import Limits
-from foretrace.show.render.safe import plain
+from foretrace.show.render.terminal import plain
 
 # read whole before it is served, in a few milliseconds; of a larger file the first bytes must do
 QUICK_BYTES = 1 << 20

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.model.trace import Trace
-from foretrace.show.html.packing import Packed, pack
+from foretrace.show.html.page import Packed, pack
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve.ranges import Ranges
 from foretrace.show.serve.tiles import Tiles

@@ -23,8 +23,8 @@ from foretrace.model.trace import Trace
 from foretrace.read import budget
 from foretrace.read.limits import Limits
 from foretrace.show.html.changes import MARKS
-from foretrace.show.html.tables import facts
 from foretrace.show.html.timeline import CONFIG, Timeline
+from foretrace.show.html.trace_facts import facts
 from foretrace.show.serve.catalog import Entry
 from foretrace.show.serve.opened import PreparedTrace
 from foretrace.show.serve.ranges import Ranges

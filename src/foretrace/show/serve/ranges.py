@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from foretrace.model.intervals import Floats, Ints
 from foretrace.model.trace import Trace
-from foretrace.show.html.bands import Busy
+from foretrace.show.html.strip import Busy
 from foretrace.show.html.timeline import Timeline
 
 

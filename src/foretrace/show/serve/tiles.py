@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.model.intervals import Ints
-from foretrace.show.html.bands import Bands, edges, partition
-from foretrace.show.html.packing import Packed, pack
+from foretrace.show.html.page import Packed, pack
+from foretrace.show.html.strip import Bands, edges, partition
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve.ways import WORK
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from foretrace.analyze import why
 from foretrace.analyze.guess import compiling
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.compiling import CompilerFact
@@ -27,7 +26,7 @@ def measure(query: Query) -> Measurement:
     """Judge `graph breaks == 0` or `compile time < 30 s`."""
     window, word = query.windows[0], query.args.get("graph-breaks", "")
     trace = window.evidence.trace
-    compiled = window.evidence.is_compiled or why.of(trace) is not None
+    compiled = window.evidence.is_compiled or trace.compiler_run is not None
     if word == "graphs" and not (window.whole and compiled):
         launched = {**query.args, "what": HEADS["cuda-graphs"]}
         return counts.KIND.measure(replace(query, args=launched))
