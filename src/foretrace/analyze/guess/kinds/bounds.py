@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
-from foretrace.analyze.guess.scope import Unknown, Window
+from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
 from foretrace.model.idle import Spent, spent_in
