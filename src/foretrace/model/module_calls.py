@@ -1,5 +1,9 @@
 """Which call of an nn.Module each launch belongs to, and in which pass it ran.
 
+`with_stack` and `with_modules` write one event per call of a module, named `nn.Module: CLASS_N`.
+The number tells the instances of a class apart. A launch belongs to every module around it; its own
+module is the innermost.
+
 A launch inside a module belongs to it. The backward pass runs outside the modules; autograd writes
 one number on a forward op and on the node that it makes, and the work of the node belongs to the
 module of that op. A module that runs inside a node is recomputation (activation checkpointing).
@@ -7,13 +11,25 @@ module of that op. A module that runs inside a node is recomputation (activation
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.paths import Paths
+from foretrace.model.recording import Recording
 
+PREFIX = "nn.Module: "
+OUTSIDE, UNKNOWN = "outside modules", "module not known"
+# groups of GPU work that a reader looks for by name where no module owns them
+NAMED = {
+    "optimizer": "optimizer",
+    "gradient accumulation": "gradient accumulation",
+    "gradient sums": "gradient accumulation",
+    "loss": "loss",
+}
 FORWARD, BACKWARD, RECOMPUTED = PASSES = range(3)
 _DEEPEST = 8  # checkpoints inside each other
 
@@ -103,3 +119,53 @@ def _is_checkpoint(name: str) -> bool:
     """The call of a checkpoint in the forward pass: its autograd function, or its Python frame."""
     frame = name.startswith("torch/utils/checkpoint.py(") and name.endswith("): checkpoint")
     return frame or name == "CheckpointFunction"
+
+
+def class_of(name: str) -> str:
+    """`nn.Module: LlamaRMSNorm_3` -> `LlamaRMSNorm`."""
+    stem, _, number = name.removeprefix(PREFIX).rpartition("_")
+    return stem if number.isdigit() else name.removeprefix(PREFIX)
+
+
+class ModuleCalls:
+    """The module calls of one trace; `own` is the event of the innermost one of each GPU row."""
+
+    def __init__(self, trace: Recording) -> None:
+        self.trace, host = trace, trace.origins.host
+        is_python = host.is_kind("python_function") & host.lasting
+        self.is_module: Bools = is_python & host.named(self.is_ours)
+        launches = trace.origins.launch
+        none = np.full(len(launches), -1, np.int64)
+        self.own: Ints = host.nearest(launches, self.is_module) if self.is_module.any() else none
+
+    def is_ours(self, name: str) -> bool:
+        """Whether an event of this name is a call of a module."""
+        return name.startswith(PREFIX)
+
+    @cached_property
+    def owners(self) -> Owners:
+        """The module call that each GPU row belongs to, the backward pass included."""
+        return Owners(AutogradNodes(self.trace), self.is_module, self.trace.origins.launch_or_op)
+
+    @cached_property
+    def paths(self) -> Paths:
+        """The paths of module calls."""
+        return self.trace.origins.host.paths(self.is_module)
+
+    def path(self, event: int) -> tuple[str, ...]:
+        """The names of the modules at and around a module call, outermost first."""
+        names = self.paths.names(event, self.trace.origins.host.names)
+        return tuple(name.removeprefix(PREFIX) for name in names)
+
+
+def names_outside(owners: Owners, groups: Sequence[str], group: Ints) -> list[str]:
+    """For every GPU row the name of its row where no module owns it, else "".
+
+    `groups` are the names of all groups, `group` the place of each row's.
+    """
+    named = [NAMED.get(name, "") for name in groups]
+    rows = zip((owners.call >= 0).tolist(), owners.lost.tolist(), group.tolist(), strict=True)
+    return [
+        "" if owned else named[place] or (UNKNOWN if lost else OUTSIDE)
+        for owned, lost, place in rows
+    ]

@@ -6,6 +6,10 @@ kernel that lists `bmm` prepares its input. So a pointwise kernel proves pointwi
 also reductions, norms and softmaxes, and a template everything. Any other op in the list is dropped
 where some kernel of the trace has the role of that op, is proven where no other kernel lists it,
 and is open otherwise.
+
+The compiler's records beside a trace outrank a name: they map nodes to the ops of the program. A
+word of the name that is an op of the program, and not one of this kernel's, is dropped; any other
+word (`native_layer_norm` for `layer_norm`) stays.
 """
 
 from __future__ import annotations
@@ -13,29 +17,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
+from foretrace.model.compiled import program_ops
+from foretrace.model.cpu_ops import ATTENTION_DOES, OP_DOES, ROWWISE, bare, listed_ops
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.paths import DEEPEST, summed
 from foretrace.model.trace import Trace
 from foretrace.names.families import MATMULS, role_of_op
+from foretrace.schema.compiler import CompiledLaunch
 from foretrace.schema.kernel import KernelId
 
-# What an op does besides its own name: a product with bias is one kernel that multiplies and adds.
-OP_DOES = {
-    "mm": ("matmul",),
-    "bmm": ("matmul",),
-    "addmm": ("mm", "matmul", "add"),
-    "baddbmm": ("bmm", "matmul", "add"),
-    "linear": ("matmul",),
-    "silu_and_mul": ("silu", "mul"),
-    "_softmax": ("softmax",),
-    "_safe_softmax": ("softmax",),
-    "native_layer_norm": ("layer_norm",),
-    "fused_add_rms_norm": ("add", "rms_norm"),
-}
 # A part of a hand-written kernel's name -> ops it stands for, by the authors' own naming.
 _NAME_DOES = {
     "geglu": ("gelu", "mul"),
@@ -43,36 +38,13 @@ _NAME_DOES = {
     "silu_and_mul": OP_DOES["silu_and_mul"],
     "fused_add_rms_norm": OP_DOES["fused_add_rms_norm"],
 }
-# Attention in one kernel: both products and the softmax between them.
+# Families whose one kernel is the whole attention.
 _ONE_KERNEL_ATTENTION = ("flash", "mem_efficient", "cudnn_sdpa", "fmha")
-ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
 _EPILOGUES = {"bias": "add", "relu": "relu", "gelu": "gelu", "silu": "silu"}
 # In older names of cuBLAS and cuDNN `relu` is what a kernel can do, not what it did: AlexNet's
 # convolutions are called scudnn_128x64_relu and ATen clamps after them.
 _EXACT_EPILOGUES = ("nvjet", "cutlass3")
 _MATRIX = ("gemm", "gemv")
-_ROWWISE = ("reduction", "normalization", "softmax", "sort")
-_TEMPLATES = ("template", None)  # None: a backend other than Triton, which makes templates alone
-# Ops of serving engines; each is a kernel of its own.
-_CUSTOM = re.compile(r"fused_add_rms_norm|rotary_emb|silu_and_mul|fp8_quant|fmha")
-
-
-def bare(op: str) -> str:
-    """`aten::mul_` -> `mul`."""
-    name = op.rpartition("::")[2]
-    return name.rstrip("_") or name
-
-
-def listed(ident: KernelId) -> tuple[list[str], list[str]]:
-    """The ops that an Inductor kernel's name proves, and those that it merely lists."""
-    ops, category = [bare(op) for op in ident.get("ops") or ()], ident.get("category")
-    if category in _TEMPLATES and ident.family != "inductor_cpp":
-        return ops, []
-    pointwise = category in ("pointwise", "foreach/combo") or ident.role == "pointwise"
-    beyond = _ROWWISE if pointwise else ()
-    elsewhere = {bare(op) for op in ident.get("elsewhere") or ()}
-    elsewhere |= {op for op in ops if role_of_op(op) in beyond or _CUSTOM.search(op)}
-    return [op for op in ops if op not in elsewhere], [op for op in ops if op in elsewhere]
 
 
 def performed(
@@ -80,7 +52,7 @@ def performed(
 ) -> frozenset[str]:
     """The ops that a kernel surely does; `callers` are ops that launched this kernel alone."""
     stated = ident.get("op")
-    ops = [*listed(ident)[0], *map(bare, callers)]
+    ops = [*listed_ops(ident)[0], *map(bare, callers)]
     ops += [bare(stated)] if isinstance(stated, str) and "::" in stated else []
     more = [word for op in ops for word in OP_DOES.get(op, ())]
     for op in map(bare, _by_role(role, chain)):
@@ -106,18 +78,20 @@ def _words(value: object) -> list[str]:
     return re.findall(r"[a-z]+", str(value).lower()) if value else []
 
 
-def settled(kernels: Sequence[tuple[KernelId, str]]) -> list[tuple[frozenset[str], frozenset[str]]]:
+def settled_ops(
+    kernels: Sequence[tuple[KernelId, str]],
+) -> list[tuple[frozenset[str], frozenset[str]]]:
     """For each distinct kernel (name, role): listed ops that are proven by all, and open ones."""
     roles = {role for _, role in kernels}
     roles |= set(_MATRIX) if roles & set(_MATRIX) else set()
     # A kernel of an unknown kind may be the one that does the op.
     unclear = any(ident.family == "unknown" or role == "other" for ident, role in kernels)
     each = {ident.name: ident for ident, _ in kernels}
-    counts = Counter(op for ident in each.values() for op in {*listed(ident)[1]})
-    surely = {op for ident in each.values() for op in listed(ident)[0]}
+    counts = Counter(op for ident in each.values() for op in {*listed_ops(ident)[1]})
+    surely = {op for ident in each.values() for op in listed_ops(ident)[0]}
     found = []
     for ident, _ in kernels:
-        left = {op for op in listed(ident)[1] if role_of_op(op) not in roles - set(_ROWWISE)}
+        left = {op for op in listed_ops(ident)[1] if role_of_op(op) not in roles - set(ROWWISE)}
         elsewhere = {op for op in left if counts[op] > 1 or op in surely or role_of_op(op) in roles}
         proven = set() if unclear else left - elsewhere
         found.append((frozenset(proven), frozenset(left - proven)))
@@ -159,3 +133,44 @@ def _by_role(role: str, chain: Sequence[str]) -> list[str]:
     inner = [op for op in chain[-1:] if role == "other" or role_of_op(op) in (role, "other")]
     products = [op for op in chain if role in _MATRIX and bare(op) in MATMULS]
     return [*inner, *products]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOps:
+    """What one launch does, what it does in part, and all ops of its graph."""
+
+    does: frozenset[str]
+    begins: frozenset[str]
+    others: frozenset[str]
+
+
+def recorded_ops(trace: Trace, number: Ints) -> dict[int, list[LaunchOps]]:
+    """For each distinct operation (`number` of every row of `trace.gpu`) what its launches do."""
+    found: dict[int, dict[int, LaunchOps]] = {}
+    if trace.compiled:
+        for event, place in zip(trace.gpu.id.tolist(), number.tolist(), strict=True):
+            launch = trace.compiled.get(event)
+            if launch is not None and id(launch.call) not in found.setdefault(place, {}):
+                found[place][id(launch.call)] = launch_ops(launch)
+    known = {place: list(each.values()) for place, each in found.items()}
+    return {place: each for place, each in known.items() if all(ops.does for ops in each)}
+
+
+def launch_ops(launch: CompiledLaunch) -> LaunchOps:
+    """The ops of one launch, with what they stand for."""
+    ops = program_ops.performed(launch)
+    does = ops | {word for op in ops for word in OP_DOES.get(op, ())}
+    # a library's kernel may do more than its op says: the matmul of a linear layer adds the bias
+    extern = launch.call.extern
+    others = () if extern else program_ops.dynamo_ops(launch.compilation).values()
+    return LaunchOps(does, program_ops.begun(launch), frozenset(others))
+
+
+def with_records(
+    does: frozenset[str], may_do: frozenset[str], launches: list[LaunchOps]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """What a kernel does and may do, by its name and by the records of its launches."""
+    sure = frozenset.intersection(*(ops.does for ops in launches))
+    some = frozenset().union(*(ops.does | ops.begins for ops in launches))
+    others = frozenset().union(*(ops.others for ops in launches))
+    return sure | (does - others - some), (some - sure) | (may_do - others - some - sure)
