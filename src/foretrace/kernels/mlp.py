@@ -25,7 +25,7 @@ if HAVE_TRITON:
     from foretrace.kernels.device.padding import pad
 
 # Where rows are not on the 16-byte grid: to what they are padded, and from how many rows on. A copy
-# of the weights takes as long as the products of about 300 rows (H200, 1001 to 4100 wide).
+# of the weights takes as long as the matmuls of about 300 rows (H200, 1001 to 4100 wide).
 UNIT, LEAST_PADDED = 64, 256
 
 

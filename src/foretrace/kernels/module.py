@@ -20,7 +20,7 @@ class GeGLUMLP(nn.Module):
     """`down(act(gate(x)) * up(x))` with parameters `gate_proj`, `up_proj` and `down_proj`.
 
     A state dict of `SimpleGeGLUMLP`, of Gemma's or of Llama's MLP loads unchanged. Gate and up are
-    stacked in memory, so that one product computes both; if something moves them apart, two do.
+    stacked in memory, so that one matmul computes both; if something moves them apart, two do.
     """
 
     def __init__(

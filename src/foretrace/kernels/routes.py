@@ -10,7 +10,7 @@ The MLP has parts, and each has several ways (routes) to compute it:
     whole_saving     the same, keeping what backward needs  parts | pingpong
 
 `parts` computes gate and up, then down, each by its own route; `pingpong` does it in one launch.
-`library` is the plain route: the vendor's matrix product and the pointwise kernel. Which is fastest
+`library` is the plain route: the vendor's matmul and the pointwise kernel. Which is fastest
 depends on the GPU and the sizes, so it is measured (`foretrace bench tune`) and kept in a table.
 One ships for the H200; measurements of this machine are on disk and come first. At a size that was
 not measured, times are estimated (see `estimate`), and a route is chosen only if it beats the
@@ -223,7 +223,7 @@ def many(size: Size) -> bool:
 
 
 def _covers(part: str, tile: Tile) -> tuple[int, int]:
-    """Rows and columns of the product that one tile computes; gate and up have a column each."""
+    """Rows and columns of the matmul that one tile computes; gate and up have a column each."""
     if part == "down":  # split along the depth: as if a tile had fewer columns
         return tile.bm, max(1, tile.bn // tile.split)
     return tile.bm, tile.bn * (1 if part == "gradient" else 2)

@@ -111,7 +111,7 @@ def saved_as(like: Tensor, size: Size) -> str:
 
     With factors the gradient of an activation is two multiplications. The loop of the specialised
     gradient then fits in the instruction cache; with GELU in it, half its epilogue waited for
-    instructions. Where the library computes gate and up, products cost less memory traffic.
+    instructions. Where the library computes gate and up, `products` costs less memory traffic.
 
     Forward and backward must agree, so that nothing decides it that may change between the two.
     """
@@ -145,8 +145,8 @@ def whole_part(
 def weight_gradient(grads: Tensor, x: Tensor) -> Tensor:
     """The gradients of the gate and up weights, one below the other, (2h, d).
 
-    A product with few tiles is split along its depth, and the library adds such parts in bf16: as
-    one product it would err four times as much as the two of eager (528x192x4097, H200).
+    A matmul with few tiles is split along its depth, and the library adds such parts in bf16: as
+    one matmul it would err four times as much as the two of eager (528x192x4097, H200).
     """
     rows, cols = grads.shape[1], x.shape[1]
     if -(-rows // TILE) * -(-cols // TILE) >= MULTIPROCESSORS:
@@ -187,7 +187,7 @@ def _takes_gate_up(kind: str, x: Tensor, gate: Tensor, up: Tensor) -> bool:
 
 
 def products(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-    """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one product where the weights are stacked."""
+    """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one matmul where the weights are stacked."""
     packed = stacked(gate, up)
     if packed is not None:
         return F.linear(x, packed)

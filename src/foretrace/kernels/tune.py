@@ -193,7 +193,7 @@ def _close(found: torch.Tensor, wanted: torch.Tensor) -> bool:
 
 def _applies(part: str, route: Route, size: Size, saved: str) -> bool:
     """Whether the route itself would run, and not the library in its place; and whether it can pay:
-    rows off the 128-byte lines are slow in every specialised product.
+    rows off the 128-byte lines are slow in every specialised matmul.
     """
     if part == "gate_up_saving" and saved == "factors" and route.kind != "pingpong":
         return False

@@ -1,7 +1,7 @@
 """Who computes a subject: each contender turns inputs into a call that returns a tuple of results.
 
 Peers run at their best setting. `autotuned` is `torch.compile(mode="max-autotune")` with CUDA
-graphs. `autotuned_tma` also lets the autotuner choose persistent TMA matrix products, which torch
+graphs. `autotuned_tma` also lets the autotuner choose persistent TMA matmuls, which torch
 leaves off by default, and runs without CUDA graphs, which copy their inputs: it is the strongest
 compiled peer at large sizes. Liger's kernel sits between three linear layers, as in its modules.
 Quack's gated MLP runs tuned, on gate and up weights interleaved beforehand, as it wants them.

@@ -49,7 +49,7 @@ def run(
     warm_up_s = time.perf_counter() - start
     say(f"own kernels ready after {warm_up_s:.1f} s")
     copy, matmul = ceilings()
-    say(f"ceilings: copy {copy:.2f} TB/s, matrix product {matmul:.0f} TFLOP/s")
+    say(f"ceilings: copy {copy:.2f} TB/s, matmul {matmul:.0f} TFLOP/s")
     command = shlex.join(["foretrace", *sys.argv[1:]])
     results = BenchDocument(SCHEMA, command, environment(), copy, matmul, warm_up_s, ())
     budget = _AutotuneBudget(autotune_s)
@@ -125,7 +125,7 @@ def error(got: Tensors, truth: Tensors) -> float:
 
 
 def ceilings() -> tuple[float, float]:
-    """TB/s of a large copy (read and written), and TFLOP/s of a large bf16 matrix product."""
+    """TB/s of a large copy (read and written), and TFLOP/s of a large bf16 matmul."""
     source = torch.randn(1 << 30, dtype=torch.bfloat16, device="cuda")
     target = torch.empty_like(source)
     left, right = torch.randn(2, 8192, 8192, dtype=torch.bfloat16, device="cuda")

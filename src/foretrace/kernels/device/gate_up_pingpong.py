@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: RET505 (a branch on a constexpr is chosen at compile time only when it is an else)
-"""Gate and up projections in one warp-specialised product: `act(x Wg^T) * (x Wu^T)`, for Hopper.
+"""Gate and up projections in one warp-specialised matmul: `act(x Wg^T) * (x Wu^T)`, for Hopper.
 
 A tile is BM rows by BN columns of gate and the same BN columns of up, side by side in one
 accumulator: each thread holds a gate value and its up value, and the epilogue needs no exchange.

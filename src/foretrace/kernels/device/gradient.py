@@ -1,10 +1,10 @@
 # mypy: ignore-errors
 """The activation's gradient in the epilogue of `dm = dy Wd`: the gradients of gate and up.
 
-Unfused, the product writes `dm` and a pointwise kernel reads it; here it stays in registers. The
+Unfused, the matmul writes `dm` and a pointwise kernel reads it; here it stays in registers. The
 epilogue processes the tile in four parts, which fit in registers with the accumulator, and loads
 the pre-activations of a part one part ahead. It is faster at some sizes only: on an H200 the
-epilogue's memory traffic adds to the product's time instead of overlapping. `docs/results.md`
+epilogue's memory traffic adds to the matmul's time instead of overlapping. `docs/results.md`
 lists what was tried.
 """
 

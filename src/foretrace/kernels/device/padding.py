@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Copies a matrix into longer rows and more of them, with zeros beyond its end, in one pass.
 
-Tensor cores take rows on the 16-byte grid. Products with other rows run several times slower, so
+Tensor cores take rows on the 16-byte grid. Matmuls with other rows run several times slower, so
 that from a few hundred rows on a copy of everything pays.
 """
 

@@ -42,9 +42,9 @@ def barriers(COUNT: gl.constexpr):
 
 @gluon.jit
 def multiply(left, right, full, empty, begin, steps, acc, STAGES: gl.constexpr, T: gl.constexpr):
-    """The product over `steps` stages of the ring, the first at `begin`; T transposes the right.
+    """The matmul over `steps` stages of the ring, the first at `begin`; T transposes the right.
 
-    The last stage is given back to the producer one step later, when its product is done.
+    The last stage is given back to the producer one step later, when its matmul is done.
     """
     stage = begin % STAGES
     mbarrier.wait(full.index(stage), (begin // STAGES) & 1)
@@ -96,7 +96,7 @@ def product_in_turn(
     WHO: gl.constexpr, BM: gl.constexpr, COLUMNS: gl.constexpr, STAGES: gl.constexpr,
     T: gl.constexpr,
 ):  # fmt: skip
-    """The product of consumer WHO's next tile, after `taken` tiles of its own.
+    """The matmul of consumer WHO's next tile, after `taken` tiles of its own.
 
     It waits for its turn, and passes the turn on before its last step is done.
     """

@@ -1,4 +1,4 @@
-"""The matrix products with a gated activation in them, as functions over tensors.
+"""The matmuls with a gated activation in them, as functions over tensors.
 
 Each takes a `Tile`. The best tile for a size is measured: see `foretrace.kernels.routes`. A tile
 changes the speed, never the meaning of the result.
@@ -32,10 +32,10 @@ Size = tuple[int, int, int]
 
 
 class Tile(NamedTuple):
-    """How a product is cut: rows, columns, depth; pipeline stages, warps, rows of tiles per stripe.
+    """How a matmul is cut: rows, columns, depth; pipeline stages, warps, rows of tiles per stripe.
 
     `resident` is programs per multiprocessor (persistent kernels). `split` is parts of the depth
-    (narrow products), or how many buffers an epilogue has (specialised products).
+    (narrow matmuls), or how many buffers an epilogue has (specialised matmuls).
     """
 
     bm: int
@@ -76,7 +76,7 @@ def gate_up_tma(
     x: Tensor, w_gate: Tensor, w_up: Tensor, out: Tensor, pre: Tensor | None,
     activation: str, size: Size, tile: Tile,
 ) -> None:  # fmt: skip
-    """`out = act(x w_gate^T) * (x w_up^T)`, and the two products side by side in `pre` if given.
+    """`out = act(x w_gate^T) * (x w_up^T)`, and the two matmuls side by side in `pre` if given.
 
     Needs `takes_tma(x, w_gate, w_up, out)` and `takes_pair(w_gate, w_up)`.
     """

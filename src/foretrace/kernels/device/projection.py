@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 # ruff: noqa: RET505 (a branch on a constexpr is chosen at compile time only when it is an else)
-"""Gate and up projections in one product, activation in its epilogue: `act(x Wg^T) * (x Wu^T)`.
+"""Gate and up projections in one matmul, activation in its epilogue: `act(x Wg^T) * (x Wu^T)`.
 
 `gate_up_tma_kernel` is for Hopper and newer: persistent, loads through TMA. One load brings the
-gate rows and the up rows of a tile, so one 256-wide product fills both accumulators, and each
+gate rows and the up rows of a tile, so one 256-wide matmul fills both accumulators, and each
 thread holds a gate value and its up value: the epilogue needs no exchange. `gate_up_kernel` loads
 through pointers, for older GPUs, for sizes that TMA does not take, and for a few rows, where only
 the number of weight bytes in flight matters. Both round once, at the end, and take sizes and

@@ -1,4 +1,4 @@
-"""The warp-specialised products as functions over tensors, for Hopper: see `pingpong`.
+"""The warp-specialised matmuls as functions over tensors, for Hopper: see `pingpong`.
 
 The host describes every tensor to TMA, since a kernel takes 2 us to do so for itself. Sizes and
 tiles are as in `products`.

@@ -159,7 +159,7 @@ def _store_piece(piece, row, col, y, buffer):
 def _count(written, row):
     """Counts a tile of a block of rows; none if `row` is negative.
 
-    It waits until the tile is in memory: after the next product, so that no product waits for it.
+    It waits until the tile is in memory: after the next matmul, so that no matmul waits for it.
     """
     if row >= 0:
         _instruction("cp.async.bulk.wait_group 0")
