@@ -11,7 +11,7 @@ import numpy as np
 
 from foretrace.analyze.guess import doing
 from foretrace.analyze.guess.mapped import recorded, settled
-from foretrace.analyze.rules.casts import cast_of
+from foretrace.analyze.rules._common import cast_of
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
