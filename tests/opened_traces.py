@@ -10,6 +10,8 @@ from foretrace.analyze.rules import run_all
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.schema.finding import Finding
+from foretrace.show.overview import summarize
+from foretrace.show.overview.page import Overview
 
 FAULTS = Path(__file__).parent / "recorded"  # each made for one fault, or for its fix
 
@@ -27,6 +29,12 @@ def findings(path: Path) -> dict[str, list[Finding]]:
     for finding in run_all(opened(path)):
         found.setdefault(finding.rule, []).append(finding)
     return found
+
+
+@cache
+def overview(path: Path) -> Overview:
+    """The overview of a trace; no test may change it."""
+    return summarize(opened(path))
 
 
 def recording(name: str) -> Path:
