@@ -84,9 +84,9 @@ def make(
 
 def _rates(device: Device, roofs: MeasuredRoofs | None) -> tuple[dict[str, float], float]:
     """FLOP/s by data type and bytes per second: measured on the units alone, else the datasheet."""
-    known = device.peak_flops | {
-        name: rate * 1e12 for name, rate in (roofs.units_tflops if roofs else {}).items()
-    }
+    known = dict(device.peak_flops)
+    if roofs:
+        known |= {name: rate * 1e12 for name, rate in roofs.units_tflops.items()}
     flops = {name: known[name] for name in DTYPES if name in known}
     memory = roofs.memory_gbps(device.cache_bytes or 0) if roofs else None
     return flops, memory * 1e9 if memory else device.bytes_per_s

@@ -23,9 +23,9 @@ from foretrace.model.memory import DeviceMemory, over_time
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.names.gemms import table
-from foretrace.names.gemms.table import gemm_point
 from foretrace.names.gemms.answers import plane
 from foretrace.names.gemms.distance import Nearest
+from foretrace.names.gemms.table import gemm_point
 from foretrace.schema.documents.gemms import HeatPlane
 from foretrace.schema.gemms import GemmPoint
 from foretrace.show.html.page import Packed, pack

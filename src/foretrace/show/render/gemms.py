@@ -129,11 +129,13 @@ def _accuracy(found: MapAccuracy | None) -> Section:
     """Every kind in a row, best first."""
     if found is None:
         return Section("", ["No matmul was held out of this map, so its accuracy is unknown."])
-    kinds = sorted(found.kinds, key=lambda each: -each.time)
+    named: list[tuple[str, MapAccuracy | KindAccuracy]] = [
+        (each.kind, each) for each in sorted(found.kinds, key=lambda each: -each.time)
+    ]
     rows = [
         [name, count_text(each.matmuls),
          *map(percent_text, (each.family, each.tile, each.time, each.interval))]
-        for name, each in [*((each.kind, each) for each in kinds), ("all", found)]
+        for name, each in [*named, ("all", found)]
     ]  # fmt: skip
     median = f"Half of the times are within {percent_text(found.median_error)}."
     title = "Predictions of matmuls that the map does not hold"
