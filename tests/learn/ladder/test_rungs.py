@@ -141,8 +141,8 @@ def test_a_wrong_variant_is_told_the_right_ones(tmp_path: Path) -> None:
 )
 def test_files_are_named_by_what_ran(choice: Choice, name: str) -> None:
     pytest.importorskip("torch")
-    from foretrace.learn.ladder.running import prepare
     from foretrace.learn.ladder.stops import file_name
+    from foretrace.record.experiments.machine import prepare
 
     mlp, choice = ladder.rung("mlp"), replace(choice, device="cpu", dtype="fp32", small=True)
     assert file_name(mlp, prepare(mlp, choice), choice) == name
