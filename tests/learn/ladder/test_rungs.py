@@ -51,7 +51,7 @@ def test_the_ladder_is_climbed_from_the_bottom() -> None:
 
 def test_listing_the_rungs_needs_no_torch() -> None:
     code = (
-        "import sys; sys.modules['torch'] = None; from foretrace import ladder; "
+        "import sys; sys.modules['torch'] = None; from foretrace.learn import ladder; "
         "print(len(ladder.rungs()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
