@@ -21,7 +21,7 @@ from foretrace.base.units import time_text
 from foretrace.model.cpu_ops import cpu_region
 from foretrace.model.host import step_number
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.modules import PREFIX
+from foretrace.model.module_calls import PREFIX
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 

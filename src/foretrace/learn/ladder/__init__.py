@@ -40,7 +40,7 @@ def capture_rung(
     import torch
 
     from foretrace.record.experiments.machine import prepare
-    from foretrace.record.profiling.calls import capture_call
+    from foretrace.record.profiling.window import capture_call
 
     setup = prepare(rung, choice)
     # A page of C++ frames about bf16 on such a CPU: it works, slowly.
