@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.model.compiled.dynamo import BREAK_RECORD, graph_breaks, resume_name
+from foretrace.model.compiled.compile_log import BREAK_RECORD, graph_breaks, resume_name
 from foretrace.schema.compiler import GraphBreak, SourceLine
 from model.compiled.recorded import artifact, message, records_of, texts_of
 

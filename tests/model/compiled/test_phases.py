@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from foretrace.model.compiled.compile_time import (
+from foretrace.model.compiled.compile_log import (
     cache_states,
     cudagraph_skips,
     phases,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foretrace.analyze.why.explained import tallies
-from foretrace.model.compiled.dynamo import RECOMPILE_RECORD, guard_failures, limit_reached
+from foretrace.model.compiled.compile_log import RECOMPILE_RECORD, guard_failures, limit_reached
 from foretrace.schema.compiler import Compilation, GuardFailure, GuardTally
 from model.compiled.recorded import artifact, message, records_of, texts_of
 

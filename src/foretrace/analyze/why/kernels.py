@@ -90,8 +90,8 @@ def _entry(
 def _call(call: KernelCall, ran: Ran) -> CallEntry:
     found = ran.of([call])
     runs = [RunEntry(list(run.kernels), run.ns, run.bytes) for run in found.runs]
-    handle, nodes, sources = call.handle or call.kernel, list(call.nodes), list(call.sources)
-    return CallEntry(handle, nodes, sources, found.launches, found.total_ns, runs)
+    nodes, sources = list(call.nodes), list(call.sources)
+    return CallEntry(call.name, nodes, sources, found.launches, found.total_ns, runs)
 
 
 def _written(call: KernelCall) -> str:
@@ -117,8 +117,8 @@ class Unfused:
     """The graphs of one wrapper: what each node reads and writes by itself."""
 
     def __init__(self, part: Compilation) -> None:
-        self.post_grad = _Traffic(_graph(part, "post_grad"))
-        self.dynamo = _Traffic(_graph(part, "dynamo"))
+        self.post_grad = _Traffic(part.graph_at("post_grad"))
+        self.dynamo = _Traffic(part.graph_at("dynamo"))
         self.decomposed = part.decompositions
         # a node in two kernels is computed twice, or in two steps as a split reduction is
         self.holders = Counter(node for call in part.calls for node in {*call.nodes})
@@ -213,10 +213,6 @@ def is_view(node: GraphNode) -> bool:
     """Whether a node only changes how memory is seen."""
     parts = node.target.removesuffix(".default").split(".")
     return node.target.endswith("getitem") or not VIEWS.isdisjoint(parts[-2:])
-
-
-def _graph(part: Compilation, stage: str) -> FxGraph | None:
-    return next((each for each in part.graphs if each.stage == stage), None)
 
 
 def kernels_named(why: Why, wanted: str) -> list[CompiledKernel]:

@@ -10,18 +10,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.compiled.compile_time import (
+from foretrace.model.compiled.compile_log import (
     cache_states,
     cudagraph_skips,
+    graph_breaks,
+    guard_failures,
+    limit_reached,
     phases,
     rerecordings,
     with_skips,
 )
-from foretrace.model.compiled.dynamo import graph_breaks, guard_failures, limit_reached
 from foretrace.model.compiled.graphs import parse_graph
 from foretrace.model.compiled.provenance import (
     NODES,
@@ -34,6 +35,7 @@ from foretrace.model.compiled.provenance import (
     typed,
 )
 from foretrace.model.compiled.scheduler import parse_choices, parse_nodes
+from foretrace.model.compiled.syntax import json_object
 from foretrace.model.compiled.wrapper import parse_wrapper
 from foretrace.read.compiler.records import CompilerLogs, LogRecord, TextRecord
 from foretrace.schema.compiler import (
@@ -108,11 +110,7 @@ def configured(kernels: Iterable[GeneratedKernel], payload: bytes) -> list[Gener
     """The kernels with what the record `triton_kernel_info` says; several configurations are
     tuned when the code runs, and the record does not say which won.
     """
-    try:
-        stated = msgspec.json.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
-        stated = None
-    known = stated if isinstance(stated, dict) else {}
+    known = json_object(payload)
     return [replace(each, config=each.config | _config(known.get(each.name))) for each in kernels]
 
 

@@ -9,13 +9,12 @@ there the names of its kernels follow the calls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median_low
 
 import numpy as np
 from msgspec import Struct
 
 from foretrace.model.arguments import Arguments
-from foretrace.model.compiled.generated import sized
+from foretrace.model.compiled.generated_code import sized
 from foretrace.model.compiled.graph_runs import (
     GraphRun,
     Regions,
@@ -60,19 +59,9 @@ class CallLaunches(Struct, frozen=True):
     runs: tuple[CallRun, ...]
 
     @property
-    def kernels(self) -> int:
-        """The kernels of all runs."""
-        return sum(len(run.kernels) for run in self.runs)
-
-    @property
     def total_ns(self) -> int:
         """Time of all kernels."""
         return sum(run.ns for run in self.runs)
-
-    @property
-    def median_ns(self) -> int:
-        """Time of one run."""
-        return median_low([run.ns for run in self.runs]) if self.runs else 0
 
 
 class Launches(Struct, frozen=True):
@@ -89,22 +78,6 @@ class Launches(Struct, frozen=True):
     def joined(self) -> int:
         """Compiled kernels that belong to a call."""
         return self.compiled - len(self.left)
-
-    def of(self, compilation: int, call: int) -> CallLaunches | None:
-        """The launches of one call; None where the trace has none."""
-        found = (
-            each for each in self.calls if (each.compilation, each.call) == (compilation, call)
-        )
-        return next(found, None)
-
-    def by_event(self) -> dict[int, tuple[int, int]]:
-        """(compilation, call) of every joined kernel, memcpy and memset."""
-        return {
-            event: (each.compilation, each.call)
-            for each in self.calls
-            for run in each.runs
-            for event in (*run.kernels, *run.copies)
-        }
 
 
 def join(

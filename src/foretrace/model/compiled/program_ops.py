@@ -17,7 +17,6 @@ from foretrace.schema.compiler import (
     Compilation,
     CompiledLaunch,
     CompilerRun,
-    GraphNode,
     KernelCall,
     SourceLine,
 )
@@ -75,8 +74,8 @@ def _computed(compilation: Compilation) -> list[ComputedOp]:
 
 
 def _computing(compilation: Compilation) -> Iterator[ComputedOp]:
-    place = {node.name: at for at, node in enumerate(_nodes(compilation, 0))}
-    targets = {node.name: op_word(node.target) for node in _nodes(compilation, 0)}
+    place = {node.name: at for at, node in enumerate(compilation.post_grad(0))}
+    targets = {node.name: op_word(node.target) for node in compilation.post_grad(0)}
     words = dynamo_ops(compilation)
     for op, nodes in compilation.decompositions.items():
         computing = [node for node in nodes if targets.get(node, node) not in _PREPARES]
@@ -90,13 +89,6 @@ def dynamo_ops(compilation: Compilation) -> dict[str, str]:
     """The ops of the user's program by the name of their node."""
     graphs = (graph for graph in compilation.graphs if graph.stage == "dynamo")
     return {node.name: op_word(node.target) for graph in graphs for node in graph.nodes}
-
-
-def _nodes(compilation: Compilation, graph: int) -> Iterator[GraphNode]:
-    """Nodes of the post-grad graph of one wrapper."""
-    for each in compilation.graphs:
-        if each.stage == "post_grad" and each.graph in (None, graph):
-            yield from each.nodes
 
 
 def line_ops(run: CompilerRun, file: str, line: int | None) -> frozenset[str]:
@@ -128,7 +120,9 @@ def computed_lines(compilation: Compilation, call: KernelCall) -> tuple[SourceLi
     None where its lines are not all those of its nodes: then some nodes are not recorded.
     """
     mine = set(call.nodes)
-    nodes = [node for node in _nodes(compilation, call.graph) if node.name in mine and node.source]
+    nodes = [
+        node for node in compilation.post_grad(call.graph) if node.name in mine and node.source
+    ]
     known = {(node.source.file, node.source.line) for node in nodes if node.source}
     if any((line.file, line.line) not in known for line in call.sources):
         return ()

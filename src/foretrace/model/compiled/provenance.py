@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from foretrace.model.compiled.accesses import (
     UNSIZED,
-    again,
     base_op,
+    with_tensors,
 )
 from foretrace.model.compiled.scheduler import FIRST_ROUND
+from foretrace.model.compiled.syntax import json_object
 from foretrace.read.compiler.records import TextRecord
 from foretrace.schema.compiler import (
     Access,
@@ -79,20 +79,12 @@ def named(calls: Iterable[KernelCall], first: FxGraph | None, ops: Mapped) -> li
 
 def provenance(mappings: bytes, stacks: bytes) -> Provenance:
     """Read the two artifacts."""
-    found = _decoded(mappings)
+    found = json_object(mappings)
     return Provenance(
         _mapped(found.get("cppCodeToPost")),
-        _mapped(_decoded(stacks)),
+        _mapped(json_object(stacks)),
         _mapped(found.get("preToPost")),
     )
-
-
-def _decoded(payload: bytes) -> Mapping[str, Any]:
-    try:
-        found = msgspec.json.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _mapped(entries: object) -> Mapped:
@@ -176,7 +168,7 @@ class Matcher:
 
     def _own(self, call: KernelCall) -> tuple[str, ...]:
         """The nodes of a generated kernel."""
-        writers = [self.writer.get(name, "") for name in _written(call)]
+        writers = [self.writer.get(name, "") for name in call.stored]
         members = [op for writer in writers for op in _MEMBER.findall(writer)]
         nodes = [node for op in dict.fromkeys(members) for node in self.origins.get(op, ())]
         commented = self.fragments.pop(call.kernel, ())
@@ -216,13 +208,9 @@ def _fragments(code: str) -> Nodes:
     return found
 
 
-def _written(call: KernelCall) -> list[str]:
-    return [each.tensor.name for each in call.accesses if each.mode != "load"]
-
-
 def _number(call: KernelCall) -> int | None:
     """The number of the first buffer that a call writes."""
-    numbers = [int(found[1]) for name in _written(call) if (found := _BUFFER.fullmatch(name))]
+    numbers = [int(found[1]) for name in call.stored if (found := _BUFFER.fullmatch(name))]
     return min(numbers) if numbers else None
 
 
@@ -263,8 +251,7 @@ def _sized(call: KernelCall, made: Sequence[NamedTensor]) -> KernelCall:
         else access.tensor
         for access in call.accesses
     ]
-    modes = [access.mode for access in call.accesses]
-    return replace(call, accesses=again(call.kernel, tensors, modes))
+    return with_tensors(call, tensors)
 
 
 def _results(graph: FxGraph | None) -> dict[str, list[NamedTensor]]:
@@ -290,5 +277,4 @@ def _with_types(call: KernelCall, types: Mapping[str, str]) -> KernelCall:
     if not call.extern or all(access.tensor.dtype for access in call.accesses):
         return call
     tensors = [replace(a.tensor, dtype=types[a.tensor.name]) for a in call.accesses]
-    modes = [access.mode for access in call.accesses]
-    return replace(call, accesses=again(call.kernel, tensors, modes))
+    return with_tensors(call, tensors)

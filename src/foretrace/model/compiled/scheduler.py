@@ -11,16 +11,18 @@ from collections.abc import Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
-from foretrace.schema.compiler import MEMBER, FusionChoice, NamedTensor, SchedulerNode, Size
+from foretrace.schema.compiler import (
+    MEMBER,
+    SHORT_TYPES,
+    FusionChoice,
+    NamedTensor,
+    SchedulerNode,
+    Size,
+)
 
 if TYPE_CHECKING:
     from foretrace.read.compiler import TextRecord
 
-SHORT_TYPES = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
-    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32",
-    "uint64": "u64", "bool": "b8", "complex64": "c64", "complex128": "c128",
-}  # fmt: skip
 _HEAD = re.compile(r"(\w+): (\w+)\(([\w,]*)\)")
 _FIELD = re.compile(r"(\w+)\.([a-z_.]+)(?:\[\d+\])? =(.*)")
 _LAYOUT = re.compile(r"(\w+)(?:_layout|\.layout) = (.*)")

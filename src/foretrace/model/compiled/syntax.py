@@ -6,6 +6,9 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
 
 LARGEST = 16 << 20  # characters; the tree takes some 50 times as much memory
 _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -28,6 +31,15 @@ def parse(text: str) -> ast.Module | None:
             return ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
+
+
+def json_object(payload: bytes) -> dict[str, Any]:
+    """The JSON object in a payload; empty where it is not one."""
+    try:
+        found = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def dotted(node: ast.AST) -> str:
