@@ -1,8 +1,8 @@
 """Graph breaks between kernels that share data.
 
-Dynamo compiles what follows a break as a function of its own, `torch_dynamo_resume_in_f_at_52`. A
-result of the first graph that has the name of an argument of the second is the same tensor; where
-names differ, it is the same only if one result and one argument have its type and sizes.
+Dynamo compiles the code behind a break as another function, `torch_dynamo_resume_in_f_at_52`. A
+result of the first graph and an argument of the second are the same tensor if they have the same
+name, or if no other result and no other argument has that type and these sizes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def across_breaks(run: CompilerRun, trace: Measured | None = None) -> tuple[Sepa
 
 
 def _resumed(run: CompilerRun, first: Compilation, name: str) -> Iterator[Compilation]:
-    """The first version of what follows a break: later ones replace it, for other sizes.
+    """The first version of the code behind a break: later versions are for other sizes.
 
     Behind a branch on data there are two such functions, with one name.
     """

@@ -1,4 +1,9 @@
-"""Every kernel of a compiled graph: its lines, nodes, code, traffic and launches."""
+"""Every kernel of a compiled graph: its lines, nodes, code, traffic and launches.
+
+The traffic of a fused kernel is compared with that of its ops, if each read and wrote its own
+tensors. Views move nothing. An op that reads a view reads at most the memory behind it: an expanded
+tensor counts once, a slice as the slice.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +167,7 @@ class Unfused:
 
 
 class _Traffic:
-    """One graph."""
+    """The bytes that the nodes of one graph read and write."""
 
     def __init__(self, graph: FxGraph | None) -> None:
         self.nodes = {node.name: node for node in graph.nodes} if graph else {}
@@ -216,7 +221,7 @@ def is_view(node: GraphNode) -> bool:
 
 
 def kernels_named(why: Why, wanted: str) -> list[CompiledKernel]:
-    """Every entry of the one kernel that fits; an error names the nearest."""
+    """The entries of the one kernel that a name, its beginning, a part or its words fit."""
     names: dict[str, list[CompiledKernel]] = {}
     for row in why.kernels:
         calls = (call.handle for call in row.calls)

@@ -1,4 +1,8 @@
-"""What was not fused: neighbours that share data and stay two kernels, why, and what it costs."""
+"""What was not fused: neighbours that share data and stay two kernels, why, and what it costs.
+
+Another run of the program, such as one with `mode="max-autotune"`, may have fused them. Two runs
+have the same post-grad graph: its nodes have the same names, and each run names their kernels.
+"""
 
 from __future__ import annotations
 
@@ -283,7 +287,7 @@ def separated(
 
 
 def _of_breaks(broken: Sequence[Separation]) -> Iterator[RefusalGroup]:
-    """Graph breaks as a group: the fusion log knows nothing of them."""
+    """The pairs across graph breaks as groups: the fusion log does not have them."""
     held: dict[tuple[str, str], list[Separation]] = {}
     for one in broken:
         held.setdefault((one.a, one.shared[0].name if one.shared else ""), []).append(one)

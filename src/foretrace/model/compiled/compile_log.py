@@ -1,7 +1,8 @@
-"""Graph breaks: the user's line, torch's reason, its explanation, hint and page.
+"""What torch logged about compiling: graph breaks, failed guards, compile time, CUDA graphs.
 
-The structured log and the log text tell the same break in the same words. Wordings of torch 2.4 to
-2.13 are read; what a version does not say stays empty.
+A graph break has the user's line, torch's reason, its explanation, hint and page. The structured
+log and the log text use the same words. This module reads the wordings of torch 2.4 to 2.13. What a
+version does not log stays empty.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _AGAIN = re.compile(
 def graph_breaks(
     records: Iterable[LogRecord], texts: Iterable[TextRecord]
 ) -> tuple[GraphBreak, ...]:
-    """Each break of one compilation once, however many records tell it."""
+    """Each break of one compilation once, however many records report it."""
     payloads = (r.payload.decode(errors="replace") for r in records if r.name == BREAK_RECORD)
     written = (record.text for record in texts if record.channel == "graph_breaks")
     found: dict[tuple[str, int], GraphBreak] = {}
@@ -88,7 +89,7 @@ def graph_breaks(
 
 
 def resume_name(each: GraphBreak) -> str:
-    """How Dynamo names the rest of the function, which it compiles on its own."""
+    """Dynamo's name for the rest of the function, which it compiles separately."""
     return f"torch_dynamo_resume_in_{each.source.function}_at_{each.source.line}"
 
 
@@ -118,7 +119,7 @@ def _break(lines: list[str]) -> GraphBreak | None:
 
 
 def _place(head: str, lines: list[str]) -> SourceLine | None:
-    """Where the break is: the head says it, or the innermost frame of the user's code."""
+    """The line of the break: from the head, or the innermost frame of the user's code."""
     frames = [(i, found) for i, line in enumerate(lines) if (found := _FRAME.match(line))]
     file, _, number = head.partition(_PLACE)[2].strip().rpartition(":")
     if not number.isdecimal():
@@ -183,7 +184,7 @@ def limit_reached(texts: Iterable[TextRecord]) -> str:
 
 
 def _listed(payload: bytes) -> list[str]:
-    """One reason is written as it is, several as a JSON list."""
+    """The reasons in a payload: one as plain text, several as a JSON list."""
     text = payload.decode(errors="replace").strip()
     try:
         found = msgspec.json.decode(text)
@@ -214,7 +215,8 @@ def _guard(text: str) -> GuardFailure:
     guard = guard.strip()
     if found := _TENSOR.match(guard):
         expected, _, actual = guard[found.end() :].partition(", actual ")
-        what = f"{_singular(found[2])}{found[3] or ''}"
+        kind = "stride" if found[2] == "strides" else found[2]  # `strides` before torch 2.1
+        what = f"{kind}{found[3] or ''}"
         return GuardFailure(version, guard, found[1], expected, actual, what)
     if found := _CHECK.match(guard):
         what = "object" if found[1] == "obj" else "type"
@@ -222,13 +224,8 @@ def _guard(text: str) -> GuardFailure:
     return _compared(version, guard)
 
 
-def _singular(what: str) -> str:
-    """`strides` before torch 2.1, `stride` since."""
-    return "stride" if what == "strides" else what
-
-
 def _compared(version: str, guard: str) -> GuardFailure:
-    """A guard as code, `n == 3  # file.py:12 in f`: what was expected, not what was met."""
+    """A guard as code, `n == 3  # file.py:12 in f`: it states the expected value only."""
     code = guard.partition("  #")[0].strip()
     left, equal, right = code.partition(" == ")
     if equal and " == " not in right and " and " not in code and " or " not in code:
@@ -285,7 +282,7 @@ def stage_times(found: Iterable[CompilePhase]) -> dict[str, int]:
 
 
 def cache_states(records: Iterable[LogRecord]) -> dict[str, str]:
-    """What each cache answered: hit, miss, disabled, or bypass with its reason."""
+    """The answer of each cache: hit, miss, disabled, or bypass with its reason."""
     answers: dict[str, list[str]] = {}
     for record in records:
         for cache, answer in _answers(record):

@@ -1,8 +1,12 @@
-"""What a generated Triton kernel loads and stores, from its text alone.
+"""What a generated Triton or C++ kernel loads and stores, from its text alone.
 
-The code is parsed and never run. `xindex` and its kin are variables that run over all of `xnumel`;
-what follows from them and from whole numbers is an index. All else (loaded values, floats, program
-ids) is not known, and neither is an index or a mask that uses it.
+The code is parsed and never run. In Triton, `xindex`, `yindex` and `r0_index` are variables that
+run over all of `xnumel`. An index is computed from these and from whole numbers. An index or a mask
+that uses anything else (loaded values, floats, program ids) is not known.
+
+In C++, loops such as `for(int64_t x0=…(0L); x0<…(50L); x0+=…(4L))` are variables. A vector load in
+a loop with steps of 4 reads the elements that the loop steps over. Its tail reads the last of them.
+The variable counts them once.
 """
 
 from __future__ import annotations
@@ -127,7 +131,7 @@ def triton_touches(code: TritonCode, scalars: Mapping[str, int]) -> list[Touch]:
 
 
 class _Reader:
-    """Goes through the statements once: every loop and every branch runs for some program."""
+    """Reads the statements once: every loop and every branch runs for some program."""
 
     def __init__(self, code: TritonCode, scalars: Mapping[str, int]) -> None:
         self.pointers = {name: name for name in code.pointers}  # and other names for them
@@ -159,7 +163,7 @@ class _Reader:
                     self._forget([each])
 
     def _forget(self, body: Sequence[ast.AST]) -> None:
-        """What a loop changes has no one value in it; `xindex += XBLOCK` still runs over all."""
+        """Mark what a loop changes as not known; `xindex += XBLOCK` keeps the variable."""
         nodes = [node for each in body for node in ast.walk(each)]
         kept = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign) and _on(node)}
         for node in nodes:
@@ -231,7 +235,7 @@ class _Reader:
             self.found.append(Touch(self.pointers[name], mode, text, index, holds, most))
 
     def _held(self, node: ast.expr) -> list[str]:
-        """The pointers in an expression; two of them are both touched, nobody knows where."""
+        """The pointers in an expression. Where it has two, the index of both is not known."""
         names = dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
         return [name for name in names if name in self.pointers]
 
@@ -348,7 +352,7 @@ class _CppReader:
                 self.conditional = None
 
     def _loop(self, text: str) -> _Loop:
-        """A variable from its first value on; the inner loop of a vector repeats its lanes."""
+        """A loop as a variable; the inner loop of a vector repeats its lanes."""
         first, _, rest = text[text.find("(") + 1 :].partition(";")
         test, _, step = rest.partition(";")
         name, _, start = first.partition("=")
@@ -375,7 +379,7 @@ class _CppReader:
         for name, mode, inside, vector in _places(text, self.pointers):
             index = None if inside is None else self._index(inside)
             index = index if not vector or self._is_run(index) else None
-            # one element for each turn of the loops: not so for a vector, nor for a call
+            # one element for each iteration; a vector or a call may reach more
             most = None if vector or inside is None else self._most()
             masked = self.conditional is not None or ".template" in text
             mask = None if masked else Mask()
@@ -383,7 +387,7 @@ class _CppReader:
             self.found.append(Touch(self.pointers[name], mode, shown, index, mask, most))
 
     def _most(self) -> int | None:
-        """The loops around it allow no more."""
+        """The most elements that the loops around a statement allow."""
         sizes = [loop.value.high - loop.value.low + 1 for loop in self.loops if loop.value]
         return prod(sizes) if len(sizes) == len(self.loops) else None
 

@@ -1,9 +1,9 @@
 """The calls of compiled graphs in a trace: which kernels each call ran, and for how long.
 
-A row `## Call CompiledFxGraph` is one run of a wrapper. The compile id in a row around it says
-which; a backward run has the sequence number of its forward run. The ops inside follow the calls of
-the wrapper in order, by name. Kernels below an op belong to its call. A CUDA graph has no such ops:
-there the names of its kernels follow the calls.
+A row `## Call CompiledFxGraph` is one run of a wrapper. The compile id in a row around it names the
+wrapper. A backward run has the sequence number of its forward run. The ops inside follow the calls
+of the wrapper in order, by name. Kernels below an op belong to its call. A CUDA graph has no such
+ops: the names of its kernels follow the calls.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Matched = tuple[Wrapper | None, list[tuple[int, int]], dict[str, int]]
 class CallRun(Struct, frozen=True):
     """One run of a call: its kernels (rows of `trace.events`), their time, the bytes it moved.
 
-    On a CPU the kernel is the op itself, and its time includes the profiler's.
+    On a CPU the kernel is the op itself, and its time includes profiler overhead.
     """
 
     kernels: tuple[int, ...]

@@ -1,10 +1,9 @@
 """Which ops of the user's program a compiled kernel performs, and from which lines they come.
 
-Inductor decomposes: a gelu becomes eleven nodes, among them four `mul`. So the nodes of a kernel
-are followed back to the ops that Dynamo saw. An op counts where the kernel has the last of its
-nodes that computes something; views and changes of type alone do not. A kernel that has others of
-its nodes has begun it. Where nothing was recorded about an op, there is no answer, and names of
-kernels are what is left.
+Inductor decomposes ops: a gelu becomes eleven nodes, four of them `mul`. So this module maps the
+nodes of a kernel back to the ops of the Dynamo graph. A kernel performs an op if it has the last of
+its nodes that computes something. Views and changes of type compute nothing. A kernel that has only
+other nodes of an op has begun it. Where the records do not map an op, the answer is empty.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def is_at(path: str, number: int, file: str, line: int | None) -> bool:
 def computed_lines(compilation: Compilation, call: KernelCall) -> tuple[SourceLine, ...]:
     """The lines of the nodes that compute something: a kernel may read another line's view.
 
-    None where its lines are not all those of its nodes: then some nodes are not recorded.
+    Empty where a line of the call belongs to none of its nodes: then some nodes are not recorded.
     """
     mine = set(call.nodes)
     nodes = [

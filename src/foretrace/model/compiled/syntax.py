@@ -1,4 +1,7 @@
-"""Python text as syntax trees. Nothing is ever run, and nothing that is too large is parsed."""
+"""Text of logs as syntax trees, sizes and JSON. Nothing is run, and no large text is parsed.
+
+A size may be dynamic: `128*s77`, with `s77` known only from a launch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The tensors that a wrapper names: its inputs, what it allocates, and views of both."""
+"""The wrapper that Inductor wrote: its tensors, its generated kernels, and its calls in order.
+
+The text is parsed, never run. `call` allocates buffers, runs generated kernels (`….run(…)`) and
+calls libraries (`extern_kernels.mm(…)`, `torch.ops.…`). Comments above a call name the nodes behind
+it and its provenance handle. A wrapper in C++ (`cpp_wrapper`, AOTInductor) has the same calls, but
+the sizes of its buffers are not read: what its library calls move is not known.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +158,7 @@ def _allocated(call: ast.Call, name: str) -> NamedTensor | None:
 
 
 def declared(module: ast.Module) -> dict[str, NamedTensor]:
-    """The inputs with their types: `get_args`, once `benchmark_compiled_module`, makes such."""
+    """The inputs with their types, as `get_args` or `benchmark_compiled_module` makes them."""
     found: dict[str, NamedTensor] = {}
     for node in ast.walk(module):
         match node:
@@ -170,7 +176,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 class Walk:
-    """Goes through the statements that run a graph; partitions are followed where called."""
+    """Reads the statements that run a graph, and those of the partitions that they call."""
 
     def __init__(
         self,
