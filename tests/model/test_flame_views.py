@@ -75,7 +75,7 @@ def test_ops_have_the_times_that_look_says(path: Path) -> None:
 
 
 def test_modules_have_the_host_time_of_their_calls(training: Trace) -> None:
-    found, host, modules = sums(training, "host", "module"), training.host, training.modules
+    found, host, modules = sums(training, "host", "module"), training.host, training.module_calls
     calls: Counter[Path_] = Counter()
     for event in np.flatnonzero(modules.is_module).tolist():
         calls[modules.path(event)] += int(host.length[event])

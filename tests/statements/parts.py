@@ -50,7 +50,7 @@ def every_row_has_one_group(trace: ft.Trace) -> None:
     assert len(found.group) == len(found.call) == len(trace.gpu)
     assert all(found.names[number] for number in np.unique(found.group).tolist())
     assert len(set(found.names)) == len(found.names)
-    text, name = groups.of_work(trace), trace.host.name[trace.gpu.id]
+    text, name = trace.work_groups, trace.host.name[trace.gpu.id]
     seen: dict[bytes, list[str]] = {}
     for span in trace.spans.steps:
         named = text[span.work].tolist()

@@ -21,7 +21,7 @@ from foretrace.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from foretrace.analyze.guess.gate import Gate, Outcome
+    from foretrace.analyze.guess.fail_if import Gate, Outcome
 
 MOST = 26  # one letter each
 
@@ -82,7 +82,7 @@ def command(
     communication, waits, stragglers and the network side by side.
     """
     from foretrace.analyze.compare import compare, document
-    from foretrace.analyze.guess.gate import parse_gate
+    from foretrace.analyze.guess.fail_if import parse_gate
     from foretrace.schema.documents import encode
     from foretrace.show.render.comparison import comparison_markdown, comparison_text
 

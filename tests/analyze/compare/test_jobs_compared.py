@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from foretrace.analyze.compare.jobs import compare_jobs
 from foretrace.analyze.guess import GuessError
-from foretrace.analyze.guess.gate import parse_gate
+from foretrace.analyze.guess.fail_if import parse_gate
 from foretrace.base.errors import UsageError
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.compare_jobs import DOCUMENT, CompareJobsDocument

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.marking import Guess, mark, parse
-from foretrace.analyze.guess.places import quotable_regions
-from foretrace.analyze.guess.scope import Scope
 from foretrace.analyze.guess.selectors import op_words
 from foretrace.analyze.guess.tokens import nearest
+from foretrace.analyze.guess.windows import Scope
 from foretrace.base.errors import UsageError
+from foretrace.model.cpu_ops import quotable_regions
 from foretrace.model.trace import Trace
 
 
@@ -65,7 +65,7 @@ def questions(trace: Trace) -> list[Question]:
 
 
 def _place(evidence: Evidence) -> Scope:
-    regions = quotable_regions(evidence)
+    regions = quotable_regions(evidence.trace)
     sizes = {name: size for name, size in regions.items() if not name.startswith("##")}
     if sizes:
         return Scope("region", max(sizes, key=lambda name: sizes[name]))

@@ -275,9 +275,9 @@ def _rows(trace: Trace, events: Ints, depth: Ints) -> Ints:
 
 def _modules(trace: Trace) -> Ints:
     """For every row of `gpu`, the name of the module call that it belongs to, backward work too."""
-    if not trace.modules.is_module.any():
+    if not trace.module_calls.is_module.any():
         return np.full(len(trace.gpu), -1, np.int64)
-    host, call = trace.origins.host, trace.modules.owners.call
+    host, call = trace.origins.host, trace.module_calls.owners.call
     name = np.where(call >= 0, host.name[np.maximum(call, 0)], -1)
     return np.where(name < len(trace.host.names), name, -1)
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from foretrace.base.units import plural
 from foretrace.model.costs.roofline import AT_ROOF
 from foretrace.model.intervals import Floats, Ints
-from foretrace.model.modules import PREFIX
+from foretrace.model.module_calls import PREFIX
 from foretrace.model.order import Case
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -302,9 +302,9 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
 def case_modules(trace: Trace) -> list[list[str]]:
     """For every row of `kernel_cases`, the modules that it belongs to, in order of first launch."""
     found: list[dict[str, None]] = [{} for _ in range(trace.kernel_cases.height)]
-    if not trace.modules.is_module.any():
+    if not trace.module_calls.is_module.any():
         return [[] for _ in found]
-    order, host, own = trace.order, trace.origins.host, trace.modules.owners.call
+    order, host, own = trace.order, trace.origins.host, trace.module_calls.owners.call
     inside = own[order.row] >= 0
     case, name = order.case[inside], host.name[own[order.row[inside]]]
     _, first = np.unique(case * len(host.names) + name, return_index=True)

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from msgspec import convert
 
-from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.selection import computing
 from foretrace.analyze.rules import run_all
 from foretrace.model import bounds, code_lines
 from foretrace.model.about import device_of
+from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
 from foretrace.model.host import step_number
 from foretrace.model.reach import gpu_time_below, is_view, work_below
 from foretrace.model.spans import Span
@@ -149,11 +148,10 @@ def _op_rows(trace: Trace) -> list[look.OpRow]:
     if not len(rows):
         return []
     numbers, inverse = np.unique(host.name[rows], return_inverse=True)
-    evidence = None if has_gpu else Evidence(trace)
-    on_cpu = evidence is not None and evidence.runs_on_cpu
+    on_cpu = runs_on_cpu(trace)
     launched, work = work_below(trace)
-    if evidence and on_cpu:
-        work = computing(evidence)[1].astype(np.int64)  # a reshape that copies is no view
+    if on_cpu:
+        work = computing_ops(trace)[1].astype(np.int64)  # a reshape that copies is no view
     told, below = has_gpu or on_cpu, (launched, work, gpu_time_below(trace))
     sums = [
         np.bincount(inverse, weights=values[rows]).astype(np.int64).tolist()

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.model import bounds
-from foretrace.model.bounds import Spent
+from foretrace.model.idle import Spent, spent_in
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -66,7 +66,7 @@ def measured(trace: Trace, region: str = "") -> MeasuredStep | None:
         times = [time for span in spans if (time := bounds.spent(trace, span)) is not None]
         bound, works = bounds.of_spans(trace, spans), [span.work for span in spans]
     elif trace.gpu.usable.any() and not region:
-        times, works = [bounds.spent_in(trace.idle)], [trace.gpu.launch_order]
+        times, works = [spent_in(trace.idle)], [trace.gpu.launch_order]
         bound = bounds.of_time(trace, times[0], works[0])
     else:
         return None

@@ -16,8 +16,8 @@ from foretrace.analyze.guess import compiling
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.compiling import CompilerFact
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison, counts
-from foretrace.analyze.guess.scope import Unknown
 from foretrace.analyze.guess.selectors import HEADS
+from foretrace.analyze.guess.windows import Unknown
 
 _COUNTED = "|".join(compiling.COUNTED)
 

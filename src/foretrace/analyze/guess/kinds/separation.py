@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from foretrace.analyze.guess.compiling import NO_RECORDS, WHOLE, mine
+from foretrace.analyze.guess.kernel_ops import launch_ops
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.kinds.fusion import op_of
-from foretrace.analyze.guess.mapped import of_launch
-from foretrace.analyze.guess.scope import Unknown
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Unknown
 from foretrace.analyze.why.graph_breaks import across_breaks
 from foretrace.analyze.why.not_fused import not_fused
 from foretrace.analyze.why.refusals import REASONS
@@ -58,7 +58,7 @@ class _Pair:
     ) -> None:
         self.ops, self.compilations = ops, compilations
         self.does = {
-            (each.id, place): of_launch(CompiledLaunch(each, call)).does
+            (each.id, place): launch_ops(CompiledLaunch(each, call)).does
             for each in compilations
             for place, call in enumerate(each.calls)
         }

@@ -15,14 +15,14 @@ from dataclasses import replace
 from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.compiling import NO_RECORDS
-from foretrace.analyze.guess.doing import bare
 from foretrace.analyze.guess.grammar import CodeLine
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
-from foretrace.analyze.guess.scope import Unknown, Window
 from foretrace.analyze.guess.selection import Selection, label, select
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import count_text
 from foretrace.model.compiled.program_ops import comes_from, line_ops
+from foretrace.model.cpu_ops import bare
 
 _LISTED = 3  # names in an answer; the evidence has the rest
 
