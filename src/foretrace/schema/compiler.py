@@ -31,6 +31,7 @@ SHORT_TYPES = {
     "float": "f32", "double": "f64", "half": "f16", "long": "i64", "int": "i32",
 }  # fmt: skip
 MEMBER = re.compile(r"(?:op|buf)\d+")  # nodes were named by their buffers before torch 2.5
+Mode = Literal["load", "store", "atomic"]
 Size = int | str  # a number, or a symbol such as `s77` where the shape is dynamic
 
 
@@ -98,7 +99,7 @@ class Access(Struct, frozen=True):
     """
 
     tensor: NamedTensor
-    mode: Literal["load", "store", "atomic"]
+    mode: Mode
     bytes: int | None
     certainty: Literal["exact", "at_least", "at_most", "unknown"] = "exact"
     argument: str = ""

@@ -81,7 +81,7 @@ def test_other_expressions_are_no_index(text: str) -> None:
 
 
 def _random(draw: random.Random) -> Form:
-    roots = [("x", draw.choice([12, 24, 64])), ("r0_", draw.choice([1, 6, 8]))]
+    roots = [("x", draw.choice([12, 24, 30])), ("r0_", draw.choice([1, 6, 8]))]
     index = Form(draw.randrange(5))
     for _ in range(draw.randrange(1, 4)):
         piece: Form | None = variable(*draw.choice(roots))
@@ -118,7 +118,7 @@ def _brute(reached: list[Reached]) -> int:
 def test_against_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing listed the answer is the true one or None; with listing it is always true."""
     draw, closed = random.Random(12), 0
-    for _ in range(1000):
+    for _ in range(400):
         reached = [Reached(_random(draw), _tests(draw)) for _ in range(draw.choice([1, 1, 2, 3]))]
         truth = _brute(reached)
         assert different(reached) == truth
@@ -127,4 +127,4 @@ def test_against_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
             counted = different(reached)
         closed += counted is not None
         assert counted in (None, truth)
-    assert closed > 150
+    assert closed > 60

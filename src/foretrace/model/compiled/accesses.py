@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.model.compiled.indices import Form, Mask, Reached, added, different, variable
-from foretrace.schema.compiler import ITEM_BYTES, Access, KernelCall, NamedTensor, Size
+from foretrace.schema.compiler import ITEM_BYTES, Access, KernelCall, Mode, NamedTensor, Size
 
 UNSIZED: tuple[Size, ...] = ("?",)
 # every element of every operand is needed once, and every element of the result is written
@@ -32,7 +32,7 @@ class Touch(Struct, frozen=True):
     """One load or store in generated code; `index` or `mask` is None if it is not known."""
 
     argument: str  # the pointer
-    mode: Literal["load", "store", "atomic"]
+    mode: Mode
     text: str
     index: Form | None
     mask: Mask | None = Mask()
@@ -68,7 +68,7 @@ def _access(group: list[Touch], tensors: Mapping[str, NamedTensor]) -> Access:
 
 def _of_elements(
     tensor: NamedTensor,
-    mode: Literal["load", "store", "atomic"],
+    mode: Mode,
     elements: int | None,
     exact: bool = True,
     times: int = 1,

@@ -33,7 +33,7 @@ from foretrace.model.compiled.indices import (
     variable,
 )
 from foretrace.model.compiled.syntax import dotted, evaluate, expression, number, parse
-from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, NamedTensor, Size
+from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, Mode, NamedTensor, Size
 
 _ROOT = re.compile(r"(?:[xyz]|r\d{0,3}_?)index")
 _TRITON_TYPES = {
@@ -42,6 +42,7 @@ _TRITON_TYPES = {
     "u1": "b8", "fp8e4nv": "f8e4m3fn", "fp8e5": "f8e5m2", "fp8e4b8": "f8e4m3fnuz",
     "fp8e5b16": "f8e5m2fnuz",
 }  # fmt: skip
+_MODES: dict[str, Mode] = {"load": "load", "store": "store", "atomic": "atomic"}
 _BLOCKS = ("tl.make_block_ptr", "tl.make_tensor_descriptor")
 _CPP_TYPES = {
     "float": "f32", "double": "f64", "bfloat16": "bf16", "half": "f16", "at::BFloat16": "bf16",
@@ -207,15 +208,15 @@ class _Reader:
     def _touch(self, node: ast.AST) -> None:
         for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
             holder, _, method = dotted(call.func).rpartition(".")
-            if holder in self.blocks and method in ("load", "store"):
-                self._block(self.blocks[holder], method)
+            mode = _MODES.get(method.partition("_")[0])
+            if mode is None:
+                continue
+            if holder in self.blocks:
+                self._block(self.blocks[holder], mode)
             elif holder == "tl" and call.args:
-                kind, _, _ = method.partition("_")
-                mode = {"load": "load", "store": "store", "atomic": "atomic"}.get(kind)
-                if mode:
-                    self._access(call, mode)
+                self._access(call, mode)
 
-    def _access(self, call: ast.Call, mode: str) -> None:
+    def _access(self, call: ast.Call, mode: Mode) -> None:
         pointer = call.args[0]
         made = self.blocks.get(pointer.id) if isinstance(pointer, ast.Name) else None
         if isinstance(pointer, ast.Call) and dotted(pointer.func) in _BLOCKS:
@@ -224,7 +225,7 @@ class _Reader:
             self._block(made, mode)
             return
         words = {word.arg: word.value for word in call.keywords}
-        place = {"load": 1, "store": 2, "atomic": 2}[mode]
+        place = 1 if mode == "load" else 2
         mask = words.get("mask", call.args[place] if len(call.args) > place else None)
         free = mask is None or (isinstance(mask, ast.Constant) and mask.value is None)
         holds = Mask() if free or mask is None else mask_of(mask, self.known)
@@ -249,7 +250,7 @@ class _Reader:
                     return ast.unparse(index), index_of(index, self.known)
         return ast.unparse(pointer), None
 
-    def _block(self, made: ast.Call, mode: str) -> None:
+    def _block(self, made: ast.Call, mode: Mode) -> None:
         """All of what a block pointer or a descriptor describes: its blocks cover it."""
         words = {word.arg: word.value for word in made.keywords}
         shape, strides = (_listed(words.get(name)) for name in ("shape", "strides"))
@@ -360,11 +361,8 @@ class _CppReader:
         if name.endswith("_inner"):
             return _Loop(name, Form(0), self.depth)
         low, high = self._index(start), self._index(test.partition("<")[2])
-        by = (
-            Form(1)
-            if "++" in step
-            else self._index(step.partition("=")[2].strip().removesuffix(")"))
-        )
+        more = self._index(step.partition("=")[2].strip().removesuffix(")"))
+        by = 1 if "++" in step else max(_constant(more), 0)
         size = _constant(added(high, low, -1)) if low and high else -1
         value = added(low, variable(f"{name}.{self.depth}", size)) if low and size > 0 else None
         return _Loop(name, value, self.depth, by)
@@ -400,7 +398,7 @@ class _CppReader:
         return any(d[0].name in names and c == 1 and d[1] == 1 for d, c in index.terms.items())
 
 
-def _places(text: str, pointers: Mapping[str, str]) -> Iterator[tuple[str, str, str | None, bool]]:
+def _places(text: str, pointers: Mapping[str, str]) -> Iterator[tuple[str, Mode, str | None, bool]]:
     """(pointer, mode, index or None, whether a vector) for every pointer in a statement."""
     for found in _WORD.finditer(text):
         if found[0] not in pointers:
@@ -412,12 +410,15 @@ def _places(text: str, pointers: Mapping[str, str]) -> Iterator[tuple[str, str, 
             inside = _balanced(after, "[", "]")
             rest = after[len(inside) + 2 :].lstrip()
             written = rest.startswith("=") and not rest.startswith("==")
-            mode = "atomic" if atomic else "store" if written or store else "load"
-            yield found[0], mode, inside, False
+            yield found[0], _mode(atomic, written or store), inside, False
         elif after.startswith("+ ") and any(each in before for each in _VECTOR) and not atomic:
-            yield found[0], "store" if store else "load", _argument(after[2:]), True
+            yield found[0], _mode(False, store), _argument(after[2:]), True
         else:
-            yield found[0], "atomic" if atomic else "store" if store else "load", None, False
+            yield found[0], _mode(atomic, store), None, False
+
+
+def _mode(atomic: bool, written: bool) -> Mode:
+    return "atomic" if atomic else "store" if written else "load"
 
 
 def _balanced(text: str, opening: str, closing: str) -> str:

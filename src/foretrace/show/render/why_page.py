@@ -216,9 +216,8 @@ def _same(pairs: Sequence[NotFused]) -> list[list[NotFused]]:
     """Pairs with the same text, as those of equal layers, together; the largest saving first."""
     groups: dict[tuple[object, ...], list[NotFused]] = {}
     for row in pairs:
-        key = (stays_apart(row), row.code, row.bytes, places(row.sources))
-        key += (row.inductor, other_run(row))
-        groups.setdefault(key, []).append(row)
+        parts = (stays_apart(row), row.code, row.bytes, places(row.sources))
+        groups.setdefault((*parts, row.inductor, other_run(row)), []).append(row)
     return sorted(groups.values(), key=lambda rows: (-_total(rows), -(rows[0].bytes or 0)))
 
 
