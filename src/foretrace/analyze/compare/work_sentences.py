@@ -1,24 +1,13 @@
-"""The article's table: what changed with a setup and what stayed the same, a sentence each."""
+"""What two programs do differently and what both do, a sentence each, without times."""
 
 from __future__ import annotations
 
 from foretrace.analyze.compare.comparison import Comparison
-from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.ops import OpPair
 from foretrace.analyze.compare.wording import listed
-from foretrace.base.units import count_text, ratio_text, time_text
-from foretrace.schema.documents.ladder import SetupRow
+from foretrace.base.units import count_text, time_text
 
-MOST = 3  # sentences of one kind; `foretrace compare` lists all
-
-
-def setup_row(setup: str, found: Comparison) -> SetupRow:
-    """The row for B, compared with A."""
-    per, changed, same = f"per {found.unit.word}", changed_work(found), same_work(found)
-    for name, value in (("GPU time", found.gpu_ns), ("Host time", found.cpu_ns)):
-        if value.ratio is not None:
-            (changed if value.beyond else same).append(_time(name, value, per))
-    return SetupRow(setup, changed, same)
+_MOST = 3  # sentences of one kind; `foretrace compare` lists all
 
 
 def changed_work(found: Comparison) -> list[str]:
@@ -26,7 +15,7 @@ def changed_work(found: Comparison) -> list[str]:
     per = f"per {found.unit.word}"
     return [
         *_counts(found, per),
-        *[f"{row.text}." for row in found.work if row.fate != "same"][: 2 * MOST],
+        *[f"{row.text}." for row in found.work if row.fate != "same"][: 2 * _MOST],
         *([] if _on_gpu(found) else _changed_ops(found, per)),
         *_compiler_rows(found, per),
     ]
@@ -52,14 +41,6 @@ def _counts(found: Comparison, per: str) -> list[str]:
     )
     moved = [f"{name} {count_text(a)} to {count_text(b)}" for name, a, b in pairs if a != b]
     return [f"{', '.join(moved)} {per}.".capitalize()] if moved else []
-
-
-def _time(name: str, value: Change, per: str) -> str:
-    if value.ratio == 1:
-        return f"{name}: {time_text(value.a)} {per} in both."
-    noise = {True: "", False: ", within the noise", None: ", inconclusive"}[value.beyond]
-    change = f"{time_text(value.a)} to {time_text(value.b)} {per}"
-    return f"{name}: {change} ({ratio_text(value.ratio)}{noise})."
 
 
 def _compiler_rows(found: Comparison, per: str) -> list[str]:
