@@ -109,7 +109,7 @@ def _truth(truth: Answer) -> dict[str, Any]:
 
 def _times_last(truth: Answer) -> dict[int, int]:
     last: dict[int, int] = {}
-    for met in truth.meetings:
+    for met in truth.collectives:
         last[met.last[0]] = last.get(met.last[0], 0) + 1
     return last
 

@@ -15,7 +15,7 @@ from foretrace.analyze.jobs.clocks import fit
 from foretrace.analyze.jobs.dependencies import StepGraph, graph
 from foretrace.analyze.jobs.exposed_waits import with_exposed
 from foretrace.analyze.jobs.job import Job
-from foretrace.analyze.jobs.matching import Meetings, match
+from foretrace.analyze.jobs.matching import MatchedCollectives, match
 from foretrace.analyze.jobs.waits import waits
 
 
@@ -24,7 +24,7 @@ class Read(Struct, frozen=True):
 
     job: Job
     truth: Answer
-    met: Meetings
+    met: MatchedCollectives
     clocks: pl.DataFrame
 
     def graph(self, step: int) -> StepGraph:

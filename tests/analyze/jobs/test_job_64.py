@@ -39,7 +39,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[JobDocument, Answer]
 def test_the_job_is_found_whole(told: tuple[JobDocument, Answer]) -> None:
     document, truth = told
     assert (document.job.ranks, document.job.world_size, document.job.hosts) == (64, 64, 8)
-    assert document.matched == len(truth.meetings)
+    assert document.matched == len(truth.collectives)
     assert document.left_out == []
 
 

@@ -30,7 +30,7 @@ def _true_bubbles(truth: Answer) -> dict[tuple[int, int], int]:
         waited = union(
             [
                 (met.starts_ns[rank], met.starts_ns[rank] + met.waits_ns[rank])
-                for met in truth.meetings
+                for met in truth.collectives
                 if rank in met.starts_ns
                 and all(last // plan.data != rank // plan.data for last in met.last)
             ]

@@ -41,7 +41,7 @@ def test_a_transfer_begins_when_the_last_rank_came(
     assert laid.error_ns is not None
     assert laid.error_ns < 5_000
     for rank in CHOSEN:
-        met = [each for each in answer.meetings if rank in each.starts_ns]
+        met = [each for each in answer.collectives if rank in each.starts_ns]
         came = sorted(max(each.starts_ns.values()) for each in met)
         found = laid.spans.filter(rank=rank, kind="transfer")["start_ns"].sort().to_list()
         assert len(found) == len(came)
@@ -53,7 +53,7 @@ def test_a_transfer_begins_when_the_last_rank_came(
 def test_waits_are_as_long_as_planned(planned: tuple[Answer, JobLanes, pl.DataFrame]) -> None:
     answer, laid, _ = planned
     for rank in CHOSEN:
-        true = sum(each.waits_ns.get(rank, 0) for each in answer.meetings)
+        true = sum(each.waits_ns.get(rank, 0) for each in answer.collectives)
         mine = laid.spans.filter(rank=rank, kind="wait")
         found = int((mine["end_ns"] - mine["start_ns"]).sum())
         assert abs(found - true) <= mine.height * (laid.error_ns or 0)

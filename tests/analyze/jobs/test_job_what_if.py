@@ -59,7 +59,7 @@ def test_a_slow_rank_at_the_median(plan: Plan, cause: Cause, tmp_path: Path) -> 
 )
 def test_free_collectives(plan: Plan, tmp_path: Path) -> None:
     with reading(plan, tmp_path) as read:
-        every = frozenset(read.met.meetings["meeting"].to_list())
+        every = frozenset(read.met.collectives["collective_id"].to_list())
         [found] = without(Replay(read.graph(STEP)), [StepChange(every)])
     quick = replace(plan, bus_gbps=1e9)
     assert found == pytest.approx(_length(quick), abs=2_000)

@@ -51,7 +51,7 @@ def rank(number: int, **changed: Any) -> JobRank:
         "delays_ns": 0,
         "exposed_delays_ns": 0,
         "times_last": 0,
-        "meetings": 240,
+        "collectives": 240,
         "cause": "none",
         "causes": {},
         "slow": "",

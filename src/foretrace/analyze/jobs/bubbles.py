@@ -23,15 +23,15 @@ from foretrace.model.covered import Covered
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+    from foretrace.analyze.jobs.matching import MatchedCollectives
 
 
-def stages(meetings: Meetings) -> dict[int, int]:
+def stages(matched: MatchedCollectives) -> dict[int, int]:
     """The place of each rank in its pipeline; empty for a job without one.
 
     Ranks that all send one way round are a ring (context parallelism), and have no stages.
     """
-    sent = set(meetings.meetings.select("sender", "receiver").drop_nulls().unique().iter_rows())
+    sent = set(matched.collectives.select("sender", "receiver").drop_nulls().unique().iter_rows())
     peers = defaultdict(set)
     for sender, receiver in sent:
         peers[sender].add(receiver)
@@ -56,9 +56,9 @@ def _line(rank: int, peers: dict[int, set[int]]) -> set[int]:
     return found
 
 
-def bubbles(job: Job, meetings: Meetings, waits: pl.DataFrame) -> pl.DataFrame:
+def bubbles(job: Job, matched: MatchedCollectives, waits: pl.DataFrame) -> pl.DataFrame:
     """One row per rank of a pipeline and step: rank, step, stage, wall_ns, bubble_ns."""
-    stage = stages(meetings)
+    stage = stages(matched)
     windows = (
         job.table("steps")
         .select("rank", "step", "window_start_ns", "window_end_ns")
@@ -67,7 +67,7 @@ def bubbles(job: Job, meetings: Meetings, waits: pl.DataFrame) -> pl.DataFrame:
         .sort("rank", "step")
         .collect()
     )
-    waiting = _waiting(meetings, waits, stage)
+    waiting = _waiting(matched, waits, stage)
     parts = [_bubbles(job, each, waiting) for each in windows.partition_by("step")]
     empty = windows.with_columns(wall_ns=pl.lit(0, pl.Int64), bubble_ns=pl.lit(0, pl.Int64)).clear()
     found = pl.concat([empty, *parts]).drop("window_start_ns", "window_end_ns")
@@ -78,15 +78,15 @@ def _stage(stage: dict[int, int], column: str) -> pl.Expr:
     return pl.col(column).replace_strict(stage, default=None, return_dtype=pl.Int64)
 
 
-def _waiting(meetings: Meetings, waits: pl.DataFrame, stage: dict[int, int]) -> pl.DataFrame:
+def _waiting(matched: MatchedCollectives, waits: pl.DataFrame, stage: dict[int, int]) -> pl.DataFrame:
     """When ranks wait for another stage, each on its own clock."""
-    last = waits.filter("last").group_by("meeting").agg(pl.col("rank").first().alias("last_rank"))
+    last = waits.filter("last").group_by("collective_id").agg(pl.col("rank").first().alias("last_rank"))
     return (
-        waits.select("meeting", "rank", "wait_ns")
+        waits.select("collective_id", "rank", "wait_ns")
         .filter(pl.col("wait_ns") > 0)
-        .join(last, on="meeting")
+        .join(last, on="collective_id")
         .filter(_stage(stage, "rank") != _stage(stage, "last_rank"))
-        .join(meetings.arrivals.select("meeting", "rank", "start_ns"), on=("meeting", "rank"))
+        .join(matched.arrivals.select("collective_id", "rank", "start_ns"), on=("collective_id", "rank"))
         .select("rank", "start_ns", (pl.col("start_ns") + pl.col("wait_ns")).alias("end_ns"))
     )
 

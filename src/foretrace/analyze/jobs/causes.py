@@ -1,6 +1,6 @@
 """Why a rank came late to a collective: what it did since, beside those that it compares with.
 
-A rank compares with the other ranks of its meeting. For a send or a receive that says nothing: the
+A rank compares with the other ranks of its collective. For a send or a receive that says nothing: the
 two sides have different work, and wait for each other because the pipeline takes turns. There it
 compares with the same side of the same transfer in the other pipelines of the job: the same number
 in the step, between the same stages.
@@ -16,37 +16,37 @@ from foretrace.schema.jobs import WITHOUT_STEPS
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+    from foretrace.analyze.jobs.matching import MatchedCollectives
 
 OWN_CAUSES = ("compute", "host", "data", "copies")
 CAUSES = (*OWN_CAUSES, "other_comms")
 
 
-def with_beside(found: pl.DataFrame, meetings: Meetings) -> pl.DataFrame:
+def with_beside(found: pl.DataFrame, matched: MatchedCollectives) -> pl.DataFrame:
     """Arrivals with `beside`, which those share that compare with each other, and `behind_ns`: how
     much later a rank came than the median of them. Both are null where nothing compares.
     """
-    pairs = _pairs(meetings)
+    pairs = _pairs(matched)
     if pairs.is_empty():
         return found.with_columns(
-            pl.when(~pl.col("pair")).then("meeting").alias("beside"),
+            pl.when(~pl.col("pair")).then("collective_id").alias("beside"),
             pl.when(~pl.col("pair")).then("late_ns").alias("behind_ns"),
         )
-    found = found.join(pairs, on=("meeting", "rank"), how="left")
+    found = found.join(pairs, on=("collective_id", "rank"), how="left")
     usual = found.filter(pl.col("set").is_not_null()).group_by("set").agg(
         pl.col("start_ns").quantile(0.5, "lower").cast(pl.Int64).alias("usual_ns")
     )  # fmt: skip
     behind = pl.col("start_ns") - pl.col("usual_ns")
     return found.join(usual, on="set", how="left").with_columns(
-        pl.when("pair").then("set").otherwise("meeting").alias("beside"),
+        pl.when("pair").then("set").otherwise("collective_id").alias("beside"),
         pl.when("pair").then(behind).otherwise("late_ns").alias("behind_ns"),
     )
 
 
-def _pairs(meetings: Meetings) -> pl.DataFrame:
+def _pairs(matched: MatchedCollectives) -> pl.DataFrame:
     """The two arrivals of each send with `set`: the same side of the same transfer elsewhere."""
-    both = meetings.meetings.filter(pl.col("collective") == "send", pl.col("present") == 2)
-    stages = meetings.members.with_columns(
+    both = matched.collectives.filter(pl.col("collective") == "send", pl.col("present") == 2)
+    stages = matched.members.with_columns(
         pl.int_range(pl.len()).over("group").alias("stage"),
         pl.len().over("group").alias("stages"),
     )
@@ -60,22 +60,22 @@ def _pairs(meetings: Meetings) -> pl.DataFrame:
     )
     key = ("stages", "stage", "stage_to", "step", "nth")
     sets = placed.group_by(key).len("pairs").filter(pl.col("pairs") > 1).sort(key)
-    first = meetings.meetings.height  # numbers that no meeting has
+    first = matched.collectives.height  # numbers that no collective has
     sets = sets.with_columns(pl.int_range(pl.len()).alias("set") * 2 + first)
     known = placed.join(sets, on=key)
     sides = [
-        known.select("meeting", pl.col(side).alias("rank"), (pl.col("set") + n).cast(pl.UInt32))
+        known.select("collective_id", pl.col(side).alias("rank"), (pl.col("set") + n).cast(pl.UInt32))
         for n, side in enumerate(("sender", "receiver"))
     ]
     return pl.concat(sides)
 
 
 def causes(job: Job, found: pl.DataFrame) -> pl.DataFrame:
-    """What each late arrival spent more time on than the median of those beside it: meeting, rank,
+    """What each late arrival spent more time on than the median of those beside it: collective, rank,
     since_ns, found_cause, and `new`: the part of the delay that arose since then.
     """
     some = found.filter("late").select("beside").unique()
-    wanted = ("meeting", "beside", "rank", "id", "group", "step", "late", "behind_ns")
+    wanted = ("collective_id", "beside", "rank", "id", "group", "step", "late", "behind_ns")
     asked = found.join(some, on="beside").select(wanted).lazy()
     rows = _spent(job).join(asked, on=("rank", "id")).collect(engine="streaming")
     usual = rows.group_by("beside").agg(
@@ -95,7 +95,7 @@ def causes(job: Job, found: pl.DataFrame) -> pl.DataFrame:
     return (
         _with_carried(excess)
         .with_columns(new.clip(0, 1).alias("new"))
-        .select("meeting", "rank", "since_ns", "new", cause.alias("found_cause"))
+        .select("collective_id", "rank", "since_ns", "new", cause.alias("found_cause"))
     )
 
 

@@ -1,11 +1,11 @@
 """Offset and drift of many clocks from events that all of them saw: the arithmetic.
 
-Each arrival has a time on its rank's clock. Those of one meeting happened at one unknown moment:
+Each arrival has a time on its rank's clock. Those of one collective happened at one unknown moment:
 
-    time of arrival = moment of the meeting + offset of the rank + drift of the rank * t + noise
+    time of arrival = moment of the collective + offset of the rank + drift of the rank * t + noise
 
-The moments are eliminated (each meeting only says how its ranks differ), and the offsets and drifts
-are solved for together over the graph of meetings, by conjugate gradients: no matrix is built, so
+The moments are eliminated (each collective only says how its ranks differ), and the offsets and drifts
+are solved for together over the graph of collectives, by conjugate gradients: no matrix is built, so
 that thousands of ranks need no more memory than their arrivals. Weights fall with the distance from
 the fit: first gently, then to nothing for an arrival that cannot belong.
 """
@@ -27,13 +27,13 @@ _MANY = 30  # below this so few arrivals are spare that a strict fit picks those
 
 
 class Problem(Struct, frozen=True):
-    """Arrivals in order of meeting. `first` has the first arrival of each meeting, `noise_ns` how
-    far ends of such a meeting lie apart without any fault of the clocks, `t` the time of the
-    arrival's meeting in half lengths of the recording, from -1 to 1. `free_ns` is the largest
+    """Arrivals in order of collective. `first` has the first arrival of each collective, `noise_ns` how
+    far ends of such a collective lie apart without any fault of the clocks, `t` the time of the
+    arrival's collective in half lengths of the recording, from -1 to 1. `free_ns` is the largest
     drift over that unit that a clock may have before the arrivals speak.
     """
 
-    meeting: Ints
+    collective: Ints
     first: Ints
     rank: Ints
     ranks: int
@@ -46,7 +46,7 @@ class Problem(Struct, frozen=True):
     def spread(self) -> Floats:
         """An arrival's distance to the others, from that to the mean which contains it."""
         count = np.diff(self.first, append=len(self.rank))
-        spread: Floats = np.sqrt(count / np.maximum(count - 1, 1))[self.meeting]
+        spread: Floats = np.sqrt(count / np.maximum(count - 1, 1))[self.collective]
         return spread
 
 
@@ -71,7 +71,7 @@ def solve(problem: Problem, reference: Ints) -> Fitted:
     for turn in range(GENTLE_ROUNDS + STRICT_ROUNDS * (spare >= _MANY)):
         clocks = _solved(problem, weight / scale**2, problem.time_ns, clocks)
         off = _centered(problem, weight, problem.time_ns - _shown(problem, clocks))
-        # never below what is expected: few meetings may agree by chance
+        # never below what is expected: few collectives may agree by chance
         scale = max(MAD * float(np.median(np.abs(off / unit))) * widened, 1.0)
         weight = _trust(off / unit / scale, turn) * problem.noise_ns**-2.0
     error = _error(problem, weight, scale, reference)
@@ -93,7 +93,7 @@ def _trust(off: Floats, turn: int) -> Floats:
     if turn < GENTLE_ROUNDS:
         return HUBER / np.maximum(far, HUBER)
     trust: Floats = np.maximum(1 - (far / TUKEY) ** 2, 0) ** 2
-    return np.maximum(trust, 1e-12)  # never nothing: a meeting keeps a moment
+    return np.maximum(trust, 1e-12)  # never nothing: a collective keeps a moment
 
 
 def _shown(problem: Problem, clocks: Floats) -> Floats:
@@ -102,10 +102,10 @@ def _shown(problem: Problem, clocks: Floats) -> Floats:
 
 
 def _centered(problem: Problem, weight: Floats, values: Floats) -> Floats:
-    """Values less the weighted mean of their meeting."""
+    """Values less the weighted mean of their collective."""
     total = np.add.reduceat(weight * values, problem.first)
     mean = total / np.add.reduceat(weight, problem.first)
-    centered: Floats = values - mean[problem.meeting]
+    centered: Floats = values - mean[problem.collective]
     return centered
 
 
@@ -139,7 +139,7 @@ def _solved(problem: Problem, weight: Floats, values: Floats, guess: Floats) -> 
 
 
 def _error(problem: Problem, weight: Floats, scale: float, reference: Ints) -> Floats:
-    """How far a clock moves when the noise is drawn again: the graph may be long, and meetings few.
+    """How far a clock moves when the noise is drawn again: the graph may be long, and collectives few.
 
     The worse end of the recording counts.
     """

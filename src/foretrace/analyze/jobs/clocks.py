@@ -6,7 +6,7 @@ for each rank (a GPU's times pass through a conversion of their own, so that ran
 fitted apart), over all groups together: no group needs to span the job.
 
 `error_ns` is how far the ends of a rank's collectives lie from the fit, together with what the
-number of meetings and the way through the groups add. Nobody ends before the last has started:
+number of collectives and the way through the groups add. Nobody ends before the last has started:
 where the fitted clocks contradict this, the error is raised until they do not. Two kinds of ranks
 are not fitted: those that share no collective with most others, and those whose error is longer
 than their collectives usually take, as when matching by order put together what did not run
@@ -30,7 +30,7 @@ from foretrace.model.intervals import Floats, Ints
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+    from foretrace.analyze.jobs.matching import MatchedCollectives
 
 CLOCKS = {
     "rank": pl.Int64,
@@ -39,12 +39,12 @@ CLOCKS = {
     "drift_ppm": pl.Float64,
     "error_ns": pl.Int64,
     "fitted": pl.Boolean,
-    "meetings": pl.Int64,
+    "collectives": pl.Int64,
     "reference": pl.Int64,
     "at_ns": pl.Int64,
     "drift_error_ppm": pl.Float64,
 }
-_MOST_MEETINGS = 256  # of a group; noise of 5 us averages to 0.3 us over them
+_MOST_COLLECTIVES = 256  # of a group; noise of 5 us averages to 0.3 us over them
 # How far apart the ends of one collective may lie: an assumption that only sets how collectives
 # compare with each other, and the least error that is stated. The job's own scatter decides.
 _NOISE_NS = 1_000.0
@@ -54,9 +54,9 @@ _CLEAR_NS = 100_000.0  # an error below this is small beside what makes a rank l
 _FREE_PPM = 100.0  # crystal oscillators are specified to this or better
 
 
-def fit(job: Job, meetings: Meetings) -> pl.DataFrame:
+def fit(job: Job, matched: MatchedCollectives) -> pl.DataFrame:
     """The clock of each rank relative to the lowest: rank, host, offset_ns, drift_ppm, error_ns,
-    fitted, meetings, and columns that say what these mean.
+    fitted, collectives, and columns that say what these mean.
 
     `offset_ns` holds at `at_ns`, and `drift_ppm` adds to it from there on. In a short recording the
     drift may be anything within `drift_error_ppm`; no time is off by more than `error_ns` for that.
@@ -65,13 +65,13 @@ def fit(job: Job, meetings: Meetings) -> pl.DataFrame:
     """
     hosts = sorted((each.rank, each.host) for each in job.members if each.rank is not None)
     ranks = pl.DataFrame(hosts, ("rank", "host"), orient="row").unique("rank", keep="first")
-    ends = _ends(meetings)
+    ends = _ends(matched)
     found = _fitted(ends) if ends.height else pl.DataFrame(schema=CLOCKS).drop("host")
     return (
         ranks.join(found, on="rank", how="left")
         .with_columns(
             pl.col("fitted").fill_null(False),
-            pl.col("meetings").fill_null(0),
+            pl.col("collectives").fill_null(0),
             pl.coalesce("reference", "rank").alias("reference"),
         )
         .select(pl.col(name).cast(kind) for name, kind in CLOCKS.items())
@@ -94,39 +94,39 @@ def aligned(frame: pl.DataFrame, clocks: pl.DataFrame, *columns: str) -> pl.Data
     ).select(frame.columns)
 
 
-def _ends(meetings: Meetings) -> pl.DataFrame:
-    """The arrivals that the fit uses, in order of meeting, with the noise to expect of each."""
+def _ends(matched: MatchedCollectives) -> pl.DataFrame:
+    """The arrivals that the fit uses, in order of collective, with the noise to expect of each."""
     channel = ("group", "collective", "sender", "receiver")
     place, count = pl.int_range(pl.len()).over(channel), pl.len().over(channel)
-    taken = place * _MOST_MEETINGS // count
-    enough = count <= _MOST_MEETINGS
-    some = meetings.shared.filter(enough | (taken != (place - 1) * _MOST_MEETINGS // count)).select(
-        "meeting", pl.col("collective").is_in(BOTH_SIDES).alias("both_sides")
+    taken = place * _MOST_COLLECTIVES // count
+    enough = count <= _MOST_COLLECTIVES
+    some = matched.shared.filter(enough | (taken != (place - 1) * _MOST_COLLECTIVES // count)).select(
+        "collective_id", pl.col("collective").is_in(BOTH_SIDES).alias("both_sides")
     )
-    shortest = (pl.col("end_ns") - pl.col("start_ns")).min().over("meeting")
+    shortest = (pl.col("end_ns") - pl.col("start_ns")).min().over("collective_id")
     usual = (_NOISE_NS**2 + (_NOISE_SHARE * shortest) ** 2).sqrt()
     one_sided = pl.max_horizontal(usual, pl.lit(_ONE_SIDED_NOISE_NS))
     noise = pl.when("both_sides").then(usual).otherwise(one_sided).alias("noise_ns")
-    return meetings.arrivals.join(some, on="meeting").sort("meeting", "rank").with_columns(noise)
+    return matched.arrivals.join(some, on="collective_id").sort("collective_id", "rank").with_columns(noise)
 
 
 def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
     met = np.unique(ends["rank"].to_numpy())
     rank = np.searchsorted(met, ends["rank"].to_numpy())
-    meeting = ends["meeting"].rle_id().to_numpy().astype(np.int64)
-    first = np.flatnonzero(np.diff(meeting, prepend=-1))
+    collective = ends["collective_id"].rle_id().to_numpy().astype(np.int64)
+    first = np.flatnonzero(np.diff(collective, prepend=-1))
     end = ends["end_ns"].to_numpy()
-    island = _islands(rank, meeting, first, len(met))
-    coarse = _coarse(end, rank, meeting, first, island)
+    island = _islands(rank, collective, first, len(met))
+    coarse = _coarse(end, rank, collective, first, island)
     since = end - coarse[rank]
     low = np.full(len(met), np.iinfo(np.int64).max)
     np.minimum.at(low, island[rank], since)
     at = low[island]
     time = (since - at[rank]).astype(np.float64)
     half = max(float(time.max()) / 2, 1.0)
-    t = (np.add.reduceat(time, first) / np.diff(first, append=len(time)))[meeting] / half - 1
+    t = (np.add.reduceat(time, first) / np.diff(first, append=len(time)))[collective] / half - 1
     free = _FREE_PPM * 1e-6 * half
-    problem = Problem(meeting, first, rank, len(met), time, ends["noise_ns"].to_numpy(), t, free)
+    problem = Problem(collective, first, rank, len(met), time, ends["noise_ns"].to_numpy(), t, free)
     fitted = solve(problem, island)
     came = ends["start_ns"].to_numpy()
     start = time - (end - came)
@@ -144,7 +144,7 @@ def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
             "error_ns": np.ceil(error).astype(np.int64),
             "fitted": (island == main)
             & (error <= np.maximum(_typical(end - came, rank, 0.5), _CLEAR_NS)),
-            "meetings": np.bincount(rank),
+            "collectives": np.bincount(rank),
             "reference": met[island],
             "at_ns": at,
             "drift_error_ppm": 2 * fitted.drift_error_ns / half * 1e6,
@@ -152,18 +152,18 @@ def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _islands(rank: Ints, meeting: Ints, first: Ints, ranks: int) -> Ints:
-    """For each rank the lowest that meetings connect it with."""
+def _islands(rank: Ints, collective: Ints, first: Ints, ranks: int) -> Ints:
+    """For each rank the lowest that collectives connect it with."""
     island = np.arange(ranks)
     while True:
         lower = island.copy()
-        np.minimum.at(lower, rank, np.minimum.reduceat(island[rank], first)[meeting])
+        np.minimum.at(lower, rank, np.minimum.reduceat(island[rank], first)[collective])
         if (lower == island).all():
             return island
         island = lower[lower]
 
 
-def _coarse(end: Ints, rank: Ints, meeting: Ints, first: Ints, island: Ints) -> Ints:
+def _coarse(end: Ints, rank: Ints, collective: Ints, first: Ints, island: Ints) -> Ints:
     """Offsets to within the drift, in whole nanoseconds: files without a time base are decades off.
 
     They spread from the lowest rank of each island to those that met it, and on from there.
@@ -173,7 +173,7 @@ def _coarse(end: Ints, rank: Ints, meeting: Ints, first: Ints, island: Ints) -> 
     while not known.all():
         held = known[rank]
         moment = np.where(held, end - offset[rank], never)
-        moment = np.minimum.reduceat(moment, first)[meeting]
+        moment = np.minimum.reduceat(moment, first)[collective]
         fresh = ~held & (moment != never)
         seen = pl.DataFrame({"rank": rank[fresh], "off": (end - moment)[fresh]})
         middle = seen.group_by("rank").agg(pl.col("off").median().cast(pl.Int64))
@@ -183,9 +183,9 @@ def _coarse(end: Ints, rank: Ints, meeting: Ints, first: Ints, island: Ints) -> 
 
 
 def _contradictions(problem: Problem, fitted: Fitted, start: Floats) -> Floats:
-    """How long before the last start of its meeting an arrival ends."""
+    """How long before the last start of its collective an arrival ends."""
     shown = fitted.offset_ns[problem.rank] + fitted.drift_ns[problem.rank] * problem.t
-    last = np.maximum.reduceat(start - shown, problem.first)[problem.meeting]
+    last = np.maximum.reduceat(start - shown, problem.first)[problem.collective]
     early: Floats = np.maximum(last - (problem.time_ns - shown), 0)
     return early
 

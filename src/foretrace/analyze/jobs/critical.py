@@ -22,18 +22,18 @@ from foretrace.analyze.jobs.dependencies import FINISH, TRANSFER, StepGraph, gra
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+    from foretrace.analyze.jobs.matching import MatchedCollectives
 
 HOST, DATA, COMMS = "host", "data", "comms"
 _SCHEMA = {
-    "rank": pl.Int64, "kind": pl.String, "name": pl.String, "meeting": pl.Int64,
+    "rank": pl.Int64, "kind": pl.String, "name": pl.String, "collective_id": pl.Int64,
     "start_ns": pl.Int64, "end_ns": pl.Int64,
 }  # fmt: skip
 _Segment = tuple[int, str, str, int | None, int, int]
 
 
 class CriticalPath(Struct, frozen=True):
-    """`segments` in order of time: rank, kind, name, meeting (of a transfer), start_ns, end_ns.
+    """`segments` in order of time: rank, kind, name, collective (of a transfer), start_ns, end_ns.
 
     Kinds are compute, transfer, host, data and copies. A transfer counts for the rank in which the
     path leaves it. `comms` is a collective that not all its ranks recorded: a wait for the others
@@ -59,9 +59,9 @@ class CriticalPath(Struct, frozen=True):
         return found.sort("ns", descending=True, maintain_order=True)
 
 
-def path_of(job: Job, meetings: Meetings, clocks: pl.DataFrame, step: int) -> CriticalPath | None:
+def path_of(job: Job, matched: MatchedCollectives, clocks: pl.DataFrame, step: int) -> CriticalPath | None:
     """The critical path of a step; None where no rank has it."""
-    found = graph(job, meetings, clocks, step)
+    found = graph(job, matched, clocks, step)
     return None if found is None else walked(found)
 
 
@@ -79,17 +79,17 @@ def walked(steps: StepGraph) -> CriticalPath:
 
 def _back(steps: StepGraph) -> Iterator[_Segment]:
     """The segments from the end of the step to before its start."""
-    columns = [steps.work[name] for name in ("kind", "name", "meeting", "complete")]
+    columns = [steps.work[name] for name in ("kind", "name", "collective_id", "complete")]
     finishes = steps.finishes
     row = int(finishes[np.argmax(steps.start[finishes])])
     until = int(steps.start[row])
     while until > steps.start_ns:
-        kind, name, meeting, complete = (column[row] for column in columns)
+        kind, name, collective, complete = (column[row] for column in columns)
         last = int(steps.last[row])
         start = int(steps.start[last])
         if kind != FINISH:
             kind = COMMS if kind == TRANSFER and not complete else kind
-            yield int(steps.rank[row]), kind, name, meeting, start, until
+            yield int(steps.rank[row]), kind, name, collective, start, until
         row, since = last, start
         earlier = int(steps.before[row])
         if earlier < 0:

@@ -32,7 +32,7 @@ from foretrace.schema.gaps import filled
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+    from foretrace.analyze.jobs.matching import MatchedCollectives
 
 # On recorded traces (A100, H200) a queued kernel starts 1.2 us after the end of the one before it,
 # 99 of 100 within 2.7 us. Work that waits for another stream needs a little longer.
@@ -40,10 +40,10 @@ QUEUED_NS = 10_000
 COMPUTE, COPIES, TRANSFER, FINISH = "compute", "copies", "transfer", "finish"
 _KIND = pl.Enum([COMPUTE, COPIES, TRANSFER, FINISH])
 _KINDS = {"compute": COMPUTE, "copy": COPIES, "comms": TRANSFER}
-_OF_COLLECTIVES = ("meeting", "complete", "launch_ns", "ready_ns")
+_OF_COLLECTIVES = ("collective_id", "complete", "launch_ns", "ready_ns")
 _COLUMNS: dict[str, pl.DataType] = {
     "rank": pl.Int64(), "kind": _KIND, "name": pl.Categorical(), "stream": pl.Int64(),
-    "count": pl.Int64(), "meeting": pl.Int64(), "complete": pl.Boolean(), "launch_ns": pl.Int64(),
+    "count": pl.Int64(), "collective_id": pl.Int64(), "complete": pl.Boolean(), "launch_ns": pl.Int64(),
     "ready_ns": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64(),
 }  # fmt: skip
 _NO_STREAM = -1 << 40
@@ -52,7 +52,7 @@ _NO_STREAM = -1 << 40
 class StepGraph(Struct, frozen=True):
     """The work of one step in order of rank and start; all times are on the lowest rank's clock.
 
-    `work` has rank, kind and name of each row; of a collective also its meeting, its launch, and
+    `work` has rank, kind and name of each row; of a collective also its collective, its launch, and
     whether all its ranks recorded it (`complete`). `before` is the row that a row waited for, or
     -1; `inside` says that it started under that row instead of after it. `on_stream` is the row
     before it on its stream. `last` is, for a collective, the row of the rank that came last. The
@@ -67,7 +67,7 @@ class StepGraph(Struct, frozen=True):
     start: Ints
     end: Ints
     begin: Ints
-    meeting: Ints
+    collective: Ints
     before: Ints
     inside: Bools
     on_stream: Ints
@@ -83,28 +83,28 @@ class StepGraph(Struct, frozen=True):
         return np.flatnonzero(np.append(self.rank[1:] != self.rank[:-1], True))
 
 
-def graph(job: Job, meetings: Meetings, clocks: pl.DataFrame, step: int) -> StepGraph | None:
+def graph(job: Job, matched: MatchedCollectives, clocks: pl.DataFrame, step: int) -> StepGraph | None:
     """The graph of a step; None where no rank has it."""
     windows = _windows(job, clocks, step)
     if windows.is_empty():
         return None
-    work = _work(job, meetings, clocks, windows)
+    work = _work(job, matched, clocks, windows)
     rank, start, end, begin = (
         work[name].to_numpy() for name in ("rank", "start_ns", "end_ns", "window_start_ns")
     )
     lane = _lanes(rank, start, end, begin)
     before, inside = _before(work, start + lane, end + lane)
-    meeting = filled(work["meeting"], -1)
+    collective = filled(work["collective_id"], -1)
     ready_ns = np.where(work["ready_ns"].is_null().to_numpy(), begin, filled(work["ready_ns"], 0))
     return StepGraph(
         step=step,
         start_ns=_begin(windows),
         end_ns=int(windows["window_end_ns"].to_numpy().max()),
         work=work.select("rank", "kind", "name", *_OF_COLLECTIVES),
-        rank=rank, start=start, end=end, begin=begin, meeting=meeting,
+        rank=rank, start=start, end=end, begin=begin, collective=collective,
         before=before, inside=inside,
         on_stream=_on_stream(work),
-        last=_last(meeting, start, end),
+        last=_last(collective, start, end),
         ready=_ready(work, start + lane, end + lane, ready_ns + lane),
         ready_ns=ready_ns,
         loading=_loading(job, clocks, windows, rank, lane),
@@ -133,7 +133,7 @@ def _begin(windows: pl.DataFrame) -> int:
 
 
 def _work(
-    job: Job, meetings: Meetings, clocks: pl.DataFrame, windows: pl.DataFrame
+    job: Job, matched: MatchedCollectives, clocks: pl.DataFrame, windows: pl.DataFrame
 ) -> pl.DataFrame:
     """Spans and collectives in the windows of the step, and one row for the end of each window."""
     spans = job.table("spans").filter(pl.col("collective").is_null())
@@ -142,7 +142,7 @@ def _work(
         for name, kind in _COLUMNS.items()
     )
     inside = (
-        pl.concat([spans, _collectives(job, meetings)])
+        pl.concat([spans, _collectives(job, matched)])
         .join(windows.lazy(), on="rank")
         .filter(
             pl.col("start_ns") < pl.col("own_window_end_ns"),
@@ -166,15 +166,15 @@ def _work(
     return found.sort("rank", "finish", "start_ns", "end_ns", "stream")
 
 
-def _collectives(job: Job, meetings: Meetings) -> pl.LazyFrame:
+def _collectives(job: Job, matched: MatchedCollectives) -> pl.LazyFrame:
     """The collectives of all ranks; one on the host has a queue apart from the GPU's streams."""
     sizes = roles(job).group_by(pl.col("label").alias("group")).agg(pl.col("size").max())
     stated = pl.coalesce("group_size", "size")
     ranks = pl.when(pl.col("collective") == "send").then(2).otherwise(stated)
-    complete = meetings.meetings.join(sizes, on="group", how="left").select(
-        "meeting", (pl.col("present") >= ranks).alias("complete")
+    complete = matched.collectives.join(sizes, on="group", how="left").select(
+        "collective_id", (pl.col("present") >= ranks).alias("complete")
     )
-    met = meetings.arrivals.select("meeting", "rank", "id").join(complete, on="meeting")
+    met = matched.arrivals.select("collective_id", "rank", "id").join(complete, on="collective_id")
     stream = pl.col("stream").fill_null(0)
     return (
         job.table("collectives")
@@ -184,7 +184,7 @@ def _collectives(job: Job, meetings: Meetings) -> pl.LazyFrame:
             pl.col("collective").fill_null("").cast(pl.Categorical).alias("name"),
             pl.when("on_host").then(-1 - stream).otherwise(stream).alias("stream"),
             pl.lit(1, pl.Int64).alias("count"),
-            pl.col("meeting").cast(pl.Int64),
+            pl.col("collective_id").cast(pl.Int64),
             pl.max_horizontal("end_ns", pl.col("start_ns") + 1),
         )
         .select(*_COLUMNS)
@@ -237,13 +237,13 @@ def _on_stream(work: pl.DataFrame) -> Ints:
     return found.to_series().to_numpy()
 
 
-def _last(meeting: Ints, start: Ints, end: Ints) -> Ints:
+def _last(collective: Ints, start: Ints, end: Ints) -> Ints:
     """Of each row's collective, the row that came last before the row's end; other rows: itself."""
-    rows = np.flatnonzero(meeting >= 0)
-    found = np.arange(len(meeting))
+    rows = np.flatnonzero(collective >= 0)
+    found = np.arange(len(collective))
     if len(rows):
         low = int(start[rows].min())
-        number = np.unique(meeting[rows], return_inverse=True)[1] * (int(end[rows].max()) - low + 1)
+        number = np.unique(collective[rows], return_inverse=True)[1] * (int(end[rows].max()) - low + 1)
         arrived = number + start[rows] - low
         order = np.argsort(arrived, kind="stable")
         place = np.searchsorted(arrived[order], number + end[rows] - low, side="left") - 1

@@ -1,4 +1,4 @@
-"""What everything about several ranks begins with, derived once: meetings, clocks and waits."""
+"""What everything about several ranks begins with, derived once: collectives, clocks and waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from foretrace.analyze.jobs.clocks import fit
 from foretrace.analyze.jobs.exposed_waits import with_exposed
-from foretrace.analyze.jobs.matching import Meetings, match
+from foretrace.analyze.jobs.matching import MatchedCollectives, match
 from foretrace.analyze.jobs.waits import waits
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Encounters(NamedTuple):
     """The collectives that ranks share, the clock of each rank, and who waited for whom."""
 
-    met: Meetings
+    met: MatchedCollectives
     clocks: pl.DataFrame
     waited: pl.DataFrame
 

@@ -1,7 +1,7 @@
-"""Collectives matched across ranks: which events on which ranks are one meeting.
+"""Collectives matched across ranks: which events on which ranks are one collective.
 
 Members of a group give its collectives the same numbers (`Seq`): group, kind and number make a
-meeting. `Comms Id` says the same and also tells groups of one name apart; it decides where a file
+collective. `Comms Id` says the same and also tells groups of one name apart; it decides where a file
 does not list the members of its groups. Without numbers the order within a step decides. A rank
 that counts more or fewer collectives of a kind in that step than most members do is then left
 apart: which of its collectives the others lack is not known.
@@ -34,36 +34,36 @@ _READ = (
 )  # fmt: skip
 
 
-class Meetings(Struct, frozen=True):
-    """`meetings`: meeting, group, collective, seq, how (seq or order), dtype, message_bytes,
+class MatchedCollectives(Struct, frozen=True):
+    """`collectives`: collective, group, collective, seq, how (seq or order), dtype, message_bytes,
     group_size, present, expected, step, sender, receiver, unmatched. `expected` counts the members
     whose files were read: where fewer are `present`, the others did not record it. A send and its
-    receive are one meeting, called send. `unmatched` is `peer` for sends that do not name the other
+    receive are one collective, called send. `unmatched` is `peer` for sends that do not name the other
     side, `order` where numbers are missing and the rank counts differently, and `group` where
     several groups have one name.
 
-    `arrivals`: meeting, rank, id, step, start_ns, end_ns, on the clock of each rank.
+    `arrivals`: collective, rank, id, step, start_ns, end_ns, on the clock of each rank.
     `members`: group, rank.
     """
 
-    meetings: pl.DataFrame
+    collectives: pl.DataFrame
     arrivals: pl.DataFrame
     members: pl.DataFrame
 
     @property
     def shared(self) -> pl.DataFrame:
-        """The meetings that at least two ranks recorded."""
-        return self.meetings.filter(pl.col("present") > 1)
+        """The collectives that at least two ranks recorded."""
+        return self.collectives.filter(pl.col("present") > 1)
 
     def incomplete(self) -> pl.DataFrame:
         """Collectives that only some ranks recorded: group, collective, count, and the ranks that
         lack at least one.
         """
         kind = ("group", "collective")
-        matched = self.meetings.filter(pl.col("unmatched").is_null())
+        matched = self.collectives.filter(pl.col("unmatched").is_null())
         some = matched.filter(pl.col("present") < pl.col("expected"))
         count = some.group_by(kind).agg(pl.len().alias("count"))
-        came = self.arrivals.join(some, on="meeting").group_by(*kind, "rank").len("came")
+        came = self.arrivals.join(some, on="collective_id").group_by(*kind, "rank").len("came")
         missed = (
             count.join(self.members, on="group")
             .join(came, on=(*kind, "rank"), how="left", nulls_equal=True)
@@ -79,16 +79,16 @@ class Meetings(Struct, frozen=True):
         (peer, order or group), count, ranks.
         """
         kind = ("group", "collective", "unmatched")
-        some = self.meetings.filter(pl.col("unmatched").is_not_null())
+        some = self.collectives.filter(pl.col("unmatched").is_not_null())
         return (
-            self.arrivals.join(some.select("meeting", *kind), on="meeting")
+            self.arrivals.join(some.select("collective_id", *kind), on="collective_id")
             .group_by(kind)
             .agg(pl.len().alias("count"), pl.col("rank").unique().sort().alias("ranks"))
             .sort("count", *kind, descending=(True, False, False, False))
         )
 
 
-def match(job: Job) -> Meetings:
+def match(job: Job) -> MatchedCollectives:
     """Every collective of the job with the ranks that met in it."""
     told = labels(job.members)
     rows = _rows(job, told)
@@ -101,15 +101,15 @@ def match(job: Job) -> Meetings:
     )  # fmt: skip
     members = _members(found, channels, told)
     found = _uncrowded(_met(_placed(found, channels)))
-    meetings = found.group_by("meeting").agg(
+    collectives = found.group_by("collective_id").agg(
         pl.col("channel", "numbered", "apart").first(),
         pl.len().cast(pl.Int64).alias("present"),
         pl.col("seq", "step").min(),
         pl.col("dtype").first(),
         pl.col("message_bytes", "group_size").max(),
     )
-    arrivals = found.select("meeting", "rank", "id", "step", "start_ns", "end_ns")
-    return Meetings(_named(meetings, channels, members), arrivals, members)
+    arrivals = found.select("collective_id", "rank", "id", "step", "start_ns", "end_ns")
+    return MatchedCollectives(_named(collectives, channels, members), arrivals, members)
 
 
 def _rows(job: Job, told: pl.DataFrame) -> pl.LazyFrame:
@@ -193,17 +193,17 @@ def _odd(counts: pl.DataFrame, channels: pl.DataFrame) -> pl.Series:
 
 
 def _met(found: pl.DataFrame) -> pl.DataFrame:
-    """Collectives numbered by meeting, in an order that does not depend on that of the files."""
+    """Collectives numbered by collective, in an order that does not depend on that of the files."""
     key = ("channel", "part", "number", "place", "apart")
     found = found.sort(*key, "rank")
-    meeting = np.cumsum(_changes(found, key)) - 1
-    return found.with_columns(pl.Series("meeting", meeting, pl.UInt32))
+    collective = np.cumsum(_changes(found, key)) - 1
+    return found.with_columns(pl.Series("collective_id", collective, pl.UInt32))
 
 
 def _uncrowded(found: pl.DataFrame) -> pl.DataFrame:
     """Where more ranks meet than a group has, several groups have its name: all are left apart."""
     came, size = pl.len().alias("came"), pl.col("group_size").max()
-    met = found.filter(pl.col("group_size") > 1).group_by("meeting", "channel").agg(came, size)
+    met = found.filter(pl.col("group_size") > 1).group_by("collective_id", "channel").agg(came, size)
     crowded = met.filter(pl.col("came") > pl.col("group_size"))["channel"].unique()
     if crowded.is_empty():
         return found
@@ -221,8 +221,8 @@ def _changes(found: pl.DataFrame, key: tuple[str, ...]) -> Bools:
     return changes
 
 
-def _named(meetings: pl.DataFrame, channels: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
-    """Meetings with the names of their channel, and how many ranks could have recorded each."""
+def _named(collectives: pl.DataFrame, channels: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    """MatchedCollectives with the names of their channel, and how many ranks could have recorded each."""
     sizes = members.group_by("group").len("expected")
     read = members["rank"].unique().implode()
     pair = pl.col("sender").is_in(read).cast(pl.Int64) + pl.col("receiver").is_in(read)
@@ -234,10 +234,10 @@ def _named(meetings: pl.DataFrame, channels: pl.DataFrame, members: pl.DataFrame
         .when("numbered").then(pl.lit("group")).otherwise(pl.lit("order"))
     )  # fmt: skip
     return (
-        meetings.join(channels.drop("numbered").rename({"label": "group"}), on="channel")
+        collectives.join(channels.drop("numbered").rename({"label": "group"}), on="channel")
         .join(sizes, on="group", how="left")
         .select(
-            "meeting", "group", "collective",
+            "collective_id", "group", "collective",
             pl.when(~paired).then("seq").alias("seq"),
             how.alias("how"),
             pl.col("dtype").cast(pl.String), "message_bytes", "group_size", "present",
@@ -246,5 +246,5 @@ def _named(meetings: pl.DataFrame, channels: pl.DataFrame, members: pl.DataFrame
             "step", "sender", "receiver",
             pl.when(pl.col("apart").is_not_null()).then(why).alias("unmatched"),
         )
-        .sort("meeting")
+        .sort("collective_id")
     )  # fmt: skip

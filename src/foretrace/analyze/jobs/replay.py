@@ -21,7 +21,7 @@ class StepChange(Struct, frozen=True):
     spends.
     """
 
-    meetings: frozenset[int] = frozenset()
+    collectives: frozenset[int] = frozenset()
     left: float = 0.0
     rank: int | None = None
     curves: dict[str, Curve] = {}
@@ -91,16 +91,16 @@ class Replay:
             points = level[level < count]
             first, second = (at[self._sources[way][points]] + costs[way][points] for way in (0, 1))
             at[points] = np.maximum(first, second)
-            for meeting in (level[level >= count] - count).tolist():
-                at[count + meeting] = at[self._members[meeting]].max(axis=0)
+            for collective in (level[level >= count] - count).tolist():
+                at[count + collective] = at[self._members[collective]].max(axis=0)
         found: Floats = at[self._finish].max(axis=0)
         return found
 
     def _cost(self, edges: Edges, change: StepChange) -> Floats:
         """The time along each edge with a change."""
         steps, rows = self.steps, self.rows
-        meeting = np.where(edges.source >= 0, steps.meeting[edges.source], -1)
-        free = np.isin(meeting, list(change.meetings))
+        collective = np.where(edges.source >= 0, steps.collective[edges.source], -1)
+        free = np.isin(collective, list(change.collectives))
         found = np.asarray(edges.other + edges.transfer * np.where(free, change.left, 1.0))
         mine = np.flatnonzero(steps.rank[rows] == change.rank)
         since = np.where(edges.source >= 0, steps.start[edges.source], steps.begin[rows])
@@ -151,25 +151,25 @@ class Replay:
     def _meet(self) -> None:
         """The collectives that several ranks met in, and the points that are their arrivals."""
         steps, count = self.steps, len(self.rows)
-        met = np.flatnonzero(steps.meeting >= 0)
-        number = np.unique(steps.meeting[met], return_inverse=True)[1].reshape(-1)
+        met = np.flatnonzero(steps.collective >= 0)
+        number = np.unique(steps.collective[met], return_inverse=True)[1].reshape(-1)
         self._members = [self._number[rows] for rows in split_by(number, met)]
-        self._meeting = np.full(len(steps.rank), -1)
-        self._meeting[met] = number
+        self._collective = np.full(len(steps.rank), -1)
+        self._collective[met] = number
         self._start = count + len(self._members)
 
     def _points(self, source: Ints) -> Ints:
         """Where edges begin: at a point, at the last arrival of a collective, or at the start."""
         steps, count = self.steps, len(self.rows)
         talk, last = self.talks[source], steps.last[source]
-        latest = np.zeros(len(self._members) + 1, np.int64)  # the last is for work of no meeting
-        met = self._meeting >= 0
-        np.maximum.at(latest, self._meeting[met], steps.start[met])
-        meeting = self._meeting[source]
+        latest = np.zeros(len(self._members) + 1, np.int64)  # the last is for work of no collective
+        met = self._collective >= 0
+        np.maximum.at(latest, self._collective[met], steps.start[met])
+        collective = self._collective[source]
         # a rank that left before the last one came did not wait for it
-        all_of_it = talk & (meeting >= 0) & (steps.start[last] == latest[meeting])
+        all_of_it = talk & (collective >= 0) & (steps.start[last] == latest[collective])
         own = np.where(talk, self._number[last], self._number[source])
-        found = np.where(all_of_it, count + meeting, own)
+        found = np.where(all_of_it, count + collective, own)
         return np.where(source < 0, self._start, found)
 
     def _level(self) -> list[Ints]:
@@ -177,10 +177,10 @@ class Replay:
         count = len(self.rows)
         level = [0] * (self._start + 1)
         first, second = (each.tolist() for each in self._sources)
-        meeting = self._meeting[self.rows].tolist()
+        collective = self._collective[self.rows].tolist()
         for point in np.argsort(self.steps.start[self.rows], kind="stable").tolist():
             mine = level[point] = max(level[first[point]], level[second[point]]) + 1
-            if (met := meeting[point]) >= 0:
+            if (met := collective[point]) >= 0:
                 level[count + met] = max(level[count + met], mine + 1)
         numbers = np.arange(self._start)
         return split_by(np.array(level[:-1], np.int64), numbers)

@@ -33,12 +33,12 @@ def with_roots(found: pl.DataFrame) -> pl.DataFrame:
 
 def _next(found: pl.DataFrame) -> Ints:
     """The row to blame instead of each row, or -1."""
-    late, meeting = found["late"].to_numpy(), found["meeting"].to_numpy()
+    late, collective = found["late"].to_numpy(), found["collective_id"].to_numpy()
     unknown = found["behind_ns"].is_null().to_numpy()  # a pipeline that compares with no other
     lasts = np.flatnonzero((late | unknown) & found["last"].to_numpy())
-    last_of = np.full(int(meeting.max()) + 1, _NONE)
-    last_of[meeting[lasts]] = lasts
-    last = last_of[meeting]
+    last_of = np.full(int(collective.max()) + 1, _NONE)
+    last_of[collective[lasts]] = lasts
+    last = last_of[collective]
     # of a wait, what a late rank caused: a pipeline waits for its turn as well
     behind = found["behind_ns"].fill_null(np.iinfo(np.int64).max).to_numpy()
     blamed = np.where(last == _NONE, 0, np.minimum(found["wait_ns"].to_numpy(), behind[last]))

@@ -35,7 +35,7 @@ _BROAD = 0.6  # of the kernel time: a GPU with a low clock slows all but what wa
 
 
 def stragglers(waits: pl.DataFrame, job: Job) -> pl.DataFrame:
-    """One row per rank, those that made the others wait most first: rank, host, meetings, wait_ns,
+    """One row per rank, those that made the others wait most first: rank, host, collectives, wait_ns,
     transfer_ns, times_last, made_others_wait_ns, delays_ns, cause, causes (shares), slow, and the
     evidence for it: gpu_factor, slower, gpu_ns, code_ns.
 
@@ -45,13 +45,13 @@ def stragglers(waits: pl.DataFrame, job: Job) -> pl.DataFrame:
     homes = [(each.rank, each.host) for each in job.members]
     ranks = pl.DataFrame(homes, {"rank": pl.Int64, "host": pl.String}, orient="row")
     own = waits.group_by("rank").agg(
-        pl.len().alias("meetings"), pl.col("wait_ns", "transfer_ns").sum()
+        pl.len().alias("collectives"), pl.col("wait_ns", "transfer_ns").sum()
     )
     blamed = _blamed(waits)
     # the wait of the last rank is not known where its stay is within the clocks' error
     no_later = pl.col("last") | (pl.col("wait_ns") <= pl.col("error_ns")).fill_null(False)
     last = blamed.filter(no_later, pl.col("root") == pl.col("rank"))
-    counts = ("meetings", "times_last", "made_others_wait_ns", "delays_ns")
+    counts = ("collectives", "times_last", "made_others_wait_ns", "delays_ns")
     found = (
         ranks.join(own, on="rank", how="left")
         .join(last.group_by("rank").len("times_last"), on="rank", how="left")

@@ -14,7 +14,7 @@ from foretrace.analyze.jobs.critical import walked
 from foretrace.analyze.jobs.dependencies import graph
 from foretrace.analyze.jobs.encounters import encounters
 from foretrace.analyze.jobs.exposure import exposure, overlap, perfect, typical
-from foretrace.analyze.jobs.matching import Meetings
+from foretrace.analyze.jobs.matching import MatchedCollectives
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
 from foretrace.analyze.jobs.sameness import sameness, world_size
 from foretrace.analyze.jobs.stragglers import hosts, stragglers
@@ -89,21 +89,21 @@ def _kernels(job: Job) -> int:
     return job.table("kernels").select(pl.col("count").sum()).collect().item() or 0
 
 
-def _unnamed(met: Meetings) -> int:
+def _unnamed(met: MatchedCollectives) -> int:
     """Collectives of all ranks whose group no trace names."""
-    without = met.meetings.filter(pl.col("group") == "").select("meeting")
-    return met.arrivals.join(without, on="meeting", how="semi").height
+    without = met.collectives.filter(pl.col("group") == "").select("collective_id")
+    return met.arrivals.join(without, on="collective_id", how="semi").height
 
 
 def _undecided(waited: pl.DataFrame) -> int:
     """Collectives in which no rank is late beyond the clocks' error."""
     late = pl.col("late_ns") > pl.col("error_ns")
-    return waited.group_by("meeting").agg(late.any()).filter(~pl.col("late_ns")).height
+    return waited.group_by("collective_id").agg(late.any()).filter(~pl.col("late_ns")).height
 
 
 def _path(
     job: Job,
-    met: Meetings,
+    met: MatchedCollectives,
     clocks: pl.DataFrame,
     step: int | None,
     late: pl.DataFrame,

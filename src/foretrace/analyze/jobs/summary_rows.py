@@ -32,7 +32,7 @@ MEANS = (
     "wall_ns", "compute_ns", "exposed_ns", "both_ns", "copy_ns", "idle_ns", "data_ns", "host_ns",
 )  # fmt: skip
 _MET = ("wait_ns", "transfer_ns", "exposed_wait_ns")
-_CLOCK = ("offset_ns", "drift_ppm", "error_ns", "fitted", "meetings", "at_ns")
+_CLOCK = ("offset_ns", "drift_ppm", "error_ns", "fitted", "collectives", "at_ns")
 
 
 def whole(value: Any) -> int | None:
@@ -45,7 +45,7 @@ def rank_rows(
 ) -> list[JobRank]:
     """One row per rank, in order."""
     means = times.group_by("rank").agg(pl.col(MEANS).mean(), pl.len().alias("steps"))
-    met = waited.group_by("rank").agg(*_sums(*_MET), pl.len().alias("meetings"))
+    met = waited.group_by("rank").agg(*_sums(*_MET), pl.len().alias("collectives"))
     found = [_by_rank(frame) for frame in (means, met, late, clocks)]
     exposed = exposed_delays(waited, times)
     rows = []
@@ -65,7 +65,7 @@ def rank_rows(
                 delays_ns=_per(blame.get("delays_ns"), steps),
                 exposed_delays_ns=_per(exposed.get(each.rank or 0, 0), steps),
                 times_last=blame.get("times_last", 0),
-                meetings=own.get("meetings", 0),
+                collectives=own.get("collectives", 0),
                 cause=blame.get("cause") or "",
                 causes={name: part for name, part in (blame.get("causes") or {}).items() if part},
                 slow=blame.get("slow") or "",

@@ -37,10 +37,10 @@ from foretrace.model.intervals import Floats, Ints
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+    from foretrace.analyze.jobs.matching import MatchedCollectives
 
 WAITS: dict[str, pl.DataType] = {
-    "meeting": pl.UInt32(),
+    "collective_id": pl.UInt32(),
     "group": pl.Categorical(),
     "rank": pl.Int64(),
     "id": pl.Int64(),
@@ -58,8 +58,8 @@ WAITS: dict[str, pl.DataType] = {
 }
 
 
-def waits(job: Job, meetings: Meetings, clocks: pl.DataFrame) -> pl.DataFrame:
-    """One row per arrival at a meeting that several ranks recorded, by meeting and rank: meeting,
+def waits(job: Job, matched: MatchedCollectives, clocks: pl.DataFrame) -> pl.DataFrame:
+    """One row per arrival at a collective that several ranks recorded, by collective and rank: collective,
     group, rank, id, step, wait_ns, transfer_ns, late_ns, last, cause (of late ranks, and of the
     last), error_ns, and who is to blame.
 
@@ -71,21 +71,21 @@ def waits(job: Job, meetings: Meetings, clocks: pl.DataFrame) -> pl.DataFrame:
     receive.
     """
     pair = (pl.col("collective") == "send").alias("pair")
-    shared = meetings.shared.select("meeting", pl.col("group").cast(pl.Categorical), pair)
-    found = aligned(meetings.arrivals.join(shared, on="meeting"), clocks, "start_ns", "end_ns")
+    shared = matched.shared.select("collective_id", pl.col("group").cast(pl.Categorical), pair)
+    found = aligned(matched.arrivals.join(shared, on="collective_id"), clocks, "start_ns", "end_ns")
     if found.is_empty():
         return pl.DataFrame(schema=WAITS)
     found = _timed(found.join(_errors(clocks), on="rank", how="left"))
     late = (pl.col("behind_ns") > pl.col("error_ns")).fill_null(False)
-    found = with_beside(found, meetings).with_columns(late.alias("late"))
+    found = with_beside(found, matched).with_columns(late.alias("late"))
     why = aligned(causes(job, found), clocks, "since_ns")
-    found = found.join(why, on=("meeting", "rank"), how="left").with_columns(
+    found = found.join(why, on=("collective_id", "rank"), how="left").with_columns(
         _cause(), (pl.col("delays_ns") * pl.col("new")).round()
     )
     known = pl.col("error_ns") <= pl.col("end_ns") - pl.col("start_ns")
     times = (pl.when(known).then(name) for name in ("wait_ns", "transfer_ns"))
     return (
-        with_roots(found.sort("meeting", "rank"))
+        with_roots(found.sort("collective_id", "rank"))
         .with_columns(times)
         .select(pl.col(name).cast(kind) for name, kind in WAITS.items())
     )
@@ -96,13 +96,13 @@ def _errors(clocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _timed(found: pl.DataFrame) -> pl.DataFrame:
-    """Wait, transfer, lateness and blame, in order of meeting and arrival.
+    """Wait, transfer, lateness and blame, in order of collective and arrival.
 
-    The error is that of two clocks, the rank's and the usual one of its meeting.
+    The error is that of two clocks, the rank's and the usual one of its collective.
     """
-    found = found.sort("meeting", "start_ns", "rank")
+    found = found.sort("collective_id", "start_ns", "rank")
     start, own = found["start_ns"].to_numpy(), found["own_ns"].to_numpy()
-    first = np.flatnonzero(np.diff(found["meeting"].to_numpy().astype(np.int64), prepend=-1))
+    first = np.flatnonzero(np.diff(found["collective_id"].to_numpy().astype(np.int64), prepend=-1))
     size = np.diff(first, append=len(start))
     at, count = np.repeat(first, size), np.repeat(size, size)
     waiting, usual, last = np.arange(len(start)) - at, at + (count - 1) // 2, at + count - 1
@@ -124,7 +124,7 @@ def _timed(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _running(values: Floats, first: Ints) -> Floats:
-    """Sums from the first arrival of each meeting; while k of n ranks wait, the others share it."""
+    """Sums from the first arrival of each collective; while k of n ranks wait, the others share it."""
     total = np.cumsum(values)
     running: Floats = total - total[first] + values[first]
     return running

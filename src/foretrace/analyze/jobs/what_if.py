@@ -27,7 +27,7 @@ from foretrace.analyze.jobs.roles import roles
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+    from foretrace.analyze.jobs.matching import MatchedCollectives
 
 _SPENT = (pl.col("end_ns") - pl.col("start_ns")).alias("ns")
 MOST = 3  # of each kind: those that have the most time on the path
@@ -66,7 +66,7 @@ def what_ifs(
     job: Job,
     steps: StepGraph,
     path: CriticalPath,
-    meetings: Meetings,
+    matched: MatchedCollectives,
     late: Collection[int] = (),
     slow: pl.DataFrame | None = None,
 ) -> list[WhatIf]:
@@ -75,9 +75,9 @@ def what_ifs(
     """
     replay = Replay(steps)
     rows = [
-        *_free(job, path, meetings),
-        *_slow(replay, path, stages(meetings), late),
-        *_hosts(job, meetings, slow),
+        *_free(job, path, matched),
+        *_slow(replay, path, stages(matched), late),
+        *_hosts(job, matched, slow),
     ]
     lengths = without(replay, [change for _, change in rows])
     found = [
@@ -88,16 +88,16 @@ def what_ifs(
     return sorted(found, key=lambda each: -each.saves_ns)
 
 
-def _free(job: Job, path: CriticalPath, meetings: Meetings) -> Iterator[tuple[WhatIf, StepChange]]:
+def _free(job: Job, path: CriticalPath, matched: MatchedCollectives) -> Iterator[tuple[WhatIf, StepChange]]:
     """The kinds of collective and group with the most time on the path, each free."""
     role = roles(job).select(pl.col("label").alias("group"), "role").unique("group", keep="first")
-    known = meetings.meetings.join(role, on="group", how="left").select(
-        pl.col("meeting").cast(pl.Int64), pl.coalesce("role", "group").alias("group"), "collective"
+    known = matched.collectives.join(role, on="group", how="left").select(
+        pl.col("collective_id").cast(pl.Int64), pl.coalesce("role", "group").alias("group"), "collective"
     )
-    talks = path.segments.filter(kind=TRANSFER).select("meeting", _SPENT).join(known, on="meeting")
+    talks = path.segments.filter(kind=TRANSFER).select("collective_id", _SPENT).join(known, on="collective_id")
     kinds = talks.group_by("group", "collective", maintain_order=True).agg(pl.col("ns").sum())
     for group, collective, _ in kinds.top_k(MOST, by="ns").iter_rows():
-        free = known.filter(group=group, collective=collective)["meeting"]
+        free = known.filter(group=group, collective=collective)["collective_id"]
         yield WhatIf(group=group, collective=collective), StepChange(frozenset(free.to_list()))
 
 
@@ -117,11 +117,11 @@ def _slow(
 
 
 def _hosts(
-    job: Job, meetings: Meetings, slow: pl.DataFrame | None
+    job: Job, matched: MatchedCollectives, slow: pl.DataFrame | None
 ) -> Iterator[tuple[WhatIf, StepChange]]:
     """Slow hosts with the bandwidth that is usual."""
     for row in slow.filter(kind="host").iter_rows(named=True) if slow is not None else ():
         ranks = [each.rank for each in job.members if each.host == row["what"]]
-        met = meetings.arrivals.filter(pl.col("rank").is_in(ranks))["meeting"].unique().to_list()
+        met = matched.arrivals.filter(pl.col("rank").is_in(ranks))["collective_id"].unique().to_list()
         left = row["bus_gbps"] / row["usual_gbps"]
         yield WhatIf(host=row["what"]), StepChange(frozenset(met), left)

@@ -148,7 +148,7 @@ def _slow_host(document: JobDocument, worst: JobHost) -> str:
 
 def _straggler(document: JobDocument, late: list[JobRank]) -> str:
     worst, rest = late[0], late[1:]
-    times = f"{count_text(worst.times_last)} of {plural(worst.meetings, 'collective')}"
+    times = f"{count_text(worst.times_last)} of {plural(worst.collectives, 'collective')}"
     why = cause_text(worst.cause, worst.causes.get(worst.cause))
     if worst.slow == "gpu" and worst.kernel_ratio:
         why += f" ({ratio_text(worst.kernel_ratio)} for the same kernels)"
@@ -183,7 +183,7 @@ def _in_step(document: JobDocument, worst: JobRank) -> str:
 def _within_error(document: JobDocument) -> tuple[str, str]:
     """No straggler if even the error, in every collective of a step, is below 1% of it."""
     error, steps = clock_error(document) or 0, max(len(document.job.steps), 1)
-    most = error * max(row.meetings for row in document.ranks) / steps
+    most = error * max(row.collectives for row in document.ranks) / steps
     text = (
         f"in all {plural(document.matched, 'collective')} the ranks come within the clocks' error"
     )

@@ -57,7 +57,7 @@ def stragglers(document: JobDocument, top: int) -> list[Section]:
 
 
 def _late_cells(row: JobRank) -> list[str]:
-    counts = map(count_text, (row.times_last, row.meetings))
+    counts = map(count_text, (row.times_last, row.collectives))
     times = map(time_text, (row.delays_ns, row.made_others_wait_ns))
     ratio = f" {ratio_text(row.kernel_ratio)}" if row.slow == "gpu" and row.kernel_ratio else ""
     shares = sorted(row.causes.items(), key=lambda item: -item[1])
@@ -262,7 +262,7 @@ def _clock_cells(row: JobRank) -> list[str]:
     drift = DASH if clock.drift_ppm is None else f"{clock.drift_ppm:.3f} ppm"
     offset = time_text(clock.offset_ns) if clock.fitted else "not fitted"
     error = time_text(clock.error_ns)
-    return [str(row.rank), row.host or DASH, offset, drift, error, count_text(clock.meetings)]
+    return [str(row.rank), row.host or DASH, offset, drift, error, count_text(clock.collectives)]
 
 
 def _more(count: int, shown: int) -> str:
