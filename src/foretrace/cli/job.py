@@ -71,7 +71,7 @@ def command(
     foretrace job traces/ --timeline 0,17 --html job.html
     """
     from foretrace.analyze import jobs
-    from foretrace.analyze.jobs.places import numbers
+    from foretrace.analyze.jobs.reading import numbers
     from foretrace.schema.documents import encode
     from foretrace.show.overview.job import overview_of_job
 

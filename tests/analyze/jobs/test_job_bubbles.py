@@ -13,8 +13,8 @@ from analyze.jobs.plan.answer import length, minus, union
 from analyze.jobs.plan.program import Copy, Kernel
 from analyze.jobs.plan.simulate import simulate
 from analyze.jobs.planned import reading
-from foretrace.analyze.jobs.bubbles import bubbles, stages
-from foretrace.analyze.jobs.matching import match
+from foretrace.analyze.jobs.exposure import bubbles, stages
+from foretrace.analyze.jobs.matched_collectives import match
 
 PLAN = Plan(data=2, pipeline=3, microbatches=4, ranks_per_host=2)
 STEPS = (3, 4)  # the first has no end of a step before it

@@ -9,8 +9,8 @@ import pytest
 
 from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.encounters import Encounters, encounters
 from foretrace.analyze.jobs.lanes import MOST_RANKS, JobLanes, lanes, telling
+from foretrace.analyze.jobs.waits import TimedCollectives, timed_collectives
 from foretrace.base.errors import UsageError
 from job_documents import job_document
 
@@ -30,7 +30,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, JobLanes,
     folder = tmp_path_factory.mktemp("lanes")
     answer = write(PLAN, folder)
     with jobs.read(folder, cache=False) as job:
-        waited = encounters(job).waited.filter(pl.col("rank").is_in(CHOSEN))
+        waited = timed_collectives(job).waited.filter(pl.col("rank").is_in(CHOSEN))
         return answer, lanes(job, CHOSEN), waited
 
 
@@ -105,11 +105,11 @@ def test_without_clocks_a_collective_has_no_wait(
 ) -> None:
     write(Plan(data=2, steps=1), tmp_path)
     with jobs.read(tmp_path, cache=False) as job:
-        met, clocks, waited = encounters(job)
+        met, clocks, waited = timed_collectives(job)
         clocks = clocks.with_columns(fitted=pl.lit(False))
         waited = waited.with_columns(wait_ns=pl.lit(None, pl.Int64))
-        unknown = Encounters(met, clocks, waited)
-        monkeypatch.setattr("foretrace.analyze.jobs.lanes.encounters", lambda _: unknown)
+        unknown = TimedCollectives(met, clocks, waited)
+        monkeypatch.setattr("foretrace.analyze.jobs.lanes.timed_collectives", lambda _: unknown)
         laid = lanes(job, frozenset({0, 1}))
         talks = laid.spans.filter(kind="comms")
         assert talks.height == met.arrivals.height

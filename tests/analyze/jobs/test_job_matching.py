@@ -10,8 +10,7 @@ import polars as pl
 
 from analyze.jobs.fake import FakeJob, collectives, facts
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.groups import labels
-from foretrace.analyze.jobs.matching import MatchedCollectives, match
+from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, labels, match
 from foretrace.schema.jobs import JobGroup
 
 

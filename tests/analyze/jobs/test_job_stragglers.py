@@ -12,9 +12,8 @@ from analyze.jobs.fake import FakeJob, facts
 from analyze.jobs.plan import Delay, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs.clocks import fit
-from foretrace.analyze.jobs.matching import match
-from foretrace.analyze.jobs.slowness import slowness
-from foretrace.analyze.jobs.stragglers import hosts, stragglers
+from foretrace.analyze.jobs.matched_collectives import match
+from foretrace.analyze.jobs.stragglers import hosts, slowness, stragglers
 from foretrace.analyze.jobs.waits import waits
 
 

@@ -12,7 +12,7 @@ from analyze.jobs.fake import BASE_NS, FakeJob, collectives, facts
 from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs.clocks import fit
-from foretrace.analyze.jobs.matching import match
+from foretrace.analyze.jobs.matched_collectives import match
 from foretrace.analyze.jobs.waits import WAITS, waits
 from foretrace.schema.jobs import JobGroup
 

@@ -21,7 +21,7 @@ from foretrace.model.collectives import bus_factor
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import MatchedCollectives
+    from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 
 _CLASS = 4.0  # the factor that a class of sizes spans
 # A group is an outlier if even its fastest collective is below this part of what is usual for its

@@ -46,7 +46,8 @@ class JobVerdict(Struct, frozen=True):
 
 
 class JobClock(Struct, frozen=True):
-    """How a rank's clock differs from that of the lowest rank, fitted from `collectives` collectives.
+    """How a rank's clock differs from that of the lowest rank; `collectives` counts those that the
+    fit used.
 
     A time on this rank less `offset_ns`, less `drift_ppm` over the time since `at_ns`, is the time
     on the lowest rank, within `error_ns`. Where it is not `fitted` no collective links the two.

@@ -104,7 +104,9 @@ def _columns(spans: pl.DataFrame) -> dict[str, Ints]:
 def last_arrivals(spans: pl.DataFrame) -> pl.Series:
     """For each span of a collective the event of the rank that came last to it; else -1."""
     last = spans.filter(pl.col("last"), pl.col("kind") == "transfer")
-    told = last.select("collective_id", pl.col("event").cast(pl.Int64).alias("from")).unique("collective_id")
+    told = last.select("collective_id", pl.col("event").cast(pl.Int64).alias("from")).unique(
+        "collective_id"
+    )
     joined = spans.join(told, on="collective_id", how="left", maintain_order="left")
     other = pl.col("from").is_not_null() & (pl.col("from") != pl.col("event"))
     return joined.select(pl.when(other).then("from").otherwise(-1).alias("from"))["from"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean, median
 
-from foretrace.analyze.jobs.sameness import ranks_text
+from foretrace.analyze.jobs.rank_consistency import ranks_text
 from foretrace.base.units import (
     DASH,
     bytes_text,

@@ -156,7 +156,10 @@ class _Rank:
             return
         while collective.end_ns is None:
             yield
-        end, at = collective.end_ns + self._noise(self.plan.end_noise_ns), collective.places[self.rank]
+        end, at = (
+            collective.end_ns + self._noise(self.plan.end_noise_ns),
+            collective.places[self.rank],
+        )
         self.out[at] = replace(self.out[at], end_ns=end)
         self.free[stream] = end, at
 

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from foretrace.analyze.jobs.bubbles import stages
+from foretrace.analyze.jobs.exposure import stages
 from foretrace.base.units import count_text, plural
 from foretrace.schema.documents.job import JobOddity
 from foretrace.schema.jobs import RankFacts
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import MatchedCollectives
+    from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 
 Run = tuple[int, int]  # the first rank and the last
 _NAMED = 64  # ranks that an oddity lists
 _SHOWN = 3  # kernels and numbers that a sentence has room for
 
 
-def sameness(job: Job, matched: MatchedCollectives) -> list[JobOddity]:
+def rank_consistency(job: Job, matched: MatchedCollectives) -> list[JobOddity]:
     """What is odd about the job as a whole; empty where the traces are one whole job."""
     return [
         *_missing(job),
