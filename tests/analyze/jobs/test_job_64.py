@@ -8,7 +8,7 @@ from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from analyze.jobs.plan.distance import distance
 from foretrace.analyze import jobs
 from foretrace.schema.documents.job import JobDocument
-from foretrace.show.overview.job import overview_of_job
+from foretrace.show.overview.job_verdict import overview_of_job
 
 SLOW, LATE_HOST, SLOW_LINK = 19, 6, 3
 

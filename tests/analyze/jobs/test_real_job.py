@@ -12,7 +12,7 @@ import pytest
 from corpus.places import PUBLIC
 from foretrace.analyze import jobs
 from foretrace.schema.documents.job import JobDocument
-from foretrace.show.overview.job import overview_of_job
+from foretrace.show.overview.job_verdict import overview_of_job
 
 RANKS, SLOW, LATE_NS = 4, 2, 300_000_000  # as in gloo_script.py
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from foretrace.analyze.compare.comparison import Comparison
 from foretrace.analyze.compare.measure import Change
-from foretrace.analyze.compare.ops import OpPair
-from foretrace.analyze.compare.wording import listed
+from foretrace.analyze.compare.sentences import listed
+from foretrace.analyze.compare.sides import OpPair
+from foretrace.analyze.compare.verdict import Comparison
 from foretrace.base.units import count_text, ratio_text, time_text
 from foretrace.schema.documents.ladder import SetupRow
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from foretrace.analyze.compare.repeats import RepeatUnit, repeats
+from foretrace.analyze.compare.sides import RepeatUnit, repeats
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.show.html.timeline import Timeline

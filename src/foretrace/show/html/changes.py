@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from foretrace.analyze.compare import Comparison, compare, compare_two, document
-from foretrace.analyze.compare.kernels import KernelPair
+from foretrace.analyze.compare.fusion import KernelPair
 from foretrace.model.arguments import json_text
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
