@@ -1,4 +1,4 @@
-"""The page of a job: the terminal's lines, a heat map of ranks by steps, chosen ranks on one timeline.
+"""The page of a job: the terminal's lines, a heat map of ranks by steps, chosen ranks as lanes.
 
 The page is one file with every table, and needs no network. The timeline has one lane for each
 rank, with arrows from the last arrival of each collective.

@@ -1,4 +1,4 @@
-"""A comparison for people: a first screen with the verdict and one line a change, tables on demand."""
+"""A comparison for people: the verdict and one line a change first, tables on demand."""
 
 from __future__ import annotations
 
