@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from foretrace.show.html.job_report import MOST_SPANS, job_html
-from foretrace.show.html.packing import Packed
+from foretrace.show.html.page import Packed
 from foretrace.show.render.job_timeline import job_timeline
-from foretrace.show.render.section import drawn
+from foretrace.show.render.terminal import drawn
 from job_documents import MS, job_document
 from job_lanes import job_lanes
 from show.html.test_pieces import unpack

@@ -16,13 +16,10 @@ from foretrace.model.intervals import Ints
 from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.job import JobCell, JobDocument
 from foretrace.schema.jobs import WITHOUT_STEPS
-from foretrace.show.html.lanes import Lane
-from foretrace.show.html.packing import Packed, pack
-from foretrace.show.html.page import page
-from foretrace.show.html.timeline import Outline, StepExtent, free_rows
-from foretrace.show.html.written import safe
+from foretrace.show.html.page import Packed, pack, page, safe
+from foretrace.show.html.timeline import Lane, Outline, StepExtent, free_rows
 from foretrace.show.render.job_page import PARTS, sections
-from foretrace.show.render.safe import plain
+from foretrace.show.render.terminal import plain
 
 MOST_SPANS = 60_000  # near 0.5 MB; the longest are kept
 # the rows of a rank, from above: what overlaps in one of these takes more rows

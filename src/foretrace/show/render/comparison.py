@@ -21,8 +21,7 @@ from foretrace.base.units import (
     time_text,
 )
 from foretrace.show.render.look_page import note_text
-from foretrace.show.render.section import WIDTH, Section, drawn, marked
-from foretrace.show.render.table import shorten
+from foretrace.show.render.terminal import WIDTH, Section, drawn, marked, shorten
 
 MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -21,8 +21,7 @@ from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.job_lines import CAUSES, cause_word
 from foretrace.show.overview.job_verdict import lines, title
 from foretrace.show.render.look_page import LINES, NAME, note_text
-from foretrace.show.render.section import WIDTH, Section, drawn
-from foretrace.show.render.table import shorten
+from foretrace.show.render.terminal import WIDTH, Section, drawn, shorten
 
 CHANGES = {  # of a replay
     "rank": "at the median of its stage",
