@@ -1,4 +1,4 @@
-"""Runs one rung: selects the device, builds it, captures it; an error of torch is one line."""
+"""The machine of an experiment: its device, dtype and compiler; an error of torch is one line."""
 
 from __future__ import annotations
 
@@ -6,45 +6,16 @@ import contextlib
 import os
 import platform
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
-from foretrace.learn.ladder.stops import file_name
-from foretrace.record.profiling.window import Capture, capture_call
 from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
 
 # A CPU's allocator has no error class of its own.
 _NO_MEMORY = "can't allocate memory"
-
-
-def capture_rung(
-    rung: Rung, choice: Choice, folder: str | os.PathLike[str], **options: Any
-) -> Capture:
-    """Capture one rung into `folder`; `options` go to `capture_call`."""
-    setup = prepare(rung, choice)
-    # A page of C++ frames about bf16 on such a CPU: it works, slowly.
-    warnings.filterwarnings("ignore", message="mkldnn_matmul failed")
-    torch.manual_seed(choice.seed)
-    built = rung.build(setup)
-    ran = {
-        "name": rung.name,
-        "variant": setup.variant,
-        "compiled": choice.compiles,
-        "mode": choice.mode if choice.compiles else None,
-        "device": setup.device,
-        "dtype": setup.dtype,
-        "seed": choice.seed,
-        "region": built.region,
-        "options": dict(setup.values),
-        "facts": dict(built.facts),
-    }
-    path = Path(folder) / file_name(rung, setup, choice)
-    return capture_call(built.call, path, region=built.region, facts={"rung": ran}, **options)
 
 
 def prepare(rung: Rung, choice: Choice) -> Setup:
@@ -92,8 +63,8 @@ def compiler(mode: str, device: str, dynamic: bool | None = None) -> Callable[[A
         from torch._inductor import config as inductor
 
         inductor.cpp.enable_kernel_profile = True  # else a CPU trace does not show what was fused
-    chosen = None if mode == "default" else mode
-    return lambda thing: torch.compile(thing, mode=chosen, dynamic=dynamic)
+    named = None if mode == "default" else mode
+    return lambda thing: torch.compile(thing, mode=named, dynamic=dynamic)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Kernels that only move memory, for a GPU: read, write, copy, chase pointers, add atomically.
+"""Kernels that only move memory or only multiply: read, write, copy, chase pointers, dot.
 
 A program starts at block `apart` times its number, goes on by `stride` blocks, and starts again at
 the end of the working set. With `own` blocks it has a part of the working set to itself. Loads
@@ -11,13 +11,8 @@ only programs with parts of their own show all that L2 gives.
 import triton
 import triton.language as tl
 
-_RUNTIME = [
-    "blocks",
-    "apart",
-    "stride",
-    "steps",
-    "own",
-]  # no kernel of its own for 1 and for multiples of 16
+# no kernel of its own for 1 and for multiples of 16
+_RUNTIME = ["blocks", "apart", "stride", "steps", "own"]
 
 
 @triton.jit(do_not_specialize=_RUNTIME)
@@ -71,16 +66,6 @@ def chase_kernel(chain, place, steps):
     tl.store(place, at)
 
 
-@triton.jit(do_not_specialize=["spread", "steps"])
-def add_kernel(target, spread, steps, BLOCK: tl.constexpr):
-    """Add to `spread` addresses, over and over; lanes add different values."""
-    lanes = tl.arange(0, BLOCK)
-    at = (tl.program_id(0) * BLOCK + lanes) % spread
-    value = (lanes + 1).to(target.dtype.element_ty)
-    for _ in range(steps):
-        tl.atomic_add(target + at, value, sem="relaxed")
-
-
 @triton.jit
 def mark_kernel(out):
     """An empty kernel, as far as Triton lets it be; its grid can carry a number."""
@@ -97,3 +82,17 @@ def gelu_mul_kernel(gate, up, out, count, BLOCK: tl.constexpr):
     u = tl.load(up + at, inside).to(tl.float32)
     value = g * 0.5 * (1.0 + tl.erf(g * 0.7071067811865476)) * u
     tl.store(out + at, value.to(out.dtype.element_ty), inside)
+
+
+@triton.jit(do_not_specialize=["steps"])
+def dot_kernel(
+    a, b, out, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, WIDE: tl.constexpr
+):
+    """`steps` matmuls of an (M, K) tile and the transposed of an (N, K) tile, summed in `WIDE`."""
+    rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    left = tl.load(a + rows[:, None] * K + inner[None, :])
+    right = tl.load(b + columns[None, :] * K + inner[:, None])
+    total = tl.zeros([M, N], WIDE)
+    for _ in range(steps):
+        total = tl.dot(left, right, total, out_dtype=WIDE)
+    tl.store(out + tl.program_id(0), tl.sum(tl.sum(total, 1), 0))

@@ -1,15 +1,18 @@
-"""How long GPU work takes: events around it, while earlier work keeps the GPU busy."""
+"""How long work takes on a GPU or a host, and figures that are measured one by one."""
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import torch
 
 Work = Callable[[], object]
+Found = dict[str, dict[str, dict[str, Any]]]  # figures by group and name
+SAY_EVERY_S = 8.0
 REPEATS = 7
 AHEAD = 200_000  # GPU cycles, about 100 us: the host queues a launch meanwhile
 
@@ -100,3 +103,38 @@ def warm_up(seconds: float = 1.0) -> None:
         for _ in range(20):
             torch.mm(a, a)
         torch.cuda.synchronize()
+
+
+class Figure(NamedTuple):
+    """What is measured: its group, its name there, and how."""
+
+    group: str
+    name: str
+    measure: Callable[[], dict[str, Any]]
+
+
+def measured(
+    figures: Iterable[Figure], say: Callable[[str], None], budget_s: float = 600.0
+) -> Found:
+    """Figures by group and name; `error` instead of a figure that could not be measured."""
+    found: Found = {}
+    began = said = time.monotonic()
+    for figure in figures:
+        now = time.monotonic()
+        if now - said > SAY_EVERY_S:
+            said = now
+            say(f"{now - began:5.0f} s  {figure.group}: {figure.name}")
+        late = now - began > budget_s
+        result = {"error": "no time was left"} if late else _one(figure)
+        found.setdefault(figure.group, {})[figure.name] = result
+    return found
+
+
+def _one(figure: Figure) -> dict[str, Any]:
+    start = time.time()
+    try:
+        result = figure.measure()
+    except Exception as problem:  # noqa: BLE001 - the next figure may still be measured
+        result = {"error": f"{type(problem).__name__}: {problem}"[:500]}
+        gc.collect()  # what the failed one held on the GPU
+    return {**result, "at": round(start, 2), "seconds": round(time.time() - start, 3)}

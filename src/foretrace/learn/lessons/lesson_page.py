@@ -1,25 +1,119 @@
-"""What a page can mark of free predictions: measures with a number, and statements about kernels.
+"""A lesson as a page: every answer is marked beforehand, so that the page needs no trace.
 
-Every value and every verdict comes from marking a prediction: what the language means is decided
-there alone. Each word is parsed once, and its meaning put into the others' predictions.
+For a free prediction the page holds measures with a number and statements about kernels. Every
+value and every verdict comes from marking a prediction. `foretrace.lesson(1)` shows the page below
+the cell of a notebook, in a frame that cannot reach the notebook and keeps no answers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from math import ceil, floor
+
+from msgspec import structs
 
 from foretrace.analyze.guess import Guess
 from foretrace.analyze.guess.amounts import UNITS, Amount, Compare
 from foretrace.analyze.guess.fields import ABSENT, UNSTATED, Field, described, value_of, value_text
 from foretrace.analyze.guess.selectors import DTYPES, FAMILY_WORDS, KERNEL_BOUNDS, op_words
 from foretrace.base.errors import UsageError
-from foretrace.learn.lessons.marking import measured_text
+from foretrace.learn.lessons import lesson as lesson_of
+from foretrace.learn.lessons import lessons
+from foretrace.learn.lessons.own import own_sitting
 from foretrace.learn.lessons.scene import Scene
+from foretrace.learn.lessons.sitting import DIGITS, Sitting, marked, measured_text
+from foretrace.model import opening
+from foretrace.model.trace import Trace
 from foretrace.names.families import MATMULS
-from foretrace.schema.answer_key import KnownMeasure, Predictable, Stated
+from foretrace.schema.answer_key import (
+    KnownMeasure,
+    LessonKey,
+    Predictable,
+    RightRange,
+    Stated,
+    StepKey,
+)
+from foretrace.schema.display import View
+from foretrace.schema.documents.lesson import AskedStep
+from foretrace.schema.lesson import HowMany, LessonStep, PickOne
+from foretrace.show.html.lesson import lesson_html
+
+DECIMALS = range(4)  # more than anybody types; the page rounds what has more
+_OTHER = "987654321"  # a number that nobody gives: how all the others fare
+_FURTHEST = 2**40  # where the search for the end of a range stops
+
+
+def answer_key(sitting: Sitting, kept_as: str = "") -> LessonKey:
+    """Every question of a lesson with every answer; progress has it under `kept_as`, if at all."""
+    lesson = sitting.lesson
+    steps = [_step(sitting, at) for at in range(len(lesson.steps))]
+    return LessonKey(lesson.number, kept_as, lesson.title, steps, list(lesson.read))
+
+
+def _step(sitting: Sitting, at: int) -> StepKey:
+    step, asked = sitting.lesson.steps[at], sitting.asked(at)
+    if asked.skipped:
+        return StepKey(asked, "skipped", {}, "")
+    scene, asked = sitting.scene(step), structs.replace(asked, code=step.program.code)
+    if isinstance(step.ask, PickOne):
+        digits = DIGITS[: len(step.ask.choices)]
+        marks = {digit: marked(step, digit, scene) for digit in digits}
+        return StepKey(asked, "choice", marks, marks["1"].right)
+    if isinstance(step.ask, HowMany):
+        return _number(step, step.ask, scene, asked)
+    marks = {"": marked(step, "kernels >= 0", scene)}
+    return StepKey(
+        asked,
+        "prediction",
+        marks,
+        "",
+        predictable=predictable(scene, f"{step.ask.text} {step.hint} {step.why}"),
+    )
+
+
+def _number(step: LessonStep, ask: HowMany, scene: Scene, asked: AskedStep) -> StepKey:
+    """The right number, those that the lesson foresees, and any other."""
+    other = marked(step, _OTHER, scene)
+    given = filter(None, (other.right, *ask.misread))
+    marks = {"": other} | {number: marked(step, number, scene) for number in given}
+
+    def verdict(number: str) -> str:
+        try:
+            return scene.marked(ask.holds.replace("{}", number)).verdict
+        except UsageError:  # the prediction takes whole numbers alone
+            return "error"
+
+    decimals = DECIMALS[:1] if verdict("0.5") == "error" else DECIMALS
+    ranges = [_range(verdict, other.right or "0", each) for each in decimals]
+    return StepKey(asked, "number", marks, other.right, ranges)
+
+
+def _range(verdict: Callable[[str], str], right: str, decimals: int) -> RightRange:
+    """The numbers of so many decimals that hit: those around one that does."""
+
+    def hits(at: int) -> bool:
+        return at >= 0 and verdict(f"{at / 10**decimals:.{decimals}f}") == "hit"
+
+    value = float(right) * 10**decimals
+    starts = [at for at in (floor(value), ceil(value)) if hits(at)]
+    if not starts:
+        return RightRange(1, 0)
+    return RightRange(_end(hits, starts[0], -1), _end(hits, starts[0], 1))
+
+
+def _end(hits: Callable[[int], bool], start: int, way: int) -> int:
+    """The last number that hits, up or down from one that does."""
+    inside, outside = 0, 1
+    while outside < _FURTHEST and hits(start + way * outside):
+        inside, outside = outside, outside * 2
+    while outside - inside > 1:
+        middle = (inside + outside) // 2
+        inside, outside = (middle, outside) if hits(start + way * middle) else (inside, middle)
+    return start + way * inside
+
 
 _COUNTED = ("kernels", "memcpy", "memset", "launches", "sync", "cpu kernels")
 _TIMED = ("gpu time", "cpu time", "wall time")
@@ -140,3 +234,35 @@ def _written(value: object) -> list[str]:
     if all(isinstance(item, int) for item in value):
         return ["x".join(map(str, value[:size])) for size in range(1, len(value) + 1)]
     return [str(item) for item in value]
+
+
+HEIGHT = 760  # pixels: a question with its answer, without scrolling
+
+
+class NotebookLesson:
+    """One lesson or several: a page in a notebook, a line of text elsewhere."""
+
+    def __init__(self, sittings: list[Sitting]) -> None:
+        self.sittings = sittings
+
+    def _repr_html_(self) -> str:
+        page = lesson_html([answer_key(each) for each in self.sittings])
+        return View(self._title, page, HEIGHT)._repr_html_()
+
+    @property
+    def _title(self) -> str:
+        first = self.sittings[0].lesson
+        if len(self.sittings) > 1:
+            return f"{len(self.sittings)} lessons"
+        return f"Lesson {first.number}: {first.title}" if first.number else first.title
+
+    def __repr__(self) -> str:
+        return f"{self._title} (a notebook shows it; at a terminal: foretrace lesson)"
+
+
+def lesson(about: int | str | Trace | None = None) -> NotebookLesson:
+    """The lesson of that number or name, or one about a trace; every lesson without any."""
+    if isinstance(about, Trace):
+        return NotebookLesson([own_sitting(about)])
+    chosen = lessons() if about is None else [lesson_of(str(about))]
+    return NotebookLesson([Sitting(each, opening.open) for each in chosen])
