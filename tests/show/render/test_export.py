@@ -1,4 +1,4 @@
-"""GPU time as stacks for other tools: exact lines, speedscope's shape, CSV."""
+"""Tables as JSON, CSV and text, and stacks for other tools."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from click.testing import CliRunner
 
@@ -14,7 +15,52 @@ import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.cli import foretrace as program
 from foretrace.model.flame import Stack
-from foretrace.show.render.export import collapsed, exported, speedscope
+from foretrace.show.render.export import (
+    AT_ONCE,
+    collapsed,
+    csv_parts,
+    exported,
+    json_parts,
+    speedscope,
+)
+from opened_traces import opened
+
+ODD = [float("nan"), float("inf"), float("-inf"), 1.5]
+
+
+def test_numbers_that_are_not_finite_are_null_and_words_stay_words() -> None:
+    frame = pl.DataFrame({"name": ["isNaN", "Infinity", "a", "b"], "x": ODD, "all": [ODD] * 4})
+    rows = json.loads("".join(json_parts(frame)))["rows"]
+    assert [row["x"] for row in rows] == [None, None, None, 1.5]
+    assert rows[0] == {"name": "isNaN", "x": None, "all": [None, None, None, 1.5]}
+    assert rows[1]["name"] == "Infinity"
+
+
+def test_a_csv_acts_on_neither_a_terminal_nor_a_spreadsheet() -> None:
+    names, chains = ["\x1b[31mred", "a\u202eb", "=1+1"], [["=cmd()", "\x1b"], [], ["aten::mm"]]
+    frame = pl.DataFrame({"name": names, "chain": chains, "n": [-1, 2, 3]})
+    text = "".join(csv_parts(frame))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert text.splitlines() == [
+        "name,chain,n",
+        '\\x1b[31mred,"[""=cmd()"",""\\u001b""]",-1',
+        "a\\u202eb,[],2",
+        """'=1+1,"[""aten::mm""]",3""",
+    ]
+
+
+def test_parts_join_into_one_document() -> None:
+    for rows in (0, 1, AT_ONCE, 2 * AT_ONCE + 1):
+        frame = pl.DataFrame({"n": range(rows)})
+        document = json.loads("".join(json_parts(frame)))
+        assert document == {
+            "schema": 1,
+            "columns": ["n"],
+            "rows": [{"n": n} for n in range(rows)],
+        }
+        assert "".join(csv_parts(frame)).splitlines() == ["n", *map(str, range(rows))]
+
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 
@@ -49,7 +95,7 @@ def test_speedscope_has_the_published_shape() -> None:
 
 
 def test_csv_has_a_row_for_each_kernel() -> None:
-    trace = ft.open(MODULES, cache=False)
+    trace = opened(MODULES)
     rows = [*csv.DictReader(io.StringIO(exported(trace, "csv")))]
     assert len(rows) == trace.kernels.height
     backward = next(row for row in rows if row["short"] == "embedding bwd bf16")

@@ -100,5 +100,5 @@ def test_comments() -> None:
 
 def test_every_prefix_is_read() -> None:
     for text in (DYNAMO, JOINT):
-        for end in range(len(text)):
+        for end in range(0, len(text), 3):
             parse_graph(text[:end], "dynamo")

@@ -1,4 +1,4 @@
-"""What was not fused in the recorded runs, why, and what it costs."""
+"""What was not fused in the recorded runs, why, what it costs, and what tuning made of it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ from msgspec.structs import replace
 import foretrace
 from foretrace.analyze.why.graph_breaks import across_breaks
 from foretrace.analyze.why.measured import Measured, Ran
-from foretrace.analyze.why.not_fused import grouped, not_fused
+from foretrace.analyze.why.not_fused import OtherRun, grouped, not_fused
 from foretrace.analyze.why.refusals import REASONS, WORDS, code
-from foretrace.schema.compiler import Compilation, FusionChoice, Separation
-from model.compiled.recorded import DATA, compiled, joined
+from foretrace.cli import main
+from foretrace.model.compiled.assemble import assemble
+from foretrace.read.compiler import read
+from foretrace.schema.compiler import Compilation, CompilerRun, Elsewhere, FusionChoice, Separation
+from model.compiled.recorded import DATA, RUNS, compiled, joined
 
-RUNS = ("mlp", "unfusable", "recompiles", "llama_train")
 MIB = 1 << 20
+TUNED = Path(__file__).parents[2] / "data" / "tuned"
 
 
 @cache
-def measured(run: str) -> Measured | None:
+def measured(run: str) -> Measured:
     """What the recorded trace says about the calls of a run."""
     compiler, trace = compiled(run), foretrace.open(DATA / run / "trace.json.gz")
-    return Ran(compiler, trace, joined(compiler, trace)).measured
+    found = Ran(compiler, trace, joined(compiler, trace)).measured
+    assert found is not None
+    return found
 
 
 def _part(run: str, compile_id: str) -> Compilation:
@@ -132,8 +137,8 @@ def test_without_the_log_text_the_wrapper_shows_the_same_neighbours(
 ) -> None:
     part = _part(run, compile_id)
     bare = replace(part, before=(), after=(), choices=())
-    told, seen = not_fused(part), not_fused(bare)
-    assert [(each.a, each.b, each.bytes) for each in told] == [
+    listed, seen = not_fused(part), not_fused(bare)
+    assert [(each.a, each.b, each.bytes) for each in listed] == [
         (each.a, each.b, each.bytes) for each in seen
     ]
     assert {each.reason for each in seen} <= {"extern", "between", "not_recorded"}
@@ -143,9 +148,9 @@ def test_without_the_log_text_the_wrapper_shows_the_same_neighbours(
 def test_llama_without_the_log_text() -> None:
     part = _part("llama_train", "0/0")
     bare = not_fused(replace(part, before=(), after=(), choices=()))
-    told = {(each.graph, each.a, each.b) for each in not_fused(part)}
+    listed = {(each.graph, each.a, each.b) for each in not_fused(part)}
     seen = {(each.graph, each.a, each.b) for each in bare}
-    assert len(told & seen) / len(told | seen) > 0.95
+    assert len(listed & seen) / len(listed | seen) > 0.95
 
 
 def test_every_refusal_of_this_torch_has_a_reason() -> None:
@@ -170,3 +175,62 @@ def test_words_that_nobody_knows() -> None:
     part = Compilation("0/0", choices=(FusionChoice("op1", "op2", False, "a new reason", 2),))
     (group,) = grouped(part, ())
     assert (group.reason, group.lines, group.bytes) == ("other", 2, None)
+
+
+@pytest.fixture(scope="module")
+def tuned() -> CompilerRun:
+    return assemble(read(str(TUNED)))
+
+
+def test_a_gemm_became_a_template_and_took_nothing_in(tuned: CompilerRun) -> None:
+    """The last template lists the nodes of gelu, which another kernel computes for it."""
+    (mine,) = compiled("mlp").compilations
+    second = OtherRun(tuned)
+    found = {(one.a[-1], one.b[-1]): second.made_of(one, mine) for one in not_fused(mine)}
+    gelu = "triton_poi_fused__unsafe_view_gelu_mul_1"
+    last = "triton_tem_fused__unsafe_view_gelu_mm_mul_t_view_2"
+    up = Elsewhere(("triton_tem_fused_mm_t_view_0",), (gelu, last), "", "loops", "no shared data")
+    assert found["2", "3"] == up
+    down = found["3", "4"]
+    assert down is not None
+    assert (down.a, down.b, down.fused, down.reason) == ((gelu, last), (last,), "", "not_worth_it")
+
+
+def test_kernels_that_the_other_run_fused(tuned: CompilerRun) -> None:
+    mine = tuned.compilations[1]
+    calls = (replace(mine.calls[0], kernel="both", nodes=("mm", "mul", "relu")),)
+    fused = replace(mine, after=(), before=(), choices=(), calls=calls)
+    found = OtherRun(replace(tuned, compilations=(fused,))).made_of(not_fused(mine)[0], mine)
+    assert found == Elsewhere(("both",), ("both",), "both")
+
+
+def test_another_program_says_nothing(tuned: CompilerRun) -> None:
+    mine = compiled("unfusable").compilations[0]
+    assert OtherRun(tuned).made_of(not_fused(mine)[0], mine) is None
+
+
+def test_the_command_looks_into_the_other_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", str(DATA / "mlp"), "--not-fused", "--against", str(TUNED)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "The other run keeps triton_tem_fused_mm_t_view_0 and triton_poi" in text
+    assert 'apart: the same order, but other loop dimensions (Inductor: "no shared data")' in text
+
+
+def test_refusals_around_templates(tuned: CompilerRun) -> None:
+    mlp, relu = tuned.compilations
+    found = {(one.a[-1], one.b[-1]): one for one in not_fused(mlp)}
+    # the last choice was cuBLAS: it was a template when Inductor asked
+    assert (found["1", "3"].reason, found["1", "3"].inductor) == ("extern", "no shared data")
+    same = found["2", "3"]
+    assert (same.reason, same.a_kind) == ("loops", "template")
+    assert same.a_index == "3072*d0 + d1, {d0: 8192, d1: 3072}"
+    assert same.b_index == "c0, {c0: 25165824}"
+    # asked in both directions: "node1 must go before node2" is only the answer to the other one
+    prologue = found["3", "4"]
+    assert prologue.reason == "not_worth_it"
+    assert prologue.inductor.startswith("prologue fusion will not increase")
+    assert prologue.refusals == 4
+    (slower,) = not_fused(relu)
+    assert (slower.reason, slower.inductor) == ("not_worth_it", "benchmark: 1.927x slowdown")
+    lines = sum(choice.times for choice in mlp.choices if not choice.fused)
+    assert sum(group.lines for group in grouped(mlp, not_fused(mlp))) == lines == 12

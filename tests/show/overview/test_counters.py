@@ -1,15 +1,18 @@
-"""Counters of an H200 joined to traces of the same kernels: what is said is what was counted."""
+"""Counters joined to traces: the document, its sentences, and what a change saved."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from analyze.rules.sketch import GEMM, Sketch, kernel
-from counter_files import METRICS, export_text, opened, planned, recorded, row
+from counter_files import FOLDER, METRICS, export_text, opened, planned, recorded, row
 from foretrace.base.errors import TraceError, UsageError
+from foretrace.model import opening
+from foretrace.model.counters.join import LAST, Wanted
 from foretrace.model.counters.traffic import LevelTraffic, tensor_operations, traffic
 from foretrace.model.trace import Trace
 from foretrace.read.ncu import read_export
@@ -264,3 +267,113 @@ def test_a_lower_bound_is_named_as_one(tmp_path: Path) -> None:
     assert "The op must move at least 18.9 MB. Nearest" in kernel_text(bound)
     less = replace(bound, bytes=replace(exact.bytes, hbm_read=0.0))
     assert "at least 18.9 MB: at least 9.87 MB stayed in L2." in kernel_text(less)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "counters.md"
+COUNTED_ROWS = re.findall(
+    r"^\| (HBM|L2|shared|tensor) (\w+) \| (.*?) \| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \|$",
+    PAGE.read_text(),
+    re.MULTILINE,
+)
+
+
+# walks of the sets that L2 holds, by what the page calls them
+SETS = {"16.8 MB": 16777216, "25.2 MB": 25165824, "33.6 MB": 33554432}
+
+
+def _counted(level: str, what: str, size: str) -> tuple[float, float]:
+    """What the kernel moves or computes, and what was counted of it."""
+    if level == "tensor":
+        name = {"fp64": "fp64_matrix"}.get(what, what)
+        log = "tensor" if what == "fp8" else "arithmetic"
+        launch, expected = planned(log, log)[f"tensor cores {name}"]
+        return expected["flops"], tensor_operations(launch.metrics)[what]
+    if level == "HBM":
+        launch, expected = planned("memory", "memory")[f"{what} 4294967296 4096xNone"]
+        moved = traffic(launch.metrics)
+        sides = {"read": [moved.hbm_read], "write": [moved.hbm_written]}
+        found = sides.get(what, [moved.hbm_read, moved.hbm_written])
+        return expected["bytes"], sum(side or 0 for side in found)
+    if level == "shared":
+        launch, expected = planned("memory_l2", "memory")[f"shared {what}"]
+        return expected["shared_bytes"], traffic(launch.metrics).shared or 0
+    small = (what, size) == ("copy", "16.8 MB")  # too small for parts of programs' own
+    shape = "4096x4 spread" if small else "2048x4 own"
+    launch, expected = planned("walks", "walks")[f"{what} {SETS[size]} {shape}"]
+    return expected["bytes"], traffic(launch.metrics).l2 or 0
+
+
+def test_the_table_has_every_roof() -> None:
+    assert len(COUNTED_ROWS) == 18
+
+
+@pytest.mark.parametrize("row", COUNTED_ROWS, ids=lambda row: " ".join(row[:3]))
+def test_each_roof_is_confirmed_within_five_percent(row: tuple[str, ...]) -> None:
+    level, what, size, moved, counted, ratio = row
+    found = _counted(level, what, size)
+    assert (f"{found[0]:,.0f}", f"{found[1]:,.0f}") == (moved, counted)
+    assert f"{found[1] / found[0]:.3f}" == ratio
+    assert abs(float(ratio) - 1) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        ("read 16777216 2048x4 own", 0.0),
+        ("read 4294967296 2048x4 own", 0.5),
+        ("write 16777216 2048x4 own", 0.5),
+        ("copy 25165824 2048x4 own", 0.25),
+    ],
+)
+def test_what_passes_between_the_partitions_of_l2(name: str, share: float) -> None:
+    launch, expected = planned("fabric", "fabric")[name]
+    moved = traffic(launch.metrics)
+    assert moved.l2 == pytest.approx(expected["bytes"], rel=0.001)
+    assert moved.l2_fabric == pytest.approx(share * expected["bytes"], abs=0.01 * expected["bytes"])
+
+
+def _counted_mlp(name: str) -> CountersDocument:
+    logs = [f"mlp_{name}_{number}" for number in (1, 2)]
+    trace = opening.open(FOLDER / f"h200_mlp_{name}.json.gz", cache=False)
+    exports = [Exported(read_export(recorded(log), log), Wanted(LAST)) for log in logs]
+    return counters_document(trace, exports)
+
+
+@pytest.fixture(scope="module")
+def eager() -> CountersDocument:
+    return _counted_mlp("eager")
+
+
+@pytest.fixture(scope="module")
+def compiled() -> CountersDocument:
+    return _counted_mlp("compiled")
+
+
+def test_every_launch_is_joined(eager: CountersDocument, compiled: CountersDocument) -> None:
+    assert [(run.launches, run.joined) for run in eager.runs] == [(5, 5)] * 2
+    assert [(run.launches, run.joined) for run in compiled.runs] == [(4, 4)] * 2
+    assert {kernel.passes for kernel in (*eager.kernels, *compiled.kernels)} == {1}
+
+
+def test_threads_move_what_the_shapes_say(eager: CountersDocument) -> None:
+    for name in ("gelu", "mul bf16"):
+        (kernel,) = (each for each in eager.kernels if each.kernel == name)
+        assert kernel.bytes.l2 == pytest.approx(kernel.must_move, rel=0.001)
+
+
+def test_half_of_what_passes_through_l2_is_looked_up_twice(eager: CountersDocument) -> None:
+    """The lookups are those of the multiprocessors and those between the halves of L2."""
+    (mul,) = (each for each in eager.kernels if each.kernel == "mul bf16")
+    counted = mul.bytes
+    assert counted.l2 is not None
+    assert counted.l2_fabric == pytest.approx(counted.l2 / 2, rel=0.01)
+    assert counted.l2_lookups == pytest.approx(counted.l2 * 1.5, rel=0.01)
+
+
+def test_fusing_saved_a_read_and_a_write(
+    eager: CountersDocument, compiled: CountersDocument
+) -> None:
+    """100.7 MB are one write and one read of 8192x3072 in bf16."""
+    found = with_earlier(compiled, eager, "before.json").against
+    assert found is not None
+    assert "105.4 MB less" in " ".join(found.sentences)

@@ -1,12 +1,59 @@
-"""Loads and stores of Triton code."""
+"""Loads and stores of generated Triton and C++."""
 
 from __future__ import annotations
 
+from math import prod
+
 import pytest
 
-from foretrace.model.compiled import triton_code
 from foretrace.model.compiled.accesses import accesses, storage
+from foretrace.model.compiled.generated_code import (
+    cpp_touches,
+    read_cpp,
+    read_triton,
+    triton_touches,
+)
 from foretrace.schema.compiler import Access, NamedTensor
+
+LOOP = "for(int64_t {0}=static_cast<int64_t>(0L); {0}<static_cast<int64_t>({1}L); {0}+=static_cast<int64_t>({2}L))"
+CODE = f"""
+#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C"  void  kernel(float* in_out_ptr0,
+                       const float* in_ptr0,
+                       const bfloat16* in_ptr1,
+                       int64_t* out_ptr0,
+                       float* out_ptr1,
+                       const int64_t ks0)
+{{
+    auto out_ptr9 = in_out_ptr0;
+    {{
+        {LOOP.format("x0", 50, 1)}
+        {{
+            {LOOP.format("x1", 102, 4)}
+            {{
+                if(C10_LIKELY(x1 >= static_cast<int64_t>(0) && x1 < static_cast<int64_t>(100L)))
+                {{
+                    auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<int64_t>(x1 + 102L*x0), static_cast<int64_t>(4));
+                    tmp0.store(out_ptr9 + static_cast<int64_t>(x1 + 102L*x0));
+                }}
+                if(C10_UNLIKELY(x1 >= static_cast<int64_t>(100L) && x1 < static_cast<int64_t>(102L)))
+                {{
+                    auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<int64_t>(x1 + 102L*x0), static_cast<int64_t>(2L));
+                    tmp0.store(out_ptr9 + static_cast<int64_t>(x1 + 102L*x0), static_cast<int64_t>(2L));
+                }}
+            }}
+            out_ptr0[static_cast<int64_t>(x0)] = static_cast<int64_t>(1L);
+            auto tmp3 = [&]
+            {{
+                auto tmp4 = in_ptr1[static_cast<int64_t>((-1L) + x0)];
+                return tmp4;
+            }}
+            ;
+            out_ptr1[static_cast<int64_t>(c10::div_floor_integer(static_cast<int64_t>(x0), static_cast<int64_t>(5L)))] = tmp3();
+        }}
+    }}
+}}
+"""
 
 
 def kernel(body: str, *pointers: str, types: str = "*fp32") -> str:
@@ -34,18 +81,11 @@ def k({", ".join(pointers)}, xnumel, r0_numel, XBLOCK: tl.constexpr, R0_BLOCK: t
 
 def found(body: str, *pointers: str, shape: tuple[int, ...] = (100, 64)) -> list[Access]:
     """What a kernel with this body moves; every pointer is a tensor of this shape."""
-    code = triton_code.read(kernel(body, *pointers), "k")
+    code = read_triton(kernel(body, *pointers), "k")
     assert code is not None
-    strides = tuple(prod_after(shape, at) for at in range(len(shape)))
+    strides = tuple(prod(shape[at + 1 :]) for at in range(len(shape)))
     tensors = {name: NamedTensor(name, "f32", shape, strides) for name in pointers}
-    return list(accesses(triton_code.touches(code, {}), tensors))
-
-
-def prod_after(shape: tuple[int, ...], at: int) -> int:
-    stride = 1
-    for size in shape[at + 1 :]:
-        stride *= size
-    return stride
+    return list(accesses(triton_touches(code, {}), tensors))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +110,7 @@ def prod_after(shape: tuple[int, ...], at: int) -> int:
         # a block pointer covers what it describes
         ("b = tl.make_block_ptr(q, shape=[100, 32], strides=[64, 1], block_shape=[XBLOCK, 8], order=[1, 0], offsets=[xoffset, 0])\nt = tl.load(b, boundary_check=[0])", 12_800, "exact"),
         ("d = tl.make_tensor_descriptor(q, shape=[100, 64], strides=[64, 1], block_shape=[8, 8])\nt = d.load([xoffset, 0])", 25_600, "exact"),
-        # a pointer in the hands of others is touched somewhere
+        # a pointer that a helper takes is touched somewhere
         ("triton_helpers.lookback(q, x0)", 25_600, "at_most"),
         ("alias = q\nt = tl.load(alias + (x0))", 256, "exact"),
         # a loop that goes on over x
@@ -110,13 +150,13 @@ elif pid < 7:
     assert [(each.argument, each.bytes) for each in moved] == [("p", 400), ("q", 200)]
 
 
-def test_options_and_types() -> None:
-    code = triton_code.read(kernel("x9 = x0", "p", types="*bf16"), "k")
+def test_options_and_types_of_triton() -> None:
+    code = read_triton(kernel("x9 = x0", "p", types="*bf16"), "k")
     assert code is not None
     assert code.config == {"num_warps": 4, "R0_BLOCK": 8}
     assert code.pointers == {"p": "bf16"}
-    assert triton_code.read("x = 1", "k") is None
-    assert triton_code.read("def k(", "k") is None
+    assert read_triton("x = 1", "k") is None
+    assert read_triton("def k(", "k") is None
 
 
 def test_storage_of_a_view() -> None:
@@ -126,3 +166,52 @@ def test_storage_of_a_view() -> None:
     assert storage(NamedTensor("a", "f32", (0, 8), (8, 1))) == 0
     assert storage(NamedTensor("a", "f32", ("s0", 8), (8, 1))) is None
     assert storage(NamedTensor("a", "f32", ("?",), ("?",))) is None
+
+
+def test_a_tail_in_cpp_counts_once() -> None:
+    code = read_cpp(CODE)
+    assert code is not None
+    assert code.parameters == ("in_out_ptr0", "in_ptr0", "in_ptr1", "out_ptr0", "out_ptr1", "ks0")
+    assert code.pointers["in_ptr1"] == "bf16"
+    tensors = {
+        name: NamedTensor(name, dtype, (50, 102), (102, 1)) for name, dtype in code.pointers.items()
+    }
+    moved = {
+        a.argument: (a.mode, a.bytes, a.certainty) for a in accesses(cpp_touches(code, {}), tensors)
+    }
+    assert moved == {
+        "in_ptr0": ("load", 20_400, "exact"),
+        "in_out_ptr0": ("store", 20_400, "exact"),
+        "out_ptr0": ("store", 400, "exact"),
+        "in_ptr1": ("load", 100, "at_most"),  # under a mask
+        "out_ptr1": ("store", 40, "exact"),
+    }  # fmt: skip
+
+
+def test_a_cpp_pointer_in_another_place_is_touched_somewhere() -> None:
+    code = read_cpp(
+        'extern "C" void kernel(const float* X, float* out_ptr0)\n{\n    gemm(X, out_ptr0);\n}'
+    )
+    assert code is not None
+    tensors = {name: NamedTensor(name, "f32", (8, 8), (8, 1)) for name in code.pointers}
+    moved = [(a.argument, a.bytes, a.certainty) for a in accesses(cpp_touches(code, {}), tensors)]
+    assert ("X", 256, "at_most") in moved
+    assert all(certainty == "at_most" for _, _, certainty in moved)
+
+
+def test_cpp_sizes_that_are_arguments() -> None:
+    text = CODE.replace("(50L)", "(ks0)")
+    code = read_cpp(text)
+    assert code is not None
+    reached = {touch.argument: touch.index for touch in cpp_touches(code, {"ks0": 7})}
+    assert reached["out_ptr0"] is not None
+    assert {touch.argument: touch.index for touch in cpp_touches(code, {})}["out_ptr0"] is None
+
+
+def test_text_that_is_no_cpp_kernel() -> None:
+    assert read_cpp("") is None
+    assert read_cpp('extern "C" void kernel(') is None
+    assert read_cpp('extern "C" void kernel(std::function<void(int)> f) {}') is None
+    for end in range(0, len(CODE), 41):
+        code = read_cpp(CODE[:end])
+        assert code is None or cpp_touches(code, {}) is not None
