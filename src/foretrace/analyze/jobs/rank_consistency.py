@@ -14,30 +14,30 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from foretrace.analyze.jobs.bubbles import stages
+from foretrace.analyze.jobs.exposure import stages
 from foretrace.base.units import count_text, plural
 from foretrace.schema.documents.job import JobOddity
 from foretrace.schema.jobs import RankFacts
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+    from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 
 Run = tuple[int, int]  # the first rank and the last
 _NAMED = 64  # ranks that an oddity lists
 _SHOWN = 3  # kernels and numbers that a sentence has room for
 
 
-def sameness(job: Job, meetings: Meetings) -> list[JobOddity]:
+def rank_consistency(job: Job, matched: MatchedCollectives) -> list[JobOddity]:
     """What is odd about the job as a whole; empty where the traces are one whole job."""
     return [
         *_missing(job),
         *_double(job),
         *_other_runs(job),
         *_other_devices(job),
-        *_other_kernels(job, stages(meetings)),
+        *_other_kernels(job, stages(matched)),
         *_cut(job),
-        *_partly_recorded(meetings),
+        *_partly_recorded(matched),
         *_damaged(job),
     ]
 
@@ -189,15 +189,15 @@ def _cut(job: Job) -> Iterator[JobOddity]:
         yield _odd("step_missing", "notice", some, text)
 
 
-def _partly_recorded(meetings: Meetings) -> Iterator[JobOddity]:
-    for row in meetings.incomplete().iter_rows(named=True):
+def _partly_recorded(matched: MatchedCollectives) -> Iterator[JobOddity]:
+    for row in matched.incomplete().iter_rows(named=True):
         ranks = row["ranks"] or []
         lack = f": not on {ranks_text(ranks)}" if ranks else ""
         kind = plural(row["count"], row["collective"] or "collective")
         of_group = f" of group {row['group']}" if row["group"] else ""
         text = f"{kind}{of_group} recorded by some ranks only{lack}"
         yield JobOddity("partly_recorded", "notice", row["count"], text, ranks[:_NAMED])
-    for row in meetings.unmatched().iter_rows(named=True):
+    for row in matched.unmatched().iter_rows(named=True):
         kind = plural(row["count"], row["collective"] or "collective")
         reason = {
             "peer": "the traces do not name the other rank",

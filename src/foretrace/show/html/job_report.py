@@ -1,4 +1,8 @@
-"""Chosen ranks of a job as the page draws them: one lane per rank, arrows from the last arrival."""
+"""The page of a job: the terminal's lines, a heat map of ranks by steps, chosen ranks as lanes.
+
+The page is one file with every table, and needs no network. The timeline has one lane for each
+rank, with arrows from the last arrival of each collective.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,12 @@ from msgspec import Struct
 from foretrace.analyze.jobs.lanes import KINDS, JobLanes
 from foretrace.base.units import count_text, time_text
 from foretrace.model.intervals import Ints
-from foretrace.schema.documents.job import JobDocument
+from foretrace.schema.documents.check import CheckDocument
+from foretrace.schema.documents.job import JobCell, JobDocument
 from foretrace.schema.jobs import WITHOUT_STEPS
-from foretrace.show.html.page import pack
+from foretrace.show.html.page import Packed, pack, page, safe
 from foretrace.show.html.timeline import Lane, Outline, StepExtent, free_rows
+from foretrace.show.render.job_page import PARTS, sections
 from foretrace.show.render.terminal import plain
 
 MOST_SPANS = 60_000  # near 0.5 MB; the longest are kept
@@ -103,8 +109,10 @@ def _columns(spans: pl.DataFrame) -> dict[str, Ints]:
 def last_arrivals(spans: pl.DataFrame) -> pl.Series:
     """For each span of a collective the event of the rank that came last to it; else -1."""
     last = spans.filter(pl.col("last"), pl.col("kind") == "transfer")
-    told = last.select("meeting", pl.col("event").cast(pl.Int64).alias("from")).unique("meeting")
-    joined = spans.join(told, on="meeting", how="left", maintain_order="left")
+    told = last.select("collective_id", pl.col("event").cast(pl.Int64).alias("from")).unique(
+        "collective_id"
+    )
+    joined = spans.join(told, on="collective_id", how="left", maintain_order="left")
     other = pl.col("from").is_not_null() & (pl.col("from") != pl.col("event"))
     return joined.select(pl.when(other).then("from").otherwise(-1).alias("from"))["from"]
 
@@ -133,3 +141,78 @@ def _note(lanes: JobLanes) -> str:
         return "A clock of these ranks could not be fitted: times of two ranks are not comparable."
     many = count_text(len(lanes.ranks))
     return f"{many} ranks on one clock, aligned within {time_text(lanes.error_ns)}."
+
+
+TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB
+MEASURES = (
+    ("time", "time", "The time of each step."),
+    ("wait", "wait", "Time in collectives until the last rank came."),
+    ("exposed", "exposed", "Communication without compute under it."),
+)
+
+
+class HeatMeasure(Struct, frozen=True):
+    """What the heat map can show."""
+
+    name: str
+    title: str
+    text: str
+
+
+class HeatData(Struct, frozen=True):
+    """`values` has a column per measure, ranks by steps, -1 where nothing was recorded.
+
+    `cut` are the places of steps that the recording cut.
+    """
+
+    ranks: list[int]
+    hosts: list[str]
+    steps: list[int]
+    cut: list[int]
+    measures: list[HeatMeasure]
+    values: Packed
+
+
+class JobPage(Struct, frozen=True):
+    """What the script of the page reads."""
+
+    head: object
+    heat: HeatData | None
+    lanes: LanePage | None
+    sections: list[object]
+    guesses: object | None = None
+
+
+def job_html(
+    document: JobDocument, lanes: JobLanes | None, guesses: CheckDocument | None = None
+) -> str:
+    """The page as HTML; `guesses` are marked predictions to show."""
+    top, *rest = sections(document, PARTS, TOP)
+    drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
+    data = JobPage(safe(top), _heat(document), drawn, [safe(each) for each in rest], guesses)
+    return page(plain(top.title), data, main="job")
+
+
+def _heat(document: JobDocument) -> HeatData | None:
+    cells = document.cells
+    if not cells:
+        return None
+    ranks, steps = sorted({cell.rank for cell in cells}), sorted({cell.step for cell in cells})
+    row = {rank: at for at, rank in enumerate(ranks)}
+    column = {step: at for at, step in enumerate(steps)}
+    place = [row[cell.rank] * len(steps) + column[cell.step] for cell in cells]
+    columns = {}
+    for name, *_ in MEASURES:
+        values = np.full(len(ranks) * len(steps), -1, np.int64)
+        values[place] = [_value(cell, name) for cell in cells]
+        columns[name] = values
+    known = [HeatMeasure(*each) for each in MEASURES if (columns[each[0]] >= 0).any()]
+    hosts = {each.rank: each.host for each in document.ranks}
+    cut = [at for at, cell in zip(place, cells, strict=True) if not cell.whole]
+    named = [plain(hosts.get(rank, "")) for rank in ranks]
+    return HeatData(ranks, named, steps, cut, known, pack(columns))
+
+
+def _value(cell: JobCell, name: str) -> int:
+    value = {"time": cell.wall_ns, "wait": cell.wait_ns, "exposed": cell.exposed_ns}[name]
+    return -1 if value is None else value

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from foretrace.analyze.jobs.facts import groups_of
-from foretrace.analyze.jobs.gpu_time import COMMS, Doing, RankWork, host_comms
-from foretrace.analyze.jobs.windows import Windows
+from foretrace.analyze.jobs.rank_time import COMMS, Doing, RankWork, Windows, host_comms
 from foretrace.model.collectives import messages, named
 from foretrace.model.costs.comms import ELEMENT_TYPES
 from foretrace.model.intervals import Ints
@@ -195,3 +193,22 @@ def _peer(trace: Trace, op: int, groups: Sequence[JobGroup]) -> int | None:
     members = [each.ranks or range(each.size or 0) for each in groups]
     ranks = {each[place] for each in members if place is not None and 0 <= place < len(each)}
     return ranks.pop() if len(ranks) == 1 else None
+
+
+def groups_of(trace: Trace) -> tuple[JobGroup, ...]:
+    """The process groups that the header names."""
+    info = trace.tables.header.get("distributedInfo")
+    listed = info.get("pg_config") if isinstance(info, dict) else None
+    entries = listed if isinstance(listed, list) else []
+    return tuple(_group(each) for each in entries if isinstance(each, dict))
+
+
+def _group(entry: dict[str, Any]) -> JobGroup:
+    ranks, size = entry.get("ranks"), entry.get("pg_size")
+    members = ranks if isinstance(ranks, list) else []
+    return JobGroup(
+        str(entry.get("pg_name", "")),
+        str(entry.get("pg_desc") or ""),
+        size if isinstance(size, int) else None,
+        tuple(rank for rank in members if isinstance(rank, int)),
+    )
