@@ -6,16 +6,19 @@ A chunk that will not decode is read again carefully, so damage costs time only 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from foretrace.read.kineto.boundaries import last_boundary
 from foretrace.read.kineto.buffer import CHUNK, Buffer
 from foretrace.read.kineto.careful import After, CarefulReader
 from foretrace.read.kineto.coerce import beyond_floats, exact_times
-from foretrace.read.kineto.columns import Columns
+from foretrace.read.kineto.columns import Columns, Pools
 from foretrace.read.kineto.records import Event
 from foretrace.read.kineto.sound import SUSPICIOUS, sound_events
 from foretrace.read.limits import Limits, raised_by
 from foretrace.schema.ledger import LedgerBuilder
+
+_PHASE = attrgetter("ph")
 
 
 class EventReader:
@@ -30,12 +33,13 @@ class EventReader:
         limits: Limits,
         ledger: LedgerBuilder,
         most: int | None = None,
+        pools: Pools | None = None,
         *,
         piece: bool = False,
     ) -> None:
         self.buffer, self.limits, self.ledger = buffer, limits, ledger
         self.most = limits.events if most is None else most
-        self.columns = Columns()
+        self.columns = Columns(pools)
         self.exact = False  # times were met that a float cannot hold, or that are text
         self.careful = CarefulReader(buffer, limits, ledger, piece=piece)
 
@@ -79,9 +83,10 @@ class EventReader:
             events = fast_events(data, first, self.limits, exact=True)
         if events is None or len(events) > self.most - len(self.columns):
             return False
-        texts = exact_times(events) if self.exact else 0
-        if not self.columns.add(events, whole=True):
+        if not all(map(_PHASE, events)):
             return False
+        texts = exact_times(events) if self.exact else 0
+        self.columns.add(events, exact=self.exact)
         self.ledger.seen += len(events)
         self.ledger.note("ts_type", texts)
         return True

@@ -70,7 +70,9 @@ def _note_orphans(joined: Joined, ledger: LedgerBuilder) -> None:
     links = np.array([category.lower() != "fwdbwd" for _, category, _, _ in joined.sites])
     starts = np.array([phase == "s" for phase, _, _, _ in joined.sites])
     linked = flow & links[joined.site] & (joined.correlation != NONE)
-    began, ended = (
-        joined.correlation[linked & side] for side in (starts[joined.site], ~starts[joined.site])
-    )
-    ledger.note("flow_orphan", len(np.setxor1d(began, ended)))
+    # sorted, an id that both sides have stands beside itself
+    sides = (starts[joined.site], ~starts[joined.site])
+    ends = [np.sort(joined.correlation[linked & side]) for side in sides]
+    once = [mine[np.diff(mine, prepend=NONE) != 0] for mine in ends]
+    both = np.sort(np.concatenate(once))
+    ledger.note("flow_orphan", len(both) - 2 * int((both[1:] == both[:-1]).sum()))

@@ -23,9 +23,9 @@ from foretrace.read import budget
 from foretrace.read.bytestream import ByteStream
 from foretrace.read.kineto.boundaries import Undecided, last_boundary
 from foretrace.read.kineto.buffer import Buffer
-from foretrace.read.kineto.columns import Columns
+from foretrace.read.kineto.columns import Columns, Pools
 from foretrace.read.kineto.events import EventReader
-from foretrace.read.kineto.transport import DecodedPiece, receive, send
+from foretrace.read.kineto.transport import DecodedPiece, receive, receive_pools, send, send_pools
 from foretrace.read.limits import Limits
 from foretrace.read.packed import BLOCK
 from foretrace.schema.ledger import LedgerBuilder
@@ -131,7 +131,8 @@ def _feed(pieces: Pieces, buffer: Buffer) -> int:
 
 
 def _answers(pipe: IO[bytes]) -> Iterator[DecodedPiece]:
-    while part := receive(pipe):
+    pools = receive_pools(pipe)
+    while pools and (part := receive(pipe, pools)):
         yield part
 
 
@@ -184,10 +185,11 @@ def _work(pieces: Pieces, sink: int, limits: Limits) -> None:
 
     gc.disable()  # nothing here makes cycles, and this process ends with its answer
     bytes(KEPT_FREE)  # glibc gives no smaller block back to the kernel from now on
-    parts, room = [], limits.events + 1  # one more than allowed says that the limit was met
+    pools, parts = Pools(), []
+    room = limits.events + 1  # one more than allowed says that the limit was met
     for number, buffer in pieces.take():
         ledger, started = LedgerBuilder(), buffer.offset
-        reader = EventReader(buffer, limits, ledger, room, piece=True)
+        reader = EventReader(buffer, limits, ledger, room, pools, piece=True)
         try:
             whole = not reader.run(first=number == 0)
         except Undecided:
@@ -196,6 +198,7 @@ def _work(pieces: Pieces, sink: int, limits: Limits) -> None:
         parts.append(DecodedPiece(number, reader.columns, ledger, whole))
         budget.took(buffer.offset - started)
     with os.fdopen(sink, "wb") as pipe:
+        send_pools(pipe, pools)
         for part in parts:
             send(pipe, part)
 

@@ -13,6 +13,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
+from foretrace.schema.tables import NONE
+
 EMPTY = Raw()
 NAN = float("nan")  # a time that is not there
 # what does not fit is read carefully, and noted
@@ -22,65 +24,68 @@ Word = Int | str | None
 
 
 class Args(Struct, gc=False, omit_defaults=True):
-    """The arguments of every kind of event that foretrace reads."""
+    """The arguments of every kind of event that foretrace reads.
+
+    A number that is not written is already what its column holds for it: `NONE` or `NAN`.
+    """
 
     # host events
-    external_id: Int | None = field(name="External id", default=None)
+    external_id: Int | None = field(name="External id", default=NONE)
     record_function_id: Int | None = field(name="Record function id", default=None)
     concrete: Raw = field(name="Concrete Inputs", default=EMPTY)
     types: Raw = field(name="Input type", default=EMPTY)
     strides: Raw = field(name="Input Strides", default=EMPTY)
     dims: Raw = field(name="Input Dims", default=EMPTY)
     index: Int | None = field(name="Ev Idx", default=None)
-    sequence: Int | None = field(name="Sequence number", default=None)
-    forward_thread: Int | None = field(name="Fwd thread id", default=None)
+    sequence: Int | None = field(name="Sequence number", default=NONE)
+    forward_thread: Int | None = field(name="Fwd thread id", default=NONE)
     cbid: Raw = EMPTY
     kernel: Raw = EMPTY  # of a launch, where ROCm wrote it
     # GPU events and the calls that launch them
     queued: Raw = EMPTY
-    device: Word = None
+    device: Word = NONE
     context: Raw = EMPTY
-    stream: Word = None
-    correlation: Int | None = None
-    registers: Int | None = field(name="registers per thread", default=None)
-    shared_memory: Int | None = field(name="shared memory", default=None)
-    blocks_per_sm: Number = field(name="blocks per SM", default=None)
-    warps_per_sm: Number = field(name="warps per SM", default=None)
+    stream: Word = NONE
+    correlation: Int | None = NONE
+    registers: Int | None = field(name="registers per thread", default=NONE)
+    shared_memory: Int | None = field(name="shared memory", default=NONE)
+    blocks_per_sm: Number = field(name="blocks per SM", default=NAN)
+    warps_per_sm: Number = field(name="warps per SM", default=NAN)
     grid: Raw = EMPTY
     block: Raw = EMPTY
-    occupancy: Number = field(name="est. achieved occupancy %", default=None)
-    graph_id: Int | None = field(name="graph id", default=None)
-    graph_node: Int | None = field(name="graph node id", default=None)
-    bytes: Word = None
+    occupancy: Number = field(name="est. achieved occupancy %", default=NAN)
+    graph_id: Int | None = field(name="graph id", default=NONE)
+    graph_node: Int | None = field(name="graph node id", default=NONE)
+    bytes: Word = NONE
     # waiting
     sync_kind: str | None = field(name="cuda_sync_kind", default=None)
-    wait_stream: Int | None = field(name="wait_on_stream", default=None)
-    wait_record: Int | None = field(name="wait_on_cuda_event_record_corr_id", default=None)
+    wait_stream: Int | None = field(name="wait_on_stream", default=NONE)
+    wait_record: Int | None = field(name="wait_on_cuda_event_record_corr_id", default=NONE)
     # Python frames
-    python_id: Int | None = field(name="Python id", default=None)
-    python_parent: Int | None = field(name="Python parent id", default=None)
-    python_module: Int | None = field(name="Python module id", default=None)
+    python_id: Int | None = field(name="Python id", default=NONE)
+    python_parent: Int | None = field(name="Python parent id", default=NONE)
+    python_module: Int | None = field(name="Python module id", default=NONE)
     call_stack: Raw = field(name="Call stack", default=EMPTY)
     module_path: Raw = field(name="Module Hierarchy", default=EMPTY)
     finished: bool | None = None
     # allocator
-    device_type: Int | None = field(name="Device Type", default=None)
-    device_id: Int | None = field(name="Device Id", default=None)
-    address: Int | None = field(name="Addr", default=None)
-    alloc_bytes: Int | None = field(name="Bytes", default=None)
-    total_allocated: Int | None = field(name="Total Allocated", default=None)
-    total_reserved: Int | None = field(name="Total Reserved", default=None)
+    device_type: Int | None = field(name="Device Type", default=NONE)
+    device_id: Int | None = field(name="Device Id", default=NONE)
+    address: Int | None = field(name="Addr", default=NONE)
+    alloc_bytes: Int | None = field(name="Bytes", default=NONE)
+    total_allocated: Int | None = field(name="Total Allocated", default=NONE)
+    total_reserved: Int | None = field(name="Total Reserved", default=NONE)
     # communication
     collective: str | None = field(name="Collective name", default=None)
     dtype: str | None = None
-    in_elements: Int | None = field(name="In msg nelems", default=None)
-    out_elements: Int | None = field(name="Out msg nelems", default=None)
-    group_size: Int | None = field(name="Group size", default=None)
+    in_elements: Int | None = field(name="In msg nelems", default=NONE)
+    out_elements: Int | None = field(name="Out msg nelems", default=NONE)
+    group_size: Int | None = field(name="Group size", default=NONE)
     group_name: str | None = field(name="Process Group Name", default=None)
-    seq: Int | None = field(name="Seq", default=None)
+    seq: Int | None = field(name="Seq", default=NONE)
     comms_id: Raw = field(name="Comms Id", default=EMPTY)
-    source_rank: Int | None = field(name="Src Rank", default=None)
-    target_rank: Int | None = field(name="Dst Rank", default=None)
+    source_rank: Int | None = field(name="Src Rank", default=NONE)
+    target_rank: Int | None = field(name="Dst Rank", default=NONE)
     # compiled kernels
     kernel_backend: str | None = None
     kernel_hash: Raw = EMPTY
@@ -91,8 +96,8 @@ class Args(Struct, gc=False, omit_defaults=True):
     name: Raw = EMPTY
     labels: Raw = EMPTY
     # spellings of torch 1.8
-    external_id_old: Int | None = field(name="external id", default=None)
-    external_id_title: Int | None = field(name="External Id", default=None)
+    external_id_old: Int | None = field(name="external id", default=NONE)
+    external_id_title: Int | None = field(name="External Id", default=NONE)
     dims_old: Raw = field(name="Input dims", default=EMPTY)
 
 

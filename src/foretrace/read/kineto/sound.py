@@ -38,10 +38,10 @@ def badly_escaped(body: bytes) -> bool:
 
 def _odd_metadata(body: bytes, events: Sequence[Event]) -> bool:
     """Some writers append communication metadata to kernels that have it: keys are there twice."""
-    written = body.count(b'"dtype"')
-    if not written:
+    stated = [a for event in events if (a := event.args) is not None and a.dtype is not None]
+    if not stated:
         return False
-    stated = [event.args for event in events if event.args and event.args.dtype is not None]
+    written = body.count(b'"dtype"')
     ids = [bytes(args.comms_id) for args in stated]
     return written != len(stated) or any(len(text) > 18 and _beyond_64_bits(text) for text in ids)
 

@@ -9,6 +9,7 @@ more is lost here, and the resolution is stated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -144,23 +145,32 @@ def time_order(joined: Joined, times: EventTimes) -> Ints:
     same = placed[1:] == placed[:-1]
     if not same.any():
         return order
-    tied = np.zeros(len(order), bool)
+    ranks = [_OUTER.index(name) if name in _OUTER else 99 + KIND[name] for name in KINDS]
+    rank = np.array(ranks, np.int64)
+    for next_key in (
+        lambda rows: -times.length[rows],
+        lambda rows: (rank[joined.kind[rows]] << 32) + joined.track[rows],
+        lambda rows: joined.external[rows],  # an outer op was numbered before the one it calls
+        lambda rows: joined.correlation[rows],
+        lambda rows: joined.name[rows],
+    ):
+        same = _order_equals(order, same, next_key)
+    return order
+
+
+def _order_equals(order: Ints, same: Bools, key: Callable[[Ints], Ints]) -> Bools:
+    """Sort each run of equals by one more key; returns what is still equal to its neighbour."""
+    tied = np.zeros(len(order), np.bool_)
     tied[1:] |= same
     tied[:-1] |= same
     where = np.flatnonzero(tied)
     rows = order[where]
-    ranks = [_OUTER.index(name) if name in _OUTER else 99 + KIND[name] for name in KINDS]
-    rank = np.array(ranks)
-    within = np.lexsort(
-        (
-            joined.name[rows],
-            joined.correlation[rows],
-            joined.external[rows],  # an outer op was numbered before the one it calls
-            joined.track[rows],
-            rank[joined.kind[rows]],
-            -times.length[rows],
-            key[rows],
-        )
-    )
+    run = np.cumsum(np.concatenate(([True], ~same))[where])
+    values = key(rows)
+    within = np.lexsort((values, run))
     order[where] = rows[within]
-    return order
+    values = values[within]
+    still = (values[1:] == values[:-1]) & (run[1:] == run[:-1])
+    left = np.zeros_like(same)
+    left[where[1:][still] - 1] = True
+    return left
