@@ -14,7 +14,7 @@ from corpus.opening import open_at
 from corpus.reading import Answer, read
 from foretrace.base.errors import TraceError
 from foretrace.read.bytestream import ByteStream
-from foretrace.read.kineto.buffer import CHUNK
+from foretrace.read.kineto.boundaries import CHUNK
 from foretrace.read.kineto.document import read_document
 from foretrace.read.limits import Limits
 from foretrace.schema.ledger import LedgerBuilder

@@ -14,7 +14,7 @@ from foretrace.schema.tables import Tables
 
 if TYPE_CHECKING:
     from foretrace.read.bytestream import ByteStream
-    from foretrace.read.kineto.buffer import Buffer
+    from foretrace.read.kineto.boundaries import Buffer
     from foretrace.read.kineto.columns import Columns
     from foretrace.read.kineto.document import Document
 

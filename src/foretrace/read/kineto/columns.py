@@ -14,13 +14,21 @@ from itertools import compress
 from operator import attrgetter
 from typing import Any
 
-from foretrace.read.kineto.layout import KIND_SIDES, SIDES, kind_of
-from foretrace.read.kineto.records import EMPTY, NAN, Args, Event
+from foretrace.read.kineto.records import (
+    EMPTY,
+    EXACT_US,
+    KIND_SIDES,
+    LAST_US,
+    NAN,
+    SIDES,
+    Args,
+    Event,
+    kind_of,
+)
 from foretrace.schema.tables import KINDS, NONE
 from foretrace.schema.whole import INT64, whole
 
 _TYPECODES = {"w": "q", "l": "i"}
-EXACT_US = 1 << 43  # below this a float holds microseconds with three decimals
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,15}")
 # calls that state what they launch: ROCm's; CUDA's have no such argument, and need no look
 NAMING = frozenset(
@@ -28,7 +36,6 @@ NAMING = frozenset(
     for call in ("Launch", "ModuleLaunch", "ExtModuleLaunch", "ExtLaunch", "LaunchCooperative")
 )
 NO_ARGS = Args()
-LAST_US = 4.6e15  # nanoseconds of later times, and sums of two of them, do not fit 64 bits
 
 
 class Pool(dict[Any, int]):

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from foretrace.read.kineto.columns import Columns
-from foretrace.read.kineto.layout import kind_of, kind_without_category
+from foretrace.read.kineto.records import kind_of, kind_without_category
 from foretrace.schema.gaps import Bools, Floats, Ints, Narrow
 from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
 
