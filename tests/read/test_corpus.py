@@ -27,8 +27,8 @@ from corpus.build import gz
 from corpus.cases import ANY, G0, Case, Expect, Opened
 from corpus.opening import Ran, look_json, outcome, run, without_path
 from corpus.places import DEEP
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import CODES, Ledger
 
 

@@ -18,10 +18,10 @@ from foretrace.analyze import jobs
 from foretrace.analyze.jobs.engines import local
 from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.parts import COLUMNS
-from foretrace.base import progress
+from foretrace.base import notices
+from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, TraceError, UsageError
 from foretrace.read import remote
-from foretrace.read.limits import Limits
 
 SMALL = Plan(data=4, gaps=Gaps(empty=(3,)), by_rank=True)
 
@@ -57,12 +57,12 @@ def test_processes_of_their_own(folder: Path, here: Job, monkeypatch: pytest.Mon
     monkeypatch.setattr(local, "WORTHWHILE", 0)
     monkeypatch.setattr(local, "cores", lambda: 2)
     told: list[str] = []
-    progress.show_with(told.append)
+    notices.show_with(told.append)
     try:
         with jobs.read(folder, cache=False) as job:
             same(here, job)
     finally:
-        progress.show_with(None)
+        notices.show_with(None)
     counts = [text for text in told if text.startswith("read ")]
     assert [text.split(" files")[0] for text in counts] == [
         "read 1 of 3",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from foretrace.analyze.jobs.places import numbers, places, wanted
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.folder import nothing_in
-from foretrace.read.limits import Limits
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from foretrace.analyze.jobs.parts import FileAnswer
-from foretrace.base import progress
+from foretrace.base import notices
+from foretrace.base.budget import clock
 from foretrace.base.units import bytes_text, span_text
-from foretrace.read.budget import clock
 
 
 def followed(
@@ -22,9 +22,9 @@ def followed(
         left = (clock() - begun) * (total - read) / read if read else 0
         amount = f", {bytes_text(read)} of {bytes_text(total)}" if total else ""
         wait = f", {span_text(left)} left" if left >= 1 else ""
-        progress.report(f"read {done:,} of {len(sizes):,} files{amount}{wait}")
+        notices.report(f"read {done:,} of {len(sizes):,} files{amount}{wait}")
         yield _sized(answer, sizes[path])
-    progress.report()
+    notices.report()
 
 
 def _sized(answer: FileAnswer, size: int) -> FileAnswer:

@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import UsageError
 from foretrace.model.about import rank_in_name
 from foretrace.model.opening import refused
 from foretrace.read.bytestream import open_regular
 from foretrace.read.folder import NAMED_LIKE_A_TRACE, searched
-from foretrace.read.limits import Limits
-from foretrace.read.packed import unreadable
 from foretrace.read.remote import SMALL, files_below, is_remote
-from foretrace.read.zipped import ZIP, files_in, open_zip
+from foretrace.read.unpack import ZIP, files_in, open_zip, unreadable
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.whole import whole
 

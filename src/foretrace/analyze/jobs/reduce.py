@@ -14,12 +14,13 @@ from foretrace.analyze.jobs.parts import FileAnswer, packed
 from foretrace.analyze.jobs.places import size_of
 from foretrace.analyze.jobs.tables import host_table, kernels_table, spans_table
 from foretrace.analyze.jobs.windows import steps_table, windows
+from foretrace.base import budget
+from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, TraceError
 from foretrace.model import opening
-from foretrace.read import budget, entries, remote
 from foretrace.read import cache as store
+from foretrace.read import entries, remote
 from foretrace.read.folder import resolve
-from foretrace.read.limits import Limits
 from foretrace.schema.jobs import RankPart
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from foretrace.base.errors import ForetraceError
 
 if TYPE_CHECKING:
     from foretrace.analyze.why.launches import Launches
+    from foretrace.base.budget import Limits
     from foretrace.model.trace import Trace
-    from foretrace.read.limits import Limits
     from foretrace.schema.compiler import CompilerRun
     from foretrace.schema.documents.why import Why
 

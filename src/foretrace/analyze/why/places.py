@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.base.units import plural
 from foretrace.model.trace import Trace
@@ -11,7 +12,6 @@ from foretrace.names import families
 from foretrace.read.compiler import CompilerLogs, manifest_of, one_run, stranger
 from foretrace.read.compiler.bundle import HINT, NAMED, SUFFIX, names_in
 from foretrace.read.folder import refusal, searched
-from foretrace.read.limits import Limits
 from foretrace.schema.whole import whole
 
 GENERATED = ("inductor_triton", "inductor_cpp")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from foretrace.read.limits import Limits
+from foretrace.base.budget import Limits
 
 # large enough that per-chunk cost vanishes, small enough that its objects stay in cache
 CHUNK = 256 << 10

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from foretrace.base.budget import Limits, raised_by
 from foretrace.read.kineto.boundaries import (
     BOUNDARY,
     CHUNK,
@@ -37,7 +38,6 @@ from foretrace.read.kineto.records import (
     exact_times,
     sound_events,
 )
-from foretrace.read.limits import Limits, raised_by
 from foretrace.schema.ledger import PLACES, LedgerBuilder
 
 # an open one matches too: else each of its escaped quotes is tried up to the end

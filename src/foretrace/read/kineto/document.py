@@ -13,8 +13,15 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from foretrace.base.budget import Limits, raised_by
 from foretrace.base.errors import TraceError
-from foretrace.read.bytestream import ByteStream
+from foretrace.read.bytestream import (
+    CHROME_HINT,
+    ByteStream,
+    empty,
+    refuse_no_events,
+    refuse_non_json,
+)
 from foretrace.read.kineto.boundaries import CHUNK, Buffer, last_boundary
 from foretrace.read.kineto.careful import After, CarefulReader
 from foretrace.read.kineto.columns import Columns, Pools
@@ -26,8 +33,6 @@ from foretrace.read.kineto.records import (
     exact_times,
     sound_events,
 )
-from foretrace.read.limits import Limits, raised_by
-from foretrace.read.sniff import CHROME_HINT, empty, refuse_no_events, refuse_non_json
 from foretrace.schema.ledger import DAMAGE, LedgerBuilder
 
 _PHASE = attrgetter("ph")

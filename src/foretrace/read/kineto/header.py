@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from foretrace.base.budget import Limits
 from foretrace.read.kineto.boundaries import CHUNK, FIRST_KEY, Buffer
 from foretrace.read.kineto.careful import After
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import LedgerBuilder
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*+:\s*+([\[{])')

@@ -22,13 +22,13 @@ from typing import IO, Any
 
 import msgspec
 
-from foretrace.read import budget
+from foretrace.base import budget
+from foretrace.base.budget import Limits
 from foretrace.read.bytestream import ByteStream
 from foretrace.read.kineto.boundaries import Buffer, Undecided, last_boundary
 from foretrace.read.kineto.columns import Columns, Pools
 from foretrace.read.kineto.document import EventReader
-from foretrace.read.limits import Limits
-from foretrace.read.packed import BLOCK
+from foretrace.read.unpack import BLOCK
 from foretrace.schema.ledger import LedgerBuilder
 
 
@@ -72,18 +72,18 @@ def _send(pipe: IO[bytes], head: Any) -> None:
     pipe.write(len(data).to_bytes(8, "little") + data)
 
 
-_Written = tuple[list[tuple[Any, ...]], list[str | None], list[Any]]
+_Written = tuple[list[tuple[Any, ...]], list[Any], list[Any]]
 _Head = tuple[int, bool, list[int], tuple[int, int], LedgerBuilder]
 
 
 def receive_pools(pipe: IO[bytes]) -> Pools | None:
     """What `send_pools` wrote, or None where the pipe ends."""
-    written: _Written | None = _receive(pipe, _Written)
+    written: list[list[Any]] | None = _receive(pipe, _Written)
     if written is None:
         return None
     pools = Pools()
     for pool, values in zip((pools.sites, pools.names, pools.texts), written, strict=True):
-        pool.update(zip(values, range(len(values)), strict=True))
+        pool.update((value, number) for number, value in enumerate(values))
     return pools
 
 

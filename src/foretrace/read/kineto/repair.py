@@ -16,8 +16,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from foretrace.base.budget import Limits
 from foretrace.read.kineto.records import ARG_FIELDS, EVENT_KEYS, exact_number
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import LedgerBuilder
 
 _SPACE = re.compile(r"[ \t\r\n]*+")

@@ -13,16 +13,15 @@ from zlib import crc32
 
 import msgspec
 
-from foretrace.base import plugins, progress
+from foretrace.base import budget, notices, plugins
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.model import opening
 from foretrace.names import devices
-from foretrace.read import budget
 from foretrace.read import cache as store
 from foretrace.read.captures import mark
 from foretrace.read.compiler import bundle
 from foretrace.read.folder import resolve
-from foretrace.read.limits import Limits
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.run_record import content_beside
 from foretrace.show.overview.page import Overview
@@ -70,9 +69,9 @@ def _summarized(wanted: str, bounds: Limits, cache: bool, captures: str | None) 
     hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
     if hashing:
         hashing.start()  # the summary keeps one core busy; the key is ready when it is
-    progress.report("applying the rules")
+    notices.report("applying the rules")
     found = summarize(trace)
-    progress.report()
+    notices.report()
     if hashing:
         with budget.waiting():  # an entry is written whole
             hashing.join()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from foretrace.base import progress
+from foretrace.base import notices
+from foretrace.base.budget import Limits
 from foretrace.model.opening import refused
 from foretrace.model.sets import Member, ranks_of_one_job, set_notes
 from foretrace.read.folder import FolderContents, nothing_in
-from foretrace.read.limits import Limits
 from foretrace.schema.documents.look import SCHEMA
 from foretrace.schema.documents.sets import LeftOut, LookSet
 from foretrace.schema.ledger import NoteEntry
@@ -20,14 +20,14 @@ def look_set(path: str, inside: FolderContents, limits: Limits, *, cache: bool) 
     left_out = [refused(each, problem) for each, problem in inside.files if problem]
     paths, looks, members = inside.traces, [], []
     for done, found in enumerate(overviews(paths, limits, cache), start=1):
-        progress.report(f"read {done} of {len(paths)}: {paths[done - 1]}")
+        notices.report(f"read {done} of {len(paths)}: {paths[done - 1]}")
         if isinstance(found, LeftOut):
             left_out.append(found)
             continue
         looks.append(found.look)
         trace = found.look.trace
         members.append(Member(trace.path, trace.rank, found.world_size, found.base_ns, found.job))
-    progress.report()
+    notices.report()
     left_out.sort(key=lambda each: each.path)
     if not looks:
         raise nothing_in(path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out])

@@ -6,9 +6,9 @@ import os
 
 from msgspec import Struct
 
+from foretrace.base.budget import Limits
 from foretrace.model import opening
 from foretrace.read.folder import nothing_in, refusal, searched
-from foretrace.read.limits import Limits
 from foretrace.show.render.safe import plain
 
 # read whole before it is served, in a few milliseconds; of a larger file the first bytes must do

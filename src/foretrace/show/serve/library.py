@@ -9,11 +9,11 @@ from collections import OrderedDict
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, UsageError
 from foretrace.model import opening
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.read.limits import Limits
 from foretrace.show.html.changes import Compared, all_marks, compared
 from foretrace.show.serve.catalog import Entry
 from foretrace.show.serve.opened import OpenTrace

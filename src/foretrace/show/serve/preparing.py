@@ -16,12 +16,11 @@ from multiprocessing.connection import Connection
 
 import msgspec
 
-from foretrace.base import progress
+from foretrace.base import budget, notices
+from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError
 from foretrace.model import opening
 from foretrace.model.trace import Trace
-from foretrace.read import budget
-from foretrace.read.limits import Limits
 from foretrace.show.html.changes import MARKS
 from foretrace.show.html.tables import facts
 from foretrace.show.html.timeline import CONFIG, Timeline
@@ -38,9 +37,9 @@ Say = Callable[[str], None]
 def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace]:
     """What the viewer keeps of a trace, and the trace."""
     trace = opening.open(entry.path, cache=cache, limits=limits)
-    progress.report("laying out the timeline")
+    notices.report("laying out the timeline")
     timeline = Timeline(trace)
-    progress.report("applying the rules")
+    notices.report("applying the rules")
     shown = facts(trace, entry.label, timeline.outline(timeline.typical_step))
     answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
     kept = msgspec.json.encode(answer, enc_hook=str)
@@ -91,4 +90,4 @@ def _begin(sender: Connection) -> None:
             with suppress(OSError):
                 sender.send(text)
 
-    progress.show_with(send)
+    notices.show_with(send)

@@ -8,9 +8,9 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from foretrace.base.budget import Limits
 from foretrace.model.query import check
 from foretrace.model.query_process import QueryProcess, QueryResult
-from foretrace.read.limits import Limits
 from foretrace.show.serve.opened import OpenTrace
 
 MOST_ROWS = 1000

@@ -9,10 +9,10 @@ from functools import partial
 import msgspec
 
 from foretrace.analyze.jobs.parts import FileAnswer
+from foretrace.base.budget import Limits
 from foretrace.model import opening
 from foretrace.read.bytestream import UNPACKED
 from foretrace.read.kineto.parallel import cores
-from foretrace.read.limits import Limits
 from foretrace.read.workers import spread
 
 WORTHWHILE = 16 << 20  # bytes: a process starts in 0.7 s, and reads 20 MB of JSON in that

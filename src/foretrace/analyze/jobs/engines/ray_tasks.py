@@ -18,9 +18,9 @@ import msgspec
 
 from foretrace.analyze.jobs.engines.local import encoded
 from foretrace.analyze.jobs.parts import FileAnswer
+from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.model import opening
-from foretrace.read.limits import Limits
 
 RETRIES = 3  # of a task whose worker or node died
 _WAITING = 2  # tasks for each core: one runs, the next is ready

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from msgspec.structs import replace
 
-from foretrace.base import progress
+from foretrace.base import notices
 from foretrace.base.errors import UsageError
 from foretrace.names import devices
 from foretrace.record.experiments.roofs.run import cpu_name
@@ -54,12 +54,12 @@ def sweep(most: int | None = None, chosen: Sequence[GemmPoint] = ()) -> LiveSwee
         if time.monotonic() - began > BUDGET_S:
             left[f"{len(every) - number} matmuls"] = f"the sweep ends after {BUDGET_S:.0f} s"
             break
-        progress.report(f"matmul {number + 1} of {len(every)}: {point.text}")
+        notices.report(f"matmul {number + 1} of {len(every)}: {point.text}")
         if point.dtype in _TYPES and point.dtype not in left:
             found.append(_entry(point, _seconds(matmul(point)), roofs))
             if slower := _emulated(found):
                 left[point.dtype] = f"{slower:.0f} times slower than fp32: this CPU emulates it"
-    progress.report()
+    notices.report()
     taken = time.monotonic() - began
     return LiveSweep(cpu_name(), str(torch.__version__), roofs, source, found, left, taken)
 
