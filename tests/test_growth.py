@@ -19,7 +19,7 @@ from foretrace.names import families
 from foretrace.schema.documents import encode
 from foretrace.show.overview import reading
 from foretrace.show.render.look_page import first_screen, sections
-from foretrace.show.render.section import drawn
+from foretrace.show.render.terminal import drawn
 from growth.counting import Work, growth
 from growth.names import hard_names
 from growth.odd_bytes import ODD

@@ -1,14 +1,14 @@
 """One direction: no import of the package, however it is written, closes a circle.
 
 import-linter holds the layers, every package in one. This also walks what it does not see: imports
-inside functions and module names in strings. Imports for type checkers alone run nothing, so two
-modules of one package may name each other there; between packages they count like any other.
+inside functions, imports for type checkers alone, and module names in strings.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -22,16 +22,10 @@ FILES = {
 Graph = dict[str, set[str]]
 
 
-def imports(name: str, *, typing: bool) -> Iterator[str]:
-    """The modules of the package that a module names, also inside functions and in strings."""
-    waiting: list[ast.AST] = [ast.parse(FILES[name].read_text())]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) and not typing:
-            waiting += node.orelse
-            continue
+def imports(name: str) -> Iterator[str]:
+    """The modules of the package that a module names: in functions, for types and in strings."""
+    for node in ast.walk(ast.parse(FILES[name].read_text())):
         yield from _named(node)
-        waiting += ast.iter_child_nodes(node)
 
 
 def _named(node: ast.AST) -> Iterator[str]:
@@ -52,8 +46,9 @@ def _module(name: str) -> str:
 FILES_BY_STRING = {name: name for name in FILES if "." in name}
 
 
-def graph(*, typing: bool) -> Graph:
-    return {name: {*imports(name, typing=typing)} - {"", name} for name in FILES}
+@cache
+def graph() -> Graph:
+    return {name: {*imports(name)} - {"", name} for name in FILES}
 
 
 def top(name: str) -> str:
@@ -69,12 +64,12 @@ def circle(found: Graph) -> list[str]:
 
 
 def test_no_two_modules_import_each_other() -> None:
-    assert circle(graph(typing=False)) == []
+    assert circle(graph()) == []
 
 
 def test_no_two_packages_import_each_other() -> None:
     packages: Graph = {}
-    for name, used in graph(typing=True).items():
+    for name, used in graph().items():
         if name != "foretrace":  # the public face names them all
             packages.setdefault(top(name), set()).update({top(each) for each in used} - {top(name)})
     assert circle(packages) == []
@@ -91,19 +86,15 @@ def test_no_import_hides_in_a_string() -> None:
     assert hidden == {}
 
 
-def test_the_walk_sees_lazy_imports_and_strings(
+def test_the_walk_sees_lazy_imports_types_and_strings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "a.py").write_text("def f():\n    from foretrace import units\n")
+    (tmp_path / "a.py").write_text("def f():\n    from foretrace.base import units\n")
     (tmp_path / "b.py").write_text("import_module('foretrace.base.units')\n")
     (tmp_path / "c.py").write_text(
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import foretrace.base.units\n"
     )
     for name in "abc":
         monkeypatch.setitem(FILES, name, tmp_path / f"{name}.py")
-    assert [set(imports(name, typing=False)) - {""} for name in "abc"] == [
-        {"foretrace.base.units"},
-        {"foretrace.base.units"},
-        set(),
-    ]
-    assert set(imports("c", typing=True)) - {""} == {"foretrace.base.units"}
+    for name in "abc":
+        assert set(imports(name)) - {""} == {"foretrace.base.units"}

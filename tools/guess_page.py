@@ -9,7 +9,15 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from foretrace.analyze.guess import expecting, gate, guess_files, job_kinds, kinds, reasons, scope
+from foretrace.analyze.guess import (
+    expecting,
+    fail_if,
+    guess_files,
+    job_kinds,
+    kinds,
+    reasons,
+    windows,
+)
 from foretrace.analyze.guess.amounts import UNITS
 from foretrace.analyze.guess.fields import described
 from foretrace.analyze.guess.grammar import QUANTIFIERS, SLOTS
@@ -133,7 +141,7 @@ def page() -> str:
     known = [(f"`{one.example}`", one.text, one.source) for one in reasons.every()]
     parts = [
         INTRODUCTION,
-        f"## Where\n\n{_body(scope.__doc__)}\n\n{_table(('scope', 'looks at'), SCOPES)}\n",
+        f"## Where\n\n{_body(windows.__doc__)}\n\n{_table(('scope', 'looks at'), SCOPES)}\n",
         "## Kinds of prediction\n",
         *(_kind(kind, EXAMPLES) for kind in kinds.every()),
         f"## Predictions about a job\n\n{JOBS}",
@@ -147,7 +155,7 @@ def page() -> str:
         f"## Units\n\n{_table(('of', 'units'), units)}\n",
         f"## In a file\n\n{_body(guess_files.__doc__)}\n",
         f"## In Python\n\n{_body(expecting.__doc__)}\n",
-        f"## Conditions of a comparison\n\n{_body(gate.__doc__)}\n",
+        f"## Conditions of a comparison\n\n{_body(fail_if.__doc__)}\n",
         "## Reasons that foretrace knows\n\n"
         f"{_table(('a miss such as', 'likely reason', 'seen on'), known)}\n",
     ]

@@ -14,14 +14,14 @@ import msgspec
 import pytest
 
 import foretrace
-from analyze.why.recorded import compiled
 from foretrace.analyze import why
 from foretrace.cli import main
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.why import Why
 from foretrace.show.render.look_page import LINES
-from foretrace.show.render.section import drawn, marked
+from foretrace.show.render.terminal import drawn, marked
 from foretrace.show.render.why_page import PARTS, sections
+from model.compiled.recorded import compiled
 
 DATA = Path(__file__).parents[1] / "data" / "compile"
 RUNS = ("mlp", "unfusable", "recompiles", "llama_train")

@@ -9,9 +9,9 @@ import foretrace
 from foretrace.model.collectives import named
 from foretrace.model.trace import Trace
 from foretrace.show.overview import summarize
-from foretrace.show.overview.document import document
+from foretrace.show.overview.look_document import document
 from foretrace.show.render.look_page import sections
-from foretrace.show.render.section import drawn
+from foretrace.show.render.terminal import drawn
 
 KERNEL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 

@@ -13,7 +13,7 @@ from corpus.builder import TraceBuilder
 from corpus.places import recorded_traces
 from foretrace.model.flame_views import RAN, FlameViews
 from foretrace.model.trace import Trace
-from foretrace.show.html.flame import flame
+from foretrace.show.html.view_data import flame
 from foretrace.show.overview import look
 from show.html.test_pieces import unpack
 
@@ -75,7 +75,7 @@ def test_ops_have_the_times_that_look_says(path: Path) -> None:
 
 
 def test_modules_have_the_host_time_of_their_calls(training: Trace) -> None:
-    found, host, modules = sums(training, "host", "module"), training.host, training.modules
+    found, host, modules = sums(training, "host", "module"), training.host, training.module_calls
     calls: Counter[Path_] = Counter()
     for event in np.flatnonzero(modules.is_module).tolist():
         calls[modules.path(event)] += int(host.length[event])

@@ -12,7 +12,7 @@ from corpus.build import instant
 from corpus.builder import TraceBuilder
 from foretrace.model.memory import over_time
 from foretrace.model.trace import Trace
-from foretrace.show.html.memory import memory, thinned
+from foretrace.show.html.view_data import memory, thinned
 from show.html.test_pieces import unpack
 
 

@@ -11,7 +11,8 @@ from corpus.build import instant
 from corpus.builder import TraceBuilder
 from corpus.places import PUBLIC, RECORDED, recorded_traces
 from foretrace.model.flame import Stacks
-from foretrace.model.modules import ModuleWork, class_of
+from foretrace.model.module_calls import class_of
+from foretrace.model.modules import ModuleWork
 from foretrace.model.trace import Trace
 
 MODULES = Path(__file__).parents[1] / "recorded" / "llama_train_modules.json.gz"
@@ -31,7 +32,7 @@ def test_modules_count_what_their_submodules_launch() -> None:
 def test_a_trace_without_modules() -> None:
     trace = ft.open(RECORDED / "mlp_eager.json.gz", cache=False)
     assert trace.modules.rows == []
-    assert set(trace.modules.own.tolist()) == {-1}
+    assert set(trace.module_calls.own.tolist()) == {-1}
 
 
 def test_the_class_of_a_module() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.analyze.guess.scope import named
+from foretrace.analyze.guess.windows import named
 from foretrace.model import intervals, paths, tree
 from foretrace.model.paths import DEEPEST, ELLIPSIS, Paths
 from foretrace.model.spans import NESTED

@@ -10,8 +10,8 @@ import foretrace as ft
 from foretrace.model import groups
 from foretrace.model.about import device_of
 from foretrace.model.utilization import utilization
-from foretrace.show.overview.folding import folded
 from foretrace.show.overview.groups import group_rows
+from foretrace.show.overview.page import folded
 from foretrace.show.overview.sequences import sequences
 
 
@@ -50,7 +50,7 @@ def every_row_has_one_group(trace: ft.Trace) -> None:
     assert len(found.group) == len(found.call) == len(trace.gpu)
     assert all(found.names[number] for number in np.unique(found.group).tolist())
     assert len(set(found.names)) == len(found.names)
-    text, name = groups.of_work(trace), trace.host.name[trace.gpu.id]
+    text, name = trace.work_groups, trace.host.name[trace.gpu.id]
     seen: dict[bytes, list[str]] = {}
     for span in trace.spans.steps:
         named = text[span.work].tolist()

@@ -10,7 +10,7 @@ import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.model import bounds
 from foretrace.show.overview import summarize
-from foretrace.show.overview.unit import measured
+from foretrace.show.overview.measured_step import measured
 from statements.places import OWN, ladder
 
 

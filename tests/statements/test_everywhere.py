@@ -14,7 +14,7 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.fixes import triage
 from foretrace.show.overview.page import Overview
 from foretrace.show.render.look_page import first_screen
-from foretrace.show.render.section import drawn
+from foretrace.show.render.terminal import drawn
 from statements.parts import costs_are_possible, every_row_has_one_group, groups_add_up
 from statements.places import every, name_of
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import foretrace as ft
 from analyze.rules.sketch import GEMM, Sketch, kernel
-from foretrace.model import groups
 from foretrace.names import families
 from statements.places import OWN, ladder
 
@@ -15,7 +14,7 @@ MODEL = "4x512x4x768x12x3072x32000"
 
 
 def names_in(trace: ft.Trace, group: str) -> list[str]:
-    rows = groups.of_work(trace) == group
+    rows = trace.work_groups == group
     return [trace.host.names[number] for number in trace.host.name[trace.gpu.id[rows]]]
 
 
@@ -43,7 +42,7 @@ def test_the_copy_between_the_matmuls_of_attention_is_part_of_it() -> None:
 def test_a_graph_replay_has_groups_without_any_op() -> None:
     """A replay has no ops: 17 norms a decode, 8 kernels each, known by their order alone."""
     trace = ft.open(OWN / "graph_replay.json.gz", cache=False)
-    text = groups.of_work(trace)
+    text = trace.work_groups
     decodes = [span for span in trace.spans.regions if span.name.startswith("decode bs=")]
     assert len(decodes) == 9
     for span in decodes:
@@ -69,4 +68,4 @@ def test_the_matmuls_of_experts_are_theirs(tmp_path: Path) -> None:
 def named(sketch: Sketch, folder: Path) -> list[str]:
     path = folder / "trace.json"
     path.write_text(json.dumps(sketch.document()))
-    return list(groups.of_work(ft.open(path, cache=False)))
+    return list(ft.open(path, cache=False).work_groups)

@@ -18,7 +18,7 @@ from foretrace.read import recordings
 from foretrace.show.overview import summarize
 from foretrace.show.overview.page import Overview
 from foretrace.show.render.look_page import first_screen
-from foretrace.show.render.section import drawn
+from foretrace.show.render.terminal import drawn
 from statements.places import LADDER, OWN, overview
 
 

@@ -18,7 +18,7 @@ from foretrace.model import wall
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 from foretrace.show.overview import summarize
-from foretrace.show.overview.unit import measured
+from foretrace.show.overview.measured_step import measured
 
 LADDER = RECORDED / "ladder"
 MLP = "64x128x768x3072"

@@ -162,7 +162,7 @@ def _in_words(problem: OSError) -> str:
 
 
 def _say(message: str) -> None:
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
 
     lines = [plain(line) for line in message.split("\n")]
     try:

@@ -24,7 +24,7 @@ def job_at(path: str, reading: Reading) -> JobDocument:
     """Read a job; what of it could not be read is said on stderr."""
     from foretrace.analyze import jobs
     from foretrace.show.overview.job import overview_of_job
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
 
     with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:
         found = overview_of_job(job)

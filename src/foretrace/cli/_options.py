@@ -165,7 +165,7 @@ def warn_of_loss(*traces: Trace | None) -> None:
     An entry of the run record beside it that is not valid is one of these.
     """
     from foretrace.base.units import count_text
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
 
     for trace in traces:
         if trace is not None and (banner := trace.ledger.banner):
@@ -177,7 +177,7 @@ def warn_of_loss(*traces: Trace | None) -> None:
 
 def warn_of_record(path: str, run: RecordedRun) -> None:
     """Print one line where an entry of the run record beside a trace is not valid."""
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
 
     if run.ignored:
         say(plain(f"warning: {path}: its run record has no valid {', '.join(run.ignored)}"))

@@ -30,7 +30,7 @@ class ProgressLine:
             self.due = now + EVERY_S
 
     def _write(self, text: str) -> None:
-        from foretrace.show.render.safe import plain
+        from foretrace.show.render.terminal import plain
 
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(f"\r\x1b[K{plain(text)[:width]}")

@@ -165,7 +165,7 @@ def _measure(
 
 
 def _show(results: BenchDocument, plot: Path | None, as_json: bool) -> None:
-    from foretrace.show.render.bench import bench_text, plot_bench
+    from foretrace.show.render.experiments import bench_text, plot_bench
 
     if plot:
         plot_bench(results, plot)

@@ -21,7 +21,7 @@ from foretrace.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from foretrace.analyze.guess.gate import Gate, Outcome
+    from foretrace.analyze.guess.fail_if import Gate, Outcome
 
 MOST = 26  # one letter each
 
@@ -82,7 +82,7 @@ def command(
     communication, waits, stragglers and the network side by side.
     """
     from foretrace.analyze.compare import compare, document
-    from foretrace.analyze.guess.gate import parse_gate
+    from foretrace.analyze.guess.fail_if import parse_gate
     from foretrace.schema.documents import encode
     from foretrace.show.render.comparison import comparison_markdown, comparison_text
 
@@ -113,7 +113,7 @@ def command(
 
 def _fails(outcomes: list[Outcome]) -> bool:
     """Print each condition; whether one of them holds."""
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
 
     for outcome in outcomes:
         sign = "FAIL" if outcome.met else "ok"
@@ -125,7 +125,7 @@ def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: Reading) -> int
     from foretrace.analyze.compare.jobs import compare_jobs
     from foretrace.schema.documents import encode
     from foretrace.show.render.job_comparison import job_comparison
-    from foretrace.show.render.section import drawn, marked
+    from foretrace.show.render.terminal import drawn, marked
 
     jobs = [job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)

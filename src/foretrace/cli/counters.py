@@ -103,8 +103,7 @@ def command(
     that could be several kernels of the trace is joined to none.
     """
     from foretrace.schema.documents import encode
-    from foretrace.show.overview.counters import counters_document
-    from foretrace.show.overview.counters_against import compared, load_counters
+    from foretrace.show.overview.counters import counters_document, load_counters, with_earlier
     from foretrace.show.render.counters_page import counters_markdown, counters_text
 
     everything, trace = given.pop("all"), None
@@ -121,7 +120,7 @@ def command(
         warn_of_loss(trace)
         document = counters_document(trace, found)
     if earlier is not None and against is not None:
-        document = compared(document, earlier, against)
+        document = with_earlier(document, earlier, against)
     if form == "text":
         page = counters_text(document, everything=everything, width=width(), bold=shows_bold())
         click.echo(page)
@@ -132,7 +131,7 @@ def command(
 
 def _earlier(path: str, arguments: tuple[str, ...]) -> CountersDocument:
     """A document of --json, shown again."""
-    from foretrace.show.overview.counters_against import load_counters
+    from foretrace.show.overview.counters import load_counters
 
     if arguments or not path.endswith(".json"):
         raise UsageError(f"{path} is not a script: add --ncu FILE to join an export to a trace")

@@ -40,14 +40,14 @@ def command(
         for form, path in chosen.items()
     }
     from foretrace.base.files import write_text
-    from foretrace.show.render.flame import written
+    from foretrace.show.render.export import exported
 
     opened = reading.trace(trace, captures)
     warn_of_loss(opened)
     if not len(opened.gpu):
         say("warning: the trace has no GPU work: there are no stacks")
     for form, target in targets.items():
-        text = written(opened, form)
+        text = exported(opened, form)
         if target is None:
             click.echo(text, nl=False)
         else:

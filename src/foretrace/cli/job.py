@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
     from foretrace.analyze.jobs.lanes import JobLanes
     from foretrace.schema.documents.job import JobDocument
-    from foretrace.show.render.section import Section
+    from foretrace.show.render.terminal import Section
 
 
 @click.command("job", epilog="See: foretrace docs jobs")
@@ -91,7 +91,7 @@ def command(
     if form == "json":
         click.echo(encode(found))
     else:
-        from foretrace.show.render.section import drawn, marked
+        from foretrace.show.render.terminal import drawn, marked
 
         page = _page(found, wanted, top)
         if chosen and beside is not None:

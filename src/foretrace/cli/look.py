@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from foretrace.read.folder import FolderContents
     from foretrace.schema.ledger import LedgerEntry, NoteEntry
     from foretrace.show.overview.page import Overview
-    from foretrace.show.render.section import Section
+    from foretrace.show.render.terminal import Section
 
     # the document, what draws it, and why --strict must fail, if so
     Answer = tuple[Struct, Callable[[], list[Section]], str]
@@ -98,7 +98,7 @@ def command(
     if form == "json":
         click.echo(encode(document))
     else:
-        from foretrace.show.render.section import drawn, marked
+        from foretrace.show.render.terminal import drawn, marked
 
         text = drawn(page(), bold=shows_bold(), width=width())
         click.echo(marked(page()) if form == "markdown" else text)
@@ -143,7 +143,7 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
     """One trace; files beside it that cannot be read are odd."""
     from foretrace.schema.run_record import read_run
     from foretrace.show.overview.reading import overview_of
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
 
     gc.disable()  # loading hundreds of modules sets it off for nothing: 5% of a small trace's time
     try:
@@ -194,7 +194,7 @@ def _beside(paths: list[str], region: str, reading: Reading) -> list[Section]:
 
 def _look_set(trace: str, inside: FolderContents, reading: Reading, *, whole: bool) -> Answer:
     from foretrace.model.opening import shown
-    from foretrace.show.overview.sets import look_set
+    from foretrace.show.overview.reading import look_set
 
     found = look_set(trace, inside, reading.limits, cache=reading.cache)
 

@@ -88,7 +88,7 @@ def _compared(first: DecodedName, second: DecodedName) -> DecodedName:
 def _arch(card: str) -> str:
     """`sm90` for `sm_90` or `H200`. Several cards may share the name if they share the chip."""
     from foretrace.names import devices
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
 
     if re.fullmatch(r"sm_?\d{2,3}[a-z]?|gfx\w{3,5}", card.lower()):
         return card.lower().replace("_", "")

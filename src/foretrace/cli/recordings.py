@@ -28,7 +28,7 @@ def command(word: str | None, card: str, reading: Reading) -> int:
     from foretrace.learn.ladder import rungs
     from foretrace.read import recordings
     from foretrace.show.overview.reading import overview_of
-    from foretrace.show.render.recordings import more_text, recordings_text
+    from foretrace.show.render.set_page import more_text, recordings_text
 
     listed = recordings.traces(card) | recordings.decoding(card)
     every = listed | recordings.ladder(card)

@@ -10,7 +10,7 @@ import click
 from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
 from foretrace.cli._options import PATH, as_json, flag, joined, say, shown, shows_bold
-from foretrace.show.render.safe import plain
+from foretrace.show.render.terminal import plain
 
 if TYPE_CHECKING:
     from foretrace.base.budget import Limits
@@ -125,7 +125,7 @@ def command(script: str | None, run: str | None, limit: tuple[str, ...], **given
 
 def _show(document: RemoteDocument, given: dict[str, Any]) -> None:
     if given["dry_run"]:
-        from foretrace.show.render.remote import plan_text
+        from foretrace.show.render.experiments import plan_text
 
         click.echo(plan_text(document, bold=shows_bold()))
     elif document.traces and not given["no_look"]:

@@ -50,7 +50,7 @@ def command(
     keep it.
     """
     from foretrace.show.html import write_report
-    from foretrace.show.html.extras import climbed, marked
+    from foretrace.show.html.report import climb_document, marked_guesses
 
     if len(traces) == 1 and is_job(traces[0], reading):
         if step is not None or ladder:
@@ -60,7 +60,11 @@ def command(
     target = new_file(out, overwrite=overwrite)
     opened = [reading.trace(trace) for trace in traces]
     written = write_report(
-        target, opened, step=step, guesses=marked(opened, guess, guesses), ladder=climbed(ladder)
+        target,
+        opened,
+        step=step,
+        guesses=marked_guesses(opened, guess, guesses),
+        ladder=climb_document(ladder),
     )
     click.echo(str(written))
     return 1 if reading.fails(*opened) else 0

@@ -65,7 +65,7 @@ def command(
         place = devices.save_roofs(document, output)
     if html:
         from foretrace.base.files import write_text
-        from foretrace.show.html.roofs import roofs_html
+        from foretrace.show.html.section_pages import roofs_html
 
         write_text(Path(html), roofs_html(document))
     if form == "json":

@@ -23,7 +23,7 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     """
     from foretrace.base.budget import waiting
     from foretrace.model.opening import open_all
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
     from foretrace.show.serve.run import prepare
 
     cache, limits = reading.cache, reading.limits

@@ -47,8 +47,12 @@ def command(
     from foretrace.learn.ladder import rung as find
     from foretrace.record.profiling import need_torch
     from foretrace.schema.documents import encode
-    from foretrace.show.render.shapes import shapes_markdown, shapes_text
-    from foretrace.show.render.shapes_plot import need_matplotlib, plot_shapes
+    from foretrace.show.render.experiments import (
+        need_matplotlib,
+        plot_shapes,
+        shapes_markdown,
+        shapes_text,
+    )
 
     need_torch()
     from foretrace.record.experiments.shapes import shapes

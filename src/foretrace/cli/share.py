@@ -37,7 +37,7 @@ def command(
     from foretrace.base.budget import waiting
     from foretrace.schema.documents import encode
     from foretrace.schema.documents.share import ShareDocument
-    from foretrace.show.render.safe import plain
+    from foretrace.show.render.terminal import plain
     from foretrace.show.share.publish import INDEX, share
     from foretrace.show.share.redact import (
         KEEP,
@@ -84,7 +84,7 @@ def _progress(done: int, total: int, what: str) -> None:
 def _say(heading: str, lines: list[str]) -> None:
     import textwrap
 
-    from foretrace.show.render.section import WIDTH
+    from foretrace.show.render.terminal import WIDTH
 
     fill = textwrap.TextWrapper(WIDTH, initial_indent="  - ", subsequent_indent="    ").fill
     if lines:

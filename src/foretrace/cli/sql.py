@@ -28,7 +28,7 @@ def command(
 
     from foretrace.model.query import check
     from foretrace.model.query_process import QueryProcess
-    from foretrace.show.render import rows as render
+    from foretrace.show.render import export as render
 
     if as_json and csv:
         raise UsageError("choose one of --json and --csv")

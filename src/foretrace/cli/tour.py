@@ -80,7 +80,7 @@ def _part(name: str, text: Callable[[], str]) -> None:
 def _look(path: str, reading: Reading) -> str:
     from foretrace.show.overview.reading import overview_of
     from foretrace.show.render.look_page import first_screen
-    from foretrace.show.render.section import drawn
+    from foretrace.show.render.terminal import drawn
 
     found = overview_of(path, cache=reading.cache, limits=reading.limits)
     page = drawn(first_screen(found, width()), bold=shows_bold(), width=width())

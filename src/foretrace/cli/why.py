@@ -20,7 +20,7 @@ from foretrace.cli._options import (
 
 if TYPE_CHECKING:
     from foretrace.schema.documents.why import Why
-    from foretrace.show.render.section import Section
+    from foretrace.show.render.terminal import Section
 
 
 @click.command("why", epilog="See: foretrace docs why")
@@ -68,13 +68,13 @@ def command(
 
     why = _explained(path, reading, against)
     if kernel is not None:
-        from foretrace.analyze.why.finding import kernels_named
+        from foretrace.analyze.why.kernels import kernels_named
 
         why.kernels = kernels_named(why, kernel)
     if form == "json":
         click.echo(encode(why))
     else:
-        from foretrace.show.render.section import drawn, marked
+        from foretrace.show.render.terminal import drawn, marked
 
         page = _page(why, wanted, top, one=kernel is not None)
         text = drawn(page, bold=shows_bold(), width=width())
@@ -84,15 +84,14 @@ def command(
 
 def _explained(path: str, reading: Reading, against: str | None) -> Why:
     from foretrace.analyze import why
-    from foretrace.analyze.why.assemble import assemble
-    from foretrace.analyze.why.places import own_run, refuse_many, trace_of
+    from foretrace.model.compiled.assemble import assemble
     from foretrace.read.compiler import one_run, read
 
-    refuse_many(path)
+    why.refuse_many(path)
     logs = read(path, reading.limits)
-    found = trace_of(path, logs.path, reading.limits)
+    found = why.trace_of(path, logs.path, reading.limits)
     trace = reading.trace(found) if found else None
-    logs = one_run(logs) if trace is None else own_run(logs, trace)
+    logs = one_run(logs) if trace is None else trace.compiler_records.own_run(logs)
     if trace is not None:
         warn_of_loss(trace)
     other = why.load(against, reading.limits) if against else None

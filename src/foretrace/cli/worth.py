@@ -66,7 +66,7 @@ def command(
     from foretrace.base.files import scratch
     from foretrace.record.profiling import need_torch
     from foretrace.schema.documents import encode
-    from foretrace.show.render.worth import worth_markdown, worth_text
+    from foretrace.show.render.experiments import worth_markdown, worth_text
 
     need_torch()
     from foretrace.record.experiments.worth import worth

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,9 +13,6 @@ from msgspec import Struct
 from foretrace.model.costs import OpCall
 from foretrace.model.intervals import Ints
 from foretrace.schema.tables import Tables
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 class Signature(Struct, frozen=True):
@@ -72,15 +69,6 @@ class Arguments:
         """The arguments of one call; None where the trace recorded none."""
         number = int(self._number[event]) if event >= 0 else -1
         return self.signatures[number] if number >= 0 else None
-
-
-def op_call(trace: Trace, op: int) -> OpCall | None:
-    """The recorded arguments of one op call; None where the trace recorded none."""
-    origins = trace.origins
-    found = origins.arguments.of(op)
-    if found is None or not found.dims:
-        return None
-    return found.call(origins.host.names[origins.host.name[op]])
 
 
 def distinct_lists(column: pl.Series) -> tuple[list[list[int] | None], Ints]:

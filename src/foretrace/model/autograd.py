@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.model.intervals import Bools, Ints, numbered
+from foretrace.model.recording import Recording
 from foretrace.schema.gaps import filled
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 ENGINE = "autograd::engine::evaluate_function: "
 # One node for many ops: a checkpoint runs them forward again, a compiled graph has all of them.
@@ -29,7 +26,7 @@ _OF_NODE = re.compile(r"^evaluate_function: |Backward\d*$")
 class AutogradNodes:
     """Sequence numbers of each process: those of forward ops and those of backward nodes."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Recording) -> None:
         host, table = trace.origins.host, trace.origins.tables["autograd"]
         self.trace = trace
         event = table["event"].to_numpy()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.model.paths import summed
-from foretrace.model.trace import Trace
+from foretrace.model.recording import Recording
 from foretrace.schema.documents.lesson import AverageRow
 
 
-def average(trace: Trace, name: str) -> AverageRow:
+def average(trace: Recording, name: str) -> AverageRow:
     """The row of an op, a range, a runtime call or a kernel; all zero where there is none.
 
     The time of a GPU operation is the self time of the innermost op that launched it, and never of

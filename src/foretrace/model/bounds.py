@@ -25,20 +25,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.model.analysis import Analysis
 from foretrace.model.costs.roofline import AT_ROOF
-from foretrace.model.idle import LATENCY_NS, Idle, windows_of
+from foretrace.model.idle import Spent, spent_in, windows_of
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
 from foretrace.model.wall import unprofiled_ns, unprofiled_step_ns
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 BOUNDS = ("host", "sync", "compute", "memory", "copy", "comms", "mixed", "unknown")
 # More idle than busy: whatever the kernels do, making them faster cannot even halve the time. On
@@ -55,41 +51,7 @@ DOMINANT = 0.6
 IDLE_BOUND = {"sync": "sync", "unknown": "unknown", "capture": "unknown", "queue": "unknown"}
 
 
-class Spent(Struct, frozen=True):
-    """Where the time of a step or call goes, summed over the devices that it uses.
-
-    `wall_ns` leaves out `queued_ns`, long waits of launched work in the queue. `profiled` is False
-    where a run record gave the wall time.
-    """
-
-    wall_ns: float
-    busy_ns: int
-    queued_ns: int
-    idle_by_cause: dict[str, int]
-    profiled: bool = True
-
-    @property
-    def idle_share(self) -> float:
-        """Share of the wall time in which the GPUs were idle."""
-        return max(1.0 - self.busy_ns / self.wall_ns, 0.0) if self.wall_ns > 0 else 0.0
-
-    @property
-    def idle_bound(self) -> str:
-        """What an idle GPU waits for: host, sync, or unknown."""
-        causes = Counter[str]()
-        for cause, ns in self.idle_by_cause.items():
-            kind = (
-                cause
-                if cause in ("sync", "unknown")
-                else "unknown"
-                if cause == "capture"
-                else "host"
-            )
-            causes[kind] += ns
-        return max(causes, key=lambda kind: (causes[kind], kind), default="host")
-
-
-def spent(trace: Trace, span: Span) -> Spent | None:
+def spent(trace: Analysis, span: Span) -> Spent | None:
     """The time of one step or call; None where it launched nothing that has a time."""
     key = (span.event, span.start_ns, span.end_ns, len(span.work))
     if key not in trace.spent:
@@ -97,7 +59,7 @@ def spent(trace: Trace, span: Span) -> Spent | None:
     return trace.spent[key]
 
 
-def _spent(trace: Trace, span: Span) -> Spent | None:
+def _spent(trace: Analysis, span: Span) -> Spent | None:
     windows = windows_of(trace, span)
     if not windows:
         return None
@@ -108,17 +70,7 @@ def _spent(trace: Trace, span: Span) -> Spent | None:
     return replace(time, wall_ns=max(known * len(windows), time.busy_ns), profiled=False)
 
 
-def spent_in(idle: Idle) -> Spent:
-    """The time of a stretch whose gaps are known."""
-    long = idle.of("queue") & (idle.length > LATENCY_NS)
-    queued, by_cause = int(idle.length[long].sum()), idle.by_cause()
-    if queued:
-        by_cause["queue"] -= queued
-    busy = idle.window_ns - int(idle.length.sum())
-    return Spent(idle.window_ns - queued, busy, queued, by_cause)
-
-
-def _record_of_step(trace: Trace, span: Span) -> float | None:
+def _record_of_step(trace: Analysis, span: Span) -> float | None:
     """The wall time of a step: recorded, or that of the only call in it that launched anything."""
     if trace.host.is_step[span.event] and (known := unprofiled_step_ns(trace)) is not None:
         return known
@@ -134,32 +86,32 @@ def _began(span: Span) -> int:
     return span.start_ns
 
 
-def of_span(trace: Trace, span: Span) -> str:
+def of_span(trace: Analysis, span: Span) -> str:
     """The bound of one step or region call."""
     time = spent(trace, span)
     return "unknown" if time is None else of_time(trace, time, span.work)
 
 
-def of_time(trace: Trace, time: Spent, work: Ints) -> str:
+def of_time(trace: Analysis, time: Spent, work: Ints) -> str:
     """The bound of a stretch that spent this time, on this work."""
     if time.idle_share > MOSTLY_IDLE:
         return time.idle_bound
     return "mixed" if time.idle_share > PARTLY_IDLE else of_work(trace, work)
 
 
-def of_spans(trace: Trace, spans: list[Span]) -> str:
+def of_spans(trace: Analysis, spans: list[Span]) -> str:
     """The bound that most of the calls have."""
     votes = Counter(of_span(trace, span) for span in spans)
     return min(votes, key=lambda bound: (-votes[bound], bound)) if votes else "unknown"
 
 
-def idle_share(trace: Trace, span: Span) -> float:
+def idle_share(trace: Analysis, span: Span) -> float:
     """Share of a step or call in which the GPUs it uses were idle; 1 where it launched nothing."""
     time = spent(trace, span)
     return 1.0 if time is None else time.idle_share
 
 
-def of_work(trace: Trace, rows: Ints) -> str:
+def of_work(trace: Analysis, rows: Ints) -> str:
     """The bound of some GPU work by the time that each kind of bound takes, idle time aside."""
     time = time_by_bound(trace, rows)
     total = sum(time.values())
@@ -171,7 +123,7 @@ def of_work(trace: Trace, rows: Ints) -> str:
     return "unknown" if time.get("unknown", 0) > total * (1 - DOMINANT) else "mixed"
 
 
-def time_at_roof(trace: Trace, rows: Ints) -> dict[str, int]:
+def time_at_roof(trace: Analysis, rows: Ints) -> dict[str, int]:
     """The same for kernels at their roof alone."""
     order, reached = trace.order, np.zeros(len(trace.gpu))
     percent = trace.kernel_cases["roof_percent"].fill_null(0.0).to_numpy()
@@ -179,7 +131,7 @@ def time_at_roof(trace: Trace, rows: Ints) -> dict[str, int]:
     return time_by_bound(trace, rows[reached[rows] >= 100 * AT_ROOF])
 
 
-def time_by_bound(trace: Trace, rows: Ints) -> dict[str, int]:
+def time_by_bound(trace: Analysis, rows: Ints) -> dict[str, int]:
     """GPU time of each bound; what came from L2 counts as memory."""
     kinds, length = trace.work_bounds[rows], trace.gpu.length[rows]
     time: dict[str, int] = {}

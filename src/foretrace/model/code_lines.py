@@ -8,18 +8,16 @@ the compiler's records beside the trace give for it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.analysis import Analysis
 
 _FRAME = re.compile(r"(?P<file>[^<>]+\.py)\((?P<line>\d+)\): .")
 _LIBRARY = re.compile(r"(?:.*/)?torch/")
 
 
-def of_cases(trace: Trace) -> list[str | None]:
+def of_cases(trace: Analysis) -> list[str | None]:
     """For every row of `kernel_cases`, the line of its first launch that has one."""
     host, order = trace.origins.host, trace.order
     found = [next(iter(lines), None) for lines in recorded(trace)]
@@ -35,7 +33,7 @@ def of_cases(trace: Trace) -> list[str | None]:
     return found
 
 
-def recorded(trace: Trace) -> list[list[str]]:
+def recorded(trace: Analysis) -> list[list[str]]:
     """The lines that the compiler's records give for each case, in the order of the file."""
     if not trace.compiled:
         return [[] for _ in range(trace.kernel_cases.height)]

@@ -17,15 +17,12 @@ come late, and that is in its time: the fastest of several equal ones comes near
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from foretrace.model.costs.comms import ELEMENT_TYPES, NOTE
+from foretrace.model.recording import Recording
 from foretrace.schema.cost import Certainty
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 _SPREAD, _ONCE = "(n - 1) / n", "1"
 # part of the recorded name (letters alone): the collective, and the factor of its bus bandwidth
@@ -65,7 +62,7 @@ def bus_factor() -> pl.Expr:
     return pl.when(ranks >= 1).then(known)
 
 
-def messages(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
+def messages(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
     """The collectives among these kernels whose message sizes are recorded, one row for each."""
     stated, origins = trace.tables["comms"], trace.origins.tables["comms"]
     talking = kernels.filter(role="comms").select("id", "op", "dur_ns")
@@ -75,7 +72,7 @@ def messages(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
     return _sized(pl.concat([own, by_op], how="vertical_relaxed"))
 
 
-def _silent(trace: Trace) -> bool:
+def _silent(trace: Recording) -> bool:
     return trace.origins.tables["comms"].is_empty()
 
 
@@ -103,7 +100,7 @@ def _sized(found: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_messages(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
+def with_messages(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
     """The kernels with what collectives move at least, where the trace records their messages."""
     found = None if _silent(trace) else messages(trace, kernels)
     if found is None or found.is_empty():
@@ -125,19 +122,19 @@ def with_messages(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(chosen).select(kernels.columns)
 
 
-def bus_of_kernels(trace: Trace) -> dict[int, float]:
+def bus_of_kernels(trace: Recording, kernels: pl.DataFrame) -> dict[int, float]:
     """The bus bandwidth of each kernel that has one."""
     if _silent(trace):
         return {}
-    found = messages(trace, trace.kernels).drop_nulls("bus_gbps")
+    found = messages(trace, kernels).drop_nulls("bus_gbps")
     return dict(found.select("id", "bus_gbps").iter_rows())
 
 
-def collectives(trace: Trace) -> pl.DataFrame:
+def collectives(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
     """One row per collective, type, message size and group; bandwidths of the median and the
     fastest, in 10^9 bytes per second.
     """
-    found = messages(trace, trace.kernels)
+    found = messages(trace, kernels)
     return found.group_by(_ALIKE, maintain_order=True).agg(
         pl.len().alias("count"),
         pl.col("dur_ns").sum().alias("total_ns"),

@@ -7,17 +7,13 @@ innermost around the launch does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from foretrace.model.costs import Context
 from foretrace.model.intervals import Ints
+from foretrace.model.recording import Recording
 from foretrace.model.serving import served_batch
 from foretrace.schema.kernel import NAME_LIMIT
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 def context_of(name: str) -> Context | None:
@@ -34,7 +30,7 @@ def context_of(name: str) -> Context | None:
     return Context(count, batch.tokens, keys, pairs, sum(each or 0 for each in squares))
 
 
-def contexts(trace: Trace, rows: Ints) -> tuple[Ints, list[Context]]:
+def contexts(trace: Recording, rows: Ints) -> tuple[Ints, list[Context]]:
     """For rows of `gpu` the number of their context, or -1, and the distinct contexts."""
     host = trace.host
     found = np.full(len(rows), -1, np.int64)

@@ -6,19 +6,15 @@ Without recorded nn.Modules the stacks begin with the `record_function` ranges a
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
+from foretrace.model.analysis import Analysis
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Ints, numbered
-from foretrace.model.module_owners import FORWARD, Owners
-from foretrace.model.modules import PREFIX
+from foretrace.model.module_calls import FORWARD, PREFIX, Owners
 from foretrace.names import families
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 PASSES = ("forward", "backward", "recomputed")
 NO_OP = "no op recorded"
@@ -38,9 +34,9 @@ class Scopes:
     pass they are.
     """
 
-    def __init__(self, trace: Trace, events: Ints | None = None) -> None:
+    def __init__(self, trace: Analysis, events: Ints | None = None) -> None:
         self.trace, self.host = trace, trace.origins.host
-        modules = trace.modules
+        modules = trace.module_calls
         self.has_modules = bool(modules.is_module.any())
         self.chosen = modules.is_module if self.has_modules else self.host.is_region
         self.paths = modules.paths if self.has_modules else self.host.paths(self.chosen)
@@ -85,10 +81,10 @@ class Scopes:
 class Stacks(Scopes):
     """The stack of every row of `gpu`; rows with one stack share a number."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Analysis) -> None:
         super().__init__(trace)
         self._place, self._outside = _numbered_text(
-            trace.modules.outside if self.has_modules else [""] * len(trace.gpu)
+            trace.outside_modules if self.has_modules else [""] * len(trace.gpu)
         )
 
     def scopes(self, row: int) -> tuple[str, ...]:
@@ -129,7 +125,7 @@ class Stacks(Scopes):
         return (*(name for _, name in around), named, kernel_frame(self.trace, row)[1])
 
 
-def kernel_frame(trace: Trace, row: int) -> Frame:
+def kernel_frame(trace: Analysis, row: int) -> Frame:
     """A row's kernel by its short name."""
     name = trace.host.names[trace.host.name[trace.gpu.id[row]]]
     return "kernel", families.decode(name).short or name

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
+from foretrace.model.analysis import Analysis
 from foretrace.model.flame import NO_OP, PASSES, Frame, Scopes, Stacks, kernel_frame
 from foretrace.model.intervals import Bools, Ints, numbered
-from foretrace.model.modules import OUTSIDE
+from foretrace.model.module_calls import OUTSIDE
 from foretrace.model.paths import DEEPEST, ELLIPSIS, Paths, sums_above
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 RAN = (*PASSES, "optimizer", "not known")
 _OPTIMIZER, _UNKNOWN = 3, 4
@@ -40,7 +37,7 @@ class Stacked(Struct, frozen=True):
 class FlameViews:
     """All four; `of` gives one."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Analysis) -> None:
         self.trace, self.host = trace, trace.origins.host
 
     def of(self, time: str, by: str) -> Stacked:

@@ -9,15 +9,12 @@ sum replaces no lower bound, and code that is not understood replaces nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import polars as pl
 
+from foretrace.model.recording import Recording
 from foretrace.schema.compiler import Access, KernelCall
 from foretrace.schema.cost import Certainty
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 EXACT = "each element that the generated code loads and stores, once"
 AT_MOST = "estimate: at most what the generated code loads and stores; it skips some elements"
@@ -28,7 +25,7 @@ _COST = {
 Row = tuple[int, int, int, int, str, str]
 
 
-def with_code(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
+def with_code(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
     """The kernels with the traffic of their generated code, where that is known."""
     rows = list(_rows(trace))
     if not rows:
@@ -45,7 +42,7 @@ def with_code(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(chosen).select(kernels.columns)
 
 
-def _rows(trace: Trace) -> Iterator[Row]:
+def _rows(trace: Recording) -> Iterator[Row]:
     known: dict[int, tuple[int, int, int, str, str] | None] = {}
     for event, launch in trace.compiled.items():
         call = launch.call

@@ -13,6 +13,7 @@ import polars as pl
 
 from foretrace.base.units import plural, time_text
 from foretrace.model.clocks import disagreement
+from foretrace.model.covered import Covered
 from foretrace.model.host import Host
 from foretrace.model.intervals import (
     Bools,
@@ -229,6 +230,19 @@ class Gpu:
     def device_number(self) -> Ints:
         """A number for each (namespace, device)."""
         return numbered(self.device_space, self.device)
+
+    @cached_property
+    def covered(self) -> tuple[Covered, ...]:
+        """When each device was busy, in the order of `device_number`."""
+        return tuple(Covered(self.start[mine], self.end[mine]) for mine in self.rows_by_device)
+
+    @cached_property
+    def rows_by_device(self) -> list[Ints]:
+        """The rows that have a time, in time order, of every device up to the last used."""
+        rows = np.flatnonzero(self.usable)
+        number = self.device_number[rows]
+        edges = np.searchsorted(np.sort(number), np.arange(1, int(number.max(initial=-1)) + 1))
+        return np.split(rows[np.argsort(number, kind="stable")], edges) if len(rows) else []
 
     def busy(self, rows: Bools | Ints) -> int:
         """Time in which at least one of these was running, per device, summed over devices."""

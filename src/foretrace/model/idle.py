@@ -31,10 +31,10 @@ With several devices each has gaps of its own; times are summed over devices.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -43,10 +43,8 @@ from foretrace.model import calls
 from foretrace.model.covered import Covered
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.recording import Recording
 from foretrace.model.spans import Span
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 CAUSES = ("sync", "queue", "capture", "profiler", "copy", "launch", "host", "unknown")
 QUEUE = CAUSES.index("queue")
@@ -101,6 +99,40 @@ class Idle(Struct, frozen=True):
         return np.isin(self.cause, [CAUSES.index(cause) for cause in causes])
 
 
+class Spent(Struct, frozen=True):
+    """Where the time of a step or call goes, summed over the devices that it uses.
+
+    `wall_ns` leaves out `queued_ns`, long waits of launched work in the queue. `profiled` is False
+    where a run record gave the wall time.
+    """
+
+    wall_ns: float
+    busy_ns: int
+    queued_ns: int
+    idle_by_cause: dict[str, int]
+    profiled: bool = True
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the wall time in which the GPUs were idle."""
+        return max(1.0 - self.busy_ns / self.wall_ns, 0.0) if self.wall_ns > 0 else 0.0
+
+    @property
+    def idle_bound(self) -> str:
+        """What an idle GPU waits for: host, sync, or unknown."""
+        causes = Counter[str]()
+        for cause, ns in self.idle_by_cause.items():
+            kind = (
+                cause
+                if cause in ("sync", "unknown")
+                else "unknown"
+                if cause == "capture"
+                else "host"
+            )
+            causes[kind] += ns
+        return max(causes, key=lambda kind: (causes[kind], kind), default="host")
+
+
 class HostTime(Struct, frozen=True):
     """What the host can be seen doing: waiting, serving the profiler, copying, running ops."""
 
@@ -113,7 +145,7 @@ class HostTime(Struct, frozen=True):
 class Gaps:
     """All gaps of a recording, to be asked about any stretch of time."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Recording) -> None:
         self.trace, self._host = trace, _host_time(trace)
         self.every = _every(trace, self._host)
 
@@ -149,43 +181,41 @@ class Gaps:
     @cached_property
     def _places(self) -> list[tuple[int, int]]:
         """The rows of each device."""
-        edges = np.searchsorted(self.every.device, np.arange(len(self.trace.busy) + 1)).tolist()
+        edges = np.searchsorted(
+            self.every.device, np.arange(len(self.trace.gpu.covered) + 1)
+        ).tolist()
         return list(pairwise(edges))
 
 
-def busy_by_device(trace: Trace) -> tuple[Covered, ...]:
-    """Covered time of every device, in the order of `Gpu.device_number`."""
-    gpu = trace.gpu
-    return tuple(Covered(gpu.start[mine], gpu.end[mine]) for mine in _rows_by_device(trace))
-
-
-def _rows_by_device(trace: Trace) -> list[Ints]:
-    """The rows of `gpu` that have a time, in time order, of every device up to the last used."""
-    rows = np.flatnonzero(trace.gpu.usable)
-    number = trace.gpu.device_number[rows]
-    edges = np.searchsorted(np.sort(number), np.arange(1, int(number.max(initial=-1)) + 1))
-    return np.split(rows[np.argsort(number, kind="stable")], edges) if len(rows) else []
-
-
-def find(trace: Trace) -> Idle:
+def find(trace: Recording, gaps: Gaps) -> Idle:
     """The gaps of the steps; without steps, those between the first and the last GPU work."""
     windows = []
     several = len(trace.spans.steps) > 1
     for span in trace.spans.steps:
         for device, begin, end in windows_of(trace, span):
-            first = int(trace.busy[device].start[0])
+            first = int(trace.gpu.covered[device].start[0])
             start = max(begin, first) if several else begin
             windows.append((device, min(start, end), end))
     if not windows:
         windows = [
             (device, int(busy.start[0]), int(busy.end[-1]))
-            for device, busy in enumerate(trace.busy)
+            for device, busy in enumerate(trace.gpu.covered)
             if len(busy.start)
         ]
-    return trace.gaps.inside(windows)
+    return gaps.inside(windows)
 
 
-def windows_of(trace: Trace, span: Span) -> list[tuple[int, int, int]]:
+def spent_in(idle: Idle) -> Spent:
+    """The time of a stretch whose gaps are known."""
+    long = idle.of("queue") & (idle.length > LATENCY_NS)
+    queued, by_cause = int(idle.length[long].sum()), idle.by_cause()
+    if queued:
+        by_cause["queue"] -= queued
+    busy = idle.window_ns - int(idle.length.sum())
+    return Spent(idle.window_ns - queued, busy, queued, by_cause)
+
+
+def windows_of(trace: Recording, span: Span) -> list[tuple[int, int, int]]:
     """The window of a step or call on each device that it uses.
 
     Where host and GPU have different clocks, it is the time of the GPU work.
@@ -197,13 +227,13 @@ def windows_of(trace: Trace, span: Span) -> list[tuple[int, int, int]]:
         rows = [(device, mine[numbers == device]) for device in np.unique(numbers).tolist()]
         return [(at, int(gpu.start[row].min()), int(gpu.end[row].max())) for at, row in rows]
     begin, end = trace.spans.window(span)
-    one = len(trace.busy) == 1  # nearly always, and a step has thousands of rows
+    one = len(gpu.covered) == 1  # nearly always, and a step has thousands of rows
     used = [0] * bool(len(mine)) if one else np.unique(gpu.device_number[mine]).tolist()
     return [(device, begin, end) for device in used]
 
 
-def _every(trace: Trace, host: HostTime) -> Idle:
-    limits, rows = _limits(trace), enumerate(_rows_by_device(trace))
+def _every(trace: Recording, host: HostTime) -> Idle:
+    limits, rows = _limits(trace), enumerate(trace.gpu.rows_by_device)
     parts = [_device(trace, number, mine, limits) for number, mine in rows if len(mine)]
     empty = np.empty(0, np.int64)
     start, end, then, device = (
@@ -214,17 +244,17 @@ def _every(trace: Trace, host: HostTime) -> Idle:
 
 
 def _device(
-    trace: Trace, number: int, rows: Ints, limits: tuple[int, int]
+    trace: Recording, number: int, rows: Ints, limits: tuple[int, int]
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """The gaps of one device, those before its first and after its last work included."""
-    gpu, busy, (begin, finish) = trace.gpu, trace.busy[number], limits
+    gpu, busy, (begin, finish) = trace.gpu, trace.gpu.covered[number], limits
     start = np.concatenate(([min(begin, int(busy.start[0]))], busy.end))
     end = np.concatenate((busy.start, [max(finish, int(busy.end[-1]))]))
     found = np.searchsorted(gpu.start[rows], busy.start)  # gpu rows are in time order
     return start, end, np.append(rows[found], -1), np.full(len(start), number, np.int64)
 
 
-def _limits(trace: Trace) -> tuple[int, int]:
+def _limits(trace: Recording) -> tuple[int, int]:
     """From the first step, or else the first host event, to the end of the last."""
     host = trace.host
     rows = np.flatnonzero(host.lasting & host.is_kind(*HOST_KINDS))
@@ -234,7 +264,7 @@ def _limits(trace: Trace) -> tuple[int, int]:
     return min(begins), int(host.end[rows].max())
 
 
-def _split(trace: Trace, doing: HostTime, gaps: Idle) -> Idle:
+def _split(trace: Recording, doing: HostTime, gaps: Idle) -> Idle:
     """Each gap until its next work is launched, with its cause, and the time in the queue."""
     if not len(gaps.start):
         return gaps
@@ -261,7 +291,7 @@ def _split(trace: Trace, doing: HostTime, gaps: Idle) -> Idle:
     return parts.only(end > start)
 
 
-def _causes(trace: Trace, doing: HostTime, gaps: Idle, known: Bools, until: Ints) -> Ints:
+def _causes(trace: Recording, doing: HostTime, gaps: Idle, known: Bools, until: Ints) -> Ints:
     """What the host did from the start of each gap until the next launch."""
     start, waits = gaps.start, doing.waiting
     captures = trace.host.captures
@@ -278,7 +308,7 @@ def _causes(trace: Trace, doing: HostTime, gaps: Idle, known: Bools, until: Ints
     return np.select(list(tests.values()), numbers, CAUSES.index("host"))
 
 
-def _host_time(trace: Trace) -> HostTime:
+def _host_time(trace: Recording) -> HostTime:
     host, aligned = trace.host, trace.gpu.aligned
 
     def covered(chosen: Bools) -> Covered:

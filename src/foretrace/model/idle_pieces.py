@@ -7,17 +7,13 @@ moments: the pieces of a range then sum to what `Idle.by_cause` says of it, to t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec import Struct
 
+from foretrace.model.analysis import Analysis
 from foretrace.model.covered import Covered
 from foretrace.model.idle import CAUSES, Idle
 from foretrace.model.intervals import Bools, Ints
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 # not a cause but a doubt: the host made launches in the gap whose GPU work is not in the trace
 UNPROVEN = len(CAUSES)
@@ -35,7 +31,7 @@ class IdlePieces(Struct, frozen=True):
     device: Ints
 
 
-def idle_pieces(trace: Trace) -> IdlePieces:
+def idle_pieces(trace: Analysis) -> IdlePieces:
     """All idle time of a recording, from its first step on."""
     every, issuing = trace.gaps.every, trace.gaps.issuing
     doubted = unproven(trace, every)
@@ -52,14 +48,14 @@ def idle_pieces(trace: Trace) -> IdlePieces:
     return IdlePieces(start[order], end[order], cause[order], number[order])
 
 
-def lost_launches(trace: Trace) -> Ints:
+def lost_launches(trace: Analysis) -> Ints:
     """Launches without GPU work in the trace: captured into a graph, or their events were lost."""
     lost, launch = trace.host.is_launch & trace.host.timed, trace.gpu.launch
     lost[launch[launch >= 0]] = False
     return np.flatnonzero(lost)
 
 
-def unproven(trace: Trace, idle: Idle) -> Bools:
+def unproven(trace: Analysis, idle: Idle) -> Bools:
     """Gaps in which the host made such launches: what they launched may have run in the gap."""
     made = np.sort(trace.host.start[lost_launches(trace)])
     return np.searchsorted(made, idle.start) < np.searchsorted(made, idle.end)

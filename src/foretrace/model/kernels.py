@@ -8,7 +8,7 @@ launches, so a million launches cost little more than a thousand.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,11 +20,9 @@ from foretrace.model.collectives import with_messages
 from foretrace.model.contexts import contexts
 from foretrace.model.generated import with_code
 from foretrace.model.intervals import Ints, numbered
+from foretrace.model.recording import Recording
 from foretrace.model.work import work_table
 from foretrace.names import families
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 _PRICED = {
     **dict.fromkeys(("flops", "bytes_read", "bytes_written", "bytes"), pl.Int64),
@@ -37,7 +35,7 @@ _NO_COST = (None, None, None, None, costs.Certainty.NONE, None, None, None)
 _NO_SIZES = "the op's arguments have no recorded sizes"
 
 
-def described(trace: Trace) -> pl.DataFrame:
+def described(trace: Recording) -> pl.DataFrame:
     """The kernels of a trace, one row per launch."""
     frame = work_table(trace, trace.gpu.is_kernel).drop("kind", "bytes")
     cases = _Cases(trace, _grids(trace, frame["grid"]))
@@ -50,9 +48,9 @@ def described(trace: Trace) -> pl.DataFrame:
     return roofs.believed(trace, priced).drop("least")
 
 
-def grouped(trace: Trace) -> pl.DataFrame:
+def grouped(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
     """One row per case (one name and the same shapes), with rates, bound and what limits it."""
-    launches = roofs.numbered_cases(trace, trace.kernels)
+    launches = roofs.numbered_cases(trace, kernels)
     frame = launches.group_by("case", maintain_order=True).agg(
         pl.col("name", "signature").first(),
         pl.col("id").alias("kernels"),
@@ -69,10 +67,10 @@ def grouped(trace: Trace) -> pl.DataFrame:
         *roofs.cost_of_case(),
         *roofs.launch_of_case(),
     )
-    return roofs.placed(trace, roofs.settled(launches, frame).drop("case"))
+    return roofs.placed(trace, kernels, roofs.settled(launches, frame).drop("case"))
 
 
-def _grids(trace: Trace, recorded: pl.Series) -> pl.Series:
+def _grids(trace: Recording, recorded: pl.Series) -> pl.Series:
     """The grids of the kernels, those of replayed ones from their launches in a capture.
 
     The calls named `Ext` state threads instead of blocks.
@@ -91,7 +89,7 @@ def _grids(trace: Trace, recorded: pl.Series) -> pl.Series:
 class _Cases:
     """Kernels of one trace and the distinct cases among them."""
 
-    def __init__(self, trace: Trace, grids: pl.Series) -> None:
+    def __init__(self, trace: Recording, grids: pl.Series) -> None:
         self.trace, gpu, origins = trace, trace.gpu, trace.origins
         self.host = origins.host
         rows = np.flatnonzero(gpu.is_kernel)

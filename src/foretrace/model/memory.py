@@ -6,18 +6,14 @@ that was allocated before the recording has no event; only the totals count it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec import Struct
 
+from foretrace.model.analysis import Analysis
 from foretrace.model.flame import Scopes
 from foretrace.model.intervals import Ints, numbered
-from foretrace.model.module_memory import CPU, around
+from foretrace.model.modules import CPU, around
 from foretrace.schema.gaps import filled
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 _UNTOLD = -1
 
@@ -58,7 +54,7 @@ class DeviceMemory(Struct, frozen=True):
 class MemoryTable:
     """The columns of the `memory` table whose time is known, in order of time."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Analysis) -> None:
         table, host = trace.tables["memory"], trace.host
         event = table["event"].to_numpy()
         rows = np.flatnonzero(host.timed[event]) if len(event) else np.zeros(0, np.int64)
@@ -73,7 +69,7 @@ class MemoryTable:
         )
 
 
-def over_time(trace: Trace) -> list[DeviceMemory]:
+def over_time(trace: Analysis) -> list[DeviceMemory]:
     """The memory of every device, GPUs first; empty where the trace has none."""
     table = MemoryTable(trace)
     if not len(table.event):

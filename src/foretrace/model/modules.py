@@ -3,38 +3,30 @@
 `with_stack` and `with_modules` write one event per call of a module, named `nn.Module: CLASS_N`.
 The number tells the instances of a class apart. A launch belongs to every module around it; its own
 module is the innermost. The work of the backward pass belongs to the module of the forward op that
-it is the backward of (`model/module_owners.py`).
+it is the backward of (`model/module_calls.py`).
+
+With `profile_memory=True` the profiler writes one event for each allocation and release. The memory
+that the calls of a module keep is what they allocated less what they freed.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.model.about import device_of
-from foretrace.model.autograd import AutogradNodes
+from foretrace.model.analysis import Analysis
+from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.module_memory import kept_bytes
-from foretrace.model.module_owners import PASSES, Owners
+from foretrace.model.module_calls import PASSES, class_of
 from foretrace.model.paths import Paths, summed
 from foretrace.model.utilization import ideal_times
+from foretrace.schema.gaps import filled
 
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
-
-PREFIX = "nn.Module: "
-OUTSIDE, UNKNOWN = "outside modules", "module not known"
-# groups of GPU work that a reader looks for by name where no module owns them
-NAMED = {
-    "optimizer": "optimizer",
-    "gradient accumulation": "gradient accumulation",
-    "gradient sums": "gradient accumulation",
-    "loss": "loss",
-}
+CPU = 0  # c10::DeviceType
 
 
 class ModuleWork(Struct, frozen=True):
@@ -66,41 +58,11 @@ class ModuleWork(Struct, frozen=True):
         return self.forward_ns + self.backward_ns + self.recomputed_ns
 
 
-def class_of(name: str) -> str:
-    """`nn.Module: LlamaRMSNorm_3` -> `LlamaRMSNorm`."""
-    stem, _, number = name.removeprefix(PREFIX).rpartition("_")
-    return stem if number.isdigit() else name.removeprefix(PREFIX)
-
-
 class Modules:
-    """The modules of one trace; `own` is the event of the innermost module of each GPU row."""
+    """The work of the modules of one trace, and what no module owns."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace, host = trace, trace.origins.host
-        is_python = host.is_kind("python_function") & host.lasting
-        self.is_module: Bools = is_python & host.named(self.is_ours)
-        launches = trace.origins.launch
-        none = np.full(len(launches), -1, np.int64)
-        self.own: Ints = host.nearest(launches, self.is_module) if self.is_module.any() else none
-
-    def is_ours(self, name: str) -> bool:
-        """Whether an event of this name is a call of a module."""
-        return name.startswith(PREFIX)
-
-    @cached_property
-    def owners(self) -> Owners:
-        """The module call that each GPU row belongs to, the backward pass included."""
-        return Owners(AutogradNodes(self.trace), self.is_module, self.trace.origins.launch_or_op)
-
-    @cached_property
-    def paths(self) -> Paths:
-        """The paths of module calls."""
-        return self.trace.origins.host.paths(self.is_module)
-
-    def path(self, event: int) -> tuple[str, ...]:
-        """The names of the modules at and around a module call, outermost first."""
-        names = self.paths.names(event, self.trace.origins.host.names)
-        return tuple(name.removeprefix(PREFIX) for name in names)
+    def __init__(self, trace: Analysis) -> None:
+        self.trace, self._calls = trace, trace.module_calls
 
     @cached_property
     def rows(self) -> list[ModuleWork]:
@@ -108,36 +70,37 @@ class Modules:
 
         Work in a nested module counts for both. The rows without a path add up to all GPU time.
         """
-        events = np.flatnonzero(self.is_module)
+        events = np.flatnonzero(self._calls.is_module)
         if not len(events):
             return []
         _, first, place = np.unique(
-            self.paths.numbers(self.owners.first_call[events]),
+            self._calls.paths.numbers(self._calls.owners.first_call[events]),
             return_index=True,
             return_inverse=True,
         )
         calls = np.bincount(place)
         sums = [np.bincount(place, weights=each[events]) for each in self._below()]
-        own = kept_bytes(self.trace, self.paths)
-        kept = own if own is None else np.bincount(place, summed(self.paths.above, own)[events])
+        own = kept_bytes(self.trace, self._calls.paths)
+        if own is not None:
+            own = np.bincount(place, summed(self._calls.paths.above, own)[events])
         rows = []
         for at in np.argsort(first).tolist():
-            path = self.path(int(self.owners.first_call[events[first[at]]]))
+            path = self._calls.path(int(self._calls.owners.first_call[events[first[at]]]))
             row = _row(path, int(calls[at]), [column[at] for column in sums])
-            rows.append(row if kept is None else replace(row, memory_bytes=int(kept[at])))
+            rows.append(row if own is None else replace(row, memory_bytes=int(own[at])))
         return [*rows, *self._outside()]
 
     def _below(self) -> list[Ints]:
         """The columns of `_columns`, summed over each module call and those inside it."""
-        inside, call = self.owners.first_call[self.own], self.owners.call
+        inside, call = self._calls.owners.first_call[self._calls.own], self._calls.owners.call
         columns = self._columns()
         held = [inside, inside, *([call] * (len(columns) - 2))]
         return [self._summed(*pair) for pair in zip(held, columns, strict=True)]
 
     def _summed(self, call: Ints, values: Ints) -> Ints:
-        own = np.zeros(len(self.paths.above), values.dtype)
+        own = np.zeros(len(self._calls.paths.above), values.dtype)
         np.add.at(own, call[call >= 0], values[call >= 0])
-        return summed(self.paths.above, own)
+        return summed(self._calls.paths.above, own)
 
     def _columns(self) -> list[Ints]:
         """Of every GPU row: kernels, time, time by pass; of known FLOP count, sum, least time."""
@@ -147,30 +110,21 @@ class Modules:
         return [
             gpu.is_kernel.astype(np.int64),
             gpu.length,
-            *(np.where(self.owners.ran == each, gpu.length, 0) for each in PASSES),
+            *(np.where(self._calls.owners.ran == each, gpu.length, 0) for each in PASSES),
             known.astype(np.int64),
             np.where(known, ideal.flops, 0.0),
             np.where(known, ideal.flop_ns, 0.0),
         ]
 
-    @cached_property
-    def outside(self) -> list[str]:
-        """For every GPU row the name of its row where no module owns it, else ""."""
-        owned, lost, groups = self.owners.call >= 0, self.owners.lost, self.trace.grouped
-        named = [NAMED.get(name, "") for name in groups.names]
-        return [
-            "" if mine else named[group] or (UNKNOWN if untold else OUTSIDE)
-            for mine, untold, group in zip(
-                owned.tolist(), lost.tolist(), groups.group.tolist(), strict=True
-            )
-        ]
-
     def _outside(self) -> list[ModuleWork]:
         """What no module owns, by name, most time first."""
-        columns, names = self._columns(), np.array(self.outside, np.dtypes.StringDType())
+        columns, names = (
+            self._columns(),
+            np.array(self.trace.outside_modules, np.dtypes.StringDType()),
+        )
         found = [
             _row((name,), 0, [column[names == name].sum() for column in columns], kind="")
-            for name in sorted({*self.outside} - {""})
+            for name in sorted({*self.trace.outside_modules} - {""})
         ]
         return sorted(found, key=lambda row: -row.total_ns)
 
@@ -186,3 +140,35 @@ def _row(
         flops=int(flops) if known else None,
         flop_ns=float(at_peak) if known and not np.isnan(at_peak) else None,
     )
+
+
+def kept_bytes(trace: Analysis, paths: Paths) -> Ints | None:
+    """For each event of `host` that is a module call, bytes of its own; None where not recorded."""
+    table, host = trace.tables["memory"], trace.host
+    on_gpu: Bools = filled(table["device_type"], CPU) != CPU
+    if not on_gpu.any():
+        return None
+    event, size = table["event"].to_numpy()[on_gpu], filled(table["bytes"], 0)[on_gpu]
+    call = around(host, paths, event)
+    own = np.zeros(len(paths.above), np.int64)
+    np.add.at(own, call[call >= 0], size[call >= 0])
+    return own
+
+
+def around(host: Host, paths: Paths, events: Ints) -> Ints:
+    """The innermost chosen event on the thread of each of these events at its time, or -1."""
+    calls = np.flatnonzero(paths.chosen[: host.count])
+    if not len(calls):
+        return np.full(len(events), -1, np.int64)
+    low, width = int(host.start.min()), int(np.ptp(host.start)) + 1
+
+    def place(events: Ints) -> Ints:
+        return host.track[events].astype(np.int64) * width + host.start[events] - low
+
+    calls = calls[np.lexsort((-host.end[calls], place(calls)))]
+    at = np.searchsorted(place(calls), place(events), "right")
+    found = np.append(calls, -1)[at - 1]
+    found[(at == 0) | (host.track[found] != host.track[events])] = -1
+    while (past := (found >= 0) & (host.end[found] < host.start[events])).any():
+        found[past] = paths.above[found[past]]
+    return found

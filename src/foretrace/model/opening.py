@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache as once
 from typing import TYPE_CHECKING
 
 from foretrace.base import budget, notices
 from foretrace.base.budget import Limits, keeps_everything
-from foretrace.base.errors import LimitError, TraceError
+from foretrace.base.errors import TraceError
 from foretrace.base.version import __version__
 from foretrace.read import captures as captures_of
 from foretrace.read.folder import resolve, searched
@@ -18,7 +18,6 @@ from foretrace.read.recordings import opened_as
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
     from foretrace.read.captures import CaptureFile
-    from foretrace.schema.compiler import CompiledLaunch
     from foretrace.schema.documents.sets import LeftOut
 
 
@@ -132,28 +131,7 @@ def load_alone(
                 store.save(wanted, stamp, tables)
     from foretrace.model.trace import Trace
 
-    trace = Trace(tables, shown(wanted))
-    trace.find_compiled = _compiled
-    return trace
-
-
-def _compiled(trace: Trace) -> Mapping[int, CompiledLaunch]:
-    """What the compiler's records beside a trace say about its launches."""
-    from foretrace.analyze import why
-
-    try:
-        if why.of(trace) is None:
-            return {}
-        from foretrace.analyze.why.origins import launched
-
-        return launched(trace)
-    except (LimitError, MemoryError):
-        raise
-    except Exception as problem:  # noqa: BLE001 - a log nobody has seen must not cost a trace
-        what = f"{type(problem).__name__}: {problem}"
-        notices.warn(f"the compiler's records beside {trace.path} are not used: {what}")
-        why.disregard(trace)
-        return {}
+    return Trace(tables, shown(wanted))
 
 
 def shown(path: str) -> str:

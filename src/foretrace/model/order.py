@@ -7,20 +7,18 @@ launches, so a rule looks at cases one by one and at launches as whole arrays.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.arguments import op_call
 from foretrace.model.costs import OpCall
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.recording import Recording, op_call
 from foretrace.names import families
 from foretrace.schema.kernel import KernelId
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 class Case(Struct, frozen=True):
@@ -65,10 +63,10 @@ class Order:
     count: all, or those in steps where there are any.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Recording, kernels: pl.DataFrame, cases: pl.DataFrame) -> None:
         gpu = trace.gpu
         rows = gpu.launch_order[gpu.is_kernel[gpu.launch_order]]
-        self.trace = trace
+        self._trace, self._kernels, self._cases = trace, kernels, cases
         self.row: Ints = rows[np.argsort(gpu.lane[rows], kind="stable")]
         order = np.cumsum(gpu.is_kernel)[self.row] - 1  # rows of `trace.kernels`
         self.event: Ints = gpu.id[self.row]
@@ -76,33 +74,32 @@ class Order:
         self.lane: Ints = gpu.lane[self.row]
         self.step: Ints = trace.spans.step_of_work()[self.row]
         self.case: Ints = self._case_of()[order]
-        self.chain: Ints = trace.kernels["chain_id"].to_numpy()[order]
+        self.chain: Ints = kernels["chain_id"].to_numpy()[order]
         self.op: Ints = trace.origins.op[self.row]
         self.steps = len({span.index for span in trace.spans.steps if len(span.work)})
         self.counts: Bools = self.step >= 0 if self.steps else np.ones(len(self.row), bool)
 
     def _case_of(self) -> Ints:
         """The case of every row of `trace.kernels`."""
-        cases = self.trace.kernel_cases
+        cases = self._cases
         number = np.repeat(np.arange(cases.height), cases["count"].to_numpy())
         found = np.empty(len(number), np.int64)
         events = cases["kernels"].explode().to_numpy() if cases.height else np.empty(0, np.int64)
-        found[np.searchsorted(self.trace.kernels["id"].to_numpy(), events)] = number
+        found[np.searchsorted(self._kernels["id"].to_numpy(), events)] = number
         return found
 
     @cached_property
     def cases(self) -> list[Case]:
         """Every case, in the order of `trace.kernel_cases`."""
-        frame, size = self.trace.kernel_cases, self.trace.kernel_cases.height
+        frame, size = self._cases, self._cases.height
         mine = self.case[self.counts]
         count = np.bincount(mine, minlength=size).tolist()
         time = np.bincount(mine, weights=self.length[self.counts], minlength=size)
         ns = time.astype(np.int64).tolist()
         first = np.unique(self.case, return_index=True)[1] if size else self.case
-        rows = np.searchsorted(self.trace.kernels["id"].to_numpy(), self.event[first])
+        rows = np.searchsorted(self._kernels["id"].to_numpy(), self.event[first])
         reads, writes = (
-            self.trace.kernels[name].gather(rows).to_list()
-            for name in ("bytes_read", "bytes_written")
+            self._kernels[name].gather(rows).to_list() for name in ("bytes_read", "bytes_written")
         )
         return [
             self._case(row, count[at], ns[at], reads[at], writes[at])
@@ -118,7 +115,7 @@ class Order:
             replace(families.decode(row["name"]), short=row["short"]),
             row["role"],
             row["ops"][0] if row["ops"] else "",
-            None if op is None else op_call(self.trace, op),
+            None if op is None else op_call(self._trace, op),
             count,
             ns,
             row["median_ns"],

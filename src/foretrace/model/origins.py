@@ -8,18 +8,18 @@ host during the recording (steps, delays, idle time) asks `trace.host` and `trac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.model.arguments import Arguments
+from foretrace.model.captures import Captured
+from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.schema.ledger import LedgerBuilder
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.schema.tables import Tables
 
 
 class WorkOrigins:
@@ -30,20 +30,22 @@ class WorkOrigins:
     `triton`.
     """
 
-    def __init__(self, trace: Trace) -> None:
-        gpu, joined = trace.gpu, trace.captured.launch >= 0
-        self.host, self.tables = trace.host, trace.tables
+    def __init__(
+        self, tables: Tables, gpu: Gpu, captured: Captured, captures: Sequence[tuple[Tables, Host]]
+    ) -> None:
+        joined = captured.launch >= 0
+        self.host, self.tables = gpu.host, tables
         self._gpu, self.launch, self.op = gpu, gpu.launch, gpu.op
         self.is_captured: Bools = joined
         if joined.any():
             from foretrace.model.captures.appended import appended
 
-            self.tables, first = appended(trace.tables, [each.tables for each in trace.captures])
-            parts = [trace.host, *(each.host for each in trace.captures)]
+            self.tables, first = appended(tables, [each for each, _ in captures])
+            parts = [gpu.host, *(each for _, each in captures)]
             self.host = Host(self.tables, LedgerBuilder(), parts)
-            offset = np.array(first, np.int64)[trace.captured.capture[joined]]
+            offset = np.array(first, np.int64)[captured.capture[joined]]
             self.launch, self.op = gpu.launch.copy(), gpu.op.copy()
-            self.launch[joined] = trace.captured.launch[joined] + offset
+            self.launch[joined] = captured.launch[joined] + offset
             self.op[joined] = self.host.nearest_op(self.launch[joined])
 
     @cached_property

@@ -7,14 +7,11 @@ query may take all memory, never end, or crash Polars.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from foretrace.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.analysis import Analysis
 
 _NAMES = re.compile(r"[a-z_]+", re.IGNORECASE)
 # Polars' SQL has functions that read files (`read_csv`, `scan_parquet`). Polars can neither turn
@@ -29,7 +26,7 @@ _READS = re.compile(
 _UNKNOWN = re.compile(r"(column|relation)(?: named)? [\"']([^\"']+)[\"']")
 
 
-def run(trace: Trace, query: str) -> pl.DataFrame:
+def run(trace: Analysis, query: str) -> pl.DataFrame:
     """The result of one query; a mistake in it is a `UsageError` that says what to write."""
     tables = tables_of(trace, query)
     try:
@@ -47,14 +44,14 @@ def check(query: str) -> None:
         raise UsageError("sql: a query may read the tables of the trace and nothing else")
 
 
-def tables_of(trace: Trace, query: str) -> dict[str, pl.DataFrame]:
+def tables_of(trace: Analysis, query: str) -> dict[str, pl.DataFrame]:
     """The tables that a query names, once it is checked."""
     check(query)
     words = set(_NAMES.findall(query.lower()))
     return {name: trace.table(name) for name in trace.table_names() if name in words}
 
 
-def mistake(said: str, trace: Trace, tables: dict[str, pl.DataFrame]) -> UsageError:
+def mistake(said: str, trace: Analysis, tables: dict[str, pl.DataFrame]) -> UsageError:
     """Polars' message as one line; for a name that does not exist, the nearest ones that do."""
     text = " ".join(said.split("\n")[0].split())
     unknown = _UNKNOWN.search(text)

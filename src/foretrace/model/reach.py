@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.paths import summed
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.recording import Recording
 
 # Ops whose result is another view of their input's memory. `contiguous`, `to`, `reshape` and their
 # like are views only when there is nothing to copy, which is why a call must also be seen to launch
@@ -32,14 +28,14 @@ def is_view(name: str) -> bool:
     return name.removeprefix("aten::") in VIEWS
 
 
-def work_below(trace: Trace) -> tuple[Ints, Ints]:
+def work_below(trace: Recording) -> tuple[Ints, Ints]:
     """For every event: kernels, and GPU work of any kind, launched by it or anything it called."""
     gpu = trace.gpu
     linked = gpu.launch >= 0
     return _climbed(trace, gpu.launch[linked & gpu.is_kernel]), _climbed(trace, gpu.launch[linked])
 
 
-def gpu_time_below(trace: Trace) -> Ints:
+def gpu_time_below(trace: Recording) -> Ints:
     """For every event: the durations of the GPU work launched by it or anything it called."""
     gpu = trace.gpu
     timed = (gpu.launch >= 0) & gpu.usable
@@ -48,17 +44,17 @@ def gpu_time_below(trace: Trace) -> Ints:
     return summed(trace.host.parent, spent)
 
 
-def _climbed(trace: Trace, at: Ints) -> Ints:
+def _climbed(trace: Recording, at: Ints) -> Ints:
     host = trace.host
     return summed(host.parent, np.bincount(at, minlength=host.count))
 
 
-def reaches(trace: Trace) -> Bools:
+def reaches(trace: Recording) -> Bools:
     """Which events launched GPU work, themselves or through what they called."""
     return _climbed(trace, trace.gpu.launch[trace.gpu.launch >= 0]) > 0
 
 
-def views(trace: Trace) -> Ints:
+def views(trace: Recording) -> Ints:
     """The calls of view ops that launched nothing."""
     host = trace.host
     return np.flatnonzero(host.is_op & host.named(is_view) & host.lasting & ~reaches(trace))

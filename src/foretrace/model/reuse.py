@@ -17,23 +17,21 @@ from collections import Counter
 from functools import cached_property
 from itertools import accumulate
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.arguments import op_call
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.costs.roofline import Work, memory_rate
 from foretrace.model.intervals import Ints
 from foretrace.model.operands import made, operands
+from foretrace.model.recording import Recording, op_call
 from foretrace.schema.device import Device
 from foretrace.schema.reuse import CachedInput, CacheUse
 from foretrace.schema.tables import NONE
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 # Launches of a case that are looked at, and operations back from each: enough for a median, and
 # more than fill L2 in any recorded trace.
@@ -78,8 +76,8 @@ class _Found(Struct, frozen=True):
 class Reuse:
     """Looks back from the kernels of one trace."""
 
-    def __init__(self, trace: Trace, device: Device) -> None:
-        self.trace, self.device = trace, device
+    def __init__(self, trace: Recording, kernels: pl.DataFrame, device: Device) -> None:
+        self.trace, self.kernels, self.device = trace, kernels, device
         self.cache = device.cache_bytes or 0
         self.known: dict[tuple[int, int, int], CacheTraffic] = {}
 
@@ -92,7 +90,7 @@ class Reuse:
     def columns(self) -> dict[str, list[Any]]:
         """What the table of kernels says, by name."""
         names = ("bytes_read", "bytes_written", "bytes", "role", "short")
-        return {name: self.trace.kernels[name].to_list() for name in names}
+        return {name: self.kernels[name].to_list() for name in names}
 
     def of(self, events: list[int], work: Work) -> CacheUse:
         """What explains the rate of a case, by some of its launches."""

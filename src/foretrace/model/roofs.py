@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,17 +17,14 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from foretrace.model.about import device_of
-from foretrace.model.arguments import op_call
 from foretrace.model.collectives import bus_of_kernels
 from foretrace.model.costs import Certainty, Tensor
 from foretrace.model.costs.limits import Footprint, Traits, limit
 from foretrace.model.costs.roofline import Roofline, Work, impossible, position
+from foretrace.model.recording import Recording, op_call
 from foretrace.model.reuse import Reuse
 from foretrace.names import families
 from foretrace.schema.kernel import KernelId
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 _AMOUNTS = ("flops", "bytes_read", "bytes_written", "bytes")
 LEAST = "at least: what is certain; the estimate exceeds what the GPU can do in this time"
@@ -58,7 +55,7 @@ _PLACED: dict[str, pl.DataType | type[pl.DataType]] = {
 _LAUNCH = ("grid", "block", "registers", "shared_memory", "least_per_sm", "most_per_sm")
 
 
-def numbered_cases(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
+def numbered_cases(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
     """The kernels with a number for their case: one name, and one signature of the op, or -1."""
     name = trace.host.name[trace.gpu.id[trace.gpu.is_kernel]].astype(np.int64)
     signature = kernels["signature"].to_numpy()
@@ -67,7 +64,7 @@ def numbered_cases(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def believed(trace: Trace, kernels: pl.DataFrame) -> pl.DataFrame:
+def believed(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
     """The kernels without costs that their times contradict."""
     device = device_of(trace.about)
     if device is None or kernels.is_empty():
@@ -148,10 +145,10 @@ def launch_of_case() -> Iterator[pl.Expr]:
     yield pl.col("blocks_per_sm").max().alias("most_per_sm")
 
 
-def placed(trace: Trace, cases: pl.DataFrame) -> pl.DataFrame:
+def placed(trace: Recording, kernels: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
     """Rates, bound, share of the nearest roof and limit of each case; its launch goes."""
-    device, bus = device_of(trace.about), bus_of_kernels(trace)
-    rows, back = [], Reuse(trace, device) if device else None
+    device, bus = device_of(trace.about), bus_of_kernels(trace, kernels)
+    rows, back = [], Reuse(trace, kernels, device) if device else None
     for row in cases.iter_rows(named=True):
         kernel = families.decode(row["name"])
         work = _work(row, kernel)
@@ -199,7 +196,7 @@ def _footprint(row: dict[str, Any], sms: int) -> Footprint:
     return Footprint(blocks, threads, row["registers"] or 0, row["shared_memory"] or 0)
 
 
-def _traits(trace: Trace, row: dict[str, Any], kernel: KernelId) -> Traits:
+def _traits(trace: Recording, row: dict[str, Any], kernel: KernelId) -> Traits:
     """What the name states; the strides of the operands tell strided from broadcast."""
     loose = kernel.get("contiguous") is False
     looked_at = row["op"] is not None and (loose or row["role"] == "copy")

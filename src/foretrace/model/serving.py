@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from foretrace.model.intervals import Ints
-from foretrace.model.spans import Span
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.spans import Span, Spans
 
 _SUMS = r"(\d{1,9})\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)"
 _EXECUTE = re.compile(rf"execute_(?:\d{{1,9}}_)?context_{_SUMS}_generation_{_SUMS}")
@@ -121,12 +117,12 @@ class Served(Struct, frozen=True):
         return self.batches[index] if index >= 0 else None
 
 
-def served(trace: Trace) -> Served:
+def served(spans: Spans) -> Served:
     """Every annotated batch; of nested annotations the one that says most, then the outer one.
 
     SGLang's step lies inside an `execute_…` range where both were recorded.
     """
-    found = [(span, batch) for span in trace.spans.regions if (batch := served_batch(span.name))]
+    found = [(span, batch) for span in spans.regions if (batch := served_batch(span.name))]
     known = _outermost([pair for pair in found if pair[1].context is not None])
     starts = [span.start_ns for span, _ in known]
     for span, batch in _outermost([pair for pair in found if pair[1].context is None]):
@@ -134,7 +130,7 @@ def served(trace: Trace) -> Served:
         if at < 0 or known[at][0].end_ns < span.end_ns:
             known.append((span, batch))
     known.sort(key=lambda pair: pair[0].start_ns)
-    of_work = np.full(len(trace.gpu), -1, np.int64)
+    of_work = np.full(len(spans.gpu), -1, np.int64)
     for index, (span, _) in enumerate(known):
         of_work[span.work] = index
     return Served(tuple(span for span, _ in known), tuple(batch for _, batch in known), of_work)

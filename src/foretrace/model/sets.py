@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from foretrace.base.units import plural
 from foretrace.model.about import is_coordinator
+from foretrace.model.recording import Recording
 from foretrace.schema.ledger import LedgerBuilder, Note
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 
 class Member(Struct, frozen=True):
@@ -32,7 +29,7 @@ class Member(Struct, frozen=True):
     job: str = ""
 
 
-def note_set(traces: Sequence[Trace]) -> None:
+def note_set(traces: Sequence[Recording]) -> None:
     """Add to each ledger what the set as a whole shows."""
     members = [
         Member(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -21,16 +21,15 @@ from numpy.typing import NDArray
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
 from foretrace.model.about import device_of
-from foretrace.model.arguments import op_call
+from foretrace.model.analysis import Analysis
 from foretrace.model.costs import MAIN, peak_flops
+from foretrace.model.idle import spent_in
 from foretrace.model.intervals import Ints
+from foretrace.model.recording import op_call
 from foretrace.model.roofs import dtype_of
 from foretrace.model.spans import Span
 from foretrace.names import families
 from foretrace.schema.device import Device
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 # With less of the time covered a figure says more about the trace than about the program.
 MOST = 0.5
@@ -68,13 +67,13 @@ class Ideal(Struct, frozen=True):
     matmul: NDArray[np.bool_]
 
 
-def utilization(trace: Trace, spans: Sequence[Span] = ()) -> Utilization:
+def utilization(trace: Analysis, spans: Sequence[Span] = ()) -> Utilization:
     """Of one of these steps or calls; by default of a step, else of the whole recording."""
     device = device_of(trace.about)
     spans = spans or trace.spans.steps
     pairs = [(bounds.spent(trace, span), span.work) for span in spans]
     if not spans and trace.gpu.usable.any():
-        pairs = [(bounds.spent_in(trace.idle), trace.gpu.launch_order)]
+        pairs = [(spent_in(trace.idle), trace.gpu.launch_order)]
     known = [(time, work) for time, work in pairs if time is not None and time.busy_ns > 0]
     if device is None or not known:
         return Utilization(note="no peaks of the GPU" if device is None else "no GPU work")
@@ -101,7 +100,7 @@ class Floor(Struct, frozen=True):
     by: str  # memory (weights and cache), weights (the cache is not known) or compute
 
 
-def floor(trace: Trace, spans: Sequence[Span]) -> Floor | None:
+def floor(trace: Analysis, spans: Sequence[Span]) -> Floor | None:
     """Of one of these steps or calls: each operand read once, each FLOP at the peak of its type.
 
     None where the cost of more than a tenth of the time of matmuls is not known.
@@ -124,7 +123,7 @@ def floor(trace: Trace, spans: Sequence[Span]) -> Floor | None:
     return Floor(float(max(memory, compute)), read if memory >= compute else "compute")
 
 
-def _cache_known(trace: Trace, works: Sequence[Ints]) -> bool:
+def _cache_known(trace: Analysis, works: Sequence[Ints]) -> bool:
     """Whether the bytes of most of the attention are known, not only a lower bound of them."""
     sure = np.zeros(len(trace.gpu), bool)
     certainty = trace.kernel_cases["cost_certainty"].is_in(["exact", "estimate"]).to_numpy()
@@ -135,7 +134,7 @@ def _cache_known(trace: Trace, works: Sequence[Ints]) -> bool:
     return bool(2 * length[sure[rows]].sum() >= max(length.sum(), 1))
 
 
-def _repeated(trace: Trace) -> Floats:
+def _repeated(trace: Analysis) -> Floats:
     """By row: bytes that `repeat_kv` writes beyond what it reads. Attention reads these copies; the
     cache holds each key and value once.
     """
@@ -156,7 +155,7 @@ def _share(ideal_ns: float | None, ns: float) -> float | None:
     return None if ideal_ns is None or ns <= 0 else min(ideal_ns / ns, 1.0)
 
 
-def ideal_times(trace: Trace, device: Device | None) -> Ideal:
+def ideal_times(trace: Analysis, device: Device | None) -> Ideal:
     """What every row of `gpu` would take at the peaks; of an unknown device only its FLOP."""
     order, cases = trace.order, trace.kernel_cases
     found = [_roofs(device, row) for row in cases.iter_rows(named=True)]
@@ -183,7 +182,7 @@ def _roofs(device: Device | None, row: dict[str, Any]) -> tuple[float, float, fl
 
 
 def _flops(
-    trace: Trace, ideal: Ideal, works: Sequence[Ints]
+    trace: Analysis, ideal: Ideal, works: Sequence[Ints]
 ) -> tuple[float | None, float | None, str]:
     """(time at the peak, FLOP, what is covered) of one step."""
     matmuls = [work[ideal.matmul[work]] for work in works]
@@ -202,7 +201,7 @@ def _flops(
     return at_peak, flops, note
 
 
-def _bytes(trace: Trace, ideal: Ideal, works: Sequence[Ints]) -> tuple[float | None, str]:
+def _bytes(trace: Analysis, ideal: Ideal, works: Sequence[Ints]) -> tuple[float | None, str]:
     """(time at the bandwidth, what is covered) of one step."""
     kernels = [work[trace.gpu.is_kernel[work]] for work in works]
     covered = _covered(trace, ideal.byte_ns, kernels)
@@ -212,7 +211,7 @@ def _bytes(trace: Trace, ideal: Ideal, works: Sequence[Ints]) -> tuple[float | N
     return median(float(np.nansum(ideal.byte_ns[work])) for work in kernels), f"at least: {note}"
 
 
-def _covered(trace: Trace, column: Floats, works: Sequence[Ints]) -> float | None:
+def _covered(trace: Analysis, column: Floats, works: Sequence[Ints]) -> float | None:
     """Share of the time of these rows for which the column is known; None without any."""
     rows = np.concatenate(works)
     length = trace.gpu.length[rows]

@@ -8,25 +8,22 @@ is all that a faster host can save.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.recording import Recording
 
 
-def unprofiled_ns(trace: Trace, region: str) -> float | None:
+def unprofiled_ns(trace: Recording, region: str) -> float | None:
     """Wall time of one call of this region without the profiler; None without a run record."""
     run = trace.run
     return run.timing.wall_ns_per_call if run.rung.region == region else None
 
 
-def unprofiled_step_ns(trace: Trace) -> float | None:
+def unprofiled_step_ns(trace: Recording) -> float | None:
     """Wall time of one step without the profiler; None where the record times a region's calls."""
     run = trace.run
     return run.timing.wall_ns_per_call if run.rung.region is None else None
 
 
-def idle_limit_ns(trace: Trace) -> float | None:
+def idle_limit_ns(trace: Recording) -> float | None:
     """The most that the GPU idles in a step without the profiler; None without a run record.
 
     Known where the record times steps, or every step calls its region equally often.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.recording import Recording
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.tables import KINDS, NONE
 
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
-
-def work_table(trace: Trace, chosen: Bools) -> pl.DataFrame:
+def work_table(trace: Recording, chosen: Bools) -> pl.DataFrame:
     """The chosen rows of `gpu`."""
     gpu, host, rows = trace.gpu, trace.host, np.flatnonzero(chosen)
     event, launch, op = gpu.id[rows], gpu.launch[rows], trace.origins.op[rows]

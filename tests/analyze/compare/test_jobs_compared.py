@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from foretrace.analyze.compare.jobs import compare_jobs
 from foretrace.analyze.guess import GuessError
-from foretrace.analyze.guess.gate import parse_gate
+from foretrace.analyze.guess.fail_if import parse_gate
 from foretrace.base.errors import UsageError
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.compare_jobs import DOCUMENT, CompareJobsDocument
 from foretrace.schema.documents.job import JobDocument
 from foretrace.show.render.job_comparison import job_comparison
-from foretrace.show.render.section import drawn, marked
+from foretrace.show.render.terminal import drawn, marked
 from job_documents import MS, job_document
 
 

@@ -10,7 +10,6 @@ import foretrace as ft
 from analyze.guess.conftest import recorded
 from corpus.builder import TraceBuilder
 from foretrace import Trace
-from foretrace.analyze import why
 from foretrace.analyze.guess import check
 from foretrace.schema.compiler import (
     Compilation,
@@ -48,7 +47,7 @@ def _run(*compilations: Compilation, skipped: int = 0) -> CompilerRun:
 def _marked(
     monkeypatch: pytest.MonkeyPatch, run: CompilerRun | None, text: str, trace: Trace | None = None
 ) -> Verdict:
-    monkeypatch.setattr(why, "of", lambda trace: run, raising=False)
+    monkeypatch.setattr(Trace, "compiler_run", run)
     [verdict] = check(trace or recorded("mlp_compiled"), text)
     return verdict
 

@@ -8,7 +8,7 @@ import pytest
 
 from analyze.compare.traces import made, recorded, steps
 from foretrace.analyze.compare import compare
-from foretrace.analyze.guess.gate import parse_gate
+from foretrace.analyze.guess.fail_if import parse_gate
 from foretrace.base.errors import UsageError
 
 

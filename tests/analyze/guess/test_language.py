@@ -9,8 +9,8 @@ import pytest
 
 from analyze.guess.conftest import EXAMPLES, recorded
 from foretrace.analyze.guess import GuessError, check, kinds, parse
-from foretrace.analyze.guess.scope import Scope
 from foretrace.analyze.guess.selectors import FAMILY_WORDS
+from foretrace.analyze.guess.windows import Scope
 from foretrace.base.errors import UsageError
 from foretrace.schema.verdict import VERDICTS
 

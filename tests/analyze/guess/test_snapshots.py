@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from analyze.guess.conftest import recorded, without
-from foretrace.analyze.guess.scope import Unknown
 from foretrace.analyze.guess.snapshots import (
     SnapshotFile,
     difference,
@@ -18,6 +17,7 @@ from foretrace.analyze.guess.snapshots import (
     normal,
     to_text,
 )
+from foretrace.analyze.guess.windows import Unknown
 
 ELEMENTWISE = (
     "void at::native::vectorized_elementwise_kernel<8, at::native::CUDAFunctor_add<c10::BFloat16>, "

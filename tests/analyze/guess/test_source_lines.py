@@ -6,7 +6,6 @@ import pytest
 
 import foretrace as ft
 from analyze.guess.conftest import H200
-from foretrace.analyze import why
 from foretrace.analyze.guess import GuessError, check, parse
 from foretrace.model.trace import Trace
 from foretrace.schema.compiler import (
@@ -27,7 +26,7 @@ COMPILATION = Compilation("0/0", graphs=(GRAPH,))
 RUN = CompilerRun("run.why", (COMPILATION,), Ledger(9, 9, 0, 0))
 
 
-def _trace(monkeypatch: pytest.MonkeyPatch, *, leave_out: str = "nothing") -> Trace:
+def _trace(*, leave_out: str = "nothing") -> Trace:
     """The compiled MLP: gate and up and their fused gelu and mul from one line, down from another."""
     trace = ft.open(H200 / "mlp_compiled.json.gz", cache=False)
     gpu, host = trace.gpu, trace.host
@@ -38,8 +37,8 @@ def _trace(monkeypatch: pytest.MonkeyPatch, *, leave_out: str = "nothing") -> Tr
         lines = (DOWN,) if at % 4 == 3 else (GATE,)
         call = KernelCall(name, "triton" not in name, sources=lines)
         found |= {event: CompiledLaunch(COMPILATION, call)} if leave_out not in name else {}
-    trace.find_compiled = lambda trace: found
-    monkeypatch.setattr(why, "of", lambda trace: RUN)
+    trace.compiled = found
+    trace.compiler_records.use(RUN)
     return trace
 
 
@@ -61,23 +60,21 @@ def _trace(monkeypatch: pytest.MonkeyPatch, *, leave_out: str = "nothing") -> Tr
         ("no pointwise comes from model.py:42", "hit"),
     ],
 )
-def test_lines_of_compiled_kernels(
-    text: str, verdict: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [found] = check(_trace(monkeypatch), text)
+def test_lines_of_compiled_kernels(text: str, verdict: str) -> None:
+    [found] = check(_trace(), text)
     assert (found.verdict, found.why) == (verdict, "")
 
 
-def test_the_answer_names_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    [found] = check(_trace(monkeypatch), "in step 3: pointwise from model.py:41 == 2")
+def test_the_answer_names_the_kernels() -> None:
+    [found] = check(_trace(), "in step 3: pointwise from model.py:41 == 2")
     assert found.measured == "1 (triton gelu+mul)"
     assert "triton gelu+mul" in " ".join(found.slice)
 
 
-def test_an_eager_kernel_may_come_from_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_eager_kernel_may_come_from_the_line() -> None:
     """A kernel whose op the line has leaves it open; the products cannot be the line's gelu."""
     texts = ["per step: kernels from model.py:41 == 1", "per step: kernels from model.py:7 == 0"]
-    found, elsewhere = check(_trace(monkeypatch, leave_out="nvjet"), texts)
+    found, elsewhere = check(_trace(leave_out="nvjet"), texts)
     assert (found.verdict, found.measured[:1]) == ("hit", "1")
     assert elsewhere.verdict == "unknown"
     assert "eager code launched some kernels" in elsewhere.why

@@ -113,13 +113,13 @@ def test_ctrl_c_ends_all(folder: Path) -> None:
     code = f"""
 import os, signal, sys
 from foretrace.analyze import jobs
-from foretrace.base import progress
+from foretrace.base import notices
 from foretrace.analyze.jobs.engines import local
 local.WORTHWHILE, local.cores = 0, lambda: 2
 def tell(text):
     if text.startswith("read "):
         os.killpg(0, signal.SIGINT)
-progress.show_with(tell)
+notices.show_with(tell)
 try:
     jobs.read({str(folder)!r}, cache=False)
 except KeyboardInterrupt:

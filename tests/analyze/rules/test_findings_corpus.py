@@ -13,7 +13,7 @@ from corpus.places import sampled
 from foretrace.base.budget import Limits
 from foretrace.show.overview import summarize
 from foretrace.show.render.look_page import sections
-from foretrace.show.render.section import drawn, marked
+from foretrace.show.render.terminal import drawn, marked
 
 PARTS = ("regions", "steps", "kernels", "ops", "findings")
 # large ones are made when used

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from analyze.why.recorded import compiled
-from foretrace.analyze.why.assemble import assemble
-from foretrace.analyze.why.elsewhere import OtherRun
-from foretrace.analyze.why.reasons import grouped, not_fused
+from foretrace.analyze.why.not_fused import OtherRun, grouped, not_fused
 from foretrace.cli import main
+from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read
 from foretrace.schema.compiler import CompilerRun, Elsewhere
+from model.compiled.recorded import compiled
 
 TUNED = Path(__file__).parents[2] / "data" / "tuned"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.analyze.why.finding import kernels_named
+from foretrace.analyze.why.kernels import kernels_named
 from foretrace.base.errors import UsageError
 from foretrace.schema.documents.why import SCHEMA, CallEntry, CompiledKernel, Why
 from foretrace.schema.ledger import LedgerEntry

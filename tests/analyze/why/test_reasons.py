@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from analyze.why.recorded import compiled, measured
-from foretrace.analyze.why.boundaries import across_breaks
-from foretrace.analyze.why.reasons import grouped, not_fused
+import foretrace
+from foretrace.analyze.why.graph_breaks import across_breaks
+from foretrace.analyze.why.measured import Measured, Ran
+from foretrace.analyze.why.not_fused import grouped, not_fused
 from foretrace.analyze.why.refusals import REASONS, WORDS, code
 from foretrace.schema.compiler import Compilation, FusionChoice, Separation
+from model.compiled.recorded import DATA, compiled, joined
 
 RUNS = ("mlp", "unfusable", "recompiles", "llama_train")
 MIB = 1 << 20
+
+
+@cache
+def measured(run: str) -> Measured | None:
+    """What the recorded trace says about the calls of a run."""
+    compiler, trace = compiled(run), foretrace.open(DATA / run / "trace.json.gz")
+    return Ran(compiler, trace, joined(compiler, trace)).measured
 
 
 def _part(run: str, compile_id: str) -> Compilation:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from analyze.why.recorded import compiled
-from foretrace.analyze.why.assemble import assemble
 from foretrace.analyze.why.strides import strided_views
+from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read
 from foretrace.schema.compiler import NamedTensor
+from model.compiled.recorded import compiled
 
 SCRIPT = """
 import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace.analyze.why.unfused import Unfused
+from foretrace.analyze.why.kernels import Unfused
 from foretrace.schema.compiler import Compilation, FxGraph, GraphNode, NamedTensor
 
 ROW, MATRIX = 8 * 4, 4 * 8 * 4  # bytes of f32[8] and f32[4, 8]

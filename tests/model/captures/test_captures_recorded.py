@@ -34,7 +34,7 @@ WORDS = {
 def calls(trace: ft.Trace) -> dict[str, list[list[tuple[object, ...]]]]:
     """For each region, the work of each call: kernel, ops around it, arguments, modules."""
     origins, gpu, host = trace.origins, trace.gpu, trace.host
-    own = trace.modules.own
+    own = trace.module_calls.own
     found: dict[str, list[list[tuple[object, ...]]]] = {}
     for span in trace.spans.regions:
         rows = [

@@ -123,7 +123,9 @@ def test_pieces_are_replayed_in_the_order_of_their_captures(tmp_path: Path) -> N
             replayed(replay, LAYER)
         stepped(replay, step, start)
     trace = joined(tmp_path, replay, capture)
-    modules = [trace.origins.host.names[trace.origins.host.name[own]] for own in trace.modules.own]
+    modules = [
+        trace.origins.host.names[trace.origins.host.name[own]] for own in trace.module_calls.own
+    ]
     assert modules == [f"nn.Module: Layer_{layer}" for layer in range(3) for _ in LAYER] * 2
 
 

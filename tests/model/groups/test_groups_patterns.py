@@ -9,7 +9,6 @@ import pytest
 
 import foretrace as ft
 from analyze.rules.sketch import ADD, COPY, GEMM, MUL, Sketch, kernel, memcpy
-from foretrace.model import groups
 
 X, ROW = [4, 512, 768], [4, 512, 1]
 HEADS, HALF = [4, 12, 512, 64], [4, 12, 512, 32]
@@ -46,7 +45,7 @@ def named(sketch: Sketch, folder: Path) -> list[str]:
     path = folder / "trace.json"
     path.write_text(json.dumps(sketch.document()))
     trace = ft.open(path, cache=False)
-    text = groups.of_work(trace)
+    text = trace.work_groups
     return [str(text[row]) for row in trace.gpu.launch_order]
 
 

@@ -9,8 +9,7 @@ import pytest
 
 import foretrace as ft
 from corpus.places import RECORDED
-from foretrace.model import groups
-from foretrace.model.modules import Modules
+from foretrace.model.module_calls import ModuleCalls
 from foretrace.model.trace import Trace
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
@@ -18,7 +17,7 @@ _MODEL = "4x512x4x768x12x3072x32000_bf16"
 
 
 def counts(trace: Trace) -> dict[str, int]:
-    return dict(Counter(groups.of_work(trace).tolist()))
+    return dict(Counter(trace.work_groups.tolist()))
 
 
 def recording(name: str) -> Trace:
@@ -26,11 +25,11 @@ def recording(name: str) -> Trace:
 
 
 def test_patterns_agree_with_the_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_module = groups.of_work(ft.open(MODULES, cache=False))
-    monkeypatch.setattr(Modules, "is_ours", lambda self, name: False)
+    by_module = ft.open(MODULES, cache=False).work_groups
+    monkeypatch.setattr(ModuleCalls, "is_ours", lambda self, name: False)
     trace = ft.open(MODULES, cache=False)
-    assert not trace.modules.is_module.any()
-    assert groups.of_work(trace).tolist() == by_module.tolist()
+    assert not trace.module_calls.is_module.any()
+    assert trace.work_groups.tolist() == by_module.tolist()
 
 
 def test_a_training_step_with_modules() -> None:

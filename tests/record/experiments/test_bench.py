@@ -26,7 +26,7 @@ from foretrace.schema.documents.bench import (
     joined,
     read,
 )
-from foretrace.show.render.bench import bench_text, plot_bench
+from foretrace.show.render.experiments import bench_text, plot_bench
 
 COMMITTED = Path(__file__).parents[3] / "benchmarks" / "results"
 

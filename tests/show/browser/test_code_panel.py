@@ -58,7 +58,7 @@ def test_code_from_a_log_is_never_markup(browser: Browser, tmp_path: Path) -> No
     launch = CompiledLaunch(
         Compilation("0/0", kernels=(kernel,)), KernelCall(name, False, nodes=(hostile,))
     )
-    trace.find_compiled = lambda trace: dict.fromkeys(trace.gpu.id.tolist(), launch)
+    trace.compiled = dict.fromkeys(trace.gpu.id.tolist(), launch)
     page = write_report(tmp_path / "hostile.html", [trace])
     browser.open(page.as_uri())
     _select(browser)

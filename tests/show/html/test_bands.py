@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import foretrace
 from foretrace.model.intervals import union_length
 from foretrace.read.recordings import traces
-from foretrace.show.html.bands import Bands, Busy, edges, partition
+from foretrace.show.html.strip import Bands, Busy, edges, partition
 from foretrace.show.html.timeline import Timeline
 
 SPAN = 300

@@ -7,7 +7,7 @@ import pytest
 import foretrace
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
-from foretrace.show.html.cases import CaseRow, case_rows
+from foretrace.show.html.trace_facts import CaseRow, case_rows
 from foretrace.show.overview import look
 
 

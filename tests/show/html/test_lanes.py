@@ -11,8 +11,7 @@ import foretrace
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import union_length
 from foretrace.read.recordings import traces
-from foretrace.show.html.lanes import depths
-from foretrace.show.html.timeline import Timeline
+from foretrace.show.html.timeline import Timeline, depths
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 

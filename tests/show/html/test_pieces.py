@@ -18,7 +18,7 @@ import foretrace
 from foretrace.base.errors import UsageError
 from foretrace.read.recordings import traces
 from foretrace.show.html import page, report, write_report
-from foretrace.show.html.packing import Packed, pack
+from foretrace.show.html.page import Packed, pack
 from foretrace.show.html.timeline import Timeline, free_rows
 
 BUNDLE = Path(page.__file__).parent / "bundle"

@@ -7,8 +7,8 @@ import pytest
 import foretrace
 from foretrace.read.recordings import traces
 from foretrace.schema.documents.look import FindingEntry
-from foretrace.show.html.places import Place, places
 from foretrace.show.html.timeline import Outline, Timeline
+from foretrace.show.html.trace_facts import Place, places
 from foretrace.show.overview import look
 
 

@@ -93,12 +93,12 @@ def test_without_records_no_parser_is_imported(tmp_path: Path) -> None:
     shutil.copy(COMPILED / "mlp" / "trace.json.gz", trace)
     program = (
         "import sys, json, foretrace as ft; ft.look(ft.open(sys.argv[1], cache=False)); "
-        "print(json.dumps([name for name in sys.modules if name.startswith('foretrace.analyze.why')]))"
+        "print(json.dumps([name for name in sys.modules if name.startswith('foretrace.model.compiled')]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(trace)], capture_output=True, text=True, check=True
     )
-    assert json.loads(done.stdout) == ["foretrace.analyze.why"]
+    assert json.loads(done.stdout) == ["foretrace.model.compiled"]
 
 
 def test_broken_records_cost_nothing(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_records_that_no_code_understands_are_left_out(
     def fails(*_: object) -> None:
         raise IndexError("odd")
 
-    monkeypatch.setattr("foretrace.analyze.why.launches.join", fails)
+    monkeypatch.setattr("foretrace.model.compiled.launches.join", fails)
     trace = ft.open(COMPILED / "mlp" / "trace.json.gz", cache=False)
     [row] = [row for row in ft.look(trace).kernels if row.family == "inductor_triton"]
     assert (row.cost_certainty, row.sources) == ("at_least", [])

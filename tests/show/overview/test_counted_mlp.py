@@ -9,8 +9,7 @@ from foretrace.model import opening
 from foretrace.model.counters.join import LAST, Wanted
 from foretrace.read.ncu import read_export
 from foretrace.schema.documents.counters import CountersDocument
-from foretrace.show.overview.counters import Exported, counters_document
-from foretrace.show.overview.counters_against import compared
+from foretrace.show.overview.counters import Exported, counters_document, with_earlier
 
 
 def _counted(name: str) -> CountersDocument:
@@ -55,6 +54,6 @@ def test_fusing_saved_a_read_and_a_write(
     eager: CountersDocument, compiled: CountersDocument
 ) -> None:
     """100.7 MB are one write and one read of 8192x3072 in bf16."""
-    found = compared(compiled, eager, "before.json").against
+    found = with_earlier(compiled, eager, "before.json").against
     assert found is not None
     assert "105.4 MB less" in " ".join(found.sentences)

@@ -15,9 +15,14 @@ from foretrace.model.trace import Trace
 from foretrace.read.ncu import read_export
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.counters import CountersDocument
-from foretrace.show.overview.counter_words import OVER, kernel_text
-from foretrace.show.overview.counters import Exported, counters_document
-from foretrace.show.overview.counters_against import compared, load_counters
+from foretrace.show.overview.counters import (
+    OVER,
+    Exported,
+    counters_document,
+    kernel_text,
+    load_counters,
+    with_earlier,
+)
 
 ROWS = {3072: 1024, 24576: 8192}  # of the input, by grid
 
@@ -112,7 +117,7 @@ def test_shared_memory_counters_confirm_the_bytes_of_the_roof(way: str) -> None:
 @pytest.mark.parametrize("kind", ["bf16", "fp16", "tf32", "int8", "fp64"])
 def test_tensor_cores_counters_confirm_the_operations(kind: str) -> None:
     name = {"fp64": "fp64_matrix"}.get(kind, kind)
-    for label in (f"tensor cores {name}", f"matmul {name} 4096"):
+    for label in (f"tensor cores {name}", f"product {name} 4096"):  # as the export names it
         launch, expected = planned("arithmetic", "arithmetic")[label]
         assert tensor_operations(launch.metrics) == {kind: expected["flops"]}
 
@@ -168,7 +173,7 @@ def test_what_a_fusion_saved(tmp_path: Path) -> None:
         ],
     )
     fused = _run(tmp_path / "b", [("fused", 100_000_000, 50_000_000, 48), (GEMM, 7, 8, 9)])
-    saved = compared(fused, apart, "a.json").against
+    saved = with_earlier(fused, apart, "a.json").against
     assert saved is not None
     assert saved.gone.kernels == ["mul", "gelu"]
     assert saved.new.kernels == ["fused"]
@@ -188,7 +193,7 @@ def test_what_a_fusion_saved(tmp_path: Path) -> None:
 
 def test_the_same_run_twice_saved_nothing(tmp_path: Path) -> None:
     one = _run(tmp_path / "a", [("gelu", 50_000_000, 50_000_000, 30)])
-    saved = compared(one, one, "a.json").against
+    saved = with_earlier(one, one, "a.json").against
     assert saved is not None
     assert saved.sentences == [
         "1 launch on both sides.",

@@ -16,7 +16,7 @@ from foretrace.show.html import notebook, report
 from foretrace.show.overview import summarize
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import first_screen
-from foretrace.show.render.section import drawn, marked
+from foretrace.show.render.terminal import drawn, marked
 
 NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_train_eager")
 

@@ -14,9 +14,7 @@ import foretrace as ft
 from analyze.rules.sketch import MUL, Sketch, kernel, memcpy
 from foretrace.model.order import Case
 from foretrace.schema.kernel import KernelId
-from foretrace.show.overview.group_limits import limited_by
-from foretrace.show.overview.group_work import CaseTime, GroupWork
-from foretrace.show.overview.groups import group_rows
+from foretrace.show.overview.groups import CaseTime, GroupWork, group_rows, limited_by
 
 TOTAL_US = 100
 

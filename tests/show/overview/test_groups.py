@@ -7,9 +7,9 @@ from pathlib import Path
 import foretrace as ft
 from corpus.places import RECORDED
 from foretrace.schema.documents.look import GroupRow
-from foretrace.show.overview.folding import folded
 from foretrace.show.overview.groups import group_rows
 from foretrace.show.overview.modules import module_rows
+from foretrace.show.overview.page import folded
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 _MODEL = "4x512x4x768x12x3072x32000_bf16"

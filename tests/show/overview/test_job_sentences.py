@@ -23,7 +23,7 @@ from foretrace.schema.documents.job import (
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.show.overview.job import lines, title, verdict
 from foretrace.show.render.job_page import PARTS, first_screen, sections
-from foretrace.show.render.section import drawn, marked
+from foretrace.show.render.terminal import drawn, marked
 
 MS = 1_000_000
 CLOCK = JobClock(0, 0.0, 2_000, True, 240)

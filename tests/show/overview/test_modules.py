@@ -8,8 +8,8 @@ import foretrace as ft
 from foretrace.schema.documents.look import ModuleRow
 from foretrace.show.overview import look
 from foretrace.show.overview.modules import ModuleNode, folded_tree, kinds
-from foretrace.show.render.module_page import module_sections
-from foretrace.show.render.section import drawn
+from foretrace.show.render.look_page import module_sections
+from foretrace.show.render.terminal import drawn
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 

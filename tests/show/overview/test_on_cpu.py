@@ -10,7 +10,7 @@ import foretrace as ft
 from foretrace.show.overview import look_region, summarize
 from foretrace.show.overview.on_cpu import cpu_groups, cpu_tree
 from foretrace.show.render.look_page import first_screen, region_page, sections
-from foretrace.show.render.section import drawn
+from foretrace.show.render.terminal import drawn
 
 FUSED = "graph_0_cpp_fused__unsafe_view_gelu_mul_0"
 LINEAR = [

@@ -14,7 +14,7 @@ import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.cli import foretrace as program
 from foretrace.model.flame import Stack
-from foretrace.show.render.flame import collapsed, speedscope, written
+from foretrace.show.render.export import collapsed, exported, speedscope
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 
@@ -25,7 +25,7 @@ def test_collapsed_lines(tmp_path: Path) -> None:
     built.launch(10_000, 10).kernel("c", 30_000, 5)
     (tmp_path / "t.json").write_bytes(built.bytes())
     trace = ft.open(tmp_path / "t.json", cache=False)
-    assert written(trace, "collapsed").splitlines() == [
+    assert exported(trace, "collapsed").splitlines() == [
         "Net_0;aten::mm;a:b 70",
         "outside modules;no op recorded;c 5",
     ]
@@ -50,7 +50,7 @@ def test_speedscope_has_the_published_shape() -> None:
 
 def test_csv_has_a_row_for_each_kernel() -> None:
     trace = ft.open(MODULES, cache=False)
-    rows = [*csv.DictReader(io.StringIO(written(trace, "csv")))]
+    rows = [*csv.DictReader(io.StringIO(exported(trace, "csv")))]
     assert len(rows) == trace.kernels.height
     backward = next(row for row in rows if row["short"] == "embedding bwd bf16")
     assert backward["module"] == "LlamaForCausalLM_0/LlamaModel_0/Embedding_0"

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from foretrace.show.html.job import job_html
 from foretrace.show.html.job_lanes import MOST_SPANS
-from foretrace.show.html.packing import Packed
+from foretrace.show.html.page import Packed
 from foretrace.show.render.job_timeline import job_timeline
-from foretrace.show.render.section import drawn
+from foretrace.show.render.terminal import drawn
 from job_documents import MS, job_document
 from job_lanes import job_lanes
 from show.html.test_pieces import unpack

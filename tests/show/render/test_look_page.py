@@ -22,7 +22,7 @@ from foretrace.schema.documents import encode
 from foretrace.show.overview import summarize
 from foretrace.show.overview.page import Overview
 from foretrace.show.render.look_page import first_screen, sections
-from foretrace.show.render.section import drawn, marked
+from foretrace.show.render.terminal import drawn, marked
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

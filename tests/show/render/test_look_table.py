@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.show.render.table import shorten, table
+from foretrace.show.render.terminal import shorten, table
 
 WORDS = st.text("abcdefgh ", max_size=120)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import foretrace
 from foretrace.read import recordings
-from foretrace.show.html.matmuls import on_map
+from foretrace.show.html.view_data import matmuls_on_map
 
 
 def _trace(name: str) -> foretrace.Trace:
@@ -12,7 +12,7 @@ def _trace(name: str) -> foretrace.Trace:
 
 
 def test_matmuls_lie_in_the_plane_of_their_kind() -> None:
-    found = on_map(_trace("mlp_eager"))
+    found = matmuls_on_map(_trace("mlp_eager"))
     assert found is not None
     assert (found.plane.dtype, found.plane.layout) == ("bf16", "tn")
     assert {(mark.m, mark.n) for mark in found.marks} == {(8192, 3072), (8192, 768)}
@@ -21,7 +21,7 @@ def test_matmuls_lie_in_the_plane_of_their_kind() -> None:
 
 
 def test_a_matmul_that_was_not_measured_is_guessed() -> None:
-    found = on_map(_trace("llama_train_eager"))
+    found = matmuls_on_map(_trace("llama_train_eager"))
     assert found is not None
     kernels = {row[0]: row[4] for row in found.rows}
     assert kernels["4096x1024x1024 tn bf16"] == "the same"

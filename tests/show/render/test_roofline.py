@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from foretrace.names import devices
 from foretrace.schema.documents.look import Look
-from foretrace.show.html.tables import facts
 from foretrace.show.html.timeline import Timeline
+from foretrace.show.html.trace_facts import facts
 from foretrace.show.overview import look, summarize
-from foretrace.show.overview.roofs import cached_lines, roofs_entry, roofs_text
+from foretrace.show.overview.roof_words import cached_lines, roofs_entry, roofs_text
 from foretrace.show.render.look_page import sections
 from foretrace.show.render.roofline import COLUMNS, roofline
-from foretrace.show.render.section import drawn
+from foretrace.show.render.terminal import drawn
 from statements.places import ladder
 
 GEMMA = "model_gemma_4x512x4x768x12x3072x32000"

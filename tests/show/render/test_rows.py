@@ -8,7 +8,7 @@ import json
 
 import polars as pl
 
-from foretrace.show.render.rows import AT_ONCE, csv_parts, json_parts
+from foretrace.show.render.export import AT_ONCE, csv_parts, json_parts
 
 ODD = [float("nan"), float("inf"), float("-inf"), 1.5]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.show.render.safe import csv_cell, markdown, plain
+from foretrace.show.render.terminal import csv_cell, markdown, plain
 
 ANY_TEXT = st.text(alphabet=st.characters(codec=None, categories=None), max_size=60)
 INVISIBLE = [0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, 0x2028, 0x2029]

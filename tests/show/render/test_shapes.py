@@ -11,8 +11,13 @@ import pytest
 
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.schema.documents.shapes import ShapesDocument
-from foretrace.show.render.shapes import shapes_markdown, shapes_text, short_reason
-from foretrace.show.render.shapes_plot import need_matplotlib, plot_shapes
+from foretrace.show.render.experiments import (
+    need_matplotlib,
+    plot_shapes,
+    shapes_markdown,
+    shapes_text,
+    short_reason,
+)
 
 
 def visit(stall: float, wall: float, ratio: float = 1.0, **more: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from foretrace.schema.documents.worth import WorthDocument
-from foretrace.show.render.worth import worth_markdown, worth_text
+from foretrace.show.render.experiments import worth_markdown, worth_text
 
 
 def both(a: float | None, b: float | None) -> dict[str, Any]:

@@ -499,6 +499,20 @@ export interface MarkedGuess {
   why: string;
 }
 
+export interface MatmulMark {
+  m: number;
+  n: number;
+  text: string;
+}
+
+export interface MatmulsOnMap {
+  device: string;
+  plane: HeatPlane;
+  marks: MatmulMark[];
+  head: string[];
+  rows: string[][];
+}
+
 export interface MemoryPage {
   device: string;
   points: Packed;
@@ -651,38 +665,6 @@ export interface Place {
   frame: [number, number] | null;
   shades: [number, number, number][];
   events: [number, number, number][];
-}
-
-export interface MatmulMark {
-  m: number;
-  n: number;
-  text: string;
-}
-
-export interface MatmulsOnMap {
-  device: string;
-  plane: HeatPlane;
-  marks: MatmulMark[];
-  head: string[];
-  rows: string[][];
-}
-
-export interface RangeNumbers {
-  gpus: number;
-  busy_ns: number | null;
-  groups: RangePart[];
-  kernels: RangePart[];
-  launches: number;
-  bytes: number | null;
-  flops: number | null;
-  bytes_ns: number;
-  flops_ns: number;
-}
-
-export interface RangePart {
-  number: number;
-  ns: number;
-  count: number;
 }
 
 export interface RegionRow {

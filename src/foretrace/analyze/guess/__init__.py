@@ -3,12 +3,11 @@
     ft.check(trace, ["in mlp_fwd: kernels == 5", "gelu and mul are fused"])     -> list[Verdict]
     ft.expect(trace).region("mlp_fwd").kernels == 5       -> a Verdict that is true when it hit
 
-`docs/guess.md` lists the whole vocabulary. A kind of prediction is one file of `kinds/`, a known
-reason for a miss one function of `reasons`.
+`docs/guess.md` lists the whole vocabulary. A kind of prediction is one file of `kinds/`.
 
-Language: `tokens`, `amounts`, `selectors`, `fields`, `grammar`. Evidence: `evidence`, `scope`,
-`selection`, `measures`. Marking: `kinds`, `marking`, `reasons`, `expecting`, `questions`, `gate`.
-Files: `guess_files`, `snapshots`, `claims`.
+Language: `tokens`, `amounts`, `selectors`, `fields`, `grammar`. Evidence: `evidence`, `kernel_ops`,
+`windows`, `selection`, `measures`. Marking: `kinds`, `marking`, `reasons`, `expecting`,
+`questions`, `fail_if`. Files: `guess_files`, `baseline`, `snapshots`.
 """
 
 from foretrace.analyze.guess.expecting import expect

@@ -12,17 +12,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from foretrace.analyze import why
 from foretrace.analyze.guess import compiling
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.guess_files import dump
 from foretrace.analyze.guess.marking import mark, parse
-from foretrace.analyze.guess.places import quotable_regions, windows_of
-from foretrace.analyze.guess.scope import Scope, Window
-from foretrace.analyze.guess.selection import cpu_does, cpu_kernels
+from foretrace.analyze.guess.selection import cpu_kernels
 from foretrace.analyze.guess.selectors import op_words
 from foretrace.analyze.guess.snapshots import compiled_name
+from foretrace.analyze.guess.windows import Scope, Window, windows_of
 from foretrace.base.errors import TraceError
+from foretrace.model.cpu_ops import cpu_does, quotable_regions
 from foretrace.model.trace import Trace
 from foretrace.names.families import VIEWS
 from foretrace.schema import compiled
@@ -67,7 +66,7 @@ def document(trace: Trace) -> GuessDocument:
 
 
 def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    if why.of(evidence.trace) is not None:
+    if evidence.trace.compiler_run is not None:
         for text, fact in _COMPILED.items():
             counted = int(fact(evidence.trace).low)
             yield f"{text} == {counted}", f"number of {text}, by the compiler's records"
@@ -80,7 +79,7 @@ def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _places(evidence: Evidence) -> list[Scope]:
-    names = [name for name in quotable_regions(evidence) if not name.startswith(_GENERATED)]
+    names = [name for name in quotable_regions(evidence.trace) if not name.startswith(_GENERATED)]
     if names:
         return [Scope("region", name) for name in names[:PLACES]]
     return [Scope("steps" if evidence.trace.has("steps") else "trace")]

@@ -14,7 +14,6 @@ from itertools import takewhile
 
 import numpy as np
 
-from foretrace.analyze import why
 from foretrace.base.units import count_text, time_text
 from foretrace.model.covered import Covered
 from foretrace.model.trace import Trace
@@ -57,7 +56,7 @@ class CompilerFact:
 
 def graph_breaks(trace: Trace) -> CompilerFact:
     """Lines at which Dynamo ended a graph; a line counts once, however often it was compiled."""
-    run = why.of(trace)
+    run = trace.compiler_run
     if run is None:
         tails = (name.partition(_RESUMED)[2] for name in trace.host.names if _RESUMED in name)
         resumed = {"".join(takewhile(_in_word, tail)) for tail in tails}
@@ -69,7 +68,7 @@ def graph_breaks(trace: Trace) -> CompilerFact:
 
 def recompiles(trace: Trace) -> CompilerFact:
     """How often code was compiled again."""
-    run, versions = why.of(trace), _versions(trace)
+    run, versions = trace.compiler_run, _versions(trace)
     if run is None:
         latest: dict[int, int] = {}
         for frame, version in versions:
@@ -82,7 +81,7 @@ def recompiles(trace: Trace) -> CompilerFact:
 
 def graphs(trace: Trace) -> CompilerFact:
     """Graphs that Dynamo made: one for each version of each part of a function."""
-    run = why.of(trace)
+    run = trace.compiler_run
     if run is None:
         return CompilerFact(len(_versions(trace)), math.inf, missing=NO_RECORDS)
     made = [each for each in mine(run, trace) if each.graphs]
@@ -95,7 +94,7 @@ def _in_word(letter: str) -> bool:
 
 def compile_ns(trace: Trace) -> CompilerFact:
     """What compiling took in all."""
-    run = why.of(trace)
+    run = trace.compiler_run
     if run is not None:
         times = [each.compile_ns for each in mine(run, trace)]
         low = sum(ns for ns in times if ns is not None)

@@ -9,9 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.guess import doing
-from foretrace.analyze.guess.mapped import recorded, settled
+from foretrace.analyze.guess.kernel_ops import (
+    callers,
+    performed,
+    possible,
+    recorded_ops,
+    settled_ops,
+    with_records,
+)
 from foretrace.analyze.rules.casts import cast_of
+from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
@@ -74,18 +81,18 @@ class Evidence:
         pairs = zip(idents, gpu.is_kernel[first].tolist(), strict=True)
         apart = families.told_apart(ident for ident, kernel in pairs if kernel)
         idents = [apart.get(ident.name, ident) for ident in idents]
-        alone = doing.callers(self.trace, self._number, chains)
-        listed = doing.settled(list(zip(idents, roles[first].tolist(), strict=True)))
-        mapped = recorded(self.trace, self._number)
+        alone = callers(self.trace, self._number, chains)
+        listed = settled_ops(list(zip(idents, roles[first].tolist(), strict=True)))
+        mapped = recorded_ops(self.trace, self._number)
         found: list[GpuOperation] = []
         for row, ident, chain, own, more in zip(first, idents, chains, alone, listed, strict=True):
             role = str(roles[row])
             kind = "kernel" if gpu.is_kernel[row] else "memcpy" if gpu.is_memcpy[row] else "memset"
             by_op = ([], ()) if ident.get("ops") else (own, chain)
-            does = doing.performed(ident, role, *by_op) | more[0]
-            may_do = (more[1] | doing.possible(ident, role, chain)) - does
+            does = performed(ident, role, *by_op) | more[0]
+            may_do = (more[1] | possible(ident, role, chain)) - does
             if launches := mapped.get(len(found)):
-                does, may_do = settled(does, may_do, launches)
+                does, may_do = with_records(does, may_do, launches)
             found.append(GpuOperation(ident.name, kind, ident, role, chain, does, may_do))
         return found
 
@@ -198,8 +205,12 @@ class Evidence:
         """Whether torch.compile's cache lookup ran in this trace."""
         return compiled.CACHE_LOOKUP in self.trace.host.names
 
-    @property
+    @cached_property
     def runs_on_cpu(self) -> bool:
-        """Nothing hints at a GPU: no GPU operations, no runtime calls, no device in the header."""
-        trace = self.trace
-        return not trace.has("gpu") and not trace.host.is_call.any() and trace.about.device is None
+        """Whether nothing in the trace hints at a GPU."""
+        return runs_on_cpu(self.trace)
+
+    @cached_property
+    def computing(self) -> Bools:
+        """Which events are ops that compute on the CPU."""
+        return computing_ops(self.trace)[0]

@@ -10,8 +10,8 @@ from typing import Any
 from foretrace.analyze.guess import job_kinds, marking
 from foretrace.analyze.guess.grammar import match
 from foretrace.analyze.guess.job_kinds import JobKind, JobQuery
-from foretrace.analyze.guess.scope import NoSuchPlace, Unknown
 from foretrace.analyze.guess.tokens import GuessError, split
+from foretrace.analyze.guess.windows import NoSuchPlace, Unknown
 from foretrace.base.errors import UsageError
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.verdict import Verdict, Verdicts

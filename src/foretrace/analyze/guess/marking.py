@@ -12,11 +12,10 @@ from foretrace.analyze.guess import kinds, phrasing
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import match
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
-from foretrace.analyze.guess.places import windows_of
 from foretrace.analyze.guess.reasons import Miss, likely
-from foretrace.analyze.guess.scope import NoSuchPlace, Scope, Unknown, split_scope
 from foretrace.analyze.guess.suggestions import suggestion
 from foretrace.analyze.guess.tokens import GuessError, split, wrong
+from foretrace.analyze.guess.windows import NoSuchPlace, Scope, Unknown, split_scope, windows_of
 from foretrace.base.errors import UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from foretrace.analyze.guess.scope import Unknown, Window, named
 from foretrace.analyze.guess.selection import Selection, certain
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Unknown, Window, named
 from foretrace.base.units import bytes_text, count_text, flops_text, time_text
 from foretrace.schema.cost import INEXACT
 

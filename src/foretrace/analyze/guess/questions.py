@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from foretrace.analyze import why
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.marking import Guess, mark, parse
-from foretrace.analyze.guess.places import quotable_regions
-from foretrace.analyze.guess.scope import Scope
 from foretrace.analyze.guess.selectors import op_words
 from foretrace.analyze.guess.tokens import nearest
+from foretrace.analyze.guess.windows import Scope
 from foretrace.base.errors import UsageError
+from foretrace.model.cpu_ops import quotable_regions
 from foretrace.model.trace import Trace
 
 
@@ -66,7 +65,7 @@ def questions(trace: Trace) -> list[Question]:
 
 
 def _place(evidence: Evidence) -> Scope:
-    regions = quotable_regions(evidence)
+    regions = quotable_regions(evidence.trace)
     sizes = {name: size for name, size in regions.items() if not name.startswith("##")}
     if sizes:
         return Scope("region", max(sizes, key=lambda name: sizes[name]))
@@ -98,7 +97,7 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
             name: f"{scope.prefix}every gemm has layout {name}" for name in ("tn", "nn", "nt")
         },
     )
-    if why.of(evidence.trace) is not None:  # a trace alone says no more than how many ran
+    if evidence.trace.compiler_run is not None:  # a trace alone says no more than how many ran
         yield Question(
             "How many graphs did torch.compile make of the program?",
             "Each graph break and each recompilation makes one more; nothing is fused across them.",

@@ -11,10 +11,9 @@ from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.fields import Field
 from foretrace.analyze.guess.kinds import Measurement, Query
 from foretrace.analyze.guess.measures import Measure
-from foretrace.analyze.guess.places import windows_of
-from foretrace.analyze.guess.scope import Scope
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Scope, windows_of
 from foretrace.base import plugins
 
 

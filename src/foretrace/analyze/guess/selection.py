@@ -1,57 +1,28 @@
 """Finds what a selector matches in a window: certain matches, and possible ones.
 
-A CPU trace has no kernels, only ops that call each other. There, an op counts as a kernel when it
-is neither a view nor an allocation and calls no op that counts, so `aten::linear` over `aten::mm`
-is one product. Products count even when they copy a bias first. Inductor's C++ kernels count too.
+A CPU trace has no kernels: there, the ops that compute stand for them (`model.cpu_ops`).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
-from foretrace.analyze.guess.doing import ATTENTION_DOES, OP_DOES, bare, listed
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.fields import UNSTATED, fields, value_of
-from foretrace.analyze.guess.scope import Unknown, Window, named
 from foretrace.analyze.guess.selectors import DTYPES, Selector, Trait
+from foretrace.analyze.guess.windows import Unknown, Window, named
 from foretrace.base.units import plural
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools
 from foretrace.names import families
-from foretrace.names.families import MATMULS, VIEWS
+from foretrace.names.families import MATMULS
 
 NO_CALLS = "no runtime or driver calls in this trace: record with ProfilerActivity.CUDA"
-_CPP = "inductor_cpp"
 _SDPA = "aten::scaled_dot_product_attention"
 _BACKEND = re.compile(r"_(flash|efficient|cudnn)_attention")
 _BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
-# They rename, allocate or pass on; none computes an element.
-_FREE_OPS = """
-empty empty_like empty_strided new_empty new_empty_strided resize resolve_conj resolve_neg
-set item type_as _local_scalar_dense is_nonzero contiguous detach lift_fresh result_type to
-_to_copy unflatten flatten view_as narrow chunk unsafe_chunk movedim swapaxes numpy_T mT mH adjoint
-record_stream accumulate_grad cudnn_is_acceptable
-"""
-_FREE = VIEWS | set(_FREE_OPS.split())
-# both products and the softmax, in one op
-_CPU_ATTENTION = ("_scaled_dot_product_flash_attention_for_cpu",)
-_COMPUTING, _CALLERS = "computing", "callers"  # under which masks of a CPU trace are kept
-_CPU_PRODUCTS = frozenset(MATMULS) - {"matmul", "linear"}
-# They compute, though they call other ops that do.
-_CPU_KERNELS = """
-mkldnn_rnn_layer mkldnn_rnn_layer_backward _embedding_bag _embedding_bag_dense_backward sort std var
-std_mean var_mean _unique2 linalg_lu_solve _linalg_svd
-"""
-# They fill or copy memory, and nothing else.
-_MOVING_OPS = """
-fill_ zero_ copy_ zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full fill
-zero clone copy reshape repeat tile pad constant_pad_nd select_backward slice_backward
-scalar_tensor eye lift_fresh_copy expand_copy pin_memory _pin_memory _foreach_zero_ _foreach_copy_
-"""
-_KERNELS, _MOVING = frozenset(_CPU_KERNELS.split()), frozenset(_MOVING_OPS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,66 +229,5 @@ def cpu_kernels(window: Window) -> list[int]:
 
 def working_ops(window: Window) -> list[int]:
     """The same, for a caller who knows that the CPU computed."""
-    found: list[int] = window.events(computing(window.evidence)[0]).tolist()
+    found: list[int] = window.events(window.evidence.computing).tolist()
     return found
-
-
-def computing(evidence: Evidence) -> tuple[Bools, Bools]:
-    """Which ops of a CPU compute, and which events call one that does, at any depth.
-
-    An op that calls one that computes does not count itself, unless it is a product, or all that it
-    calls changes the type of its inputs, fills its output or copies its inputs (`aten::sum` fills,
-    `aten::mkldnn_convolution` copies).
-    """
-    masks = evidence.masks
-    if _COMPUTING not in masks:
-        host = evidence.trace.host
-        casts = host.named(lambda name: name == "aten::to")
-        every = host.is_op & host.lasting & host.named(_works)
-        callers, working = _above(host.parent, every), every & ~_of_scalars(evidence, every)
-        passing = _above(host.parent, working, casts)  # up to the change of a type, and no further
-        moving = host.named(lambda name: bare(name) in _MOVING or not name.startswith("aten::"))
-        computes = ~_above(host.parent, working & ~moving, casts) & ~moving
-        kernels = host.named(lambda name: bare(name) in _KERNELS) & working
-        computes |= host.named(lambda name: bare(name) in _CPU_PRODUCTS)
-        computes |= kernels & ~_above(host.parent, kernels)
-        masks[_COMPUTING], masks[_CALLERS] = working & (~passing | computes), callers
-    return masks[_COMPUTING], masks[_CALLERS]
-
-
-def _above(parent: Ints, events: Bools, end: Bools | None = None) -> Bools:
-    """Everything that calls one of these events; not what calls it through one of `end`."""
-    found = np.zeros(len(parent), bool)
-    above = parent[events]
-    while len(above := np.unique(above[above >= 0])):
-        above = above[~found[above]]
-        found[above] = True
-        above = parent[above if end is None else above[~end[above]]]
-    return found
-
-
-def _of_scalars(evidence: Evidence, working: Bools) -> Bools:
-    """Copies of a number that Python passed, to another type: no op of the program."""
-    host = evidence.trace.host
-    copies = np.flatnonzero(working & host.named(lambda name: name == "aten::copy_"))
-    shapes = ((event, evidence.inputs(int(event), "shapes")) for event in copies)
-    found = np.zeros(host.count, bool)
-    found[[event for event, known in shapes if known is not None and not any(known)]] = True
-    return found
-
-
-def cpu_does(name: str) -> frozenset[str]:
-    """Ops that a CPU kernel performs."""
-    decoded = families.decode(name)
-    if decoded.family == _CPP:
-        return frozenset(listed(decoded)[0])
-    op = bare(name)
-    return frozenset((op, *(ATTENTION_DOES if op in _CPU_ATTENTION else OP_DOES.get(op, ()))))
-
-
-@cache
-def _works(name: str) -> bool:
-    if families.decode(name).family == _CPP:
-        return True
-    profiler = name.startswith(("profiler::", "autograd::"))
-    return "::" in name and bare(name) not in _FREE and not profiler

@@ -18,12 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace.analyze.guess.doing import bare
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.places import windows_of
-from foretrace.analyze.guess.scope import Scope, Unknown, Window
 from foretrace.analyze.guess.selection import working_ops
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
 from foretrace.base import files
+from foretrace.model.cpu_ops import bare
 from foretrace.model.trace import Trace
 from foretrace.names import families
 

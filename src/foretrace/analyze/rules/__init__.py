@@ -42,11 +42,9 @@ def _has_footprint(trace: Trace) -> bool:
 
 def _has_records(trace: Trace) -> bool:
     """Code that is not compiled has no records, and needs none."""
-    from foretrace.analyze import why
-
     if not any(map(compiled.is_row, trace.host.names)):
         return True
-    return bool(trace.compiled) or why.of(trace) is not None
+    return bool(trace.compiled) or trace.compiler_run is not None
 
 
 # What a rule may need: how to tell whether the trace has it, and which capture option supplies it.

@@ -21,7 +21,7 @@ def ops(trace: Trace, case: Case) -> list[str]:
     found = launches(trace, case)
     if not found:
         return []
-    from foretrace.analyze.why.origins import begun, performed
+    from foretrace.model.compiled.program_ops import begun, performed
 
     return sorted(frozenset().union(*(performed(each) | begun(each) for each in found)))
 

@@ -32,7 +32,7 @@ from foretrace.schema.finding import Finding, Rule
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
-    run = why.of(trace) if trace.compiled else None
+    run = trace.compiler_run if trace.compiled else None
     if run is None:
         return
     pairs = [one for one in why.explain(run, trace).not_fused if one.at_most_ns]
@@ -90,7 +90,7 @@ def _finding(
 
 
 def _ops(launch: CompiledLaunch) -> str:
-    from foretrace.analyze.why.origins import performed
+    from foretrace.model.compiled.program_ops import performed
 
     named = sorted(performed(launch)) or [launch.call.kernel.rpartition(".")[2]]
     return "+".join(named[:3]) + ("+…" if len(named) > 3 else "")

@@ -31,8 +31,8 @@ from foretrace.analyze.rules._common import (
 )
 from foretrace.analyze.rules._idle import most_idle
 from foretrace.base.units import plural, time_text
-from foretrace.model.arguments import op_call
 from foretrace.model.intervals import Ints
+from foretrace.model.recording import op_call
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 

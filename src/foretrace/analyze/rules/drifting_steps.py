@@ -27,8 +27,8 @@ from msgspec import Struct
 
 from foretrace.analyze.rules._common import LISTED, bare, ids, shapes_text
 from foretrace.base.units import percent_text, time_text
-from foretrace.model.arguments import op_call
 from foretrace.model.intervals import Ints, split_by
+from foretrace.model.recording import op_call
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

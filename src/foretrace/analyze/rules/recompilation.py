@@ -24,7 +24,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze import why
 from foretrace.analyze.rules._common import ids, listing, per
 from foretrace.base.units import time_text, times_text
 from foretrace.model.covered import Covered
@@ -71,7 +70,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 def _reasons(trace: Trace) -> dict[str, str]:
     """The guard that failed before each version, where the compiler's records have it."""
-    run = why.of(trace)
+    run = trace.compiler_run
     return {
         each.id: words(each.recompile[-1])
         for each in (run.compilations if run else ())

@@ -1,86 +1,31 @@
 """From a kernel to the source line and the compiler's reasons.
 
-`sources/compiler` reads the records of a log. The modules here turn them into what
-`schema/compiler.py` describes, and join that with the launches of a trace. Nothing runs the code
-that a log holds: graphs and kernels are parsed as text. `look` asks for every trace whether it has
-records of the compiler, so that nothing is imported before it has.
+`model/compiled` turns the compiler's records into what `schema/compiler.py` describes, and joins
+that with the launches of a trace. The modules here explain it: which kernels were not fused, and
+why.
 """
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
-from foretrace.base.errors import ForetraceError
+from foretrace.base.budget import Limits
+from foretrace.base.errors import UsageError
+from foretrace.base.units import plural
+from foretrace.model.compiled import load
+from foretrace.read.compiler import manifest_of
+from foretrace.read.compiler.bundle import NAMED, SUFFIX, names_in
+from foretrace.read.folder import refusal, searched
 
 if TYPE_CHECKING:
-    from foretrace.analyze.why.launches import Launches
-    from foretrace.base.budget import Limits
     from foretrace.model.trace import Trace
     from foretrace.schema.compiler import CompilerRun
     from foretrace.schema.documents.why import Why
 
-_FOUND: WeakKeyDictionary[Trace, CompilerRun | None] = WeakKeyDictionary()
-_JOINED: WeakKeyDictionary[Trace, Launches] = WeakKeyDictionary()
+__all__ = ["explain", "load", "refuse_many", "trace_of"]
 
-
-def load(path: str | os.PathLike[str], limits: Limits | None = None) -> CompilerRun:
-    """Everything that the compiler's records say: of a bundle, a log, or those beside a trace.
-
-    Raises `foretrace.TraceError` where none is found, or where they cannot be read.
-    """
-    from foretrace.analyze.why.assemble import assemble
-    from foretrace.read.compiler import one_run, read
-
-    return assemble(one_run(read(os.fspath(path), limits)))
-
-
-def of(trace: Trace) -> CompilerRun | None:
-    """The compiler's records beside a trace; None where it has none that can be read."""
-    if trace not in _FOUND:
-        _FOUND[trace] = _beside(trace)
-    return _FOUND[trace]
-
-
-def _beside(trace: Trace) -> CompilerRun | None:
-    from foretrace.read.compiler import beside, read
-
-    found = beside(trace.path)
-    if found is None:
-        return None
-    from foretrace.analyze.why.assemble import assemble
-    from foretrace.analyze.why.places import own_run
-
-    try:
-        logs = own_run(read(found), trace)
-    except (ForetraceError, OSError):
-        return None
-    run = assemble(logs)
-    return run if run.compilations else None
-
-
-def adopt(trace: Trace, run: CompilerRun) -> None:
-    """Let `of` answer with records that were read already."""
-    _FOUND[trace] = run
-    _JOINED.pop(trace, None)
-
-
-def disregard(trace: Trace) -> None:
-    """Let `of` answer as if there were no records: they cannot be used with this trace."""
-    _FOUND[trace] = None
-    _JOINED.pop(trace, None)
-
-
-def joined(trace: Trace) -> Launches:
-    """The launches of compiled code in a trace with the compiler's records, joined once."""
-    from foretrace.analyze.why.launches import join
-
-    if trace not in _JOINED:
-        run = of(trace)
-        assert run is not None  # the caller has asked
-        _JOINED[trace] = join(run, trace)
-    return _JOINED[trace]
+ENDS = (".json.gz", ".json", ".pt.trace.json.gz", ".pt.trace.json", ".json.zst")
 
 
 def explain(run: CompilerRun, trace: Trace | None = None, other: CompilerRun | None = None) -> Why:
@@ -89,5 +34,42 @@ def explain(run: CompilerRun, trace: Trace | None = None, other: CompilerRun | N
 
     if trace is None:
         return explained(run, None, None, other)
-    adopt(trace, run)
-    return explained(run, trace, joined(trace), other)
+    trace.compiler_records.use(run)
+    return explained(run, trace, trace.compiler_records.launches, other)
+
+
+def trace_of(path: str, bundle: str, limits: Limits) -> str | None:
+    """The trace of the logs in `bundle`, which `path` led to; None where there is none.
+
+    A bundle names its trace. A folder of logs may hold one. A log by itself has none.
+    """
+    if os.path.isfile(path):
+        return path if path != bundle and refusal(path, limits) is None else None
+    if not os.path.isdir(bundle):
+        return None
+    stem = bundle.rstrip("/").removesuffix(SUFFIX)
+    named = manifest_of(bundle)
+    beside = [os.path.join(os.path.dirname(stem), os.path.basename(named.trace))] if named else []
+    beside += [stem + end for end in ENDS] if stem != bundle.rstrip("/") else []
+    return next(filter(os.path.isfile, beside), None) or _inside(bundle, limits)
+
+
+def _inside(folder: str, limits: Limits) -> str | None:
+    found = searched(folder, limits)
+    traces = found.traces if found else []
+    if len(traces) > 1:
+        listed = ", ".join(os.path.basename(each) for each in traces[:4])
+        raise UsageError(f"{folder} contains {len(traces)} traces; choose one: {listed}")
+    return traces[0] if traces else None
+
+
+def refuse_many(path: str) -> None:
+    """Raise `UsageError` where a folder without logs has folders with them."""
+    inside = [os.path.join(path, name) for name in names_in(path)] if os.path.isdir(path) else []
+    plain = [each for each in inside if not each.endswith(SUFFIX)]
+    held = [each for each in plain if any(map(NAMED.fullmatch, names_in(each)))]
+    if held and not any(map(NAMED.fullmatch, names_in(path))):
+        listed = ", ".join(held[:4]) + (", …" if len(held) > 4 else "")
+        raise UsageError(
+            f"{path} contains the logs of {plural(len(held), 'run')}: give one: {listed}"
+        )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from foretrace.analyze.why.assemble import graph_name, parts
-from foretrace.analyze.why.breaks import resume_name
 from foretrace.analyze.why.kernels import compiled_kernels
-from foretrace.analyze.why.launches import Launches
-from foretrace.analyze.why.phases import stage_times
-from foretrace.analyze.why.ran import Ran
-from foretrace.analyze.why.recompiles import tallies
-from foretrace.analyze.why.separate import separated
+from foretrace.analyze.why.measured import Ran
+from foretrace.analyze.why.not_fused import separated
 from foretrace.analyze.why.strides import strided_views
 from foretrace.base.units import plural
-from foretrace.schema.compiler import Compilation, CompilerRun, FxGraph
+from foretrace.model.compiled.assemble import graph_name, parts
+from foretrace.model.compiled.compile_time import stage_times
+from foretrace.model.compiled.dynamo import resume_name
+from foretrace.model.compiled.launches import Launches
+from foretrace.schema.compiler import Compilation, CompilerRun, FxGraph, GuardFailure, GuardTally
 from foretrace.schema.documents import why as documents
 from foretrace.schema.ledger import LedgerEntry
 
@@ -170,4 +169,23 @@ def _cost(each: Compilation) -> documents.CompileCost:
         each.failure,
         each.rank,
         stage_times(each.phases),
+    )
+
+
+def tallies(compilations: Iterable[Compilation]) -> tuple[GuardTally, ...]:
+    """Each guard with the recompilations that it caused and the values that it met."""
+    met: dict[tuple[str, str], dict[str, list[GuardFailure]]] = {}
+    for compilation in compilations:
+        for each in compilation.recompile:
+            key = (each.what, each.subject or each.text)
+            met.setdefault(key, {}).setdefault(compilation.id, []).append(each)
+    return tuple(
+        GuardTally(
+            what,
+            subject,
+            tuple(caused),
+            tuple(dict.fromkeys(f.expected for fs in caused.values() for f in fs if f.expected)),
+            tuple(dict.fromkeys(f.actual for fs in caused.values() for f in fs if f.actual)),
+        )
+        for (what, subject), caused in met.items()
     )

@@ -14,7 +14,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.analyze.why.scheduler import elements, split
+from foretrace.model.compiled.scheduler import elements, split
 from foretrace.schema.compiler import (
     ITEM_BYTES,
     Compilation,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foretrace.analyze.why.neighbours import Neighbours, NodeOrder
-from foretrace.analyze.why.scheduler import elements, walk
+from foretrace.model.compiled.scheduler import elements, walk
 from foretrace.schema.compiler import MEMBER, Compilation, FusionChoice, SchedulerNode
 
 REASONS = {

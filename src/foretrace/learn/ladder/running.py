@@ -15,8 +15,7 @@ import torch
 
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
 from foretrace.learn.ladder.stops import file_name
-from foretrace.record.profiling.calls import capture_call
-from foretrace.record.profiling.window import Capture
+from foretrace.record.profiling.window import Capture, capture_call
 from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
 
 # A CPU's allocator has no error class of its own.

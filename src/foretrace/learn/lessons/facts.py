@@ -17,15 +17,14 @@ import re
 from foretrace.analyze.guess.fields import read_field, value_of, value_text
 from foretrace.analyze.guess.grammar import SLOTS
 from foretrace.analyze.guess.measures import Measure
-from foretrace.analyze.guess.places import windows_of
-from foretrace.analyze.guess.scope import Unknown, split_scope
 from foretrace.analyze.guess.selection import Selection
 from foretrace.analyze.guess.tokens import ParseFailure, split
+from foretrace.analyze.guess.windows import Unknown, split_scope, windows_of
 from foretrace.base.errors import UsageError
 from foretrace.base.units import bytes_text
 from foretrace.learn.lessons.scene import Scene
 from foretrace.model.about import device_of
-from foretrace.show.overview.roofs import roofs_entry
+from foretrace.show.overview.roof_words import roofs_entry
 
 MISSING = "not in the trace"
 _FACT = re.compile(r"\{([^{}]+)\}")

@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import structs
 
 from foretrace.analyze.guess.kinds.gaps import longest_gap
-from foretrace.analyze.guess.scope import Window
 from foretrace.analyze.guess.selection import Selection, working_ops
+from foretrace.analyze.guess.windows import Window
 from foretrace.learn.lessons.scene import Scene
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host

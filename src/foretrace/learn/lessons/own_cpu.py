@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from foretrace.analyze.guess.doing import bare
 from foretrace.analyze.guess.selection import working_ops
 from foretrace.learn.lessons.own_words import OwnSteps, ranges, said
 from foretrace.learn.lessons.scene import Scene
+from foretrace.model.cpu_ops import bare
 from foretrace.model.reach import is_view
 from foretrace.names.families import decode
 from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne

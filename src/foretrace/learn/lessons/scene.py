@@ -11,16 +11,16 @@ from foretrace.analyze.guess import Guess, parse
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.marking import mark
 from foretrace.analyze.guess.measures import middle
-from foretrace.analyze.guess.places import cpu_place, quotable_regions, windows_of
-from foretrace.analyze.guess.scope import Scope, Unknown, Window
 from foretrace.analyze.guess.selection import Selection, select
 from foretrace.analyze.guess.selectors import read_selector
 from foretrace.analyze.guess.tokens import split
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, cpu_place, windows_of
+from foretrace.model.cpu_ops import quotable_regions
 from foretrace.model.host import step_number
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.schema.verdict import Verdict
-from foretrace.show.overview.unit import chosen
+from foretrace.show.overview.measured_step import measured_spans
 
 Opens = Callable[[str], Trace]
 
@@ -43,12 +43,12 @@ class Scene:
     def _main(self) -> Scope:
         """Steps, else the region that holds most of the work, else the whole trace."""
         if self.on_cpu:
-            return cpu_place(self.evidence)
-        per, spans = chosen(self.trace)
+            return cpu_place(self.evidence.trace)
+        per, spans = measured_spans(self.trace)
         if per == "per step":
             return self._steps()
         names = {span.name for span in spans}
-        told = len(names) == 1 and names <= quotable_regions(self.evidence).keys()
+        told = len(names) == 1 and names <= quotable_regions(self.evidence.trace).keys()
         own = told and not next(iter(names)).startswith("##")  # torch names ranges so
         return Scope("region", names.pop()) if own else Scope()
 

@@ -8,15 +8,12 @@ own: `capture bs=8`, `decode bs=8`. The innermost range around a call that state
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.model.intervals import Ints
+from foretrace.model.recording import Recording
 from foretrace.model.serving import served_batch
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 _SIZE = re.compile(
     r"\b(?:bs|batch|batch[ _]size)\s?[=:_ ]\s?(\d{1,7})\b|\b(?:capture|execute)_(\d{1,7})_", re.I
@@ -31,7 +28,7 @@ def size_in(name: str) -> int | None:
     return stated.tokens if stated else None
 
 
-def around(trace: Trace, events: Ints) -> list[int | None]:
+def around(trace: Recording, events: Ints) -> list[int | None]:
     """The batch size that the innermost range around each event states, where one does."""
     host = trace.host
     stating = host.is_region & host.named(size_in)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,16 @@ from foretrace.model.arguments import Signature
 from foretrace.model.captures import batch
 from foretrace.model.captures.windows import CaptureWindow, windows
 from foretrace.model.costs import OpCall
-from foretrace.model.modules import PREFIX
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.module_calls import PREFIX
+from foretrace.model.recording import Recording
 
 
 class Graph:
     """One window of the capture at `place`; `size` is its batch size where something states it."""
 
-    def __init__(self, place: int, trace: Trace, window: CaptureWindow, size: int | None) -> None:
+    def __init__(
+        self, place: int, trace: Recording, window: CaptureWindow, size: int | None
+    ) -> None:
         self.place, self.trace, self.window, self.size = place, trace, window, size
         self.ops = trace.host.nearest_op(window.events).tolist()
 
@@ -54,7 +54,7 @@ class Graph:
         return list(zip(self.chains, self._arguments, names, strict=True))
 
 
-def graphs_of(captures: Sequence[Trace], sizes: Sequence[int | None]) -> list[Graph]:
+def graphs_of(captures: Sequence[Recording], sizes: Sequence[int | None]) -> list[Graph]:
     """Every graph, in the order of the captures; `sizes` are those of whole files, where known."""
     found = []
     for place, (trace, size) in enumerate(zip(captures, sizes, strict=True)):

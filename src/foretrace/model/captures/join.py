@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +19,7 @@ from foretrace.model.captures.candidates import Graph, graphs_of
 from foretrace.model.captures.matching import matched
 from foretrace.model.captures.windows import GraphReplay, replays
 from foretrace.model.intervals import Ints
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.recording import Recording
 
 Fit = tuple[Graph, Ints]
 Kind = tuple[tuple[str, ...], tuple[str, ...], int | None]
@@ -32,7 +29,7 @@ class Join:
     """`capture` and `launch` of every row of `gpu`, and for each graph why it fits no replay."""
 
     def __init__(
-        self, trace: Trace, captures: Sequence[Trace], sizes: Sequence[int | None]
+        self, trace: Recording, captures: Sequence[Recording], sizes: Sequence[int | None]
     ) -> None:
         self.trace = trace
         self.graphs = graphs_of(captures, sizes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,16 +11,14 @@ from foretrace.model.captures.candidates import Graph
 from foretrace.model.captures.fits import fits, sizes_fit
 from foretrace.model.captures.windows import KERNEL, CaptureWindow, GraphReplay
 from foretrace.model.intervals import Ints
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.recording import Recording
 
 TOLERATED = 0.01  # of checks by op: names that no table knows; a shifted order fails 4% and more
 TOLERATED_SIZES = 0.05  # of checks by grid: 0.7% fail on eager traces, nearly all on another size
 MOSTLY = 0.9  # of the nodes, where a replay and its capture differ in a few
 
 
-def matched(trace: Trace, replay: GraphReplay, graph: Graph) -> Ints | str:
+def matched(trace: Recording, replay: GraphReplay, graph: Graph) -> Ints | str:
     """The node of the graph for each row of the replay, or -1; a text says why nothing fits."""
     window, in_turn = graph.window, _is_in_turn(trace, replay)
     if window.is_named:
@@ -35,7 +32,7 @@ def matched(trace: Trace, replay: GraphReplay, graph: Graph) -> Ints | str:
     return _by_op(trace, replay, graph)
 
 
-def _is_in_turn(trace: Trace, replay: GraphReplay) -> bool:
+def _is_in_turn(trace: Recording, replay: GraphReplay) -> bool:
     """Whether the order of the rows is that of the nodes: numbered, or all on one stream."""
     gpu = trace.gpu
     if len(np.unique(gpu.lane[replay.rows])) == 1:
@@ -44,7 +41,7 @@ def _is_in_turn(trace: Trace, replay: GraphReplay) -> bool:
     return nodes.null_count() == 0 and nodes.n_unique() == len(nodes)
 
 
-def _by_op(trace: Trace, replay: GraphReplay, graph: Graph) -> Ints | str:
+def _by_op(trace: Recording, replay: GraphReplay, graph: Graph) -> Ints | str:
     """Without names the order holds if no kernel contradicts its op, and no grid its sizes."""
     kernels = [at for at, kind in enumerate(replay.kinds) if kind == KERNEL]
     answers = {at: fits(replay.names[at], graph.chains[at]) for at in kernels}
@@ -58,7 +55,7 @@ def _by_op(trace: Trace, replay: GraphReplay, graph: Graph) -> Ints | str:
     return places
 
 
-def _has_other_sizes(trace: Trace, replay: GraphReplay, graph: Graph) -> bool:
+def _has_other_sizes(trace: Recording, replay: GraphReplay, graph: Graph) -> bool:
     side = trace.tables["gpu"].select("grid", "block")[trace.gpu.side_row[replay.rows]]
     grids, blocks = side["grid"].to_list(), side["block"].to_list()
     rows = zip(replay.names, grids, blocks, graph.calls, strict=True)

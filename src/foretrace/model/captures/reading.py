@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,18 +12,19 @@ from foretrace.base.units import plural
 from foretrace.model.captures import Captured, batch
 from foretrace.model.captures.join import Join
 from foretrace.model.captures.windows import replays
+from foretrace.model.recording import Recording
 from foretrace.read import captures as found_in
 from foretrace.read.captures import CaptureFile
 from foretrace.schema.ledger import CODES, Note
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 LISTED = 5  # files that are named
 
 
 def join(
-    trace: Trace, found: Sequence[CaptureFile], folder: str | None, read: Callable[[str], Trace]
+    trace: Recording,
+    found: Sequence[CaptureFile],
+    folder: str | None,
+    read: Callable[[str], Recording],
 ) -> None:
     """Read the captures that may belong to the graphs of a trace, and link what fits. A trace may
     hold the captures of its own graphs.
@@ -51,8 +51,8 @@ def join(
 
 
 def _opened(
-    files: Sequence[CaptureFile], read: Callable[[str], Trace]
-) -> tuple[list[tuple[CaptureFile, Trace]], list[str]]:
+    files: Sequence[CaptureFile], read: Callable[[str], Recording]
+) -> tuple[list[tuple[CaptureFile, Recording]], list[str]]:
     opened, problems = [], []
     for file in files:
         name = os.path.basename(file.path)
@@ -67,7 +67,7 @@ def _opened(
     return opened, problems
 
 
-def _conclude(trace: Trace, made: Join, names: Sequence[str], problems: list[str]) -> None:
+def _conclude(trace: Recording, made: Join, names: Sequence[str], problems: list[str]) -> None:
     """What was linked, what was not, and which files were of no use."""
     rows = sum(len(each.rows) for each in made.replays)
     linked = int((made.launch >= 0).sum())
@@ -86,7 +86,7 @@ def _conclude(trace: Trace, made: Join, names: Sequence[str], problems: list[str
     _note(trace, problems)
 
 
-def _note(trace: Trace, problems: Sequence[str]) -> None:
+def _note(trace: Recording, problems: Sequence[str]) -> None:
     """One note per file, for the first few."""
     shown = list(problems[:LISTED])
     if len(problems) > LISTED:

@@ -8,17 +8,13 @@ of its start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec import Struct
 
 from foretrace.model import calls
 from foretrace.model.intervals import Ints
+from foretrace.model.recording import Recording
 from foretrace.schema.gaps import filled
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 KERNEL, COPY, FILL = "kernel", "copy", "fill"
 
@@ -55,7 +51,7 @@ class GraphReplay(GraphNodes, frozen=True):
     rows: Ints
 
 
-def windows(capture: Trace) -> list[CaptureWindow]:
+def windows(capture: Recording) -> list[CaptureWindow]:
     """Every capture that begins and ends in the trace and launches something.
 
     Autograd launches from a thread of its own. What ran has a GPU event, and is no node.
@@ -83,7 +79,7 @@ def windows(capture: Trace) -> list[CaptureWindow]:
     return found
 
 
-def replays(trace: Trace) -> list[GraphReplay]:
+def replays(trace: Recording) -> list[GraphReplay]:
     """Every launch of a graph in the trace that ran something."""
     gpu, host = trace.gpu, trace.host
     launched = np.flatnonzero(gpu.launch >= 0)
@@ -97,14 +93,14 @@ def replays(trace: Trace) -> list[GraphReplay]:
     return [_replay(trace, part) for part in np.split(rows, edges) if len(part)]
 
 
-def _replay(trace: Trace, rows: Ints) -> GraphReplay:
+def _replay(trace: Recording, rows: Ints) -> GraphReplay:
     gpu, host = trace.gpu, trace.host
     kinds = np.where(gpu.is_kernel[rows], KERNEL, np.where(gpu.is_memcpy[rows], COPY, FILL))
     names = [host.names[number] for number in host.name[gpu.id[rows]].tolist()]
     return GraphReplay(tuple(kinds.tolist()), tuple(names), int(gpu.launch[rows[0]]), rows)
 
 
-def _written(capture: Trace) -> dict[int, str]:
+def _written(capture: Recording) -> dict[int, str]:
     table = capture.tables["launches"]
     return dict(zip(table["event"].to_list(), table["kernel"].to_list(), strict=True))
 

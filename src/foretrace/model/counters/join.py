@@ -10,21 +10,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.units import count_text, plural
+from foretrace.model.analysis import Analysis
 from foretrace.model.counters.align import certain_pairs, occurrences
 from foretrace.model.counters.keys import LaunchShape, numbered_launches
 from foretrace.model.counters.names import function
 from foretrace.read.ncu import CounterLaunch
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
-
 
 # Below this share of joined launches a kernel that one run lacks and one that the other repeats may
 # pass for one: with 10% missing and 5% repeated, 0.5% of the joined were wrong; with 2%, none.
@@ -65,7 +62,7 @@ class _Window(NamedTuple):
     steps: list[int | None]
 
 
-def joined(trace: Trace, launches: Sequence[CounterLaunch], wanted: Wanted) -> CounterJoin:
+def joined(trace: Analysis, launches: Sequence[CounterLaunch], wanted: Wanted) -> CounterJoin:
     """Join the launches of one process to kernels of a trace."""
     theirs = [LaunchShape(one.name, one.grid, one.block) for one in launches]
     last = _window(trace, _last_step(trace), wanted)
@@ -87,7 +84,7 @@ def joined(trace: Trace, launches: Sequence[CounterLaunch], wanted: Wanted) -> C
 
 
 def launches_of(
-    trace: Trace, launches: Sequence[CounterLaunch]
+    trace: Analysis, launches: Sequence[CounterLaunch]
 ) -> tuple[list[CounterLaunch], list[str]]:
     """The launches of one process and device: those with most functions of the trace."""
     parts: dict[tuple[str, str], list[CounterLaunch]] = {}
@@ -102,12 +99,12 @@ def launches_of(
     return ordered[0], [text] if others else []
 
 
-def _last_step(trace: Trace) -> int | None:
+def _last_step(trace: Analysis) -> int | None:
     """The step that is counted unless the export fits another; None where there are no steps."""
     return int(trace.steps["index"][-1]) if trace.steps.height else None
 
 
-def _other_steps(trace: Trace, count: int, wanted: Wanted) -> list[int]:
+def _other_steps(trace: Analysis, count: int, wanted: Wanted) -> list[int]:
     """Earlier steps that an export may show, the last one first: those with as many kernels."""
     sizes = dict(trace.kernels.group_by("step").len().iter_rows())
     chosen = wanted.kernel is not None or wanted.limit is not None
@@ -115,7 +112,7 @@ def _other_steps(trace: Trace, count: int, wanted: Wanted) -> list[int]:
     return steps[::-1][:MOST_STEPS]
 
 
-def _window(trace: Trace, step: int | None, wanted: Wanted) -> _Window:
+def _window(trace: Analysis, step: int | None, wanted: Wanted) -> _Window:
     frame = trace.kernels if step is None else trace.kernels.filter(pl.col("step") == step)
     # within a launch of a graph, kernels have the order in which they ran
     frame = frame.sort("launch", "ts_ns", nulls_last=True, maintain_order=True)
@@ -132,11 +129,11 @@ def _window(trace: Trace, step: int | None, wanted: Wanted) -> _Window:
     return _Window(place, frame["id"].to_list(), shapes, frame["step"].to_list())
 
 
-def _step_name(trace: Trace, step: int) -> str:
+def _step_name(trace: Analysis, step: int) -> str:
     return str(trace.steps.filter(pl.col("index") == step)["name"][0])
 
 
-def _inside(trace: Trace, whole: _Window, theirs: list[LaunchShape]) -> CounterJoin | None:
+def _inside(trace: Analysis, whole: _Window, theirs: list[LaunchShape]) -> CounterJoin | None:
     """An export that is a part of the trace without a gap: at one place, or at one of each step."""
     ours, counted = numbered_launches(whole.shapes, theirs)
     starts = occurrences(counted, ours)

@@ -26,13 +26,14 @@ from foretrace.model.groups._distinct import Distinct
 from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup
 from foretrace.model.groups._sequence import Sequence, is_matmul
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.module_calls import ModuleCalls
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from foretrace.model.trace import Trace
+    from foretrace.model.recording import Recording
 
-__all__ = ["GpuWork", "Grouped", "Pattern", "WorkGroup", "every", "found", "of_work"]
+__all__ = ["GpuWork", "Grouped", "Pattern", "WorkGroup", "every", "found"]
 
 OTHER = "other kernels"
 
@@ -63,25 +64,20 @@ def every() -> tuple[WorkGroup, ...]:
     return tuple(sorted(groups, key=lambda group: (group.order, group.name)))
 
 
-def of_work(trace: Trace) -> NDArray[Any]:
-    """The group of every row of `gpu`."""
-    return found(trace).text
-
-
-def found(trace: Trace) -> Grouped:
+def found(trace: Recording, modules: ModuleCalls) -> Grouped:
     """Every row's group, and its call."""
     if not len(trace.gpu):
         none = np.zeros(0, np.int64)
         return Grouped([OTHER], none, none, none.astype(bool))
-    return _Naming(trace).done()
+    return _Naming(trace, modules).done()
 
 
 class _Naming:
     """Names the work of one trace; `names[group]` is a name, `by[group]` the group that gave it."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Recording, modules: ModuleCalls) -> None:
         self.trace = trace
-        distinct = Distinct(trace)
+        distinct = Distinct(trace, modules)
         self.names: list[str] = [OTHER]
         self.numbers = {OTHER: 0}
         self.by: list[WorkGroup | None] = [None]

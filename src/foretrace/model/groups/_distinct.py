@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from foretrace.model.groups._group import GpuWork
 from foretrace.model.intervals import Ints, numbered
-from foretrace.model.modules import class_of
+from foretrace.model.module_calls import ModuleCalls, class_of
+from foretrace.model.recording import Recording
 from foretrace.names import families
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
 
 # Ops whose sizes say what they are for; the arguments of the others do not matter here.
 SIZED = frozenset({"aten::cat", "aten::copy_", "aten::index_copy_", "aten::index_put_"})
@@ -21,8 +17,8 @@ SIZED = frozenset({"aten::cat", "aten::copy_", "aten::index_copy_", "aten::index
 class Distinct:
     """`kinds` has one entry per kind; `kind` is the place in it of every row of `gpu`."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace, gpu, origins = trace, trace.gpu, trace.origins
+    def __init__(self, trace: Recording, modules: ModuleCalls) -> None:
+        self.trace, self.modules, gpu, origins = trace, modules, trace.gpu, trace.origins
         host, op = origins.host, origins.op
         above = (host.is_op | host.is_region) & host.lasting
         self.paths = host.paths(above)
@@ -43,7 +39,7 @@ class Distinct:
 
     def _classes(self) -> tuple[list[str], Ints]:
         """Classes of modules, "" last, and the place of each row's: -1 without a module."""
-        host, own = self.trace.origins.host, self.trace.modules.own
+        host, own = self.trace.origins.host, self.modules.own
         name = np.where(own >= 0, host.name[np.maximum(own, 0)], -1)
         numbers, place = np.unique(name, return_inverse=True)
         written = [class_of(host.names[number]) if number >= 0 else "" for number in numbers]

@@ -10,16 +10,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.model.groups._distinct import Distinct
 from foretrace.model.groups._group import MATMULS, GpuWork, Pattern, plain, words
 from foretrace.model.intervals import Bools, Ints
-
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+from foretrace.model.recording import Recording
 
 _FIRST = 0x100  # characters below are regular expression syntax
 _OTHER = "\x01"  # any word that no pattern has
@@ -38,7 +35,7 @@ class Sequence:
     """The chosen GPU rows by stream, in the order of their launches, as words."""
 
     def __init__(
-        self, trace: Trace, distinct: Distinct, chosen: Bools, patterns: Iterable[Pattern]
+        self, trace: Recording, distinct: Distinct, chosen: Bools, patterns: Iterable[Pattern]
     ) -> None:
         gpu = self.gpu = trace.gpu
         self.origins = trace.origins

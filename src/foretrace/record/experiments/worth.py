@@ -29,7 +29,7 @@ from foretrace.record.experiments.visits import (
     start_compiler,
     visit,
 )
-from foretrace.record.profiling.calls import capture_call
+from foretrace.record.profiling.window import capture_call
 from foretrace.schema.documents.worth import WorthDocument
 from foretrace.schema.rung import Choice, Rung
 

@@ -99,8 +99,8 @@ class KernelTraces:
 
     def compare(self, block: RecordedBlock, name: str) -> None:
         """Compare a block with its snapshot, or write the snapshot when there is none."""
-        from foretrace.analyze.guess.scope import Unknown
         from foretrace.analyze.guess.snapshots import SnapshotFile
+        from foretrace.analyze.guess.windows import Unknown
 
         __tracebackhide__ = True
         test = self.item.nodeid.split("::", 1)[-1] + (f".{name}" if name else "")

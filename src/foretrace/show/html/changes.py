@@ -1,5 +1,5 @@
 """Several traces in one page: what changed between them, which work of one stands for which work of
-another, and what they are aligned by.
+another, and what they are aligned by: a step or a region, at its start or at its first kernel.
 
 Every trace is compared with the first, as `foretrace compare` does, and with the one above it in
 the page, so that neighbours can be joined.
@@ -8,7 +8,7 @@ the page, so that neighbours can be joined.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -17,14 +17,67 @@ from msgspec.structs import replace
 
 from foretrace.analyze.compare import Comparison, compare, compare_two, document
 from foretrace.analyze.compare.kernels import KernelPair
+from foretrace.analyze.compare.repeats import RepeatUnit, repeats
 from foretrace.model.arguments import json_text
 from foretrace.model.intervals import Ints
+from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.compare import ComparedKernels, CompareDocument, ComparedTrace
-from foretrace.show.html.anchors import Anchor, anchors
-from foretrace.show.html.packing import Packed, pack
+from foretrace.show.html.page import Packed, pack
 from foretrace.show.html.timeline import Timeline
-from foretrace.show.render.safe import plain
+from foretrace.show.render.terminal import plain
+
+MOST_STEPS = 50  # that a list can be chosen from
+MOST_REGIONS = 50
+
+
+class Anchor(Struct, frozen=True):
+    """For each trace where it starts and where its last GPU work ends; ns from its first event."""
+
+    name: str
+    starts: list[int]
+    ends: list[int]
+
+
+def anchors(
+    timelines: Sequence[Timeline], traces: Sequence[Trace], unit: RepeatUnit
+) -> list[Anchor]:
+    """First the typical repeats that are compared, then regions and steps that all traces have."""
+    found = []
+    for name, spans in _shared(traces, unit):
+        extents = [
+            timeline.extent(trace, span)
+            for timeline, trace, span in zip(timelines, traces, spans, strict=True)
+        ]
+        ends = [extent.last for extent in extents]
+        found.append(Anchor(plain(name), [extent.start for extent in extents], ends))
+        first = [_first_work(*each) for each in zip(timelines, traces, spans, strict=True)]
+        begun = [start for start in first if start is not None]
+        if len(begun) == len(traces):
+            found.append(Anchor(plain(f"{name}, first GPU operation"), begun, ends))
+    return found
+
+
+def _shared(traces: Sequence[Trace], unit: RepeatUnit) -> Iterator[tuple[str, list[Span]]]:
+    """Steps and regions that all have, the compared one first; of a region the typical call."""
+    what = {"region": unit.name, "step": "typical step", "trace": "recording"}[unit.kind]
+    yield what, [repeats(trace, unit).typical for trace in traces]
+    groups = [trace.spans.region_groups() for trace in traces]
+    names = [name for name in groups[0] if all(name in found for found in groups)]
+    for name in names[:MOST_REGIONS]:
+        if name != what:
+            yield name, [repeats(trace, RepeatUnit("region", name)).typical for trace in traces]
+    steps = [*zip(*(trace.spans.steps for trace in traces), strict=False)]
+    for index, spans in enumerate(steps[:MOST_STEPS]):
+        yield f"step {index}", list(spans)
+
+
+def _first_work(timeline: Timeline, trace: Trace, span: Span) -> int | None:
+    """When the first GPU work of a span begins."""
+    gpu = trace.gpu
+    work = span.work[gpu.usable[span.work] & gpu.aligned]
+    return int(gpu.start[work].min()) - timeline.origin_ns if len(work) else None
+
 
 # an event's `mark` is a position in this list, -1 for what is no kernel
 MARKS = ("same", "changed", "new", "gone")

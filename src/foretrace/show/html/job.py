@@ -11,11 +11,9 @@ from foretrace.analyze.jobs.lanes import JobLanes
 from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.job import JobCell, JobDocument
 from foretrace.show.html.job_lanes import LanePage, lane_page
-from foretrace.show.html.packing import Packed, pack
-from foretrace.show.html.page import page
-from foretrace.show.html.written import safe
+from foretrace.show.html.page import Packed, pack, page, safe
 from foretrace.show.render.job_page import PARTS, sections
-from foretrace.show.render.safe import plain
+from foretrace.show.render.terminal import plain
 
 TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB
 MEASURES = (

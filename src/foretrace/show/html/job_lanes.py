@@ -11,10 +11,9 @@ from foretrace.base.units import count_text, time_text
 from foretrace.model.intervals import Ints
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.jobs import WITHOUT_STEPS
-from foretrace.show.html.lanes import Lane
-from foretrace.show.html.packing import pack
-from foretrace.show.html.timeline import Outline, StepExtent, free_rows
-from foretrace.show.render.safe import plain
+from foretrace.show.html.page import pack
+from foretrace.show.html.timeline import Lane, Outline, StepExtent, free_rows
+from foretrace.show.render.terminal import plain
 
 MOST_SPANS = 60_000  # near 0.5 MB; the longest are kept
 # the rows of a rank, from above: what overlaps in one of these takes more rows

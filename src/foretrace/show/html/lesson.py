@@ -15,7 +15,7 @@ from foretrace.schema.documents.lesson import AskedStep, AverageRow, MarkedAnswe
 from foretrace.show.html.page import page
 from foretrace.show.render.lanes import legend_parts, shown_lanes
 from foretrace.show.render.lesson import WIDTH, answer_text
-from foretrace.show.render.safe import plain
+from foretrace.show.render.terminal import plain
 
 
 class PageReply(Struct, frozen=True):

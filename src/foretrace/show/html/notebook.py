@@ -23,7 +23,7 @@ from foretrace.show.html.strip import timeline_svg
 from foretrace.show.overview import look
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import note_text
-from foretrace.show.render.safe import plain
+from foretrace.show.render.terminal import plain
 
 MOST_ROWS = 10
 MOST_EVENTS = (

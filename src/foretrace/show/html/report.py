@@ -1,11 +1,16 @@
-"""The report of one trace or several: gathers what the page shows, and writes the file."""
+"""The report of one trace or several: gathers what the page shows, and writes the file.
+
+A report can also show marked guesses and a climb of the ladder.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from msgspec import Struct
@@ -14,12 +19,11 @@ from foretrace.base.errors import UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
-from foretrace.show.html.matmuls import MatmulsOnMap, on_map
-from foretrace.show.html.packing import pack
-from foretrace.show.html.page import page, write_page
-from foretrace.show.html.tables import TraceFacts, facts
+from foretrace.show.html.page import pack, page, write_page
 from foretrace.show.html.timeline import CONFIG, Timeline
-from foretrace.show.render.safe import plain
+from foretrace.show.html.trace_facts import TraceFacts, facts
+from foretrace.show.html.view_data import MatmulsOnMap, matmuls_on_map
+from foretrace.show.render.terminal import plain
 
 # A page of this many events is near 3 MB (6.4 bytes an event); more is a case for
 # `foretrace serve`.
@@ -80,7 +84,7 @@ def report(
     for shown, name in zip(drawn, titles(traces), strict=True):
         shown.title = name
     title = " and ".join(trace.title for trace in drawn)
-    matmuls = None if only else on_map(traces[-1])
+    matmuls = None if only else matmuls_on_map(traces[-1])
     return page(title, Report(drawn, found, guesses, ladder, matmuls, only=only))
 
 
@@ -124,3 +128,49 @@ def _shown(timeline: Timeline, step: int | None, most: int) -> Ints:
         inside = (timeline.start <= last) & (timeline.start + timeline.length >= start)
     wanted = np.lexsort((-timeline.length, ~inside, ~on_gpu))
     return np.sort(wanted[:most])
+
+
+def marked_guesses(
+    traces: Sequence[Trace], texts: Sequence[str], file: str | None
+) -> object | None:
+    """The document of `check --json`, from a file or made; predictions call the first trace `A`."""
+    if file is not None and file.endswith(".json"):
+        found = _json(file)
+        if not _holds(found, "guesses", "verdict"):
+            raise UsageError(f"{file}: not what `foretrace check --json` prints")
+        return found
+    if not texts and file is None:
+        return None
+    from msgspec import to_builtins
+
+    from foretrace.analyze.guess import check, parse
+    from foretrace.analyze.guess.guess_files import load
+    from foretrace.analyze.guess.marking import document
+
+    guesses = [parse(text) for text in texts] + (load(file) if file else [])
+    against = traces[0] if len(traces) > 1 else None
+    return dict(to_builtins(document(check(traces[-1], guesses, against))))
+
+
+def climb_document(file: str | None) -> object | None:
+    """The document of `foretrace ladder --json`, read from a file that holds one."""
+    if file is None:
+        return None
+    found = _json(file)
+    counted = isinstance(found, dict) and isinstance(found.get("counts"), dict)
+    if not (counted and _holds(found, "claims", "verdict") and _holds(found, "article", "setup")):
+        raise UsageError(f"{file}: not what `foretrace ladder --json` prints")
+    return found
+
+
+def _holds(found: object, name: str, key: str) -> bool:
+    """Whether a document has a list of objects under `name`, each with `key`."""
+    rows = found.get(name) if isinstance(found, dict) else None
+    return isinstance(rows, list) and all(isinstance(row, dict) and key in row for row in rows)
+
+
+def _json(file: str) -> object:
+    try:
+        return cast("object", json.loads(Path(file).read_text(encoding="utf-8")))
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"{file}: cannot be read as JSON: {problem}") from None

@@ -1,9 +1,9 @@
 """The overview of one trace or of a folder of traces: data and sentences, nothing drawn.
 
-`document` makes the answer of `foretrace look --json`. `unit` measures a step or call, `verdict`
-judges it, and `sentences` is the only author of the first screen. `sequences` lists what a region
-launches. `sets` and `ranks` look at several traces together. `reading` takes overviews from the
-cache, or from processes of their own.
+`look_document` makes the answer of `foretrace look --json`. `measured_step` measures a step or
+call, `verdict` judges it, `fixes` orders what to do, and `sentences` writes the first screen.
+`sequences` lists what a region launches. `reading` takes overviews from the cache, or makes them,
+in one process or several.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def look(trace: Trace) -> Look:
 
 def look_region(trace: Trace, name: str) -> RegionOverview:
     """One region: its verdict, and what a call launches, or computes on a CPU."""
+    from foretrace.show.overview.measured_step import measured
     from foretrace.show.overview.on_cpu import cpu_lines, cpu_tree
     from foretrace.show.overview.sequences import of_region
-    from foretrace.show.overview.unit import measured
     from foretrace.show.overview.verdict import label, of_unit
 
     groups = trace.spans.region_groups()
@@ -47,12 +47,12 @@ def summarize(trace: Trace) -> Overview:
     """The document, what each region launches, and the summary in sentences."""
     from foretrace.model.utilization import utilization
     from foretrace.show.overview import sentences
-    from foretrace.show.overview.document import document
     from foretrace.show.overview.fixes import WORTH, whole_ns
     from foretrace.show.overview.groups import group_rows
+    from foretrace.show.overview.look_document import document
+    from foretrace.show.overview.measured_step import measured
     from foretrace.show.overview.on_cpu import cpu_tree
     from foretrace.show.overview.sequences import sequences
-    from foretrace.show.overview.unit import measured
     from foretrace.show.overview.verdict import verdict
 
     found, unit = document(trace), measured(trace)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from foretrace.model.bounds import MOSTLY_IDLE
 from foretrace.schema.documents.look import FindingEntry
-from foretrace.show.overview.unit import Unit
+from foretrace.show.overview.measured_step import MeasuredStep
 
 # A fix that saves less of the step than this is not worth a line of the first screen.
 WORTH = 0.01
@@ -28,7 +28,7 @@ BY_COMPILING = frozenset({VIEWS, FUSES})
 OPTIMIZER, HARDLY = "unfused_optimizer", "can hardly help"
 
 
-def fixes(unit: Unit, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
+def fixes(unit: MeasuredStep, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
     """Findings that name a fix worth doing, by largest possible saving; no fix twice.
 
     None where the host captured a graph: it does so once, and what counts is the replay.
@@ -52,7 +52,7 @@ def _part_of(row: FindingEntry, first: FindingEntry) -> bool:
     return 2 * len(set(row.events) & set(first.events)) > len(row.events)
 
 
-def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
+def _left_out(unit: MeasuredStep, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
     """Rules whose saving is host time that the profiler inflated, or part of another's saving;
     where compiling can hardly help, those whose fix it is.
     """
@@ -69,7 +69,7 @@ def _left_out(unit: Unit, rows: Sequence[FindingEntry], answer: str) -> frozense
     return left_out | DISPATCH | BY_COMPILING if all_in_one else left_out
 
 
-def captured(unit: Unit) -> bool:
+def captured(unit: MeasuredStep) -> bool:
     """Whether capturing CUDA graphs took most of the time."""
     return unit.idle_by_cause.get("capture", 0) > unit.wall_ns / 2
 
@@ -92,6 +92,6 @@ def triage(findings: Sequence[FindingEntry]) -> str:
     return next(found, "").removeprefix("Compiling ")
 
 
-def whole_ns(unit: Unit) -> float:
+def whole_ns(unit: MeasuredStep) -> float:
     """What the savings of findings are of: a step, or without steps the recording."""
     return unit.wall_ns if unit.per == "per step" else unit.wall_ns * unit.calls

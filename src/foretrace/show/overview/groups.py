@@ -1,24 +1,290 @@
-"""Where GPU time goes: the groups of a trace as rows, with what limits each.
+"""Where GPU time goes: the groups of a trace as rows, with their names and what limits each.
 
 The rows of several steps are those of the step with the median GPU time (of two steps in the
-middle, their mean). Kernels that run at once share their time. So the rows add up to the GPU time
+middle, their mean). Kernels that run at the same time share it. So the rows add up to the GPU time
 that is shown for a step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
+from foretrace.base.units import plural
+from foretrace.model.costs.roofline import AT_ROOF
 from foretrace.model.intervals import Floats, Ints
-from foretrace.model.modules import PREFIX
+from foretrace.model.module_calls import PREFIX
+from foretrace.model.order import Case
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.names import families
 from foretrace.schema.documents.look import GroupRow
-from foretrace.show.overview.group_limits import limited_by
-from foretrace.show.overview.group_names import shown_name
-from foretrace.show.overview.group_work import GroupWork, works
+
+
+class CaseTime(Struct, frozen=True):
+    """How long the launches of one case took in a group."""
+
+    case: Case
+    ns: int
+    launches: int
+
+
+class GroupWork(Struct, frozen=True, dict=True):
+    """Rows of `gpu` of one group; `cases` have the time of their kernels here, the most first."""
+
+    trace: Trace
+    name: str
+    rows: Ints
+    cases: list[CaseTime]
+
+    @cached_property
+    def ns(self) -> int:
+        """The time of all rows."""
+        return int(self.trace.gpu.length[self.rows].sum())
+
+    @cached_property
+    def calls(self) -> Ints:
+        """Kernels in each call of the group in the forward pass, where calls are known."""
+        grouped, kernels = self.trace.grouped, self.rows[self.trace.gpu.is_kernel[self.rows]]
+        forward = kernels[~grouped.backward[kernels]]
+        call = grouped.call[forward]
+        known = bool(len(call)) and bool((call >= 0).all())
+        return np.unique(call, return_counts=True)[1] if known else np.zeros(0, np.int64)
+
+
+def works(trace: Trace, rows: Ints) -> Iterator[GroupWork]:
+    """The groups among these rows."""
+    order, place = trace.order, np.full(len(trace.gpu), -1, np.int64)
+    place[order.row] = order.case
+    group = trace.grouped.group[rows]
+    for number in np.unique(group).tolist():
+        mine = rows[group == number]
+        kernels = mine[place[mine] >= 0]
+        numbers, at, count = np.unique(place[kernels], return_inverse=True, return_counts=True)
+        time = np.bincount(at.reshape(-1), weights=trace.gpu.length[kernels])
+        columns = zip(numbers.tolist(), time.tolist(), count.tolist(), strict=True)
+        cases = [CaseTime(order.cases[case], int(ns), many) for case, ns, many in columns]
+        cases.sort(key=lambda each: (-each.ns, each.case.number))
+        yield GroupWork(trace, trace.grouped.names[number], mine, cases)
+
+
+# One M names the matmuls from this share of their time on. In the recorded decoding steps the
+# batch size is the M of more than 90% of it.
+MAIN_M = 0.8
+NAMED = 0.1  # of a group's time: an implementation below is not named
+_STEP = "Optimizer.step#"
+# Attention kernels by family; a family that is not here is not named.
+_ATTENTION = {
+    "flash_attention_2": "FA2",
+    "flash_attention_3": "FA3",
+    "flash_attention_4_cute": "FA4",
+    "cudnn_sdpa": "cuDNN",
+    "cudnn_sdpa_aux": "cuDNN",
+    "mem_efficient_attention": "mem-efficient",
+    "inductor_triton": "Triton",
+    "user_triton": "Triton",
+}
+
+
+def shown_name(work: GroupWork) -> str:
+    """`GEMM, M=1`, `attention (FA2)`, `optimizer (AdamW, fused)`, or the plain name."""
+    if work.name == "GEMM":
+        return _matmuls(work)
+    if work.name == "attention":
+        return _with_parts(work, [_attention(each.case) for each in work.cases])
+    if work.name == "optimizer":
+        return _optimizer(work)
+    return work.name
+
+
+def _matmuls(work: GroupWork) -> str:
+    times: dict[int, int] = {}
+    for each in work.cases:
+        times[_m(each.case)] = times.get(_m(each.case), 0) + each.ns
+    most = max(times, key=lambda m: times[m], default=0)
+    main = most > 0 and times[most] >= MAIN_M * sum(times.values())
+    return f"{work.name}, M={most}" if main else work.name
+
+
+def _m(case: Case) -> int:
+    """The rows of the first operand of `mm` and `addmm`; 0 for other ops and unrecorded sizes."""
+    place = {"aten::mm": 0, "aten::addmm": 1, "aten::_addmm_activation": 1}.get(case.op)
+    tensor = case.call.tensor(place) if case.call and place is not None else None
+    return tensor.dims[0] if tensor and len(tensor.dims) == 2 else 0
+
+
+def _attention(case: Case) -> str:
+    """Matmuls and a softmax of their own: `by hand`, or the math of PyTorch."""
+    if case.role in ("gemm", "gemv", "softmax"):
+        return "unfused"
+    return _ATTENTION.get(case.id.family, "") if case.role == "attention" else ""
+
+
+def _optimizer(work: GroupWork) -> str:
+    """The class from the region around its step; how it runs from the names of its kernels."""
+    regions = {span.name for span in work.trace.spans.regions if span.name.startswith(_STEP)}
+    classes = {name.removeprefix(_STEP).partition(".")[0] for name in regions}
+    kinds = [_kind(each.case) for each in work.cases]
+    return _with_parts(work, kinds, classes.pop() if len(classes) == 1 else "")
+
+
+def _kind(case: Case) -> str:
+    if case.id.short.startswith("fused"):
+        return "fused"
+    return "foreach" if "foreach" in case.id.short else "for loop"
+
+
+def _with_parts(work: GroupWork, parts: list[str], first: str = "") -> str:
+    """The parts that take a tenth of the time and more, the most first."""
+    times: dict[str, int] = {}
+    for part, each in zip(parts, work.cases, strict=True):
+        times[part] = times.get(part, 0) + each.ns
+    main = [part for part in times if part and times[part] >= NAMED * sum(times.values())]
+    main.sort(key=lambda part: -times[part])
+    words = [word for word in (first, *main) if word]
+    return f"{work.name} ({', '.join(words)})" if words else work.name
+
+
+# Kernels that torch.compile joins: it made one of each RMSNorm, SwiGLU and RoPE in the recorded
+# models. A library's kernel stays as it is.
+FUSABLE = frozenset({"pointwise", "copy", "reduction"})
+LEAST_RATE = 0.1  # bytes per ns, which is GB/s
+PART = 0.2  # of a group's time: a bound below is not worth a word
+MINOR = 0.02  # of the time of a bound: cases below do not widen its range
+_ROOFS = {"compute": "compute", "memory": "HBM"}
+_COUNTED = {"last wave": "last wave partly full", "only ": "short kernels"}
+_UNSURE = re.compile(r"(?:about|at least) (?=\d|under)")
+_BLOCKS = re.compile(r"(?<![\d,])([\d,]+) blocks? on (\d+) SMs")
+
+
+def limited_by(work: GroupWork) -> str:
+    """`8 kernels each, fusable`, `4 blocks on 132 SMs`, `at the HBM roof (82%)`, or ""."""
+    if not work.cases:
+        return _copied(work.trace, work.rows)
+    return _many(work) or _bounds(work)
+
+
+def _many(work: GroupWork) -> str:
+    """Calls of several kernels, all of which could be one."""
+    calls, fusable = work.calls, all(each.case.role in FUSABLE for each in work.cases)
+    if not len(calls) or calls.max() < 2:
+        return ""
+    low, high = int(calls.min()), int(calls.max())
+    count = f"{high}" if low == high else f"{low} to {high}"
+    backward = bool(work.trace.grouped.backward[work.rows].any())
+    every = "each forward" if backward else "each"
+    if fusable:
+        return f"{count} kernels {every}, fusable"
+    by_hand = work.name == "attention" and any(each.case.role == "softmax" for each in work.cases)
+    return f"{count} kernels {every}, not fused" if by_hand else ""
+
+
+def _bounds(work: GroupWork) -> str:
+    """The bounds that take a fifth of the group's time and more, the most first; at most two, and
+    none where they do not explain half of it.
+    """
+    by_bound: dict[str, list[CaseTime]] = {}
+    for each in work.cases:
+        by_bound.setdefault(each.case.bound, []).append(each)
+    times = {bound: _time(cases) for bound, cases in by_bound.items()}
+    main = sorted((b for b in times if times[b] >= PART * work.ns), key=lambda b: -times[b])
+    texts = {bound: _text(bound, by_bound[bound]) for bound in main[:2]}
+    explained = sum(times[bound] for bound, text in texts.items() if text)
+    return "; ".join(filter(None, texts.values())) if explained >= work.ns / 2 else ""
+
+
+def _time(cases: Sequence[CaseTime]) -> int:
+    return sum(each.ns for each in cases)
+
+
+def _text(bound: str, cases: Sequence[CaseTime]) -> str:
+    least = MINOR * _time(cases)
+    main = [each for each in cases if each.ns >= least]
+    if bound in _ROOFS:
+        return _near(_ROOFS[bound], main)
+    if bound == "latency":
+        return _latency(main)
+    if bound == "l2":
+        return _cached(main)
+    said = {each.case.limited_by for each in main}
+    return said.pop() if len(said) == 1 and bound != "unknown" else ""
+
+
+def _near(roof: str, cases: Sequence[CaseTime]) -> str:
+    """Percent of the roof, and the cause that most of the time shares."""
+    reached = [each.case.roof_percent for each in cases]
+    percents = [percent for percent in reached if percent is not None]
+    if not percents:
+        return ""
+    low, high = int(min(percents)), int(max(percents))
+    span = f"{high}%" if low == high else f"{low} to {high}%"
+    unsure = [found[0] for each in cases if (found := _UNSURE.search(each.case.limited_by))]
+    span = f"{min(unsure)}{span}" if unsure else span  # "about" where there are both
+    if low >= 100 * AT_ROOF:
+        return f"at the {roof} roof ({span})"
+    cause = _shared_cause(cases)
+    return f"{span} of {roof}" + (f": {cause}" if cause else "")
+
+
+def _cached(cases: Sequence[CaseTime]) -> str:
+    """Each kernel has its own producer: the group says how near to L2's roof they come."""
+    said = {each.case.limited_by for each in cases}
+    percents = [each.case.roof_percent for each in cases]
+    if len(said) == 1 or None in percents:
+        return said.pop() if len(said) == 1 else "from L2, faster than HBM"
+    low, high = int(min(filter(None, percents))), int(max(filter(None, percents)))
+    return f"from L2 ({f'{high}' if low == high else f'{low} to {high}'}% of its roof)"
+
+
+def _shared_cause(cases: Sequence[CaseTime]) -> str:
+    """A cause that holds for more than half of the time; those with a number of each kernel's own
+    are named without it.
+    """
+    times: dict[str, int] = {}
+    for each in cases:
+        cause = each.case.limited_by.partition(": ")[2]
+        cause = next((text for start, text in _COUNTED.items() if cause.startswith(start)), cause)
+        times[cause] = times.get(cause, 0) + each.ns
+    most = max(times, key=lambda cause: times[cause])
+    return most if times[most] > _time(cases) / 2 else ""
+
+
+def _latency(cases: Sequence[CaseTime]) -> str:
+    """Few blocks, or little work, whichever takes more of the time."""
+    few = [(found, each.ns) for each in cases if (found := _BLOCKS.search(each.case.limited_by))]
+    if 2 * sum(ns for _, ns in few) > _time(cases):
+        blocks = [int(found[1].replace(",", "")) for found, _ in few]
+        low, high = min(blocks), max(blocks)
+        count = plural(high, "block") if low == high else f"{low} to {high} blocks"
+        return f"{count} on {few[0][0][2]} SMs"
+    return "latency: little work"
+
+
+def _copied(trace: Trace, rows: Ints) -> str:
+    """`1.3 GB/s, pageable` for memcpys between the host and a GPU; "" for others.
+
+    Copies from pageable and from pinned memory have rates of their own; the one that takes
+    more of the time comes first.
+    """
+    gpu, host = trace.gpu, trace.host
+    name = host.name[gpu.id[rows]]
+    found = []
+    numbers, place = np.unique(name, return_inverse=True)
+    spent, least = np.bincount(place, gpu.length[rows]), PART * int(gpu.length[rows].sum())
+    for number in numbers[spent >= least].tolist():  # at most five
+        decoded, mine = families.decode(host.names[number]), rows[name == number]
+        memory = {decoded.get("src"), decoded.get("dst")} & {"Pageable", "Pinned"}
+        time, moved = int(gpu.length[mine].sum()), gpu.bytes[mine]
+        if memory and time >= least:
+            # a copy of a few bytes is all latency: it has no rate worth a word
+            known = bool((moved >= 0).all()) and int(moved.sum()) >= time * LEAST_RATE
+            rate = f"{int(moved.sum()) / time:.3g} GB/s, " if known else ""
+            found.append((-time, rate + memory.pop().lower()))
+    return "; ".join(text for _, text in sorted(found))
 
 
 def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
@@ -36,9 +302,9 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
 def case_modules(trace: Trace) -> list[list[str]]:
     """For every row of `kernel_cases`, the modules that it belongs to, in order of first launch."""
     found: list[dict[str, None]] = [{} for _ in range(trace.kernel_cases.height)]
-    if not trace.modules.is_module.any():
+    if not trace.module_calls.is_module.any():
         return [[] for _ in found]
-    order, host, own = trace.order, trace.origins.host, trace.modules.owners.call
+    order, host, own = trace.order, trace.origins.host, trace.module_calls.owners.call
     inside = own[order.row] >= 0
     case, name = order.case[inside], host.name[own[order.row[inside]]]
     _, first = np.unique(case * len(host.names) + name, return_index=True)

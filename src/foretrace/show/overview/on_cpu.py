@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from msgspec import Struct, field
 
-from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.measures import middle
-from foretrace.analyze.guess.places import cpu_place, windows_of
-from foretrace.analyze.guess.scope import Scope, Window
-from foretrace.analyze.guess.selection import computing, cpu_does
 from foretrace.base.units import count_text, percent_text, plural, time_text
+from foretrace.model.cpu_ops import computing_ops, cpu_call, cpu_does, runs_on_cpu
+from foretrace.model.intervals import Bools
 from foretrace.model.reach import is_view
 from foretrace.model.trace import Trace
 from foretrace.names.families import decode
@@ -45,36 +43,38 @@ class OpNode(Struct):
 
 def cpu_tree(trace: Trace, region: str = "") -> list[CpuOpRow]:
     """The op tree of the call of median length; empty where no CPU computed, or it is too long."""
-    if trace.has("gpu") or not (evidence := Evidence(trace)).runs_on_cpu:
+    if not runs_on_cpu(trace):
         return []
-    scope = Scope("region", region) if region else cpu_place(evidence)
-    call = middle(windows_of(scope, evidence))[0]
-    loading = trace.host.named(lambda name: name.startswith(_LOADER))
-    events = call.events((trace.host.is_op | loading) & trace.host.lasting).tolist()
-    working = computing(evidence)[0]
-    if not working[events].any() or len(events) > MOST_OPS:
+    host, call = trace.host, cpu_call(trace, region)
+    loading = host.named(lambda name: name.startswith(_LOADER))
+    events = np.flatnonzero((host.is_op | loading) & host.lasting & host.timed)
+    if call is not None:
+        start = host.start[events]
+        events = events[(start >= call.start_ns) & (start < call.end_ns)]
+    events = events[np.argsort(host.start[events], kind="stable")]
+    computes, callers = computing_ops(trace)
+    if not computes[events].any() or len(events) > MOST_OPS:
         return []
-    roots = _merged(_nested(evidence, events))
-    length = call.length_ns or int(trace.host.end[events].max() - trace.host.start[events].min())
-    inside = sum(int(trace.host.length[event]) for node in roots for event in node.events)
-    first = CpuOpRow(_title(call, scope), 0, 1, length, max(length - inside, 0), "")
-    return [first, *(row for node in roots for row in _rows(evidence, node, 1))]
+    roots = _merged(_nested(trace, events.tolist(), computes))
+    length = call.cpu_ns if call else int(host.end[events].max() - host.start[events].min())
+    inside = sum(int(host.length[event]) for node in roots for event in node.events)
+    title = call.name if call else "the whole recording"
+    first = CpuOpRow(title, 0, 1, length, max(length - inside, 0), "")
+    return [first, *(row for node in roots for row in _rows(trace, node, callers, 1))]
 
 
-def _title(call: Window, scope: Scope) -> str:
-    return call.region if scope.kind != "trace" else "the whole recording"
-
-
-def _nested(evidence: Evidence, events: Sequence[int]) -> list[OpNode]:
+def _nested(trace: Trace, events: Sequence[int], computes: Bools) -> list[OpNode]:
     """The ops below each other; an op whose parent began before the call is outermost."""
-    working = computing(evidence)[0]
-    nodes = {event: OpNode(evidence.name(event), [event], bool(working[event])) for event in events}
-    parent = evidence.trace.host.parent
+    host = trace.host
+    nodes = {
+        event: OpNode(host.names[host.name[event]], [event], bool(computes[event]))
+        for event in events
+    }
     roots: list[OpNode] = []
     for event, node in nodes.items():
-        above = int(parent[event])
+        above = int(host.parent[event])
         while above >= 0 and above not in nodes:
-            above = int(parent[above])
+            above = int(host.parent[above])
         (nodes[above].below if above >= 0 else roots).append(node)
     return roots
 
@@ -96,27 +96,27 @@ def _add(known: OpNode, other: OpNode) -> None:
         _add(one, more)
 
 
-def _rows(evidence: Evidence, node: OpNode, depth: int) -> Iterator[CpuOpRow]:
-    host, events = evidence.trace.host, node.events
-    calls = bool(computing(evidence)[1][events[0]])
+def _rows(trace: Trace, node: OpNode, callers: Bools, depth: int) -> Iterator[CpuOpRow]:
+    host, events = trace.host, node.events
+    calls = bool(callers[events[0]])
     does, note = METADATA if is_view(node.name) and not calls else "", ""
     total, inside = int(host.length[events].sum()), [each.events for each in node.below]
     # ranges between two ops are no ops: their time is that of the op around them
     spent = total - sum(int(host.length[called].sum()) for called in inside)
     if node.computes:
-        does, note = COMPUTES, _note(evidence, node)
+        does, note = COMPUTES, _note(trace, node)
     elif node.name.startswith(_LOADER):
         does = LOADS
     yield CpuOpRow(node.name, depth, len(events), total, max(spent, 0), does, note)
     for each in node.below:
-        yield from _rows(evidence, each, depth + 1)
+        yield from _rows(trace, each, callers, depth + 1)
 
 
-def _note(evidence: Evidence, node: OpNode) -> str:
+def _note(trace: Trace, node: OpNode) -> str:
     if _is_generated(node.name):
         ops = [op for op in sorted(cpu_does(node.name)) if not op.endswith("view")]
         return f"one C++ loop for {', '.join(ops)}"
-    chain = evidence.trace.host.op_chain(int(evidence.trace.host.parent[node.events[0]]))
+    chain = trace.host.op_chain(int(trace.host.parent[node.events[0]]))
     return _BIAS if node.name == "aten::copy_" and "aten::addmm" in chain else ""
 
 

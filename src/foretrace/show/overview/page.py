@@ -1,10 +1,15 @@
-"""What people read about one trace, as data that needs no trace: a cached overview loads fast."""
+"""What people read about one trace, as data that needs no trace: a cached overview loads fast.
+
+`folded` chooses the groups that have a row of their own on the first screen.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
-from foretrace.schema.documents.look import CpuOpRow, Look
+from foretrace.schema.documents.look import CpuOpRow, GroupRow, Look
 
 WHOLE, EACH_STEP = "the whole recording", "each step"  # sequences that are not of a region
 
@@ -78,3 +83,23 @@ class Overview(Struct):
     world_size: int | None
     base_ns: int | None
     job: str = ""
+
+
+SMALL = 0.01  # of GPU time: a group below has no row of its own
+# Six rows, and up to ten while the others take more than a tenth of the time together: the first
+# screen has 25 lines.
+FEW, MOST, REST = 6, 10, 0.1
+OTHER = "other"
+
+
+def folded(rows: Sequence[GroupRow], most: int = MOST) -> list[GroupRow]:
+    """The rows that matter, the most time first; the rest is one row, `other`."""
+    large = [row for row in rows if row.share >= SMALL]
+    count = min(FEW, most)
+    while count < most and sum(row.share for row in rows[count:]) > REST:
+        count += 1
+    shown, rest = large[:count], [*rows[len(large[:count]) :]]
+    if len(rest) < 2 and len(rows) <= most:
+        return list(rows)
+    time, many = sum(row.time_ns for row in rest), sum(row.count for row in rest)
+    return [*shown, GroupRow(OTHER, time, sum(row.share for row in rest), many, "")]

@@ -1,6 +1,7 @@
 """Overviews of traces by path: from the cache, in this process, or in a process per core.
 
-Nothing heavy is imported for a cached overview, so that the second look is instant.
+`look_set` does this for a folder or zip. A cached overview imports nothing heavy, so that the
+second look is instant.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from foretrace.base import budget, notices, plugins
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.model import opening
+from foretrace.model.opening import refused
+from foretrace.model.sets import Member, ranks_of_one_job, set_notes
 from foretrace.names import devices
 from foretrace.read import cache as store
 from foretrace.read.captures import mark
 from foretrace.read.compiler import bundle
-from foretrace.read.folder import resolve
-from foretrace.schema.documents.sets import LeftOut
+from foretrace.read.folder import FolderContents, nothing_in, resolve
+from foretrace.schema.documents.look import SCHEMA
+from foretrace.schema.documents.sets import LeftOut, LookSet
+from foretrace.schema.ledger import NoteEntry
 from foretrace.schema.run_record import content_beside
 from foretrace.show.overview.page import Overview
 
@@ -83,7 +88,6 @@ def _summarized(wanted: str, bounds: Limits, cache: bool, captures: str | None) 
 def _import_all() -> None:
     """Import what an overview needs; called while other processes decode a large file."""
     from foretrace.analyze import rules as analyses
-    from foretrace.show.overview import document, sentences, sequences, unit, verdict  # noqa: F401
 
     opening.import_model()
     analyses.rules()
@@ -154,3 +158,29 @@ def _in_processes(
         while path not in found:
             found.update([next(answers)])
         yield found.pop(path)
+
+
+OTHERS = "run records, and files not named like traces (*.json, *.trace, *.tmp, *.gz, *.zst, *.zip)"
+
+
+def look_set(path: str, inside: FolderContents, limits: Limits, *, cache: bool) -> LookSet:
+    """Look at each trace in a folder or zip. Raises `TraceError` when none can be read."""
+    left_out = [refused(each, problem) for each, problem in inside.files if problem]
+    paths, looks, members = inside.traces, [], []
+    for done, found in enumerate(overviews(paths, limits, cache), start=1):
+        notices.report(f"read {done} of {len(paths)}: {paths[done - 1]}")
+        if isinstance(found, LeftOut):
+            left_out.append(found)
+            continue
+        looks.append(found.look)
+        trace = found.look.trace
+        members.append(Member(trace.path, trace.rank, found.world_size, found.base_ns, found.job))
+    notices.report()
+    left_out.sort(key=lambda each: each.path)
+    if not looks:
+        raise nothing_in(path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out])
+    notes = [NoteEntry.of(note) for note in set_notes(members)]
+    if inside.others:
+        notes.append(NoteEntry("other_files", "info", inside.others, OTHERS))
+    job = [member.path for member in ranks_of_one_job(members)]
+    return LookSet(SCHEMA, looks, notes, left_out, job)

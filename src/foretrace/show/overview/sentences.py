@@ -21,10 +21,10 @@ from foretrace.show.overview.fixes import (
     triage,
     whole_ns,
 )
+from foretrace.show.overview.measured_step import MeasuredStep
 from foretrace.show.overview.on_cpu import cpu_lines
 from foretrace.show.overview.page import Line
 from foretrace.show.overview.serving import serving_lines
-from foretrace.show.overview.unit import Unit
 from foretrace.show.overview.verdict import label
 
 UNKNOWN_SHARE = 0.1  # of GPU time in kernels without a known cost that is worth a word
@@ -33,7 +33,7 @@ CAPTURES = ("capture_mismatch", "capture_left_out")
 SLOW = ("record_shapes", "with_stack", "profile_memory")  # what slows the host most
 
 
-def lines(look: Look, unit: Unit | None) -> list[Line]:
+def lines(look: Look, unit: MeasuredStep | None) -> list[Line]:
     """The lines of the first screen above and below its table."""
     verdict = look.verdict
     return [
@@ -47,7 +47,7 @@ def lines(look: Look, unit: Unit | None) -> list[Line]:
     ]
 
 
-def notes(look: Look, unit: Unit | None) -> str:
+def notes(look: Look, unit: MeasuredStep | None) -> str:
     """One line of facts below the table: `MFU 0.3% of wall · 3 findings below 1% of the step`."""
     parts = [_rates(look), _other_findings(look, unit), _captures(look), _unknown(look, unit)]
     return " · ".join(word for part in parts for word in part)
@@ -98,7 +98,7 @@ def _gap(look: Look) -> Iterator[Line]:
         yield Line("INCOMPLETE", f"{missing[0]}; what follows holds for the rest")
 
 
-def _nothing(look: Look, unit: Unit | None) -> Iterator[Line]:
+def _nothing(look: Look, unit: MeasuredStep | None) -> Iterator[Line]:
     """No fix: said only where the rules could look."""
     if unit is None:
         return
@@ -113,7 +113,7 @@ def _nothing(look: Look, unit: Unit | None) -> Iterator[Line]:
     yield Line("DO FIRST", f"no rule found a fix worth 1% of the time{lacking}")
 
 
-def _by_compiling(look: Look, unit: Unit) -> bool:
+def _by_compiling(look: Look, unit: MeasuredStep) -> bool:
     least = WORTH * whole_ns(unit)
     return any(row.rule in BY_COMPILING and (row.at_most_ns or 0) >= least for row in look.findings)
 
@@ -126,7 +126,7 @@ def _rates(look: Look) -> Iterator[str]:
             yield f"{name} {', '.join(words)}"
 
 
-def _other_findings(look: Look, unit: Unit | None) -> Iterator[str]:
+def _other_findings(look: Look, unit: MeasuredStep | None) -> Iterator[str]:
     found = [row for row in look.findings if row.state == "found"]
     shown = fixes(unit, look.findings)[:2] if unit else []
     rest = len(found) - len(shown)
@@ -142,7 +142,7 @@ def _captures(look: Look) -> Iterator[str]:
         yield f"captures: {text} (--findings)"
 
 
-def _unknown(look: Look, unit: Unit | None) -> Iterator[str]:
+def _unknown(look: Look, unit: MeasuredStep | None) -> Iterator[str]:
     """What the trace lacks: data of rules, launches, costs that the verdict does not name."""
     details = [row.detail for row in look.findings if row.state == "skipped"]
     words = sorted({re.split("[:,]", detail.removeprefix("needs "))[0] for detail in details})

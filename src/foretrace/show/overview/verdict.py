@@ -8,7 +8,7 @@ from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
 from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
 from foretrace.show.overview.fixes import FLOOR, TRIAGE, WORTH, captured, fixes
-from foretrace.show.overview.unit import Unit
+from foretrace.show.overview.measured_step import MeasuredStep
 
 LABELS = {
     "host": "HOST-BOUND",
@@ -36,7 +36,7 @@ KIND_SHARE, KINDS_NAMED = 0.05, 3
 ROOFS = ("compute", "memory")
 
 
-def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
+def of_unit(unit: MeasuredStep | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
     """The verdict on a step, a call or a recording; None launched nothing."""
     if unit is None:
         return LookVerdict("unknown", "it launched nothing")
@@ -46,7 +46,7 @@ def of_unit(unit: Unit | None, findings: Sequence[FindingEntry] = ()) -> LookVer
     return LookVerdict(unit.bound, "".join(_evidence(unit)), first, floor or then)
 
 
-def verdict(unit: Unit | None, look: Look) -> LookVerdict:
+def verdict(unit: MeasuredStep | None, look: Look) -> LookVerdict:
     """The verdict on one trace."""
     if unit is None:
         return LookVerdict("unknown", _without_gpu(look))
@@ -55,7 +55,7 @@ def verdict(unit: Unit | None, look: Look) -> LookVerdict:
     return of_unit(unit, [row for row in look.findings if not (served and row.rule == FLOOR)])
 
 
-def label(bound: str, unit: Unit | None) -> str:
+def label(bound: str, unit: MeasuredStep | None) -> str:
     """The word in front: `HOST-BOUND`. A busy GPU bounds a step, whatever its kernels do."""
     busy = unit is not None and unit.busy_share >= 1 - PARTLY_IDLE
     if unit is None:
@@ -83,7 +83,7 @@ def _inside(title: str) -> str:
     return title[:1].lower() + title[1:] if word[1:].islower() or len(word) == 1 else title
 
 
-def _evidence(unit: Unit) -> Iterator[str]:
+def _evidence(unit: MeasuredStep) -> Iterator[str]:
     """How busy the GPU is, then what the bound rests on."""
     gpus = "" if unit.devices == 1 else f"{unit.devices} GPUs together: "
     yield f"{gpus}GPU busy {_part(unit.busy_ns, unit.wall_ns)} {unit.per}"
@@ -108,7 +108,7 @@ def _part(part: float, whole: float) -> str:
     return f"{number if total.endswith(f' {unit}') else time_text(part)} of {total}"
 
 
-def _launches(unit: Unit) -> str:
+def _launches(unit: MeasuredStep) -> str:
     words = plural(unit.launches, "launch", "launches")
     if unit.graph_launches:
         words += f" ({count_text(unit.graph_launches)} of a CUDA graph)"
@@ -118,7 +118,7 @@ def _launches(unit: Unit) -> str:
     return f"{words}; median kernel {time_text(unit.kernel_ns)}"
 
 
-def _kinds(unit: Unit) -> str:
+def _kinds(unit: MeasuredStep) -> str:
     """`71.3% of GPU time in compute-bound kernels (40.2% of it at the roof), 20.1% in …`."""
     total = max(sum(unit.by_bound.values()), 1)
     ordered = sorted(unit.by_bound.items(), key=lambda item: (-item[1], item[0]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foretrace.analyze.why.libraries import base_op
 from foretrace.analyze.why.refusals import REASONS
 from foretrace.base.units import bytes_text, change_text
+from foretrace.model.compiled.accesses import base_op
 from foretrace.names import families
 from foretrace.schema.compiler import NamedTensor, SourceLine
 from foretrace.schema.documents.why import CompiledKernel, NotFused, OpMapping, Why

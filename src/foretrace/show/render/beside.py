@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from foretrace.base.units import time_text
 from foretrace.show.overview.page import LaunchRow, LaunchSequence
 from foretrace.show.render.look_page import op_path
-from foretrace.show.render.section import Section
+from foretrace.show.render.terminal import Section
 
 LETTERS = "ABCDEFGH"  # of the traces, as `compare` names them
 _HEAD = ["place", "", "kernel", "op", "launch", "time"]

@@ -16,9 +16,7 @@ from foretrace.schema.documents.ladder import (
     SetupRow,
     UnmarkedClaim,
 )
-from foretrace.show.render.safe import markdown, plain
-from foretrace.show.render.section import WIDTH
-from foretrace.show.render.table import table
+from foretrace.show.render.terminal import WIDTH, markdown, plain, table
 
 _TABLE = "The article's table"
 _WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data

@@ -15,8 +15,7 @@ from foretrace.analyze.compare.side import Side
 from foretrace.base.units import change_text, count_text, plural, time_text
 from foretrace.show.render.comparison_tables import LETTERS, kernels, ops, quantities
 from foretrace.show.render.look_page import note_text
-from foretrace.show.render.section import WIDTH, Section, drawn, marked
-from foretrace.show.render.table import shorten
+from foretrace.show.render.terminal import WIDTH, Section, drawn, marked, shorten
 
 LINES = 25  # of the first screen
 PARTS = ("times", "kernels", "ops")  # shown on demand

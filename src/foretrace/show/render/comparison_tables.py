@@ -12,8 +12,7 @@ from foretrace.analyze.compare.ops import OpPair
 from foretrace.analyze.compare.side import Side
 from foretrace.analyze.compare.wording import called
 from foretrace.base.units import DASH, count_text, percent_text, ratio_text, time_text
-from foretrace.show.render.section import Section
-from foretrace.show.render.table import shorten
+from foretrace.show.render.terminal import Section, shorten
 
 MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from foretrace.base.units import DASH, bytes_text, count_text, percent_text, time_text
 from foretrace.schema.cost import Certainty
 from foretrace.schema.documents.counters import CountedKernel, CountersDocument, LevelBytes
-from foretrace.show.overview.counter_words import level_text, rate_text, reached_text
-from foretrace.show.render.section import WIDTH, Section, drawn, marked
+from foretrace.show.overview.counters import level_text, rate_text, reached_text
+from foretrace.show.render.terminal import WIDTH, Section, drawn, marked
 
 LINES = 25  # of the first screen
 ROWS = 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foretrace.base.units import count_text, percent_text, plural
 from foretrace.schema.documents.gemms import KindAccuracy, MapAccuracy
-from foretrace.show.render.section import Section
+from foretrace.show.render.terminal import Section
 
 HEAD = ("kind", "matmuls", "family right", "tile right", "time within 15%")
 

@@ -16,7 +16,7 @@ from foretrace.schema.documents.gemms import (
     PredictAnswer,
 )
 from foretrace.show.render.gemm_accuracy import accuracy_section, accuracy_text, kind_text
-from foretrace.show.render.section import WIDTH, Section, drawn, marked
+from foretrace.show.render.terminal import WIDTH, Section, drawn, marked
 
 SHADES = " ░▒▓█"
 FEW_MATMULS = 14  # on the first screen

@@ -15,8 +15,7 @@ from foretrace.base.units import (
 )
 from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange, NetworkChange
 from foretrace.schema.documents.job import JobEntry
-from foretrace.show.render.section import WIDTH, Section, drawn
-from foretrace.show.render.table import shorten
+from foretrace.show.render.terminal import WIDTH, Section, drawn, shorten
 
 LINES = 25  # of the first screen
 NAME = 48  # columns of a job's name

@@ -12,8 +12,7 @@ from foretrace.show.overview.job import lines, title
 from foretrace.show.overview.job_words import cause_word
 from foretrace.show.render.job_tables import exposed, network, path, same, stragglers
 from foretrace.show.render.look_page import LINES, NAME, note_text
-from foretrace.show.render.section import WIDTH, Section, drawn
-from foretrace.show.render.table import shorten
+from foretrace.show.render.terminal import WIDTH, Section, drawn, shorten
 
 PARTS = ("stragglers", "exposed", "path", "network", "same")
 MOST = 8  # ranks of the first screen

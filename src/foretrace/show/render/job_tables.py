@@ -16,7 +16,7 @@ from foretrace.base.units import (
 )
 from foretrace.schema.documents.job import JobCell, JobDocument, JobRank, JobSegment
 from foretrace.show.overview.job_words import CAUSES, cause_word
-from foretrace.show.render.section import Section
+from foretrace.show.render.terminal import Section
 
 CHANGES = {  # of a replay
     "rank": "at the median of its stage",

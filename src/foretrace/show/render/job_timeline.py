@@ -9,7 +9,7 @@ from foretrace.analyze.jobs.lanes import JobLanes
 from foretrace.base.units import time_text
 from foretrace.model.intervals import Ints
 from foretrace.schema.jobs import WITHOUT_STEPS
-from foretrace.show.render.section import WIDTH, Section
+from foretrace.show.render.terminal import WIDTH, Section
 
 # the rows of a rank; of two kinds in one column, the later one in this order is drawn
 ROWS = {"gpu": ("copy", "compute"), "comms": ("comms", "transfer", "wait"), "host": ("data",)}

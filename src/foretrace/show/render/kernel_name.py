@@ -11,8 +11,7 @@ from foretrace.base.units import plural
 from foretrace.names.families import value_text
 from foretrace.schema.documents.name import DecodedName
 from foretrace.schema.kernel import FieldChange
-from foretrace.show.render.safe import plain
-from foretrace.show.render.section import WIDTH
+from foretrace.show.render.terminal import WIDTH, plain
 
 ABSENT = "(not there)"  # how a part is shown that speaks by being left out
 _PIECE, _NAME = 30, 400  # characters shown of one piece, of the whole name

@@ -7,7 +7,7 @@ from math import ceil
 
 from foretrace.base.units import time_text
 from foretrace.schema.documents.lesson import Lanes, LaneSlice
-from foretrace.show.render.safe import plain
+from foretrace.show.render.terminal import plain
 
 _EMPTY, _HOST, _WORK, _DECIDES = "·", "─", "░", "█"
 _SHADES = "·░▒▓"  # nothing, up to a third of a cell, two thirds, more

@@ -8,9 +8,7 @@ from foretrace.base.units import plural, time_text
 from foretrace.schema.documents.lesson import AskedStep, AverageRow, LessonDocument, MarkedAnswer
 from foretrace.schema.lesson import Lesson
 from foretrace.show.render.lanes import lanes_lines, legend
-from foretrace.show.render.section import Section, drawn
-from foretrace.show.render.table import table
-from foretrace.show.render.theme import painted
+from foretrace.show.render.terminal import Section, drawn, painted, table
 
 WIDTH = 80
 KEYS = "? hint, s skip, b back, q stop"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from foretrace.base.units import percent_text
 from foretrace.schema.documents.look import KernelRow, RoofsEntry
-from foretrace.show.overview.roofs import unit_of
+from foretrace.show.overview.roof_words import unit_of
 
 KERNELS, ABOVE = 8, 2  # that get a letter: by time, and at least these many from L2
 ROWS, COLUMNS = 13, 64

@@ -1,19 +1,19 @@
-"""The pages of `look` on a folder or zip: the first screen, and with `--all` everything."""
+"""The pages of `look` on a folder or zip (with `--all` everything), and the table of recordings."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
 
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.documents.look import Look
 from foretrace.schema.documents.sets import LookSet
 from foretrace.schema.ledger import GRAVE
-from foretrace.show.overview.ranks import Spread, host_per_step, lines, spreads
+from foretrace.show.overview.ranks import Spread, host_per_step, lines, per_step, spreads
 from foretrace.show.overview.sentences import device_text
 from foretrace.show.render.look_page import BANNER, LINES, NAME, banner, note_text
-from foretrace.show.render.section import WIDTH, Section, drawn
-from foretrace.show.render.table import shorten
+from foretrace.show.render.terminal import WIDTH, Section, drawn, shorten, table
 
 
 def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
@@ -166,3 +166,36 @@ def _example(found: LookSet) -> str:
     """The trace to look at by itself: the first with data loss, else the first."""
     first = next((look for look in found.traces if look.ledger.banner), found.traces[0])
     return first.trace.path
+
+
+_UNCUT = 200  # a name is there to be typed
+
+
+def recordings_text(documents: dict[str, Look]) -> str:
+    """A table of all recordings, per step."""
+    head = ["recording", "kernels", "memcpys", "memsets", "gpu busy", "host", "bound"]
+    rows = [_row(name, document) for name, document in documents.items()]
+    devices = sorted({str(document.trace.device) for document in documents.values()})
+    title = f"{len(documents)} recordings ({', '.join(devices)}), medians per step, profiled"
+    return f"{title}\n{table(head, rows, width=_UNCUT)}"
+
+
+def _row(name: str, document: Look) -> list[str]:
+    return [
+        name,
+        count_text(per_step(document, lambda step: step.kernels)),
+        count_text(per_step(document, lambda step: step.memcpys)),
+        count_text(per_step(document, lambda step: step.memsets)),
+        time_text(per_step(document, lambda step: step.gpu_busy_ns)),
+        time_text(per_step(document, lambda step: step.cpu_ns)),
+        document.verdict.bound,
+    ]
+
+
+def more_text(counts: Mapping[str, int]) -> str:
+    """The recordings that are not in the table: how many of each rung."""
+    rungs = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    return (
+        f"  and {sum(counts.values())} of the ladder: {rungs}\n"
+        "  foretrace recordings RUNG lists those of one rung"
+    )

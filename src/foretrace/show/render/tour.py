@@ -5,8 +5,7 @@ from __future__ import annotations
 from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.show.render.climb import score
 from foretrace.show.render.lesson import KEYS
-from foretrace.show.render.section import Section, drawn
-from foretrace.show.render.theme import painted
+from foretrace.show.render.terminal import Section, drawn, painted
 
 _NEXT = """Next:
   foretrace lesson 1                the first of {lessons} lessons; --list has the others

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from foretrace.base.units import plural
 from foretrace.schema.verdict import Verdict
-from foretrace.show.render.safe import plain
-from foretrace.show.render.theme import painted
+from foretrace.show.render.terminal import painted, plain
 
 SCREEN = 25  # lines of a first screen
 _WIDE = 160  # characters of a line on it

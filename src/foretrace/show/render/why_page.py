@@ -19,7 +19,7 @@ from foretrace.show.overview.why_words import (
     unit,
 )
 from foretrace.show.render.look_page import banner
-from foretrace.show.render.section import WIDTH, Section, drawn
+from foretrace.show.render.terminal import WIDTH, Section, drawn
 from foretrace.show.render.why_reasons import breaks, cost, not_fused, recompiles, strides
 
 LINES = 25  # of the first screen

@@ -18,7 +18,7 @@ from foretrace.show.overview.why_words import (
     stride,
     unit,
 )
-from foretrace.show.render.section import Section
+from foretrace.show.render.terminal import Section
 
 PHASES, DEEPEST = 24, 5  # of one region; --json has all
 VERSIONS, VALUES = 3, 4  # guards of one recompilation, values of one guard

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from foretrace.analyze.why.places import own_run
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
@@ -131,7 +130,7 @@ def records_of(trace: Trace, limits: Limits) -> CompilerLogs | None:
     if path is None:
         return None
     try:
-        return own_run(compiler.read(path, limits), trace)
+        return trace.compiler_records.own_run(compiler.read(path, limits))
     except (TraceError, UsageError):
         return None
 

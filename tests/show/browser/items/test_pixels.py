@@ -15,8 +15,8 @@ from foretrace.read.recordings import decoding, ladder, traces
 from foretrace.show.html.page import page as page_of
 from foretrace.show.html.page import write_page
 from foretrace.show.html.report import Report
-from foretrace.show.html.tables import TraceFacts, facts
 from foretrace.show.html.timeline import Timeline
+from foretrace.show.html.trace_facts import TraceFacts, facts
 from show.browser.looks import Look, Page
 
 pytestmark = pytest.mark.browser

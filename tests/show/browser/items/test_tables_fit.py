@@ -15,7 +15,7 @@ import foretrace
 from foretrace.learn.ladder.climb import climb_recorded
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
-from foretrace.show.html.extras import marked
+from foretrace.show.html.report import marked_guesses
 from foretrace.show.overview import look as look_at
 from show.browser.looks import Look, Page
 
@@ -34,7 +34,7 @@ CUT = """
 def wordy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Guesses, a climb and matmuls: the tables that hold sentences."""
     trace = foretrace.open(traces()["mlp_eager"], cache=False)
-    guesses = marked([trace], ["3 gemm per mlp_fwd", "gpu idle < 1%"], None)
+    guesses = marked_guesses([trace], ["3 gemm per mlp_fwd", "gpu idle < 1%"], None)
     climb = msgspec.to_builtins(climb_recorded("h200", ("mlp",)))
     target = tmp_path_factory.mktemp("wordy") / "wordy.html"
     return write_report(target, [trace], guesses=guesses, ladder=climb)

@@ -13,7 +13,7 @@ from typing import Any
 from foretrace.analyze.guess.amounts import Amount
 from foretrace.analyze.guess.job_kinds import LISTED, JobKind, JobQuery
 from foretrace.analyze.guess.kinds import Measurement, judge_all
-from foretrace.analyze.guess.scope import Unknown
+from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import bytes_text, count_text, plural
 from foretrace.schema.documents.job import JobNetwork
 

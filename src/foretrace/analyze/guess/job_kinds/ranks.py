@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from foretrace.analyze.guess.job_kinds import LISTED, JobKind, JobQuery, limited, named
 from foretrace.analyze.guess.kinds import Measurement, judge_all
-from foretrace.analyze.guess.scope import NoSuchPlace, Unknown
+from foretrace.analyze.guess.windows import NoSuchPlace, Unknown
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.schema.documents.job import JobRank
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from foretrace.analyze.guess.amounts import EQUALS
 from foretrace.analyze.guess.job_kinds import JobKind, JobQuery
 from foretrace.analyze.guess.kinds import Measurement
-from foretrace.analyze.guess.scope import Unknown
+from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import count_text
 from foretrace.schema.documents.job import JobDocument
 

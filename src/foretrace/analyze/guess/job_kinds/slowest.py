@@ -12,7 +12,7 @@ import statistics
 from foretrace.analyze.guess.amounts import Amount, Compare
 from foretrace.analyze.guess.job_kinds import NO_WAITS, JobKind, JobQuery, named
 from foretrace.analyze.guess.kinds import Measurement
-from foretrace.analyze.guess.scope import Unknown
+from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import percent_text, time_text
 from foretrace.schema.documents.job import JobRank
 

@@ -14,9 +14,9 @@ from functools import cache, wraps
 from typing import Any
 
 from foretrace.analyze.guess.amounts import EQUALS, Amount
-from foretrace.analyze.guess.scope import Scope, Unknown, Window
 from foretrace.analyze.guess.selection import Selection
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Scope, Unknown, Window
 from foretrace.base import plugins
 
 _WORST = ("miss", "unknown", "hit")

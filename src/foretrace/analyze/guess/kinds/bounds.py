@@ -15,9 +15,10 @@ from statistics import median
 from typing import Any
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
-from foretrace.analyze.guess.scope import Unknown, Window
+from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
+from foretrace.model.idle import Spent, spent_in
 
 _GPU = ("compute", "memory", "mixed")
 
@@ -85,14 +86,14 @@ def _idle(window: Window) -> float:
     return _spent(window).idle_share
 
 
-def _spent(window: Window) -> bounds.Spent:
+def _spent(window: Window) -> Spent:
     """Where the time of a window goes, as `foretrace look` has it."""
     trace = window.evidence.trace
     if not len(window.rows):
         raise Unknown(f"no GPU operations in {window.label}")
     if window.start_ns is None or window.end_ns is None:
         usable = bool(trace.gpu.usable.any())
-        time = bounds.spent_in(trace.idle) if usable else None
+        time = spent_in(trace.idle) if usable else None
     else:
         time = bounds.spent(trace, window.span)
     if time is None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.analyze.guess.kinds.fields import judged, kernels
-from foretrace.analyze.guess.scope import Unknown, Window, named
 from foretrace.analyze.guess.selection import NO_CALLS
+from foretrace.analyze.guess.windows import Unknown, Window, named
 
 _NO_LAUNCH = "no launch recorded"
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from foretrace.analyze import why
 from foretrace.analyze.guess import compiling
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.compiling import CompilerFact
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison, counts
-from foretrace.analyze.guess.scope import Unknown
 from foretrace.analyze.guess.selectors import HEADS
+from foretrace.analyze.guess.windows import Unknown
 
 _COUNTED = "|".join(compiling.COUNTED)
 
@@ -27,7 +26,7 @@ def measure(query: Query) -> Measurement:
     """Judge `graph breaks == 0` or `compile time < 30 s`."""
     window, word = query.windows[0], query.args.get("graph-breaks", "")
     trace = window.evidence.trace
-    compiled = window.evidence.is_compiled or why.of(trace) is not None
+    compiled = window.evidence.is_compiled or trace.compiler_run is not None
     if word == "graphs" and not (window.whole and compiled):
         launched = {**query.args, "what": HEADS["cuda-graphs"]}
         return counts.KIND.measure(replace(query, args=launched))

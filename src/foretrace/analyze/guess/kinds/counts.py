@@ -15,8 +15,8 @@ from foretrace.analyze.guess.kinds import (
     from_selection,
     per_window,
 )
-from foretrace.analyze.guess.scope import Window
 from foretrace.analyze.guess.selection import select
+from foretrace.analyze.guess.windows import Window
 from foretrace.base.units import count_text
 
 

@@ -21,9 +21,9 @@ from foretrace.analyze.guess.kinds import (
     per_window,
     tally,
 )
-from foretrace.analyze.guess.scope import Unknown, Window
 from foretrace.analyze.guess.selection import Selection, has_trait, select
 from foretrace.analyze.guess.selectors import HEADS, Selector
+from foretrace.analyze.guess.windows import Unknown, Window
 
 
 def _judge(window: Window, query: Query) -> Measurement:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from foretrace.analyze.guess.doing import bare
 from foretrace.analyze.guess.evidence import GpuOperation
+from foretrace.analyze.guess.kernel_ops import launch_ops, with_records
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
-from foretrace.analyze.guess.mapped import of_launch, settled
-from foretrace.analyze.guess.scope import Unknown, Window
-from foretrace.analyze.guess.selection import Selection, cpu_does, cpu_kernels, label
+from foretrace.analyze.guess.selection import Selection, cpu_kernels, label
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.model.cpu_ops import bare, cpu_does
 
 _NONE = frozenset[str]()
 _LISTED = 4  # names of kernels in an answer; the evidence has the rest
@@ -109,9 +109,11 @@ def _on_cpu(window: Window) -> _KernelOps:
     trace, does, may_do = window.evidence.trace, dict[int, frozenset[str]](), {}
     for event in cpu_kernels(window):
         named, launch = cpu_does(window.evidence.name(event)), trace.compiled.get(event)
-        recorded = [of_launch(launch)] if launch else []
-        known = recorded and recorded[0].does
-        does[event], may_do[event] = settled(named, _NONE, recorded) if known else (named, _NONE)
+        recorded = [launch_ops(launch)] if launch else []
+        if recorded and recorded[0].does:
+            does[event], may_do[event] = with_records(named, _NONE, recorded)
+        else:
+            does[event], may_do[event] = named, _NONE
     return _KernelOps(Selection(False, list(does), []), does, may_do)
 
 

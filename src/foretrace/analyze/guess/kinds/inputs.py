@@ -13,9 +13,9 @@ from foretrace.analyze.guess.kinds import (
     per_window,
     tally,
 )
-from foretrace.analyze.guess.scope import Unknown, Window
 from foretrace.analyze.guess.selection import Selection, select
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Unknown, Window
 
 
 def _takes(window: Window, query: Query) -> Measurement:

@@ -15,10 +15,9 @@ from foretrace.analyze.guess.kinds import (
     together,
 )
 from foretrace.analyze.guess.kinds.inputs import host_ops
-from foretrace.analyze.guess.places import op_windows
-from foretrace.analyze.guess.scope import Scope, Unknown, Window
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows
 from foretrace.base.units import count_text
 
 _ANYTHING = tuple(Selector(kind, kind) for kind in ("kernel", "memcpy", "memset"))

@@ -10,9 +10,9 @@ B; both can be host ops or calls.
 from __future__ import annotations
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
-from foretrace.analyze.guess.scope import Unknown, Window
 from foretrace.analyze.guess.selection import label, launch_time, select
 from foretrace.analyze.guess.selectors import HEADS, Selector
+from foretrace.analyze.guess.windows import Unknown, Window
 
 
 def _judge(window: Window, query: Query) -> Measurement:

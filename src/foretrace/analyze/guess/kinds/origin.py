@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
-from foretrace.analyze.guess.scope import Window, named
 from foretrace.analyze.guess.selection import select
+from foretrace.analyze.guess.windows import Window, named
 
 
 def _from(window: Window, query: Query) -> Measurement:

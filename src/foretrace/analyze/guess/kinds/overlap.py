@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
-from foretrace.analyze.guess.scope import Unknown, Window
 from foretrace.analyze.guess.selection import certain
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import time_text
 from foretrace.model.gpu import Gpu
 from foretrace.model.intervals import Ints

@@ -16,8 +16,8 @@ from typing import Any
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.measures import Measure
-from foretrace.analyze.guess.scope import Unknown
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import percent_text, ratio_text
 
 _GPU_TIME = Measure("gpu time", "gpu time")

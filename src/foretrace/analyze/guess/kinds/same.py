@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
-from foretrace.analyze.guess.scope import Unknown, Window
 from foretrace.analyze.guess.selection import certain
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Unknown, Window
 
 _FOOTPRINT = ("grid", "block", "registers", "shared_memory")
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from foretrace.analyze import why
 from foretrace.analyze.guess.compiling import NO_RECORDS, WHOLE, mine
+from foretrace.analyze.guess.kernel_ops import launch_ops
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.kinds.fusion import op_of
-from foretrace.analyze.guess.mapped import of_launch
-from foretrace.analyze.guess.scope import Unknown
 from foretrace.analyze.guess.selectors import Selector
-from foretrace.analyze.why.boundaries import across_breaks
-from foretrace.analyze.why.reasons import not_fused
+from foretrace.analyze.guess.windows import Unknown
+from foretrace.analyze.why.graph_breaks import across_breaks
+from foretrace.analyze.why.not_fused import not_fused
 from foretrace.analyze.why.refusals import REASONS
 from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun, Separation
 
@@ -26,7 +25,7 @@ from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun, 
 def measure(query: Query) -> Measurement:
     """Judge `gelu and mul are not fused because extern kernel`."""
     window = query.windows[0]
-    run = why.of(window.evidence.trace)
+    run = window.evidence.trace.compiler_run
     if run is None:
         raise Unknown(NO_RECORDS)
     if not window.whole:
@@ -59,7 +58,7 @@ class _Pair:
     ) -> None:
         self.ops, self.compilations = ops, compilations
         self.does = {
-            (each.id, place): of_launch(CompiledLaunch(each, call)).does
+            (each.id, place): launch_ops(CompiledLaunch(each, call)).does
             for each in compilations
             for place, call in enumerate(each.calls)
         }

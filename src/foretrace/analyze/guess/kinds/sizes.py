@@ -15,9 +15,9 @@ from dataclasses import replace
 from foretrace.analyze.guess.amounts import Compare
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window, tally
 from foretrace.analyze.guess.measures import each
-from foretrace.analyze.guess.scope import Window
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.windows import Window
 from foretrace.base.units import bytes_text, flops_text
 
 _TEXT: dict[str, Callable[[float], str]] = {

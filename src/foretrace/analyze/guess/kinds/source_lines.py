@@ -12,25 +12,24 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from foretrace.analyze import why
 from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.compiling import NO_RECORDS
-from foretrace.analyze.guess.doing import bare
 from foretrace.analyze.guess.grammar import CodeLine
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
-from foretrace.analyze.guess.scope import Unknown, Window
 from foretrace.analyze.guess.selection import Selection, label, select
 from foretrace.analyze.guess.selectors import Selector
-from foretrace.analyze.why.origins import comes_from, line_ops
+from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import count_text
+from foretrace.model.compiled.program_ops import comes_from, line_ops
+from foretrace.model.cpu_ops import bare
 
 _LISTED = 3  # names in an answer; the evidence has the rest
 
 
 def measure(query: Query) -> Measurement:
     """Judge `kernels from model.py:41 == 1`, or `every pointwise comes from model.py:41`."""
-    if why.of(query.windows[0].evidence.trace) is None:
+    if query.windows[0].evidence.trace.compiler_run is None:
         raise Unknown(NO_RECORDS)
     return kinds.per_window(_every if "quantifier" in query.args else _count)(query)
 
@@ -77,7 +76,7 @@ def _divided(
 ) -> tuple[list[int], list[int]]:
     """Those that come from the line, and those that may."""
     trace = window.evidence.trace
-    run = why.of(trace)
+    run = trace.compiler_run
     ops = line_ops(run, line.file, line.number) if run else frozenset()
     here, maybe = [], []
     for item in items:

@@ -17,8 +17,8 @@ from statistics import mean, median
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, judge_all, per_window
 from foretrace.analyze.guess.measures import CLOCKS, Measure, each
-from foretrace.analyze.guess.scope import Unknown, Window
 from foretrace.analyze.guess.selection import certain
+from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import count_text, percent_text, time_text
 
 _STATISTICS: dict[str, Callable[[list[float]], float]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from foretrace.analyze.guess.amounts import Compare
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
-from foretrace.analyze.guess.scope import Unknown
+from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import percent_text
 from foretrace.model.utilization import Utilization, utilization
 

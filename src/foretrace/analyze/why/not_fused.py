@@ -1,0 +1,362 @@
+"""What was not fused: neighbours that share data and stay two kernels, why, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from foretrace.analyze.why.graph_breaks import across_breaks
+from foretrace.analyze.why.measured import Measured, Ran
+from foretrace.analyze.why.neighbours import Neighbours, NodeOrder, neighbours, nodes_of_calls
+from foretrace.analyze.why.refusals import REASONS, Refusals, index_of, why_apart
+from foretrace.model.compiled.assemble import graph_name, parts
+from foretrace.schema.compiler import (
+    MEMBER,
+    Compilation,
+    CompilerRun,
+    Elsewhere,
+    FusionChoice,
+    KernelCall,
+    NamedTensor,
+    RefusalGroup,
+    SchedulerNode,
+    Separation,
+)
+from foretrace.schema.documents.why import NotFused, ReasonRow
+
+Graph = tuple[tuple[str, str], ...]  # names and targets of the nodes
+
+
+def not_fused(compilation: Compilation, trace: Measured | None = None) -> tuple[Separation, ...]:
+    """Every pair of neighbours of a compilation that share data and stay apart."""
+    graphs = {node.graph for node in compilation.after} | {each.graph for each in compilation.calls}
+    known = _Known(compilation)
+    return _two_kernels(
+        _separation(known, order, pair, trace)
+        for graph in sorted(graphs)
+        for order in [NodeOrder(_nodes(compilation, graph))]
+        for pair in neighbours(order.nodes, _inputs(compilation, graph))
+    )
+
+
+def _two_kernels(found: Iterable[Separation]) -> tuple[Separation, ...]:
+    """One entry for two calls: a C++ kernel may hold several scheduler nodes, one after another."""
+    held: dict[object, Separation] = {}
+    for each in found:
+        known = each.a_call is not None and each.b_call is not None
+        if known and each.a_call == each.b_call:
+            continue
+        key = (each.a_call, each.b_call) if known else id(each)
+        if key not in held or (each.bytes or 0) > (held[key].bytes or 0):
+            held[key] = each
+    return tuple(held.values())
+
+
+def grouped(
+    compilation: Compilation, separations: Sequence[Separation], trace: Measured | None = None
+) -> tuple[RefusalGroup, ...]:
+    """Refusals and separations by reason, largest saving first; the lines add up."""
+    lines: dict[str, list[FusionChoice]] = {}
+    refusals = Refusals(compilation)
+    for choice in refusals.refused:
+        lines.setdefault(refusals.reason(choice), []).append(choice)
+    apart: dict[str, list[Separation]] = {}
+    for each in separations:
+        apart.setdefault(each.reason, []).append(each)
+    groups = [
+        _group(compilation, reason, lines.get(reason, []), apart.get(reason, []), trace)
+        for reason in REASONS
+        if reason in lines or reason in apart
+    ]
+    return tuple(sorted(groups, key=lambda each: (-(each.at_most_ns or 0), -(each.bytes or 0))))
+
+
+def _nodes(compilation: Compilation, graph: int) -> tuple[SchedulerNode, ...]:
+    listed = tuple(node for node in compilation.after if node.graph == graph)
+    return listed or nodes_of_calls(compilation, graph)
+
+
+def _inputs(compilation: Compilation, graph: int) -> Iterator[NamedTensor]:
+    """Tensors of the wrapper's calls; where one is seen through several views, the largest."""
+    accesses = (each for call in compilation.calls if call.graph == graph for each in call.accesses)
+    yield from sorted((each.tensor for each in accesses), key=lambda tensor: tensor.bytes or 0)
+
+
+class _Known:
+    """A compilation, with its refusals by node and its calls by the buffers they store."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.compilation, self.refusals = compilation, Refusals(compilation)
+        self.stores: dict[tuple[int, str], list[int]] = {}
+        for place, call in enumerate(compilation.calls):
+            for name in {each.tensor.name for each in call.accesses if each.mode != "load"}:
+                self.stores.setdefault((call.graph, name), []).append(place)
+
+    def call(self, node: SchedulerNode) -> int | None:
+        """The call that a node became: it writes the same buffers, or changes the same."""
+        if node.name.startswith("call"):
+            return int(node.name[4:])
+        names = (*node.writes, *node.mutates)
+        places = {place for name in names for place in self.stores.get((node.graph, name), ())}
+        calls = self.compilation.calls
+        return max(sorted(places), key=lambda place: _same(calls[place], node), default=None)
+
+
+def _separation(
+    known: _Known,
+    order: NodeOrder,
+    pair: Neighbours,
+    trace: Measured | None,
+) -> Separation:
+    a, b, compilation = pair.a, pair.b, known.compilation
+    refused = known.refusals.about(a, b)
+    places = [known.call(node) for node in (a, b)]
+    calls = [compilation.calls[place] if place is not None else None for place in places]
+    a_ns, b_ns = _times(pair, calls, trace)
+    spent = [a_ns, b_ns] if pair.produced else [b_ns]
+    moved = [count for count in (pair.written, pair.read) if count is not None]
+    shared = pair.shared[0].name
+    return Separation(
+        _name(calls[0], a),
+        _name(calls[1], b),
+        why_apart(order, pair, refused),
+        refused[-1].words if refused else "",
+        sum(each.times for each in refused),
+        pair.shared,
+        sum(moved) if len(moved) == 2 else None,
+        None if None in spent else sum(ns for ns in spent if ns is not None),
+        a_ns,
+        b_ns,
+        a.kind,
+        b.kind,
+        a.target,
+        b.target,
+        index_of(a, shared),
+        index_of(b, shared),
+        a.iteration,
+        b.iteration,
+        pair.produced,
+        tuple(dict.fromkeys(line for call in calls if call for line in call.sources)),
+        places[0],
+        places[1],
+        compilation.id,
+        compilation.id,
+        a.graph,
+    )
+
+
+def _name(call: KernelCall | None, node: SchedulerNode) -> str:
+    return (call.handle or call.kernel) if call else node.name
+
+
+def _same(call: KernelCall, node: SchedulerNode) -> tuple[int, int, int]:
+    stored = {each.tensor.name for each in call.accesses if each.mode != "load"}
+    loaded = {each.tensor.name for each in call.accesses if each.mode != "store"}
+    changed = stored & set(node.mutates)
+    return len(stored & set(node.writes)), len(changed), len(loaded & set(node.reads))
+
+
+def _group(
+    compilation: Compilation,
+    reason: str,
+    choices: Sequence[FusionChoice],
+    apart: Sequence[Separation],
+    trace: Measured | None,
+) -> RefusalGroup:
+    ended = {
+        (node.graph, member): node.name for node in compilation.after for member in node.members
+    }
+    later = [each for each in choices if _end(ended, each, each.a) & _end(ended, each, each.b)]
+    moved = [each.bytes for each in apart if each.bytes is not None]
+    return RefusalGroup(
+        reason,
+        sum(each.times for each in choices),
+        len(choices),
+        len(later),
+        len(apart),
+        sum(moved) if moved else None,
+        _together(compilation, apart, trace),
+    )
+
+
+def _end(ended: dict[tuple[int, str], str], choice: FusionChoice, name: str) -> set[str]:
+    names = {ended.get((choice.graph, member), "") for member in MEMBER.findall(name)}
+    return names - {""}
+
+
+def _together(
+    compilation: Compilation, apart: Iterable[Separation], trace: Measured | None
+) -> int | None:
+    """Time of several separations: no kernel saves more than it takes."""
+    spent: dict[int, int] = {}
+    for each in (one for one in apart if one.at_most_ns is not None):
+        for place, ns in ((each.a_call, each.a_ns), (each.b_call, each.b_ns)):
+            if place is not None and ns is not None:
+                spent[place] = spent.get(place, 0) + ns
+    if not spent or trace is None:
+        return None
+    total = 0
+    for place, ns in spent.items():
+        total += min(ns, trace.whole(compilation.calls[place]))
+    return total
+
+
+def _times(
+    pair: Neighbours, calls: Sequence[KernelCall | None], trace: Measured | None
+) -> tuple[int | None, int | None]:
+    """What each of the two spends on the shared data in all its runs, where the trace says it."""
+    a, b = calls
+    if trace is None or a is None or b is None:
+        return None, None
+    b_ns = trace.spent(b, pair.read, [tensor.name for tensor in pair.shared], a)
+    return (trace.spent(a, pair.written, pair.unwritten, b) if pair.produced else None), b_ns
+
+
+class OtherRun:
+    """A second run, by its graphs."""
+
+    def __init__(self, run: CompilerRun) -> None:
+        self.run = run
+        self._separations: dict[int, tuple[Separation, ...]] = {}
+
+    def made_of(self, one: Separation, mine: Compilation) -> Elsewhere | None:
+        """What this run made of a separation of a compilation; None where it has no such graph."""
+        same = self._graphs.get((one.graph, _graph(mine, one.graph)))
+        if same is None or one.a_call is None or one.b_call is None:
+            return None
+        a, b = set(mine.calls[one.a_call].nodes), set(mine.calls[one.b_call].nodes)
+        calls = [(place, call) for place, call in enumerate(same.calls) if call.graph == one.graph]
+        does_a = {place: call for place, call in calls if set(call.nodes) & (a - b)}
+        does_b = {place: call for place, call in calls if set(call.nodes) & (b - a)}
+        # a template lists the nodes of its operands, too: another kernel computes them
+        fused = next(iter(_names(does_a)), "") if set(does_a) == set(does_b) else ""
+        apart = (
+            each
+            for each in self._apart(same)
+            if not fused and each.a_call in does_a and each.b_call in does_b
+        )
+        still = next(apart, None)
+        why = (still.reason, still.inductor) if still else ()
+        return Elsewhere(_names(does_a), _names(does_b), fused, *why)
+
+    @cached_property
+    def _graphs(self) -> dict[tuple[int, Graph], Compilation]:
+        found: dict[tuple[int, Graph], Compilation] = {}
+        for each in self.run.compilations:
+            for place in range(len(each.code)):
+                if nodes := _graph(each, place):
+                    found.setdefault((place, nodes), each)
+        return found
+
+    def _apart(self, same: Compilation) -> tuple[Separation, ...]:
+        if id(same) not in self._separations:
+            self._separations[id(same)] = not_fused(same)
+        return self._separations[id(same)]
+
+
+def _graph(compilation: Compilation, graph: int) -> Graph:
+    found = (
+        each
+        for each in compilation.graphs
+        if each.stage == "post_grad" and each.graph in (None, graph)
+    )
+    return tuple((node.name, node.target) for each in found for node in each.nodes)
+
+
+def _names(calls: dict[int, KernelCall]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(call.kernel for call in calls.values()))
+
+
+def separated(
+    run: CompilerRun, ran: Ran, other: CompilerRun | None = None
+) -> tuple[list[NotFused], list[ReasonRow]]:
+    """Each pair of neighbours that stays apart, and all refusals by reason, largest saving first.
+
+    `other` is another run of the same program: what it made of each pair.
+    """
+    pairs: list[NotFused] = []
+    groups: list[RefusalGroup] = []
+    measured, second = ran.measured, OtherRun(other) if other else None
+    broken = across_breaks(run, measured)
+    for each in run.compilations:
+        found = not_fused(each, measured)
+        groups += grouped(each, found, measured)
+        made = [second.made_of(one, each) if second else None for one in found]
+        pairs += _entries(each, zip(found, made, strict=True))
+        behind = [one for one in broken if one.compilation == each.id]
+        groups += _of_breaks(behind)
+        pairs += _entries(each, ((one, None) for one in behind))
+        broken = tuple(one for one in broken if one.compilation != each.id)
+    return pairs, _rows(groups)
+
+
+def _of_breaks(broken: Sequence[Separation]) -> Iterator[RefusalGroup]:
+    """Graph breaks as a group: the fusion log knows nothing of them."""
+    held: dict[tuple[str, str], list[Separation]] = {}
+    for one in broken:
+        held.setdefault((one.a, one.shared[0].name if one.shared else ""), []).append(one)
+    for rows in held.values():
+        again = len(rows) - 1  # what is read behind a break several times was written once
+        moved, spent = _sum(one.bytes for one in rows), _sum(one.b_ns for one in rows)
+        written = (rows[0].shared[0].bytes or 0) * again if rows[0].shared else 0
+        first = max((one.a_ns for one in rows if one.a_ns is not None), default=None)
+        less = None if moved is None else max(moved - written, 0)
+        yield RefusalGroup("graph_break", 0, 0, 0, len(rows), less, _sum([first, spent]))
+
+
+def _entries(
+    each: Compilation, found: Iterable[tuple[Separation, Elsewhere | None]]
+) -> Iterator[NotFused]:
+    graphs = [graph_name(part) for part in parts(each)]
+    for one, made in found:
+        yield NotFused(
+            one.a,
+            one.b,
+            REASONS.get(one.reason, one.reason),
+            one.inductor,
+            one.at_most_ns,
+            one.reason,
+            one.bytes,
+            one.compilation,
+            graphs[one.graph] if one.graph < len(graphs) else "",
+            list(one.sources),
+            one.refusals,
+            list(one.shared),
+            one.produced,
+            one.a_target,
+            one.b_target,
+            one.a_index,
+            one.b_index,
+            list(one.a_sizes),
+            list(one.b_sizes),
+            one.b_compilation,
+            one.stopped_at,
+            each.rank,
+            made,
+        )
+
+
+def _rows(groups: Iterable[RefusalGroup]) -> list[ReasonRow]:
+    """The groups of all compilations, one row for a reason."""
+    by_reason: dict[str, list[RefusalGroup]] = {}
+    for group in groups:
+        by_reason.setdefault(group.reason, []).append(group)
+    rows = [
+        ReasonRow(
+            REASONS.get(reason, reason),
+            reason,
+            sum(each.lines for each in held),
+            sum(each.pairs for each in held),
+            sum(each.fused_later for each in held),
+            sum(each.separations for each in held),
+            _sum(each.bytes for each in held),
+            _sum(each.at_most_ns for each in held),
+        )
+        for reason, held in by_reason.items()
+    ]
+    return sorted(rows, key=lambda row: (-(row.at_most_ns or 0), -(row.bytes or 0), -row.refusals))
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None

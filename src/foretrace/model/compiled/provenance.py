@@ -1,0 +1,294 @@
+"""Which graph nodes and which lines of user code a kernel came from.
+
+Inductor records it (`INDUCTOR_PROVENANCE=1`): its names for a call, a handle such as
+`extern_kernels.mm:1`, lead to post-grad nodes, and those to the ops of the Dynamo graph. Backward
+graphs and older versions record less. The comments of the generated code then name the nodes, and
+the post-grad graph has the line of each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from foretrace.model.compiled.accesses import (
+    UNSIZED,
+    again,
+    base_op,
+)
+from foretrace.model.compiled.scheduler import FIRST_ROUND
+from foretrace.read.compiler.records import TextRecord
+from foretrace.schema.compiler import (
+    Access,
+    FxGraph,
+    GraphNode,
+    KernelCall,
+    NamedTensor,
+    SchedulerNode,
+    SourceLine,
+)
+
+NODES, STACKS = (
+    "inductor_provenance_tracking_node_mappings",
+    "inductor_provenance_tracking_kernel_stack_traces",
+)
+_FRAME = re.compile(r'  File "([^"\n]+)", line (\d{1,9}), in ([^\n]*)\n? *([^\n]*)')
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/torch/")
+Mapped = dict[str, tuple[str, ...]]
+_CANDIDATE = re.compile(r"\s*SchedulerNode\(name='(op\d{1,9})'\), \w{1,40}\(")
+_ORIGINS = re.compile(r"origins=(?:OrderedSet\()?[\[{]([^\]}]{0,20000})[\]}]")
+_MEMBER = re.compile(r"op\d+")
+_BUFFER = re.compile(r"buf(\d{1,9})")
+_KERNEL = re.compile(r"(\w{1,1000}) = async_compile\.")
+_NODE = re.compile(r"#   %(\w{1,200}) : .{0,4000}= call_function\[target=")
+Nodes = dict[str, tuple[str, ...]]
+
+
+class Provenance(msgspec.Struct, frozen=True):
+    """What Inductor recorded of one wrapper; empty where it recorded nothing."""
+
+    nodes: Mapped = {}  # handle or kernel: post-grad nodes
+    stacks: Mapped = {}  # handle: stack traces
+    ops: Mapped = {}  # Dynamo node: post-grad nodes
+
+    def of(self, call: KernelCall) -> tuple[str, ...]:
+        """The post-grad nodes of a call."""
+        # without handles, all calls of one library op share an entry
+        by_name = () if call.extern else self.nodes.get(call.kernel)
+        return self.nodes.get(call.handle) or by_name or call.nodes
+
+    def located(self, call: KernelCall, post_grad: FxGraph | None) -> KernelCall:
+        """The call with the lines of its nodes, and those of its stacks."""
+        lines = [*_lines_of(call.nodes, post_grad), *_lines_in(self.stacks.get(call.handle, ()))]
+        return replace(call, sources=_distinct(lines) or call.sources)
+
+
+def named(calls: Iterable[KernelCall], first: FxGraph | None, ops: Mapped) -> list[KernelCall]:
+    """Calls without lines get those of the ops that their nodes or the comment above come from."""
+    found = []
+    for call in calls:
+        before = [op for op, nodes in ops.items() if set(nodes) & set(call.nodes)]
+        lines = [] if call.sources else [*_lines_of(before or call.origins, first)]
+        found.append(replace(call, sources=_distinct(lines)) if lines else call)
+    return found
+
+
+def provenance(mappings: bytes, stacks: bytes) -> Provenance:
+    """Read the two artifacts."""
+    found = _decoded(mappings)
+    return Provenance(
+        _mapped(found.get("cppCodeToPost")),
+        _mapped(_decoded(stacks)),
+        _mapped(found.get("preToPost")),
+    )
+
+
+def _decoded(payload: bytes) -> Mapping[str, Any]:
+    try:
+        found = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _mapped(entries: object) -> Mapped:
+    if not isinstance(entries, dict):
+        return {}
+    return {
+        name: tuple(str(each) for each in listed)
+        for name, listed in entries.items()
+        if isinstance(name, str) and isinstance(listed, list)
+    }
+
+
+def _lines_of(nodes: Sequence[str], graph: FxGraph | None) -> Iterator[SourceLine]:
+    known = {node.name: node.source for node in graph.nodes} if graph else {}
+    for name in nodes:
+        if line := known.get(name):
+            yield line
+
+
+def _lines_in(stacks: Sequence[str]) -> Iterator[SourceLine]:
+    """The innermost line of each stack that is not torch's own."""
+    for stack in stacks:
+        frames = [found for found in _FRAME.finditer(stack) if not _LIBRARY.search(found[1])]
+        if frames:
+            file, line, function, code = frames[-1].groups()
+            yield SourceLine(file, int(line), function.strip(), code.strip())
+
+
+def _distinct(lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
+    """Each line once, in order; of two records of a line, the one with its code."""
+    found: dict[tuple[str, int], SourceLine] = {}
+    for line in lines:
+        place = (line.file, line.line)
+        if place not in found or (line.code and not found[place].code):
+            found[place] = line
+    return tuple(found.values())
+
+
+def origins(texts: Iterable[TextRecord]) -> list[Nodes]:
+    """For each wrapper: the post-grad nodes of every scheduler node, as the fusion log says."""
+    found: list[Nodes] = []
+    for record in texts:
+        if record.channel != "fusion":
+            continue
+        for line in record.text.splitlines():
+            if FIRST_ROUND.match(line):
+                found.append({})
+            elif found and (node := _CANDIDATE.match(line)) and node[1] not in found[-1]:
+                listed = _ORIGINS.search(line)
+                names = listed[1].split(", ") if listed else []
+                found[-1][node[1]] = tuple(name for name in names if name.isidentifier())
+    return found
+
+
+class Matcher:
+    """Finds the nodes of the calls of one wrapper."""
+
+    def __init__(
+        self,
+        code: str,
+        graph: FxGraph | None,
+        scheduled: Sequence[SchedulerNode],
+        origins_of: Nodes,
+    ) -> None:
+        self.graph, self.origins = graph, origins_of
+        self.fragments = _fragments(code)
+        self.writer = {buffer: node.name for node in scheduled for buffer in node.writes}
+
+    def matched(self, calls: Sequence[KernelCall]) -> list[KernelCall]:
+        """The calls with their nodes, where they have none and one of the records tells."""
+        if len(calls) == 1 and not calls[0].nodes:  # all of the graph
+            found = self._own(calls[0]) or tuple(node.name for node in self._nodes())
+            return [replace(calls[0], nodes=found)]
+        libraries = self._libraries(calls)
+        return [
+            call
+            if call.nodes
+            else replace(call, nodes=libraries.get(at, ()) if call.extern else self._own(call))
+            for at, call in enumerate(calls)
+        ]
+
+    def _own(self, call: KernelCall) -> tuple[str, ...]:
+        """The nodes of a generated kernel."""
+        writers = [self.writer.get(name, "") for name in _written(call)]
+        members = [op for writer in writers for op in _MEMBER.findall(writer)]
+        nodes = [node for op in dict.fromkeys(members) for node in self.origins.get(op, ())]
+        commented = self.fragments.pop(call.kernel, ())
+        if all(op in self.origins for op in members) and nodes:
+            return tuple(dict.fromkeys(nodes))
+        return commented or tuple(dict.fromkeys(nodes))  # the log names no origin of a scan
+
+    def _libraries(self, calls: Sequence[KernelCall]) -> dict[int, tuple[str, ...]]:
+        """By place: the node of each library call."""
+        by_op: dict[str, list[tuple[int, int]]] = {}
+        for at, call in enumerate(calls):
+            if call.extern and (number := _number(call)) is not None:
+                by_op.setdefault(_op(call.kernel), []).append((number, at))
+        found: dict[int, tuple[str, ...]] = {}
+        for op, numbered in by_op.items():
+            nodes = [node for node in self._nodes() if _op(node.target) == op]
+            places = [at for _, at in sorted(numbered)]
+            if len(nodes) == len(places) and all(map(_agree, nodes, (calls[at] for at in places))):
+                found |= {at: (node.name,) for at, node in zip(places, nodes, strict=True)}
+        return found
+
+    def _nodes(self) -> Iterator[GraphNode]:
+        yield from self.graph.nodes if self.graph else ()
+
+
+def _fragments(code: str) -> Nodes:
+    """The graph nodes in the comment above each kernel, in their order."""
+    found: Nodes = {}
+    nodes: list[str] = []
+    for line in code.splitlines():
+        if node := _NODE.match(line):
+            nodes.append(node[1])
+        elif not line.startswith("#"):
+            if nodes and (kernel := _KERNEL.match(line)):
+                found[kernel[1]] = tuple(nodes)
+            nodes = []
+    return found
+
+
+def _written(call: KernelCall) -> list[str]:
+    return [each.tensor.name for each in call.accesses if each.mode != "load"]
+
+
+def _number(call: KernelCall) -> int | None:
+    """The number of the first buffer that a call writes."""
+    numbers = [int(found[1]) for name in _written(call) if (found := _BUFFER.fullmatch(name))]
+    return min(numbers) if numbers else None
+
+
+def _op(target: str) -> str:
+    """`torch.ops.aten.mm.default` and `extern_kernels.mm` -> `mm`; in place is the same op."""
+    return base_op(target).removesuffix("_")
+
+
+def _agree(node: GraphNode, call: KernelCall) -> bool:
+    """Whether the sizes of what a node and a call write are the same, where both are known."""
+    stores = [each.tensor for each in call.accesses if each.mode != "load"]
+    if node.tensor is None or len(stores) != 1:
+        return True
+    return not node.tensor.shape or stores[0].shape in (node.tensor.shape, UNSIZED)
+
+
+def typed(calls: Sequence[KernelCall], graph: FxGraph | None) -> list[KernelCall]:
+    """The calls of a wrapper, with the types that the nodes of its post-grad graph have."""
+    results = _results(graph)
+    types: dict[str, str] = {}
+    found = []
+    for each in calls:
+        made = [tensor for node in each.nodes for tensor in results.get(node, ())]
+        call = _sized(each, made)
+        for access in call.accesses:
+            types[access.tensor.name] = types.get(access.tensor.name) or _type_of(access, made)
+        found.append(_with_types(call, types))
+    return found
+
+
+def _sized(call: KernelCall, made: Sequence[NamedTensor]) -> KernelCall:
+    """A result whose sizes the wrapper does not state has those of the node, if it makes one."""
+    if len(made) != 1 or not any(access.tensor.shape == UNSIZED for access in call.accesses):
+        return call
+    tensors = [
+        replace(made[0], name=access.tensor.name)
+        if access.tensor.shape == UNSIZED and access.mode != "load"
+        else access.tensor
+        for access in call.accesses
+    ]
+    modes = [access.mode for access in call.accesses]
+    return replace(call, accesses=again(call.kernel, tensors, modes))
+
+
+def _results(graph: FxGraph | None) -> dict[str, list[NamedTensor]]:
+    """What a node makes: its tensor, or the parts that `getitem` takes of it."""
+    found: dict[str, list[NamedTensor]] = {}
+    for node in graph.nodes if graph else ():
+        maker = node.inputs[0] if node.target == "operator.getitem" and node.inputs else node.name
+        if node.tensor is not None:
+            found.setdefault(maker, []).append(node.tensor)
+    return found
+
+
+def _type_of(access: Access, made: Sequence[NamedTensor]) -> str:
+    """The one type that a result of this shape and these strides has."""
+    if access.tensor.dtype or access.mode == "load":
+        return access.tensor.dtype
+    shape, stride = access.tensor.shape, access.tensor.stride
+    types = {t.dtype for t in made if t.shape == shape and t.stride in (stride, ())}
+    return types.pop() if len(types) == 1 else ""
+
+
+def _with_types(call: KernelCall, types: Mapping[str, str]) -> KernelCall:
+    if not call.extern or all(access.tensor.dtype for access in call.accesses):
+        return call
+    tensors = [replace(a.tensor, dtype=types[a.tensor.name]) for a in call.accesses]
+    modes = [access.mode for access in call.accesses]
+    return replace(call, accesses=again(call.kernel, tensors, modes))

@@ -1,0 +1,286 @@
+"""The scheduler's nodes as the log lists them before and after fusion.
+
+A node has a head, `op2: SchedulerNode(ComputedBuffer)`, and fields, `op2.writes = [...]`, which may
+have several lines. The members of a fused node follow it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+from foretrace.schema.compiler import MEMBER, FusionChoice, NamedTensor, SchedulerNode, Size
+
+if TYPE_CHECKING:
+    from foretrace.read.compiler import TextRecord
+
+SHORT_TYPES = {
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
+    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32",
+    "uint64": "u64", "bool": "b8", "complex64": "c64", "complex128": "c128",
+}  # fmt: skip
+_HEAD = re.compile(r"(\w+): (\w+)\(([\w,]*)\)")
+_FIELD = re.compile(r"(\w+)\.([a-z_.]+)(?:\[\d+\])? =(.*)")
+_LAYOUT = re.compile(r"(\w+)(?:_layout|\.layout) = (.*)")
+_DEPENDENCY = re.compile(r"(?:Memory|Star)Dep\((?:name=)?'([^']*)'")
+_WEAK = re.compile(r"WeakDep\((?:name=)?'([^']*)'")
+_QUOTED = re.compile(r"'(\w+)'")
+_NUMBER = re.compile(r"-?\d{1,18}")
+_SIZES = re.compile(r"\w+\('([\w:]*)', torch\.(\w+), size=\[([^]]*)\], stride=\[([^]]*)\]")
+_TERM = re.compile(r"(\d{1,18})?\*?([a-z]\d{1,9})?")
+_RANGES = re.compile(r": ([^,{}]+)")
+_KERNELS = {"ForeachKernelSchedulerNode": "foreach", "NopKernelSchedulerNode": "nop"}
+# what a loop's body says of it; the first that occurs counts
+_LOOPS = (("ops.sort(", "sort"), ("scan", "scan"), ("reduction", "reduction"))
+_REFUSED = re.compile(r"cannot fuse (\w+) with (\w+): (.*)")
+_FUSED = re.compile(r"fusing (\w+) with (\w+)")
+_SLOWER = "cannot fuse (benchmark): fusing "
+# the first of at most ten rounds: another scheduler begins
+FIRST_ROUND = re.compile(r"=* ?attempting fusion \(1/\d+\)")
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_BUFFER = re.compile(r"'(\w+)'")
+Pair = tuple[int, str, str, bool, str]  # graph, a, b, fused, words
+
+
+def parse_nodes(text: str) -> tuple[SchedulerNode, ...]:
+    """The nodes of one message, in their order; the members of a fused node are part of it."""
+    found: list[SchedulerNode] = []
+    whole: frozenset[str] = frozenset()
+    blocks: list[_Block] = []
+    for block in _blocks(text.splitlines()):
+        members = frozenset(MEMBER.findall(block.name))
+        if blocks and block.name in whole and len(whole) > 1:
+            blocks.append(block)
+            continue
+        if blocks:
+            found.append(_node(blocks))
+        blocks, whole = [block], members
+    if blocks:
+        found.append(_node(blocks))
+    return tuple(found)
+
+
+def elements(index: str) -> int | None:
+    """How many elements `64*d0 + d1, {d0: 8, d1: 64}` visits; None where a size is a symbol."""
+    sizes = _RANGES.findall(index[index.rfind("{") :])
+    known = [int(size) for size in sizes if size.isdecimal() and len(size) < 19]
+    return prod(known) if "{" in index and len(known) == len(sizes) else None
+
+
+def walk(index: str) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+    """The order of elements: an offset, and (stride, size) of each loop, adjacent ones as one.
+
+    `3072*d0 + d1, {d0: 8192, d1: 3072}` and `c0, {c0: 25165824}` are the same walk. None where the
+    expression is not a sum of strides, or a size is a symbol.
+    """
+    expression, _, ranges = index.partition(", {")
+    strides: dict[str, int] = {}
+    offset = 0
+    for term in expression.split(" + "):
+        found = _TERM.fullmatch(term.strip())
+        if found is None or not found[0]:
+            return None
+        if found[2]:
+            strides[found[2]] = int(found[1] or 1)
+        else:
+            offset = int(found[1])
+    loops: list[tuple[int, int]] = []
+    for each in split(ranges.rstrip("}")):
+        name, _, size = each.partition(": ")
+        if not (size.isdecimal() and len(size) < 19):
+            return None
+        stride, count = strides.get(name, 0), int(size)
+        if loops and loops[-1][0] == stride * count:
+            loops[-1] = (stride, loops[-1][1] * count)
+        elif count > 1:
+            loops.append((stride, count))
+    return offset, tuple(loops)
+
+
+class _Block:
+    """The lines of one node or member."""
+
+    def __init__(self, name: str, kind: str, node: str) -> None:
+        self.name, self.kind, self.node = name, kind, node
+        self.fields: dict[str, list[str]] = {}
+        self.layouts: dict[str, NamedTensor] = {}
+        self.loop = ""
+
+    def users(self, buffer: str) -> str:
+        """Who reads a buffer; before torch 2.5 a node was its buffer."""
+        return self.field(f"{buffer}.users", *(["users"] if buffer == self.name else []))
+
+    def field(self, *names: str) -> str:
+        return "\n".join(line for name in names for line in self.fields.get(name, ()))
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[_Block]:
+    block: _Block | None = None
+    field: list[str] = []
+    for line in lines:
+        text = line.strip()
+        if head := _HEAD.fullmatch(text):
+            if block:
+                yield block
+            block, field = _Block(head[1], head[2], head[3]), []
+        elif block is None:
+            continue
+        elif (layout := _LAYOUT.match(text)) and (tensor := _tensor(layout[1], layout[2])):
+            block.layouts[layout[1]] = tensor
+        elif (found := _FIELD.match(text)) and _owner(found[1], block.name):
+            name = found[2] if found[1] == block.name else f"{found[1]}.{found[2]}"
+            field = block.fields.setdefault(name, [])
+            field.append(found[3].strip())
+        elif text.startswith("class "):
+            field = block.fields.setdefault("body", [])
+        else:
+            field.append(text)
+    if block:
+        yield block
+
+
+def _owner(name: str, block: str) -> bool:
+    return name == block or MEMBER.fullmatch(name) is not None
+
+
+def _node(blocks: list[_Block]) -> SchedulerNode:
+    first = blocks[0]
+    writes = _names(first.field("writes"))
+    needs = first.field("unmet_dependencies", "met_dependencies")
+    reads = [name for name in _names(needs) if name not in writes]
+    layouts = {name: tensor for block in blocks for name, tensor in block.layouts.items()}
+    return SchedulerNode(
+        first.name,
+        _kind(blocks),
+        tuple(reads),
+        tuple(writes),
+        _iteration(blocks),
+        tuple(_indices(first.field("writes", "unmet_dependencies", "met_dependencies"))),
+        _target(first),
+        tuple(layouts[name] for name in writes if name in layouts),
+        operands=tuple(layouts[name] for name in reads if name in layouts),
+        returned=tuple(
+            name for name in writes if any("node=OUTPUT" in block.users(name) for block in blocks)
+        ),
+        mutates=tuple(
+            found for name in writes for found in _QUOTED.findall(first.field(f"{name}.mutations"))
+        ),
+        waits=tuple(dict.fromkeys(_WEAK.findall(needs))),
+    )
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(_DEPENDENCY.findall(text)))
+
+
+def _indices(text: str) -> Iterator[tuple[str, str]]:
+    """The index expressions with their ranges; a StarDep, a whole buffer, has none."""
+    for part in text.split("MemoryDep(")[1:]:
+        name, _, rest = part.partition("', ")
+        end = rest.find("}")
+        if end >= 0:
+            yield name.strip("'"), " ".join(rest[: end + 1].split())
+
+
+def _kind(blocks: list[_Block]) -> str:
+    first = blocks[0]
+    if first.kind in _KERNELS:
+        return _KERNELS[first.kind]
+    if any("Template" in block.node for block in blocks):
+        return "template"
+    if first.kind == "ExternKernelSchedulerNode":
+        return "unpack" if first.node == "MultiOutput" else "extern"
+    for word, kind in _LOOPS:
+        if any(word in block.field("body") for block in blocks):
+            return kind
+    reduced = _iteration(blocks)[1:] or (1,)
+    return "reduction" if reduced != (1,) else "pointwise"
+
+
+def _target(block: _Block) -> str:
+    kernel = block.field("node.kernel").strip().partition("\n")[0]
+    return "" if kernel == "None" else kernel
+
+
+def _iteration(blocks: list[_Block]) -> tuple[Size, ...]:
+    """The largest loop of a node's members: its elements, and those each is reduced from."""
+    found = [_counts(block.field("group.iteration").partition("\n")[0]) for block in blocks]
+    known = [each for each in found if each]
+    whole = [each for each in known if all(isinstance(size, int) for size in each)]
+    if len(whole) < len(known) or not known:
+        return known[0] if known else ()
+    return max(whole, key=lambda each: (prod(int(size) for size in each), each[1:]))
+
+
+def _counts(text: str) -> tuple[Size, ...]:
+    """`(25165824, 1)`, or on a CPU each dimension, `((64, 64), ())`: two numbers."""
+    parts = split(text.strip()[1:-1])
+    return tuple(_matmul(part) for part in parts) if len(parts) == 2 else ()
+
+
+def _matmul(part: str) -> Size:
+    """A number, a symbol, or a tuple of them: `()` is 1."""
+    inner = part[1:-1] if part.startswith("(") and part.endswith(")") else ""
+    sizes = split(inner) if part == "()" or inner.endswith(",") or len(split(inner)) > 1 else [part]
+    if all(_NUMBER.fullmatch(size) for size in sizes):
+        return prod(int(size) for size in sizes)
+    return "*".join(sizes)
+
+
+def split(text: str) -> list[str]:
+    """A text at its commas outside of brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _tensor(name: str, layout: str) -> NamedTensor | None:
+    found = _SIZES.match(layout)
+    if found is None:
+        return None
+    dtype = SHORT_TYPES.get(found[2], found[2])
+    return NamedTensor(name, dtype, _sizes(found[3]), _sizes(found[4]), found[1])
+
+
+def _sizes(text: str) -> tuple[Size, ...]:
+    return tuple(int(size) if _NUMBER.fullmatch(size) else size for size in split(text))
+
+
+def parse_choices(texts: Iterable[TextRecord]) -> tuple[FusionChoice, ...]:
+    """Every pair of one compilation with Inductor's answer, in the order it was first given."""
+    times: dict[Pair, int] = {}
+    graph = -1
+    for record in texts:
+        if record.channel != "fusion":
+            continue
+        for line in record.text.splitlines():
+            if FIRST_ROUND.match(line):
+                graph += 1
+            elif found := _answer(line):
+                pair = (max(graph, 0), *found)
+                times[pair] = times.get(pair, 0) + 1
+    return tuple(FusionChoice(*pair[1:], times=n, graph=pair[0]) for pair, n in times.items())
+
+
+def _answer(line: str) -> tuple[str, str, bool, str] | None:
+    line = line.strip()
+    if found := _REFUSED.match(line):
+        return found[1], found[2], False, found[3]
+    if found := _FUSED.fullmatch(line):
+        return found[1], found[2], True, ""
+    return _measured(line) if line.startswith(_SLOWER) else None
+
+
+def _measured(line: str) -> tuple[str, str, bool, str]:
+    """A pair that was slower as one kernel; this line names buffers, not nodes."""
+    text = _COLOUR.sub("", line.removeprefix(_SLOWER))
+    a, _, rest = text.partition(" with ")
+    b, _, words = rest.partition(" cause ")
+    return "_".join(_BUFFER.findall(a)), "_".join(_BUFFER.findall(b)), False, f"benchmark: {words}"

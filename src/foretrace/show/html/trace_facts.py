@@ -1,0 +1,384 @@
+"""What a page knows of one trace beside its events: decoded names, operands, kernels by case, where
+compiled kernels come from, where findings are on the timeline, and the roofs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.base.units import bytes_text
+from foretrace.model import calls
+from foretrace.model.about import device_of
+from foretrace.model.arguments import json_text
+from foretrace.model.code_lines import line_of
+from foretrace.model.costs.roofline import (
+    Roofline,
+    RoofShare,
+    peak_name,
+    roof_shares,
+    with_measured,
+)
+from foretrace.model.roofs import dtype_of
+from foretrace.model.trace import Trace
+from foretrace.names import families
+from foretrace.schema.compiler import Access, Compilation, CompiledLaunch, GeneratedKernel
+from foretrace.schema.device import Device
+from foretrace.schema.documents.look import FindingEntry, Look
+from foretrace.schema.tables import KINDS
+from foretrace.show.html.timeline import Outline
+from foretrace.show.html.view_data import Flame, IdleTime, MemoryPage, flame, idle_time, memory
+from foretrace.show.overview import summarize
+from foretrace.show.overview.groups import case_modules
+from foretrace.show.overview.page import Line
+from foretrace.show.overview.sentences import headline
+from foretrace.show.render.terminal import plain
+
+MOST_STEPS = 100  # a recording has a handful; more would make the page large
+
+
+class CaseRow(Struct, frozen=True):
+    """Kernels of one name and shapes; `name` is a number into the names, `first` an event.
+
+    `roofs` has the share of every roof, `precision` the name of the peak that counts ("" where it
+    is unknown), `steps` the launches and their time in each step, in order; empty for many steps.
+    """
+
+    count: int
+    median_ns: float | None
+    min_ns: int | None
+    max_ns: int | None
+    role: str
+    flops: int | None
+    bytes: int | None
+    tflops: float | None
+    gbps: float | None
+    bound: str
+    roof_percent: float | None
+    limited_by: str
+    cost_certainty: str
+    cost_note: str | None
+    ops: list[str]
+    name: int
+    short: str
+    per_step: float | None
+    total_ns: int | None
+    first: int
+    chain: list[str]
+    shape: int | None
+    precision: str
+    roofs: list[RoofShare]
+    modules: list[str]
+    steps: list[tuple[int, int]]
+
+
+_SAME = CaseRow.__struct_fields__[: CaseRow.__struct_fields__.index("name")]
+
+
+def case_rows(trace: Trace) -> list[CaseRow]:
+    """One row per case; an event's `case` is a place in this list."""
+    number = {name: at for at, name in enumerate(trace.host.names)}
+    cases = trace.kernel_cases.iter_rows(named=True)
+    columns = zip(cases, case_modules(trace), _case_steps(trace), strict=True)
+    return [_case_row(trace, case, number, modules, steps) for case, modules, steps in columns]
+
+
+def _case_row(
+    trace: Trace,
+    case: dict[str, Any],
+    number: dict[str, int],
+    modules: list[str],
+    steps: list[tuple[int, int]],
+) -> CaseRow:
+    op, device, kernel = case["op"], device_of(trace.about), families.decode(case["name"])
+    count = len(trace.spans.steps)
+    precision = peak_name(device, dtype_of(case, kernel), kernel.get("tensor_core"))
+    precision = precision if device and precision in device.peak_flops else None
+    return CaseRow(
+        **{name: case[name] for name in _SAME},
+        name=number[case["name"]],
+        short=case["short"] or case["name"],
+        per_step=case["in_steps"] / count if count else None,
+        total_ns=case["total_ns"] if case["timed"] else None,
+        first=case["kernels"][0],
+        chain=list(trace.origins.host.op_chain(op)) if op is not None else [],
+        shape=case["signature"] if case["signature"] >= 0 else None,
+        precision=precision or "",
+        roofs=roof_shares(device, precision, Roofline(case["tflops"], case["gbps"])),
+        modules=modules,
+        steps=steps,
+    )
+
+
+def _case_steps(trace: Trace) -> Iterator[list[tuple[int, int]]]:
+    """For every case, its launches and their time in each step."""
+    size, steps, order = trace.kernel_cases.height, len(trace.spans.steps), trace.order
+    if steps > MOST_STEPS:
+        yield from ([] for _ in range(size))
+        return
+    own = order.step >= 0
+    place = order.case[own] * steps + order.step[own]
+    count = np.bincount(place, minlength=size * steps).reshape(size, steps)
+    time = np.bincount(place, order.length[own], size * steps).reshape(size, steps)
+    for counts, times in zip(count.tolist(), time.astype(np.int64).tolist(), strict=True):
+        yield list(zip(counts, times, strict=True))
+
+
+# A generated kernel has some hundred lines. A page holds one of each, and a log may be hostile.
+MOST_CODE = 200_000
+_INCLUDE = re.compile(r'(#include ")[^"\n]*/(?=[^"/\n]*")')
+LANGUAGES = {"triton": "Triton", "cpp": "C++"}
+
+
+class KernelOrigin(Struct, frozen=True):
+    """What one call of compiled code is: `lines` of the user's code, `moves` (mode, tensor, bytes),
+    `nodes` of the graph, and the generated code with its language; empty for a library's kernel.
+    """
+
+    lines: list[tuple[str, str]]
+    nodes: list[str]
+    moves: list[tuple[str, str, str]]
+    language: str = ""
+    code: str = ""
+
+
+class Origins(Struct, frozen=True):
+    """Every distinct origin, and the number of that of each event."""
+
+    every: list[KernelOrigin]
+    of: dict[int, int]
+
+
+def origins(trace: Trace) -> Origins:
+    """The origins of the compiled kernels of a trace; none without the compiler's records."""
+    every: list[KernelOrigin] = []
+    numbers: dict[tuple[int, int], int] = {}
+    found: dict[int, int] = {}
+    for event, launch in trace.compiled.items():
+        key = id(launch.compilation), id(launch.call)
+        if key not in numbers:
+            numbers[key] = len(every)
+            every.append(_origin(launch))
+        found[event] = numbers[key]
+    return Origins(every, found)
+
+
+def _origin(launch: CompiledLaunch) -> KernelOrigin:
+    call = launch.call
+    kernel = generated(launch.compilation, launch)
+    return KernelOrigin(
+        [(plain(line.place), plain(line.code)) for line in launch.lines],
+        [plain(node) for node in call.nodes],
+        [_move(access) for access in call.accesses],
+        LANGUAGES.get(kernel.language, kernel.language) if kernel else "",
+        _code(kernel.code) if kernel else "",
+    )
+
+
+def generated(compilation: Compilation, launch: CompiledLaunch) -> GeneratedKernel | None:
+    """The generated kernel of a call; a library's has none."""
+    call = launch.call
+    named = [each for each in compilation.kernels if each.name == call.kernel]
+    same = [each for each in named if each.graph == call.graph]
+    return next(iter(same or named), None) if not call.extern else None
+
+
+def _move(access: Access) -> tuple[str, str, str]:
+    tensor = access.tensor
+    sizes = ", ".join(map(str, tensor.shape))
+    about = "at most " if access.certainty == "at_most" else ""
+    moved = f"{about}{bytes_text(access.bytes)}" if access.bytes is not None else "not known"
+    return access.mode, plain(f"{tensor.name} {tensor.dtype}[{sizes}]"), moved
+
+
+def _code(text: str) -> str:
+    """Line by line, so that no mark of a log reaches the page; a report travels without folders."""
+    shown = _INCLUDE.sub(r"\1", text[:MOST_CODE].expandtabs(4).strip("\n"))
+    lines = (plain(line) for line in shown.splitlines())
+    cut = f"\n… {len(text) - MOST_CODE:,} more characters" if len(text) > MOST_CODE else ""
+    return "\n".join(lines) + cut
+
+
+Stretch = tuple[int, int]
+
+
+class Place(Struct, frozen=True):
+    """One finding on the timeline; times are ns from the first event.
+
+    `key` names it in an address: its rule, with a number behind it where a rule found more than one
+    thing. `shades` are gaps (start, end, GPU), `events` what to frame (event, start, end), `frame`
+    the stretch that shows them: those of one step, where there are steps.
+    """
+
+    key: str
+    frame: Stretch | None
+    shades: list[tuple[int, int, int]]
+    events: list[tuple[int, int, int]]
+
+
+def places(trace: Trace, findings: Sequence[FindingEntry], outline: Outline) -> list[Place]:
+    """The place of each finding, in their order."""
+    seen, found = Counter[str](), []
+    for finding in findings:
+        seen[finding.rule] += 1
+        number = seen[finding.rule]
+        key = finding.rule if number == 1 else f"{finding.rule}_{number}"
+        found.append(_place(trace, key, finding, outline))
+    return found
+
+
+def _place(trace: Trace, key: str, finding: FindingEntry, outline: Outline) -> Place:
+    origin, host = outline.origin_ns, trace.host
+    shades = [(start - origin, end - origin, gpu) for start, end, gpu in finding.ranges]
+    rows = np.array([event for event in finding.events if event < host.count], np.int64)
+    rows = rows[host.lasting[rows]]
+    columns = rows, host.start[rows] - origin, host.end[rows] - origin
+    events = list(zip(*(column.tolist() for column in columns), strict=True))
+    shown = [(start, end) for start, end, _ in shades] or [(start, end) for _, start, end in events]
+    return Place(key, _frame(shown, outline) if shown else None, shades, events)
+
+
+def _frame(shown: Sequence[Stretch], outline: Outline) -> Stretch:
+    """The stretch of those in the step that the page opens at, else of those in the step of the
+    first one; of all, where there is no step.
+    """
+    typical = [] if outline.step is None else [outline.steps[outline.step]]
+    there = [step for step in outline.steps if step.start <= shown[0][0] < step.last]
+    inside = [
+        [one for one in shown if step.start < one[1] and one[0] < step.last]
+        for step in [*typical, *there]
+    ]
+    pieces = next(filter(None, inside), shown)
+    return min(start for start, _ in pieces), max(end for _, end in pieces)
+
+
+class NameParts(Struct, frozen=True):
+    """What a kernel's name says; `parts` are text, field, meaning and certainty."""
+
+    name: int
+    short: str
+    family: str
+    role: str
+    parts: list[tuple[str, str, str, str]]
+
+
+class OperandRow(Struct, frozen=True):
+    """The operands of an op, as text; `number` is what an event's `shape` says."""
+
+    number: int
+    dims: str | None
+    types: str | None
+    strides: str | None
+    concrete: str | None
+
+
+class Roofs(Struct, frozen=True):
+    """What the GPU can do: as measured, else as its datasheet says."""
+
+    name: str
+    bytes_per_s: float
+    peaks: Mapping[str, float]
+    source: str
+    l2_bytes_per_s: float | None = None
+    measured: bool = False
+
+
+class TraceFacts(Struct):
+    """Everything that a page knows of one trace.
+
+    `story` is the first screen of `look`, line by line, and `notes` what stands below it. `places`
+    are those of the findings, in their order; one that saves less than `worth_ns` is small.
+    `launch_names` are the names of calls that launch kernels or graphs, `code_lines` the lines of
+    names that are frames of the user's Python.
+    """
+
+    title: str
+    headline: str
+    story: list[Line]
+    timeline: Outline
+    look: Look
+    names: list[str]
+    kinds: tuple[str, ...]
+    kernels: list[CaseRow]
+    decoded: list[NameParts]
+    shapes: list[OperandRow]
+    roofs: Roofs | None
+    origins: Origins
+    flame: Flame
+    idle: IdleTime
+    launch_names: list[int]
+    code_lines: dict[int, str]
+    memory: list[MemoryPage]
+    places: list[Place]
+    worth_ns: float
+    notes: str
+
+
+def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
+    """Everything that a page knows of one trace."""
+    overview = summarize(trace)
+    document = overview.look
+    # a report travels: the folder it was made in stays behind
+    document.trace.path = plain(os.path.basename(trace.path))
+    document.kernels = []  # the rows of cases say the same, and more
+    names, gpu = trace.host.names, device_of(trace.about)
+    return TraceFacts(
+        *(title, headline(document), overview.lines, timeline, document, names, KINDS),
+        kernels=case_rows(trace),
+        decoded=_decoded(trace),
+        shapes=_shapes(trace),
+        roofs=_roofs(gpu) if gpu else None,
+        origins=origins(trace),
+        flame=flame(trace),
+        idle=idle_time(trace, timeline.origin_ns),
+        launch_names=[at for at, name in enumerate(names) if calls.launches(name)],
+        code_lines=_code_lines(trace),
+        memory=memory(trace, timeline.origin_ns),
+        places=places(trace, document.findings, timeline),
+        worth_ns=overview.worth_ns,
+        notes=overview.notes,
+    )
+
+
+def _roofs(gpu: Device) -> Roofs:
+    best, measured = with_measured(gpu), gpu.measured
+    return Roofs(
+        gpu.name,
+        best.bytes_per_s,
+        {name: best.peak_flops[name] for name in gpu.peak_flops},
+        measured.source if measured else gpu.source,
+        measured.l2_bytes_per_s if measured else None,
+        measured=measured is not None,
+    )
+
+
+def _decoded(trace: Trace) -> list[NameParts]:
+    """What the name of each distinct kernel says, part by part."""
+    found = []
+    for number in np.unique(trace.host.name[trace.gpu.id]).tolist():
+        kernel = families.decode(trace.host.names[number])
+        parts = [(part.text, part.field, part.meaning, part.certainty) for part in kernel.parts]
+        found.append(NameParts(number, kernel.short, kernel.family, kernel.role, parts))
+    return found
+
+
+def _code_lines(trace: Trace) -> dict[int, str]:
+    host = trace.host
+    frames = np.unique(host.name[host.is_kind("python_function")]).tolist()
+    lines = ((number, line_of(host.names[number])) for number in frames)
+    return {number: plain(line) for number, line in lines if line}
+
+
+def _shapes(trace: Trace) -> list[OperandRow]:
+    """One row per distinct form."""
+    rows = []
+    for number, form in enumerate(trace.origins.arguments.signatures):
+        parts = (form.dims, form.types, form.strides, form.concrete)
+        rows.append(OperandRow(number, *(json_text(part) if part else None for part in parts)))
+    return rows

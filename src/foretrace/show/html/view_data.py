@@ -1,0 +1,300 @@
+"""What single views of a page are drawn from: flame graphs, memory over time, idle time, and the
+matmuls of a trace on the map of its card.
+
+A flame graph is a tree of boxes. A box has its own time by pass, and the page adds up what is
+inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.analyze.rules.idle_gaps import NO_OPS, WORDS
+from foretrace.base.units import time_text
+from foretrace.model.flame_views import RAN, FlameViews, Stacked
+from foretrace.model.idle import CAUSES
+from foretrace.model.idle_pieces import idle_pieces
+from foretrace.model.intervals import Ints
+from foretrace.model.memory import DeviceMemory, over_time
+from foretrace.model.order import Case
+from foretrace.model.trace import Trace
+from foretrace.names.gemms import table
+from foretrace.names.gemms.calls import gemm_point
+from foretrace.names.gemms.heat import plane
+from foretrace.names.gemms.predict import Predictor
+from foretrace.schema.documents.gemms import HeatPlane
+from foretrace.schema.gemms import GemmPoint
+from foretrace.show.html.page import Packed, pack
+from foretrace.show.render.terminal import plain
+
+MOST_STACKS = 5_000  # stacks; a page cannot show more, and the least are left out
+KINDS = ("module", "range", "pass", "op", "call", "kernel")
+TREES = (("gpu", "module"), ("gpu", "op"), ("host", "module"), ("host", "op"))
+
+
+class FlameTree(Struct, frozen=True):
+    """Boxes in columns: `above` (-1 for the outermost), `name`, `kind`, and own ns by pass.
+
+    `left_out_ns` is the time of stacks that have no room.
+    """
+
+    time: str
+    by: str
+    boxes: Packed
+    left_out_ns: int
+
+
+class Flame(Struct, frozen=True):
+    """All flame graphs. `work` has each GPU operation: its box by module and by op, and its kernel
+    by case, or -1.
+    """
+
+    names: list[str]
+    trees: list[FlameTree]
+    work: Packed
+    has_modules: bool
+    kinds: tuple[str, ...] = KINDS
+    passes: tuple[str, ...] = RAN
+
+
+def flame(trace: Trace) -> Flame:
+    """The flame graphs of a trace."""
+    views = FlameViews(trace)
+    names: dict[str, int] = {}
+    case = np.full(len(trace.gpu), -1, np.int64)
+    case[trace.order.row] = trace.order.case
+    trees, of_work = [], {"event": trace.gpu.id, "case": case}
+    for time, by in TREES:
+        tree = _Tree(views.of(time, by), names)
+        trees.append(FlameTree(time, by, tree.packed(), tree.left_out_ns))
+        if time == "gpu":
+            of_work[by] = tree.box
+    work = pack(of_work, frozenset({"event"}))
+    return Flame(list(names), trees, work, views.stacks.has_modules)
+
+
+class _Tree:
+    """The boxes of the longest stacks; `box` is the innermost one of each row, or -1."""
+
+    def __init__(self, stacked: Stacked, names: dict[str, int]) -> None:
+        self.names = names
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        number, first, where = np.unique(stacked.number, return_index=True, return_inverse=True)
+        ns = np.zeros((len(number), len(RAN)), np.int64)
+        np.add.at(ns, (where, stacked.ran), stacked.ns)
+        total = ns.sum(axis=1)
+        longest = np.argsort(-total, kind="stable")[:MOST_STACKS]
+        kept = longest[total[longest] > 0]
+        kept = kept[np.argsort(first[kept])]  # in order of first launch
+        inner = np.full(len(number), -1, np.int64)
+        for at in kept.tolist():
+            inner[at] = self._boxes(stacked.frames(int(first[at])))
+        self.box: Ints = inner[where]
+        self.own = np.zeros((len(self._numbers), len(RAN)), np.int64)
+        np.add.at(self.own, inner[kept], ns[kept])
+        self.left_out_ns = int(total.sum() - ns[kept].sum())
+
+    def _boxes(self, frames: tuple[tuple[str, str], ...]) -> int:
+        """The innermost box of a stack."""
+        box = -1
+        for kind, name in frames:
+            named = self.names.setdefault(plain(name), len(self.names))
+            key = box, KINDS.index(kind), named
+            box = self._numbers.setdefault(key, len(self._numbers))
+        return box
+
+    def packed(self) -> Packed:
+        """Columns of the boxes; one that is inside another comes after it."""
+        above, kind, name = np.array([*self._numbers], np.int64).reshape(-1, 3).T
+        columns = {"above": above, "kind": kind, "name": name}
+        return pack({**columns, **{ran: self.own[:, at] for at, ran in enumerate(RAN)}})
+
+
+MOST_POINTS = 40_000  # of one device: a hundred kB of a page, and forty for each pixel
+MOST_HOLDERS = 200
+
+
+class PeakHolder(Struct, frozen=True):
+    """Allocations of the same ops, modules and pass that are held at the peak; `event` is the op
+    of the largest, or -1.
+    """
+
+    ops: list[str]
+    modules: list[str]
+    ran: str
+    bytes: int
+    count: int
+    event: int
+
+
+class MemoryPage(Struct, frozen=True):
+    """The memory of a device after each event: `time` from the first event of the trace,
+    `allocated` and, where it is known, `reserved`.
+
+    `points_left_out` events are not in the columns: each lies between others of its stretch of time
+    that are larger and smaller. `before_bytes` of the peak were allocated before the recording.
+    """
+
+    device: str
+    points: Packed
+    points_left_out: int
+    relative: bool
+    peak_bytes: int
+    peak_ns: int
+    holders: list[PeakHolder]
+    holders_left_out: int
+    before_bytes: int | None
+
+
+def memory(trace: Trace, origin_ns: int) -> list[MemoryPage]:
+    """The memory of every device of a trace."""
+    return [_memory_page(each, origin_ns) for each in over_time(trace)]
+
+
+def _memory_page(found: DeviceMemory, origin_ns: int) -> MemoryPage:
+    kept = thinned(found.allocated, MOST_POINTS, found.reserved)
+    columns = {"time": found.time[kept] - origin_ns, "allocated": found.allocated[kept]}
+    if found.reserved is not None:
+        columns["reserved"] = found.reserved[kept]
+    holders = [
+        PeakHolder(
+            [plain(name) for name in each.ops],
+            [plain(name) for name in each.modules],
+            *(each.ran, each.bytes, each.count, each.event),
+        )
+        for each in found.holders[:MOST_HOLDERS]
+    ]
+    return MemoryPage(
+        found.name,
+        pack(columns, frozenset(columns)),
+        len(found.time) - len(kept),
+        found.relative,
+        int(found.allocated[found.peak]),
+        int(found.time[found.peak]) - origin_ns,
+        holders,
+        len(found.holders) - len(holders),
+        found.before,
+    )
+
+
+def thinned(values: Ints, most: int, more: Ints | None = None) -> Ints:
+    """Places to draw: all, or of each stretch the ends, the least and the most."""
+    if len(values) <= most:
+        return np.arange(len(values))
+    edges = np.linspace(0, len(values), most // 6 + 1).astype(np.int64)
+    ends = [edges[:-1], edges[1:] - 1]
+    for each in (values, *(() if more is None else (more,))):
+        for sign in (1, -1):
+            ends.append(_largest(sign * each, edges))
+    return np.unique(np.concatenate(ends))
+
+
+def _largest(values: Ints, edges: Ints) -> Ints:
+    """The place of the largest value between each two edges."""
+    return np.array([start + values[start:end].argmax() for start, end in pairwise(edges.tolist())])
+
+
+_UNPROVEN = "while the host made launches whose GPU work is not in the trace"
+
+
+class IdleTime(Struct, frozen=True):
+    """`causes` are (name, words); `pieces` has start, length, cause (a place in `causes`) and gpu,
+    by GPU and in order of time. Pieces that touch are of one gap.
+    """
+
+    causes: list[tuple[str, str]]
+    pieces: Packed
+
+
+def idle_time(trace: Trace, origin_ns: int) -> IdleTime:
+    """All idle time of a recording, in ns from its first event."""
+    found = idle_pieces(trace)
+    words = WORDS if trace.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
+    causes = [(cause, words[cause]) for cause in CAUSES]
+    columns = {
+        "start": found.start - origin_ns,
+        "length": found.end - found.start,
+        "cause": found.cause,
+        "gpu": found.device,
+    }
+    return IdleTime([*causes, ("unproven", _UNPROVEN)], pack(columns, frozenset({"start"})))
+
+
+MOST_MATMULS = 40  # matmuls of a table
+MATMUL_HEAD = (
+    "matmul",
+    "launches",
+    "kernel here",
+    "time here",
+    "kernel of the map",
+    "time of the map",
+)
+
+
+class MatmulMark(Struct, frozen=True):
+    """Where a matmul of the trace lies in the plane."""
+
+    m: int
+    n: int
+    text: str
+
+
+class MatmulsOnMap(Struct, frozen=True):
+    """What the script of a report draws."""
+
+    device: str
+    plane: HeatPlane
+    marks: list[MatmulMark]
+    head: tuple[str, ...]
+    rows: list[list[str]]
+
+
+def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
+    """None where the card has no map, or the trace no matmul with shapes."""
+    found = table.of_device(trace.about.device)
+    cases = [] if found is None else list(_points(trace))
+    if found is None or not cases:
+        return None
+    cases.sort(key=lambda each: -(each[1].ns or 0))
+    usual = cases[0][0]._replace(epilogue="none")
+    drawn = [
+        (point, case) for point, case in cases if _type_and_layout(point) == _type_and_layout(usual)
+    ]
+    marks = [
+        MatmulMark(point.m, point.n, f"{point.text}: {case.id.short}") for point, case in drawn
+    ]
+    predictor = Predictor(found)
+    rows = [_matmul_row(predictor, point, case) for point, case in cases[:MOST_MATMULS]]
+    return MatmulsOnMap(found.facts.device, plane(found, usual), marks, MATMUL_HEAD, rows)
+
+
+def _type_and_layout(point: GemmPoint) -> tuple[str, str]:
+    return point.dtype, point.layout
+
+
+def _points(trace: Trace) -> Iterator[tuple[GemmPoint, Case]]:
+    for case in trace.order.cases:
+        if case.role != "gemm" or case.call is None or not case.count:
+            continue
+        tensors = [case.call.tensor(at) for at in range(3)]
+        given = [each for each in tensors if each is not None]
+        sizes, types = [each.dims for each in given], [each.type for each in given]
+        point = gemm_point(case.call.name, sizes, types, case.name)
+        if point is not None:
+            yield point, case
+
+
+def _matmul_row(predictor: Predictor, point: GemmPoint, case: Case) -> list[str]:
+    found = predictor.map
+    here = [point.text, str(case.count), case.id.short, time_text(case.median_ns)]
+    held = found.rows.get(point)
+    if held is None:
+        guess = predictor.guess(point)
+        return [*here, f"guess: {guess.short}", f"guess: {time_text(guess.us * 1e3)}"]
+    row = found.frame.row(held, named=True)
+    kernel = "the same" if row["kernel"] == case.name else row["short"]
+    return [*here, kernel, time_text(row["kernel_us"] * 1e3)]

@@ -1,0 +1,170 @@
+"""The document of `foretrace look --json`, made from one trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec import convert
+
+from foretrace.analyze.rules import run_all
+from foretrace.model import bounds, code_lines
+from foretrace.model.about import device_of
+from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
+from foretrace.model.host import step_number
+from foretrace.model.reach import gpu_time_below, is_view, work_below
+from foretrace.model.spans import Span
+from foretrace.model.trace import Trace
+from foretrace.names import families
+from foretrace.schema.documents import look
+from foretrace.schema.ledger import LedgerEntry
+from foretrace.schema.reuse import CacheUse
+from foretrace.show.overview.groups import case_modules
+from foretrace.show.overview.modules import module_rows
+from foretrace.show.overview.roof_words import roofs_entry
+from foretrace.show.overview.serving import serving_rows
+
+# what a row of the document has under the name that the model gives it
+_SAME = "name short family role count min_ns max_ns ops flops bytes bound limited_by cost_certainty"
+SAME = tuple(_SAME.split())
+
+
+def document(trace: Trace) -> look.Look:
+    """The whole document."""
+    about, steps, regions = trace.about, trace.spans.steps, trace.spans.region_groups()
+    counts = (trace.event_count, len(steps), len(regions))
+    named = (trace.path, trace.source, about.device, about.arch, about.rank)
+    return look.Look(
+        look.SCHEMA,
+        look.TraceEntry(*named, *counts),
+        LedgerEntry.of(trace.ledger),
+        _totals(trace),
+        [_step(trace, span) for span in steps],
+        [_region(trace, name, calls) for name, calls in regions.items()],
+        _kernel_rows(trace),
+        _op_rows(trace),
+        [convert(each, look.FindingEntry, from_attributes=True) for each in run_all(trace)],
+        options=list(about.options),
+        modules=module_rows(trace),
+        serving=serving_rows(trace),
+        collectives=convert(trace.collectives.to_dicts(), list[look.CollectiveRow]),
+        roofs=roofs_entry(device_of(about)) if len(trace.gpu) else None,
+    )
+
+
+def _totals(trace: Trace) -> look.Totals:
+    gpu, host = trace.gpu, trace.host
+    timed = bool(gpu.usable.any())
+    return look.Totals(
+        kernels=int(gpu.is_kernel.sum()),
+        memcpys=int(gpu.is_memcpy.sum()),
+        memsets=int(gpu.is_memset.sum()),
+        launches=int(host.is_launch.sum()),
+        syncs=int(host.is_wait.sum()),
+        gpu_busy_ns=gpu.busy(gpu.usable) if timed else None,
+        gpu_span_ns=gpu.span(gpu.usable) if timed else None,
+        cpu_ops=int(host.is_op.sum()),
+    )
+
+
+def _step(trace: Trace, span: Span) -> look.StepRow:
+    gpu, work = trace.gpu, span.work
+    timeless = len(work) > 0 and not bool(gpu.usable[work].any())
+    busy = None if timeless or not len(gpu) else gpu.busy(work)
+    return look.StepRow(
+        *(span.name, step_number(span.name), span.cpu_ns),
+        kernels=int(gpu.is_kernel[work].sum()),
+        memcpys=int(gpu.is_memcpy[work].sum()),
+        memsets=int(gpu.is_memset[work].sum()),
+        gpu_busy_ns=busy,
+        gpu_idle_ns=None if busy is None else gpu.span(work) - busy,
+        bound=bounds.of_span(trace, span),
+    )
+
+
+def _region(trace: Trace, name: str, calls: list[Span]) -> look.RegionRow:
+    gpu, count = trace.gpu, len(calls)
+    # calls of one name may nest: their work then counts for each
+    work = np.concatenate([span.work for span in calls])
+    kernels = work[gpu.is_kernel[work]]
+    roles, times = np.unique(trace.work_roles[kernels], return_counts=True)
+    by_role = zip(roles.tolist(), times.tolist(), strict=True)
+    return look.RegionRow(
+        name=name,
+        count=count,
+        cpu_ns=sum(span.cpu_ns for span in calls),
+        kernels_per_call=_per_call(len(kernels), count),
+        roles_per_call={role: _per_call(number, count) for role, number in by_role},
+        gpu_busy_ns=gpu.busy(np.unique(work)) if len(gpu) else None,
+        bound=bounds.of_spans(trace, calls),
+        gpu_ns_per_call=trace.spans.median_busy(calls),
+    )
+
+
+def _per_call(count: int, calls: int) -> int | float:
+    return count // calls if count % calls == 0 else round(count / calls, 3)
+
+
+def _kernel_rows(trace: Trace) -> list[look.KernelRow]:
+    """One row per distinct kernel name and op shapes, the most expensive first."""
+    cases = trace.kernel_cases.iter_rows(named=True)
+    columns = case_modules(trace), code_lines.of_cases(trace), code_lines.recorded(trace)
+    rows = [_kernel_row(trace, *row) for row in zip(cases, *columns, strict=True)]
+    rows.sort(
+        key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)
+    )
+    return rows
+
+
+def _kernel_row(
+    trace: Trace, case: dict[str, Any], modules: list[str], line: str | None, lines: list[str]
+) -> look.KernelRow:
+    steps, op, median = len(trace.spans.steps), case["op"], case["median_ns"]
+    return look.KernelRow(
+        **{name: case[name] for name in SAME},
+        fields=dict(families.decode(case["name"]).fields),
+        per_step=_per_call(case["in_steps"], steps) if steps else None,
+        total_ns=case["total_ns"] if case["timed"] else None,
+        median_ns=int(median) if median is not None and float(median).is_integer() else median,
+        chain=list(trace.origins.host.op_chain(op)) if op is not None else [],
+        tflops=_rounded(case["tflops"]),
+        gbps=_rounded(case["gbps"]),
+        roof_percent=_rounded(case["roof_percent"]),
+        modules=modules,
+        source=line,
+        sources=lines,
+        cache_use=convert(case["cache_use"], CacheUse | None),
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _op_rows(trace: Trace) -> list[look.OpRow]:
+    """One row per op name: self and total host time, kernels and GPU time launched below it."""
+    host, has_gpu = trace.host, len(trace.gpu) > 0
+    rows = np.flatnonzero(host.is_op)
+    if not len(rows):
+        return []
+    numbers, inverse = np.unique(host.name[rows], return_inverse=True)
+    on_cpu = runs_on_cpu(trace)
+    launched, work = work_below(trace)
+    if on_cpu:
+        work = computing_ops(trace)[1].astype(np.int64)  # a reshape that copies is no view
+    told, below = has_gpu or on_cpu, (launched, work, gpu_time_below(trace))
+    sums = [
+        np.bincount(inverse, weights=values[rows]).astype(np.int64).tolist()
+        for values in (host.self_length, host.length, *below)
+    ]
+    columns = zip(numbers.tolist(), np.bincount(inverse).tolist(), *sums, strict=True)
+    table = [
+        look.OpRow(
+            *(host.names[number], count, self_ns, total_ns),
+            kernels=kernels if has_gpu else None,
+            metadata_only=work == 0 and is_view(host.names[number]) if told else None,
+            gpu_ns=gpu_ns if has_gpu else None,
+        )
+        for number, count, self_ns, total_ns, kernels, work, gpu_ns in columns
+    ]
+    return sorted(table, key=lambda row: (-row.self_cpu_ns, row.name))

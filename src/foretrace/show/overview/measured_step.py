@@ -1,0 +1,156 @@
+"""Where the time of a step goes; or of a call of the main region, or of the whole recording.
+
+Times and counts are medians over the steps or calls that launched GPU work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.model import bounds
+from foretrace.model.idle import Spent, spent_in
+from foretrace.model.intervals import Ints
+from foretrace.model.spans import Span
+from foretrace.model.trace import Trace
+
+# A region stands for the recording when it holds this share of all GPU time.
+MAIN = 0.5
+NAME = 32
+
+
+class MeasuredStep(Struct, frozen=True):
+    """One step, call or recording: where its time goes.
+
+    `per` is the word for it ("per step"). `idle_by_cause` is that of one of middle length.
+    `apart_ns` is the usual distance of two launches, without the profiler where the run record has
+    the wall time; `kernel_ns` is the usual length of a kernel. `by_bound` divides the GPU time of
+    all `spans`, which are empty for a whole recording; `at_roof` has that of kernels at their roof.
+    """
+
+    per: str
+    calls: int
+    bound: str
+    wall_ns: float
+    busy_ns: float
+    queued_ns: float
+    idle_by_cause: dict[str, int]
+    profiled: bool
+    launches: float
+    graph_launches: float
+    kernels: float
+    apart_ns: float | None
+    kernel_ns: float | None
+    by_bound: dict[str, int]
+    at_roof: dict[str, int]
+    devices: int
+    spans: list[Span]
+
+    @property
+    def busy_share(self) -> float:
+        """Share of the wall time in which the GPUs are busy."""
+        return min(self.busy_ns / self.wall_ns, 1.0) if self.wall_ns > 0 else 1.0
+
+    def kind_share(self, bound: str) -> float:
+        """Share of the GPU time in work of one bound."""
+        return self.by_bound.get(bound, 0) / max(sum(self.by_bound.values()), 1)
+
+
+def measured(trace: Trace, region: str = "") -> MeasuredStep | None:
+    """The unit of a trace, or a call of one region; None where no GPU event has a time."""
+    per, spans = measured_spans(trace, region)
+    if spans:
+        times = [time for span in spans if (time := bounds.spent(trace, span)) is not None]
+        bound, works = bounds.of_spans(trace, spans), [span.work for span in spans]
+    elif trace.gpu.usable.any() and not region:
+        times, works = [spent_in(trace.idle)], [trace.gpu.launch_order]
+        bound = bounds.of_time(trace, times[0], works[0])
+    else:
+        return None
+    return _measured_step(trace, per, bound, times, works, spans)
+
+
+def _measured_step(
+    trace: Trace,
+    per: str,
+    bound: str,
+    times: Sequence[Spent],
+    works: Sequence[Ints],
+    spans: list[Span],
+) -> MeasuredStep:
+    gpu, host = trace.gpu, trace.host
+    rows, busy = np.concatenate(works), median(gpu.busy(work) for work in works)
+    kernels = [work[gpu.is_kernel[work]] for work in works]
+    launches = [np.unique(gpu.launch[work[gpu.launch[work] >= 0]]) for work in kernels]
+    apart = [np.diff(np.sort(host.start[each])) for each in launches]
+    lengths = gpu.length[rows[gpu.is_kernel[rows] & gpu.usable[rows]]]
+    middle = sorted(times, key=lambda time: time.wall_ns)[len(times) // 2]
+    distances = np.concatenate(apart)
+    launched = median(len(each) for each in launches)
+    # work of two streams may begin in the window of the step before
+    wall_ns = max(median(time.wall_ns for time in times), busy)
+    # the median of two is their mean, which may be the distance of none
+    usual = float(np.median(distances)) if len(distances) > 2 else None
+    return MeasuredStep(
+        per,
+        len(works),
+        bound,
+        wall_ns=wall_ns,
+        busy_ns=busy,
+        queued_ns=median(time.queued_ns for time in times),
+        idle_by_cause=middle.idle_by_cause,
+        profiled=middle.profiled,
+        launches=launched,
+        graph_launches=median(int(host.is_graph_launch[each].sum()) for each in launches),
+        kernels=median(len(each) for each in kernels),
+        apart_ns=usual if middle.profiled or usual is None else wall_ns / launched,
+        kernel_ns=float(np.median(lengths)) if len(lengths) else None,
+        by_bound=bounds.time_by_bound(trace, rows),
+        at_roof=bounds.time_at_roof(trace, rows),
+        devices=len(np.unique(gpu.device_number[rows])),
+        spans=spans,
+    )
+
+
+def measured_spans(trace: Trace, region: str = "") -> tuple[str, list[Span]]:
+    """The word for a unit, and the steps or calls that it is measured over; none: the recording."""
+    groups = trace.spans.region_groups()
+    if region:
+        return "per call", _working(trace, groups[region])
+    steps, busy = _working(trace, trace.spans.steps), trace.gpu.busy(trace.gpu.usable)
+    if steps and _busy(trace, steps) >= MAIN * busy:
+        return "per step", steps
+    served = _served(trace)
+    if served[1] and _busy(trace, served[1]) >= MAIN * busy:
+        return f"per {served[0]} batch", served[1]
+    calls = [(name, _working(trace, spans)) for name, spans in groups.items()]
+    main = max(calls, key=lambda each: _busy(trace, each[1]), default=("", []))
+    if main[1] and _busy(trace, main[1]) >= MAIN * busy:
+        return f"per call of {shortened(main[0])}", main[1]
+    return "in the recording", []
+
+
+def _served(trace: Trace) -> tuple[str, list[Span]]:
+    """The kind of batch that keeps the GPU busiest, where a serving engine annotated them."""
+    kinds: dict[str, list[Span]] = {}
+    for span, batch in zip(trace.served.spans, trace.served.batches, strict=True):
+        kinds.setdefault(batch.kind, []).append(span)
+    calls = [(kind, _working(trace, spans)) for kind, spans in kinds.items()]
+    return max(calls, key=lambda each: _busy(trace, each[1]), default=("", []))
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for the rest of the line; serving engines write long ones."""
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+
+
+def _working(trace: Trace, spans: Sequence[Span]) -> list[Span]:
+    return [span for span in spans if bool(trace.gpu.usable[span.work].any())]
+
+
+def _busy(trace: Trace, spans: Sequence[Span]) -> int:
+    work = [span.work for span in spans]
+    return trace.gpu.busy(np.unique(np.concatenate(work))) if work else 0

@@ -1,0 +1,486 @@
+"""The documents of measurements as text and plots: `shapes`, `worth`, `bench`, and the plan of
+`remote --dry-run`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from foretrace.base.errors import MissingError, UsageError
+from foretrace.base.files import replacing
+from foretrace.base.units import (
+    DASH,
+    bytes_text,
+    count_text,
+    percent_text,
+    plural,
+    ratio_text,
+    span_text,
+    time_text,
+)
+from foretrace.schema.documents.bench import BenchDocument, BenchRow
+from foretrace.schema.documents.remote import RemoteDocument, SentRequest
+from foretrace.schema.documents.shapes import ContenderVisits, ShapesDocument, ShapeVisit
+from foretrace.schema.documents.worth import CompiledShape, CompileMode, WorthDocument
+from foretrace.show.render.terminal import WIDTH, Section, drawn, marked
+
+EAGERLY = "*"
+
+
+def shapes_text(document: ShapesDocument, *, bold: bool = False, every: bool = False) -> str:
+    """For a terminal: the verdict and a line per contender, or `every` table."""
+    page = _shapes_sections(document)
+    if not every:
+        page = [*page[:2], Section("", ["more: --all (every shape, and why it was recompiled)"])]
+    return drawn(page, bold=bold)
+
+
+def shapes_markdown(document: ShapesDocument) -> str:
+    """For a page: the same tables."""
+    return marked(_shapes_sections(document))
+
+
+def labels(document: ShapesDocument) -> list[str]:
+    """`8x64x512` for each shape, in the order visited."""
+    return ["x".join(str(value) for value in shape.values()) for shape in document.shapes]
+
+
+def _shapes_sections(document: ShapesDocument) -> list[Section]:
+    visits = [visit for entry in document.contenders for visit in entry.visits]
+    eager = any(visit.compiled is False for visit in visits)
+    stall = "Stall at each new shape: its first three calls, beyond warm ones"
+    against = f"A warm call over {document.first}, measured in turns (below 1 is faster)"
+    left_out = [(f"{entry.name}: {entry.why}", "") for entry in document.left_out]
+    where = f"{document.device}, torch {document.torch}, {document.dtype}"
+    heading = f"{document.rung}, {len(document.shapes)} shapes: {where}"
+    found = [
+        Section(heading, _shapes_setting(document), labelled=_shapes_verdict(document)),
+        _shapes_summary(document),
+        _by_shape(document, stall, lambda visit: _if_any(visit.stall_ns, time_text, "none")),
+        _by_shape(document, "Graphs compiled", lambda visit: _if_any(visit.graphs, count_text, "")),
+        _by_shape(
+            document, "A warm call", _warm_text, f"{EAGERLY} runs eagerly: Dynamo gave up" * eager
+        ),
+        _by_shape(document, against, _against_text),
+        _reasons(document),
+        Section("Left out", bullets=left_out),
+    ]
+    return [section for section in found if section.rows or section.bullets or section.paragraphs]
+
+
+def _shapes_verdict(document: ShapesDocument) -> list[tuple[str, str]]:
+    """Who is fastest once warm, and who pays least for new shapes."""
+    warm = {entry.name: _mean_ns(entry) for entry in document.contenders if entry.visits}
+    if not warm:
+        return []
+    stalls = {entry.name: entry.stall_ns for entry in document.contenders}
+    fastest, calm = min(warm, key=warm.__getitem__), min(stalls, key=stalls.__getitem__)
+    shapes = f"{len(document.shapes)} shapes"
+    said = f"{time_text(warm[fastest])} a warm call (mean of {shapes})"
+    ratio = warm[fastest] / warm[document.first] if warm.get(document.first) else None
+    against = "" if fastest == document.first else f", {ratio_text(ratio)} of {document.first}"
+    lines = [
+        ("FASTEST", f"{fastest}: {said}{against}, after {time_text(stalls[fastest])} of stalls")
+    ]
+    if calm != fastest:
+        lines.append(("CALMEST", f"{calm}: {time_text(stalls[calm])} of stalls at {shapes}"))
+    return lines
+
+
+def _mean_ns(entry: ContenderVisits) -> float:
+    return fmean(visit.wall_ns or 0 for visit in entry.visits)
+
+
+def _if_any(value: float, text: Callable[[float], str], none: str) -> str:
+    return text(value) if value else none
+
+
+def _shapes_setting(document: ShapesDocument) -> list[str]:
+    sizes = document.fixed.items()
+    fixed = ", ".join(f"{name} {value}" for name, value in sizes if value is not False)
+    kept = document.compiler_cache == "kept"
+    cache = "your own compiler cache, which hides stalls" if kept else "an empty compiler cache"
+    order = "Each contender visits the shapes in this order and starts with nothing compiled and"
+    lines = [f"{order} {cache}." + (f" Fixed sizes: {fixed}." if fixed else "")]
+    if document.compiler_start_ns is not None:
+        started = time_text(document.compiler_start_ns)
+        lines.append(f"No time below includes the start of the compiler ({started}).")
+    return lines
+
+
+def _shapes_summary(document: ShapesDocument) -> Section:
+    head = ("contender", "graphs", "recompiled", "stalls", "warm call, mean", "description")
+    rows = []
+    for entry in document.contenders:
+        counts = map(count_text, (entry.graphs, entry.recompiles))
+        times = [time_text(entry.stall_ns), time_text(_mean_ns(entry))]
+        rows.append([entry.name, *counts, *times, entry.what])
+    return Section("Summary", head=head, rows=rows, left=(0, 5), after=_limit(document))
+
+
+def _limit(document: ShapesDocument) -> str:
+    gave_up = {
+        entry.name: [why for visit in entry.visits for why in visit.gave_up]
+        for entry in document.contenders
+    }
+    names = ", ".join(name for name, reasons in gave_up.items() if reasons)
+    if not names:
+        return ""
+    reasons = "; ".join(dict.fromkeys(why for whys in gave_up.values() for why in whys))
+    limit = f"torch._dynamo.config.recompile_limit is {document.recompile_limit}"
+    return f"Dynamo gave up on {names} ({reasons}; {limit}): new shapes run eagerly."
+
+
+def _by_shape(
+    document: ShapesDocument, title: str, cell: Callable[[ShapeVisit], str], after: str = ""
+) -> Section:
+    columns: list[ContenderVisits] = document.contenders
+    rows = [
+        [label, *(cell(entry.visits[at]) for entry in columns)]
+        for at, label in enumerate(labels(document))
+    ]
+    head = (" x ".join(document.shapes[0]), *(entry.name for entry in columns))
+    return Section(title, head=head, rows=rows if columns else [], after=after)
+
+
+def _warm_text(visit: ShapeVisit) -> str:
+    return time_text(visit.wall_ns) + (EAGERLY if visit.compiled is False else "")
+
+
+def _against_text(visit: ShapeVisit) -> str:
+    """A ratio only where it is larger than the noise of the batches."""
+    against = visit.against_first
+    return "same" if against.beyond is False else ratio_text(against.ratio)
+
+
+def _reasons(document: ShapesDocument) -> Section:
+    """Why something was recompiled, one bullet for each contender and reason."""
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for entry in document.contenders:
+        for label, visit in zip(labels(document), entry.visits, strict=True):
+            for why in visit.recompiles:
+                reasons[f"{entry.name} at {label}"].append(short_reason(why))
+    bullets = [(where, "; ".join(whys)) for where, whys in reasons.items()]
+    return Section("Why it was recompiled", bullets=bullets)
+
+
+def short_reason(why: str) -> str:
+    """Dynamo's reason without the number of the frame and without its advice."""
+    number, colon, rest = why.partition(": ")
+    text = " ".join((rest if colon and number.replace("/", "").isdecimal() else why).split())
+    return text.partition(" Guard failed on a parameter, consider")[0].rstrip(".")
+
+
+FLOOR_MS = 1e-3  # a logarithmic scale has no zero, and a stall may be none
+
+
+def need_matplotlib(path: Path) -> None:
+    """Refuse a missing matplotlib or a wrong file name before anything is measured."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+    except ImportError as error:
+        raise MissingError("the plot needs matplotlib: pip install 'foretrace[bench]'") from error
+    known = FigureCanvasAgg.get_supported_filetypes()
+    if path.suffix.lstrip(".") not in known:
+        raise UsageError(f"{path}: a plot ends in .svg or .png")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: no folder {path.parent}: create it first")
+
+
+def plot_shapes(document: ShapesDocument, path: Path) -> None:
+    """Draw into `path` (.svg, .png). Both scales are logarithmic: stalls differ by a thousand."""
+    need_matplotlib(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    _stalls(above, document)
+    _warm_calls(below, document)
+    below.set_xticks(range(len(document.shapes)), labels(document), fontsize=8)
+    below.set_xlabel(f"{' x '.join(document.shapes[0])}, in the order visited", fontsize=9)
+    legend = below.get_legend_handles_labels()
+    figure.legend(*legend, fontsize=8, ncols=6, loc="outside lower center")
+    where = f"{document.device}, torch {document.torch}"
+    figure.suptitle(f"{document.rung} over shapes, {where}", fontsize=10)
+    figure.savefig(path)
+
+
+def _stalls(axis: Any, document: ShapesDocument) -> None:
+    width = 0.8 / max(len(document.contenders), 1)
+    for index, entry in enumerate(document.contenders):
+        places = [place + (index + 0.5) * width - 0.4 for place in range(len(entry.visits))]
+        stalls = [max(visit.stall_ns / 1e6, FLOOR_MS) for visit in entry.visits]
+        axis.bar(places, stalls, width, color=f"C{index}")
+    axis.set_yscale("log")
+    axis.set_ylabel("stall, ms", fontsize=9)
+
+
+def _warm_calls(axis: Any, document: ShapesDocument) -> None:
+    for index, entry in enumerate(document.contenders):
+        times = [(visit.wall_ns or 0) / 1e3 for visit in entry.visits]
+        axis.plot(times, "o-", label=entry.name, color=f"C{index}")
+    axis.set_yscale("log")
+    axis.set_ylabel("warm call, us", fontsize=9)
+
+
+LINES = 25  # of the first screen
+MORE = "more: --all (each mode, each shape, what changed, notes)"
+STATES = {"worth": "WORTH IT", "not worth": "NOT WORTH IT", "unknown": "INCONCLUSIVE"}
+STATES["failed"] = "CANNOT BE COMPILED"
+
+
+def worth_text(
+    document: WorthDocument, *, everything: bool = False, width: int = WIDTH, bold: bool = False
+) -> str:
+    """For a terminal: the verdict and what it rests on; `everything` adds all that was measured."""
+    if everything:
+        return drawn([*_worth_screen(document), *_worth_rest(document)], width=width, bold=bold)
+    changed = [f"+ {text}" for mode in document.modes[:1] for text in _changed(mode)]
+    while True:
+        lines = [Section("", bullets=[(text, "") for text in changed])] if changed else []
+        page = [*_worth_screen(document), *lines, Section("", [MORE])]
+        if not changed or drawn(page, width=width).count("\n") < LINES:
+            return drawn(page, width=width, bold=bold)
+        changed = changed[:-1]
+
+
+def worth_markdown(document: WorthDocument) -> str:
+    """For a page: everything."""
+    return marked([*_worth_screen(document), *_worth_rest(document)])
+
+
+def _worth_screen(document: WorthDocument) -> list[Section]:
+    """The verdict, then one row a mode."""
+    tried = [mode for mode in document.modes if not mode.failed]
+    where = [document.device, f"torch {document.torch}", document.dtype]
+    title = " · ".join(filter(None, [document.subject, *where]))
+    verdict, state = document.verdict, STATES[document.verdict.state]
+    text = verdict.text
+    if text.upper().startswith(f"{state}: "):
+        text = text[len(state) + 2 :]
+    head = ["per call", "eager", "compiled", "ratio", "noise", "first calls", "break-even"]
+    rows = []
+    for mode in tried:
+        wall, calls = mode.wall_ns, mode.break_even_calls
+        change = (time_text(wall.a), time_text(wall.b), ratio_text(wall.ratio))
+        once = (span_text(mode.cost_s or 0), plural(calls, "call") if calls is not None else DASH)
+        rows.append([mode.mode, *change, percent_text(wall.noise), *once])
+    return [Section(title, labelled=[(state, text)], head=head, rows=rows)]
+
+
+def _worth_rest(document: WorthDocument) -> list[Section]:
+    tried = [mode for mode in document.modes if not mode.failed]
+    bullets = [(mode.mode, mode.text) for mode in document.modes] if len(document.modes) > 1 else []
+    found = [
+        Section("Mode by mode", bullets=bullets),
+        _times(tried),
+        _costs(tried),
+        *(section for mode in tried for section in _of_mode(mode, len(document.shapes))),
+        Section("Notes", [_worth_setting(document), *document.notes]),
+    ]
+    return [section for section in found if section.rows or section.bullets or section.paragraphs]
+
+
+def _changed(mode: CompileMode) -> list[str]:
+    return [] if mode.failed else mode.changed
+
+
+def _times(tried: list[CompileMode]) -> Section:
+    rows = []
+    for mode in tried:
+        times = {"wall time": mode.wall_ns, "host time": mode.host_ns, "GPU time": mode.gpu_ns}
+        for name, ns in times.items():
+            if ns.a is not None:
+                change = (time_text(ns.a), time_text(ns.b), ratio_text(ns.ratio))
+                rows.append([mode.mode, name, *change, percent_text(ns.noise)])
+    head = ("mode", "", "eager", "compiled", "ratio", "noise")
+    return Section("Per call, without the profiler", head=head, rows=rows, left=(0, 1))
+
+
+def _costs(tried: list[CompileMode]) -> Section:
+    rows = []
+    for mode in tried:
+        breaks = sum(mode.graph_breaks.values())
+        counts = map(count_text, (mode.graphs, mode.recompiles, breaks, mode.break_even_calls))
+        times = (time_text(mode.compile_s * 1e9), span_text(mode.cost_s or 0))
+        rows.append([mode.mode, *times, *counts])
+    counted = ("graphs", "recompiled", "graph breaks", "break-even")
+    head = ("mode", "compiling", "first calls", *counted)
+    after = "First calls: their time beyond warm calls. Break-even: number of calls."
+    return Section("Once, over all shapes", head=head, rows=rows, after=after)
+
+
+def _of_mode(mode: CompileMode, shapes: int) -> list[Section]:
+    changed = [f"+ {text}" for text in mode.changed] + [f"= {text}" for text in mode.unchanged]
+    rows = [_shape(shape) for shape in mode.shapes] if shapes > 1 else []
+    breaks = [f"{why} ({count_text(count)})" for why, count in mode.graph_breaks.items()]
+    head = ("shape", "stall", "eager", "compiled", "ratio", "recompiled because")
+    title = "what changed in a call (+) and what stayed the same (=), from traces of both"
+    return [
+        Section(f"{mode.mode}: {title}", bullets=[(text, "") for text in changed]),
+        Section(f"{mode.mode}: graph breaks", bullets=[(text, "") for text in breaks]),
+        Section(f"{mode.mode}: by shape", head=head, rows=rows, left=(0, 5)),
+    ]
+
+
+def _shape(shape: CompiledShape) -> list[str]:
+    wall = shape.wall_ns
+    times = map(time_text, (shape.stall_ns, wall.a, wall.b))
+    reasons = "; ".join(short_reason(why) for why in shape.recompiles + shape.gave_up)
+    return [shape.shape, *times, ratio_text(wall.ratio), reasons]
+
+
+def _worth_setting(document: WorthDocument) -> str:
+    cache = "Each mode started with an empty compiler cache."
+    if document.compiler_cache == "kept":
+        cache = "Your own compiler cache was used, which hides compile time."
+    started = time_text(document.compiler_start_ns)
+    return f"{cache} The start of the compiler ({started}) is not counted."
+
+
+_BENCH_COLUMNS = {
+    "size": 16, "contender": 14, "device us": 10, "": 17, "call us": 10, "error": 8, "TB/s": 6,
+    "TFLOP/s": 8, "first call ms": 13, "gain": 11,
+}  # fmt: skip
+_LEFT = 2  # the columns of words
+MOST_BARS = 16  # sizes of a subject that have room for bars and their names
+
+
+def bench_text(results: BenchDocument) -> str:
+    """One line per contender; `gain` is the best peer's time over ours, device and call."""
+    copy, matmul = f"{results.copy_tbps:.2f} TB/s", f"{results.matmul_tflops:.0f} TFLOP/s"
+    lines = [
+        ", ".join(f"{key} {value}" for key, value in results.environment.items()),
+        f"ceilings: copy {copy}, bf16 matmul {matmul}",
+        f"own kernels ready after {results.warm_up_s:.1f} s",
+    ]
+    for subject, rows in groupby(results.rows, lambda row: row.subject):
+        shown = list(rows)
+        lines += ["", subject, _bench_line(tuple(_BENCH_COLUMNS))]
+        lines += [_bench_line(cells) for row in shown for cells in _bench_cells(row)]
+        lines += _least_gains(shown)
+    return "\n".join(lines) + "\n"
+
+
+def _least_gains(rows: list[BenchRow]) -> Iterator[str]:
+    """The size at which ours does worst, if there are several."""
+    for measure in ("device", "call"):
+        gains = [(gain, row.size) for row in rows if (gain := row.gain(measure)) is not None]
+        if len(gains) > 1:
+            gain, size = min(gains)
+            yield f"least gain over the best peer, {measure} time: {gain:.3f} at {size}"
+
+
+def _bench_cells(row: BenchRow) -> Iterator[tuple[str, ...]]:
+    device, call = row.gain("device"), row.gain("call")
+    for name, times in row.timings.items():
+        yield (
+            row.size,
+            name,
+            f"{times.device:.1f}",
+            f"({times.device_low:.1f}-{times.device_high:.1f})",
+            f"{times.call:.1f}",
+            f"{times.error:.1e}",
+            f"{row.bytes / times.device / 1e6:.2f}",
+            f"{row.flops / times.device / 1e6:.0f}" if row.flops else "",
+            f"{times.first_call_ms:.0f}",
+            f"{device:.3f} {call:.3f}" if name == "ours" and device and call else "",
+        )
+    for name, why in row.left_out.items():
+        yield (row.size, name, why, *[""] * (len(_BENCH_COLUMNS) - 3))
+
+
+def _bench_line(cells: tuple[str, ...]) -> str:
+    sized = enumerate(zip(cells, _BENCH_COLUMNS.values(), strict=True))
+    text = [cell.ljust(size) if at < _LEFT else cell.rjust(size) for at, (cell, size) in sized]
+    return " ".join(text).rstrip()
+
+
+def plot_bench(results: BenchDocument, path: Path) -> None:
+    """One panel per subject: each contender's device time over the best peer's, by size."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
+    except ImportError as error:
+        raise MissingError("the plot needs matplotlib: pip install 'foretrace[bench]'") from error
+    subjects = list(dict.fromkeys(row.subject for row in results.rows))
+    names = list(dict.fromkeys(name for row in results.rows for name in row.timings))
+    colours = {name: "black" if name == "ours" else f"C{index}" for index, name in enumerate(names)}
+    figure = Figure(figsize=(11, 2.4 * len(subjects) + 1), layout="constrained")
+    panels = figure.subplots(len(subjects), 1, squeeze=False)[:, 0]
+    for axis, subject in zip(panels, subjects, strict=True):
+        shown = [row for row in results.rows if row.subject == subject]
+        (_panel if len(shown) <= MOST_BARS else _sweep_panel)(axis, shown, colours)
+        axis.set_title(subject, fontsize=9, loc="left")
+    patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
+    figure.legend(handles=patches, fontsize=8, ncols=len(names), loc="outside lower center")
+    figure.suptitle(f"device time over the best peer's, {results.environment['card']}", fontsize=10)
+    with replacing(path) as draft:
+        figure.savefig(draft)
+
+
+def _panel(axis: Any, rows: list[BenchRow], colours: dict[str, str]) -> None:
+    for place, row in enumerate(rows):
+        width = 0.8 / len(row.timings)
+        for index, (name, times) in enumerate(row.timings.items()):
+            relative = times.device / row.timings[row.best_peer("device") or name].device
+            at = place + (index + 0.5) * width - 0.4
+            axis.bar(at, relative, width, color=colours[name])
+    axis.axhline(1.0, color="grey", linewidth=0.8)
+    axis.set_xticks(range(len(rows)), [row.size.replace("x", "\n") for row in rows], fontsize=7)
+    axis.set_ylim(0, 2)
+
+
+def _sweep_panel(axis: Any, rows: list[BenchRow], colours: dict[str, str]) -> None:
+    """A dot per contender and size, over the rows; a ratio of two is as far from 1 as a half."""
+    for name, colour in colours.items():
+        timed = [row for row in rows if name in row.timings and row.best_peer("device")]
+        best = [row.timings[row.best_peer("device") or name].device for row in timed]
+        times = [row.timings[name].device for row in timed]
+        relative = [mine / other for mine, other in zip(times, best, strict=True)]
+        axis.plot([row.m for row in timed], relative, "o", color=colour, markersize=4, alpha=0.7)
+    axis.axhline(1.0, color="grey", linewidth=0.8)
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log", base=2)
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_formatter("{x:g}")
+    axis.set_xlabel("rows", fontsize=8)
+
+
+def plan_text(document: RemoteDocument, *, bold: bool = False) -> str:
+    """Everything that leaves this machine, in the order in which it does."""
+    sections = [_files(document)]
+    if document.request:
+        sections.append(_request(document.request, document.usd_per_hour))
+        steps = "the job runs, on its own machine"
+    else:
+        steps = "the same by hand; foretrace runs the first two and unpacks the third itself"
+    sections.append(Section(f"Commands: {steps}", code="\n".join(document.commands)))
+    if document.notes:
+        sections.append(Section("Notes", bullets=[(note, "") for note in document.notes]))
+    return drawn(sections, bold=bold)
+
+
+def _files(document: RemoteDocument) -> Section:
+    total = bytes_text(sum(file.bytes for file in document.files))
+    return Section(
+        f"Sent: {plural(len(document.files), 'file')}, {total}",
+        head=("file", "bytes"),
+        labelled=[("to", document.to)],
+        rows=[(file.name, bytes_text(file.bytes)) for file in document.files],
+    )
+
+
+def _request(request: SentRequest, price: float | None) -> Section:
+    cost = "unknown: the Hub did not say it" if price is None else f"{price:.2f} USD per hour"
+    return Section(
+        "Request: starts the job",
+        labelled=[("send", f"{request.method} {request.address}"), ("price", cost)],
+        code=json.dumps({**request.body, "command": ["sh", "-c", "the lines below"]}, indent=2),
+    )

@@ -1,0 +1,212 @@
+"""Compiled kernels of a trace, joined with the calls of wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+import foretrace
+from corpus.builder import TraceBuilder
+from foretrace.model.compiled.assemble import assemble
+from foretrace.model.compiled.graph_runs import Wrapper, aligned, by_order
+from foretrace.model.compiled.launches import Launches
+from foretrace.model.compiled.syntax import evaluate, solve
+from foretrace.model.trace import Trace
+from foretrace.schema.compiler import Compilation, CompilerRun, GeneratedKernel, KernelCall
+from model.compiled.recorded import DATA, joined, logs
+
+RUNS = {
+    "mlp": (12, 12, 4),
+    "unfusable": (21, 21, 6),
+    "recompiles": (12, 15, 4),
+    "llama_train": (567, 617, 180),
+}
+
+
+@cache
+def run_of(name: str) -> CompilerRun:
+    return assemble(logs(name))
+
+
+@cache
+def trace_of(name: str) -> Trace:
+    return foretrace.open(DATA / name / "trace.json.gz")
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_compiled_kernel_finds_its_call(name: str) -> None:
+    run, trace = run_of(name), trace_of(name)
+    found = joined(run, trace)
+    compiled, all_kernels, calls = RUNS[name]
+    assert (found.compiled, found.joined, found.left) == (compiled, compiled, ())
+    assert int(trace.gpu.is_kernel.sum()) == all_kernels
+    assert len(found.calls) == calls
+    assert found.unknown_runs == 0
+    assert all(run.bytes is not None for call in found.calls for run in call.runs)
+    for call, kernels in _generated(run, found, trace):
+        assert set(kernels) == {call.kernel}
+
+
+def _generated(
+    run: CompilerRun, found: Launches, trace: Trace
+) -> Iterator[tuple[KernelCall, list[str]]]:
+    """Generated kernels carry their names into the trace: a check by a second way."""
+    for each in found.calls:
+        call = run.compilations[each.compilation].calls[each.call]
+        if not call.extern:
+            events = [event for run in each.runs for event in run.kernels]
+            yield call, [trace.host.names[trace.host.name[event]] for event in events]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_call_has_lines_nodes_code_and_bytes(name: str) -> None:
+    run = run_of(name)
+    for compilation in run.compilations:
+        kernels = {kernel.name: kernel for kernel in compilation.kernels}
+        for call in compilation.calls:
+            assert call.sources
+            assert call.nodes
+            assert call.extern or kernels[call.kernel].code
+            assert call.bytes is not None or compilation.id == "0/1"  # dynamic sizes
+
+
+def test_library_calls_have_the_shapes_of_their_ops() -> None:
+    """A second way: the op's recorded arguments against the tensors of its call."""
+    run, trace = run_of("llama_train"), trace_of("llama_train")
+    checked = 0
+    for each in joined(run, trace).calls:
+        call = run.compilations[each.compilation].calls[each.call]
+        if call.kernel != "extern_kernels.mm":
+            continue
+        for event in (event for run in each.runs for event in run.kernels):
+            op = int(trace.gpu.op[trace.gpu.id.tolist().index(event)])
+            arguments = trace.arguments.of(op)
+            assert arguments is not None
+            assert [list(access.tensor.shape) for access in call.accesses] == arguments.dims
+            checked += 1
+    assert checked > 250
+
+
+def test_dynamic_sizes_come_from_the_launches() -> None:
+    run, trace = run_of("recompiles"), trace_of("recompiles")
+    gelu = next(each for each in joined(run, trace).calls if each.call == 2)
+    assert run.compilations[gelu.compilation].id == "0/1"
+    assert [each.bytes for each in gelu.runs] == [393_216 * 6 * batch for batch in (8, 64, 32)]
+
+
+def test_forward_and_backward_of_one_compilation() -> None:
+    run, trace = run_of("llama_train"), trace_of("llama_train")
+    found = joined(run, trace)
+    graphs = [run.compilations[0].calls[each.call].graph for each in found.calls]
+    assert (graphs.count(0), graphs.count(1)) == (69, 111)
+    assert {len(each.runs) for each in found.calls} == {3}
+
+
+def test_a_log_of_another_run_explains_nothing() -> None:
+    for run in (run_of("unfusable"), run_of("llama_train"), _run()):
+        found = joined(run, trace_of("mlp"))
+        assert (found.compiled, found.joined, found.unknown_runs) == (12, 0, 3)
+
+
+# Small cases
+
+
+def wrapper(*names: str) -> Wrapper:
+    calls = tuple(KernelCall(name, not name.startswith("triton")) for name in names)
+    kernels = {n: GeneratedKernel(n, "triton", "") for n in names if n.startswith("triton")}
+    return Wrapper(0, "0/0", 0, calls, tuple(range(len(names))), kernels)
+
+
+def test_ops_follow_calls() -> None:
+    made = wrapper(
+        "extern_kernels.mm", "triton_a", "torch.ops.test.baz.default", "extern_kernels.mm"
+    )
+    called = ["aten::mm", "aten::empty", "triton_a", "test::baz", "aten::mm", "aten::mm"]
+    assert aligned(called, made) == [(0, 0), (2, 1), (3, 2), (4, 3)]
+    assert aligned(["triton_a", "aten::mm"], made) == [(0, 1), (1, 3)]
+    assert aligned(["graph_3_triton_a"], made) == [(0, 1)]
+
+
+def test_kernels_of_a_cuda_graph_follow_calls() -> None:
+    made = wrapper(
+        "extern_kernels.mm", "triton_a", "extern_kernels.mm", "extern_kernels.mm", "triton_b"
+    )
+    kernels = ["gemm", "reduce", "triton_a", "gemm", "gemm", "triton_b"]
+    assert by_order(kernels, made) == {0: [0, 1], 1: [2], 2: [3], 3: [4], 4: [5]}
+    # three kernels between, and two calls: nobody knows which is whose
+    more = ["gemm", "triton_a", "gemm", "reduce", "gemm", "triton_b"]
+    assert by_order(more, made) == {0: [0], 1: [1], 4: [5]}
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "wanted"),
+    [
+        ("s77", 5, {"s77": 5}),
+        ("128*s77", 256, {"s77": 2}),
+        ("s77*128", 256, {"s77": 2}),
+        ("2*(3*s0)", 12, {"s0": 2}),
+        ("128*s77", 100, {}),
+        ("s0*s1", 12, {}),
+        ("s0+1", 12, {}),
+        (7, 7, {}),
+        ("(", 7, {}),
+    ],
+)
+def test_one_symbol_is_solved(text: str | int, value: int, wanted: dict[str, int]) -> None:
+    assert solve(text, value) == wanted
+
+
+def test_sizes_are_evaluated() -> None:
+    assert evaluate("128*s77 + (s0 // 3) - 1", {"s77": 2, "s0": 9}) == 258
+    assert evaluate("-s0 % 4", {"s0": 9}) == 3
+    assert evaluate("s0 // 0", {"s0": 9}) is None
+    assert evaluate("__import__('os')", {}) is None
+    assert evaluate("9" * 5000, {}) is None
+    assert evaluate("2**99", {}) is None
+
+
+def _opened(builder: TraceBuilder, folder: Path) -> Trace:
+    path = folder / "trace.json"
+    path.write_bytes(builder.bytes())
+    return foretrace.open(path, cache=False)
+
+
+def _run(*compilations: Compilation) -> CompilerRun:
+    return replace(run_of("mlp"), compilations=compilations)
+
+
+def _compiled(*names: str, compile_id: str = "0/0") -> Compilation:
+    made = wrapper(*names)
+    return Compilation(compile_id, kernels=tuple(made.kernels.values()), calls=made.calls)
+
+
+def test_a_trace_without_host_rows_goes_by_names(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    for at, name in enumerate(["triton_a", "triton_b", "triton_b", "gemm", "triton_c"] * 2):
+        builder.kernel(name, 10_000 * at, 5_000, correlation=0)
+    run = _run(
+        _compiled("triton_a", "triton_b", "triton_b", "triton_c"),
+        _compiled("triton_c", compile_id="1/0"),
+    )
+    found = joined(run, _opened(builder, tmp_path))
+    assert [(each.compilation, each.call, each.kernels) for each in found.calls] == [
+        (0, 0, 2),
+        (0, 1, 2),
+        (0, 2, 2),
+    ]
+    assert (found.compiled, len(found.left)) == (8, 2)  # two wrappers have a triton_c
+
+
+def test_ops_of_a_cpu_are_its_kernels(tmp_path: Path) -> None:
+    builder = TraceBuilder().region("## Call CompiledFxGraph abc ##", 0, 90_000)
+    builder.op("aten::mm", 1_000, 20_000).op("graph_0_cpp_fused_add_0", 30_000, 40_000)
+    kernels = (GeneratedKernel("cpp_fused_add_0", "cpp", ""),)
+    calls = (KernelCall("extern_kernels.mm", True), KernelCall("cpp_fused_add_0", False))
+    run = _run(Compilation("0/0", kernels=kernels, calls=calls))
+    found = joined(run, _opened(builder, tmp_path))
+    assert found.on_host
+    assert [each.total_ns for each in found.calls] == [20_000, 40_000]

@@ -1,0 +1,156 @@
+"""The scheduler's lists, against what other lines of the same log say."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from foretrace.model.compiled.scheduler import elements, parse_nodes, walk
+from foretrace.schema.compiler import NamedTensor, SchedulerNode
+from model.compiled.recorded import logs
+
+DYNAMIC = """BEFORE FUSION
+op0: SchedulerNode(ComputedBuffer)
+op0.writes = [MemoryDep('buf0', 0, {})]
+op0.unmet_dependencies = []
+op0.met_dependencies = [MemoryDep('arg2_1', ModularIndexing(2*c0, 1, s27*s77), {c0: s27*s77})]
+op0.outputs = [
+    buf0: ComputedBuffer
+    buf0.layout = FixedLayout('cpu', torch.float32, size=[], stride=[])
+    buf0.users = [NodeUser(node=OUTPUT, can_inplace=False, is_weak=False)]
+]
+op0.group.device = cpu
+op0.group.iteration = ((), (((s27*s77 + 1)//2),))
+op0.sizes = ((), (((s27*s77 + 1)//2),))
+arg2_1_layout = FixedLayout('cpu', torch.float32, size=[s77, Max(1, s27)], stride=[s27, 1])
+
+
+op1_op2: ForeachKernelSchedulerNode(SchedulerNode,SchedulerNode)
+op1_op2.writes = [MemoryDep('buf1', c0, {c0: 64})]
+op1_op2.unmet_dependencies = [WeakDep(name='buf0', mutating_buf='buf1', is_fake=False)]
+op1_op2.met_dependencies = [StarDep(name='arg0_1', mode=None)]
+op1_op2.outputs = [
+    buf1: ComputedBuffer
+    buf1.layout = MutationLayoutSHOULDREMOVE('cpu', torch.float32, size=[64], stride=[1])
+    buf1.mutations = ['arg0_1']
+    buf1.users = []
+]
+op1_op2.snodes[0] =
+op1: SchedulerNode(ComputedBuffer)
+op1.writes = [MemoryDep('buf1', c0, {c0: 64})]
+op1.group.iteration = (64, 1)
+"""
+
+OLD = """buf0: ExternKernelSchedulerNode(ExternKernelOut)
+buf0.writes = [StarDep(name='buf0', mode=None)]
+buf0.unmet_dependencies = []
+buf0.met_dependencies = [StarDep(name='arg0_1', mode=None), StarDep(name='arg1_1', mode=None)]
+buf0.users = [NodeUser(node=SchedulerNode(name='buf1'), can_inplace=True, is_weak=False)]
+buf0.node.kernel = extern_kernels.mm
+
+
+buf1_buf2: FusedSchedulerNode(SchedulerNode,SchedulerNode)
+buf1_buf2.writes = [MemoryDep('buf1', c0, {c0: 64}), MemoryDep('buf2', c0, {c0: 64})]
+buf1_buf2.unmet_dependencies = [MemoryDep('buf0', c0, {c0: 64}, None)]
+buf1_buf2.met_dependencies = []
+buf1_buf2.users = []
+    buf1_buf2.snodes[0] =
+    buf1: SchedulerNode(ComputedBuffer)
+    buf1.writes = [MemoryDep('buf1', c0, {c0: 64})]
+    buf1.users = [NodeUser(node=SchedulerNode(name='buf2'), can_inplace=True, is_weak=False)]
+    buf1.group.iteration = (64, 1)
+    buf1_buf2.snodes[1] =
+    buf2: SchedulerNode(ComputedBuffer)
+    buf2.writes = [MemoryDep('buf2', c0, {c0: 64})]
+    buf2.users = [NodeUser(node=OUTPUT, can_inplace=False, is_weak=False)]
+    buf2.group.iteration = (64, 1)
+"""
+
+
+def _nodes(run: str, compile_id: str, channel: str) -> list[tuple[SchedulerNode, ...]]:
+    found = [each for each in logs(run).texts if each.channel == channel]
+    return [parse_nodes(each.text) for each in found if each.compile_id == compile_id]
+
+
+def test_the_gemms_and_the_loop_of_an_mlp() -> None:
+    (nodes,) = _nodes("mlp", "0/0", "ir_post_fusion")
+    assert [each.kind for each in nodes] == ["extern", "extern", "pointwise", "extern"]
+    gelu = nodes[2]
+    assert (gelu.reads, gelu.writes) == (("buf0", "buf1"), ("buf2",))
+    assert gelu.iteration == (25165824, 1)
+    assert gelu.tensors[0].bytes == gelu.operands[0].bytes == 50331648
+    assert nodes[0].target == "extern_kernels.mm"
+    assert nodes[3].returned == ("buf3",)
+
+
+@pytest.mark.parametrize("run", ["mlp", "unfusable", "recompiles", "llama_train"])
+def test_as_many_nodes_as_the_fusion_log_counts(run: str) -> None:
+    fusion = "\n".join(each.text for each in logs(run).texts if each.channel == "fusion")
+    first = [line for line in fusion.splitlines() if "attempting fusion (1/" in line]
+    counted = [int(line.split(": ")[1].split()[0]) for line in first]
+    listed = [each.text for each in logs(run).texts if each.channel == "ir_pre_fusion"]
+    assert [len(parse_nodes(text)) for text in listed] == counted
+
+
+def test_members_after_fusion_are_the_nodes_before() -> None:
+    before, after = (
+        _nodes("llama_train", "0/0", channel) for channel in ("ir_pre_fusion", "ir_post_fusion")
+    )
+    for first, last in zip(before, after, strict=True):
+        members = Counter(member for node in last for member in node.members)
+        assert members == Counter(node.name for node in first)
+        assert {name for node in first for name in node.writes} == {
+            name for node in last for name in node.writes
+        }
+
+
+def test_a_fused_node_a_scan_and_the_parts_of_a_sort() -> None:
+    (first,) = _nodes("unfusable", "0/0", "ir_post_fusion")
+    assert first[1].members == ("op1", "op2", "op4", "op3")
+    assert (first[1].kind, first[1].returned) == ("scan", ("buf3", "buf4"))
+    (second,) = _nodes("unfusable", "1/0", "ir_post_fusion")
+    assert [each.kind for each in second] == ["extern", "unpack", *["reduction"] * 3]
+    assert dict(second[3].index)["buf3"] == "c0 + 1024*c1, {c0: 1024, c1: 8}"
+
+
+def test_symbols_mutations_and_foreach() -> None:
+    first, second = parse_nodes(DYNAMIC)
+    assert first.iteration == (1, "((s27*s77 + 1)//2)")
+    assert first.kind == "reduction"
+    assert first.operands == (
+        NamedTensor("arg2_1", "f32", ("s77", "Max(1, s27)"), ("s27", 1), "cpu"),
+    )
+    assert (second.kind, second.mutates, second.waits) == ("foreach", ("arg0_1",), ("buf0",))
+    assert second.reads == ("arg0_1",)
+
+
+def test_nodes_of_torch_2_4_have_the_names_of_buffers() -> None:
+    first, second = parse_nodes(OLD)
+    assert (first.name, first.kind, first.target) == ("buf0", "extern", "extern_kernels.mm")
+    assert (second.members, second.reads) == (("buf1", "buf2"), ("buf0",))
+    assert second.returned == ("buf2",)
+
+
+def test_elements_of_an_index() -> None:
+    assert elements("64*d0 + d1, {d0: 8, d1: 64}") == 512
+    assert elements("0, {}") == 1
+    assert elements("c0, {c0: 393216*s77}") is None
+    assert elements("") is None
+
+
+def test_the_same_walk_in_other_loops() -> None:
+    whole = (0, ((1, 25165824),))
+    assert walk("3072*d0 + d1, {d0: 8192, d1: 3072}") == walk("c0, {c0: 25165824}") == whole
+    assert walk("393216*d0 + 3072*d1 + d2, {d0: 64, d1: 128, d2: 3072}") == whole
+    assert walk("c0 + 32, {c0: 64}") == (32, ((1, 64),))
+    assert walk("c0 + 1024*c1, {c0: 1024, c1: 8}") == (0, ((1, 1024), (1024, 8)))
+    assert walk("c1, {c0: 4, c1: 8}") == (0, ((0, 4), (1, 8)))
+    assert walk("0, {}") == (0, ())
+    for text in ("ModularIndexing(c0, 1, 32), {c0: 64}", "c0, {c0: s77}", "c0 - 32, {c0: 64}", ""):
+        assert walk(text) is None
+
+
+def test_every_prefix_is_read() -> None:
+    for end in range(len(DYNAMIC)):
+        parse_nodes(DYNAMIC[:end])

@@ -1,0 +1,194 @@
+"""Kernels and calls of wrappers, with exact bytes."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from foretrace.model.compiled.provenance import typed
+from foretrace.model.compiled.wrapper import parse_wrapper
+from foretrace.schema.compiler import Access, FxGraph, GraphNode, KernelCall, NamedTensor
+
+HEAD = """
+# kernel path: /tmp/cache/25/c25k.py
+# Topologically Sorted Source Nodes: [gelu, mul], Original ATen: [aten.gelu, aten.mul]
+triton_poi_fused_gelu_mul_0 = async_compile.triton('triton_poi_fused_gelu_mul_0', \'\'\'
+@triton_heuristics.pointwise(
+    size_hints={'x': 33554432}, filename=__file__,
+    triton_meta={'signature': {'in_out_ptr0': '*bf16', 'in_ptr0': '*bf16', 'xnumel': 'i32', 'XBLOCK': 'constexpr'}},
+    inductor_meta={'mutated_arg_names': ['in_out_ptr0']},
+)
+@triton.jit
+def triton_poi_fused_gelu_mul_0(in_out_ptr0, in_ptr0, xnumel, XBLOCK : tl.constexpr):
+    xoffset = tl.program_id(0) * XBLOCK
+    xindex = xoffset + tl.arange(0, XBLOCK)[:]
+    xmask = xindex < xnumel
+    x0 = xindex
+    tmp0 = tl.load(in_out_ptr0 + (x0), xmask).to(tl.float32)
+    tmp1 = tl.load(in_ptr0 + (x0), xmask).to(tl.float32)
+    tl.store(in_out_ptr0 + (x0), tmp0 * tmp1, xmask)
+\'\'\', device_str='cuda')
+async_compile.wait(globals())
+
+"""
+
+WRAPPER = (
+    HEAD
+    + """
+class Runner:
+    def call(self, args):
+        arg0_1, arg1_1, arg2_1 = args
+        args.clear()
+        assert_size_stride(arg0_1, (3072, 768), (768, 1))
+        assert_size_stride(arg1_1, (8192, 768), (768, 1))
+        with torch.cuda._DeviceGuard(0):
+            buf0 = empty_strided_cuda((8192, 3072), (3072, 1), torch.bfloat16)
+            # Topologically Sorted Source Nodes: [linear], Original ATen: [aten.t, aten.mm]
+            # [Provenance debug handles] extern_kernels.mm:1
+            extern_kernels.mm(arg1_1, reinterpret_tensor(arg0_1, (768, 3072), (1, 768), 0), out=buf0)
+            buf2 = reinterpret_tensor(buf0, (64, 128, 3072), (393216, 3072, 1), 0); del buf0  # reuse
+            # Topologically Sorted Source Nodes: [gelu, mul], Original ATen: [aten.gelu, aten.mul]
+            # [Provenance debug handles] triton_poi_fused_gelu_mul_0:2
+            stream0 = get_raw_stream(0)
+            triton_poi_fused_gelu_mul_0.run(buf2, arg2_1, 25165824, stream=stream0)
+            buf3 = torch.ops.aten.sort.stable(buf2, stable=False, dim=0, descending=False)
+            buf4 = buf3[0]
+            assert_size_stride(buf4, (64, 128, 3072), (393216, 3072, 1), 'torch.ops.aten.sort.default')
+            triton_poi_fused_gelu_mul_0.run(buf4, arg2_1, 1024, stream=stream0)
+        return (buf4, )
+
+def get_args():
+    arg0_1 = rand_strided((3072, 768), (768, 1), device='cuda:0', dtype=torch.bfloat16)
+    arg1_1 = rand_strided((8192, 768), (768, 1), device='cuda:0', dtype=torch.bfloat16)
+    arg2_1 = rand_strided((8192, 3072), (3072, 1), device='cuda:0', dtype=torch.bfloat16)
+    return [arg0_1, arg1_1, arg2_1]
+"""
+)
+
+
+def _moved(call: KernelCall) -> list[tuple[str, str, int | None, str]]:
+    return [(a.mode, a.tensor.name, a.bytes, a.certainty) for a in call.accesses]
+
+
+def test_calls_in_order_with_what_they_move() -> None:
+    kernels, calls = parse_wrapper(WRAPPER)
+    assert [(each.name, each.language, each.file) for each in kernels] == [
+        ("triton_poi_fused_gelu_mul_0", "triton", "/tmp/cache/25/c25k.py")
+    ]
+    mm, fused, sort, again = calls
+    assert (mm.kernel, mm.extern, mm.handle) == ("extern_kernels.mm", True, "extern_kernels.mm:1")
+    assert (mm.origins, mm.ops) == (("linear",), ("aten.t", "aten.mm"))
+    assert _moved(mm) == [
+        ("load", "arg1_1", 12_582_912, "exact"),
+        ("load", "arg0_1", 4_718_592, "exact"),
+        ("store", "buf0", 50_331_648, "exact"),
+    ]
+    assert (fused.extern, fused.handle) == (False, "triton_poi_fused_gelu_mul_0:2")
+    assert fused.bytes == 3 * 8192 * 3072 * 2 == 150_994_944
+    assert fused.accesses[0].tensor.shape == (64, 128, 3072)
+    assert _moved(sort) == [
+        ("load", "buf2", 50_331_648, "at_least"),
+        ("store", "buf4", 50_331_648, "at_least"),
+    ]
+    assert (again.handle, again.bytes) == ("", 3 * 1024 * 2)
+
+
+def test_dynamic_sizes_stay_text() -> None:
+    code = WRAPPER.replace("25165824", "393216*s77").replace("(64, 128, 3072)", "(s77, 128, 3072)")
+    fused = parse_wrapper(code)[1][1]
+    assert fused.arguments[2] == "393216*s77"
+    assert fused.accesses[0].tensor.shape == ("s77", 128, 3072)
+    assert fused.bytes is None
+    assert "exact" not in {access.certainty for access in fused.accesses}
+
+
+def test_partitions_are_followed_where_they_are_called() -> None:
+    code = (
+        HEAD
+        + """
+def partition_0(args):
+    arg2_1, = args
+    buf1 = empty_strided_cuda((8, 8), (8, 1), torch.float32)
+    extern_kernels.mm(arg2_1, arg2_1, out=buf1)
+    return (buf1, )
+
+class Runner:
+    def call(self, args):
+        arg2_1, = args
+        assert_size_stride(arg2_1, (8, 8), (8, 1))
+        partition0_args = [arg2_1]
+        (buf1,) = self.partitions[0](partition0_args)
+        aten.copy_(arg2_1, buf1)
+        return (buf1, )
+"""
+    )
+    mm, copy = parse_wrapper(code)[1]
+    assert (mm.kernel, mm.bytes) == ("extern_kernels.mm", 2 * 256)
+    assert _moved(copy) == [("load", "buf1", 256, "exact"), ("store", "arg2_1", 256, "exact")]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        "def call(args):\n    return",
+        "not python (",
+        "x = " + "(" * 3000 + ")" * 3000,
+        "x = " + "-" * 100_000 + "1",
+        "call = 3\nasync_compile.triton(",
+        "def call(args):\n    extern_kernels.mm()\n    torch.ops.aten.sort()\n    x = y[0]\n",
+        "k = async_compile.triton('k', '''def k(''')\ndef call(args):\n    k.run(a, b)",
+        "def call(args):\n    call(args)\n    partition_0(args)\n",
+        "def call(args):\n    a = a\n    extern_kernels.mm(a, a, out=a)\n",
+    ],
+)
+def test_other_text_gives_no_traceback(code: str) -> None:
+    kernels, calls = parse_wrapper(code)
+    assert all(isinstance(access, Access) for call in calls for access in call.accesses)
+    assert all(call.bytes is None for call in calls)
+    assert all(kernel.name for kernel in kernels)
+
+
+def test_every_prefix_is_read() -> None:
+    for end in range(0, len(WRAPPER), 97):
+        parse_wrapper(WRAPPER[:end])
+
+
+def test_wrappers_in_c() -> None:
+    """`cpp_wrapper`: the kernels are in a text above the C++ one, which has the calls."""
+    code = (
+        'r"""\nCompile-time auto-tuning block: \n'
+        + HEAD.replace("async_compile.wait(globals())", "")
+        + "\"\"\"\n\ncpp_wrapper_src = (\nr'''\n"
+        "    // Topologically Sorted Source Nodes: [matmul], Original ATen: [aten.mm]\n"
+        "    // [Provenance debug handles] aoti_torch_cuda_mm_out:1\n"
+        "    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cuda_mm_out(buf0, arg0_1, arg1_1));\n"
+        "    call_triton_poi_fused_gelu_mul_0(buf0, buf3, 512L, 0, stream0);\n'''\n)\n"
+    )
+    kernels, (mm, fused) = parse_wrapper(code)
+    assert [kernel.name for kernel in kernels] == ["triton_poi_fused_gelu_mul_0"]
+    assert (mm.kernel, mm.extern, mm.origins) == ("aoti_torch_cuda_mm_out", True, ("matmul",))
+    assert mm.bytes is None
+    assert fused.bytes == 3 * 512 * 2
+
+
+def test_a_result_without_sizes_is_not_left_out() -> None:
+    """A total without the result would be wrong; the graph may state its sizes later."""
+    code = """
+def call(args):
+    arg0_1, = args
+    assert_size_stride(arg0_1, (8, 8), (8, 1))
+    buf3 = torch.ops.test.baz.default(arg0_1)
+    buf4 = buf3
+    return (buf4, )
+"""
+    (baz,) = parse_wrapper(code)[1]
+    assert [(access.mode, access.tensor.name) for access in baz.accesses] == [
+        ("load", "arg0_1"),
+        ("store", "buf3"),
+    ]
+    assert baz.bytes is None
+    node = GraphNode("baz", "torch.ops.test.baz.default", (), NamedTensor("baz", "f32", (2,), (1,)))
+    (sized,) = typed([replace(baz, nodes=("baz",))], FxGraph("post_grad", (node,)))
+    assert sized.accesses[1].tensor == NamedTensor("buf3", "f32", (2,), (1,))
+    assert sized.accesses[1].bytes == 8
