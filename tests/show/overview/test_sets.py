@@ -145,7 +145,7 @@ def test_json_holds_the_document_of_each(week: Path) -> None:
     document = json.loads(look(week, "--json").out)
     assert list(document) == ["schema", "traces", "notes", "left_out", "job"]
     assert [Path(path).name for path in document["job"]] == ["rank0.json", "rank1.json"]
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     for each in document["traces"]:
         assert each == json.loads(look(each["trace"]["path"], "--json").out)
     assert [note["code"] for note in document["notes"]] == ["other_files"]
