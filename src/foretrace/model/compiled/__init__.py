@@ -39,7 +39,7 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Compiler
     return assemble(one_run(read(os.fspath(path), limits)))
 
 
-class CompilerRecords:
+class CompiledTrace:
     """The compiler's records that belong to one trace, read at first use."""
 
     def __init__(
@@ -59,7 +59,7 @@ class CompilerRecords:
 
     @property
     def run(self) -> CompilerRun | None:
-        """What the records say; None where there are none that can be read."""
+        """What the records say; None where the trace has none that can be read."""
         if not self._is_read:
             self.use(self._beside())
         return self._run
