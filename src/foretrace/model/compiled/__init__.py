@@ -20,9 +20,9 @@ from foretrace.model.host import Host
 from foretrace.schema.tables import Tables
 
 if TYPE_CHECKING:
+    from foretrace.base.budget import Limits
     from foretrace.model.compiled.launches import Launches
     from foretrace.read.compiler import CompilerLogs
-    from foretrace.read.limits import Limits
     from foretrace.schema.compiler import CompiledLaunch, CompilerRun
 
 _GENERATED = ("inductor_triton", "inductor_cpp")
