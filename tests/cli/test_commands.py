@@ -49,6 +49,13 @@ def test_a_command_is_imported_without_what_it_uses(name: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_look_loads_polars_after_reading() -> None:
+    """The reader forks only while Polars, which starts threads, is not loaded."""
+    code = "import foretrace.show.overview.reading, sys; print('polars' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (
         ["nonsense"],

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from foretrace.base.units import plural
 from foretrace.model.about import is_coordinator
-from foretrace.model.recording import Recording
 from foretrace.schema.ledger import LedgerBuilder, Note
+
+if TYPE_CHECKING:
+    from foretrace.model.recording import Recording  # imports polars
 
 
 class Member(Struct, frozen=True):
