@@ -19,7 +19,7 @@ from typing import Any
 
 from torch._logging import _internal, structured
 
-from foretrace.base.private.chance import words
+from foretrace.base.private.random_tokens import words
 from foretrace.record.profiling.compiling import seconds_of
 from foretrace.record.profiling.settings import applied, for_records
 

@@ -18,8 +18,7 @@ from typing import Any
 import torch
 
 from foretrace.base import files
-from foretrace.base.private import hide_secrets
-from foretrace.base.private.values import cleaned
+from foretrace.base.private import cleaned, hide_secrets
 from foretrace.base.version import __version__
 from foretrace.record.profiling.compiling import CompileWatch
 from foretrace.record.profiling.environment import card, clocks, command_line, environment, on_cuda
