@@ -18,10 +18,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from foretrace.base import progress
+from foretrace.base import notices
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
 from foretrace.base.units import span_text
-from foretrace.read.limits import Limits
+from foretrace.base.budget import Limits
 from foretrace.record.remote.arrivals import Arrivals, checksums
 from foretrace.record.remote.plan import MOUNT, RUN_NAME, SUMS, TRACES, RemotePlan
 from foretrace.schema.documents.remote import RemoteDocument, SentRequest
@@ -225,7 +225,7 @@ class StartedJob:
                 say(f"job {self.info.id}: {stage.lower()}")
             if stage in ENDED:
                 return
-            progress.report(f"{stage.lower()}, {span_text(time.monotonic() - started)}")
+            notices.report(f"{stage.lower()}, {span_text(time.monotonic() - started)}")
             time.sleep(POLL_S)
 
     def document(self, **fetched: Any) -> RemoteDocument:
@@ -290,7 +290,7 @@ class StartedJob:
         """The names of the run's files, once the list of sums is there, or after some patience."""
         until = time.monotonic() + (SETTLE_S if self.stage == "COMPLETED" else 2 * LIST_S)
         while SUMS not in (found := self._listed(bucket, run)) and time.monotonic() < until:
-            progress.report("waiting for the last files of the job")
+            notices.report("waiting for the last files of the job")
             time.sleep(LIST_S)
         return found
 
