@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from corpus.places import examples
 from foretrace.names import families
-from foretrace.names.families._aten import split_ops
+from foretrace.names.families._words import split_ops
 from names.families.more_names import NAMES
 from names.families.test_contract import check
 
