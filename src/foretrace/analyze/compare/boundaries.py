@@ -14,7 +14,7 @@ from foretrace.analyze.compare.kernels import KernelPair
 from foretrace.analyze.compare.launched import Kernel
 from foretrace.names.gemms import table
 from foretrace.names.gemms.table import Boundary, GemmMap, crossed, differing, gemm_point
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemm_point import GemmPoint
 
 MOST = 3  # sentences: more matmuls cross the same boundaries
 
