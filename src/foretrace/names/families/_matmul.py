@@ -141,7 +141,7 @@ class MatmulParser(NameParser):
             self.put(tokens, "dtype_bias", WORDS.get(bias[1]), "type of the bias: {}", "inferred")
 
     def put_relu(self, text: str, certainty: str = "") -> None:
-        """The word `relu`, which promises less than it seems to."""
+        """The word `relu`: the kernel can apply one; the name does not say that it did."""
         words = "this kernel can apply bias and ReLU at the end; it does not prove that a ReLU ran"
         self.put(text, "epilogue", ["relu-capable"], words, certainty)
 

@@ -112,7 +112,7 @@ class NameParser:
             self.state(text, field, value, meaning, certainty)
 
     def state(self, text: str, field: str, value: Any, meaning: str, certainty: str = "") -> None:
-        """State a field even where its value is None: the name tells that there is none."""
+        """State a field even where its value is None: the name says that it has no value."""
         self.fields[field] = value
         self._add(text, field, meaning, certainty or self.certainty)
 

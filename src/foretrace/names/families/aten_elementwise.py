@@ -118,7 +118,7 @@ def _functor(cpp: _cpp.Cpp) -> Functor | None:
         if f"{wrapper}<" in text:
             text = next(iter(_cpp.inside(text, wrapper)), "")
     leaf = _cpp.leaf(text)
-    # half a name is none
+    # the rest of the name was cut
     if not leaf or (cpp.truncated and text == cpp.args[-1] and text.endswith(leaf)):
         return None
     inner = _cpp.inside(text, leaf) if leaf in PAIRED else ()
