@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from foretrace.learn.ladder.running import compiler
+from foretrace.record.experiments.machine import compiler
 from foretrace.record.experiments.timing import Call, Pace, paces
 from foretrace.record.profiling.compiler_records import CompileWatch
 from foretrace.record.profiling.window import batch
