@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from foretrace.analyze.guess import job_kinds, marking
@@ -34,17 +33,12 @@ def parse_job(text: str, reason: str = "") -> JobGuess:
     """Parse one prediction about a job; `GuessError` points at the wrong word."""
     tokens = [token for token in split(text.rstrip(" ?.!")) if token.key != "the"]
     try:
-        kind, args = match(text, tokens, _patterns())
+        kind, args = match(text, tokens, job_kinds.patterns())
     except GuessError as error:
         if _reads(text):
             raise UsageError(OF_A_TRACE) from None
         raise error.suggesting(EXAMPLE) from None
     return JobGuess(text, reason, kind, args)
-
-
-@cache
-def _patterns() -> tuple[tuple[JobKind, str], ...]:
-    return tuple((kind, pattern) for kind in job_kinds.every() for pattern in kind.patterns)
 
 
 def _reads(text: str) -> bool:

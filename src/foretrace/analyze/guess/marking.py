@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import TypeVar
 
 from foretrace.analyze.guess import kinds, phrasing
@@ -49,17 +48,12 @@ def parse(text: str, reason: str = "") -> Guess:
         words = phrasing.plain(text, left)
         if not words:
             raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
-        kind, args = match(text, words, _patterns())
+        kind, args = match(text, words, kinds.patterns())
     except GuessError as error:
         raise error.suggesting(suggestion(text)) from None
     first, last = min(words, key=lambda word: word.at), max(words, key=lambda word: word.end)
     prediction = text[first.at - first.quoted : last.end].strip()
     return Guess(text, reason, kind, scope, args, prediction)
-
-
-@cache
-def _patterns() -> tuple[tuple[GuessKind, str], ...]:
-    return tuple((kind, pattern) for kind in kinds.every() for pattern in kind.patterns)
 
 
 def parse_or_error(text: str, reason: str = "") -> Guess | Verdict:
@@ -111,7 +105,7 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
         return Verdict(guess.text, "error", "", guess.expected, why, reason=guess.reason)
     facts = (guess.text, found.verdict, found.measured, guess.expected)
     if found.verdict == "miss":
-        reasons = (found.why, likely(Miss(guess.kind.name, query, found)))
+        reasons = (found.why, likely(guess.kind, Miss(guess.kind.name, query, found)))
         why = " ".join(reason for reason in reasons if reason)
         lines, events = _deciding(found)
         return Verdict(*facts, why, lines, guess.reason, events)

@@ -14,12 +14,17 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
+from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
 from foretrace.model.idle import Spent, spent_in
 
+# what a step or a region can be bound by; `gpu` is any of the kernels' bounds
+BOUNDS = ("host", "compute", "memory", "copy", "comms", "sync", "mixed", "gpu")
+_BOUND_WORDS = {f"{bound}{end}": bound for bound in BOUNDS for end in ("", "-bound")}
+_BOUND_WORDS["overhead"] = "host"  # its name before version 2
 _GPU = ("compute", "memory", "mixed")
 
 
@@ -115,4 +120,11 @@ KIND = GuessKind(
     expected=lambda args: (
         f"{'not ' if _denied(args) else ''}{args['bound']}" if "bound" in args else comparison(args)
     ),
+    slots={
+        "bound": Slot(", ".join(BOUNDS), one_of(_BOUND_WORDS)),
+        "bounded": Slot(
+            ", ".join(f"{bound}-bound" for bound in BOUNDS),
+            one_of({f"{bound}-bound": bound for bound in BOUNDS}),
+        ),
+    },
 )

@@ -14,10 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from foretrace.analyze.guess.evidence import GpuOperation
+from foretrace.analyze.guess.grammar import Slot, list_of
 from foretrace.analyze.guess.kernel_ops import launch_ops, with_records
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
 from foretrace.analyze.guess.selection import Selection, cpu_kernels, label
-from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.selectors import Selector, read_selector
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.model.cpu_ops import bare, cpu_does
 
@@ -127,4 +128,9 @@ KIND = GuessKind(
     ),
     per_window(_fused),
     expected=lambda args: "not fused" if "not" in args else "fused",
+    slots={
+        "parts": Slot(
+            "two or more selectors, with commas or `and`", list_of(read_selector, least=2)
+        ),
+    },
 )

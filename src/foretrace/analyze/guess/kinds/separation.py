@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from foretrace.analyze.guess.compiling import NO_RECORDS, WHOLE, mine
+from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
 from foretrace.analyze.guess.kernel_ops import launch_ops
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.kinds.fusion import op_of
@@ -108,6 +109,20 @@ class _Pair:
             yield f"{one.a} and {one.b}: {REASONS[one.reason]}{place}{said}"
 
 
+# reason -> how people say it
+_WORDS = phrases("""
+extern = extern; extern kernel; extern kernels; library; library kernel; library call
+template = template; template without epilogue; template without prologue
+order = order; iteration order; other iteration order; loop order
+loops = loop dimensions; other loop dimensions
+sizes = sizes; different sizes; other sizes; size mismatch
+between = kernels between; other kernels between
+mutation = mutation; mutation between
+no_shared_data = no shared data
+graph_break = graph-breaks
+not_worth_it = heuristics
+other = another rule
+""")
 KIND = GuessKind(
     "separation",
     39,
@@ -118,4 +133,11 @@ KIND = GuessKind(
     measure,
     expected=lambda args: f"not fused because {REASONS[str(args['reason'])]}",
     records=True,
+    slots={
+        "reason": Slot(
+            "extern kernel, template, iteration order, loop dimensions, different sizes, kernels "
+            "between, mutation, no shared data, graph break, heuristics, another rule",
+            one_phrase(_WORDS, map(" ".join, _WORDS)),
+        ),
+    },
 )
