@@ -143,9 +143,9 @@ JOB_KIND = JobKind(
     expected=limited,
     slots={
         "quantity": Slot(
-            "of a job's ranks: step time, compute, exposed comms, comms, overlap, copies, idle, data, "
-            "host, wait, transfer",
+            "of a job's ranks: step time, compute, exposed comms, comms, overlap, copies, idle, "
+            "data, host, wait, transfer",
             one_phrase(_QUANTITIES),
-        )
+        ),
     },
 )

@@ -46,6 +46,14 @@ def _judged(query: Query, fact: CompilerFact, wanted: Amount, shown: str) -> Mea
     return Measurement(verdict, shown, said.get(verdict, ""), query.windows[0], lines=fact.lines)
 
 
+# other words for its own
+_PHRASES = """
+graph break|breaks = graph-breaks ; graph_break|graph_breaks|graph-break = graph-breaks
+recompile|recompilation|recompilations = recompiles
+compiled|dynamo|fx graph|graphs = compiled-graphs
+compile|compilation|compiling time = compile-time
+compiles|compile in = compile-time <= ; compiling takes = compile-time
+"""
 KIND = GuessKind(
     "compiler",
     9,
@@ -58,4 +66,5 @@ KIND = GuessKind(
     measure,
     expected=lambda args: comparison(args) or "== 0",
     records=True,
+    phrases=_PHRASES,
 )

@@ -132,6 +132,12 @@ def _too_few_queries(miss: Miss) -> bool:
 
 
 TOO_MANY = (ADDMM_COPY, FINAL_SYNC, MATMUL_MEMSET)  # more than counted on
+# other words for its own
+_PHRASES = """
+cuda|gpu graph|graphs = cuda-graphs ; graph|graphs launches|replays = cuda-graphs
+uses|use graphs|cuda-graphs = at least 1 cuda-graphs
+is|are captured in graphs|cuda-graphs = at least 1 cuda-graphs
+"""
 KIND = GuessKind(
     "counts",
     10,
@@ -148,4 +154,5 @@ KIND = GuessKind(
         replace(OCCUPANCY_QUERY, explains=_too_few_queries),
         WHOLE_TRACE,
     ),
+    phrases=_PHRASES,
 )

@@ -162,6 +162,22 @@ VECTOR_WIDTH = Reason(
     "moved four.",
     "an H200, torch 2.11: vectorized_elementwise_kernel<8, …>",
 )
+# other words for its own, and those with an `in` that names no place
+_PHRASES = """
+is|are at|near roof = has roof >= 70 ; is|are not at roof = has roof < 70
+tensor-core is|are used = gemm uses tensor-core ; attention|sdpa backend is = attention uses
+flash attention is used = attention uses flash ; cudnn attention is used = attention uses cudnn
+run|runs|launched on = uses ; is|are using = uses ; is|are run with = uses
+not use|uses = uses no
+runs at = reaches ; achieves|achieve|hits|hit|reach = reaches ; of [its] roof = of peak
+of its peak = of peak
+"""
+_SCOPED = """
+run|runs|computed|done in = uses
+nothing runs|run in = no kernel uses ; nothing is in = no kernel uses
+is|are in bf16 = uses bf16 ; is|are in fp16 = uses fp16 ; is|are in fp32 = uses fp32
+is|are in tf32 = uses tf32 ; is|are in fp8 = uses fp8
+"""
 KIND = GuessKind(
     "fields",
     30,
@@ -188,4 +204,6 @@ KIND = GuessKind(
         ),
     },
     reasons=(HOPPER_NAMES, VECTOR_WIDTH),
+    scoped=_SCOPED,
+    phrases=_PHRASES,
 )

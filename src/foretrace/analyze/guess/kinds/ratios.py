@@ -119,6 +119,21 @@ COMPILED_OVERHEAD = Reason(
     "an H200, torch 2.11: linear_fwd takes the host 107 us in eager mode and 264 us compiled "
     "(medians, includes profiler overhead)",
 )
+# other words for its own, and those with an `in` that names no place
+_PHRASES = """
+of [total] [gpu] time = of gpu time ; of total|gpu|step|iteration = of gpu time
+of [all] kernels = of kernel time ; of total|all kernel time = of kernel time
+of runtime = of gpu time
+takes up = takes ; take up = take ; accounts|account for = takes ; makes|make up = takes
+consumes|consume|costs|cost = takes
+it|this|compiled|b|version is faster than = faster than
+it|this|compiled|b|version is slower than = slower than
+"""
+_SCOPED = """
+most of [gpu|kernel] time is spent in|on = mostly ; most of [gpu|kernel] time is in|on = mostly
+most of time goes to|into = mostly ; time is mostly spent in|on = mostly ; mostly in = mostly
+step|it is dominated by = mostly ; dominated by = mostly ; of step|iteration time = of gpu time
+"""
 KIND = GuessKind(
     "ratios",
     80,
@@ -139,4 +154,6 @@ KIND = GuessKind(
     measure,
     expected=expected,
     reasons=(COMPILED_OVERHEAD, MASKED_LANES),
+    scoped=_SCOPED,
+    phrases=_PHRASES,
 )

@@ -116,6 +116,15 @@ MASKED_LANES = Reason(
     "liger-kernel 0.8.5; an H200, torch 2.11: 44 us; Inductor's kernel for gelu(gate(x)) * up(x) "
     "37 us",
 )
+# other words for its own, and those with an `in` that names no place
+_PHRASES = """
+gpu busy time = gpu time ; gpu|device latency = gpu time ; host time = cpu time
+wall-clock|wallclock time = wall time ; wall clock time = wall time
+"""
+_SCOPED = """
+step|iteration time|duration|latency = per step : cpu time
+[each|every|one|a] step|iteration takes = per step : cpu time is
+"""
 KIND = GuessKind(
     "time",
     70,
@@ -131,4 +140,6 @@ KIND = GuessKind(
     ),
     measure,
     reasons=(MASKED_LANES,),
+    scoped=_SCOPED,
+    phrases=_PHRASES,
 )
