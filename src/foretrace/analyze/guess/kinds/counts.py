@@ -51,9 +51,9 @@ ADDMM_COPY = Reason(
     "addmm_copy",
     _addmm_copy,
     "in matmul_add: memcpy == 0",
-    "aten::addmm first copies a 2-D bias into the output, and the product adds to it. A 1-D "
+    "aten::addmm first copies a 2-D bias into the output, and the matmul adds to it. A 1-D "
     "bias is added in the epilogue and needs no copy.",
-    "an H200, torch 2.11: Memcpy DtoD inside aten::addmm, then a product named badd",
+    "an H200, torch 2.11: Memcpy DtoD inside aten::addmm, then a matmul named badd",
 )
 
 
@@ -88,7 +88,7 @@ MATMUL_MEMSET = Reason(
     "matmul_memset",
     _matmul_memset,
     "in mlp_fwd: memset == 0",
-    "cuBLAS clears a few bytes before some products (its 256x128 nvjet kernels on Hopper). This "
+    "cuBLAS clears a few bytes before some matmuls (its 256x128 nvjet kernels on Hopper). This "
     "memset is not an op of the program.",
     "an H200, torch 2.11: 4 bytes, cudaMemsetAsync inside aten::mm, before each 256x128 kernel "
     "and no other",

@@ -144,7 +144,7 @@ HOPPER_NAMES = Reason(
     "every gemm is cutlass",
     "On Hopper cuBLAS uses its nvjet kernels where Ampere used CUTLASS and ampere_ ones: "
     "predict fields, not names.",
-    "an H200, torch 2.11: every product of the recorded traces is nvjet",
+    "an H200, torch 2.11: every matmul of the recorded traces is nvjet",
 )
 
 

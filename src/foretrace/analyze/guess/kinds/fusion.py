@@ -1,8 +1,8 @@
 """Whether several ops run as one kernel.
 
 They are fused when one kernel does all of them: hand-written kernels say it in their own names
-(`geglu` is gelu and mul), a product that adds its bias does both, and Inductor's names list the ops
-that the fused nodes came from. That list alone is no proof for a product, a convolution or
+(`geglu` is gelu and mul), a matmul that adds its bias does both, and Inductor's names list the ops
+that the fused nodes came from. That list alone is no proof for a matmul, a convolution or
 attention, nor for a reduction in a pointwise kernel: such an op counts only where no other kernel
 can have done it. Not fused means that each is done by some kernel and no kernel does all. On a CPU
 trace Inductor's C++ kernels are judged the same way. The compiler's records beside the trace, where

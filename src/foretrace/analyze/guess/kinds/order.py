@@ -2,7 +2,7 @@
 
 Without a scope the list can repeat, once per step. Each entry is a role (`gemm`), an op word
 (`gelu`), a family (`nvjet`) or a word for a linear layer (`gate`, `up`, `down`, `q_proj`, …). A
-trace does not say which weight a product used, so a layer's word stands for any matrix product, and
+trace does not say which weight a matmul used, so a layer's word stands for any matmul, and
 its position in the list is what is compared. `A before B` only compares the first A with the first
 B; both can be host ops or calls.
 """
@@ -69,7 +69,7 @@ def _before(window: Window, first: Selector, second: Selector) -> Measurement:
 
 
 def _link(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
-    """A selector, or a word that stands for a linear layer (`gate`, `down`): a matrix product."""
+    """A selector, or a word that stands for a linear layer (`gate`, `down`): a matmul."""
     if key_at(tokens, place) in LINEAR_WORDS:
         return replace(HEADS["gemm"], text=text_at(tokens, place)), place + 1
     try:

@@ -96,7 +96,7 @@ ADDED_IN_PLACE = Reason(
     "added_in_place",
     _added_in_place,
     "in matmul_add: same gemm kernels as A",
-    "The names differ in one word, bz and badd: the product now adds to an output that already "
+    "The names differ in one word, bz and badd: the matmul now adds to an output that already "
     "contains the bias. Tile, pipeline and layout are the same.",
     "an H200, torch 2.11: nvjet_…_bz_…NNT in A, nvjet_…_badd_…NNT here",
 )

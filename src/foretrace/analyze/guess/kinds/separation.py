@@ -1,7 +1,7 @@
 """Why two ops are not one kernel, by the compiler's records beside the trace.
 
 The reason is that of every pair of kernels that do these ops and share data: an extern kernel (a
-library's product, attention, sort), a template, another iteration order, different sizes, other
+library's matmul, attention, sort), a template, another iteration order, different sizes, other
 kernels in between, a mutation, no shared data, a graph break. `foretrace why
 --not-fused` lists them with what they cost. One kernel that does both ops is a miss.
 """
