@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from foretrace.analyze.guess import compiling
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.guess_files import dump
+from foretrace.analyze.guess.kinds.compiler import graph_breaks, graphs, recompiles
 from foretrace.analyze.guess.marking import mark, parse
 from foretrace.analyze.guess.selection import cpu_kernels
 from foretrace.analyze.guess.selectors import op_words
@@ -28,9 +28,9 @@ from foretrace.schema import compiled
 from foretrace.schema.documents.guess import GuessDocument, HeldGuess
 
 _COMPILED = {
-    "graph breaks": compiling.graph_breaks,
-    "recompiles": compiling.recompiles,
-    "compiled graphs": compiling.graphs,
+    "graph breaks": graph_breaks,
+    "recompiles": recompiles,
+    "compiled graphs": graphs,
 }
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person
 ORDERED = 12  # kernels; nobody reads a longer list

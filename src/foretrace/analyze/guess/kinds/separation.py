@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from foretrace.analyze.guess.compiling import NO_RECORDS, WHOLE, mine
 from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
 from foretrace.analyze.guess.kernel_ops import launch_ops
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
+from foretrace.analyze.guess.kinds.compiler import NO_RECORDS, WHOLE, mine
 from foretrace.analyze.guess.kinds.fusion import op_of
 from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Unknown
@@ -110,7 +110,7 @@ class _Pair:
 
 
 # reason -> how people say it
-_WORDS = phrases("""
+WORDS = phrases("""
 extern = extern; extern kernel; extern kernels; library; library kernel; library call
 template = template; template without epilogue; template without prologue
 order = order; iteration order; other iteration order; loop order
@@ -137,7 +137,7 @@ KIND = GuessKind(
         "reason": Slot(
             "extern kernel, template, iteration order, loop dimensions, different sizes, kernels "
             "between, mutation, no shared data, graph break, heuristics, another rule",
-            one_phrase(_WORDS, map(" ".join, _WORDS)),
+            one_phrase(WORDS, map(" ".join, WORDS)),
         ),
     },
 )

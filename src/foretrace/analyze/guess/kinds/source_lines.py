@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
-from foretrace.analyze.guess.compiling import NO_RECORDS
 from foretrace.analyze.guess.grammar import Slot
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
+from foretrace.analyze.guess.kinds.compiler import NO_RECORDS
 from foretrace.analyze.guess.selection import Selection, label, select
 from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.tokens import ParseFailure, Token, text_at
