@@ -10,7 +10,7 @@ import pytest
 import foretrace
 from analyze.rules.sketch import Sketch, kernel
 from foretrace.names.gemms import table
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemm_point import GemmPoint
 
 MAP = table.named("h200")
 N, K = 4096, 14336
