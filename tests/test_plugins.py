@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from foretrace.analyze import rules as analyses
-from foretrace.analyze.guess import kinds, marking, reasons
+from foretrace.analyze.guess import kinds, reasons
 from foretrace.base import notices, plugins
 from foretrace.cli import main
 from foretrace.learn.ladder import rungs
@@ -86,7 +86,8 @@ GROUPS: dict[str, Callable[[], Sequence[object]]] = {
 }
 CACHES = (
     families.every, families.decode, devices.every, costs.kinds, costs._price, costs._prices,
-    costs._shares, analyses.rules, groups.every, kinds.every, marking._patterns, reasons.every,
+    costs._shares, analyses.rules, groups.every, kinds.every, kinds.patterns,
+    reasons.every, reasons._others,
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from foretrace.analyze.guess import (
 )
 from foretrace.analyze.guess.amounts import UNITS
 from foretrace.analyze.guess.fields import described
-from foretrace.analyze.guess.grammar import QUANTIFIERS, SLOTS
+from foretrace.analyze.guess.grammar import QUANTIFIERS, SLOTS, Slot
 from foretrace.analyze.guess.selectors import (
     DIRECTIONS,
     DTYPES,
@@ -135,7 +135,7 @@ SOURCES = {
 def page() -> str:
     """The whole page."""
     quantifiers = ", ".join(f"`{word}`" for word in QUANTIFIERS)
-    slots = [(name.upper(), slot.meaning) for name, slot in SLOTS.items()]
+    slots = [(name.upper(), slot.meaning) for name, slot in all_slots().items()]
     fields = [(field.name, field.meaning, SOURCES[field.source]) for field in described()]
     units = [(name, ", ".join(units)) for name, units in UNITS.items() if name != "count"]
     known = [(f"`{one.example}`", one.text, one.source) for one in reasons.every()]
@@ -160,6 +160,12 @@ def page() -> str:
         f"{_table(('a miss such as', 'likely reason', 'seen on'), known)}\n",
     ]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def all_slots() -> dict[str, Slot]:
+    """The shared slots, then those of each kind."""
+    own = [*(kind.slots for kind in kinds.every()), *(kind.slots for kind in job_kinds.every())]
+    return SLOTS | {name: slot for slots in own for name, slot in slots.items()}
 
 
 def _kind(

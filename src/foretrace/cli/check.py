@@ -114,12 +114,12 @@ def _of_trace(
 
 def _of_job(job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: Reading) -> Marked:
     from foretrace.analyze.guess.guess_files import load_with
-    from foretrace.analyze.guess.job_marking import OF_A_TRACE, check_job, parse_or_error
+    from foretrace.analyze.guess.marking import OF_A_TRACE, check_job, parse_job_or_error
     from foretrace.read.folder import resolve
     from foretrace.schema.verdict import Verdict
 
-    guesses = [parse_or_error(text) for text in texts]
-    guesses += [guess for file in files for guess in load_with(file, parse_or_error)]
+    guesses = [parse_job_or_error(text) for text in texts]
+    guesses += [guess for file in files for guess in load_with(file, parse_job_or_error)]
     if all(isinstance(guess, Verdict) and OF_A_TRACE in guess.why for guess in guesses):
         resolve(job, reading.limits)  # names the traces to choose from
     found = job_at(job, reading)

@@ -75,15 +75,14 @@ def _job(
 ) -> int:
     from foretrace.analyze import jobs
     from foretrace.analyze.guess.guess_files import load_with
-    from foretrace.analyze.guess.job_marking import check_job, parse_or_error
-    from foretrace.analyze.guess.marking import document
+    from foretrace.analyze.guess.marking import check_job, document, parse_job_or_error
     from foretrace.analyze.jobs.lanes import lanes, telling
     from foretrace.base.files import write_text
     from foretrace.show.html.job_report import job_html
     from foretrace.show.overview.job_verdict import overview_of_job
 
-    guesses = [parse_or_error(text) for text in texts]
-    guesses += load_with(file, parse_or_error) if file else []
+    guesses = [parse_job_or_error(text) for text in texts]
+    guesses += load_with(file, parse_job_or_error) if file else []
     with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:
         found = overview_of_job(job)
         beside = lanes(job, telling(found))

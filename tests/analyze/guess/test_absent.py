@@ -208,7 +208,7 @@ def test_against_nothing_is_unknown() -> None:
 
 
 def test_a_field_that_names_do_not_state_is_unknown() -> None:
-    """An ATen name says nothing of the layout of a product, and Inductor's nothing of its type."""
+    """An ATen name says nothing of the layout of a matmul, and Inductor's nothing of its type."""
     [dtype, layout, none, some] = check(
         recorded("mlp_compiled"),
         [

@@ -37,7 +37,7 @@ def test_a_net_from_one_run_holds_on_another_day(first: str, second: str, tmp_pa
 
 
 def test_the_same_layers_written_in_another_order_are_another_program(tmp_path: Path) -> None:
-    """One evaluates gelu(gate(x)) * up(x), the other both products first; everything else is the
+    """One evaluates gelu(gate(x)) * up(x), the other both matmuls first; everything else is the
     same.
     """
     file = tmp_path / "guesses.toml"

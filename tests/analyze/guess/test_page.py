@@ -8,20 +8,21 @@ from pathlib import Path
 from analyze.guess.conftest import TEXTS
 from foretrace.analyze.guess import kinds, reasons
 from foretrace.analyze.guess.fields import described
-from foretrace.analyze.guess.grammar import SLOTS
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "guess.md").read_text(encoding="utf-8")
 
 
+TOOL = runpy.run_path(str(ROOT / "tools" / "guess_page.py"))
+
+
 def test_the_page_is_fresh() -> None:
-    page = runpy.run_path(str(ROOT / "tools" / "guess_page.py"))["page"]
-    assert page() == PAGE, "run: python tools/guess_page.py"
+    assert TOOL["page"]() == PAGE, "run: python tools/guess_page.py"
 
 
 def test_the_page_holds_the_whole_vocabulary() -> None:
     for words in (
-        SLOTS,
+        TOOL["all_slots"](),
         [field.name for field in described()],
         [kind.name for kind in kinds.every()],
         TEXTS,

@@ -85,7 +85,7 @@ TRIALS = {
             "every gemm is launched by cudaOccupancy*",
         ],
     ),
-    "product_memset": Trial(
+    "matmul_memset": Trial(
         "mlp_eager",
         [
             "in mlp_fwd: memset == 3",

@@ -11,7 +11,7 @@ import foretrace as ft
 from analyze.guess.conftest import recorded
 from foretrace.analyze.guess import GuessError, check, parse
 from foretrace.analyze.guess.baseline import holding
-from foretrace.analyze.guess.grammar import APART
+from foretrace.analyze.guess.kinds.separation import WORDS
 from foretrace.analyze.guess.questions import questions
 from foretrace.analyze.why.refusals import REASONS
 from foretrace.model.trace import Trace
@@ -51,7 +51,7 @@ def test_a_miss_shows_the_kernels_and_inductors_words() -> None:
 
 
 def test_every_reason_can_be_predicted() -> None:
-    assert set(APART.values()) == set(REASONS) - {"not_recorded"}
+    assert set(WORDS.values()) == set(REASONS) - {"not_recorded"}
 
 
 def test_an_unknown_reason_is_an_error() -> None:

@@ -72,7 +72,7 @@ def test_the_answer_names_the_kernels() -> None:
 
 
 def test_an_eager_kernel_may_come_from_the_line() -> None:
-    """A kernel whose op the line has leaves it open; the products cannot be the line's gelu."""
+    """A kernel whose op the line has leaves it open; the matmuls cannot be the line's gelu."""
     texts = ["per step: kernels from model.py:41 == 1", "per step: kernels from model.py:7 == 0"]
     found, elsewhere = check(_trace(leave_out="nvjet"), texts)
     assert (found.verdict, found.measured[:1]) == ("hit", "1")

@@ -138,7 +138,7 @@ def test_ctrl_c_at_the_prompt_ends_the_sitting_at_once() -> None:
 
 def test_without_a_number_the_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lesson"]) == 0
-    assert "One product and one addition" in capsys.readouterr().out
+    assert "One matmul and one addition" in capsys.readouterr().out
     for wrong in (["-"], ["1", "--html", "t.html", "--json"], ["99"]):
         assert main(["lesson", *wrong]) == 2
     assert "choose from" in capsys.readouterr().err

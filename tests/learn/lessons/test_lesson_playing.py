@@ -146,7 +146,9 @@ def test_text_holds_no_time_that_was_typed(each: Lesson) -> None:
         for choice in step.ask.choices
     ]
     assert [text for text in texts if re.search(r"\d (?:ns|us|ms|s|[MGT]B|TFLOP)\b", text)] == []
-    counts = r"\b(?:two|three|four|five|\d+) (?:\w+ )?(?:kernels|launches|mem\w+s|products)\b"
+    counts = (
+        r"\b(?:two|three|four|five|\d+) (?:\w+ )?(?:kernels|launches|mem\w+s|products|matmuls)\b"
+    )
     answers = [step.why for step in each.steps]
     assert [text for text in answers if re.search(counts, text, re.IGNORECASE)] == []
 

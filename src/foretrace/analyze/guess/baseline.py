@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from foretrace.analyze.guess import compiling
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.guess_files import dump
+from foretrace.analyze.guess.kinds.compiler import graph_breaks, graphs, recompiles
 from foretrace.analyze.guess.marking import mark, parse
 from foretrace.analyze.guess.selection import cpu_kernels
 from foretrace.analyze.guess.selectors import op_words
@@ -28,9 +28,9 @@ from foretrace.schema import compiled
 from foretrace.schema.documents.guess import GuessDocument, HeldGuess
 
 _COMPILED = {
-    "graph breaks": compiling.graph_breaks,
-    "recompiles": compiling.recompiles,
-    "compiled graphs": compiling.graphs,
+    "graph breaks": graph_breaks,
+    "recompiles": recompiles,
+    "compiled graphs": graphs,
 }
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person
 ORDERED = 12  # kernels; nobody reads a longer list
@@ -105,14 +105,14 @@ def _gpu(windows: list[Window]) -> Iterator[tuple[str, str]]:
         yield ", ".join(_word(operation) for operation in first), "launch order"
 
 
-def _products(products: list[GpuOperation], first: list[GpuOperation]) -> Iterator[tuple[str, str]]:
-    if not products:
+def _products(matmuls: list[GpuOperation], first: list[GpuOperation]) -> Iterator[tuple[str, str]]:
+    if not matmuls:
         return
     names = {operation.name for operation in first if operation.role == "gemm"}
     yield f"distinct gemm kernels == {len(names)}", "number of different GEMM kernels"
-    yield f"every gemm has family {products[0].ident.family}", "kernel family of the GEMMs"
+    yield f"every gemm has family {matmuls[0].ident.family}", "kernel family of the GEMMs"
     for field, keys in (("layout", ("layout",)), ("dtype", ("dtype_in", "dtype"))):
-        stated = [[one.ident.get(key) for key in keys] for one in products]
+        stated = [[one.ident.get(key) for key in keys] for one in matmuls]
         values = {next((value for value in found if value), None) for found in stated}
         if len(values) == 1 and isinstance(value := values.pop(), str):
             yield f"every gemm has {field} {value}", f"{field} of the GEMMs"

@@ -197,7 +197,7 @@ class Evidence:
 
     @cached_property
     def has_attention(self) -> bool:
-        """Whether a kernel of the trace does attention as a whole; else products and softmax do."""
+        """Whether a kernel of the trace does attention as a whole; else matmuls and softmax do."""
         return any(operation.role == "attention" for operation in self.operations)
 
     @property

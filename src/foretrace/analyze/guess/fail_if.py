@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.verdict import Comparison
 from foretrace.analyze.guess.amounts import Amount, Compare
-from foretrace.analyze.guess.grammar import match
+from foretrace.analyze.guess.grammar import Pattern, items, match
 from foretrace.analyze.guess.tokens import GuessError, split
 from foretrace.base.errors import UsageError
 from foretrace.base.units import count_text, percent_text, ratio_text, time_text
@@ -32,10 +32,10 @@ _TRACES = {"|".join(TIMES) + " [time]": "{limit:time}", "|".join(COUNTS): "{limi
 _JOBS = {"|".join(JOB_TIMES) + " [time|comms]": "{limit:time}"}
 
 
-def _patterns(subjects: dict[str, str]) -> list[tuple[str, str]]:
+def _patterns(subjects: dict[str, str]) -> list[tuple[str, Pattern]]:
     """The grammar remembers a choice of words under its first word: `gpu` or `kernels`."""
     return [
-        (subject.split("|")[0], f"{subject} {{compare:compare}} {threshold}")
+        (subject.split("|")[0], items(f"{subject} {{compare:compare}} {threshold}"))
         for subject, limit in subjects.items()
         for threshold in ("{ratio:ratio}", "{ratio:ratio} of {other:other}", limit)
     ]

@@ -4,7 +4,7 @@
 
     [[guess]]
     text = "in mlp_fwd: kernels == 5"
-    reason = "three products, gelu, and the product of gate and up"
+    reason = "three matmuls, gelu, and the multiplication of gate and up"
 
 `reason` says why the author expects it; a miss repeats it.
 """

@@ -56,7 +56,7 @@ def performed(
     ops += [bare(stated)] if isinstance(stated, str) and "::" in stated else []
     more = [word for op in ops for word in OP_DOES.get(op, ())]
     for op in map(bare, _by_role(role, chain)):
-        # Of several kernels below a product with bias, another one may add the bias.
+        # Of several kernels below a matmul with bias, another one may add the bias.
         more += [op, *(word for word in OP_DOES.get(op, ()) if word != "add")]
     more += [word for part, words in _NAME_DOES.items() if part in ident.name for word in words]
     if ident.family.startswith(_EXACT_EPILOGUES):
@@ -67,7 +67,7 @@ def performed(
 
 
 def possible(ident: KernelId, role: str, chain: Sequence[str]) -> frozenset[str]:
-    """Ops that a kernel may do because no caller says which: a product in a CUDA graph is any."""
+    """Ops that a kernel may do because no caller says which: a matmul in a CUDA graph is any."""
     if role not in _MATRIX or chain:
         return frozenset()
     exact = ident.family.startswith(_EXACT_EPILOGUES)
@@ -102,7 +102,7 @@ def callers(trace: Trace, number: Ints, chains: Sequence[tuple[str, ...]]) -> li
     """The ops that a distinct kernel stands for, by its launches: `number` says which it is.
 
     The innermost op counts when it launched this kernel alone, an op around it when nothing else
-    was launched below; a product also counts for every product op around it.
+    was launched below; a matmul also counts for every matmul op around it.
     """
     host, op = trace.origins.host, trace.origins.op
     kernels = trace.gpu.is_kernel & (op >= 0) & trace.origins.is_first
@@ -129,10 +129,10 @@ def _climb(trace: Trace, ops: Ints) -> Iterable[Ints]:
 
 
 def _by_role(role: str, chain: Sequence[str]) -> list[str]:
-    """Ops of a chain that a kernel does by its role: the innermost, and products around one."""
+    """Ops of a chain that a kernel does by its role: the innermost, and matmuls around one."""
     inner = [op for op in chain[-1:] if role == "other" or role_of_op(op) in (role, "other")]
-    products = [op for op in chain if role in _MATRIX and bare(op) in MATMULS]
-    return [*inner, *products]
+    matmuls = [op for op in chain if role in _MATRIX and bare(op) in MATMULS]
+    return [*inner, *matmuls]
 
 
 @dataclass(frozen=True, slots=True)

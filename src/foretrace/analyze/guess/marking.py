@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from foretrace.analyze.guess import kinds, phrasing
+from foretrace.analyze.guess import job_kinds, kinds, phrasing
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import match
+from foretrace.analyze.guess.job_kinds import JobKind, JobQuery
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
+from foretrace.analyze.guess.phrasing import suggestion
 from foretrace.analyze.guess.reasons import Miss, likely
-from foretrace.analyze.guess.suggestions import suggestion
 from foretrace.analyze.guess.tokens import GuessError, split, wrong
 from foretrace.analyze.guess.windows import NoSuchPlace, Scope, Unknown, split_scope, windows_of
 from foretrace.base.errors import UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess
+from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.verdict import Verdict, Verdicts
 
 Parsed = TypeVar("Parsed")
@@ -49,17 +50,12 @@ def parse(text: str, reason: str = "") -> Guess:
         words = phrasing.plain(text, left)
         if not words:
             raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
-        kind, args = match(text, words, _patterns())
+        kind, args = match(text, words, kinds.patterns())
     except GuessError as error:
         raise error.suggesting(suggestion(text)) from None
     first, last = min(words, key=lambda word: word.at), max(words, key=lambda word: word.end)
     prediction = text[first.at - first.quoted : last.end].strip()
     return Guess(text, reason, kind, scope, args, prediction)
-
-
-@cache
-def _patterns() -> tuple[tuple[GuessKind, str], ...]:
-    return tuple((kind, pattern) for kind in kinds.every() for pattern in kind.patterns)
 
 
 def parse_or_error(text: str, reason: str = "") -> Guess | Verdict:
@@ -111,7 +107,7 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
         return Verdict(guess.text, "error", "", guess.expected, why, reason=guess.reason)
     facts = (guess.text, found.verdict, found.measured, guess.expected)
     if found.verdict == "miss":
-        reasons = (found.why, likely(Miss(guess.kind.name, query, found)))
+        reasons = (found.why, likely(guess.kind, Miss(guess.kind.name, query, found)))
         why = " ".join(reason for reason in reasons if reason)
         lines, events = _deciding(found)
         return Verdict(*facts, why, lines, guess.reason, events)
@@ -149,3 +145,66 @@ def document(verdicts: Iterable[Verdict]) -> CheckDocument:
     ]
     counts = Counter(each.verdict for each in marked)
     return CheckDocument(1, counts["hit"], counts["miss"], counts["unknown"], marked)
+
+
+EXAMPLE = "every rank: exposed comms < 10%"
+OF_A_TRACE = "this is a prediction about one trace: check it on the file of a rank"
+
+
+@dataclass(frozen=True, slots=True)
+class JobGuess:
+    """One prediction about a job: its text, why its author expects it, what was parsed from it."""
+
+    text: str
+    reason: str
+    kind: JobKind
+    args: Mapping[str, Any]
+
+
+def parse_job(text: str, reason: str = "") -> JobGuess:
+    """Parse one prediction about a job; `GuessError` points at the wrong word."""
+    tokens = [token for token in split(text.rstrip(" ?.!")) if token.key != "the"]
+    try:
+        kind, args = match(text, tokens, job_kinds.patterns())
+    except GuessError as error:
+        if _reads(text):
+            raise UsageError(OF_A_TRACE) from None
+        raise error.suggesting(EXAMPLE) from None
+    return JobGuess(text, reason, kind, args)
+
+
+def _reads(text: str) -> bool:
+    try:
+        parse(text)
+    except UsageError:
+        return False
+    return True
+
+
+def check_job(found: JobDocument, guesses: Iterable[str | JobGuess | Verdict]) -> Verdicts:
+    """Mark each prediction on the document of a job: hit, miss, unknown or error."""
+    parsed = (parse_job_or_error(guess) if isinstance(guess, str) else guess for guess in guesses)
+    return Verdicts(
+        guess if isinstance(guess, Verdict) else _mark_job(guess, found) for guess in parsed
+    )
+
+
+def parse_job_or_error(text: str, reason: str = "") -> JobGuess | Verdict:
+    """Parse one prediction; one that cannot be parsed is a verdict `error` and stops no other."""
+    return or_error(parse_job, text, reason)
+
+
+def _mark_job(guess: JobGuess, found: JobDocument) -> Verdict:
+    expected = guess.kind.expected(guess.args) or guess.text
+    try:
+        measured = guess.kind.measure(JobQuery(guess.args, found))
+    except Unknown as missing:
+        return Verdict(guess.text, "unknown", "", expected, str(missing), reason=guess.reason)
+    except NoSuchPlace as problem:
+        return Verdict(guess.text, "error", "", expected, str(problem), reason=guess.reason)
+    except Exception as problem:  # noqa: BLE001 - one bad kind must not hide the other verdicts
+        why = f"the kind {guess.kind.name} failed: {type(problem).__name__}: {problem}"
+        return Verdict(guess.text, "error", "", expected, why, reason=guess.reason)
+    lines = measured.lines if measured.verdict == "miss" else ()
+    facts = (guess.text, measured.verdict, measured.measured, expected, measured.why)
+    return Verdict(*facts, lines, guess.reason)

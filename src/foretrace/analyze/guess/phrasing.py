@@ -1,175 +1,101 @@
 """Other ways to say it: what people write for the words of the language.
 
-Each line of a table says `what is written = how the language says it`. `a|b` is a choice. The
-longest match wins, quoted text stays as it is, and `scoped` runs before the scope is split off: it
-holds the phrases in which `in` does not name a place.
+Each entry of a table says `what is written = how the language says it`. `a|b` is a choice, `[a]`
+can be left out. The longest match wins, and quoted text stays as it is. A kind of prediction
+declares the phrases for its own words. Phrases in which `in` does not name a place are replaced
+before the scope is split off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import product
 
+from foretrace.analyze.guess import kinds
+from foretrace.analyze.guess.selectors import HEADS, LINEAR_WORDS, op_words
 from foretrace.analyze.guess.tokens import Token
 
 Words = tuple[str, ...]
 
 _SCOPED = """
 inside|during = in
-in total = ; overall = ; in all = ; on average = ; in this|that trace = ; in trace =
-per|each|every|a|in|for iteration|iter|batch = per step ; for each|every step = per step
-in each|every step = per step
+in total|all = ; overall = ; on average = ; in [this|that] trace =
+per|each|every|a|in|for iteration|iter|batch = per step ; for|in each|every step = per step
 iterations = steps
 each|every|one step|iteration launches|runs|has|uses|contains|does = per step :
 step|iteration launches|runs|has|contains|does = per step :
-run|runs|computed|done in = uses
-most of time is spent in|on = mostly ; most of gpu|kernel time is spent in|on = mostly
-most of time is in|on = mostly ; most of gpu|kernel time is in|on = mostly
-most of time goes to|into = mostly ; time is mostly spent in|on = mostly ; mostly in = mostly
-step|it is dominated by = mostly ; dominated by = mostly
-i|we expect|think|guess|bet|predict that = ; i|we expect|think|guess|bet|predict =
-we launch|have|see|get|run =
-of step|iteration time = of gpu time ; step|iteration time|duration|latency = per step : cpu time
-step|iteration takes = per step : cpu time is
-each|every|one|a step|iteration takes = per step : cpu time is
-is|are|run|runs|happen|happens in one|a|same|single kernel = are fused
-is|are|run|runs in a single kernel = are fused ; is|are done by one|same kernel = are fused
-nothing runs|run in = no kernel uses ; nothing is in = no kernel uses
-is|are in bf16 = uses bf16 ; is|are in fp16 = uses fp16 ; is|are in fp32 = uses fp32
-is|are in tf32 = uses tf32 ; is|are in fp8 = uses fp8
-there is|are|will|should be = ; there is|are = ; there's = ; should|will be = is ; should|will =
+i|we expect|think|guess|bet|predict [that] = ; we launch|have|see|get|run =
+there is|are = ; there's = ; there is|are|will|should be = ; should|will be = is ; should|will =
 """
 _PLAIN = """
 isn't|aren't = is not ; doesn't|don't|won't|didn't = do not ; does|did|do not = not
 cuda|gpu kernels = kernels ; cuda|gpu kernel = kernel ; kernel launches = launches
-device|gpu ops = kernels
+device|gpu ops = kernels ; kernel count = kernels ; total kernels = kernels
 matmuls = matmul ; matrix multiplies|multiplications|products = gemm
 matrix multiply|multiplication|product = gemm
-elementwise|element-wise = pointwise ; elementwise|element-wise ops|kernels = pointwise
+elementwise|element-wise [ops|kernels] = pointwise
 layernorm|layernorms = layer_norm ; layer norm = layer_norm
-rms norm|norms = rmsnorm ; rms_norm = rmsnorm ; rmsnorms = rmsnorm
+rms norm|norms = rmsnorm ; rms_norm|rmsnorms = rmsnorm
 batchnorm|batchnorms = native_batch_norm ; batch norm = native_batch_norm
-norms = normalization
-convolution|convolutions = conv
-flashattention|flash-attention = flash attention
-flash attention = flash ; cudnn attention = cudnn ; flash kernels = flash
-memory-efficient|mem-efficient|efficient = mem_efficient
-memory|mem efficient = mem_efficient ; memory|mem efficient attention = mem_efficient
-memory-efficient|mem-efficient|efficient attention = mem_efficient
+norms = normalization ; convolution|convolutions = conv
+flashattention|flash-attention = flash attention ; flash attention|kernels = flash
+cudnn attention = cudnn ; memory|mem efficient [attention] = mem_efficient
+memory-efficient|mem-efficient|efficient [attention] = mem_efficient
 tensor core|cores = tensor-core ; tensorcore|tensorcores|tensor-cores = tensor-core
 float16 = fp16 ; float32|float = fp32 ; float64 = fp64 ; bfloat = bf16
-collectives|collective|communication|allreduce|all-reduce = comms
-nccl kernels = comms
+collectives|collective|communication|allreduce|all-reduce = comms ; nccl kernels = comms
 synchronization|synchronizations|synchronize|synchronizes = sync
 host|device|gpu|cuda sync|syncs = sync
 .item()|item() = item ; item|.item|.item() calls = item
-memory copies = memcpy ; memory copy = memcpy
-h2d = htod memcpy ; d2h = dtoh memcpy ; d2d = dtod memcpy
-h2d|htod copies|copy|memcpy|memcpys|transfers|transfer = htod memcpy
-d2h|dtoh copies|copy|memcpy|memcpys|transfers|transfer = dtoh memcpy
-d2d|dtod copies|copy|memcpy|memcpys|transfers|transfer = dtod memcpy
+memory copies|copy = memcpy
+h2d = htod memcpy ; h2d|htod copies|copy|memcpy|memcpys|transfers|transfer = htod memcpy
+memcpy htod = htod memcpy
+d2h = dtoh memcpy ; d2h|dtoh copies|copy|memcpy|memcpys|transfers|transfer = dtoh memcpy
+memcpy dtoh = dtoh memcpy
+d2d = dtod memcpy ; d2d|dtod copies|copy|memcpy|memcpys|transfers|transfer = dtod memcpy
+memcpy dtod = dtod memcpy
 host to device copies|copy|transfers = htod memcpy
 device to host copies|copy|transfers = dtoh memcpy
-dtype|type conversions|conversion|casts|cast = casts ; conversions = casts ; casting = casts
+dtype|type conversions|conversion|casts|cast = casts ; conversions|casting = casts
 cuda|gpu streams = streams
-cuda|gpu graph|graphs = cuda-graphs ; graph|graphs launches|replays = cuda-graphs
-uses|use graphs = at least 1 cuda-graphs ; is|are captured in graphs = at least 1 cuda-graphs
-uses|use cuda-graphs = at least 1 cuda-graphs
-is|are captured in cuda-graphs = at least 1 cuda-graphs
-host|cpu bound = host-bound ; cpu-bound|launch-bound|overhead-bound = host-bound
-launch|overhead bound = host-bound ; dispatch-bound = host-bound
-gpu bound = gpu-bound ; compute bound = compute-bound ; math-bound = compute-bound
-memory|bandwidth bound = memory-bound ; bandwidth-bound|dram-bound|hbm-bound = memory-bound
-memory bandwidth bound = memory-bound ; memory-bandwidth-bound = memory-bound
-communication|comms|comm|nccl bound = comms-bound ; communication-bound|comm-bound = comms-bound
-copy bound = copy-bound ; sync bound = sync-bound ; synchronization-bound = sync-bound
-latency bound = latency-bound ; l2 bound = l2-bound ; cache-bound = l2-bound
-limited|bottlenecked by host|cpu|overhead = host-bound
-limited|bottlenecked by memory|bandwidth = memory-bound
-limited|bottlenecked by memory bandwidth = memory-bound
-limited|bottlenecked by compute|math = compute-bound ; bottlenecked on host|cpu = host-bound
-bottleneck is host|cpu|overhead|launch = bound is host
-bottleneck is memory|bandwidth = bound is memory ; bottleneck is compute = bound is compute
-cpu|host is bottleneck = bound is host ; bound by = bound is ; bound is overhead = bound is host
-it|step|steps|iteration|program|model|workload|everything|run is|are = bound is
-it|step|steps|iteration|program|model|workload|everything|run is|are not = bound is not
-gpu utilization|util|usage = gpu busy ; gpu idle time = gpu idle ; gpu busy time = gpu time
-gpu is idle = gpu idle ; gpu is busy = gpu busy ; idle time = gpu idle ; gpu sits idle = gpu idle
-peak|max|maximum gpu|device|cuda memory = peak memory ; memory peak = peak memory
-max|maximum memory = peak memory ; peak memory usage = peak memory ; memory usage = peak memory
-peak allocated memory = peak memory ; vram = peak memory ; peak vram = peak memory
-duration|runtime|durations|times = time ; gpu|device latency = gpu time
-host time = cpu time
-wall-clock|wallclock time = wall time ; wall clock time = wall time
-of total time = of gpu time ; of total|time|gpu|step|iteration = of gpu time
-of gpu time = of gpu time
-of total gpu time = of gpu time ; of kernels = of kernel time ; of all kernels = of kernel time
-of total|all kernel time = of kernel time ; of runtime = of gpu time
+duration|runtime|durations|times = time
 most expensive kernel = top kernel ; biggest|largest|heaviest kernel = top kernel
 longest|slowest kernel = longest kernel
-is|are at roof = has roof >= 70 ; is|are not at roof = has roof < 70
-is|are near roof = has roof >= 70
-kernel count = kernels ; total kernels = kernels
-tensor-core is|are used = gemm uses tensor-core ; attention|sdpa backend is = attention uses
-memcpy htod = htod memcpy ; memcpy dtoh = dtoh memcpy ; memcpy dtod = dtod memcpy
-gpu|cuda|device memory = peak memory ; gpu is starved = bound is host
-runs at = reaches ; achieves|achieve|hits|hit|reach = reaches
-of roof = of peak ; of its roof|peak = of peak
-takes up = takes ; take up = take ; accounts|account for = takes ; makes|make up = takes
-consumes|consume|costs|cost = takes
-fuses|fused with|into = is fused with ; is|are fused with|into = is fused with
-is|are not fused with|into = is not fused with ; not fused with|into = is not fused with
-is|are fused together = are fused ; gets|get|got fused = are fused ; fuse|fuses together = are fused
-is|are not fused together = are not fused ; not fuse = are not fused
-overlaps|overlap with = overlaps ; overlapped|overlapping with = overlaps
-is|are overlapped with = overlaps ; is|are hidden behind|by = overlaps
-not overlap|overlaps with = not overlaps ; not overlap|overlaps = not overlaps
-run|runs|execute|executes concurrently|simultaneously = overlap ; uses parallel = overlap
-concurrently|simultaneously with = overlaps
-run|runs on = uses ; launched on = uses ; is|are using = uses ; is|are run with = uses
-not use|uses = uses no
-greater|higher|bigger|larger than = more than ; lower|smaller|shorter than = less than
-no more than = at most ; not more than = at most ; no|not less|fewer than = at least
+greater|higher|bigger|larger|longer than = more than ; lower|smaller|shorter than = less than
+no|not more than = at most ; no|not less|fewer than = at least
 around|approximately|roughly|approx|circa = about ; equals|equal = == ; equal to = ==
-longer than = more than ; percent = % ; half of = 50% of ; a third of = 33% of
+percent = % ; half of = 50% of ; a third of = 33% of
 bias add|addition = add ; bias is|are fused with|into = add is fused with
-graph break|breaks = graph-breaks ; graph_break|graph_breaks|graph-break = graph-breaks
-recompile|recompilation|recompilations = recompiles
-compiled|dynamo|fx graph|graphs = compiled-graphs
-compile|compilation|compiling time = compile-time
-compiles|compile in = compile-time <= ; compiling takes = compile-time
-flash attention is used = attention uses flash
-cudnn attention is used = attention uses cudnn
-it|this|compiled|b|version is faster than = faster than
-it|this|compiled|b|version is slower than = slower than
-launch|dispatch|python|cpu|host overhead dominates = bound is host
-kernel launch overhead dominates = bound is host ; launch overhead is bottleneck = bound is host
-data loading|loader is bottleneck = bound is host ; dataloader is bottleneck = bound is host
-compute kernels = compute ; backward pass = backward ; backward kernels = backward
+compute kernels = compute ; backward pass|kernels = backward
 """
-
 _COUNTED = (["total", "number", "of"], ["number", "of"], ["num"])  # before what is counted
 
 
-def _table(text: str) -> dict[Words, Words]:
+def _table(texts: Iterable[str]) -> dict[Words, Words]:
     found: dict[Words, Words] = {}
-    entries = [entry for line in text.strip().splitlines() for entry in line.split(" ; ")]
-    for entry in entries:
+    lines = (line for text in texts for line in text.strip().splitlines())
+    for entry in (entry for line in lines for entry in line.split(" ; ")):
         written, _, said = entry.partition(" =")
-        for words in product(*(choice.split("|") for choice in written.split())):
-            found[words] = tuple(said.split())
+        for words in product(*map(_choices, written.split())):
+            found[tuple(filter(None, words))] = tuple(said.split())
     return found
+
+
+def _choices(word: str) -> list[str]:
+    """The words that can stand in one place; an empty one where it can be left out."""
+    return ["", *word[1:-1].split("|")] if word.startswith("[") else word.split("|")
 
 
 @cache
 def _scoped() -> dict[Words, Words]:
-    return _table(_SCOPED)
+    return _table([_SCOPED, *(kind.scoped for kind in kinds.every())])
 
 
 @cache
 def _plain() -> dict[Words, Words]:
-    return _table(_PLAIN)
+    return _table([_PLAIN, *(kind.phrases for kind in kinds.every())])
 
 
 def scoped(text: str, tokens: Sequence[Token]) -> list[Token]:
@@ -202,3 +128,84 @@ def _said(text: str, tokens: Sequence[Token], table: dict[Words, Words]) -> list
             found.append(tokens[place])
         place += max(size, 1)
     return found
+
+
+# words of the matter (their beginning is enough) | a prediction; {0} and {1} are its kernels
+_MATTERS = """
+fus merge combin epilogue inline | {0} and {1} are fused | gelu mul
+overlap concurren parallel simultan hidden exposed | {0} and {1} overlap | comms gemm
+graph-break graph_break graphbreak break | graph breaks == 0 |
+recompil guard | recompiles == 0 |
+line source .py | kernels from model.py:41 == 1 |
+graph capture replay | cuda graphs == 1 per step |
+compil dynamo inductor | graphs == 1 |
+mfu mbu utili roofline efficien peak% | mfu > 20% |
+memory-bound compute-bound bound bottleneck limit starv stall feed | bound is host |
+oom vram alloc reserved gib gb memory peak | peak memory < 6 GB |
+idle bubble gap busy | gpu idle < 10% |
+percent % share fraction portion most dominat major half | {0} time > 40% of kernel time | gemm
+faster slower speedup speed-up regress improve | gpu time < 0.9x of A |
+sync synchron wait block item | per step: sync == 0 |
+stream | streams == 1 |
+cast convert dtype conversion upcast downcast | casts == 0 per step |
+tensorcore tensor-core tensor bf16 fp16 fp32 tf32 fp8 precision | {0} uses bf16 | gemm
+flash cudnn backend math sdpa | attention uses flash |
+causal mask head_dim head | attention is causal |
+backward forward autograd grad | backward time > 50% of gpu time |
+memcpy copy copies transfer h2d d2h htod dtoh pin | htod memcpy == 0 per step |
+allreduce nccl collective comm rank | comms time < 20% of gpu time |
+layer module block mlp | in LlamaMLP: kernels == 5 |
+byte traffic bandwidth gb/s tb/s | {0} bandwidth > 2 TB/s | pointwise
+flop tflop gflop | {0} rate > 500 TFLOP/s | gemm
+shape size dim input take | some aten::mm takes 8192x768 and 768x3072 |
+order before after first then follow | {0} before {1} | gemm gelu
+same differ identical change equal | same {0} kernels as A | gemm
+time take took long duration slow fast second sec us ms | {0} time < 300 us | gemm
+latency throughput token tokens qps cpu host python overhead dispatch | step time < 10 ms |
+launch call | launches < 500 per step |
+kernel many count number few more less | kernels == 5 per step |
+"""
+# Ops whose names are everyday words; a sentence that has one rarely means the op.
+_WORDS = """
+take max min mean median sum any all fill where split select trace index copy put sort full repeat
+flip t var norm diff real other random ones zero zeros empty to even
+"""
+_EVERYDAY = tuple(_WORDS.split())
+
+
+@cache
+def _matters() -> list[tuple[list[str], str, list[str]]]:
+    rows = [line.split("|") for line in _MATTERS.strip().splitlines()]
+    return [(words.split(), text.strip(), stand_in.split()) for words, text, stand_in in rows]
+
+
+def suggestion(text: str) -> str:
+    """A prediction that can be parsed, about what the text seems to be about."""
+    words = re.findall(r"[\w%/.:-]+", text.lower())
+    scores = [
+        (sum(any(_about(word, part) for part in parts) for word in words), -place)
+        for place, (parts, _, _) in enumerate(_matters())
+    ]
+    best, place = max(scores)
+    if not best:
+        return "kernels == 5 per step"
+    _, pattern, kernels = _matters()[-place]
+    found = [word for word in dict.fromkeys(words) if _is_kernel(word)]
+    return pattern.format(*_filled(found, kernels))
+
+
+def _about(word: str, part: str) -> bool:
+    """Whether a word is of a matter: it begins so, or has a long part or a sign of it inside."""
+    return word.startswith(part) or ((len(part) > 4 or not part.isalpha()) and part in word)
+
+
+def _is_kernel(word: str) -> bool:
+    head = HEADS.get(word)
+    known = head.kind == "kernel" if head else word in op_words()
+    return known and word not in (*LINEAR_WORDS, *_EVERYDAY) and not word.startswith("kernel")
+
+
+def _filled(found: list[str], kernels: list[str]) -> list[str]:
+    """The words of the text, and the example's own where there are too few."""
+    rest = [word for word in kernels if word not in found]
+    return [*found, *rest][: len(kernels)]

@@ -78,8 +78,8 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
     if evidence.runs_on_cpu:
         yield from _counts(_ON_CPU, where, scope)
         return
-    kernels, products, *others = _counts(_ON_GPU, where, scope)
-    yield from (kernels, products)
+    kernels, matmuls, *others = _counts(_ON_GPU, where, scope)
+    yield from (kernels, matmuls)
     pair = _pair(evidence)
     if pair:
         fused = f"{scope.prefix}{pair[0]} and {pair[1]} are"
@@ -91,7 +91,7 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
         )
     yield from others
     yield Question(
-        "Which transposition do the products have? (tn, nn, nt)",
+        "Which transposition do the matmuls have? (tn, nn, nt)",
         "x @ W.T is tn: cuBLAS sees the weight transposed and the activation as it is.",
         choices={
             name: f"{scope.prefix}every gemm has layout {name}" for name in ("tn", "nn", "nt")
@@ -116,8 +116,8 @@ _ON_GPU = """
 How many GPU kernels does {} launch?
 A kernel is one program on the GPU; views and reshapes launch none.
 kernels
-How many of the kernels of {} are matrix products?
-A linear layer is one product; its epilogue adds the bias.
+How many of the kernels of {} are matmuls?
+A linear layer is one matmul; its epilogue adds the bias.
 gemm
 How many memcpys does {} make?
 Ops copy when they need their input elsewhere, or a bias in the output.

@@ -122,7 +122,7 @@ def _matches(operation: GpuOperation, selector: Selector) -> bool:
 def _does(operation: GpuOperation, word: str) -> bool:
     """Whether a kernel does the op `word`, or is a part of it.
 
-    Neither a copy below a product nor attention, which multiplies inside, is a product.
+    Neither a copy below a matmul nor attention, which multiplies inside, is a matmul.
     """
     if word in MATMULS:
         return word in operation.does and operation.role in ("gemm", "gemv")

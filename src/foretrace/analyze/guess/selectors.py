@@ -73,8 +73,8 @@ TRAITS: dict[str, Trait] = {
     **{word: Trait("direction", word) for word in DIRECTIONS},
     "tensor-core": Trait("core", "true"),
 }
-# Words for linear layers. A trace does not say which weight a product used, so each stands for any
-# matrix product.
+# Words for linear layers. A trace does not say which weight a matmul used, so each stands for any
+# matmul.
 _LAYERS = """
 gate up down gate_proj up_proj down_proj q_proj k_proj v_proj o_proj qkv fc1 fc2 lm_head
 """

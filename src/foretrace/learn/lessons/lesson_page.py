@@ -143,7 +143,7 @@ def predictable(scene: Scene, examples: str) -> Predictable:
 
 
 def _subjects(scene: Scene) -> list[str]:
-    """The roles of the kernels of a call, and the ops that they do; a product is a gemm."""
+    """The roles of the kernels of a call, and the ops that they do; a matmul is a gemm."""
     rows = [scene.evidence.operation(row) for row in scene.call.rows.tolist()]
     kernels = [each for each in rows if each.kind == "kernel"]
     done = {word for each in kernels for word in each.does & op_words()} - {*MATMULS}

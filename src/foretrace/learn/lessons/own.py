@@ -30,7 +30,7 @@ from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, Pic
 COUNTED = 30  # kernels; nobody counts more
 CHOICES = 3
 ROLES = {
-    "gemm": "matrix products",
+    "gemm": "matmuls",
     "gemv": "matrix-vector products",
     "conv": "convolutions",
     "attention": "attention",
@@ -189,7 +189,7 @@ class OwnGpu(OwnSteps):
             f"It is {{{self.selector}}} of {{kernels}} kernels, {{{self.selector} time}} of "
             "{kernel time}. No more than that can be saved there."
         )
-        hint = "A program of many small ops spreads its time; one large product holds it together."
+        hint = "A program of many small ops spreads its time; one large matmul holds it together."
         yield self._step(ask, why, hint, self.selector, self.row)
 
     def launcher(self) -> Iterator[LessonStep]:

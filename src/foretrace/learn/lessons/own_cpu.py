@@ -176,7 +176,7 @@ class OwnCpu(OwnSteps):
         )
         listed = ", ".join(f"{op} {{{op} time}}" for op in ops)
         ask = PickOne(f"Which of these takes the most time in {self.where}?", choices)
-        hint = "Products do the most arithmetic; small tensors leave the rest to dispatch."
+        hint = "Matmuls do the most arithmetic; small tensors leave the rest to dispatch."
         yield self._step(ask, f"{listed}. Times include profiler overhead.", hint, ops[0], ops[0])
 
     def share(self) -> Iterator[LessonStep]:
@@ -244,7 +244,7 @@ class OwnCpu(OwnSteps):
             )
             why = 'They take {op "*cpp_*" time} in all, such as '
             why += f"{said(names[0])}: its name lists the ops that it fuses."
-            hint = "A loop for each group of pointwise ops that lie between products."
+            hint = "A loop for each group of pointwise ops that lie between matmuls."
             yield self._step(ask, why, hint, 'op "*cpp_*"', names[0])
 
     def distinct(self) -> LessonStep:

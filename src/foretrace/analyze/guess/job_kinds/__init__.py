@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from foretrace.analyze.guess.amounts import EQUALS
+from foretrace.analyze.guess.grammar import Pattern, Slot, items
 from foretrace.analyze.guess.kinds import Measurement, comparison
 from foretrace.base import plugins
 from foretrace.base.units import plural
@@ -64,6 +65,7 @@ class JobKind:
     patterns: tuple[str, ...]
     measure: Callable[[JobQuery], Measurement]
     expected: Callable[[Mapping[str, Any]], str] = comparison
+    slots: Mapping[str, Slot] = field(default_factory=dict)
 
 
 @cache
@@ -71,6 +73,12 @@ def every() -> tuple[JobKind, ...]:
     """Every kind, in the order in which their patterns are tried."""
     found: list[JobKind] = [module.JOB_KIND for module in plugins.modules(sys.modules[__name__])]
     return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
+
+
+@cache
+def patterns() -> tuple[tuple[JobKind, Pattern], ...]:
+    """Every pattern with its kind, in the order in which they are tried."""
+    return tuple((kind, items(text, kind.slots)) for kind in every() for text in kind.patterns)
 
 
 def named(rank: JobRank) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
 from foretrace.analyze.guess.job_kinds import NO_WAITS, JobKind, JobQuery, named
 from foretrace.analyze.guess.kinds import Measurement
 from foretrace.analyze.guess.windows import Unknown
@@ -61,6 +62,14 @@ def expected(args: Mapping[str, Any]) -> str:
 
 
 _ROLE = "last|straggler|slowest [rank]"
+# name -> how people write it
+_CAUSES = phrases("""
+compute = compute; its compute; slow compute; kernels; its kernels
+host = host; its host; cpu; its cpu; launches
+data = data; data loading; its data; its data loader; data loader; dataloader
+copies = copies; its copies; memcpy
+other_comms = other comms; other communication; other collectives
+""")
 JOB_KIND = JobKind(
     "last",
     30,
@@ -73,4 +82,5 @@ JOB_KIND = JobKind(
     ),
     measure,
     expected=expected,
+    slots={"cause": Slot("compute, host, data, copies, other comms", one_phrase(_CAUSES))},
 )

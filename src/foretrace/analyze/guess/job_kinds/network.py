@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foretrace.analyze.guess.amounts import Amount
+from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
 from foretrace.analyze.guess.job_kinds import LISTED, JobKind, JobQuery
 from foretrace.analyze.guess.kinds import Measurement, judge_all
 from foretrace.analyze.guess.windows import Unknown
@@ -60,6 +61,19 @@ def expected(args: Mapping[str, Any]) -> str:
 
 
 _BANDWIDTH = "[bus|algorithm|network] bandwidth {compare:compare} {amount:bandwidth}"
+# name -> how people write it
+_COLLECTIVES = phrases("""
+all-reduce = all-reduce; allreduce; all_reduce; all reduce
+all-gather = all-gather; allgather; all_gather; all gather
+reduce-scatter = reduce-scatter; reducescatter; reduce_scatter; reduce scatter
+all-to-all = all-to-all; alltoall; all_to_all; all to all
+broadcast = broadcast
+reduce = reduce
+gather = gather
+scatter = scatter
+send = send; sends
+receive = receive; recv; receives
+""")
 JOB_KIND = JobKind(
     "network",
     50,
@@ -69,4 +83,9 @@ JOB_KIND = JobKind(
     ),
     measure,
     expected=expected,
+    slots={
+        "collective": Slot(
+            "all-reduce, all-gather, reduce-scatter, all-to-all, …", one_phrase(_COLLECTIVES)
+        )
+    },
 )

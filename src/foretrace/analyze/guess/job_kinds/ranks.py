@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable
 from operator import attrgetter
 
+from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
 from foretrace.analyze.guess.job_kinds import LISTED, JobKind, JobQuery, limited, named
 from foretrace.analyze.guess.kinds import Measurement, judge_all
 from foretrace.analyze.guess.windows import NoSuchPlace, Unknown
@@ -108,6 +109,20 @@ def _ranks(query: JobQuery) -> str:
 
 
 _LIMITS = ("{share:share}", "{time:time}")
+# name -> how people write it
+_QUANTITIES = phrases("""
+step time = step time; iteration time; time; steps; step
+compute = compute time; compute
+exposed comms = exposed comms; exposed communication; exposed time; exposed; comms exposed
+comms = comms time; comms; communication; communication time
+overlap = overlap; overlapped comms; hidden comms; hidden communication
+copies = copy time; copies; copy; memcpy time; memcpy
+idle = gpu idle; idle time; idle; gpu idle time
+data = data loading; data loader; data time; data; dataloader; waiting for data
+host = host time; host; host idle
+wait = wait; waits; waiting; wait time; waiting time
+transfer = transfer; transfers; transfer time
+""")
 JOB_KIND = JobKind(
     "ranks",
     10,
@@ -126,4 +141,11 @@ JOB_KIND = JobKind(
     ),
     measure,
     expected=limited,
+    slots={
+        "quantity": Slot(
+            "of a job's ranks: step time, compute, exposed comms, comms, overlap, copies, idle, "
+            "data, host, wait, transfer",
+            one_phrase(_QUANTITIES),
+        ),
+    },
 )

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from typing import Any
 
-from foretrace.analyze.guess.amounts import EQUALS, Amount
+from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
+from foretrace.analyze.guess.evidence import Evidence, GpuOperation
+from foretrace.analyze.guess.grammar import Pattern, Slot, items
+from foretrace.analyze.guess.measures import Measure
 from foretrace.analyze.guess.selection import Selection
 from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Scope, Unknown, Window
@@ -87,12 +90,86 @@ def comparison(args: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Miss:
+    """A prediction that missed: its kind, its query, what was measured."""
+
+    kind: str
+    query: Query
+    found: Measurement
+
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence of the trace that missed."""
+        return self.query.windows[0].evidence
+
+    @property
+    def operations(self) -> list[GpuOperation]:
+        """The GPU operations that decided it, each distinct one once."""
+        window = self.found.window
+        found = [window.evidence.operation(row) for row in self.found.rows] if window else []
+        return list({id(operation): operation for operation in found}.values())
+
+    def has_family(self, word: str, *, anywhere: bool = False) -> bool:
+        """Whether one of the operations (of the whole trace: `anywhere`) is of such a family."""
+        found = self.evidence.operations if anywhere else self.operations
+        return any(word in operation.ident.family for operation in found)
+
+    @property
+    def selector(self) -> Selector | None:
+        """What was counted or measured."""
+        left = self.query.args.get("left")
+        found = self.query.args.get("what", left.selector if isinstance(left, Measure) else None)
+        return found if isinstance(found, Selector) else None
+
+    @property
+    def compare(self) -> str:
+        """The symbol of the comparison; empty without one."""
+        compare = self.query.args.get("compare")
+        return compare.symbol if isinstance(compare, Compare) else ""
+
+    @property
+    def wants_some(self) -> bool:
+        """Whether the prediction was that something exists, not that nothing does."""
+        return self.query.args.get("quantifier") in ("every", "some")
+
+    def excess(self, kind: str) -> float:
+        """How many more of that kind there are than predicted; 0 for another kind."""
+        if self.selector is None or self.selector.kind != kind:
+            return 0
+        wanted = self.query.args.get("number")
+        seen = len(self.found.rows) + len(self.found.events)
+        return seen - (wanted.value if isinstance(wanted, Amount) else 0)
+
+    def names(self, word: str) -> bool:
+        """Whether a name in the prediction (of a call, a kernel, an op) begins with `word`."""
+        values = self.query.args.values()
+        texts = [text for value in values for text in (value, getattr(value, "name", ""))]
+        return any(isinstance(text, str) and text.startswith(word) for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """`explains` says whether this is the likely reason of a miss.
+
+    `text` is the reason, `source` where it was seen, `example` a prediction that misses for it.
+    """
+
+    name: str
+    explains: Callable[[Miss], bool]
+    example: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class GuessKind:
     """One kind of prediction.
 
     Kinds are tried by `order`. `patterns` are the wordings (see `grammar`), `measure` decides one.
     `expected` says what a prediction wants in symbols, or nothing. `records`: it is decided by the
-    compiler's records. The docstring of the module is its text in the manual.
+    compiler's records. `slots` are those that its patterns alone have. `phrases` are other words
+    for its own (see `phrasing`), `scoped` those with an `in` that names no place. `reasons` are
+    known reasons for a miss. The docstring of the module is its text in the manual.
     """
 
     name: str
@@ -101,6 +178,10 @@ class GuessKind:
     measure: MeasureFunction
     expected: Callable[[Mapping[str, Any]], str] = comparison
     records: bool = False
+    slots: Mapping[str, Slot] = field(default_factory=dict)
+    phrases: str = ""
+    scoped: str = ""
+    reasons: tuple[Reason, ...] = ()
 
 
 @cache
@@ -108,6 +189,12 @@ def every() -> tuple[GuessKind, ...]:
     """Every kind of prediction, in the order in which their patterns are tried."""
     found = plugins.declared(sys.modules[__name__], "KIND", GuessKind, "foretrace.guesses")
     return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
+
+
+@cache
+def patterns() -> tuple[tuple[GuessKind, Pattern], ...]:
+    """Every pattern with its kind, in the order in which they are tried."""
+    return tuple((kind, items(text, kind.slots)) for kind in every() for text in kind.patterns)
 
 
 def per_window(judge: Callable[[Window, Query], Measurement]) -> MeasureFunction:

@@ -14,12 +14,17 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
+from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
 from foretrace.model.idle import Spent, spent_in
 
+# what a step or a region can be bound by; `gpu` is any of the kernels' bounds
+BOUNDS = ("host", "compute", "memory", "copy", "comms", "sync", "mixed", "gpu")
+_BOUND_WORDS = {f"{bound}{end}": bound for bound in BOUNDS for end in ("", "-bound")}
+_BOUND_WORDS["overhead"] = "host"  # its name before version 2
 _GPU = ("compute", "memory", "mixed")
 
 
@@ -101,6 +106,32 @@ def _spent(window: Window) -> Spent:
     return time
 
 
+# other words for its own
+_PHRASES = """
+host|cpu|launch|overhead bound = host-bound ; gpu bound = gpu-bound
+cpu-bound|launch-bound|overhead-bound|dispatch-bound = host-bound
+compute bound = compute-bound ; math-bound = compute-bound ; memory|bandwidth bound = memory-bound
+bandwidth-bound|dram-bound|hbm-bound|memory-bandwidth-bound = memory-bound
+memory bandwidth bound = memory-bound
+communication|comms|comm|nccl bound = comms-bound ; communication-bound|comm-bound = comms-bound
+copy bound = copy-bound ; sync bound = sync-bound ; synchronization-bound = sync-bound
+latency bound = latency-bound ; l2 bound = l2-bound ; cache-bound = l2-bound
+limited|bottlenecked by host|cpu|overhead = host-bound ; bottlenecked on host|cpu = host-bound
+limited|bottlenecked by memory [bandwidth] = memory-bound
+limited|bottlenecked by bandwidth = memory-bound
+limited|bottlenecked by compute|math = compute-bound
+bottleneck is host|cpu|overhead|launch = bound is host
+bottleneck is memory|bandwidth = bound is memory ; bottleneck is compute = bound is compute
+cpu|host is bottleneck = bound is host ; bound by = bound is ; bound is overhead = bound is host
+it|step|steps|iteration|program|model|workload|everything|run is|are = bound is
+it|step|steps|iteration|program|model|workload|everything|run is|are not = bound is not
+launch|dispatch|python|cpu|host overhead dominates = bound is host
+kernel launch overhead dominates = bound is host ; launch overhead is bottleneck = bound is host
+data loading|loader is bottleneck = bound is host ; dataloader is bottleneck = bound is host
+gpu is starved = bound is host
+gpu utilization|util|usage = gpu busy ; gpu is busy = gpu busy
+gpu idle time = gpu idle ; gpu is|sits idle = gpu idle ; idle time = gpu idle
+"""
 KIND = GuessKind(
     "bounds",
     50,
@@ -115,4 +146,12 @@ KIND = GuessKind(
     expected=lambda args: (
         f"{'not ' if _denied(args) else ''}{args['bound']}" if "bound" in args else comparison(args)
     ),
+    slots={
+        "bound": Slot(", ".join(BOUNDS), one_of(_BOUND_WORDS)),
+        "bounded": Slot(
+            ", ".join(f"{bound}-bound" for bound in BOUNDS),
+            one_of({f"{bound}-bound": bound for bound in BOUNDS}),
+        ),
+    },
+    phrases=_PHRASES,
 )

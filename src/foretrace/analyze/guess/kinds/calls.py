@@ -4,7 +4,7 @@ op.
 
 from __future__ import annotations
 
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, Reason, per_window
 from foretrace.analyze.guess.kinds.fields import judged, kernels
 from foretrace.analyze.guess.selection import NO_CALLS
 from foretrace.analyze.guess.windows import Unknown, Window, named
@@ -39,6 +39,37 @@ def _earlier(window: Window, row: int) -> list[str] | None:
     return [window.evidence.name(event) for event in inside.events(host.is_call)]
 
 
+def _occupancy_query(miss: Miss) -> bool:
+    """The query was expected before matmuls that are nvjet ones."""
+    preceded = miss.wants_some and "preceded" in miss.query.args
+    return preceded and miss.names("cudaOccupancy") and miss.has_family("nvjet")
+
+
+OCCUPANCY_QUERY = Reason(
+    "occupancy_query",
+    _occupancy_query,
+    "every gemm is preceded by cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+    "On Hopper, cuBLAS launches its nvjet kernels through cuLaunchKernelEx without an occupancy "
+    "query. On the articles' A100 it precedes cuBLAS's Ampere kernels.",
+    "an H200, torch 2.11: none before the 765 nvjet kernels of llama_train_eager; its six queries "
+    "belong to CUB's sort and scan",
+)
+
+
+def _triton_launch(miss: Miss) -> bool:
+    launched = miss.wants_some and "launched" in miss.query.args
+    by_runtime = launched and miss.query.args["call"] == "cudaLaunchKernel"
+    return by_runtime and miss.has_family("triton")
+
+
+TRITON_LAUNCH = Reason(
+    "triton_launch",
+    _triton_launch,
+    "every pointwise is launched by cudaLaunchKernel",
+    "Triton launches through the driver API: cuLaunchKernel from Inductor's launcher, "
+    "cuLaunchKernelEx from Triton's own.",
+    "an H200, torch 2.11, Triton 3.6: both recorded",
+)
 KIND = GuessKind(
     "calls",
     25,
@@ -47,4 +78,5 @@ KIND = GuessKind(
         "{quantifier:quantifier} {what:selector} is|are preceded by {call:name}",
     ),
     per_window(_judge),
+    reasons=(OCCUPANCY_QUERY, TRITON_LAUNCH),
 )

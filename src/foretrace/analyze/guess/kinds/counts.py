@@ -6,17 +6,23 @@ event; where some are missing, a prediction that they could change is unknown.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.kinds import (
     GuessKind,
     Measurement,
+    Miss,
     Query,
+    Reason,
     comparison,
     from_selection,
     per_window,
 )
+from foretrace.analyze.guess.kinds.calls import OCCUPANCY_QUERY
+from foretrace.analyze.guess.kinds.fields import HOPPER_NAMES, is_ampere
 from foretrace.analyze.guess.selection import select
-from foretrace.analyze.guess.windows import Window
+from foretrace.analyze.guess.windows import Scope, Window, windows_of
 from foretrace.base.units import count_text
 
 
@@ -31,6 +37,107 @@ def _count(window: Window, query: Query) -> Measurement:
     return from_selection(found, verdict, measured, why, items)
 
 
+def _too_many_below(miss: Miss, kind: str, *ops: str) -> bool:
+    """More of that kind than predicted, launched by one of these ops."""
+    below = any(operation.chain and operation.chain[-1] in ops for operation in miss.operations)
+    return below and miss.excess(kind) > 0
+
+
+def _addmm_copy(miss: Miss) -> bool:
+    return _too_many_below(miss, "memcpy", "aten::addmm")
+
+
+ADDMM_COPY = Reason(
+    "addmm_copy",
+    _addmm_copy,
+    "in matmul_add: memcpy == 0",
+    "aten::addmm first copies a 2-D bias into the output, and the matmul adds to it. A 1-D "
+    "bias is added in the epilogue and needs no copy.",
+    "an H200, torch 2.11: Memcpy DtoD inside aten::addmm, then a matmul named badd",
+)
+
+
+def _final_sync(miss: Miss) -> bool:
+    selector, spans = miss.selector, miss.evidence.trace.spans
+    if miss.query.scope.kind != "trace" or selector is None or not spans.steps:
+        return False
+    device_sync = miss.excess("call") > 0 and selector.name == "cudaDeviceSynchronize"
+    if miss.excess("sync") <= 0 and not device_sync:
+        return False
+    waits = select(miss.query.windows[0], selector).sure
+    end = max(span.end_ns for span in spans.steps)
+    return len(waits) == 1 and int(spans.host.start[waits[0]]) >= end
+
+
+FINAL_SYNC = Reason(
+    "final_sync",
+    _final_sync,
+    "sync == 0",
+    "The one sync comes after the last step: the profiler itself waits for the GPU when a "
+    "recording ends.",
+    "an H200, torch 2.11: one cudaDeviceSynchronize after ProfilerStep#4 in every recorded trace",
+)
+
+
+def _matmul_memset(miss: Miss) -> bool:
+    matmuls = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
+    return _too_many_below(miss, "memset", *matmuls)
+
+
+MATMUL_MEMSET = Reason(
+    "matmul_memset",
+    _matmul_memset,
+    "in mlp_fwd: memset == 0",
+    "cuBLAS clears a few bytes before some matmuls (its 256x128 nvjet kernels on Hopper). This "
+    "memset is not an op of the program.",
+    "an H200, torch 2.11: 4 bytes, cudaMemsetAsync inside aten::mm, before each 256x128 kernel "
+    "and no other",
+)
+
+
+def _whole_trace(miss: Miss) -> bool:
+    """Every step has the count that was predicted for the whole trace."""
+    selector, wanted = miss.selector, miss.query.args.get("number")
+    several = len(miss.evidence.trace.spans.steps) > 1 and miss.query.scope.kind == "trace"
+    if not several or selector is None or selector.kind == "step":
+        return False
+    compare = miss.query.args.get("compare", EQUALS)
+    if not isinstance(wanted, Amount) or wanted.value <= 0:
+        return False
+    steps = windows_of(Scope("steps"), miss.evidence)
+    counts = [len(select(window, selector).sure) for window in steps]
+    return compare.symbol in ("==", "<=", "~") and all(count == wanted.value for count in counts)
+
+
+WHOLE_TRACE = Reason(
+    "whole_trace",
+    _whole_trace,
+    "kernels == 5",
+    "This is the number per step, and the trace has several steps. Write `per step: …`, or name a "
+    "region.",
+    "any trace with steps",
+)
+
+
+def _too_few_ampere(miss: Miss) -> bool:
+    """Kernels with Ampere names were counted, and the matmuls are nvjet ones."""
+    ampere = miss.selector is not None and is_ampere(miss.selector) and miss.excess("kernel") < 0
+    return ampere and miss.has_family("nvjet", anywhere=True)
+
+
+def _too_few_queries(miss: Miss) -> bool:
+    """Occupancy queries were counted, and the matmuls are nvjet ones."""
+    queries = miss.names("cudaOccupancy") and miss.excess("call") < 0
+    return queries and miss.has_family("nvjet", anywhere=True)
+
+
+TOO_MANY = (ADDMM_COPY, FINAL_SYNC, MATMUL_MEMSET)  # more than counted on
+# other words for its own
+_PHRASES = """
+cuda|gpu graph|graphs = cuda-graphs ; graph|graphs launches|replays = cuda-graphs
+uses|use graphs|cuda-graphs = at least 1 cuda-graphs
+is|are captured in graphs|cuda-graphs = at least 1 cuda-graphs
+"""
 KIND = GuessKind(
     "counts",
     10,
@@ -41,4 +148,11 @@ KIND = GuessKind(
     ),
     per_window(_count),
     expected=lambda args: comparison(args) or "== 0",
+    reasons=(
+        *TOO_MANY,
+        replace(HOPPER_NAMES, explains=_too_few_ampere),
+        replace(OCCUPANCY_QUERY, explains=_too_few_queries),
+        WHOLE_TRACE,
+    ),
+    phrases=_PHRASES,
 )

@@ -9,20 +9,33 @@ is unknown, not true.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from foretrace.analyze.guess.amounts import Amount, Compare
-from foretrace.analyze.guess.fields import Field, agrees, fields, value_of, value_text
+from foretrace.analyze.guess.fields import (
+    Field,
+    agrees,
+    fields,
+    read_field,
+    read_value,
+    value_of,
+    value_text,
+)
+from foretrace.analyze.guess.grammar import Slot
 from foretrace.analyze.guess.kinds import (
     GuessKind,
     Measurement,
+    Miss,
     Query,
+    Reason,
     judge_all,
     per_window,
     tally,
 )
 from foretrace.analyze.guess.selection import Selection, has_trait, select
 from foretrace.analyze.guess.selectors import HEADS, Selector
+from foretrace.analyze.guess.tokens import ParseFailure, Token
 from foretrace.analyze.guess.windows import Unknown, Window
 
 
@@ -101,6 +114,70 @@ def judged(
     return Measurement(verdict, measured, why, rows=[row for row, _ in breaks] or found.sure)
 
 
+def _own_field(tokens: Sequence[Token], place: int) -> tuple[Field, int]:
+    """A field that says by itself which kernels are meant."""
+    field, after = read_field(tokens, place)
+    if not field.roles:
+        raise ParseFailure(place, ["a field of one role of kernels, such as head_dim"])
+    return field, after
+
+
+_AMPERE = ("cutlass", "cublas", "ampere", "sm80")
+
+
+def is_ampere(selector: Selector) -> bool:
+    """Whether it means kernels that cuBLAS uses on Ampere."""
+    traits = [trait.value for trait in selector.traits]
+    return selector.name.startswith(_AMPERE) or any(value in _AMPERE for value in traits)
+
+
+def _hopper_names(miss: Miss) -> bool:
+    """Matmuls with Ampere names were expected, and there are nvjet ones."""
+    trait = miss.query.args.get("trait")
+    wanted = miss.wants_some and isinstance(trait, Selector) and is_ampere(trait)
+    return wanted and miss.has_family("nvjet")
+
+
+HOPPER_NAMES = Reason(
+    "hopper_names",
+    _hopper_names,
+    "every gemm is cutlass",
+    "On Hopper cuBLAS uses its nvjet kernels where Ampere used CUTLASS and ampere_ ones: "
+    "predict fields, not names.",
+    "an H200, torch 2.11: every matmul of the recorded traces is nvjet",
+)
+
+
+def _vector_width(miss: Miss) -> bool:
+    field, value = (miss.query.args.get(name) for name in ("field", "value"))
+    four = isinstance(field, Field) and field.name == "vec" and value == "4" and miss.wants_some
+    return four and any(operation.ident.get("vec") == 8 for operation in miss.operations)
+
+
+VECTOR_WIDTH = Reason(
+    "vector_width",
+    _vector_width,
+    "every pointwise has vec 4",
+    "Newer ATen moves eight 16-bit elements per thread on this card, where the articles' A100 "
+    "moved four.",
+    "an H200, torch 2.11: vectorized_elementwise_kernel<8, …>",
+)
+# other words for its own, and those with an `in` that names no place
+_PHRASES = """
+is|are at|near roof = has roof >= 70 ; is|are not at roof = has roof < 70
+tensor-core is|are used = gemm uses tensor-core ; attention|sdpa backend is = attention uses
+flash attention is used = attention uses flash ; cudnn attention is used = attention uses cudnn
+run|runs|launched on = uses ; is|are using = uses ; is|are run with = uses
+not use|uses = uses no
+runs at = reaches ; achieves|achieve|hits|hit|reach = reaches ; of [its] roof = of peak
+of its peak = of peak
+"""
+_SCOPED = """
+run|runs|computed|done in = uses
+nothing runs|run in = no kernel uses ; nothing is in = no kernel uses
+is|are in bf16 = uses bf16 ; is|are in fp16 = uses fp16 ; is|are in fp32 = uses fp32
+is|are in tf32 = uses tf32 ; is|are in fp8 = uses fp8
+"""
 KIND = GuessKind(
     "fields",
     30,
@@ -119,4 +196,14 @@ KIND = GuessKind(
         "{what:selector} reaches [{compare:compare}] {peak_share:share} of peak",
     ),
     per_window(_judge),
+    slots={
+        "field": Slot("a field of a kernel; see Fields", read_field),
+        "own_field": Slot("a field that one role of kernels has, such as head_dim", _own_field),
+        "value": Slot(
+            "a value of that field: a word, a number, a shape such as 256x128", read_value
+        ),
+    },
+    reasons=(HOPPER_NAMES, VECTOR_WIDTH),
+    scoped=_SCOPED,
+    phrases=_PHRASES,
 )

@@ -1,8 +1,8 @@
 """Whether several ops run as one kernel.
 
 They are fused when one kernel does all of them: hand-written kernels say it in their own names
-(`geglu` is gelu and mul), a product that adds its bias does both, and Inductor's names list the ops
-that the fused nodes came from. That list alone is no proof for a product, a convolution or
+(`geglu` is gelu and mul), a matmul that adds its bias does both, and Inductor's names list the ops
+that the fused nodes came from. That list alone is no proof for a matmul, a convolution or
 attention, nor for a reduction in a pointwise kernel: such an op counts only where no other kernel
 can have done it. Not fused means that each is done by some kernel and no kernel does all. On a CPU
 trace Inductor's C++ kernels are judged the same way. The compiler's records beside the trace, where
@@ -14,10 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from foretrace.analyze.guess.evidence import GpuOperation
+from foretrace.analyze.guess.grammar import Slot, list_of
 from foretrace.analyze.guess.kernel_ops import launch_ops, with_records
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
 from foretrace.analyze.guess.selection import Selection, cpu_kernels, label
-from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.selectors import Selector, read_selector
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.model.cpu_ops import bare, cpu_does
 
@@ -117,6 +118,17 @@ def _on_cpu(window: Window) -> _KernelOps:
     return _KernelOps(Selection(False, list(does), []), does, may_do)
 
 
+# other words for its own, and those with an `in` that names no place
+_PHRASES = """
+fuses|fused with|into = is fused with ; is|are fused with|into = is fused with
+[is|are] not fused with|into = is not fused with
+is|are fused together = are fused ; gets|get|got fused = are fused ; fuse|fuses together = are fused
+is|are not fused together = are not fused ; not fuse = are not fused
+"""
+_SCOPED = """
+is|are|run|runs|happen|happens in one|a|same|single kernel = are fused
+is|are|run|runs in a single kernel = are fused ; is|are done by one|same kernel = are fused
+"""
 KIND = GuessKind(
     "fusion",
     40,
@@ -127,4 +139,11 @@ KIND = GuessKind(
     ),
     per_window(_fused),
     expected=lambda args: "not fused" if "not" in args else "fused",
+    slots={
+        "parts": Slot(
+            "two or more selectors, with commas or `and`", list_of(read_selector, least=2)
+        ),
+    },
+    scoped=_SCOPED,
+    phrases=_PHRASES,
 )

@@ -5,6 +5,9 @@ Strides tell a transposed view: those of a 64x32 weight are 32x1, those of its `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from foretrace.analyze.guess.grammar import Slot, list_of
 from foretrace.analyze.guess.kinds import (
     GuessKind,
     Measurement,
@@ -15,6 +18,7 @@ from foretrace.analyze.guess.kinds import (
 )
 from foretrace.analyze.guess.selection import Selection, select
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at
 from foretrace.analyze.guess.windows import Unknown, Window
 
 
@@ -47,9 +51,21 @@ def _shown(shapes: list[list[int]] | None, word: str) -> str:
     return " and ".join("x".join(map(str, shape)) for shape in shapes)
 
 
+def _shape(tokens: Sequence[Token], place: int) -> tuple[list[int], int]:
+    sizes = key_at(tokens, place).split("x")
+    if not all(size.isascii() and size.isdigit() and len(size) < 16 for size in sizes):
+        raise ParseFailure(place, ["a shape such as 8192x768"])
+    return [int(size) for size in sizes], place + 1
+
+
 KIND = GuessKind(
     "inputs",
     35,
     ("{quantifier:quantifier} {what:selector} takes|take [strides] {shapes:shapes}",),
     per_window(_takes),
+    slots={
+        "shapes": Slot(
+            "one or more shapes such as 8192x768, with commas or `and`", list_of(_shape, least=1)
+        ),
+    },
 )

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
+from foretrace.analyze.guess.grammar import Slot, list_of
 from foretrace.analyze.guess.kinds import (
     GuessKind,
     Measurement,
     Query,
     comparison,
+    counts,
     per_window,
     together,
 )
 from foretrace.analyze.guess.kinds.inputs import host_ops
 from foretrace.analyze.guess.selection import select
-from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.selectors import Selector, read_selector
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows
 from foretrace.base.units import count_text
 
@@ -58,4 +60,10 @@ KIND = GuessKind(
     ),
     per_window(_each_call),
     expected=lambda args: comparison(args) or "== 0",
+    slots={
+        "several": Slot(
+            "one or more selectors, with commas or `and`", list_of(read_selector, least=1)
+        ),
+    },
+    reasons=counts.TOO_MANY,
 )

@@ -2,16 +2,21 @@
 
 Without a scope the list can repeat, once per step. Each entry is a role (`gemm`), an op word
 (`gelu`), a family (`nvjet`) or a word for a linear layer (`gate`, `up`, `down`, `q_proj`, …). A
-trace does not say which weight a product used, so a layer's word stands for any matrix product, and
+trace does not say which weight a matmul used, so a layer's word stands for any matmul, and
 its position in the list is what is compared. `A before B` only compares the first A with the first
 B; both can be host ops or calls.
 """
 
 from __future__ import annotations
 
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
+from collections.abc import Sequence
+from dataclasses import replace
+
+from foretrace.analyze.guess.grammar import Slot, list_of
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, Reason, per_window
 from foretrace.analyze.guess.selection import label, launch_time, select
-from foretrace.analyze.guess.selectors import HEADS, Selector
+from foretrace.analyze.guess.selectors import HEADS, LINEAR_WORDS, Selector, read_selector
+from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at, text_at
 from foretrace.analyze.guess.windows import Unknown, Window
 
 
@@ -63,6 +68,39 @@ def _before(window: Window, first: Selector, second: Selector) -> Measurement:
     )
 
 
+def _link(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
+    """A selector, or a word that stands for a linear layer (`gate`, `down`): a matmul."""
+    if key_at(tokens, place) in LINEAR_WORDS:
+        return replace(HEADS["gemm"], text=text_at(tokens, place)), place + 1
+    try:
+        return read_selector(tokens, place)
+    except ParseFailure as failure:
+        raise ParseFailure(failure.place, [*failure.wanted, *LINEAR_WORDS]) from None
+
+
+def _evaluation_order(miss: Miss) -> bool:
+    """The right kernels, each as often as predicted, in another order."""
+    window, wanted = miss.found.window, miss.query.args.get("sequence")
+    if window is None or not wanted or len(wanted) != len(miss.found.rows):
+        return False
+    left: list[Selector] = list(wanted)
+    for row in miss.found.rows:
+        fitting = next((one for one in left if row in select(window, one).sure), None)
+        if fitting is None:
+            return False
+        left.remove(fitting)
+    return any(selector.word for selector in wanted)
+
+
+EVALUATION_ORDER = Reason(
+    "evaluation_order",
+    _evaluation_order,
+    "in mlp_fwd: gate, up, gelu, mul, down",
+    "The kernels are the same, the order differs. Launches follow Python's evaluation order: "
+    "gelu(gate(x)) * up(x) launches gelu before up. A compiler can group them differently.",
+    "an H200, torch 2.11: eager launches gate, gelu, up, mul, down; compiled gate, up, "
+    "gelu+mul, down",
+)
 KIND = GuessKind(
     "order",
     90,
@@ -72,4 +110,8 @@ KIND = GuessKind(
         "{sequence:sequence}",
     ),
     per_window(_judge),
+    slots={
+        "sequence": Slot("two or more selectors between commas", list_of(_link, least=2)),
+    },
+    reasons=(EVALUATION_ORDER,),
 )

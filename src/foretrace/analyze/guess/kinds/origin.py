@@ -5,9 +5,13 @@ The names must appear in this order; others can be between them. `ProfilerStep*`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from foretrace.analyze.guess import kinds
+from foretrace.analyze.guess.grammar import Slot, read_name
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.selection import select
+from foretrace.analyze.guess.tokens import Token, key_at
 from foretrace.analyze.guess.windows import Window, named
 
 
@@ -42,9 +46,19 @@ def _contains(chain: list[str], wanted: list[str]) -> bool:
     return all(any(named(name, found) for found in left) for name in wanted)
 
 
+def _read_chain(tokens: Sequence[Token], place: int) -> tuple[list[str], int]:
+    value, place = read_name(tokens, place)
+    found = [value]
+    while key_at(tokens, place) == ">":
+        value, place = read_name(tokens, place + 1)
+        found.append(value)
+    return found, place
+
+
 KIND = GuessKind(
     "origin",
     28,
     ("{quantifier:quantifier} {what:selector} comes|come from {chain:chain}",),
     kinds.per_window(_from),
+    slots={"chain": Slot("names between `>`, the outermost first", _read_chain)},
 )

@@ -59,6 +59,13 @@ def _rows(window: Window, selector: Selector) -> Ints:
     return rows
 
 
+# other words for its own
+_PHRASES = """
+overlaps|overlap with = overlaps ; overlapped|overlapping with = overlaps
+is|are overlapped with = overlaps ; is|are hidden behind|by = overlaps
+not overlap|overlaps [with] = not overlaps ; concurrently|simultaneously with = overlaps
+run|runs|execute|executes concurrently|simultaneously = overlap ; uses parallel = overlap
+"""
 KIND = GuessKind(
     "overlap",
     42,
@@ -69,4 +76,5 @@ KIND = GuessKind(
     ),
     per_window(_judge),
     expected=lambda args: "no overlap" if "not" in args else "overlap",
+    phrases=_PHRASES,
 )

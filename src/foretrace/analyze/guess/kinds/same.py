@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
+from foretrace.analyze.guess.kinds import (
+    GuessKind,
+    Measurement,
+    Miss,
+    Query,
+    Reason,
+    from_selection,
+    per_window,
+)
 from foretrace.analyze.guess.selection import certain
 from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Unknown, Window
@@ -75,6 +83,23 @@ def _pair(window: Window, query: Query) -> Measurement:
     return Measurement("hit" if right else "miss", " and ".join(names[:3]), rows=rows)
 
 
+def _added_in_place(miss: Miss) -> bool:
+    if not miss.query.others:
+        return False
+    mine = {operation.name for operation in miss.operations}
+    other = miss.query.others[0]
+    theirs = {other.evidence.operation(row).name for row in other.rows.tolist()}
+    return any(name not in theirs and name.replace("_badd_", "_bz_") in theirs for name in mine)
+
+
+ADDED_IN_PLACE = Reason(
+    "added_in_place",
+    _added_in_place,
+    "in matmul_add: same gemm kernels as A",
+    "The names differ in one word, bz and badd: the matmul now adds to an output that already "
+    "contains the bias. Tile, pipeline and layout are the same.",
+    "an H200, torch 2.11: nvjet_…_bz_…NNT in A, nvjet_…_badd_…NNT here",
+)
 KIND = GuessKind(
     "same",
     45,
@@ -85,4 +110,5 @@ KIND = GuessKind(
         "{first:selector} and {second:selector} are different kernels",
     ),
     measure,
+    reasons=(ADDED_IN_PLACE,),
 )

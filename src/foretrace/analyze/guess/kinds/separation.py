@@ -1,7 +1,7 @@
 """Why two ops are not one kernel, by the compiler's records beside the trace.
 
 The reason is that of every pair of kernels that do these ops and share data: an extern kernel (a
-library's product, attention, sort), a template, another iteration order, different sizes, other
+library's matmul, attention, sort), a template, another iteration order, different sizes, other
 kernels in between, a mutation, no shared data, a graph break. `foretrace why
 --not-fused` lists them with what they cost. One kernel that does both ops is a miss.
 """
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from foretrace.analyze.guess.compiling import NO_RECORDS, WHOLE, mine
+from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
 from foretrace.analyze.guess.kernel_ops import launch_ops
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
+from foretrace.analyze.guess.kinds.compiler import NO_RECORDS, WHOLE, mine
 from foretrace.analyze.guess.kinds.fusion import op_of
 from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Unknown
@@ -108,6 +109,20 @@ class _Pair:
             yield f"{one.a} and {one.b}: {REASONS[one.reason]}{place}{said}"
 
 
+# reason -> how people say it
+WORDS = phrases("""
+extern = extern; extern kernel; extern kernels; library; library kernel; library call
+template = template; template without epilogue; template without prologue
+order = order; iteration order; other iteration order; loop order
+loops = loop dimensions; other loop dimensions
+sizes = sizes; different sizes; other sizes; size mismatch
+between = kernels between; other kernels between
+mutation = mutation; mutation between
+no_shared_data = no shared data
+graph_break = graph-breaks
+not_worth_it = heuristics
+other = another rule
+""")
 KIND = GuessKind(
     "separation",
     39,
@@ -118,4 +133,11 @@ KIND = GuessKind(
     measure,
     expected=lambda args: f"not fused because {REASONS[str(args['reason'])]}",
     records=True,
+    slots={
+        "reason": Slot(
+            "extern kernel, template, iteration order, loop dimensions, different sizes, kernels "
+            "between, mutation, no shared data, graph break, heuristics, another rule",
+            one_phrase(WORDS, map(" ".join, WORDS)),
+        ),
+    },
 )

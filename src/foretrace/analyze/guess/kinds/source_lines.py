@@ -10,21 +10,32 @@ compiled graphs have from that line, or where they have none from there.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
-from foretrace.analyze.guess.compiling import NO_RECORDS
-from foretrace.analyze.guess.grammar import CodeLine
+from foretrace.analyze.guess.grammar import Slot
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
+from foretrace.analyze.guess.kinds.compiler import NO_RECORDS
 from foretrace.analyze.guess.selection import Selection, label, select
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.tokens import ParseFailure, Token, text_at
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import count_text
 from foretrace.model.compiled.program_ops import comes_from, line_ops
 from foretrace.model.cpu_ops import bare
 
 _LISTED = 3  # names in an answer; the evidence has the rest
+
+
+class CodeLine(NamedTuple):
+    """A line of a Python file, or the whole file."""
+
+    file: str
+    number: int | None = None
 
 
 def measure(query: Query) -> Measurement:
@@ -96,6 +107,16 @@ def _caller(window: Window, found: Selection, item: int) -> frozenset[str]:
     return frozenset(word for op in chain for word in (bare(op), bare(op).strip("_")))
 
 
+_LINE = re.compile(r"(\S+\.py)(?::(\d{1,9}))?")
+
+
+def _line(tokens: Sequence[Token], place: int) -> tuple[CodeLine, int]:
+    found = _LINE.fullmatch(text_at(tokens, place))
+    if found is None:
+        raise ParseFailure(place, ["a line such as model.py:41"])
+    return CodeLine(found[1], int(found[2]) if found[2] else None), place + 1
+
+
 KIND = GuessKind(
     "source_lines",
     8,
@@ -108,4 +129,5 @@ KIND = GuessKind(
     measure,
     expected=lambda args: comparison(args) or ("" if "quantifier" in args else "== 0"),
     records=True,
+    slots={"line": Slot("a line of Python such as model.py:41, or a file such as model.py", _line)},
 )

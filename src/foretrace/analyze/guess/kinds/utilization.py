@@ -1,4 +1,4 @@
-"""How much of what the GPU can do is used: MFU (FLOPs of products and attention) and MBU (bytes).
+"""How much of what the GPU can do is used: MFU (FLOPs of matmuls and attention) and MBU (bytes).
 
 Both are of the wall time, or of the GPU time: `gpu mfu`. The wall time is that of the run record
 beside the trace where there is one. Else it is that of a profiled run, which takes longer than the

@@ -1,4 +1,4 @@
-"""`nn.Linear`: the matrix product adds the bias in its epilogue, so one kernel does both."""
+"""`nn.Linear`: the matmul adds the bias in its epilogue, so one kernel does both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lowest rung: one matrix product and one addition, `add(matmul(x, w), b)`.
+"""The lowest rung: one matmul and one addition, `add(matmul(x, w), b)`.
 
 At size 64 the host takes far longer than the GPU; at 4096 the GPU is busy. With the default
 two-dimensional bias the compiled form is one `aten::addmm`, which copies the bias into the result

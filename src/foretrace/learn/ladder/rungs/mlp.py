@@ -1,7 +1,7 @@
-"""The GeGLU MLP: three matrix products and two pointwise operations that can be fused.
+"""The GeGLU MLP: three matmuls and two pointwise operations that can be fused.
 
-Eager runs five kernels, compiled and Liger four: gelu and product are one kernel, and the matrix
-products do not change.
+Eager runs five kernels, compiled and Liger four: gelu and mul are one kernel, and the matmuls do
+not change.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ RUNG = Rung(
         Option("backward", False, "also run the backward of the sum"),
     ),
     variants={
-        "eager": "plain torch: three linears, gelu, product",
-        "liger": "Liger's LigerGEGLUMLP: gelu and product in one Triton kernel (needs a GPU)",
+        "eager": "plain torch: three linears, gelu, mul",
+        "liger": "Liger's LigerGEGLUMLP: gelu and mul in one Triton kernel (needs a GPU)",
         "fused": "foretrace's own GeGLUMLP",
     },
     build=build,

@@ -1,4 +1,4 @@
-"""The article's MLP as several lessons show it: gate and up first, then gelu, product and down."""
+"""The article's MLP as several lessons show it: gate and up first, then gelu, mul and down."""
 
 from foretrace.schema.lesson import Program
 

@@ -29,7 +29,7 @@ CLONE_CPU = LessonStep(
         {
             "0": "masked_fill without an underscore must not change its input: it clones the "
             "scores first.",
-            "2": "The transposed k is a view, which the product reads as it is. One other op has "
+            "2": "The transposed k is a view, which the matmul reads as it is. One other op has "
             "to clone.",
         },
     ),
@@ -72,13 +72,13 @@ FLASH_CPU = LessonStep(
         "And the flash backend, which CPUs have too: how many ops compute?",
         "cpu kernels == {}",
         {
-            "2": "Two products are two ops only where the scores between them are written to "
+            "2": "Two matmuls are two ops only where the scores between them are written to "
             "memory. Flash keeps a tile of them in the caches.",
-            "3": "Product, softmax, product: flash does them tile by tile in one op.",
+            "3": "Matmul, softmax, matmul: flash does them tile by tile in one op.",
             "6": "That is the naive way. Flash never writes the scores.",
         },
     ),
-    why="One op, {name of cpu kernels}, holds both products, the mask and the softmax. A call "
+    why="One op, {name of cpu kernels}, holds both matmuls, the mask and the softmax. A call "
     "takes {wall time}, a naive one {A: wall time}.",
     hint="What if nobody wrote the scores?",
     show="cpu kernels",
@@ -99,7 +99,7 @@ LESSON = Lesson(
                 {
                     "0": "masked_fill without an underscore must not change its input: it clones "
                     "the scores first.",
-                    "2": "The transposed k is a view, which the product reads as it is. One other "
+                    "2": "The transposed k is a view, which the matmul reads as it is. One other "
                     "op has to copy.",
                 },
             ),
@@ -125,13 +125,13 @@ LESSON = Lesson(
                         "about the same",
                         ("gpu time >= 0.5x of A", "gpu time <= 2x of A"),
                         "It is the same formula in another precision: look at the data type of "
-                        "the products.",
+                        "the matmuls.",
                     ),
                     PickChoice("more than twice", ("gpu time > 2x of A",)),
                 ),
             ),
             why="{kernels} kernels and {gpu time}, against {A: kernels} and {A: gpu time}. It "
-            "computes in {dtype of gemm}: twice the bytes, and products off the tensor cores.",
+            "computes in {dtype of gemm}: twice the bytes, and matmuls off the tensor cores.",
             hint="Math is the reference: it favours precision.",
             show="gemm",
             row="aten::bmm",
@@ -144,13 +144,13 @@ LESSON = Lesson(
                 "The flash backend is the fourth way: how many kernels?",
                 "kernels == {}",
                 {
-                    "2": "Two products are two kernels only where the scores between them are "
+                    "2": "Two matmuls are two kernels only where the scores between them are "
                     "written to memory. Flash keeps a tile of them in registers.",
-                    "3": "Product, softmax, product: flash does them tile by tile in one kernel.",
+                    "3": "Matmul, softmax, matmul: flash does them tile by tile in one kernel.",
                     "5": "That is the naive way. Flash never writes the scores.",
                 },
             ),
-            why="One kernel holds both products, the mask and the softmax, and the scores are "
+            why="One kernel holds both matmuls, the mask and the softmax, and the scores are "
             "never in memory. It takes {gpu time}.",
             hint="The scores are 1024 x 1024 for each of 128 heads. What if nobody wrote them?",
             show="attention",
@@ -172,7 +172,7 @@ LESSON = Lesson(
                         "both within a tenth",
                         ("gpu time >= 0.9x of A", "gpu time <= 1.1x of A"),
                         "Both read and write the same tensors, but they are not limited by "
-                        "memory: the instructions of the products decide.",
+                        "memory: the instructions of the matmuls decide.",
                     ),
                     PickChoice("cuDNN is faster", ("gpu time < 0.9x of A",)),
                 ),

@@ -11,17 +11,17 @@ LINEAR = Program(
 SHARE_CPU = LessonStep(
     MLP_CPU,
     PickOne(
-        "The products do almost all the arithmetic of this MLP. How much of the time?",
+        "The matmuls do almost all the arithmetic of this MLP. How much of the time?",
         (
             PickChoice(
                 "less than half",
                 ("aten::mm time < 50% of cpu time",),
-                "The products are the larger part here: {aten::mm time} of {cpu time}.",
+                "The matmuls are the larger part here: {aten::mm time} of {cpu time}.",
             ),
             PickChoice(
                 "half to 90%",
                 ("aten::mm time >= 50% of cpu time", "aten::mm time <= 90% of cpu time"),
-                "The products take {aten::mm time} of {cpu time}. Add gelu, mul and the dispatch "
+                "The matmuls take {aten::mm time} of {cpu time}. Add gelu, mul and the dispatch "
                 "of the other ops.",
             ),
             PickChoice(
@@ -156,7 +156,7 @@ LESSON = Lesson(
                         "the host: many ops",
                         ("bound is host",),
                         "It has many ops, but the host launches all of them while the first "
-                        "products run: the GPU is busy {gpu busy} of the time.",
+                        "matmuls run: the GPU is busy {gpu busy} of the time.",
                     ),
                     PickChoice(
                         "memory: gelu and mul",
@@ -170,7 +170,7 @@ LESSON = Lesson(
             why="gate, up and down take {gemm time} of {gpu time}, gate at {roof of first gemm}% "
             "and down at {roof of last gemm}% of what tensor cores were measured to do. Time can "
             "be saved there, or by fusing the rest.",
-            hint="gate, up and down are products of large matrices. Add up their time.",
+            hint="gate, up and down are matmuls of large matrices. Add up their time.",
             show="gemm",
             row="aten::mm",
             cpu=SHARE_CPU,

@@ -28,9 +28,8 @@ LESSON = Lesson(
                 "Eager mode launches {A: kernels} kernels. How many with Liger's function?",
                 "kernels == {}",
                 {
-                    "1": "It replaces gelu and the product of gate and up. The three layers are "
-                    "those of eager mode.",
-                    "3": "The products are still followed by a kernel: a function between layers "
+                    "1": "It replaces gelu and mul. The three layers are those of eager mode.",
+                    "3": "The matmuls are still followed by a kernel: a function between layers "
                     "cannot enter the kernels of cuBLAS.",
                     "5": "That is eager mode. Liger replaces gelu and mul by one kernel.",
                 },
@@ -107,14 +106,14 @@ LESSON = Lesson(
                 "foretrace's GeGLUMLP keeps gate and up in one weight. How many kernels are left?",
                 "kernels == {}",
                 {
-                    "4": "gate and up are one product now: the same input, and twice the columns.",
-                    "2": "With gelu and mul in the epilogue of the first product it would be two. "
-                    "That product is cuBLAS's, and closed.",
+                    "4": "gate and up are one matmul now: the same input, and twice the columns.",
+                    "2": "With gelu and mul in the epilogue of the first matmul it would be two. "
+                    "That matmul is cuBLAS's, and closed.",
                     "1": "The down projection needs all hidden features of a row: it waits for the "
                     "kernels before it.",
                 },
             ),
-            why="gate and up are one product ({first gemm time}) before gelu with mul, and down: "
+            why="gate and up are one matmul ({first gemm time}) before gelu with mul, and down: "
             "{kernels} kernels. A call takes {wall time}, an eager one {A: wall time}.",
             hint="Two layers with the same input are one layer with more columns.",
             show="first gemm",

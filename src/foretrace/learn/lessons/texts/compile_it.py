@@ -21,16 +21,16 @@ LEFT_CPU = LessonStep(
         "Eager mode runs {A: cpu kernels} ops that compute. How many are left?",
         "cpu kernels == {}",
         {
-            "1": "One loop would have to do the products as well. Inductor calls a library for "
+            "1": "One loop would have to do the matmuls as well. Inductor calls a library for "
             "them.",
-            "3": "gelu and mul would have to be inside a product, and those are the library's.",
+            "3": "gelu and mul would have to be inside a matmul, and those are the library's.",
             "5": "gelu and mul are neighbours of the same shape: that is the case that Inductor "
             "fuses, in C++ on a CPU.",
         },
     ),
-    why='gelu and mul are one C++ kernel, {name of op "*cpp_fused*"}. The products stay three '
+    why='gelu and mul are one C++ kernel, {name of op "*cpp_fused*"}. The matmuls stay three '
     "calls of aten::mm.",
-    hint="Inductor generates pointwise loops, and calls a library for products.",
+    hint="Inductor generates pointwise loops, and calls a library for matmuls.",
     show='op "*cpp_fused*"',
     row='{name of op "*cpp_fused*"}',
     against=EAGER,
@@ -59,7 +59,7 @@ VIEWS_CPU = LessonStep(
         ),
     ),
     why="{ops} instead of {A: ops}: aten::linear, aten::t, aten::reshape and aten::view changed "
-    "metadata, and generated code has it as constants. The products are the same.",
+    "metadata, and generated code has it as constants. The matmuls are the same.",
     hint="Which ops of aten::linear compute nothing?",
     show="aten::mm",
     row="aten::mm",
@@ -111,17 +111,17 @@ LESSON = Lesson(
                 "Eager mode launches {A: kernels} kernels. How many are left?",
                 "kernels == {}",
                 {
-                    "1": "One kernel would have to do the products as well. Inductor calls cuBLAS "
+                    "1": "One kernel would have to do the matmuls as well. Inductor calls cuBLAS "
                     "for them by default, and can put nothing into those kernels.",
-                    "3": "gelu and mul would have to be in the epilogue of a product. cuBLAS's "
-                    "products are closed to Inductor; max-autotune may do it.",
+                    "3": "gelu and mul would have to be in the epilogue of a matmul. cuBLAS's "
+                    "matmuls are closed to Inductor; max-autotune may do it.",
                     "5": "gelu and mul are neighbours of the same shape: that is the case that "
                     "Inductor fuses.",
                 },
             ),
             why="gelu and mul are one kernel, {name of pointwise}. gate, up and down stay "
             "{gemm} kernels of cuBLAS.",
-            hint="Inductor generates pointwise kernels, and calls a library for products.",
+            hint="Inductor generates pointwise kernels, and calls a library for matmuls.",
             show="pointwise",
             row="triton_poi_fused__unsafe_view_gelu_mul_0",
             against=EAGER,

@@ -34,7 +34,7 @@ LESSON = Lesson(
                     PickChoice(
                         "fewer than 40, and it is mostly busy",
                         ("launches < 40", "gpu busy > 50%"),
-                        "{gemm} products are {gemm} launches. But RMSNorm and RoPE are written op "
+                        "{gemm} matmuls are {gemm} launches. But RMSNorm and RoPE are written op "
                         "by op, {pointwise} pointwise kernels, and each op is a launch.",
                     ),
                     PickChoice(
@@ -59,7 +59,7 @@ LESSON = Lesson(
         LessonStep(
             EAGER,
             PickOne(
-                "The head's product takes {last gemm time}. What limits it?",
+                "The head's matmul takes {last gemm time}. What limits it?",
                 (
                     PickChoice(
                         "compute",

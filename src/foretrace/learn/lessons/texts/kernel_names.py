@@ -36,7 +36,7 @@ FUSED_NAME_CPU = LessonStep(
                 ("gelu and mul are not fused",),
                 "The name lists the ops of its loop, in the order of their names.",
             ),
-            PickChoice("gelu and the product with up", ("gelu and mul are fused",)),
+            PickChoice("gelu and mul", ("gelu and mul are fused",)),
         ),
     ),
     why="Inductor wrote a C++ loop and named it after its ops. The name says neither the types "

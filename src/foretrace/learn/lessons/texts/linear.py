@@ -26,12 +26,12 @@ with record_function("linear_fwd"):
 BIAS_CPU = LessonStep(
     FLAT_CPU,
     PickOne(
-        "On a GPU the product adds the bias before it writes its result. On this CPU?",
+        "On a GPU the matmul adds the bias before it writes its result. On this CPU?",
         (
             PickChoice(
                 "the same: one aten::addmm, and nothing else computes",
                 ("cpu kernels == 1",),
-                "The library that computes the product has no bias: it adds to what is in the "
+                "The library that computes the matmul has no bias: it adds to what is in the "
                 "output already.",
             ),
             PickChoice(
@@ -39,27 +39,27 @@ BIAS_CPU = LessonStep(
                 ("every aten::copy_ comes from aten::addmm",),
             ),
             PickChoice(
-                "an aten::add follows the product",
+                "an aten::add follows the matmul",
                 ("aten::add == 1",),
                 "That is the code of lesson 1. nn.Linear calls aten::addmm, which does both.",
             ),
         ),
     ),
     why="aten::addmm calls aten::copy_, {aten::copy_ time} of its {aten::addmm time}: it writes "
-    "the bias into all 1024 rows, with stride 0, and the product adds to them.",
-    hint="addmm computes out = bias + x @ w. Think of where the product writes.",
+    "the bias into all 1024 rows, with stride 0, and the matmul adds to them.",
+    hint="addmm computes out = bias + x @ w. Think of where the matmul writes.",
     show="aten::copy_",
     row="aten::copy_",
 )
 VIEW_CPU = LessonStep(
     FLAT_CPU,
     PickOne(
-        "The weight is 64 x 32, and the product needs 32 x 64. What does aten::t do?",
+        "The weight is 64 x 32, and the matmul needs 32 x 64. What does aten::t do?",
         (
             PickChoice(
                 "it computes: every element moves",
                 ("in aten::t: cpu kernels >= 1",),
-                "No element has to move: a product can read the same memory with other strides.",
+                "No element has to move: a matmul can read the same memory with other strides.",
             ),
             PickChoice("nothing but metadata", ("in aten::t: cpu kernels == 0",)),
         ),
@@ -94,7 +94,7 @@ DEEP_CPU = LessonStep(
         "aten::addmm takes 2-D inputs. What does nn.Linear do with 8 x 128 x 32?",
         (
             PickChoice(
-                "aten::bmm: eight products of 128 x 32",
+                "aten::bmm: eight matmuls of 128 x 32",
                 ("aten::bmm == 1",),
                 "bmm is for a weight per batch entry. This weight is the same for all, so the rows "
                 "can be put below each other.",
@@ -112,7 +112,7 @@ DEEP_CPU = LessonStep(
         ),
     ),
     why="Two calls of aten::view flatten the input and give the result its shape back; both "
-    "change metadata alone, {aten::view time} together. The product is the same.",
+    "change metadata alone, {aten::view time} together. The matmul is the same.",
     hint="8 x 128 rows of 32 features lie one after the other in memory.",
     show="aten::view",
     row="aten::view",
@@ -126,16 +126,16 @@ LESSON = Lesson(
         LessonStep(
             FLAT,
             HowMany(
-                "A transposed weight, a product, a bias: how many kernels?",
+                "A transposed weight, a matmul, a bias: how many kernels?",
                 "kernels == {}",
                 {
                     "2": "The bias has no kernel of its own. torch.add had one in lesson 1; here "
-                    "the product adds a 1-D bias before it writes its result.",
+                    "the matmul adds a 1-D bias before it writes its result.",
                     "3": "Neither the transpose nor the bias has a kernel of its own: the first is "
-                    "a view, the second part of the product.",
+                    "a view, the second part of the matmul.",
                 },
             ),
-            why="aten::addmm launches the product, and its name has the word "
+            why="aten::addmm launches the matmul, and its name has the word "
             "{epilogue of first gemm}: it adds the bias in its epilogue, before it writes.",
             hint="Which of the three has to read and write memory by itself?",
             show="gemm",
@@ -145,7 +145,7 @@ LESSON = Lesson(
         LessonStep(
             FLAT,
             PickOne(
-                "The weight is 64 x 32, and the product needs 32 x 64. What does aten::t do?",
+                "The weight is 64 x 32, and the matmul needs 32 x 64. What does aten::t do?",
                 (
                     PickChoice(
                         "it launches a kernel",
@@ -196,7 +196,7 @@ LESSON = Lesson(
                 "aten::addmm takes 2-D inputs. What does nn.Linear do with 8 x 128 x 32?",
                 (
                     PickChoice(
-                        "aten::bmm: eight products of 128 x 32",
+                        "aten::bmm: eight matmuls of 128 x 32",
                         ("aten::bmm == 1",),
                         "bmm is for a weight per batch entry. This weight is the same for all, so "
                         "the rows can be put below each other.",

@@ -1,4 +1,4 @@
-"""Lesson 1: one product and one addition, and what the host spends on them."""
+"""Lesson 1: one matmul and one addition, and what the host spends on them."""
 
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Program
 
@@ -35,29 +35,29 @@ ONE_CALL_CPU = LessonStep(
         {
             "1": "Eager PyTorch runs each op when Python reaches it, before it knows the next "
             "one: nothing is fused.",
-            "3": "aten::matmul is an op, but it computes nothing: it picks the product to call.",
+            "3": "aten::matmul is an op, but it computes nothing: it picks the matmul to call.",
         },
     ),
     why="{name of cpu kernels}: {aten::mm time} and {aten::add time}. On a CPU there is no launch: "
     "the op itself does the work, in the thread that called it and those that help.",
-    hint="aten::matmul only picks the product to call.",
+    hint="aten::matmul only picks the matmul to call.",
     show="cpu kernels",
     row="aten::mm",
 )
 DISPATCH_CPU = LessonStep(
     SMALL_CPU,
     PickOne(
-        "How much of one call, as it is profiled, is the product itself?",
+        "How much of one call, as it is profiled, is the matmul itself?",
         (
             PickChoice(
                 "less than half",
                 ("aten::mm time < 50% of cpu time",),
-                "The product is large enough here to outweigh Python, dispatch and the profiler.",
+                "The matmul is large enough here to outweigh Python, dispatch and the profiler.",
             ),
             PickChoice(
                 "half of it or more",
                 ("aten::mm time >= 50% of cpu time",),
-                "A 64 x 64 product is half a million FLOP. Python, dispatch and the profiler take "
+                "A 64 x 64 matmul is half a million FLOP. Python, dispatch and the profiler take "
                 "longer than that.",
             ),
         ),
@@ -76,15 +76,15 @@ LARGE_STEP_CPU = LessonStep(
             PickChoice(
                 "aten::add",
                 ("aten::add time > aten::mm time",),
-                "It did grow: it reads and writes 64 times as much. The product has 512 times as "
+                "It did grow: it reads and writes 64 times as much. The matmul has 512 times as "
                 "much to do.",
             ),
             PickChoice("aten::mm", ("aten::mm time > aten::add time",)),
         ),
     ),
-    why="The work of a product grows with the cube of the size: {aten::mm time} now, and "
+    why="The work of a matmul grows with the cube of the size: {aten::mm time} now, and "
     "{aten::add time} for the add. A call takes {wall time} without the profiler.",
-    hint="The work of a product grows with the cube of the size, its data with the square.",
+    hint="The work of a matmul grows with the cube of the size, its data with the square.",
     show="aten::mm",
     row="aten::mm",
 )
@@ -94,13 +94,13 @@ COPY_CPU = LessonStep(
         "torch.compile turns both ops into one aten::addmm. What does the CPU compute with?",
         (
             PickChoice(
-                "one op: the product adds b by itself",
+                "one op: the matmul adds b by itself",
                 ("aten::addmm == 1", "aten::copy_ == 0"),
-                "addmm computes out = b + x @ w, and the library's product adds to what is in "
+                "addmm computes out = b + x @ w, and the library's matmul adds to what is in "
                 "out: b has to be there first.",
             ),
             PickChoice(
-                "a copy of b, then a product that adds to it",
+                "a copy of b, then a matmul that adds to it",
                 ("aten::addmm == 1", "aten::copy_ == 1"),
             ),
             PickChoice(
@@ -112,7 +112,7 @@ COPY_CPU = LessonStep(
     ),
     why="aten::addmm calls aten::copy_ first, {aten::copy_ time} of its {aten::addmm time}: the "
     "bias goes into the output. A call takes {wall time}, an eager one {A: wall time}.",
-    hint="addmm computes out = b + x @ w. Think of where the product writes.",
+    hint="addmm computes out = b + x @ w. Think of where the matmul writes.",
     show="aten::copy_",
     row="aten::addmm",
     against=LARGE.recording,
@@ -121,7 +121,7 @@ COPY_CPU = LessonStep(
 LESSON = Lesson(
     number=1,
     name="matmul_add",
-    title="One product and one addition",
+    title="One matmul and one addition",
     steps=(
         LessonStep(
             SMALL,
@@ -135,9 +135,9 @@ LESSON = Lesson(
                     "result, and none to read its inputs.",
                 },
             ),
-            why="aten::matmul calls aten::mm, which launches the product; aten::add launches the "
+            why="aten::matmul calls aten::mm, which launches the matmul; aten::add launches the "
             "other one. The {kernels} kernels take {gpu time} together.",
-            hint="Count the ops that compute. aten::matmul only picks the product to call.",
+            hint="Count the ops that compute. aten::matmul only picks the matmul to call.",
             show="kernels",
             row="aten::mm",
             cpu=ONE_CALL_CPU,
@@ -154,7 +154,7 @@ LESSON = Lesson(
                     PickChoice(
                         "between 10% and 50%",
                         ("gpu busy >= 10%", "gpu busy <= 50%"),
-                        "The kernels are smaller than you think: the product does {gemm flops}, "
+                        "The kernels are smaller than you think: the matmul does {gemm flops}, "
                         "and takes {gemm time}.",
                     ),
                     PickChoice(
@@ -181,20 +181,20 @@ LESSON = Lesson(
                         "the host",
                         ("bound is host",),
                         "A launch costs the same as before, but the host is far ahead: while the "
-                        "product runs, it launches the next call.",
+                        "matmul runs, it launches the next call.",
                     ),
                     PickChoice(
                         "memory",
                         ("bound is memory",),
-                        "That is right for the add, which takes {add time}. The product reuses "
+                        "That is right for the add, which takes {add time}. The matmul reuses "
                         "each element 4096 times.",
                     ),
                     PickChoice("the tensor cores", ("bound is compute",)),
                 ),
             ),
-            why="The product takes {gemm time} of {gpu time} and does {gemm flops}. The launches "
+            why="The matmul takes {gemm time} of {gpu time} and does {gemm flops}. The launches "
             "are hidden: the GPU is busy {gpu busy} of the time.",
-            hint="The work of a product grows with the cube of the size, its data with the square.",
+            hint="The work of a matmul grows with the cube of the size, its data with the square.",
             show="gemm",
             row="aten::mm",
             cpu=LARGE_STEP_CPU,
@@ -205,26 +205,26 @@ LESSON = Lesson(
                 "torch.compile turns both ops into one aten::addmm. What runs on the GPU?",
                 (
                     PickChoice(
-                        "one kernel: the product adds b by itself",
+                        "one kernel: the matmul adds b by itself",
                         ("kernels == 1", "memcpy == 0"),
                         "That holds for a 1-D bias. A 2-D b has to be in the output "
-                        "before the product can add to it.",
+                        "before the matmul can add to it.",
                     ),
                     PickChoice(
                         "a copy of b, then one kernel that adds to it",
                         ("kernels == 1", "memcpy == 1"),
                     ),
                     PickChoice(
-                        "still two kernels: Inductor cannot change a product",
+                        "still two kernels: Inductor cannot change a matmul",
                         ("kernels == 2",),
-                        "Inductor does not change the product, but it may call another op: "
+                        "Inductor does not change the matmul, but it may call another op: "
                         "addmm does both.",
                     ),
                 ),
             ),
-            why="aten::addmm copies b into the output first, {memcpy time}, and the product adds "
+            why="aten::addmm copies b into the output first, {memcpy time}, and the matmul adds "
             "to it. That saves no GPU time: {A: gpu time} eager, {gpu time} compiled.",
-            hint="addmm computes out = b + x @ w. Think of where the product writes.",
+            hint="addmm computes out = b + x @ w. Think of where the matmul writes.",
             show="memcpy",
             row="aten::addmm",
             against="matmul_add_eager_4096_bf16",

@@ -9,13 +9,13 @@ OPS_CPU = LessonStep(
         "How many ops of one call of mlp_fwd compute?",
         "cpu kernels == {}",
         {
-            "3": "You counted the layers. gelu and the product of gate and up read and write "
+            "3": "You counted the layers. gelu and mul read and write "
             "memory too, each in an op of its own.",
-            "4": "You fused gelu and the product. Eager mode does not: it runs each op as Python "
+            "4": "You fused gelu and mul. Eager mode does not: it runs each op as Python "
             "reaches it. A compiler does, in lesson 6.",
         },
     ),
-    why="Three products, gelu and mul: {name of cpu kernels}. The other ops of {ops} in all "
+    why="Three matmuls, gelu and mul: {name of cpu kernels}. The other ops of {ops} in all "
     "change metadata, or call these.",
     hint="Views and wrappers compute nothing.",
     show="cpu kernels",
@@ -51,12 +51,12 @@ ROWS_CPU = LessonStep(
         "some aten::mm takes {}x128 and 128x512",
         {
             "4": "4 is the batch. The 32 tokens of each sequence are rows as well.",
-            "32": "32 rows would be one sequence, and 4 products. One is enough: the weight is the "
+            "32": "32 rows would be one sequence, and 4 matmuls. One is enough: the weight is the "
             "same for every token.",
         },
     ),
     why="aten::reshape puts all tokens below each other, as a view: {aten::reshape time} for all "
-    "three layers. One product of all rows replaces one for each sequence.",
+    "three layers. One matmul of all rows replaces one for each sequence.",
     hint="A linear layer treats every token the same way.",
     show="first aten::mm",
     row="aten::reshape",
@@ -74,18 +74,18 @@ GELU_CPU = LessonStep(
             PickChoice(
                 "5% to 25%",
                 ("aten::gelu time >= 5% of cpu time", "aten::gelu time <= 25% of cpu time"),
-                "Compare with the products: gelu takes {aten::gelu time}, they {aten::mm time}.",
+                "Compare with the matmuls: gelu takes {aten::gelu time}, they {aten::mm time}.",
             ),
             PickChoice(
                 "more than 25%",
                 ("aten::gelu time > 25% of cpu time",),
-                "The products have far more to do: {aten::mm time}, gelu {aten::gelu time}.",
+                "The matmuls have far more to do: {aten::mm time}, gelu {aten::gelu time}.",
             ),
         ),
     ),
-    why="gelu takes {aten::gelu time} of {cpu time}, mul {aten::mul time}, the products "
+    why="gelu takes {aten::gelu time} of {cpu time}, mul {aten::mul time}, the matmuls "
     "{aten::mm time}. These times include profiler overhead.",
-    hint="There are 128 rows of 512 features, and three products.",
+    hint="There are 128 rows of 512 features, and three matmuls.",
     show="aten::gelu",
     row="aten::gelu",
 )
@@ -101,16 +101,16 @@ LESSON = Lesson(
                 "How many kernels does one call of mlp_fwd launch?",
                 "kernels == {}",
                 {
-                    "3": "You counted the layers. gelu and the product of gate and up read and "
+                    "3": "You counted the layers. gelu and mul read and "
                     "write memory too, each in a kernel of its own.",
-                    "4": "You fused gelu and the product. Eager mode does not: it runs each op as "
+                    "4": "You fused gelu and mul. Eager mode does not: it runs each op as "
                     "Python reaches it. A compiler does, in lesson 6.",
                     "7": "You counted the memsets, which are not kernels: cuBLAS clears a few "
-                    "bytes before some products.",
+                    "bytes before some matmuls.",
                     "15": "That is the whole recording. The question is about one call.",
                 },
             ),
-            why="gate, up and down are {gemm} products, gelu and mul {pointwise} pointwise "
+            why="gate, up and down are {gemm} matmuls, gelu and mul {pointwise} pointwise "
             "kernels. The {memset} memsets are no kernels: cuBLAS clears {memset bytes} with them.",
             hint="Every op that computes launches one. Views launch none.",
             show="kernels",
@@ -151,11 +151,11 @@ LESSON = Lesson(
                 "some aten::mm takes {}x768 and 768x3072",
                 {
                     "64": "64 is the batch. The 128 tokens of each sequence are rows as well.",
-                    "128": "128 rows would be one sequence, and 64 products. One is enough: the "
+                    "128": "128 rows would be one sequence, and 64 matmuls. One is enough: the "
                     "weight is the same for every token.",
                 },
             ),
-            why="aten::reshape puts all tokens below each other, as a view. One product then does "
+            why="aten::reshape puts all tokens below each other, as a view. One matmul then does "
             "{first gemm flops} in {first gemm time}, far better than many small ones.",
             hint="A linear layer treats every token the same way.",
             show="first gemm",
@@ -172,12 +172,12 @@ LESSON = Lesson(
                     "and write their tensors.",
                     "5": "By FLOPs they are almost nothing. They take as long as it takes to read "
                     "and write their tensors.",
-                    "40": "That is their share of the kernels. The products take longer each.",
+                    "40": "That is their share of the kernels. The matmuls take longer each.",
                 },
             ),
             why="They take {pointwise time} of {gpu time} to move {pointwise bytes} and do next to "
             "no arithmetic. Two of the five passes over a tensor could be left out.",
-            hint="gelu moves two tensors and mul three. The products take {gemm time}.",
+            hint="gelu moves two tensors and mul three. The matmuls take {gemm time}.",
             show="pointwise",
             row="aten::mul",
             cpu=GELU_CPU,

@@ -23,15 +23,15 @@ optimizer.step()  # torch.optim.AdamW(..., foreach=True)""",
 BACKWARD_CPU = LessonStep(
     FOREACH_CPU,
     HowMany(
-        "forward runs {in forward: aten::mm} products. How many does backward run?",
+        "forward runs {in forward: aten::mm} matmuls. How many does backward run?",
         "in backward: aten::mm == {}",
         {
             "11": "That is the gradient of every input. The weights have gradients too, and each "
-            "is a product of its own.",
+            "is a matmul of its own.",
             "33": "That is forward and backward together.",
         },
     ),
-    why="y = x @ W.t() has two gradients, of x and of W, and each is a product. backward takes "
+    why="y = x @ W.t() has two gradients, of x and of W, and each is a matmul. backward takes "
     "{in backward: cpu time}, forward {in forward: cpu time}.",
     hint="Which gradients does one linear layer have to compute?",
     show='region "backward"',
@@ -97,15 +97,15 @@ LESSON = Lesson(
         LessonStep(
             FOREACH,
             HowMany(
-                "forward launches {in forward: gemm} products. How many does backward launch?",
+                "forward launches {in forward: gemm} matmuls. How many does backward launch?",
                 "in backward: gemm == {}",
                 {
                     "21": "That is the gradient of every input. The weights have gradients too, "
-                    "and each is a product of its own.",
+                    "and each is a matmul of its own.",
                     "63": "That is forward and backward together.",
                 },
             ),
-            why="y = x @ W.t() has two gradients, of x and of W, and each is a product. backward "
+            why="y = x @ W.t() has two gradients, of x and of W, and each is a matmul. backward "
             "takes {in backward: gpu time} on the GPU, forward {in forward: gpu time}.",
             hint="Which gradients does one linear layer have to compute?",
             show="gemm",
