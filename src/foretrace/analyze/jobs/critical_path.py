@@ -224,7 +224,7 @@ def _before(work: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Bools]:
 
 
 def _ready(work: pl.DataFrame, start: Ints, end: Ints, moments: Ints) -> Ints:
-    """The compute or copy under which each moment lies, for rows that have one."""
+    """The compute or copy that runs at each moment, for rows that have one."""
     rows = np.flatnonzero(work["kind"].is_in([COMPUTE, COPIES]).to_numpy())
     if not len(rows):
         return np.full(len(start), -1)

@@ -41,8 +41,8 @@ class JobLanes(Struct, frozen=True):
     error_ns: int | None
 
 
-def telling(found: JobDocument) -> frozenset[int]:
-    """The ranks that tell most: the lowest, that of the largest delay, that of the longest wait."""
+def default_ranks(found: JobDocument) -> frozenset[int]:
+    """The lowest rank, the one of the largest delay, the one of the longest wait, and more."""
     ranks = found.ranks
     late = max(ranks, key=lambda each: each.delays_ns or 0)
     waits_most = max(ranks, key=lambda each: each.wait_ns or 0)

@@ -210,7 +210,7 @@ class Replay:
         return Edges(before, until, [*spent, idle], other, np.where(talk, transfer, 0))
 
     def _folded(self, first: Edges, second: Edges, points: Bools) -> list[Edges]:
-        """Edges that begin at points: what lies between is added to their times."""
+        """Edges that begin at points: the times of the rows in between are added."""
         above = np.where(points, np.arange(len(points)), first.source)
         spent = [np.where(points, 0, each) for each in (*first.spent, first.other)]
         while not points[above].all():

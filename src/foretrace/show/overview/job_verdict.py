@@ -64,7 +64,7 @@ def worth_ns(document: JobDocument) -> float:
 def stragglers(document: JobDocument) -> list[JobRank]:
     """The ranks whose delay lengthens a step by 1% or more, the worst first.
 
-    A rank that other collectives made late is not to blame, nor is one that is late no more than
+    A rank that other collectives made late does not count, nor does one that is late no more than
     the others are in turn.
     """
     least = worth_ns(document)
