@@ -21,8 +21,8 @@ from foretrace.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
     from foretrace.analyze.jobs.lanes import JobLanes
+    from foretrace.analyze.jobs.whole_job import Job
     from foretrace.schema.documents.job import JobDocument
     from foretrace.show.render.terminal import Section
 

@@ -21,10 +21,10 @@ from analyze.jobs.planned import Read, reading
 from foretrace.analyze.jobs.clocks import CLOCKS, fit
 from foretrace.analyze.jobs.critical_path import CriticalPath, graph, walked
 from foretrace.analyze.jobs.exposure import stages
-from foretrace.analyze.jobs.job import COLUMNS
 from foretrace.analyze.jobs.matched_collectives import match
 from foretrace.analyze.jobs.network import outliers, transfers
 from foretrace.analyze.jobs.what_if import Replay, StepChange, what_ifs
+from foretrace.analyze.jobs.whole_job import COLUMNS
 
 PLANS = {
     "data": Plan(data=4, ranks_per_host=2, clocks={1: Clock(250_000)}),

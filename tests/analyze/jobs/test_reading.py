@@ -16,7 +16,7 @@ import pytest
 from analyze.jobs.plan import Gaps, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reading
-from foretrace.analyze.jobs.job import COLUMNS, Job
+from foretrace.analyze.jobs.whole_job import COLUMNS, Job
 from foretrace.base import progress
 from foretrace.base.errors import MissingError, TraceError, UsageError
 from foretrace.read import remote

@@ -17,8 +17,8 @@ from corpus.builder import TraceBuilder
 from corpus.cases_places import merged
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reduce
-from foretrace.analyze.jobs.job import COLUMNS as TYPES
-from foretrace.analyze.jobs.job import unpacked
+from foretrace.analyze.jobs.whole_job import COLUMNS as TYPES
+from foretrace.analyze.jobs.whole_job import unpacked
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.read import cache
 from foretrace.read.limits import Limits

@@ -30,8 +30,8 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.analyze.jobs.clocks import aligned
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Ints, innermost
 from foretrace.schema.gaps import filled

@@ -16,7 +16,7 @@ from foretrace.analyze.jobs.waits import timed_collectives
 from foretrace.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
+    from foretrace.analyze.jobs.whole_job import Job
     from foretrace.schema.documents.job import JobDocument
 
 FEW = 4  # ranks that a page shows where none are chosen

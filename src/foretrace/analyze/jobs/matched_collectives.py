@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.intervals import Bools
 from foretrace.schema.jobs import RankFacts
 

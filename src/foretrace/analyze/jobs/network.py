@@ -20,8 +20,8 @@ import polars as pl
 from foretrace.model.collectives import bus_factor
 
 if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
     from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
+    from foretrace.analyze.jobs.whole_job import Job
 
 _CLASS = 4.0  # the factor that a class of sizes spans
 # A group is an outlier if even its fastest collective is below this part of what is usual for its

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.whole_job import Job
 
 SLOWNESS = {
     "rank": pl.Int64,

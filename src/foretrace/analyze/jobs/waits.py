@@ -35,8 +35,8 @@ import numpy as np
 import polars as pl
 
 from foretrace.analyze.jobs.clocks import aligned, fit
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, match
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Floats, Ints
 from foretrace.schema.jobs import WITHOUT_STEPS

@@ -33,8 +33,8 @@ from foretrace.analyze.jobs.critical_path import (
     StepGraph,
 )
 from foretrace.analyze.jobs.exposure import stages
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Floats, Ints, split_by
 from foretrace.schema.gaps import filled

@@ -13,7 +13,7 @@ from statistics import fmean, median_low
 
 from msgspec import Struct
 
-from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.units import count_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank, JobVerdict
 from foretrace.show.overview.fixes import WORTH
