@@ -19,11 +19,10 @@ from typing import IO
 import polars as pl
 from msgspec import Struct
 
+from foretrace.base.budget import Limits, raised_by, waiting
 from foretrace.base.errors import ForetraceError, LimitError, UsageError
 from foretrace.model.query import mistake, tables_of
 from foretrace.model.trace import Trace
-from foretrace.read.budget import waiting
-from foretrace.read.limits import Limits, raised_by
 
 SECONDS = 60
 # beyond what the process holds before the query; a join of the largest recordings needs less

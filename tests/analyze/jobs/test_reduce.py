@@ -21,7 +21,7 @@ from foretrace.analyze.jobs.whole_job import COLUMNS as TYPES
 from foretrace.analyze.jobs.whole_job import unpacked
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.read import cache
-from foretrace.read.limits import Limits
+from foretrace.base.budget import Limits
 from foretrace.schema.jobs import RankPart
 
 REDUCED = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

@@ -1,7 +1,8 @@
-"""One author of every sentence: terminal, Markdown, HTML and notebook show the same summary."""
+"""The document of `look`: GPU time by op, and one author of every sentence in all forms."""
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 import re
@@ -12,12 +13,31 @@ import pytest
 import foretrace as ft
 from corpus.build import cut, gn
 from foretrace.read import recordings
+from foretrace.read.recordings import folder
 from foretrace.show.html import notebook, report
 from foretrace.show.overview import summarize
+from foretrace.show.overview.reading import overview_of
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn, marked
 from opened_traces import opened
+
+PATH = folder("h200") / "ladder" / "mlp_eager_64x128x768x3072_bf16.json.gz"
+
+
+def test_ops_have_the_gpu_time_launched_below_them() -> None:
+    rows = {row.name: row.gpu_ns for row in overview_of(str(PATH), cache=False).look.ops}
+    events = json.loads(gzip.decompress(PATH.read_bytes()))["traceEvents"]
+    kernels = [event for event in events if event.get("cat") in ("kernel", "gpu_memset")]
+    pointwise = {"gelu": "aten::gelu", "Mul": "aten::mul"}
+    spent = dict.fromkeys(["aten::mm", *pointwise.values()], 0)
+    for event in kernels:
+        found = (op for word, op in pointwise.items() if word.lower() in event["name"].lower())
+        spent[next(found, "aten::mm")] += round(event["dur"] * 1000)
+    assert {name: rows[name] for name in spent} == spent
+    assert rows["aten::linear"] == rows["aten::matmul"] == rows["aten::mm"]
+    assert rows["aten::t"] == 0
+
 
 NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_train_eager")
 
