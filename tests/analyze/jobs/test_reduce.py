@@ -19,9 +19,9 @@ from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reduce
 from foretrace.analyze.jobs.whole_job import COLUMNS as TYPES
 from foretrace.analyze.jobs.whole_job import unpacked
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.read import cache
-from foretrace.base.budget import Limits
 from foretrace.schema.jobs import RankPart
 
 REDUCED = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
