@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from foretrace.record.remote.scripts import imported_names, inline_metadata, needed_files
+from foretrace.record.remote.plan import imported_names, inline_metadata, needed_files
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("0*.py"))

@@ -16,7 +16,7 @@ from foretrace.schema.kernel import Family
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "kernel-names.md"
-EXAMPLES = ROOT / "tests" / "families" / "examples"
+EXAMPLES = ROOT / "tests" / "names" / "families" / "examples"
 MARK = "\n## Families\n\n"
 
 

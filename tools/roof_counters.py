@@ -82,7 +82,7 @@ def launch(run: str, plan: Path) -> None:
     """Under Nsight Compute: every kernel once, behind an empty one whose grid has its number."""
     import torch
 
-    from foretrace.record.experiments.roofs.kernels import mark_kernel
+    from foretrace.record.experiments.roofs.roof_kernels import mark_kernel
 
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
     planned = {}

@@ -15,7 +15,7 @@ from counter_files import export_text, opened, row
 from foretrace.cli import main
 from foretrace.record.profiling import ncu
 from foretrace.schema.documents.counters import CountersDocument
-from foretrace.show.render.counters_page import LINES
+from foretrace.show.render.terminal import LINES
 
 Capture = pytest.CaptureFixture[str]
 COUNT = 30

@@ -155,7 +155,7 @@ def test_a_live_card_marks_a_prediction() -> None:
     pytest.importorskip("torch")
     from foretrace.names.gemms.table import entry
     from foretrace.record.experiments.gemms.sweep import mark, marked
-    from foretrace.schema.gemms import GemmPoint
+    from foretrace.schema.gemm_point import GemmPoint
 
     found = table.named("h200")
     point = GemmPoint(8192, 768, 3072)

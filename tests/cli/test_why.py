@@ -18,8 +18,7 @@ from foretrace.analyze import why
 from foretrace.cli import main
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.why import Why
-from foretrace.show.render.look_page import LINES
-from foretrace.show.render.terminal import drawn, marked
+from foretrace.show.render.terminal import LINES, drawn, marked
 from foretrace.show.render.why_page import PARTS, sections
 from model.compiled.recorded import compiled
 

@@ -12,7 +12,7 @@ import pytest
 
 import foretrace
 from foretrace.names import families
-from foretrace.names.families import _aten
+from foretrace.names.families import _words
 
 RECORDED = sorted(Path(str(files("foretrace") / "read/recordings")).rglob("*.json.gz"))
 ELSEWHERE = ("gemm", "gemv", "conv", "attention")
@@ -31,7 +31,7 @@ def test_an_origin_op_is_not_work(path: Path) -> None:
         kernel = families.decode(name)
         if kernel.family == "inductor_triton" and kernel.get("category") != "template":
             assert kernel.role not in ELSEWHERE, name
-            roles = {_aten.role_of_op(f"aten::{op}") for op in families.own_ops(kernel)}
+            roles = {_words.role_of_op(f"aten::{op}") for op in families.own_ops(kernel)}
             assert not roles & set(ELSEWHERE), name
 
 

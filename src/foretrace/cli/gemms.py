@@ -9,12 +9,12 @@ import click
 
 from foretrace.base.errors import UsageError
 from foretrace.cli._options import flag, in_forms, say, shown, shows_bold, width
-from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS
+from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS
 
 if TYPE_CHECKING:
     from foretrace.names.gemms.table import GemmMap
     from foretrace.schema.documents.gemms import GemmsDocument
-    from foretrace.schema.gemms import GemmPoint
+    from foretrace.schema.gemm_point import GemmPoint
 
 SHIPPED = "h200"
 KIND = ("dtype", "layout", "epilogue")
@@ -69,7 +69,7 @@ def command(
     itself.
     """
     from foretrace.schema.documents import encode
-    from foretrace.show.render.gemms import gemms_markdown, gemms_text
+    from foretrace.show.render.gemms_page import gemms_markdown, gemms_text
 
     if near and predict:
         raise UsageError("choose one of --near and --predict")

@@ -116,13 +116,13 @@ def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str
 
     from foretrace.base.files import write_text
     from foretrace.show.html.job_report import job_html
-    from foretrace.show.share import job_perfetto
+    from foretrace.show.share.perfetto import write_ranks
 
     if html is not None:
         write_text(Path(html), job_html(found, beside))
         say(f"wrote {html}")
     if perfetto is not None:
-        job_perfetto.write(beside, Path(perfetto))
+        write_ranks(beside, Path(perfetto))
         say(f"wrote {perfetto}: open it at ui.perfetto.dev")
 
 

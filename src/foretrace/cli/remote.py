@@ -159,16 +159,14 @@ def _plan(script: Path, given: dict[str, Any]) -> RemotePlan:
 def _as_job(
     plan: RemotePlan | None, run: str, limits: Limits, given: dict[str, Any]
 ) -> RemoteDocument:
-    from foretrace.record.remote.hub import JobOptions
-    from foretrace.record.remote.job import explained, found, started
+    from foretrace.record.remote.hub import HubJobs, JobOptions, job_named
     from foretrace.record.remote.plan import seconds_of
 
-    names = ("flavor", "image", "secrets", "namespace")
-    chosen = {name: given[name] for name in names}
-    options = JobOptions(seconds=seconds_of(given["timeout"]), **chosen)
+    named = {name: given[name] for name in ("flavor", "image", "secrets", "namespace")}
+    options = JobOptions(seconds=seconds_of(given["timeout"]), **named)
     if plan is not None and given["dry_run"]:
-        return explained(plan, options)
-    job = started(plan, options) if plan else found(run, options)
+        return HubJobs(options.namespace).explained(plan, options)
+    job = HubJobs(options.namespace).start(plan, options) if plan else job_named(run, options)
     _say(f"{job.name}: {job.info.url}")
     if given["no_wait"]:
         _say(job.later)

@@ -51,7 +51,7 @@ def command(
     """
     from foretrace.names import devices
     from foretrace.schema.documents import encode
-    from foretrace.show.render.roofs import roofs_markdown, roofs_text
+    from foretrace.show.render.roofs_page import roofs_markdown, roofs_text
 
     if show is not None:
         document, place = devices.shown_roofs(show), None

@@ -13,7 +13,7 @@ from analyze.rules.sketch import Sketch, kernel
 from foretrace.analyze.compare import compare
 from foretrace.names.gemms import table
 from foretrace.read import recordings
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemm_point import GemmPoint
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 

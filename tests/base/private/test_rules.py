@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from foretrace.base.private import hide_addresses, hide_keys, hide_paths, hide_random, hide_secrets
-from foretrace.base.private.values import cleaned
+from foretrace.base.private import (
+    cleaned,
+    hide_addresses,
+    hide_keys,
+    hide_paths,
+    hide_random,
+    hide_secrets,
+)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from foretrace.model.costs.roofline import Work, impossible, position
 from foretrace.names import devices
 from foretrace.names.devices import _measured
 from foretrace.schema.device import Device
-from foretrace.schema.roofs import SCHEMA, BandwidthPoint, MeasuredRoofs
+from foretrace.schema.measured_roofs import SCHEMA, BandwidthPoint, MeasuredRoofs
 
 MIB = 1 << 20
 ROOFS = MeasuredRoofs(

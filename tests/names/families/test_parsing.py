@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.names.families import _aten, _cpp, _words
+from foretrace.names.families import _cpp, _words
 
 
 def test_a_c_plus_plus_name() -> None:
@@ -84,7 +84,7 @@ def test_types_and_numbers_after_an_identifier() -> None:
     ],
 )
 def test_the_op_behind_a_functor(functor: str, op: str) -> None:
-    assert _aten.op_word(functor) == op
+    assert _words.op_word(functor) == op
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_a_role_from_words(name: str, role: str) -> None:
     ],
 )
 def test_splitting_op_lists(text: str, ops: list[str]) -> None:
-    assert _aten.split_ops(text) == ops
+    assert _words.split_ops(text) == ops

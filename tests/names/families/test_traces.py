@@ -62,7 +62,7 @@ def test_hardly_any_time_is_without_a_role(kind: str, folder: str) -> None:
     assert other <= AT_MOST_OTHER[kind] * sum(times.values())
 
 
-def test_the_mlp_runs_three_products_and_its_activation() -> None:
+def test_the_mlp_runs_three_matmuls_and_its_activation() -> None:
     """GeGLU in eager mode: gate, up and down on Hopper kernels, then gelu and mul apart."""
     trace = json.loads(gzip.decompress((RECORDED / "mlp_eager.json.gz").read_bytes()))
     names = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "kernel"]

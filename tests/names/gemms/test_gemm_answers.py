@@ -12,7 +12,7 @@ from foretrace.names.gemms.distance import FAR, Nearest
 from foretrace.names.gemms.explain_shape import explain_shape
 from foretrace.names.gemms.table import Boundary, crossed, differing, point_of
 from foretrace.names.gemms.tiling import modelled_us
-from foretrace.schema.gemms import DTYPES, GemmPoint
+from foretrace.schema.gemm_point import DTYPES, GemmPoint
 
 MAP = table.named("h200")
 NEAREST = Nearest(MAP)

@@ -16,7 +16,7 @@ from foretrace.names import families
 from foretrace.names.gemms import build, table
 from foretrace.names.gemms.distance import held_out_accuracy
 from foretrace.read import recordings
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemm_point import GemmPoint
 
 MAP = table.named("h200")
 

@@ -6,7 +6,7 @@ import pytest
 
 from foretrace.names.families import decode
 from foretrace.names.gemms.tiling import Launched, tile_of, tiled, tiling
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemm_point import GemmPoint
 
 NVJET = "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT"
 SPLIT = "nvjet_sm90_tst_128x8_64x12_4x1_v_bz_splitK_TNT"

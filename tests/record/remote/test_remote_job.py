@@ -15,7 +15,7 @@ import pytest
 huggingface_hub = pytest.importorskip("huggingface_hub")
 from foretrace.cli import main  # noqa: E402
 from foretrace.read.recordings import traces  # noqa: E402
-from foretrace.record.remote import bucket, hub  # noqa: E402
+from foretrace.record.remote import hub  # noqa: E402
 from record.remote.jobs_hub import BUCKET, JOB, OWNER, TOKEN, JobsHub, running  # noqa: E402
 
 TRACE = traces()["mlp_eager"].read_bytes()
@@ -26,8 +26,8 @@ SAID = Path(__file__).parents[3] / "examples" / "02_linear.py"
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[JobsHub]:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.setattr(hub, "POLL_S", 0.01)
-    monkeypatch.setattr(bucket, "POLL_S", 0.01)
-    monkeypatch.setattr(bucket, "SETTLE_S", 0.05)
+    monkeypatch.setattr(hub, "LIST_S", 0.01)
+    monkeypatch.setattr(hub, "SETTLE_S", 0.05)
     monkeypatch.chdir(tmp_path)
     with running() as server:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.address)

@@ -15,10 +15,14 @@ from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, UsageError
 from foretrace.read.recordings import traces
 from foretrace.record.remote import plan as plan_module
-from foretrace.record.remote import wheel
 from foretrace.record.remote.arrivals import Arrivals, checksums
-from foretrace.record.remote.plan import RemotePlan, plan_run, seconds_of
-from foretrace.record.remote.scripts import inline_metadata, needed_files
+from foretrace.record.remote.plan import (
+    RemotePlan,
+    inline_metadata,
+    needed_files,
+    plan_run,
+    seconds_of,
+)
 
 SCRIPT = '''"""A script."""
 # /// script
@@ -97,8 +101,8 @@ def test_a_foretrace_of_no_index_sends_itself(
 
     installed = Installed()
     monkeypatch.setenv("FORETRACE_CACHE", str(tmp_path))
-    monkeypatch.setattr(wheel, "distribution", lambda name: installed)
-    with zipfile.ZipFile(wheel.own_requirement()) as archive:
+    monkeypatch.setattr(plan_module, "distribution", lambda name: installed)
+    with zipfile.ZipFile(plan_module.own_requirement()) as archive:
         assert archive.testzip() is None
         names = set(archive.namelist())
         about = next(name for name in names if name.endswith("RECORD"))
@@ -111,7 +115,7 @@ def test_a_foretrace_of_no_index_sends_itself(
     assert {"foretrace/cli/record.py", "foretrace/read/recordings/__init__.py"} < names
     assert not [name for name in names if name.endswith((".gz", ".pyc"))]
     installed.url = None
-    assert str(wheel.own_requirement()).startswith("foretrace==")
+    assert str(plan_module.own_requirement()).startswith("foretrace==")
 
 
 @pytest.mark.parametrize("code", [0, 7])

@@ -14,7 +14,7 @@ import foretrace
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import union_length
 from foretrace.read.recordings import traces
-from foretrace.show.html.strip import Bands, Busy, edges, partition
+from foretrace.show.html.strip import Bands, edges, partition
 from foretrace.show.html.timeline import Timeline, depths
 from opened_traces import opened
 
@@ -104,7 +104,6 @@ def test_pixels_add_up_to_the_busy_time_of_the_gpu(name: str) -> None:
     rows = rows[np.argsort(timeline.start[rows], kind="stable")]
     start, end = timeline.start[rows], (timeline.start + timeline.length)[rows]
     total = union_length(start, end)
-    assert int((Busy(start, end).end - Busy(start, end).start).sum()) == total
     for width in (1, 7, 390, 1024, 1440):
         pixels = Bands(start, end, np.zeros_like(start)).pixels(edges(0, timeline.end_ns, width))
         assert sum(int(each.sum()) for each in pixels.values()) == total

@@ -14,8 +14,8 @@ from foretrace.cli import main
 from foretrace.names.devices import _measured
 from foretrace.record.experiments.roofs.measured_roofs import roofs_document
 from foretrace.schema.documents import encode, json_schema, roofs
-from foretrace.schema.roofs import MeasuredRoofs
-from foretrace.show.render.roofs import roofs_markdown, roofs_text
+from foretrace.schema.measured_roofs import MeasuredRoofs
+from foretrace.show.render.roofs_page import roofs_markdown, roofs_text
 
 MIB = 1 << 20
 FOUND = {

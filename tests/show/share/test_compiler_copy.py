@@ -16,8 +16,7 @@ from foretrace.read import compiler
 from foretrace.read.compiler import CompilerLogs, LogRecord, TextRecord
 from foretrace.schema.compiler import CompilerRun, KernelCall
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.show.share.code_text import CodeText
-from foretrace.show.share.compiler_copy import write_copy
+from foretrace.show.share.compiler_copy import CodeText, write_copy
 from foretrace.show.share.pseudonyms import Pseudonyms
 from foretrace.show.share.publish import share
 from foretrace.show.share.stores import Folder

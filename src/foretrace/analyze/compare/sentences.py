@@ -32,7 +32,7 @@ from foretrace.model.costs.roofline import cache_rate, memory_rate, traffic_ns
 from foretrace.names.gemms import table
 from foretrace.names.gemms.table import Boundary, GemmMap, crossed, differing, gemm_point
 from foretrace.schema.device import Device
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemm_point import GemmPoint
 
 FEW = 4  # names that one sentence holds; the tables list all
 LONG = 72  # a C++ kernel name longer than this goes by its short form

@@ -67,7 +67,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         " PyTorch's addmm copies a whole matrix before it adds to it." if MATRIX in kinds else ""
     )
     detail = (
-        f"Each writes the matmul again. If the matmul added it: {bytes_text(moved)} less memory "
+        f"Each writes the result again. If the matmul added it: {bytes_text(moved)} less memory "
         f"traffic {per(trace)}, which saves at most {time_text(saved)}. The trace shows sizes and "
         f"order, not that it is the same tensor.{copied}"
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from foretrace.base.private.chance import random_parts
+from foretrace.base.private.random_tokens import random_parts
 
 Replace = Callable[[str], str]  # from a private text to what takes its place
 # Patterns, each with words without which a text cannot match it: most names have none of them.

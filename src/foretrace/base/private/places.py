@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 
-from foretrace.base.private.chance import words
 from foretrace.base.private.keys import ASSIGNED, VALUE, Replace, Rules, applied
+from foretrace.base.private.random_tokens import words
 
 _HEX = "[0-9A-Fa-f]{1,4}"
 _START = "(?<![A-Za-z0-9:.])"
@@ -109,5 +109,5 @@ def _shown(path: str, replace: Replace) -> str:
     if len(folders) == 1:
         words = path.lower().split(".")
         return replace(path) if words[-1] in _FILES or "so" in words[1:] else path
-    told = all(folder.isdigit() or folder.lower() in _SCOPES for folder in folders)
-    return path if told else replace(path)
+    public = all(folder.isdigit() or folder.lower() in _SCOPES for folder in folders)
+    return path if public else replace(path)

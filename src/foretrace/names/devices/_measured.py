@@ -19,7 +19,7 @@ from foretrace.base.errors import UsageError
 from foretrace.base.files import write_bytes
 from foretrace.base.notices import warn
 from foretrace.schema.device import Device, MeasuredRates
-from foretrace.schema.roofs import SCHEMA, MeasuredRoofs
+from foretrace.schema.measured_roofs import SCHEMA, MeasuredRoofs
 
 SHIPPED = Path(__file__).with_name("measured")  # of cards that were measured for the package
 _LARGEST = 1 << 20  # bytes: such a file has about ten thousand

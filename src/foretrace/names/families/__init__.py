@@ -13,15 +13,18 @@ exact prefixes (8 to 16), library templates (18 to 42), everything of ATen (40 t
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from typing import Any
 
 from msgspec.structs import replace
 
 from foretrace.base import plugins
-from foretrace.names.families._aten import MATMULS, VIEWS, VOCABULARY, role_of_op
-from foretrace.names.families._difference import changed, own_ops, told_apart, value_text
 from foretrace.names.families._matmul import on_card
-from foretrace.schema.kernel import NAME_LIMIT, Family, KernelId, Part
+from foretrace.names.families._parser import SHORT_LIMIT
+from foretrace.names.families._words import MATMULS, VIEWS, VOCABULARY, role_of_op
+from foretrace.schema.kernel import NAME_LIMIT, Family, FieldChange, KernelId, Part
 
 __all__ = [
     "MATMULS",
@@ -37,6 +40,38 @@ __all__ = [
     "told_apart",
     "value_text",
 ]
+# Fields that tell two kernels of one short name apart, the most telling first; any other field
+# comes after them. How each is written behind the short name: `{}` is the value.
+_WRITTEN = {
+    "dtype": "{}",
+    "dtype_in": "{}",
+    "dtype_a": "{}",
+    "dtype_out": "-> {}",
+    "suffix": "#{}",
+    "epilogue": "{}",
+    "splitk": "split-K",
+    "mask": "{}",
+    "causal": "causal",
+    "head_dim": "hd{}",
+    "tile": "{}",
+    "tile_mn": "{}",
+    "step": "{}",
+    "function": "{}",
+    "size_class": "{}",
+    "conv_dims": "{}D",
+    "cluster": "cluster {}",
+    "stages": "{} stages",
+    "align_elems": "align{}",
+    "vec": "vec{}",
+    "cast": "cast",
+    "category": "{}",
+    "template": "{}",
+    "max_threads": "{} threads",
+    "threads": "{} threads",
+}
+_RANK = {field: place for place, field in enumerate(_WRITTEN)}
+_FREE_TEXT = ("ops", "elsewhere", "tokens", "truncated", "arg_spec", "class", "mangled")
+_MOST = 3  # fields behind one short name: more would not fit a column
 
 
 @cache
@@ -70,3 +105,75 @@ def role_for(name: str, op_name: str | None) -> str:
     """The role of a kernel by its name, else by the op that launched it."""
     role = decode(name).role
     return role_of_op(op_name) if role == "other" and op_name else role
+
+
+def own_ops(kernel: KernelId) -> list[str]:
+    """Origin ops that the kernel itself may compute: without those whose work is elsewhere."""
+    away = kernel.get("elsewhere") or ()
+    return [op for op in kernel.get("ops") or () if op not in away]
+
+
+def changed(a: KernelId, b: KernelId) -> tuple[FieldChange, ...]:
+    """What differs from A to B: family, role, then every field; None where a name states none."""
+    heads = (("family", a.family, b.family), ("role", a.role, b.role))
+    fields = ((field, a.get(field), b.get(field)) for field in {**a.fields, **b.fields})
+    return tuple(FieldChange(*row) for row in (*heads, *fields) if row[1] != row[2])
+
+
+def told_apart(names: Iterable[KernelId]) -> dict[str, KernelId]:
+    """The kernels by name. Those that share a short name get a field in it that differs, if any."""
+    kernels = {kernel.name: kernel for kernel in names}
+    groups: defaultdict[str, list[KernelId]] = defaultdict(list)
+    for kernel in kernels.values():
+        groups[kernel.short].append(kernel)
+    for group in groups.values():
+        if len(group) > 1:
+            kernels |= {kernel.name: kernel for kernel in _apart(group)}
+    return kernels
+
+
+def value_text(value: Any) -> str:
+    """A field's value for people: `2x4`, `bias+gelu`, `yes`."""
+    if isinstance(value, list | tuple):
+        return ("x" if all(isinstance(item, int) for item in value) else "+").join(map(str, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
+
+
+def _apart(group: list[KernelId]) -> list[KernelId]:
+    fields = _telling(group)
+    found = []
+    for kernel in group:
+        more = " ".join(filter(None, (_written(kernel, field) for field in fields)))
+        room = SHORT_LIMIT - len(more) - 1
+        base = kernel.short if len(kernel.short) <= room else kernel.short[: room - 1] + "…"
+        found.append(replace(kernel, short=f"{base} {more}") if 0 < len(more) < 32 else kernel)
+    return found
+
+
+def _telling(group: Sequence[KernelId]) -> list[str]:
+    """The fields that together tell most of the kernels apart; one, if one tells all of them."""
+    known = {field for kernel in group for field in kernel.fields if field not in _FREE_TEXT}
+    ranked = sorted(known, key=lambda field: (_RANK.get(field, len(_RANK)), field))
+    counts = {field: _kinds(group, [field]) for field in ranked}
+    alone = [field for field in ranked if counts[field] == len(group)]
+    if alone:
+        return alone[:1]
+    chosen: list[str] = []
+    for field in ranked:
+        if counts[field] > 1 and _kinds(group, [*chosen, field]) > _kinds(group, chosen):
+            chosen.append(field)
+    return chosen[:_MOST]
+
+
+def _kinds(group: Sequence[KernelId], fields: list[str]) -> int:
+    return len({tuple(_written(kernel, field) for field in fields) for kernel in group})
+
+
+def _written(kernel: KernelId, field: str) -> str:
+    value = kernel.get(field)
+    if value is None or value is False:
+        return ""
+    pattern = _WRITTEN.get(field, field.replace("_", " ") + ("" if value is True else " {}"))
+    return pattern.replace("{}", value_text(value))

@@ -1,5 +1,5 @@
-"""C++ names as profilers print them: scope, function, template arguments. One pass, never raises,
-cut names included.
+"""C++ names as profilers print them: scope, function, template arguments, data types. One pass,
+never raises, cut names included.
 
 Kineto writes `(anonymous namespace)`, `4`, `true`, `4ul`; nsys and ncu write `<unnamed>`, `(int)4`,
 `(bool)1`, `(unsigned long)4`. Both read the same here. A name whose brackets do not close was cut
@@ -12,8 +12,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from foretrace.names.families import _dtypes
-from foretrace.names.families._parser import rx
+from foretrace.names.families._parser import NameParser, by_spelling, rx
 
 _ANONYMOUS = ("(anonymous namespace)", "<unnamed>", "(anonymous)")
 _INTEGER = r"(?:\([a-z ]+\))?(-?\d{1,18})[uUlL]*"
@@ -34,6 +33,28 @@ _NAMED = {
     "__half": "f16",
     "__hip_bfloat16": "bf16",
 }
+
+# How C++ spells each data type, and the one word used here for it.
+TYPES = by_spelling("""
+    f32 = float; f64 = double; i32 = int; i16 = short; bool = bool; u16 = unsigned short
+    i64 = long, long long, int64_t; i8 = signed char, int8_t; u8 = unsigned char, uint8_t
+    u32 = unsigned int, unsigned; u64 = unsigned long, unsigned long long
+    f16 = __half, half, c10::Half, cutlass::half_t, _Float16, at::Half, __fp16
+    f16 = ck::half_t, sycl::half, nv_half
+    bf16 = __nv_bfloat16, nv_bfloat16, c10::BFloat16, at::BFloat16, cutlass::bfloat16_t
+    bf16 = __hip_bfloat16, hip_bfloat16, std::bfloat16_t, __bf16
+    tf32 = cutlass::tfloat32_t
+    c64 = c10::complex<float>, thrust::complex<float>, cuComplex
+    c128 = c10::complex<double>, thrust::complex<double>, cuDoubleComplex
+    e4m3 = c10::Float8_e4m3fn, __nv_fp8_e4m3, cutlass::float_e4m3_t
+    e5m2 = c10::Float8_e5m2, __nv_fp8_e5m2, cutlass::float_e5m2_t
+    e4m3fnuz = c10::Float8_e4m3fnuz; e5m2fnuz = c10::Float8_e5m2fnuz
+""")
+# Itanium-mangled built-in types.
+MANGLED = by_spelling("""
+    f32 = f; f64 = d; i32 = i; i64 = l, x; i16 = s; i8 = a; u8 = h; bool = b; u32 = j; u64 = m, y
+    f16 = DF16_, Dh; bf16 = DF16b
+""")
 
 
 class Cpp(Struct, frozen=True):
@@ -79,7 +100,7 @@ def parse(name: str) -> Cpp:
         position = end + 1
     head = text[start : opened if opened >= 0 else params].rstrip()
     scope, _, base = head.rpartition("::")
-    base = base if opened >= 0 or params < len(text) or not cut else ""  # half a name is none
+    base = base if opened >= 0 or params < len(text) or not cut else ""  # it was cut
     args = _whole(split(text[opened + 1 : closed]), closed == len(text)) if opened >= 0 else ()
     return Cpp(scope, base, args, text[params:], truncated or cut)
 
@@ -141,6 +162,20 @@ def boolean(text: str) -> bool | None:
     return {"true": True, "(bool)1": True, "false": False, "(bool)0": False}.get(text)
 
 
+@lru_cache(maxsize=4096)
+def dtype(text: str) -> str | None:
+    """The type behind a C++ spelling, pointers and `const` ignored; None for anything else."""
+    plain = rx(r"\bconst\b|[*&]").sub("", text).strip() if len(text) < 80 else ""
+    return TYPES.get(plain)
+
+
+def put_dtype(r: NameParser, text: str, field: str, meaning: str, certainty: str = "") -> str:
+    """State the type behind a C++ spelling, if it is one; returns it, or ""."""
+    known = dtype(text)
+    r.put(text, field, known, meaning, certainty)
+    return known or ""
+
+
 def _close(text: str, opened: int) -> int:
     """Where the bracket at `opened` closes: at the end of a cut name. `(8)>(0)` closes nothing."""
     stack: list[str] = []
@@ -178,7 +213,7 @@ def identifiers(name: str) -> tuple[str, ...]:
             position, in_enum = opened.end() or position + 1, True
         elif length := rx(_IDENTIFIER).match(name, position):
             end = length.end() + int(length[1])
-            if end <= len(name):  # half an identifier is none
+            if end <= len(name):  # the rest was cut
                 found.append(name[length.end() : end])
             position = end
         else:
@@ -192,7 +227,7 @@ def type_after(name: str, identifier: str) -> str | None:
     rest = _arguments(name, identifier)
     found = rx(_BUILTIN).match(rest)
     if found:
-        return _dtypes.MANGLED[found[0]]
+        return MANGLED[found[0]]
     word = next(iter(identifiers("_Z" + rest.removeprefix("N3c10")[:40])), "")
     return _NAMED.get(word)
 

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from foretrace.names.families._dtypes import ACCUMULATOR, WORDS, by_spelling
-from foretrace.names.families._parser import NameParser, rx, shape, word_set
+from foretrace.names.families._parser import NameParser, by_spelling, rx, shape, word_set
 from foretrace.schema.kernel import KernelId
 
 # Numbers are bounded: a name of ten thousand digits is not a tile.
 PAIR = r"\d{1,5}x\d{1,5}"
 TRIPLE = r"\d{1,5}x\d{1,5}x\d{1,5}"
+
+# Words inside library names (cuBLAS, CUTLASS, xmma, MIOpen, Triton).
+WORDS = by_spelling("""
+    f16 = fp16, f16; bf16 = bf16; f32 = fp32, f32; f64 = f64, fp64; tf32 = tf32
+    i8 = int8, s8, i8; u8 = u8; i32 = int32, s32, i32; i4 = s4; u4 = u4; b1 = b1
+    e4m3 = e4m3; e5m2 = e5m2; e2m1 = e2m1, f4; e3m2 = e3m2; e2m3 = e2m3
+    c64 = cf32; c128 = cf64; void = void
+""")
+# The letter before `gemm` in the names of cuBLAS and CUTLASS.
+ACCUMULATOR = by_spelling("f32 = s; f16 = h; f64 = d; i32 = i; c64 = c, gc; c128 = z, gz")
 
 MMA = {
     word.replace("x", ""): [int(number) for number in word.split("x")]
@@ -132,7 +141,7 @@ class MatmulParser(NameParser):
             self.put(tokens, "dtype_bias", WORDS.get(bias[1]), "type of the bias: {}", "inferred")
 
     def put_relu(self, text: str, certainty: str = "") -> None:
-        """The word `relu`, which promises less than it seems to."""
+        """The word `relu`: the kernel can apply one; the name does not say that it did."""
         words = "this kernel can apply bias and ReLU at the end; it does not prove that a ReLU ran"
         self.put(text, "epilogue", ["relu-capable"], words, certainty)
 

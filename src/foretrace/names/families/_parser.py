@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from foretrace.schema.kernel import KernelId, Part
@@ -53,6 +54,12 @@ def by_role(table: str, separator: str | None = None) -> tuple[tuple[str, list[s
     entries = rx(r"\n    (?=\w+: )").split(table.rstrip())[1:]
     pairs = (" ".join(entry.split()).split(": ", 1) for entry in entries)
     return tuple((role, text.split(separator)) for role, text in pairs)
+
+
+def by_spelling(table: str) -> dict[str, str]:
+    """Spelling to value, from entries such as `f16 = __half, c10::Half`."""
+    rows = (entry.split(" = ") for entry in table.strip().replace(";", "\n").splitlines())
+    return {word: dtype.strip() for dtype, words in rows for word in words.split(", ")}
 
 
 def shape(text: str) -> list[int]:
@@ -105,7 +112,7 @@ class NameParser:
             self.state(text, field, value, meaning, certainty)
 
     def state(self, text: str, field: str, value: Any, meaning: str, certainty: str = "") -> None:
-        """State a field even where its value is None: the name tells that there is none."""
+        """State a field even where its value is None: the name says that it has no value."""
         self.fields[field] = value
         self._add(text, field, meaning, certainty or self.certainty)
 
@@ -152,8 +159,9 @@ class NameParser:
     def _covered(self) -> list[Part]:
         parts: list[Part] = []
         reached = 0
-        for start, end, part in sorted(self._parts, key=lambda entry: entry[0]):
-            parts += self._gap(reached, start)
+        for start, end, part in sorted(self._parts, key=itemgetter(0)):
+            if start > reached:
+                parts += self._gap(reached, start)
             parts.append(part)
             reached = max(reached, end)
         return parts + self._gap(reached, len(self.name))

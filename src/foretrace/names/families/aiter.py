@@ -8,7 +8,7 @@ Names:
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._dtypes import WORDS
+from foretrace.names.families._matmul import WORDS
 from foretrace.names.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 

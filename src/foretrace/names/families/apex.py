@@ -7,7 +7,7 @@ Names:
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes, _words
+from foretrace.names.families import _cpp, _words
 from foretrace.names.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -34,7 +34,7 @@ def _lists(name: str, cpp: _cpp.Cpp) -> KernelId:
     functor = _cpp.leaf(cpp.arg(1))
     r.put(functor, "functor", functor, "the function applied to the lists")
     element = _cpp.nth(_cpp.inside(cpp.arg(1), functor), 0)
-    dtype = _dtypes.put(r, element, "dtype", "works on {}")
+    dtype = _cpp.put_dtype(r, element, "dtype", "works on {}")
     word = functor.removesuffix("Functor")
     return r.done("reduction" if "Norm" in word else "optimizer", joined("apex", word, dtype))
 

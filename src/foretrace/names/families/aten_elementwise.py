@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from foretrace.names.families import _aten, _cpp, _dtypes
-from foretrace.names.families._aten import is_op
+from foretrace.names.families import _cpp, _words
 from foretrace.names.families._parser import NameParser, word_set
+from foretrace.names.families._words import is_op
 from foretrace.schema.kernel import Family, KernelId
 
 TEMPLATES = word_set("""
@@ -112,13 +112,13 @@ def _strided(r: NameParser, cpp: _cpp.Cpp, threads: int | None) -> None:
 
 
 def _functor(cpp: _cpp.Cpp) -> Functor | None:
-    functors = (arg for arg in cpp.args if _cpp.integer(arg) is None and arg not in _dtypes.CPP)
+    functors = (arg for arg in cpp.args if _cpp.integer(arg) is None and arg not in _cpp.TYPES)
     text = next(functors, "")
     for wrapper in ("gpu_kernel_impl_nocast", "gpu_kernel_impl"):
         if f"{wrapper}<" in text:
             text = next(iter(_cpp.inside(text, wrapper)), "")
     leaf = _cpp.leaf(text)
-    # half a name is none
+    # the rest of the name was cut
     if not leaf or (cpp.truncated and text == cpp.args[-1] and text.endswith(leaf)):
         return None
     inner = _cpp.inside(text, leaf) if leaf in PAIRED else ()
@@ -134,7 +134,7 @@ def _copy(r: NameParser, functor: Functor) -> KernelId:
     cast, strided = r.fields.get("cast"), r.fields.get("contiguous") is False
     r.put(functor.leaf, "functor", functor.leaf, "copies elements")
     source, target = COPIES[functor.leaf]
-    found = _aten.lambda_dtype(functor.text)
+    found = _words.lambda_dtype(functor.text)
     if found:
         dtype, written = found
         source = dtype if source or cast is False else ""
@@ -164,7 +164,7 @@ def _op(r: NameParser, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
     if cpp.base != "elementwise_kernel_with_index":  # there the lambda takes an index, not a value
         _types(r, functor)
     op, short = SPECIAL.get(functor.name, ("", ""))
-    word = _aten.op_word(functor.name.partition("<")[2].rstrip(">") or functor.leaf)
+    word = _words.op_word(functor.name.partition("<")[2].rstrip(">") or functor.leaf)
     if functor.leaf == "FillFunctor" and r.fields.get("dtype") == "f32":
         op = "aten::fill_ / zero_"  # zero_ of float gradients is where this one was seen
     if op or (is_op(word) and functor.text.startswith("at::native")):
@@ -181,19 +181,19 @@ def _types(r: NameParser, functor: Functor) -> None:
     inner = _cpp.inside(functor.text, functor.leaf)
     if functor.leaf in PAIRED and len(inner) > 3:
         _paired_types(r, inner)
-    elif found := _aten.lambda_dtype(functor.text):
+    elif found := _words.lambda_dtype(functor.text):
         r.put(found[1], "dtype", found[0], "works on {}")
-    elif inner and (dtype := _dtypes.cpp(inner[0])):
+    elif inner and (dtype := _cpp.dtype(inner[0])):
         r.put(inner[0], "dtype", dtype, "works on {}")
 
 
 def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
-    left, right, result = (_dtypes.cpp(text) for text in inner[:3])
+    left, right, result = (_cpp.dtype(text) for text in inner[:3])
     if left and left == right:
         r.put(inner[0], "dtype", left, "works on {}")
     if result and result != left:
         r.put(inner[2], "dtype_out", result, "writes {}")
-    math = _dtypes.cpp(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
+    math = _cpp.dtype(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
     if math and math != left:
         r.put(inner[3], "math_dtype", math, "computes in {}")
 

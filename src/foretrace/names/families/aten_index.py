@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -54,7 +54,7 @@ def _put_value(r: NameParser, text: str) -> str:
         meaning = f"elements of {size[1]} bytes; the type is erased"
         r.put(text, "element_bytes", int(size[1]), meaning, "checked")
         return f"{size[1]}-byte dtype"
-    return _dtypes.put(r, text, "dtype", "elements of {}", "checked")
+    return _cpp.put_dtype(r, text, "dtype", "elements of {}", "checked")
 
 
 def _start(name: str, cpp: _cpp.Cpp, op: str) -> NameParser:
@@ -77,7 +77,7 @@ def _cat(name: str, cpp: _cpp.Cpp) -> KernelId:
 def _select(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, "aten::index_select")
     value = _put_value(r, cpp.arg(0))
-    _dtypes.put(r, cpp.arg(1), "index_dtype", "indices of {}")
+    _cpp.put_dtype(r, cpp.arg(1), "index_dtype", "indices of {}")
     return r.done("scatter_gather", joined("index_select", value, "(embedding)"))
 
 

@@ -9,9 +9,9 @@ The role is `optimizer` for arithmetic (in practice optimizers launch these), `c
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
-from foretrace.names.families._aten import op_word
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, joined, word_set
+from foretrace.names.families._words import op_word
 from foretrace.schema.kernel import Family, KernelId
 
 TEMPLATE = "multi_tensor_apply_kernel"
@@ -56,7 +56,7 @@ def _decode(name: str) -> KernelId | None:
     types = _cpp.inside(cpp.arg(1), functor)
     if functor in FUSED:
         adamw = "ADAM_MODE)1" in cpp.arg(1)
-        return _fused(r, functor, _dtypes.cpp(_cpp.nth(types, 0)), adamw)
+        return _fused(r, functor, _cpp.dtype(_cpp.nth(types, 0)), adamw)
     return _foreach(r, functor, types, cpp.arg(2))
 
 
@@ -77,14 +77,14 @@ def _fused(r: NameParser, functor: str, dtype: str | None, adamw: bool) -> Kerne
 
 def _foreach(r: NameParser, functor: str, types: tuple[str, ...], operation: str) -> KernelId:
     word = _word(functor, _cpp.leaf(operation))
-    dtype = _dtypes.cpp(_cpp.nth(types, 0))
+    dtype = _cpp.dtype(_cpp.nth(types, 0))
     written_to_first = word != "norm" and _cpp.integer(_cpp.nth(types, 3)) == 0
     in_place = word in ("copy", "zero") or written_to_first
     if word:
         meaning = "the op that launches it"
         r.put(functor, "op", f"aten::_foreach_{word}{'_' * in_place}", meaning, "checked")
     if functor == "CopyFunctor":
-        source = _dtypes.cpp(_cpp.nth(types, 1))
+        source = _cpp.dtype(_cpp.nth(types, 1))
         return r.done("copy", joined("foreach copy", source and dtype and f"{source}->{dtype}"))
     r.put(_cpp.nth(types, 0), "dtype", dtype, "works on {}")
     return r.done(ROLES.get(word, "optimizer"), joined("foreach", word, dtype))

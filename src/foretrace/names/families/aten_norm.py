@@ -7,7 +7,7 @@ with two types it was layer norm.
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -45,7 +45,7 @@ def _decode(name: str) -> KernelId | None:
     op, short = row
     r = NameParser(name, "aten_norm", "documented")
     r.put(cpp.base, "template", cpp.base, "ATen's kernel for this norm")
-    types = [(text, dtype) for text in cpp.args if (dtype := _dtypes.cpp(text)) and dtype != "bool"]
+    types = [(text, dtype) for text in cpp.args if (dtype := _cpp.dtype(text)) and dtype != "bool"]
     if types:
         r.put(types[0][0], "dtype_in", types[0][1], "reads {}")
     rms = _cpp.boolean(cpp.arg(2)) if "layer_norm" in cpp.base else None

@@ -6,7 +6,7 @@ its role comes from the words of that name.
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes, _words
+from foretrace.names.families import _cpp, _words
 from foretrace.names.families._parser import NameParser, row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -67,7 +67,7 @@ def _decode(name: str) -> KernelId | None:
     r.put(cpp.base, "template", cpp.base, "ATen's kernel")
     # a bool among several types is a mask
     types = [cpp.arg(0)] if cpp.arg(0) == "bool" else [t for t in cpp.args if t != "bool"]
-    dtype = _dtypes.put(r, next(filter(_dtypes.cpp, types), ""), "dtype", "works on {}")
+    dtype = _cpp.put_dtype(r, next(filter(_cpp.dtype, types), ""), "dtype", "works on {}")
     if row := row_for(KERNELS, cpp.base):
         role, short, op = row
         op = op or _upsample(cpp.base) or _triangle(cpp)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -52,13 +52,13 @@ def _distribution(name: str, cpp: _cpp.Cpp) -> KernelId:
     types = _cpp.inside(name, f"{transform[1]}_and_transform") if transform else ()
     if transform:
         r.put(transform[1], "distribution", transform[1], "the distribution drawn from")
-    dtype = _dtypes.put(r, _cpp.nth(types, 0), "dtype", "writes {}")
+    dtype = _cpp.put_dtype(r, _cpp.nth(types, 0), "dtype", "writes {}")
     return r.done("random", f"{word}_ {dtype or ''}".strip() if word else "random fill")
 
 
 def _dropout(name: str, cpp: _cpp.Cpp) -> KernelId:
     r = _start(name, cpp, "aten::native_dropout")
-    dtype = _dtypes.put(r, cpp.arg(0), "dtype", "works on {}", "documented")
+    dtype = _cpp.put_dtype(r, cpp.arg(0), "dtype", "works on {}", "documented")
     vec = _cpp.integer(cpp.arg(4)) if cpp.base.endswith("_vec") else None
     r.put(cpp.arg(4), "vec", vec, "{} elements per load", "inferred")
     return r.done("random", joined("dropout", dtype))

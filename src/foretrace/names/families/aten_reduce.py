@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, joined, row_for, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -47,7 +47,7 @@ def _decode(name: str) -> KernelId | None:
 
 
 def _reduce_op(r: NameParser, args: tuple[str, ...], truncated: bool) -> KernelId:
-    dtype = _dtypes.put(r, _cpp.nth(args, 0), "dtype_in", "reads {}", "checked")
+    dtype = _cpp.put_dtype(r, _cpp.nth(args, 0), "dtype_in", "reads {}", "checked")
     if truncated:
         r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
     functor = _functor(args)
@@ -57,8 +57,8 @@ def _reduce_op(r: NameParser, args: tuple[str, ...], truncated: bool) -> KernelI
     op, short = row
     r.put(functor, "op", f"aten::{op}", "what is computed along the reduced dimension", "checked")
     kept = _cpp.nth(_cpp.inside(args[1], functor), 1) if functor in ACCUMULATED else ""
-    _dtypes.put(r, kept, "dtype_acc", "sums are kept in {}")
-    _dtypes.put(r, _cpp.nth(args, 3), "dtype_out", "writes {}")
+    _cpp.put_dtype(r, kept, "dtype_acc", "sums are kept in {}")
+    _cpp.put_dtype(r, _cpp.nth(args, 3), "dtype_out", "writes {}")
     return r.done("reduction", short.format(dtype or "").strip())
 
 

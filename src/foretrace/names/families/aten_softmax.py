@@ -8,7 +8,7 @@ Names:
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -65,7 +65,7 @@ def _block(name: str, cpp: _cpp.Cpp, backward: bool, spatial: bool) -> KernelId:
 def _types(r: NameParser, args: tuple[str, ...], *fields: str) -> None:
     meanings = {"dtype_in": "reads {}", "dtype_out": "writes {}", "dtype_acc": "sums in {}"}
     for text, field in zip(args, fields, strict=False):
-        r.put(text, field, _dtypes.cpp(text), meanings[field])
+        r.put(text, field, _cpp.dtype(text), meanings[field])
 
 
 def _done(r: NameParser, cpp: _cpp.Cpp, log: bool | None, backward: bool, way: str) -> KernelId:

@@ -12,7 +12,7 @@ The format is 0 (8-bit, by a code book), 1 (FP4) or 2 (NF4); the optimizer is a 
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, joined, row_for, rx, shape, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -55,7 +55,7 @@ def _decode(name: str) -> KernelId | None:
     if chip:
         r.put(chip[1], "arch", chip[1], "written for {}; it may run on a newer card")
         r.put(chip[0], "mma", shape("x".join(chip.groups()[1:])), "shape of one MMA")
-    _dtypes.put(r, cpp.arg(0), "dtype", "works on {}")
+    _cpp.put_dtype(r, cpp.arg(0), "dtype", "works on {}")
     what = _optimizer(r, cpp) if op == "optimizer" else _format(r, cpp, op)
     words = (short, what, r.get("dtype")) if op == "optimizer" else (short, r.get("dtype"), what)
     return r.done(role, joined("bnb", *words))

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -47,14 +47,14 @@ def _traits(r: NameParser, args: tuple[str, ...], way: str) -> None:
     r.put(_cpp.nth(args, 0), "threads", _cpp.integer(_cpp.nth(args, 0)), "{} threads per block")
     r.put(_cpp.nth(args, 1), "width", _cpp.integer(_cpp.nth(args, 1)), "a filter of {} steps")
     flags = [text for text in args if _cpp.boolean(text) is not None]
-    types = [text for text in args[2:] if _dtypes.cpp(text)]
+    types = [text for text in args[2:] if _cpp.dtype(text)]
     if len(flags) == 2 and way == "bwd":
         silu = _cpp.boolean(flags[0])
         words = "gradient of SiLU too" if silu else "no SiLU"
         r.put(flags[0], "silu", silu, words)
     if len(types) == 2:
-        _dtypes.put(r, types[0], "dtype_in", "type of the input: {}")
-        _dtypes.put(r, types[1], "dtype_weight", "type of the filter: {}")
+        _cpp.put_dtype(r, types[0], "dtype_in", "type of the input: {}")
+        _cpp.put_dtype(r, types[1], "dtype_weight", "type of the filter: {}")
 
 
 _STATES = "op lib channels_last threads width silu dtype_in dtype_weight"

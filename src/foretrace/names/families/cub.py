@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, row_for, rows, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -64,10 +64,10 @@ def _types(cpp: _cpp.Cpp) -> str:
     """Key and value types of a sort, element type of a scan, in words."""
     if cpp.base.startswith("DeviceRadixSort"):
         policy = _cpp.inside(cpp.arg(0), "DeviceRadixSortPolicy")
-        key, value = (_dtypes.cpp(text) for text in policy[:2]) if len(policy) > 2 else (None, None)
+        key, value = (_cpp.dtype(text) for text in policy[:2]) if len(policy) > 2 else (None, None)
         return f" ({key} keys, {value} values)" if key and value else ""
     if cpp.base.startswith("DeviceScanKernel"):
-        dtype = _dtypes.cpp(next((text for text in cpp.args if text.endswith("*")), ""))
+        dtype = _cpp.dtype(next((text for text in cpp.args if text.endswith("*")), ""))
         return f" {dtype}" if dtype else ""
     return ""
 

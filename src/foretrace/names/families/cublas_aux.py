@@ -8,7 +8,7 @@ its types in the template; older names have four types only.
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._matmul import MatmulParser
 from foretrace.names.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
@@ -44,10 +44,10 @@ def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
     r.put(cpp.scope or cpp.base, "lib", lib, "launched by {}", "checked")
     sized = _cpp.integer(cpp.arg(0)) is not None  # newer: two sizes and an index type come first
     if sized:
-        _dtypes.put(r, cpp.arg(3), "dtype_partial", "partial sums in {}")
-        _dtypes.put(r, cpp.arg(5), "dtype_acc", "added in {}")
+        _cpp.put_dtype(r, cpp.arg(3), "dtype_partial", "partial sums in {}")
+        _cpp.put_dtype(r, cpp.arg(5), "dtype_acc", "added in {}")
     written, sure = (cpp.arg(6), "checked") if sized else (cpp.arg(3), "inferred")
-    out = _dtypes.put(r, written, "dtype_out", "type of the result: {}", sure)
+    out = _cpp.put_dtype(r, written, "dtype_out", "type of the result: {}", sure)
     return r.done("reduction", joined("split-K reduce", out))
 
 
@@ -75,7 +75,7 @@ def _old_gemm(name: str, cpp: _cpp.Cpp, lib: str, short: str) -> KernelId:
 
 def _common(types: tuple[str, ...]) -> str | None:
     """The one type that all of them are."""
-    dtypes = {_dtypes.cpp(text) for text in types}
+    dtypes = {_cpp.dtype(text) for text in types}
     return dtypes.pop() if len(dtypes) == 1 else None
 
 

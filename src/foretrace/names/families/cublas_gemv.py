@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._matmul import layout_meaning
 from foretrace.names.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
@@ -47,9 +47,9 @@ def _gemv(name: str, base: str, types: tuple[str, ...], transposed: bool | None 
         words = "the matrix is used transposed" if transposed else "the matrix is used as it is"
         r.put(base, "transposed", transposed, words)
     if len(types) == 4:
-        _dtypes.put(r, types[0], "dtype_in", "type of the matrix: {}")
-        _dtypes.put(r, types[2], "dtype_out", "type of the result: {}")
-        _dtypes.put(r, types[3], "dtype_acc", "sums are kept in: {}")
+        _cpp.put_dtype(r, types[0], "dtype_in", "type of the matrix: {}")
+        _cpp.put_dtype(r, types[2], "dtype_out", "type of the result: {}")
+        _cpp.put_dtype(r, types[3], "dtype_acc", "sums are kept in: {}")
     kind = "gemv^T" if transposed else "gemv (NSP)" if base == "gemvNSP_kernel" else "gemv"
     return r.done("gemv", joined(kind, r.get("dtype_in")))
 
@@ -63,9 +63,9 @@ def _dot(name: str, base: str) -> KernelId:
     template = name[: name.find(">(") + 1 or None]  # the argument list repeats it
     types = rx(_TENSOR).findall(template)
     if first and len(types) == 2:
-        _dtypes.put(r, types[0], "dtype_in", "type of both vectors: {}", "inferred")
+        _cpp.put_dtype(r, types[0], "dtype_in", "type of both vectors: {}", "inferred")
     if len(types) == (2 if first else 3):
-        _dtypes.put(r, types[-1], "dtype_out", "type of the result: {}", "inferred")
+        _cpp.put_dtype(r, types[-1], "dtype_out", "type of the result: {}", "inferred")
     if first:
         return r.done("gemv", joined("dot", r.get("dtype_in")))
     return r.done("gemv", joined("dot (final reduce)", r.get("dtype_out")))
@@ -82,18 +82,18 @@ def _thin(name: str, cpp: _cpp.Cpp) -> KernelId:
     if k1:
         _tensor_types(r, cpp)
     else:
-        _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
+        _cpp.put_dtype(r, cpp.arg(0), "dtype_in", "type of the inputs: {}", "inferred")
     return r.done("gemm", joined("GEMM K=1" if k1 else "GEMM small N", r.get("dtype_in")))
 
 
 def _tensor_types(r: NameParser, cpp: _cpp.Cpp) -> None:
     """The first template argument is the arithmetic; inputs and result say their own types."""
-    _dtypes.put(r, cpp.arg(0), "dtype_acc", "computed in {}", "inferred")
+    _cpp.put_dtype(r, cpp.arg(0), "dtype_acc", "computed in {}", "inferred")
     types = [found[1] for text in cpp.args if (found := rx(_TENSOR).match(text))]
-    inputs = {_dtypes.cpp(text) for text in types[:2]}
+    inputs = {_cpp.dtype(text) for text in types[:2]}
     if len(types) >= 3 and len(inputs) == 1:
-        _dtypes.put(r, types[0], "dtype_in", "type of the inputs: {}", "inferred")
-        _dtypes.put(r, types[2], "dtype_out", "type of the result: {}", "inferred")
+        _cpp.put_dtype(r, types[0], "dtype_in", "type of the inputs: {}", "inferred")
+        _cpp.put_dtype(r, types[2], "dtype_out", "type of the result: {}", "inferred")
 
 
 FAMILY = Family(FAMILY_NAME, _decode, 30, word_set("op transposed dtype_in dtype_out dtype_acc"))

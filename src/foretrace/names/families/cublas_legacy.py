@@ -11,8 +11,7 @@ same op.
 
 from __future__ import annotations
 
-from foretrace.names.families._dtypes import WORDS
-from foretrace.names.families._matmul import ARCH, PAIR, MatmulParser, times
+from foretrace.names.families._matmul import ARCH, PAIR, WORDS, MatmulParser, times
 from foretrace.names.families._parser import joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._matmul import ConvParser, MatmulParser, times
 from foretrace.names.families._parser import joined, rx, uncut, word_set
 from foretrace.names.families.cublas_legacy import put_head, put_word
@@ -102,7 +102,7 @@ def _engine(name: str, cpp: _cpp.Cpp) -> KernelId | None:
             r = MatmulParser(name, FAMILY_NAME)
             r.put(cpp.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not stated')}")
             r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
-            dtype = _dtypes.cpp(cpp.arg(0))
+            dtype = _cpp.dtype(cpp.arg(0))
             if dtype == "f32":  # engines of the float32 age; the 16-bit ones do not tell
                 r.put_tensor_core(cpp.base, False)
             r.put(cpp.arg(0), "dtype_in", dtype, "type of the input: {}")

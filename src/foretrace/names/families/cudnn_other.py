@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._matmul import MatmulParser
 from foretrace.names.families._parser import joined, row_for, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
@@ -66,7 +66,7 @@ def _layout(name: str, cpp: _cpp.Cpp, change: str) -> KernelId:
     meaning = f"copies the tensor, {change}: a sign that the model is not in channels_last"
     r.put(cpp.base, "op", "layout_transform", meaning, "checked")
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "checked")
-    dtypes = [_dtypes.cpp(text) for text in cpp.args[:2]]
+    dtypes = [_cpp.dtype(text) for text in cpp.args[:2]]
     if len(dtypes) == 2:
         r.put(cpp.arg(0), "dtype_in", dtypes[0], "read as {}", "checked")
         r.put(cpp.arg(1), "dtype_out", dtypes[1], "written as {}", "checked")
@@ -86,7 +86,7 @@ def _decode_batchnorm(name: str) -> KernelId | None:
     meaning = f"batch norm, {'forward' if forward else 'backward'}{mode}"
     r.put(cpp.base, "op", f"batch_norm_{way}", meaning)
     r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
-    dtype = _dtypes.put(r, cpp.arg(0), "dtype_in", "type of the input: {}")
+    dtype = _cpp.put_dtype(r, cpp.arg(0), "dtype_in", "type of the input: {}")
     kind = cpp.base.rpartition("1C11_")[2] if "1C11_" in cpp.base else ""
     r.put(kind, "function", kind.removeprefix("kernel_"), "which of cuDNN's variants")
     number = next((text for text in cpp.args if _cpp.integer(text) is not None), "")

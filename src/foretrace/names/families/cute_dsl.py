@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 
 from foretrace.names.families import _words
-from foretrace.names.families._dtypes import WORDS
-from foretrace.names.families._matmul import MatmulParser
+from foretrace.names.families._matmul import WORDS, MatmulParser
 from foretrace.names.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 

@@ -10,9 +10,15 @@ use it too.
 
 from __future__ import annotations
 
-from foretrace.names.families import _dtypes
-from foretrace.names.families._dtypes import ACCUMULATOR, WORDS
-from foretrace.names.families._matmul import PAIR, ConvParser, MatmulParser, times
+from foretrace.names.families import _cpp
+from foretrace.names.families._matmul import (
+    ACCUMULATOR,
+    PAIR,
+    WORDS,
+    ConvParser,
+    MatmulParser,
+    times,
+)
 from foretrace.names.families._parser import joined, rx, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -148,7 +154,7 @@ def _template(name: str, namespace: str) -> KernelId:
     found = rx(r"GemmShape(?:ILi(\d+)ELi(\d+)ELi(\d+)E|<(\d+), ?(\d+), ?(\d+)>)").search(name)
     if found:
         r.put_tile(found[0], [int(number) for number in found.groups() if number], "inferred")
-    dtype = _dtypes.cpp(next(iter(rx(r"cutlass::\w+_t\b").findall(name)), ""))
+    dtype = _cpp.dtype(next(iter(rx(r"cutlass::\w+_t\b").findall(name)), ""))
     kind = r.get("op").replace("_", " ") or "GEMM"
     short = joined("cutlass", kind, times(r.get("tile")), dtype)
     return r.done("conv" if "conv" in r.get("op") else "gemm", short)

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 
-from foretrace.names.families import _cpp, _dtypes
-from foretrace.names.families._dtypes import WORDS
-from foretrace.names.families._matmul import TRIPLE, MatmulParser, times
+from foretrace.names.families import _cpp
+from foretrace.names.families._matmul import TRIPLE, WORDS, MatmulParser, times
 from foretrace.names.families._parser import joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -153,7 +152,7 @@ def _tuples(r: MatmulParser, name: str, start: int) -> None:
     r.put(tuples[0][0], "cluster", cluster, "thread blocks that share data", "inferred")
     r.put_tile(tuples[1][0], tile, "inferred")
     after = name[tuples[1].end() :].lstrip(" ,>").partition(",")[0].strip()
-    _dtypes.put(r, after, "dtype_a", "type of A: {}", "inferred")
+    _cpp.put_dtype(r, after, "dtype_a", "type of A: {}", "inferred")
 
 
 _STATES = """

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from foretrace.names.families import _cpp, _dtypes, _words
+from foretrace.names.families import _cpp, _words
 from foretrace.names.families._matmul import MatmulParser, times
 from foretrace.names.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
@@ -96,11 +96,11 @@ def _sizes(r: MatmulParser, texts: list[str], grouped_first: bool, whole: bool) 
 
 
 def _types(r: MatmulParser, args: tuple[str, ...], base: str, kind: str) -> None:
-    types = [text for text in args if _dtypes.cpp(text)]
+    types = [text for text in args if _cpp.dtype(text)]
     if len(types) == 3:  # A, B and the result
-        _dtypes.put(r, types[0], "dtype_a", "type of A (the activation): {}")
-        _dtypes.put(r, types[1], "dtype_b", "type of B (the weight): {}")
-        _dtypes.put(r, types[2], "dtype_out", "type of the result: {}")
+        _cpp.put_dtype(r, types[0], "dtype_a", "type of A (the activation): {}")
+        _cpp.put_dtype(r, types[1], "dtype_b", "type of B (the weight): {}")
+        _cpp.put_dtype(r, types[2], "dtype_out", "type of the result: {}")
     elif kind in TYPES:
         r.put(base, "dtype_in", TYPES[kind], "type of both inputs: {}")
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._matmul import MatmulParser
 from foretrace.names.families._parser import joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
@@ -108,8 +108,8 @@ def _decode(name: str) -> KernelId | None:
 def _traits(r: MatmulParser, args: tuple[str, ...]) -> None:
     for text, (field, meaning) in zip(args, TRAITS.items(), strict=False):
         r.put(text, field, _cpp.integer(text), meaning)
-    types = (text for text in args if text.startswith("cutlass::") and _dtypes.cpp(text))
-    _dtypes.put(r, next(types, ""), "dtype_in", "type of Q, K and V: {}")
+    types = (text for text in args if text.startswith("cutlass::") and _cpp.dtype(text))
+    _cpp.put_dtype(r, next(types, ""), "dtype_in", "type of Q, K and V: {}")
 
 
 def _flags(r: MatmulParser, kernel: str, texts: tuple[str, ...]) -> None:
@@ -169,7 +169,7 @@ def _types(r: MatmulParser, args: tuple[str, ...]) -> None:
         args = args[1:]
     meanings = ("type of Q, K and V", "sums are kept in")
     for text, field, meaning in zip(args, ("dtype_in", "dtype_acc"), meanings, strict=False):
-        dtype = _dtypes.cpp(text)
+        dtype = _cpp.dtype(text)
         r.put(text, field, dtype, f"{meaning}: {dtype}")
 
 

@@ -12,7 +12,7 @@ it is `vec` times `bdx`.
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes, _words
+from foretrace.names.families import _cpp, _words
 from foretrace.names.families._matmul import MatmulParser
 from foretrace.names.families._parser import joined, row_for, rx, word_set
 from foretrace.names.families.cute_dsl import class_of, put_dtype
@@ -68,8 +68,8 @@ def _prefill(r: MatmulParser, cpp: _cpp.Cpp, cache: str) -> KernelId:
         r.put(args[1], "tile_q", _cpp.integer(args[1]), "{} query rows per block")
         parts = _cpp.integer(args[4])
         r.put(args[4], "head_dim", parts and 16 * parts, f"head dimension: {parts} MMAs of 16")
-        _dtypes.put(r, args[9], "dtype_in", "type of Q: {}")
-        _dtypes.put(r, args[10], "dtype_kv", "type of K and V: {}")
+        _cpp.put_dtype(r, args[9], "dtype_in", "type of Q: {}")
+        _cpp.put_dtype(r, args[10], "dtype_kv", "type of K and V: {}")
     causal = "causal" if r.get("mask") == "causal" else ""
     words = (cache.lower(), r.get("dtype_in"), _size(r), causal)
     return r.done("attention", joined("flashinfer prefill", *words))
@@ -90,7 +90,7 @@ def _decoding(r: MatmulParser, cpp: _cpp.Cpp, cache: str) -> KernelId:
 
 def _literal(r: MatmulParser, cpp: _cpp.Cpp) -> KernelId:
     plain = _words.plain(cpp.base)
-    types = ((text, _dtypes.cpp(text)) for text in cpp.args)
+    types = ((text, _cpp.dtype(text)) for text in cpp.args)
     text, dtype = next((each for each in types if each[1] not in (None, "bool", "i32")), ("", ""))
     r.note(cpp.base, f"the name is literal: {plain}")
     r.put(text, "dtype", dtype, "works on {}")

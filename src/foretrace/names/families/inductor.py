@@ -14,8 +14,8 @@ lacks are kept as they are.
 
 from __future__ import annotations
 
-from foretrace.names.families._aten import MATMULS, VIEWS, is_op, role_of_op, split_ops
 from foretrace.names.families._parser import NameParser, joined, rx, uncut, word_set
+from foretrace.names.families._words import MATMULS, VIEWS, is_op, role_of_op, split_ops
 from foretrace.schema.kernel import Family, KernelId
 
 CATEGORIES = {
@@ -110,8 +110,11 @@ def _put_ops(r: NameParser, text: str, ops: list[str], suffix: str) -> None:
 
 def _elsewhere(ops: list[str]) -> list[str]:
     """The origin ops whose main work libraries and templates do."""
-    known = (*MATMULS, *_OPAQUE)
-    return [op for op in ops if op in known or role_of_op(f"aten::{op}") in LIBRARY_WORK]
+    return [
+        op
+        for op in ops
+        if op in MATMULS or op in _OPAQUE or role_of_op(f"aten::{op}") in LIBRARY_WORK
+    ]
 
 
 def _put_elsewhere(r: NameParser, text: str, ops: list[str]) -> None:
@@ -145,7 +148,11 @@ def _template_role(ops: list[str]) -> str:
 
 def _short(backend: str, ops: list[str], away: list[str], category: str) -> str:
     # the gradient of a norm or a softmax lists the op itself too
-    again = {op for op in NORMS | SOFTMAXES if any(each.startswith(f"{op}_back") for each in ops)}
+    again = {
+        op
+        for op in ops
+        if op in NORMS | SOFTMAXES and any(each.startswith(f"{op}_back") for each in ops)
+    }
     work = [op.strip("_") for op in ops if op not in VIEWS and op not in away and op not in again]
     shown = [op[:32] for op in work[:1]]
     for op in work[1:]:

@@ -8,8 +8,7 @@ F is forward, B backward. The arch is the oldest chip it fits: sm80 runs on ever
 
 from __future__ import annotations
 
-from foretrace.names.families._dtypes import WORDS
-from foretrace.names.families._matmul import PAIR, MatmulParser
+from foretrace.names.families._matmul import PAIR, WORDS, MatmulParser
 from foretrace.names.families._parser import rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 

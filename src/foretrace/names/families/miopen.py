@@ -9,8 +9,7 @@
 from __future__ import annotations
 
 from foretrace.names.families import _words
-from foretrace.names.families._dtypes import WORDS
-from foretrace.names.families._matmul import PAIR, TRIPLE, ConvParser, MatmulParser
+from foretrace.names.families._matmul import PAIR, TRIPLE, WORDS, ConvParser, MatmulParser
 from foretrace.names.families._parser import row_for, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 

@@ -9,9 +9,8 @@ shapes and the letters come in any order; the ones that nobody explains are kept
 
 from __future__ import annotations
 
-from foretrace.names.families._dtypes import by_spelling
 from foretrace.names.families._matmul import MatmulParser, times
-from foretrace.names.families._parser import joined, rx, shape, uncut, word_set
+from foretrace.names.families._parser import by_spelling, joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 TYPES = by_spelling("f16 = h; bf16 = t; f32 = s; i8 = b; i32 = i; e4m3 = q; e5m2 = r; e2m1 = o")

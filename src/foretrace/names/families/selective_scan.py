@@ -13,7 +13,7 @@ thread and `threads` make the chunk that one block scans at a time.
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, joined, row_for, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -74,13 +74,13 @@ def _traits(r: NameParser, args: tuple[str, ...], way: str, cut: bool) -> None:
     r.put(_cpp.nth(args, 0), "threads", _cpp.integer(_cpp.nth(args, 0)), "{} threads per block")
     r.put(_cpp.nth(args, 1), "items", _cpp.integer(_cpp.nth(args, 1)), "{} steps per thread")
     flags = [text for text in args if _cpp.boolean(text) is not None]
-    types = [text for text in args[2:] if _dtypes.cpp(text)]
+    types = [text for text in args[2:] if _cpp.dtype(text)]
     if types or not cut:  # all flags stand in front of the types
         for field, text in zip(FLAGS.get((way, len(flags)), ()), flags, strict=False):
             value = _cpp.boolean(text)
             r.put(text, field, value, MEANINGS[field] if value else f"not: {MEANINGS[field]}")
     for text, field in zip(types, ("dtype_in", "dtype_weight", "dtype_state"), strict=False):
-        _dtypes.put(r, text, field, f"type of the {field.removeprefix('dtype_')}: {{}}")
+        _cpp.put_dtype(r, text, field, f"type of the {field.removeprefix('dtype_')}: {{}}")
 
 
 _STATES = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes
+from foretrace.names.families import _cpp
 from foretrace.names.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -25,7 +25,7 @@ def _decode(name: str) -> KernelId | None:
     r.put(cpp.base, "coll", coll, "the collective")
     lib = "torch symmetric memory (multimem/NVLS)" if found["multimem"] else ""
     r.put(cpp.base, "lib", lib, "PyTorch's collectives over symmetric memory, with multicast")
-    dtype = _dtypes.put(r, cpp.arg(0), "dtype", "element type: {}")
+    dtype = _cpp.put_dtype(r, cpp.arg(0), "dtype", "element type: {}")
     size = _cpp.integer(cpp.arg(1))
     r.put(cpp.arg(1), "bytes_per_access", size, "{} bytes at a time")
     return r.done("comms", f"symm_mem {coll} {dtype or ''}".strip())

@@ -11,9 +11,8 @@ activation and scaling are what the kernel can do, not proof of it.
 
 from __future__ import annotations
 
-from foretrace.names.families._dtypes import by_spelling
 from foretrace.names.families._matmul import TRIPLE, MatmulParser, arch_meaning
-from foretrace.names.families._parser import joined, rx, shape, uncut, word_set
+from foretrace.names.families._parser import by_spelling, joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from foretrace.names.families import _cpp, _dtypes, _words
+from foretrace.names.families import _cpp, _words
 from foretrace.names.families._matmul import PAIR, TRIPLE, MatmulParser
-from foretrace.names.families._parser import joined, rx, shape, uncut, word_set
+from foretrace.names.families._parser import by_spelling, joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 LIB = "TensorRT-LLM / FlashInfer trtllm-gen"
-TYPES = _dtypes.by_spelling(
+TYPES = by_spelling(
     "e4m3 = E4m3; e5m2 = E5m2; e2m1 = E2m1; bf16 = Bfloat16; f16 = Fp16; f32 = Fp32; i8 = Int8; "
     "mx-e4m3 = MxE4m3; mx-e2m1 = MxE2m1; mx-e5m2 = MxE5m2"
 )
@@ -152,7 +152,7 @@ def _decode_cuda(quantizing: bool, name: str) -> KernelId | None:
         role = "scatter_gather" if "moe::dev" in cpp.scope else _words.role(cpp.base)
         return r.done(role, f"trtllm {_words.plain(cpp.base)}")
     r.put(cpp.base, "op", "quantize", "converts to fewer bits, one scale per block")
-    dtype = _dtypes.put(r, cpp.arg(1), "dtype_in", "reads {}")
+    dtype = _cpp.put_dtype(r, cpp.arg(1), "dtype_in", "reads {}")
     r.put(cpp.arg(2), "block", _cpp.integer(cpp.arg(2)), "one scale per {} elements")
     kind = QUANT.get(cpp.arg(0)[-1:], "fewer bits")
     return r.done("pointwise", f"block quantize {dtype}->{kind}")

@@ -10,7 +10,7 @@ Paged attention gets half data as `unsigned short`.
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _dtypes, _words
+from foretrace.names.families import _cpp, _words
 from foretrace.names.families._parser import NameParser, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -73,7 +73,7 @@ def _literal(r: NameParser, cpp: _cpp.Cpp, function: str) -> KernelId:
     r.put(cpp.base, "op", op, "the name is literal")
     if not op:
         r.note(cpp.base, f"the name is literal: {plain}")
-    dtype = _dtypes.cpp(cpp.arg(0))
+    dtype = _cpp.dtype(cpp.arg(0))
     if dtype == "u16" and function.startswith("paged_attention_v"):
         dtype = "f16"  # vLLM passes half as 16-bit words, bfloat16 as itself
     if dtype and "{}" in short:
@@ -115,8 +115,8 @@ def _paged(r: NameParser, cpp: _cpp.Cpp, reduce: bool) -> None:
 
 def _cache(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
     r.put(cpp.base, "op", "kv_cache_write", "writes keys and values into the paged cache")
-    _dtypes.put(r, cpp.arg(0), "dtype_in", "reads {}")
-    cached = _dtypes.cpp(cpp.arg(1))
+    _cpp.put_dtype(r, cpp.arg(0), "dtype_in", "reads {}")
+    cached = _cpp.dtype(cpp.arg(1))
     kind = rx(r"Fp8KVCacheDataType\)(\d)").search(cpp.arg(2))
     if kind:
         held = cached if kind[1] == "0" else "fp8"
@@ -126,7 +126,7 @@ def _cache(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
 
 def _quant(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
     r.put(cpp.base, "op", "quantize", "converts to fewer bits")
-    types = [_dtypes.cpp(text) for text in cpp.args[:2]]
+    types = [_cpp.dtype(text) for text in cpp.args[:2]]
     source, target = types if len(types) == 2 else (None, None)
     r.put(cpp.arg(0), "dtype_in", source, "reads {}")
     if target in ("e4m3", "e5m2", "i8", "e4m3fnuz"):

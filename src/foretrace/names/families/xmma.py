@@ -13,8 +13,7 @@ inferred from some 15,000 names that fit it.
 
 from __future__ import annotations
 
-from foretrace.names.families._dtypes import WORDS
-from foretrace.names.families._matmul import TRIPLE, ConvParser, MatmulParser, times
+from foretrace.names.families._matmul import TRIPLE, WORDS, ConvParser, MatmulParser, times
 from foretrace.names.families._parser import joined, rx, shape, uncut, word_set
 from foretrace.schema.kernel import Family, KernelId
 

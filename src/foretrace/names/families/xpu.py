@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace.names.families import _aten, _cpp, _dtypes, _words
+from foretrace.names.families import _cpp, _words
 from foretrace.names.families._parser import NameParser, joined, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
@@ -24,12 +24,12 @@ def _decode(name: str) -> KernelId | None:
         r.put(cpp.arg(0), "vec", vec, "{} elements per load")
     if functor:
         r.put(functor, "functor", functor, "the function applied")
-        r.put(functor, "op", f"aten::{_aten.op_word(functor)}", "the op that launches it")
-    dtype = _dtypes.cpp((_cpp.inside(name, functor) or ("",))[0]) if functor else None
+        r.put(functor, "op", f"aten::{_words.op_word(functor)}", "the op that launches it")
+    dtype = _cpp.dtype((_cpp.inside(name, functor) or ("",))[0]) if functor else None
     r.put(functor, "dtype", dtype, "works on {}")
     elementwise = "Elementwise" in cpp.base and rx(r"\w+").fullmatch(cpp.base)
     role = "reduction" if cpp.base.startswith("Reduce") else _words.role(cpp.base)
-    word = _aten.op_word(functor) if functor else _words.plain(cpp.base)
+    word = _words.op_word(functor) if functor else _words.plain(cpp.base)
     return r.done("pointwise" if elementwise else role, joined(word, dtype))
 
 

@@ -19,7 +19,7 @@ from foretrace.schema.documents.gemms import (
     NearMatmul,
     PredictAnswer,
 )
-from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
+from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 
 SCHEMA = 1
 _KINDS = {"layout": LAYOUTS, "dtype": DTYPES, "epilogue": EPILOGUES}

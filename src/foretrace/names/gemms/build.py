@@ -19,9 +19,9 @@ from foretrace.names.gemms import table
 from foretrace.names.gemms.distance import held_out_accuracy
 from foretrace.names.gemms.tiling import Launched, Tiling, split_stated, tiling
 from foretrace.schema.device import Device
-from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
+from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 from foretrace.schema.kernel import KernelId
-from foretrace.schema.roofs import MeasuredRoofs
+from foretrace.schema.measured_roofs import MeasuredRoofs
 
 MATMULS = ("gemm", "gemv")
 SWEEP = "foretrace gemms -o"

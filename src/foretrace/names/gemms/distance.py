@@ -18,7 +18,7 @@ import polars as pl
 from foretrace.names.gemms.table import GemmMap, point_of
 from foretrace.names.gemms.tiling import modelled_us
 from foretrace.schema.documents.gemms import KindAccuracy, MapAccuracy
-from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS, NARROW, GemmPoint
+from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, NARROW, GemmPoint
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # What a difference costs, in octaves. All numbers here were chosen by leaving out matmuls of the

@@ -16,7 +16,7 @@ from foretrace.names.gemms.distance import Nearest
 from foretrace.names.gemms.table import GemmMap, entry, point_of, tile_text
 from foretrace.names.gemms.tiling import tiled, used
 from foretrace.schema.documents.gemms import KernelRange, MatmulSize, NearAnswer, TileChoice
-from foretrace.schema.gemms import LOAD_BYTES, NARROW, GemmPoint
+from foretrace.schema.gemm_point import LOAD_BYTES, NARROW, GemmPoint
 
 Row = dict[str, Any]
 NEIGHBOURS = 40  # whose tiles are tried on the shape

@@ -20,7 +20,7 @@ from foretrace.base.errors import UsageError
 from foretrace.base.files import replacing, write_bytes
 from foretrace.names import families
 from foretrace.schema.documents.gemms import MapAccuracy, MappedMatmul, MatmulSize
-from foretrace.schema.gemms import LAYOUTS, GemmPoint
+from foretrace.schema.gemm_point import LAYOUTS, GemmPoint
 
 SHIPPED = Path(__file__).with_name("maps")
 SUFFIX = ".parquet"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from foretrace.schema.gemms import NARROW, GemmPoint
+from foretrace.schema.gemm_point import NARROW, GemmPoint
 from foretrace.schema.kernel import KernelId
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -26,8 +26,7 @@ from typing import Any
 import torch
 
 from foretrace.base import files
-from foretrace.base.private import hide_secrets
-from foretrace.base.private.values import cleaned
+from foretrace.base.private import cleaned, hide_secrets
 from foretrace.base.version import __version__
 from foretrace.record.profiling.compiler_records import CompileWatch
 from foretrace.record.profiling.export import export, make_folder, record_path, trace_path

@@ -1,6 +1,6 @@
 """Run a script on another machine under `foretrace record`, and bring its traces back.
 
-`scripts` finds the files a script needs, `plan` says what the other machine runs, `hub` runs it as
-a Hugging Face Job, `ssh` over a plain connection, and `arrivals` takes what comes back: the other
-machine is not trusted.
+`plan` finds the files a script needs and says what the other machine runs. `hub` runs it as a
+Hugging Face Job, `ssh` on a host. `arrivals` writes what comes back. The other machine is
+untrusted.
 """

@@ -1,35 +1,48 @@
-"""A script as a Hugging Face Job: what is sent is built by `huggingface_hub`.
+"""A script as a Hugging Face Job: `huggingface_hub` builds and sends every request.
 
-The files of a run lie in a private bucket. The job sees them as a folder and puts its traces beside
-them, so it needs no token of its own; whoever may read the bucket can fetch them at any time.
+The files of a run lie in a private bucket. The job mounts its folder of the bucket and writes its
+traces there, so it needs no token. Anyone who may read the bucket can fetch the traces later.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from foretrace.base import notices
+from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
 from foretrace.base.units import span_text
-from foretrace.record.remote.plan import MOUNT, RemotePlan
-from foretrace.schema.documents.remote import SentRequest
+from foretrace.record.remote.arrivals import Arrivals, checksums
+from foretrace.record.remote.plan import MOUNT, RUN_NAME, SUMS, TRACES, RemotePlan
+from foretrace.schema.documents.remote import RemoteDocument, SentRequest
 
 BUCKET = "foretrace-runs"
 HIDDEN = "(not shown)"
 YOU = "YOUR_NAME"  # in a dry run: only a token says whose account it is
 ENDED = ("COMPLETED", "ERROR", "CANCELED", "DELETED")
 POLL_S, STALLED_S, PRICE_S = 3.0, 60.0, 5.0
+SETTLE_S, LIST_S = 60.0, 2.0  # a mounted bucket may send the last files after the job has ended
 PATIENCE = 20  # polls in a row that may fail while a job runs
+MOST_SUMS = 8 << 20
 _PER_HOUR = {"second": 3600, "minute": 60, "hour": 1}
 _INSTALL = "pip install 'foretrace[remote]'"
+_BUCKET_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+_HINTS = {
+    401: "; the token is not valid: run hf auth login",
+    402: "; the account has no credits for this flavor",
+    403: "; the token may not do this: it needs the right to write, and to run jobs",
+    404: "; check the name, or pass NAMESPACE/ID",
+}
 
 
 class HubRefusal(UsageError):
@@ -48,10 +61,6 @@ class JobOptions(Struct, frozen=True):
     seconds: int
     secrets: tuple[str, ...] = ()
     namespace: str | None = None
-
-
-class _Caught(BaseException):
-    """A request on its way out, stopped before it is sent."""
 
 
 class HubJobs:
@@ -84,7 +93,22 @@ class HubJobs:
                 self._namespace = str(self.api.whoami()["name"])
         return self._namespace
 
-    def usd_per_hour(self, flavor: str) -> float | None:
+    def explained(self, plan: RemotePlan, options: JobOptions) -> RemoteDocument:
+        """What would be sent and run, and what it costs; needs no account and starts nothing."""
+        owner = options.namespace or YOU
+        return RemoteDocument(
+            1,
+            "hub",
+            plan.run,
+            _address(f"{owner}/{BUCKET}", plan.run),
+            plan.sent,
+            plan.container(options.seconds).splitlines(),
+            request=self._request(plan, options, owner),
+            usd_per_hour=self._usd_per_hour(options.flavor),
+            notes=[] if options.namespace else [f"{YOU} becomes the account of your token"],
+        )
+
+    def _usd_per_hour(self, flavor: str) -> float | None:
         """What the Hub says that a flavor costs; None where it does not say."""
         self.session.timeout = PRICE_S
         try:
@@ -96,22 +120,21 @@ class HubJobs:
         finally:
             self.session.timeout = STALLED_S
 
-    def dry_request(self, plan: RemotePlan, options: JobOptions) -> SentRequest:
+    def _request(self, plan: RemotePlan, options: JobOptions, owner: str) -> SentRequest:
         """The request that `start` would send, caught before it leaves."""
         before = self.session.event_hooks
         self.session.event_hooks = {**before, "request": [_catch]}
-        owner, values = self._namespace or YOU, dict.fromkeys(options.secrets, HIDDEN)
+        values = dict.fromkeys(options.secrets, HIDDEN)
         try:
             self.api.run_job(**self._job(plan, owner, options, values), token=False)
-        except _Caught as caught:
+        except _CaughtRequest as caught:
             request = caught.args[0]
-            body = json.loads(request.content)
-            return SentRequest(request.method, str(request.url), body)
+            return SentRequest(request.method, str(request.url), json.loads(request.content))
         finally:
             self.session.event_hooks = before
         raise AssertionError("run_job sent no request")
 
-    def start(self, plan: RemotePlan, options: JobOptions) -> Any:
+    def start(self, plan: RemotePlan, options: JobOptions) -> StartedJob:
         """Send the files, and start the job."""
         values, owner = secret_values(options.secrets), self.namespace
         bucket = f"{owner}/{BUCKET}"
@@ -122,7 +145,8 @@ class HubJobs:
                 raise UsageError(f"the bucket {bucket} {words}")
             sent = [(path, f"{plan.run}/code/{name}") for name, path in plan.files.items()]
             self.api.batch_bucket_files(bucket, add=sent)
-            return self.api.run_job(**self._job(plan, owner, options, values))
+            info = self.api.run_job(**self._job(plan, owner, options, values))
+        return StartedJob(self, info, plan)
 
     def _job(
         self, plan: RemotePlan, owner: str, options: JobOptions, secrets: dict[str, str]
@@ -139,75 +163,159 @@ class HubJobs:
             "namespace": owner,
         }
 
-    def wait(self, job: Any, say: Callable[[str], None]) -> Any:
-        """Poll a job until it ended; a Hub that is away for a while is waited for."""
-        started, stage, failures = time.monotonic(), "", 0
-        while True:
-            try:
-                job, failures = self.job(job.id), 0
-            except HubRefusal as problem:
-                failures += 1
-                if failures > PATIENCE or problem.status in (401, 403, 404):
-                    raise
-            if job.status.stage != stage:
-                stage = stage_of(job)
-                say(f"job {job.id}: {stage.lower()}")
-            if stage in ENDED:
-                return job
-            notices.report(f"{stage.lower()}, {span_text(time.monotonic() - started)}")
-            time.sleep(POLL_S)
-
-    def job(self, number: str) -> Any:
+    def inspect(self, number: str) -> Any:
         """What the Hub knows about a job."""
         owner = self.namespace
         with self.answers(f"job {owner}/{number}"):
             return self.api.inspect_job(job_id=number, namespace=owner)
 
-    def log(self, number: str, lines: int = 12) -> list[str]:
-        """The last lines of a job's log; none where there is no log."""
-        try:
-            texts = self.api.fetch_job_logs(job_id=number, namespace=self.namespace)
-            return [line.rstrip("\n") for line in deque(texts, maxlen=lines)]
-        except Exception:  # noqa: BLE001 - the log explains another failure, and must not hide it
-            return []
-
     @contextmanager
     def answers(self, what: str = "") -> Iterator[None]:
-        """Every refusal of the Hub as one line."""
+        """Raise every refusal of the Hub as one line that says what to do."""
         try:
             yield
         except ForetraceError:
             raise
         # the library raises its own errors, and those of the HTTP client below it
         except Exception as problem:
-            raise self.refusal(problem, what) from problem
-
-    def refusal(self, problem: Exception, what: str = "") -> HubRefusal:
-        """What a failed request means, and what to do."""
-        answer = getattr(problem, "response", None)
-        status = getattr(answer, "status_code", None)
-        said = getattr(problem, "server_message", None) or str(problem).strip().partition("\n")[0]
-        head = f"{self.api.endpoint}: {what + ': ' if what else ''}"
-        if status is None:
-            return HubRefusal(f"{head}no answer: {said or type(problem).__name__}", None)
-        hints = {
-            401: "; the token is not valid: run hf auth login",
-            402: "; the account has no credits for this flavor",
-            403: "; the token may not do this: it needs the right to write, and to run jobs",
-            404: "; check the name, or pass NAMESPACE/ID",
-        }
-        return HubRefusal(f"{head}{said} ({status}){hints.get(status, '')}", status)
+            status = getattr(getattr(problem, "response", None), "status_code", None)
+            first = str(problem).strip().partition("\n")[0]
+            said = getattr(problem, "server_message", None) or first
+            head = f"{self.api.endpoint}: {what + ': ' if what else ''}"
+            if status is None:
+                text = f"{head}no answer: {said or type(problem).__name__}"
+            else:
+                text = f"{head}{said} ({status}){_HINTS.get(status, '')}"
+            raise HubRefusal(text, status) from problem
 
 
-def stage_of(job: Any) -> str:
-    """The stage of a job, as the Hub spells it."""
-    return str(getattr(job.status.stage, "value", job.status.stage))
+class StartedJob:
+    """One run as a job; `plan` is None where another process started it."""
+
+    def __init__(self, hub: HubJobs, info: Any, plan: RemotePlan | None = None) -> None:
+        self.hub, self.info, self.plan = hub, info, plan
+
+    @property
+    def name(self) -> str:
+        """What `--fetch` and `hf jobs` take."""
+        return f"{self.hub.namespace}/{self.info.id}"
+
+    @property
+    def later(self) -> str:
+        """How to come back to a job that is left alone."""
+        return f"fetch: foretrace remote --fetch {self.name}; cancel: hf jobs cancel {self.name}"
+
+    @property
+    def stage(self) -> str:
+        """The stage of the job, as the Hub spells it."""
+        return str(getattr(self.info.status.stage, "value", self.info.status.stage))
+
+    def wait(self, say: Callable[[str], None]) -> None:
+        """Poll the job until it ended; while the Hub is away, keep asking for some time."""
+        started, stage, failures = time.monotonic(), "", 0
+        while True:
+            try:
+                self.info, failures = self.hub.inspect(self.info.id), 0
+            except HubRefusal as problem:
+                failures += 1
+                if failures > PATIENCE or problem.status in (401, 403, 404):
+                    raise
+            if self.stage != stage:
+                stage = self.stage
+                say(f"job {self.info.id}: {stage.lower()}")
+            if stage in ENDED:
+                return
+            notices.report(f"{stage.lower()}, {span_text(time.monotonic() - started)}")
+            time.sleep(POLL_S)
+
+    def document(self, **fetched: Any) -> RemoteDocument:
+        """What is known now."""
+        bucket, run = self._place()
+        command, sent = self.info.command or [], self.plan.sent if self.plan else []
+        lines = str(command[-1]).splitlines() if command else []
+        known = {"job": self.name, "stage": self.stage, **fetched}
+        return RemoteDocument(1, "hub", run, _address(bucket, run), sent, lines, **known)
+
+    def fetched(self, out: Path, limits: Limits) -> RemoteDocument:
+        """Bring back what the job recorded; if it failed, the end of its log says why."""
+        arrivals, completed = self._fetch(out, limits), self.stage == "COMPLETED"
+        traces, message = arrivals.traces, self.info.status.message
+        failed = not (completed and traces)
+        ended = f"the job ended as {self.stage}{': ' if message else ''}{message or ''}"
+        reasons = [] if completed else [ended]
+        reasons += [] if traces else ["the job wrote no trace"]
+        log = self._log() if failed else []
+        return self.document(
+            failed=failed,
+            log=log,
+            brought=[str(path) for path in arrivals.brought.values()],
+            traces=traces,
+            notes=[*arrivals.notes, *reasons, *(f"its log: {line}" for line in log)],
+        )
+
+    def _place(self) -> tuple[str, str]:
+        """The bucket and the folder of the run, as the job's own volume names them."""
+        for each in self.info.volumes or ():
+            named = RUN_NAME.fullmatch(each.path or "") and _BUCKET_NAME.fullmatch(each.source)
+            if each.mount_path == MOUNT and named:
+                return each.source, each.path
+        raise UsageError(f"job {self.info.id} was not started by foretrace remote")
+
+    def _fetch(self, out: Path, limits: Limits) -> Arrivals:
+        """Bring the traces into a folder of their own below `out`."""
+        from huggingface_hub import HfFileSystem
+
+        bucket, run = self._place()
+        # a listing that is remembered would hide the files that arrive later
+        files: Any = HfFileSystem(skip_instance_cache=True, use_listings_cache=False)
+        arrivals, found, sums = Arrivals(out / run, limits), self._settled(bucket, run), {}
+
+        def stream(name: str) -> Any:
+            return files.open(f"buckets/{bucket}/{run}/{name}", "rb", block_size=0)
+
+        traces = sorted(name for name in found if name.startswith(f"{TRACES}/"))
+        if SUMS in found:
+            with self.hub.answers(SUMS), stream(SUMS) as file:
+                sums = checksums(file.read(MOST_SUMS).decode("utf-8", "replace"))
+        elif traces:
+            arrivals.notes.append(f"the job wrote no {SUMS}: files may be missing or incomplete")
+        for name in traces:
+            with self.hub.answers(name), stream(name) as file:
+                arrivals.take(name.removeprefix(f"{TRACES}/"), file.read, sums.get(name))
+        missing = sorted(sums.keys() - found)
+        arrivals.notes += [f"{name}: not in the bucket; fetch it again later" for name in missing]
+        return arrivals
+
+    def _settled(self, bucket: str, run: str) -> set[str]:
+        """The names of the run's files, once the list of sums is there, or after some patience."""
+        until = time.monotonic() + (SETTLE_S if self.stage == "COMPLETED" else 2 * LIST_S)
+        while SUMS not in (found := self._listed(bucket, run)) and time.monotonic() < until:
+            notices.report("waiting for the last files of the job")
+            time.sleep(LIST_S)
+        return found
+
+    def _listed(self, bucket: str, run: str) -> set[str]:
+        with self.hub.answers(f"bucket {bucket}"):
+            tree = self.hub.api.list_bucket_tree(bucket, prefix=run, recursive=True)
+            names = [each.path for each in tree]
+        return {name.removeprefix(f"{run}/") for name in names if name.startswith(f"{run}/")}
+
+    def _log(self, lines: int = 12) -> list[str]:
+        """The last lines of the job's log; none where there is no log."""
+        try:
+            texts = self.hub.api.fetch_job_logs(job_id=self.info.id, namespace=self.hub.namespace)
+            return [line.rstrip("\n") for line in deque(texts, maxlen=lines)]
+        except Exception:  # noqa: BLE001 - the log explains another failure, and must not hide it
+            return []
 
 
-def _catch(request: Any) -> None:
-    if request.method != "POST":  # the library asks for a list of agents while it builds headers
-        raise ConnectionError("a dry run sends nothing")
-    raise _Caught(request)
+def job_named(text: str, options: JobOptions) -> StartedJob:
+    """The job of an id, of NAMESPACE/ID, or of the address of its page."""
+    match = re.fullmatch(r"(?:https?://[^/]+/jobs/)?(?:(\w[\w.-]*)/)?(\w+)/?", text, re.ASCII)
+    if match is None:
+        raise UsageError(f"--fetch {text!r}: not the id of a job")
+    hub = HubJobs(match[1] or options.namespace)
+    return StartedJob(hub, hub.inspect(match[2]))
 
 
 def secret_values(names: tuple[str, ...]) -> dict[str, str]:
@@ -221,3 +329,17 @@ def secret_values(names: tuple[str, ...]) -> dict[str, str]:
         if name not in os.environ:
             raise UsageError(f"--secret {name}: no such environment variable; export it first")
     return {name: os.environ[name] for name in names}
+
+
+def _address(bucket: str, run: str) -> str:
+    return f"hf://buckets/{bucket}/{run}/code"
+
+
+class _CaughtRequest(BaseException):
+    """A request on its way out, stopped before it is sent."""
+
+
+def _catch(request: Any) -> None:
+    if request.method != "POST":  # the library asks for a list of agents while it builds headers
+        raise ConnectionError("a dry run sends nothing")
+    raise _CaughtRequest(request)

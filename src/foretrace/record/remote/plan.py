@@ -1,18 +1,33 @@
-"""What another machine runs: packages, the script under `foretrace record`, and the way back."""
+"""What another machine needs and runs: files, packages, the script under `foretrace record`.
+
+Of the script's folder only the modules that it imports are sent: a folder may hold keys and data. A
+foretrace that no index has is sent as a wheel, without its recordings.
+"""
 
 from __future__ import annotations
 
+import ast
+import base64
+import hashlib
+import io
 import re
 import shlex
 import time
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from msgspec import Struct
 
+from foretrace.base import files
 from foretrace.base.errors import UsageError
-from foretrace.record.remote.scripts import inline_metadata, needed_files
-from foretrace.record.remote.wheel import own_requirement
+from foretrace.base.version import __version__
+from foretrace.read import entries
 from foretrace.schema.documents.remote import SentFile
 
 TRACES, SUMS = "traces", "SHA256SUMS"
@@ -22,6 +37,9 @@ _WORK, VENV = "/tmp/foretrace", ".venv"
 _UV = "command -v uv >/dev/null || python -m pip install --quiet uv || exit 1"
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TO_COPY_S = 60  # of a job's time: a job that is ended from outside brings nothing back
+_OPENS, _CLOSES = "# /// script", "# ///"
+_PACKAGE = Path(__file__).parents[2]
+_DATE = (1980, 1, 1, 0, 0, 0)  # the same sources give the same bytes
 
 
 class RemotePlan(Struct, frozen=True):
@@ -119,3 +137,113 @@ def seconds_of(text: str) -> int:
     if match is None or not int(match[1]):
         raise UsageError(f"--timeout {text}: write a number and s, m, h or d, such as 30m")
     return int(match[1]) * _SECONDS[match[2]]
+
+
+def needed_files(script: Path, included: tuple[str, ...] = ()) -> dict[str, Path]:
+    """Names below the script's folder, and their files: the script, what it imports, and more."""
+    if not script.is_file():
+        raise UsageError(f"no such script: {script}")
+    home, found, waiting = script.resolve().parent, dict[Path, None](), [script.resolve()]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found[path] = None
+            waiting += _beside(path, home) if path.suffix == ".py" else []
+    for each in included:
+        found |= dict.fromkeys(_included(Path(each), home))
+    return {path.relative_to(home).as_posix(): path for path in found}
+
+
+def _beside(path: Path, home: Path) -> Iterator[Path]:
+    """The modules and packages of the script's folder that a file imports."""
+    for name in imported_names(path):
+        if (home / f"{name}.py").is_file():
+            yield home / f"{name}.py"
+        elif (home / name / "__init__.py").is_file():
+            yield from sorted((home / name).rglob("*.py"))
+
+
+def imported_names(path: Path) -> set[str]:
+    """The top names of everything a file imports, also inside functions."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as problem:
+        raise UsageError(f"{path}: not a Python script: {problem}") from None
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def _included(path: Path, home: Path) -> list[Path]:
+    if not path.exists():
+        raise UsageError(f"--include {path}: no such file or folder")
+    path = path.resolve()
+    if not path.is_relative_to(home):
+        raise UsageError(f"--include {path}: not below {home}, the folder of the script")
+    return (
+        [path] if path.is_file() else [each for each in sorted(path.rglob("*")) if each.is_file()]
+    )
+
+
+def inline_metadata(script: Path) -> dict[str, Any]:
+    """The script's inline metadata (PEP 723): `dependencies`, `requires-python`; often empty."""
+    block = _block(script.read_text(encoding="utf-8", errors="replace").splitlines())
+    try:
+        return tomllib.loads("\n".join(line[2:] for line in block))
+    except tomllib.TOMLDecodeError as problem:
+        raise UsageError(f"{script}: its inline metadata (PEP 723): {problem}") from None
+
+
+def _block(lines: list[str]) -> list[str]:
+    """The comments from the line that opens the block to the last one that can close it."""
+    if _OPENS not in lines:
+        return []
+    after = lines[lines.index(_OPENS) + 1 :]
+    comments = list(takewhile(lambda line: line == "#" or line.startswith("# "), after))
+    ends = [number for number, line in enumerate(comments) if line == _CLOSES]
+    return comments[: ends[-1]] if ends else []
+
+
+def own_requirement() -> str | Path:
+    """What installs this foretrace elsewhere: a version of an index, or a wheel made here."""
+    try:
+        installed = distribution("foretrace")
+    except PackageNotFoundError:
+        return f"foretrace=={__version__}"
+    place = entries.folder()
+    if installed.read_text("direct_url.json") is None or place is None:
+        return f"foretrace=={__version__}"
+    wheel = place / "remote" / f"foretrace-{__version__}-py3-none-any.whl"
+    wheel.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files.write_bytes(wheel, packed(installed))
+    return wheel
+
+
+def packed(installed: Distribution) -> bytes:
+    """The package and what its installation says about it, as a wheel."""
+    about, record, buffer = f"foretrace-{__version__}.dist-info", [], io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (*_sources(), *_about(installed, about)):
+            archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+            record.append(f"{name},sha256={digest.decode()},{len(content)}\n")
+        record.append(f"{about}/RECORD,,\n")
+        archive.writestr(zipfile.ZipInfo(f"{about}/RECORD", _DATE), "".join(record))
+    return buffer.getvalue()
+
+
+def _sources() -> Iterator[tuple[str, bytes]]:
+    for path in sorted(_PACKAGE.rglob("*")):
+        name = path.relative_to(_PACKAGE.parent).as_posix()
+        data = "recordings" in name.split("/")[:-1] and path.suffix != ".py"
+        if path.is_file() and "__pycache__" not in path.parts and not data:
+            yield name, path.read_bytes()
+
+
+def _about(installed: Distribution, folder: str) -> Iterator[tuple[str, bytes]]:
+    for name in ("METADATA", "WHEEL", "entry_points.txt"):
+        yield f"{folder}/{name}", (installed.read_text(name) or "").encode()

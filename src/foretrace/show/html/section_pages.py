@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from foretrace.schema.documents.gemms import GemmsDocument, HeatPlane
-from foretrace.schema.roofs import BandwidthPoint, LatencyPoint, MeasuredRoofs
+from foretrace.schema.measured_roofs import BandwidthPoint, LatencyPoint, MeasuredRoofs
 from foretrace.show.html.page import page, safe
-from foretrace.show.render.gemms import HEAT
-from foretrace.show.render.gemms import sections as gemms_sections
-from foretrace.show.render.roofs import sections as roofs_sections
+from foretrace.show.render.gemms_page import HEAT
+from foretrace.show.render.gemms_page import sections as gemms_sections
+from foretrace.show.render.roofs_page import sections as roofs_sections
 from foretrace.show.render.terminal import plain
 
 

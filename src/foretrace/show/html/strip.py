@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base.units import percent_text, plural, time_text
+from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.trace import Trace
 from foretrace.show.html.page import read
@@ -25,52 +26,22 @@ from foretrace.show.render.terminal import plain
 _LONG_AGO = -(1 << 62)  # the end of what precedes the first piece
 
 
-class Busy:
-    """Intervals in order of start; they may overlap."""
-
-    def __init__(self, start: Ints, end: Ints) -> None:
-        lasting = end > start
-        start, reach = start[lasting], np.maximum.accumulate(end[lasting])
-        first = np.ones(len(start), bool)
-        first[1:] = start[1:] > reach[:-1]
-        last = np.append(first[1:], True)[: len(start)]
-        self.start = start[first]
-        self._ends = np.concatenate([[_LONG_AGO], reach[last]])
-        self._sum = np.concatenate([[0], np.cumsum(self._ends[1:] - self.start)])
-
-    @property
-    def end(self) -> Ints:
-        """The end of each piece."""
-        return self._ends[1:]
-
-    def before(self, times: Ints) -> Ints:
-        """Busy time before each of these times."""
-        piece = np.searchsorted(self.start, times, side="right")
-        found: Ints = self._sum[piece] - np.maximum(self._ends[piece] - times, 0)
-        return found
-
-    def between(self, start: int, end: int) -> int:
-        """Busy time between two moments."""
-        before, after = self.before(np.array([start, max(start, end)]))
-        return int(after - before)
-
-
 class Bands:
     """The intervals of one row, in order of start, each with the number of its group."""
 
     def __init__(self, start: Ints, end: Ints, group: Ints) -> None:
         groups = np.unique(group).tolist()
-        self.groups = {each: Busy(start[group == each], end[group == each]) for each in groups}
+        self.groups = {each: Covered(start[group == each], end[group == each]) for each in groups}
 
     def pixels(self, edges: Ints) -> dict[int, Ints]:
         """Busy ns between each two of these moments, by group; nothing for idle groups."""
-        found = {each: np.diff(busy.before(edges)) for each, busy in self.groups.items()}
+        found = {each: np.diff(busy.up_to(edges)) for each, busy in self.groups.items()}
         return {each: busy for each, busy in found.items() if busy.any()}
 
 
 def edges(start: int, end: int, width: int) -> Ints:
     """The whole nanoseconds at which `width` pixels begin, and where the last one ends."""
-    whole, rest = divmod(end - start, width)  # the matmul of all three may exceed 64 bits
+    whole, rest = divmod(end - start, width)  # the product of all three may exceed 64 bits
     pixel = np.arange(width + 1, dtype=np.int64)
     return start + whole * pixel + rest * pixel // width
 
@@ -126,9 +97,9 @@ class Picture:
         """The busy share of each GPU."""
         numbers = dict.fromkeys(lane.gpu_number for lane in self.lanes)
         known = [number for number in numbers if number is not None]
-        length = self.end - self.start
+        edges, length = np.array([self.start, self.end]), self.end - self.start
         return [
-            Busy(*self._ordered(self.on_gpu(number))[:2]).between(self.start, self.end) / length
+            np.diff(Covered(*self._ordered(self.on_gpu(number))[:2]).up_to(edges)).item() / length
             for number in known
         ]
 

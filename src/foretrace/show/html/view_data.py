@@ -27,7 +27,7 @@ from foretrace.names.gemms.answers import plane
 from foretrace.names.gemms.distance import Nearest
 from foretrace.names.gemms.table import gemm_point
 from foretrace.schema.documents.gemms import HeatPlane
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemm_point import GemmPoint
 from foretrace.show.html.page import Packed, pack
 from foretrace.show.render.terminal import plain
 

@@ -21,7 +21,7 @@ from foretrace.base.units import (
     time_text,
 )
 from foretrace.show.render.look_page import note_text
-from foretrace.show.render.terminal import WIDTH, Section, drawn, marked, shorten
+from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked, shorten
 
 MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -149,7 +149,6 @@ def _weight(row: OpPair) -> float:
     return abs(row.a_ns - row.b_ns) + max(row.a_gpu_ns, row.b_gpu_ns)
 
 
-LINES = 25  # of the first screen
 PARTS = ("times", "kernels", "ops")  # shown on demand
 GROUP = 34  # columns of a change's name
 NAME = 48  # of a file's name
@@ -168,11 +167,8 @@ def comparison_text(
     rest, rows = _rest(found, top, shown), len(found.work)
     if rest:
         return drawn([*_screen(found, rows, width), *rest], width=width, bold=bold)
-    while True:
-        page = [*_screen(found, rows, width), Section("", [MORE])]
-        if not rows or drawn(page, width=width).count("\n") < LINES:
-            return drawn(page, width=width, bold=bold)
-        rows = min(rows - 1, LINES)
+    page = fitted(lambda most: [*_screen(found, most, width), Section("", [MORE])], rows, width)
+    return drawn(page, width=width, bold=bold)
 
 
 def comparison_markdown(found: Comparison, top: int, shown: Collection[str] = ()) -> str:

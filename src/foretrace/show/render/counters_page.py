@@ -10,9 +10,8 @@ from foretrace.base.units import DASH, bytes_text, count_text, percent_text, tim
 from foretrace.schema.cost import Certainty
 from foretrace.schema.documents.counters import CountedKernel, CountersDocument, LevelBytes
 from foretrace.show.overview.counters import level_text, rate_text, reached_text
-from foretrace.show.render.terminal import WIDTH, Section, drawn, marked
+from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked
 
-LINES = 25  # of the first screen
 ROWS = 12
 _BOUND = {str(Certainty.AT_LEAST): "≥ ", str(Certainty.ESTIMATE): "≈ "}
 MORE = "more: --all (a sentence for each kernel, every level, roofs, how it was counted)"
@@ -29,10 +28,7 @@ def counters_text(
     """For a terminal: what was joined and one row a kernel; `everything` adds the rest."""
     if everything:
         return drawn(_everything(document), width=width, bold=bold)
-    for rows in range(ROWS, -1, -1):
-        page = [*_screen(document, rows), Section("", [more])]
-        if drawn(page, width=width).count("\n") < LINES:
-            break
+    page = fitted(lambda rows: [*_screen(document, rows), Section("", [more])], ROWS, width)
     return drawn(page, width=width, bold=bold)
 
 

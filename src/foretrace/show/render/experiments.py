@@ -28,7 +28,7 @@ from foretrace.schema.documents.bench import BenchDocument, BenchRow
 from foretrace.schema.documents.remote import RemoteDocument, SentRequest
 from foretrace.schema.documents.shapes import ContenderVisits, ShapesDocument, ShapeVisit
 from foretrace.schema.documents.worth import CompiledShape, CompileMode, WorthDocument
-from foretrace.show.render.terminal import WIDTH, Section, drawn, marked
+from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked
 
 EAGERLY = "*"
 
@@ -71,7 +71,7 @@ def _shapes_sections(document: ShapesDocument) -> list[Section]:
         _reasons(document),
         Section("Left out", bullets=left_out),
     ]
-    return [section for section in found if section.rows or section.bullets or section.paragraphs]
+    return [section for section in found if section.filled]
 
 
 def _shapes_verdict(document: ShapesDocument) -> list[tuple[str, str]]:
@@ -229,7 +229,6 @@ def _warm_calls(axis: Any, document: ShapesDocument) -> None:
     axis.set_ylabel("warm call, us", fontsize=9)
 
 
-LINES = 25  # of the first screen
 MORE = "more: --all (each mode, each shape, what changed, notes)"
 STATES = {"worth": "WORTH IT", "not worth": "NOT WORTH IT", "unknown": "INCONCLUSIVE"}
 STATES["failed"] = "CANNOT BE COMPILED"
@@ -242,12 +241,12 @@ def worth_text(
     if everything:
         return drawn([*_worth_screen(document), *_worth_rest(document)], width=width, bold=bold)
     changed = [f"+ {text}" for mode in document.modes[:1] for text in _changed(mode)]
-    while True:
-        lines = [Section("", bullets=[(text, "") for text in changed])] if changed else []
-        page = [*_worth_screen(document), *lines, Section("", [MORE])]
-        if not changed or drawn(page, width=width).count("\n") < LINES:
-            return drawn(page, width=width, bold=bold)
-        changed = changed[:-1]
+
+    def page(rows: int) -> list[Section]:
+        lines = [Section("", bullets=[(text, "") for text in changed[:rows]])] if rows else []
+        return [*_worth_screen(document), *lines, Section("", [MORE])]
+
+    return drawn(fitted(page, len(changed), width), width=width, bold=bold)
 
 
 def worth_markdown(document: WorthDocument) -> str:
@@ -284,7 +283,7 @@ def _worth_rest(document: WorthDocument) -> list[Section]:
         *(section for mode in tried for section in _of_mode(mode, len(document.shapes))),
         Section("Notes", [_worth_setting(document), *document.notes]),
     ]
-    return [section for section in found if section.rows or section.bullets or section.paragraphs]
+    return [section for section in found if section.filled]
 
 
 def _changed(mode: CompileMode) -> list[str]:

@@ -15,21 +15,17 @@ from foretrace.base.units import (
 )
 from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange, NetworkChange
 from foretrace.schema.documents.job import JobEntry
-from foretrace.show.render.terminal import WIDTH, Section, drawn, shorten
+from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten
 
-LINES = 25  # of the first screen
 NAME = 48  # columns of a job's name
 LARGEST = 1_000  # a ratio above is to next to nothing
 
 
 def job_comparison(found: CompareJobsDocument, width: int = WIDTH) -> list[Section]:
     """The page: as many collectives as fit 25 lines."""
-    rows = len(found.network)
-    while True:
-        page = [_head(found), *_network(found.network, rows)]
-        if not rows or drawn(page, width=width).count("\n") < LINES:
-            return page
-        rows = min(rows - 1, LINES)
+    return fitted(
+        lambda rows: [_head(found), *_network(found.network, rows)], len(found.network), width
+    )
 
 
 def _head(found: CompareJobsDocument) -> Section:

@@ -20,8 +20,8 @@ from foretrace.schema.documents.job import JobCell, JobDocument, JobRank, JobSeg
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.job_lines import CAUSES, cause_word
 from foretrace.show.overview.job_verdict import lines, title
-from foretrace.show.render.look_page import LINES, NAME, note_text
-from foretrace.show.render.terminal import WIDTH, Section, drawn, shorten
+from foretrace.show.render.look_page import NAME, note_text
+from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten
 
 CHANGES = {  # of a replay
     "rank": "at the median of its stage",
@@ -284,7 +284,8 @@ def first_screen(document: JobDocument, width: int = WIDTH) -> list[Section]:
     options = " ".join(f"--{part}" for part in PARTS)
     more = Section("", [f"more: {options} --all --html FILE --perfetto FILE"])
     ordered = sorted(document.ranks, key=lambda row: (-(row.delays_ns or 0), row.rank))
-    for most in range(min(MOST, len(ordered)), -1, -1):
+
+    def page(most: int) -> list[Section]:
         left = len(ordered) - most
         table = Section(
             top.title,
@@ -295,10 +296,9 @@ def first_screen(document: JobDocument, width: int = WIDTH) -> list[Section]:
             left=(1, 8),
             after=f"and {plural(left, 'rank')} more" if left and most else "",
         )
-        page = [table, more]
-        if drawn(page, width=width).count("\n") < LINES:
-            break
-    return page
+        return [table, more]
+
+    return fitted(page, min(MOST, len(ordered)), width)
 
 
 def sections(document: JobDocument, wanted: Collection[str], top: int) -> list[Section]:

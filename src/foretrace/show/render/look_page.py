@@ -32,7 +32,7 @@ from foretrace.show.overview.page import (
 from foretrace.show.overview.roof_words import cached_lines, roofs_text
 from foretrace.show.overview.sentences import headline, roles_text
 from foretrace.show.render.roofline import roofline
-from foretrace.show.render.terminal import WIDTH, Section, drawn, shorten
+from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten
 
 MODULES = 60  # `--json` has every module
 OWN = "its own ops"
@@ -140,7 +140,6 @@ ROWS = 24
 TREE = 40  # rows of an op tree
 NAME = 40  # of a region or a file, in a heading that is to fit one line
 HEADLINE = 120  # cut only where a file names its GPU at length
-LINES = 25  # of the first screen
 UNTOLD = ", cause not in the trace"  # a share of a roof that stands alone says as much
 BANNER = 2  # warnings that the first screen has room for; --findings has all
 
@@ -153,7 +152,8 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
     groups = look.groups
     if look.cpu:
         titles, groups = ["CPU, one call", "time", "share", "n", ""], cpu_groups(look.cpu)
-    for most in range(MOST, -1, -1):
+
+    def page(most: int) -> list[Section]:
         table = Section(
             head.title,
             labelled=head.labelled,
@@ -163,10 +163,9 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
             left=(0, 4),
             after=overview.notes,
         )
-        page = [table, Section("", [_options(look)])]
-        if drawn(page, width=width).count("\n") < LINES:
-            break
-    return page
+        return [table, Section("", [_options(look)])]
+
+    return fitted(page, MOST, width)
 
 
 def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Section]:
@@ -182,7 +181,7 @@ def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Sect
     }
     chosen = [part for name, part in parts.items() if name in wanted]
     shown = [part for each in chosen for part in each]
-    return [part for part in [_head(overview), *shown] if _filled(part)]
+    return [part for part in [_head(overview), *shown] if part.filled]
 
 
 def region_page(overview: RegionOverview, top: int) -> list[Section]:
@@ -190,11 +189,7 @@ def region_page(overview: RegionOverview, top: int) -> list[Section]:
     line = overview.line
     head = Section(overview.name, labelled=[(line.label, line.text)])
     parts = [_op_tree(overview.cpu), *(_sequence(entry, top) for entry in overview.sequences)]
-    return [head, *(part for part in parts if _filled(part))]
-
-
-def _filled(part: Section) -> bool:
-    return bool(part.paragraphs or part.labelled or part.bullets or part.rows)
+    return [head, *(part for part in parts if part.filled)]
 
 
 def _head(overview: Overview) -> Section:

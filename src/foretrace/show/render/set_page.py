@@ -12,8 +12,8 @@ from foretrace.schema.documents.sets import LookSet
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.ranks import Spread, host_per_step, lines, per_step, spreads
 from foretrace.show.overview.sentences import device_text
-from foretrace.show.render.look_page import BANNER, LINES, NAME, banner, note_text
-from foretrace.show.render.terminal import WIDTH, Section, drawn, shorten, table
+from foretrace.show.render.look_page import BANNER, NAME, banner, note_text
+from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten, table
 
 
 def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
@@ -23,8 +23,8 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
     words = (0, len(ranks) + 4, len(ranks) + 5)
     waits = f"who waits for whom: foretrace job {shlex.quote(root)}; " if found.job else ""
     more = f"{waits}more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
-    shown = len(rows)
-    while True:
+
+    def page(shown: int) -> list[Section]:
         left = f"and {plural(len(rows) - shown, 'trace')} more" if shown < len(rows) else ""
         table = Section(
             head.title,
@@ -35,10 +35,9 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
             left=words,
             after=left,
         )
-        page = [table, Section("", [more])]
-        if not shown or drawn(page, width=width).count("\n") < LINES:
-            return page
-        shown -= 1
+        return [table, Section("", [more])]
+
+    return fitted(page, len(rows), width)
 
 
 def _verdict(look: Look, root: str, ranked: bool) -> list[str]:
@@ -76,7 +75,7 @@ def sections(root: str, found: LookSet) -> list[Section]:
         Section("The set", bullets=notes),
         Section("", [f"For one trace: foretrace look {shlex.quote(_example(found))}"]),
     ]
-    return [part for part in parts if part.labelled or part.paragraphs or part.bullets or part.rows]
+    return [part for part in parts if part.filled]
 
 
 def _label(path: str, root: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -151,7 +151,7 @@ def shorten(text: str, size: int, tail: int | None = None) -> str:
     return whole if len(whole) >= MOST_OF_IT * size else found
 
 
-WIDTH = 100
+WIDTH, LINES = 100, 25  # of the first screen, where the terminal does not state its width
 _QUANTITY = r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|TFLOP/s)\b)"
 
 
@@ -171,10 +171,24 @@ class Section(Struct, frozen=True):
     after: str = ""
     code: str = ""  # shown line by line, as it is
 
+    @property
+    def filled(self) -> bool:
+        """Whether there is anything below the title."""
+        return bool(self.paragraphs or self.labelled or self.bullets or self.rows)
+
 
 def drawn(sections: Sequence[Section], *, bold: bool = False, width: int = WIDTH) -> str:
     """For a terminal of this width, readable without colour; `bold` marks titles and labels."""
     return "\n\n".join("\n".join(_Drawn(width, bold).lines(section)) for section in sections)
+
+
+def fitted(page: Callable[[int], list[Section]], most: int, width: int = WIDTH) -> list[Section]:
+    """The page with as many rows as the first screen has room for, at most `most`."""
+    for rows in (most, *range(min(most - 1, LINES), -1, -1)):
+        found = page(rows)
+        if drawn(found, width=width).count("\n") < LINES:
+            break
+    return found
 
 
 class _Drawn(Struct, frozen=True):

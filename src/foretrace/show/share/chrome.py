@@ -1,7 +1,7 @@
 """A trace written out again as the JSON that profilers and Perfetto read.
 
-Nothing is copied from the file the trace was read from: every record is made from the tables, field
-by field, so a field that is not named here cannot get out.
+Nothing is copied from the file. Every record is made from the tables, field by field, so a field
+that is not named here is left out. A text field holds words of its own vocabulary only.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import msgspec
 from msgspec import Raw
 
 from foretrace.base import files
-from foretrace.base.private.chance import words
-from foretrace.base.private.values import cleaned
+from foretrace.base.private import cleaned
+from foretrace.base.private.random_tokens import words
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
 from foretrace.schema.ledger import DAMAGE, UNCOPIED
-from foretrace.show.share import vocabulary
 from foretrace.show.share.pseudonyms import Pseudonyms
 
 Record = dict[str, Any]
@@ -37,6 +36,93 @@ def _fields(text: str) -> list[tuple[str, str, str]]:
         (table.strip(), each.partition("=")) for table, _, rest in lines for each in rest.split(",")
     )
     return [(table, column.strip(), key.strip()) for table, (column, _, key) in pairs]
+
+
+# Fields that hold one of a few words: a text outside its vocabulary is left out of the copy.
+_COLLECTIVE = words("""
+    all allgather allreduce alltoall alltoallv allv async barrier base broadcast coalesced
+    coalescing end gather gloo group init into list monitored nccl oop out p2p quantized recv
+    recvanysource
+    reduce reducescatter scatter send single sparse start tensor to uneven v wait work
+    """)
+_DTYPE = re.compile(
+    r"(?:torch\.|c10::)?(?:byte|char|short|int|long|half|float|double|bool|u?int\d{1,2}|b?float\d{1,2}"
+    r"|float[48]_e\dm\d(?:fnuz|fnu|fn)?(?:_x2)?|qu?int\d{1,2}(?:x\d)?|bits\d{0,2}(?:x\d)?"
+    r"|complex(?:half|float|double|\d{2,3}|<(?:float|double|c10::half)>)?)",
+    re.IGNORECASE,
+)
+_TYPE = re.compile(
+    r"(?:(?:unsigned |signed )?(?:char|short|int|long|long long)(?: int)?|Scalar|ScalarList"
+    r"|TensorList|GenericList|Tensor|Device|Generator|None|)"
+)
+_SYNC = re.compile(
+    r"(?:(?:Context|Stream|Event|Device|Unknown|Invalid) Sync|Stream Wait Event)", re.I
+)
+_BACKEND = re.compile(
+    r"triton|cutlass|cuda|cpp|cute|cutedsl|ck|rocm|hip|xpu|helion|gluon|eager|aten"
+)
+_COUNT = re.compile(r"\d{1,4}")
+_ITEM = r"(?:-?\d{1,6}(?:\.\d{0,4})?(?:e[+-]?\d{1,3})?|True|False|None|)"
+_PLAIN = re.compile(rf"{_ITEM}|[\[(]{_ITEM}(?:, ?{_ITEM}){{0,15}}[\])]")
+# Words of the names of cards; a model is a letter or three and a number (H100, MI300X).
+_CARD = re.compile(
+    r"""(?i:nvidia|amd|intel|tesla|quadro|geforce|titan|rtx|gtx|instinct|radeon|pro|graphics|arc|max
+    |data|center|gpu|ada|generation|laptop|super|ti|xt|xtx|vf|mig|pcie|nvl|vgpu|device|with|ddr\d
+    |blackwell|hopper|grace|server|workstation|edition|sxm\d?|oam|hbm\d?e?|\d{1,4}gb|\d{1,3}g|gaudi|hpu
+    |apple|m\d|ultra|tpu|v\d{1,2}[ep]?|ascend\d{0,3}[a-z]?\d?|thor|orin|jetson|agx|rx|one|die|r|v|d)
+    |[A-Z]{1,3}\d{1,4}[A-Z]{0,2}|\d{1,4}[A-Z]{1,3}|gfx[0-9a-f]{3,4}""",
+    re.VERBOSE,
+)
+# What a bare number follows: RTX 4090, Max 1550, PG509-200.
+_SERIES = re.compile(r"(?i:rtx|gtx|rx|pro|max|titan|quadro|arc|radeon|geforce|pg\d{3})")
+
+
+def dtype(text: str) -> str | None:
+    """A dtype as PyTorch writes one, or None."""
+    return text if _DTYPE.fullmatch(text) else None
+
+
+def argument_type(text: str) -> str | None:
+    """The type of an op's argument, or None."""
+    return text if _TYPE.fullmatch(text) else dtype(text)
+
+
+def collective(text: str) -> str | None:
+    """`_allgather_base` and every other name made of the words for collectives, or None."""
+    parts = re.split(r"[_:-]", text.lower()) if len(text) <= 64 else [text]
+    return text if {part for part in parts if part} <= _COLLECTIVE else None
+
+
+def sync_kind(text: str) -> str | None:
+    """What the host or a stream waited for, or None."""
+    return text if _SYNC.fullmatch(text) else None
+
+
+def backend(text: str) -> str | None:
+    """What made a kernel, or None."""
+    return text if _BACKEND.fullmatch(text) else None
+
+
+def count(text: str) -> str | None:
+    """A small number that the trace holds as text, or None."""
+    return text if _COUNT.fullmatch(text) else None
+
+
+def plain_value(text: str) -> str | None:
+    """The value of an argument if it is made of short numbers and truth values, or None."""
+    return text if _PLAIN.fullmatch(text) else None
+
+
+def device_name(text: str) -> str:
+    """The name of a card, without the words that no vendor and no model has."""
+    parts = [part for part in re.split(r"[\s/().-]+", text[:256]) if part]
+    before = ["", *parts]
+    known = [
+        part
+        for series, part in zip(before, parts, strict=False)
+        if (_SERIES.fullmatch(series) if part.isdigit() else _CARD.fullmatch(part))
+    ]
+    return text if known == parts else " ".join(known)
 
 
 NUMBERS = _fields("""
@@ -54,11 +140,11 @@ NUMBERS = _fields("""
 """)
 # Texts that are one of a few words, and which.
 WORDS = {
-    "comms: collective = Collective name": vocabulary.collective,
-    "comms: dtype = dtype": vocabulary.dtype,
-    "syncs: sync_kind = cuda_sync_kind": vocabulary.sync_kind,
-    "triton: backend = kernel_backend": vocabulary.backend,
-    "triton: num_warps = num_warps, num_stages = num_stages": vocabulary.count,
+    "comms: collective = Collective name": collective,
+    "comms: dtype = dtype": dtype,
+    "syncs: sync_kind = cuda_sync_kind": sync_kind,
+    "triton: backend = kernel_backend": backend,
+    "triton: num_warps = num_warps, num_stages = num_stages": count,
 }
 INPUTS = _fields("triton: kwargs = kernel_kwargs")
 STACKS = _fields("stacks: call_stack = Call stack, module_path = Module Hierarchy")
@@ -88,13 +174,18 @@ def write(
 ) -> None:
     """Write the trace as `.json.gz`; `extra` records follow its own."""
     header = _header(trace, private, keep)
+    write_records(path, header, chain(_records(trace, private, keep), extra))
+
+
+def write_records(path: Path, header: Record, records: Iterable[Record]) -> None:
+    """Write a trace as `.json.gz`, record by record."""
     with (
         files.replacing(path) as draft,
         draft.open("wb") as raw,
         gzip.GzipFile("", "wb", 6, raw, mtime=0) as file,
     ):
         file.write(msgspec.json.encode(header)[:-1] + b',"traceEvents":[\n')
-        for count, record in enumerate(chain(_records(trace, private, keep), extra)):
+        for count, record in enumerate(records):
             file.write((b",\n" if count else b"") + msgspec.json.encode(record))
         file.write(b"\n]}\n")
 
@@ -105,8 +196,7 @@ def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
     cards = found.get("deviceProperties")
     header: Record = _integers(found, HEADER)
     header["deviceProperties"] = [
-        {"name": private.word(str(card.get("name", "")), vocabulary.device_name)}
-        | _integers(card, CARD)
+        {"name": private.word(str(card.get("name", "")), device_name)} | _integers(card, CARD)
         for card in (cards if isinstance(cards, list) else [])
         if isinstance(card, dict)
     ]
@@ -222,8 +312,8 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
                         found.setdefault(event, {})[key] = known[value]
 
     take(NUMBERS, lambda value: value if abs(value) < _LARGEST else None)
-    for text, told in WORDS.items():
-        take(_fields(text), partial(_word, private, told))
+    for text, vocabulary in WORDS.items():
+        take(_fields(text), partial(_word, private, vocabulary))
     for name, kind, fields in (("inputs", "value", INPUTS), ("stacks", "stack", STACKS)):
         if name in keep:
             take(fields, lambda value: cleaned(_parsed(value), private.clean))
@@ -241,8 +331,10 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
     return found
 
 
-def _word(private: Pseudonyms, told: Callable[[str], str | None], value: object) -> str | None:
-    return private.word(str(value), told)
+def _word(
+    private: Pseudonyms, vocabulary: Callable[[str], str | None], value: object
+) -> str | None:
+    return private.word(str(value), vocabulary)
 
 
 def _parsed(text: str) -> Any:
@@ -257,14 +349,11 @@ def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Rec
     """The recorded arguments of an op call; of the values, numbers unless inputs are kept."""
     more = {
         "Input Strides": [size or [] for size in form.strides],
-        "Input type": [private.word(name, vocabulary.argument_type) or "" for name in form.types],
+        "Input type": [private.word(name, argument_type) or "" for name in form.types],
         "Concrete Inputs": (
             cleaned(form.concrete, private.clean)
             if "inputs" in keep
-            else [
-                private.word(value, vocabulary.plain_value, "value") or ""
-                for value in form.concrete
-            ]
+            else [private.word(value, plain_value, "value") or "" for value in form.concrete]
         ),
     }
     given = {key: value for key, value in more.items() if value}

@@ -1,8 +1,8 @@
 """A copy of the compiler's records that others may see: what `why` reads, and nothing else.
 
-Written again, record by record, from a list of kinds: a kind that is not listed cannot get out.
-`fx_graph_runnable`, which holds the environment, guards with the values of arguments, and
-descriptions of tensors and settings stay on this machine.
+The copy is written again, record by record, from a list of kinds: a kind that is not listed is left
+out. `fx_graph_runnable` (which holds the environment), guards with the values of arguments,
+descriptions of tensors and settings are not listed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from foretrace.base.private.chance import words
+from foretrace.base.private import hide_addresses, hide_keys, hide_paths
+from foretrace.base.private.random_tokens import words
 from foretrace.base.version import __version__
 from foretrace.read.compiler import CompilerLogs, LogRecord, TextRecord, manifest_of
-from foretrace.show.share.code_text import CodeText
+from foretrace.show.share.pseudonyms import Pseudonyms
 
 # Kinds and names of artifacts by what their payload is.
 CODE = words("""
@@ -50,6 +51,61 @@ _FRAME = {"filename", "line", "name", "loc"}
 _ID = re.compile(r"(?:!(\d{1,9})/?)?(?:(\d{1,9})/(\d{1,9}))?")
 _HEAD = "V0101 00:00:00.000000 {} foretrace/show/share.py:{}]"
 _NUMBERS = 1 << 53
+# Words of the code that Inductor writes: replacing a name that is one of them would break the code.
+CODE_WORDS = words("""
+    add addmm alloc allocated args arg aten async atomic at autotune backend baddbmm base block bmm
+    body bool buf buffer call class code compile compiled computed config constant convolution copy
+    cpp cpu cuda def del dep device div dtype element empty exp extern fallback false float for from
+    full fuse fused fusion generated get graph grid group guards heuristics id import in index
+    indirect inductor inner input int item kernel kernels kwargs lambda layout len list load loop
+    lowered mask maximum mean memory meta mm module mul name node none numel op ops origin out outer
+    output params partition persistent pointwise pool prim program ptr range read reads reduction
+    reinterpret relu return rsqrt run runner scheduler self set shape sigmoid signature size sizes
+    slice softmax sort split star static store stride strided stream sub sum symbolic tanh target
+    template tensor tiling tmp torch total triton true tuple type types unsafe user users value
+    values var vec vectorized view wait warps weak where while workspace wrapper write writes xblock
+    yblock xnumel ynumel
+""")
+_WORD = re.compile(r"\S{0,256}")
+_TENSOR = re.compile(
+    r"\w{1,12}(?:\[[\w ,*+/()^-]{0,400}\]){1,2}[\w:]{0,16}|Sym\([\w ,*+/()^-]{1,400}\)"
+)
+# What Inductor itself writes into comments, from a comment's first letter on.
+_COMMENT = re.compile(
+    r"\s*(?:AOT ID|Topologically Sorted|Source [Nn]ode|Original ATen|Graph fragment|\[Provenance"
+    r"|%|return |kernel path|File: |reuse|No stacktrace|Unsorted|\w{0,256} => )"
+)
+_USERS_KERNEL = "user_autotune"  # a Triton kernel of the user, with its source
+_CPP = ("#include", 'extern "C"', "#pragma")
+_FILE = re.compile(r"File: (?P<file>[^\n]{1,4096}?):(?P<line>\d{1,9}) in (?P<rest>[^\n]*)")
+_STACK_FRAME = re.compile(r'^( *)File "([^"\n]{1,4096})", line (\d{1,9}), in [^\n]*$')
+_RESUMED = "torch_dynamo_resume_in_"
+_FUNCTION = re.compile(r"(?<=Recompiling function )\S{1,256}(?= in )")
+# In a sentence: pages that say the same to everybody, and a line of a file.
+_PAGE_OR_LINE = re.compile(
+    r"https://(?:meta-pytorch\.github\.io/compile-graph-break-site|(?:docs\.)?pytorch\.org)/[\w./#-]{0,200}+"
+    r"|(?<![\w./@~+-])(?P<file>[\w./@~+-]{1,1024}\.py):(?P<line>\d{1,9})(?!\d)"
+)
+_DIVISION = re.compile(r"[\w.+-]++(?://[\w.+-]++)++|numel/rnumel")
+_NAME = re.compile(r"[^\W\d]\w*+")
+_LONG = re.compile(r"(?<![\w.])\d{16,}+|(?<=\.)\d{13,}+")
+
+
+def _pieces(slash: str, more: str = "") -> re.Pattern[str]:
+    """The pieces of code that are cleaned one by one; what is between them stays."""
+    return re.compile(
+        rf"""{more}
+        (?P<path>(?<![\w/)\].@~+-])[~/][\w.@~+-]++(?:/[\w.@~+-]++)++|(?<![\w:])[A-Za-z]:\\[^\s'\"]++)
+        |(?P<name>[A-Za-z0-9_](?:[\w.+=-]|{slash})*+)""",
+        re.VERBOSE,
+    )
+
+
+_STRINGS = r"""(?P<nested>(?P<quotes>'''|\"\"\")[\s\S]*?(?:(?P=quotes)|\Z))
+    |(?P<string>'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+")|"""
+_IN_COMMENT = _pieces("/")
+_IN_PYTHON = _pieces("/", rf"{_STRINGS}(?P<comment>[#][^\n]*+)|")
+_IN_CPP = _pieces("/(?!/)", rf"{_STRINGS}(?P<comment>//[^\n]*+)|")
 
 
 def write_copy(logs: CompilerLogs, folder: Path, trace: str, text: CodeText) -> list[Path]:
@@ -200,3 +256,143 @@ def _messages(texts: Iterable[TextRecord], text: CodeText) -> Iterator[str]:
         number = number if each.compile_id else ""
         head = f"{rank}{_HEAD.format(each.pid, each.line)}{number} [__{each.channel}]"
         yield "\n".join(f"{head} {line}" for line in body.split("\n"))
+
+
+class CodeText:
+    """Cleans the texts of a log; `stacks` says whether functions and lines of code may stay.
+
+    Code is not prose: `x0//128` is no path, and `token = embedding(x)` gives no secret away. So
+    code is cut into strings, comments and names. A string without spaces is cleaned as a name is,
+    any other is left out unless it is the type of a tensor. A comment stays if Inductor wrote it.
+    Of a line of the user's code the file is a pseudonym and the number stays; the function and the
+    code stay only where stacks are kept.
+    """
+
+    def __init__(self, private: Pseudonyms, *, stacks: bool) -> None:
+        self.private, self.stacks = private, stacks
+        self._known: dict[str, str] = {}  # names in code, most of which come again and again
+
+    def code(self, text: str) -> str:
+        """A graph, a wrapper, or a kernel inside one."""
+        if "'''" not in text and _USERS_KERNEL in text:
+            self.private.left_out["source"] += not self.stacks
+            return self.prose(text) if self.stacks else "\n"
+        is_cpp = "'''" not in text and any(word in text for word in _CPP)
+        return (_IN_CPP if is_cpp else _IN_PYTHON).sub(self._piece, text)
+
+    def _piece(self, match: re.Match[str]) -> str:
+        text = match[0]
+        match match.lastgroup:
+            case "nested" | "quotes":
+                quotes, closed = text[:3], len(text) >= 6 and text.endswith(text[:3])
+                inside = self.code(text[3:-3] if closed else text[3:])
+                return f"{quotes}{inside}{quotes if closed else ''}"
+            case "string":
+                return self._quoted(match)
+            case "comment":
+                sign = "#" if text.startswith("#") else "//"
+                return sign + self._comment(text.removeprefix(sign))
+            case "path":
+                return self.private.clean(text)
+        return self._name(text)
+
+    def _comment(self, body: str) -> str:
+        if not _COMMENT.match(body):
+            self.private.left_out["comment"] += bool(body.strip())
+            return ""
+        if _FILE.search(body):
+            return _FILE.sub(self._source, body)
+        if _says_who(body):
+            return self._literals(self.private.clean(body))
+        return self._literals(_IN_COMMENT.sub(self._piece, body))
+
+    def _source(self, match: re.Match[str]) -> str:
+        rest = self.private.clean(match["rest"]) if self.stacks else "function, code: "
+        return f"File: {self.file(match['file'])}:{match['line']} in {rest}"
+
+    def _name(self, text: str) -> str:
+        if text not in self._known:
+            shown = _LONG.sub(lambda match: match[0][:12], hide_keys(text, self._key))
+            shown = self.private.without_names(shown)
+            shown = _NAME.sub(lambda match: self.private.clean(match[0]), shown)
+            self._known[text] = shown
+        return self._known[text]
+
+    def _key(self, text: str) -> str:
+        return self.private.clean(f"key={text}").removeprefix("key=")
+
+    def _quoted(self, match: re.Match[str]) -> str:
+        quote = match[0][0]
+        return f"{quote}{self._literal(match[0][1:-1])}{quote}"
+
+    def _literal(self, text: str) -> str:
+        if _TENSOR.fullmatch(text):
+            return text
+        if _WORD.fullmatch(text):
+            return self.private.clean(text)
+        self.private.left_out["value"] += 1
+        return ""
+
+    def _literals(self, text: str) -> str:
+        """The text with every string in it cleaned."""
+        for quote in "'\"":
+            string = rf"{quote}([^{quote}\n]*+){quote}"
+            text = re.sub(
+                string, lambda match: match[0][0] + self._literal(match[1]) + match[0][0], text
+            )
+        return text
+
+    def prose(self, text: str) -> str:
+        """A message for people: a line is cleaned as a name is; code below a frame is left out."""
+        shown, below_frame = list[str](), False
+        for line in text.split("\n"):
+            frame = _STACK_FRAME.match(line)
+            if frame:
+                shown.append(
+                    f'{frame[1]}File "{self.file(frame[2])}", line {frame[3]}, in function'
+                )
+            elif below_frame and line.startswith("    ") and not self.stacks:
+                self.private.left_out["source"] += 1
+                shown.append("    ")
+            else:
+                shown.append(self._sentence(line))
+            below_frame = frame is not None
+        return "\n".join(shown)
+
+    def _sentence(self, line: str) -> str:
+        line = line if self.stacks else _FUNCTION.sub("function", line)
+        shown, done = "", 0
+        for match in _PAGE_OR_LINE.finditer(line):
+            file, number = match["file"], match["line"]
+            shown += self._literals(self.private.clean(line[done : match.start()]))
+            shown += f"{self.file(file)}:{number}" if file else match[0]
+            done = match.end()
+        return shown + self._literals(self.private.clean(line[done:]))
+
+    def reasons(self, text: str) -> str:
+        """A message of the scheduler: it has code in it, and a line with an address is prose."""
+        return "\n".join(
+            self.prose(line) if _says_who(line) else self.code(line) for line in text.split("\n")
+        )
+
+    def file(self, name: str) -> str:
+        """The name of a file; that of a public package is its path inside the package."""
+        return self.private.clean(name)
+
+    def function(self, name: str) -> str:
+        """The name of a function, or its source; that a graph break made a function stays."""
+        start, _, line = name.rpartition("_at_")
+        if self.stacks:
+            return self.private.clean(name)
+        resumed = start.startswith(_RESUMED) and line.isdecimal()
+        return f"{_RESUMED}function_at_{line}" if resumed else ""
+
+
+def _says_who(line: str) -> bool:
+    """Whether a line holds what looks like a key, an address or a path: then it is no code."""
+    rules = (hide_keys, hide_addresses, hide_paths)
+    return any(rule(line, _no_code) != line for rule in rules)
+
+
+def _no_code(text: str) -> str:
+    return text if _DIVISION.fullmatch(text) else ""

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from foretrace.base.private import hide_addresses, hide_keys, hide_paths, hide_random
-from foretrace.base.private.chance import words
+from foretrace.base.private.random_tokens import words
 
 _FOLDER = r"home|users|scratch|work|data|fsx|mnt|nfs|private"
 _OWNER = re.compile(
@@ -69,9 +69,11 @@ class Pseudonyms:
             self._known[text] = self._clean(text)
         return self._known[text]
 
-    def word(self, text: str, told: Callable[[str], str | None], kind: str = "word") -> str | None:
+    def word(
+        self, text: str, vocabulary: Callable[[str], str | None], kind: str = "word"
+    ) -> str | None:
         """The text if its vocabulary has it."""
-        shown = told(text)
+        shown = vocabulary(text)
         if shown != text:
             self._replaced.setdefault(kind, set()).add(text)
         return shown

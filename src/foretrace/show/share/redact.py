@@ -16,8 +16,7 @@ from foretrace.read import compiler
 from foretrace.read.compiler import CompilerLogs
 from foretrace.read.compiler.bundle import SUFFIX
 from foretrace.show.share import chrome
-from foretrace.show.share.code_text import CODE_WORDS, CodeText
-from foretrace.show.share.compiler_copy import texts_of, write_copy
+from foretrace.show.share.compiler_copy import CODE_WORDS, CodeText, texts_of, write_copy
 from foretrace.show.share.pseudonyms import Pseudonyms, owners, texts_in
 
 # What may be kept beyond the list, and what that means.

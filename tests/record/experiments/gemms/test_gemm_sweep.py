@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 from foretrace.cli import main
 from foretrace.names.gemms import table
 from foretrace.record.experiments.gemms import sweep
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemm_point import GemmPoint
 
 KERNEL = "nvjet_sm90_tst_128x128_64x6_1x1_h_bz_TNT"
 

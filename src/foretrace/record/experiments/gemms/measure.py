@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from foretrace.base.errors import MissingError
 from foretrace.record.experiments.gemms import events
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemm_point import GemmPoint
 
 NO_TRITON = "measuring matmuls on a GPU needs Triton: pip install 'foretrace[kernels]'"
 COLD, WARM = 5, 5
@@ -98,7 +98,7 @@ def _fp8(x: Tensor, w: Tensor, bias: Tensor | None) -> Call:
 def recorded(batch: Sequence[GemmPoint], pools: Pools) -> list[dict[str, Any]]:
     """Measure matmuls in one recording; a matmul that the library refuses has an `error`."""
     try:
-        from foretrace.record.experiments.roofs.kernels import mark_kernel
+        from foretrace.record.experiments.roofs.roof_kernels import mark_kernel
     except ModuleNotFoundError as error:
         raise MissingError(NO_TRITON) from error
     flood = torch.zeros(_FLOOD, dtype=torch.float32, device="cuda")

@@ -1,6 +1,6 @@
 """The matmuls of a sweep: layers of the article and of common models, decode sizes, odd sizes.
 
-`schema/gemms.py` says what the letters of a layout mean.
+`schema/gemm_point.py` says what the letters of a layout mean.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS, NARROW, GemmPoint
+from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, NARROW, GemmPoint
 
 ROWS = (
     1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,

@@ -33,8 +33,8 @@ from foretrace.schema.documents.gemms import (
     MatmulSize,
     SweptMatmul,
 )
-from foretrace.schema.gemms import GemmPoint
-from foretrace.schema.roofs import MeasuredRoofs
+from foretrace.schema.gemm_point import GemmPoint
+from foretrace.schema.measured_roofs import MeasuredRoofs
 
 COMMAND = "foretrace gemms"
 SAY_EVERY_S = 8.0

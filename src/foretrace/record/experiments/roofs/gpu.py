@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 import triton.language as tl
 
-from foretrace.record.experiments.roofs import gpu_memory, host, kernels
+from foretrace.record.experiments.roofs import gpu_memory, host, roof_kernels
 from foretrace.record.experiments.roofs.timing import Figure, Timing, sustained_us, timing
 
 Call = Callable[[], object]
@@ -83,7 +83,9 @@ def dot_launch(name: str, steps: int = DOT_STEPS) -> tuple[Call, int]:
     grid = gpu_memory.multiprocessors() * (1 if warps == 8 else 2)
     a, b = random(m, k, name), random(n, k, name)
     out = torch.empty(grid, dtype=kept, device="cuda")
-    run = partial(kernels.dot_kernel[(grid,)], a, b, out, steps, m, n, k, wide, num_warps=warps)
+    run = partial(
+        roof_kernels.dot_kernel[(grid,)], a, b, out, steps, m, n, k, wide, num_warps=warps
+    )
     return run, 2 * m * n * k * steps * grid
 
 
@@ -115,7 +117,7 @@ def gelu_launch(rows: int, behind: str) -> GeluLaunch:
     out = torch.empty_like(gate)
     count = gate.numel()
     grid = (-(-count // GELU_BLOCK),)
-    run = partial(kernels.gelu_mul_kernel[grid], gate, up, out, count, GELU_BLOCK, num_warps=4)
+    run = partial(roof_kernels.gelu_mul_kernel[grid], gate, up, out, count, GELU_BLOCK, num_warps=4)
     flood = torch.zeros(1 << 26, device="cuda")
 
     def matmuls() -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from foretrace.record.experiments.roofs import kernels
+from foretrace.record.experiments.roofs import roof_kernels
 from foretrace.record.experiments.roofs.timing import Timing, timing
 
 SMALLEST, LARGEST = 64 << 10, 8 << 30
@@ -115,7 +115,7 @@ def launch(way: str, size: int, shape: WalkShape, *, moved: int = MOVED) -> Read
         tensors.append(torch.empty_like(tensors[0]))
     if way == "read":
         tensors.append(torch.empty(walk.programs, dtype=torch.int32, device="cuda"))
-    kernel = getattr(kernels, f"{way}_kernel")[(walk.programs,)]
+    kernel = getattr(roof_kernels, f"{way}_kernel")[(walk.programs,)]
     numbers_of = (walk.blocks, walk.apart, walk.stride, walk.steps, walk.own)
     run = partial(kernel, *tensors, *numbers_of, shape.block, num_warps=WARPS)
     once = 4 * shape.block * walk.programs * walk.steps
@@ -174,7 +174,7 @@ def latency(size: int) -> dict[str, Any]:
     """
     links, place = chain(size)
     links.sum()  # what fits in a cache is there
-    run = kernels.chase_kernel[(1,)]
+    run = roof_kernels.chase_kernel[(1,)]
     walk = max(CHASED, min(size // LINE, 10 * CHASED))
     run(links, place, walk, num_warps=1)
     short, long = (
