@@ -21,8 +21,8 @@ from foretrace.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
     from foretrace.analyze.jobs.lanes import JobLanes
+    from foretrace.analyze.jobs.whole_job import Job
     from foretrace.schema.documents.job import JobDocument
     from foretrace.show.render.terminal import Section
 
@@ -104,10 +104,10 @@ def command(
 
 
 def _lanes(job: Job, found: JobDocument, chosen: frozenset[int] | None) -> JobLanes:
-    """The chosen ranks side by side, or those that tell most."""
-    from foretrace.analyze.jobs.lanes import lanes, telling
+    """The chosen ranks side by side, or those that matter most."""
+    from foretrace.analyze.jobs.lanes import default_ranks, lanes
 
-    return lanes(job, chosen or telling(found))
+    return lanes(job, chosen or default_ranks(found))
 
 
 def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str | None) -> None:

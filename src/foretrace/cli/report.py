@@ -76,7 +76,7 @@ def _job(
     from foretrace.analyze import jobs
     from foretrace.analyze.guess.guess_files import load_with
     from foretrace.analyze.guess.marking import check_job, document, parse_job_or_error
-    from foretrace.analyze.jobs.lanes import lanes, telling
+    from foretrace.analyze.jobs.lanes import default_ranks, lanes
     from foretrace.base.files import write_text
     from foretrace.show.html.job_report import job_html
     from foretrace.show.overview.job_verdict import overview_of_job
@@ -85,7 +85,7 @@ def _job(
     guesses += load_with(file, parse_job_or_error) if file else []
     with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:
         found = overview_of_job(job)
-        beside = lanes(job, telling(found))
+        beside = lanes(job, default_ranks(found))
     marked = document(check_job(found, guesses)) if guesses else None
     write_text(target, job_html(found, beside, marked))
     click.echo(str(target))

@@ -13,9 +13,9 @@ from analyze.jobs.plan import Answer, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs.clocks import fit
 from foretrace.analyze.jobs.critical_path import StepGraph, graph
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, match
 from foretrace.analyze.jobs.waits import waits, with_exposed
+from foretrace.analyze.jobs.whole_job import Job
 
 
 class Read(Struct, frozen=True):

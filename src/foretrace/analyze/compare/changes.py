@@ -35,7 +35,7 @@ SHOWN = 0.01  # of a time: three digits are shown, so less is not missed
 
 
 class WorkChange(Struct, frozen=True):
-    """GPU work of A and what stands in its place in B, per unit; the same in `times` places.
+    """GPU work of A and what replaces it in B, per unit; the same in `times` places.
 
     `even` where all places have as many. `a` and `b` count operations, `copies_a` and `copies_b`
     the memcpys and memsets among them. `fate` is same, changed (one for one), replaced, removed or

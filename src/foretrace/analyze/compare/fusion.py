@@ -175,7 +175,7 @@ def _main_group(work: Sequence[Kernel]) -> str:
 
 
 def _whole(kernel: Kernel) -> bool:
-    """Whether a kernel may be the fusion of several, whoever wrote it."""
+    """Whether a kernel may be the fusion of several, of any author."""
     return kernel.family in TRITON or kernel.role in WHOLE_OPS
 
 
@@ -255,7 +255,7 @@ class KernelPair(Struct, frozen=True):
 
 
 class WorkPart(Struct, frozen=True):
-    """Work of A, and the work of B that stands in its place. `fusion` is that of B, `undone` one
+    """Work of A, and the work of B that replaces it. `fusion` is that of B, `undone` one
     that only A has.
     """
 

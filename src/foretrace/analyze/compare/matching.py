@@ -208,7 +208,7 @@ HOLDS = {
 }
 COMPILED = ("inductor_triton", "inductor_cpp", "inductor_backend")  # their names list ops
 TRITON = ("liger_triton", "user_triton")
-# A kernel of these roles that replaces several is a fusion whoever wrote it.
+# A kernel of these roles that replaces several is a fusion, of any author.
 WHOLE_OPS = ("attention", "normalization", "softmax", "optimizer")
 PLAIN_MATMULS = ("aten::mm", "aten::bmm", "aten::matmul")
 SUMS = ("bias", "badd")  # an epilogue that adds
@@ -328,7 +328,7 @@ Node = tuple[str, int]  # a side and a position
 
 
 class Replacement(Struct, frozen=True):
-    """Positions in A and in B that stand for each other; one side is empty for removed or added
+    """Positions in A and in B that replace each other; one side is empty for removed or added
     work. `sign` is what joined them: `name`, `epilogue`, `merged`, `pair` or `place`.
     """
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.reading import list_files, numbers, of_ranks, read_progress, reduce_all
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.folder import nothing_in

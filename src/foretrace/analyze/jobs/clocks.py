@@ -28,8 +28,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.collectives import BOTH_SIDES
 from foretrace.model.intervals import Floats, Ints
 

@@ -30,8 +30,8 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.analyze.jobs.clocks import aligned
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Ints, innermost
 from foretrace.schema.gaps import filled
@@ -224,7 +224,7 @@ def _before(work: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Bools]:
 
 
 def _ready(work: pl.DataFrame, start: Ints, end: Ints, moments: Ints) -> Ints:
-    """The compute or copy under which each moment lies, for rows that have one."""
+    """The compute or copy that runs at each moment, for rows that have one."""
     rows = np.flatnonzero(work["kind"].is_in([COMPUTE, COPIES]).to_numpy())
     if not len(rows):
         return np.full(len(start), -1)

@@ -20,8 +20,8 @@ from collections import defaultdict
 import numpy as np
 import polars as pl
 
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.covered import Covered
 
 _TIMES = (

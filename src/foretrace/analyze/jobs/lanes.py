@@ -16,7 +16,7 @@ from foretrace.analyze.jobs.waits import timed_collectives
 from foretrace.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
+    from foretrace.analyze.jobs.whole_job import Job
     from foretrace.schema.documents.job import JobDocument
 
 FEW = 4  # ranks that a page shows where none are chosen
@@ -41,8 +41,8 @@ class JobLanes(Struct, frozen=True):
     error_ns: int | None
 
 
-def telling(found: JobDocument) -> frozenset[int]:
-    """The ranks that tell most: the lowest, that of the largest delay, that of the longest wait."""
+def default_ranks(found: JobDocument) -> frozenset[int]:
+    """The lowest rank, the one of the largest delay, the one of the longest wait, and more."""
     ranks = found.ranks
     late = max(ranks, key=lambda each: each.delays_ns or 0)
     waits_most = max(ranks, key=lambda each: each.wait_ns or 0)

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.intervals import Bools
 from foretrace.schema.jobs import RankFacts
 
@@ -265,7 +265,7 @@ def _members(found: pl.DataFrame, channels: pl.DataFrame, told: pl.DataFrame) ->
 def _placed(found: pl.DataFrame, channels: pl.DataFrame) -> pl.DataFrame:
     """Collectives with `place`: which of those with the same number it is, or of those in the step.
 
-    `apart` has the rank where the order in the step says nothing about the others.
+    `apart` has the rank where the order in the step does not match that of the others.
     """
     run = ("channel", "rank", "part", "number")
     found = found.sort(*run, "order")

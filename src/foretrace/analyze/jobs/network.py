@@ -1,7 +1,7 @@
 """How fast the network is: bandwidths of the transfer alone, and who is slower than its equals.
 
 How it is computed: the ranks of a collective leave it together, and the last to come stays
-shortest: its stay is the transfer, without waiting, whatever the clocks say. Bandwidths are those
+shortest: its stay is the transfer, without waiting, and needs no clock. Bandwidths are those
 of nccl-tests (`model/collectives.py`). Collectives are put together by kind, type, group and size;
 a class of sizes spans a factor of four. Groups are equal if they have as many ranks on as many
 hosts. A host is slow if every group of it is slower than its equals.
@@ -20,8 +20,8 @@ import polars as pl
 from foretrace.model.collectives import bus_factor
 
 if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
     from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
+    from foretrace.analyze.jobs.whole_job import Job
 
 _CLASS = 4.0  # the factor that a class of sizes spans
 # A group is an outlier if even its fastest collective is below this part of what is usual for its
@@ -123,12 +123,12 @@ def _hosts_of(job: Job, matched: MatchedCollectives, equal: pl.DataFrame) -> pl.
 def _slow_hosts(members: pl.DataFrame) -> pl.DataFrame:
     """Hosts of which all groups are slow, with the kind of collective that is the slowest.
 
-    Groups that all have the host say nothing about it.
+    A kind of collective in which all groups have the host does not count.
     """
     groups, own = pl.col("collective_id").n_unique().over(_KIND), pl.len().over(*_KIND, "host")
-    telling = members.filter(own < groups)
     return (
-        telling.filter(pl.col("part").max().over("host") < SLOW)
+        members.filter(own < groups)
+        .filter(pl.col("part").max().over("host") < SLOW)
         .sort("part", *_KIND, "link")
         .group_by("host", maintain_order=True)
         .agg(

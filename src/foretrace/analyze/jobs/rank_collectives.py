@@ -122,7 +122,7 @@ def _ops(trace: Trace, ops: Ints) -> list[str | None]:
 
 
 def _told(kernel: str) -> str | None:
-    """What the name of a kernel says: it does not tell a send from a receive."""
+    """The collective that a kernel's name states; sends and receives have one kernel."""
     told = families.decode(kernel).fields.get("coll")
     kind = named(str(told)) if told else None
     return "send-receive" if told == "SendRecv" else kind[0] if kind else None

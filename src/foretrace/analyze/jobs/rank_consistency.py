@@ -20,8 +20,8 @@ from foretrace.schema.documents.job import JobOddity
 from foretrace.schema.jobs import RankFacts
 
 if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
     from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
+    from foretrace.analyze.jobs.whole_job import Job
 
 Run = tuple[int, int]  # the first rank and the last
 _NAMED = 64  # ranks that an oddity lists

@@ -136,7 +136,7 @@ def doing(trace: Trace, work: RankWork) -> Doing:
     """What the rank did, and when its data loader was at work."""
     host, loading = trace.host, data_ranges(trace)
     if len(trace.gpu) and not trace.gpu.aligned:
-        loading = loading[:0]  # by another clock it says nothing about a gap
+        loading = loading[:0]  # times of another clock do not explain a gap
     anything = work.of(*range(len(KINDS)))
     start = np.concatenate((anything.start, host.start[loading]))
     end = np.concatenate((anything.end, host.end[loading]))

@@ -21,8 +21,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.analyze.jobs.job import FileAnswer
 from foretrace.analyze.jobs.reduce import answer, size_of
+from foretrace.analyze.jobs.whole_job import FileAnswer
 from foretrace.base import notices
 from foretrace.base.budget import Limits, clock
 from foretrace.base.errors import MissingError, UsageError

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from foretrace.analyze.jobs.job import FileAnswer, packed
 from foretrace.analyze.jobs.rank_collectives import collectives_table, groups_of
 from foretrace.analyze.jobs.rank_time import (
     COMMS,
@@ -26,6 +25,7 @@ from foretrace.analyze.jobs.rank_time import (
     windows,
     work_of,
 )
+from foretrace.analyze.jobs.whole_job import FileAnswer, packed
 from foretrace.base import budget
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, TraceError

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.whole_job import Job
 
 SLOWNESS = {
     "rank": pl.Int64,
@@ -119,17 +119,17 @@ def stragglers(waits: pl.DataFrame, job: Job) -> pl.DataFrame:
     own = waits.group_by("rank").agg(
         pl.len().alias("collectives"), pl.col("wait_ns", "transfer_ns").sum()
     )
-    blamed = _blamed(waits)
+    counted = _counted(waits)
     # the wait of the last rank is not known where its stay is within the clocks' error
     no_later = pl.col("last") | (pl.col("wait_ns") <= pl.col("error_ns")).fill_null(False)
-    last = blamed.filter(no_later, pl.col("root") == pl.col("rank"))
+    last = counted.filter(no_later, pl.col("root") == pl.col("rank"))
     counts = ("collectives", "times_last", "made_others_wait_ns", "delays_ns")
     found = (
         ranks.join(own, on="rank", how="left")
         .join(last.group_by("rank").len("times_last"), on="rank", how="left")
-        .join(_caused(blamed), left_on="rank", right_on="root", how="left")
-        .join(_once(blamed), left_on="rank", right_on="root", how="left")
-        .join(slowness(job, _equals(waits, blamed)), on="rank", how="left")
+        .join(_caused(counted), left_on="rank", right_on="root", how="left")
+        .join(_once(counted), left_on="rank", right_on="root", how="left")
+        .join(slowness(job, _equals(waits, counted)), on="rank", how="left")
         .with_columns(pl.col(counts).cast(pl.Int64).fill_null(0), pl.col("cause").fill_null(""))
     )
     slow = _slow(_length(job), waits["step"].n_unique())
@@ -168,7 +168,7 @@ def hosts(waits: pl.DataFrame, job: Job, ranks: pl.DataFrame) -> pl.DataFrame:
     """
     found = ranks.filter(pl.col("host") != "")
     homes = found.select("host", pl.col("rank").alias("root"))
-    blamed = _blamed(waits).join(homes, on="root").drop("root").rename({"host": "root"})
+    counted = _counted(waits).join(homes, on="root").drop("root").rename({"host": "root"})
     waited = pl.col("made_others_wait_ns")
     share = (waited * 4 >= waited.max()).mean()
     enough = pl.col("delays_ns") >= NOTABLE * _length(job)
@@ -182,26 +182,26 @@ def hosts(waits: pl.DataFrame, job: Job, ranks: pl.DataFrame) -> pl.DataFrame:
             .first(),
             ((share >= _MOST_OF_HOST) & (pl.len() > 1) & (waited.max() > 0)).alias("slow"),
         )
-        .join(_once(blamed), left_on="host", right_on="root", how="left")
+        .join(_once(counted), left_on="host", right_on="root", how="left")
         .with_columns(pl.col("delays_ns").fill_null(0))
         .with_columns(pl.col("slow") & enough)
         .sort("made_others_wait_ns", "host", descending=(True, False))
     )
 
 
-def _blamed(waits: pl.DataFrame) -> pl.DataFrame:
+def _counted(waits: pl.DataFrame) -> pl.DataFrame:
     """The late arrivals that count; a pipeline that takes turns delays no rank."""
     return waits.filter(pl.col("caused_ns").is_not_null(), pl.col("root_cause") != "pipeline")
 
 
-def _caused(blamed: pl.DataFrame) -> pl.DataFrame:
+def _caused(counted: pl.DataFrame) -> pl.DataFrame:
     """By root: the waits of others, and the share of each cause."""
     total = pl.col("caused_ns").sum()
     shares = [
         (pl.col("caused_ns").filter(pl.col("root_cause") == cause).sum() / total).alias(cause)
         for cause in CAUSES
     ]
-    found = blamed.group_by("root").agg(total.alias("made_others_wait_ns"), *shares)
+    found = counted.group_by("root").agg(total.alias("made_others_wait_ns"), *shares)
     most = pl.max_horizontal(CAUSES)
     first = pl.coalesce(pl.when(pl.col(name) == most).then(pl.lit(name)) for name in CAUSES)
     return found.select(
@@ -211,23 +211,23 @@ def _caused(blamed: pl.DataFrame) -> pl.DataFrame:
 
 def delays(waits: pl.DataFrame) -> pl.DataFrame:
     """By rank and step: how long the others wait for it, counted once."""
-    return _by_step(_blamed(waits)).rename({"root": "rank"})
+    return _by_step(_counted(waits)).rename({"root": "rank"})
 
 
-def _by_step(blamed: pl.DataFrame) -> pl.DataFrame:
+def _by_step(counted: pl.DataFrame) -> pl.DataFrame:
     """By root and step: its delays in the group where they are longest."""
-    by_group = blamed.group_by("root", "step", "group").agg(pl.col("delays_ns").sum())
+    by_group = counted.group_by("root", "step", "group").agg(pl.col("delays_ns").sum())
     return by_group.group_by("root", "step").agg(pl.col("delays_ns").max())
 
 
-def _once(blamed: pl.DataFrame) -> pl.DataFrame:
-    return _by_step(blamed).group_by("root").agg(pl.col("delays_ns").sum())
+def _once(counted: pl.DataFrame) -> pl.DataFrame:
+    return _by_step(counted).group_by("root").agg(pl.col("delays_ns").sum())
 
 
-def _equals(waits: pl.DataFrame, blamed: pl.DataFrame) -> pl.DataFrame:
+def _equals(waits: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
     """For each rank that compute delays, the ranks of the group in which it caused most waits."""
     worst = (
-        blamed.filter(pl.col("root") == pl.col("rank"), root_cause="compute")
+        counted.filter(pl.col("root") == pl.col("rank"), root_cause="compute")
         .group_by("rank", "group")
         .agg(pl.col("caused_ns").sum())
         .sort("caused_ns", "rank", "group", descending=(True, False, False))

@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from foretrace.analyze.jobs.critical_path import CriticalPath, graph, walked
 from foretrace.analyze.jobs.exposure import bubbles, exposure, overlap, perfect, typical
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
 from foretrace.analyze.jobs.rank_consistency import rank_consistency, world_size
 from foretrace.analyze.jobs.stragglers import delays, exposed_delays, hosts, stragglers
 from foretrace.analyze.jobs.waits import timed_collectives
 from foretrace.analyze.jobs.what_if import WhatIf, what_ifs
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.schema.documents import job as documents
 from foretrace.schema.jobs import WITHOUT_STEPS
 

@@ -35,8 +35,8 @@ import numpy as np
 import polars as pl
 
 from foretrace.analyze.jobs.clocks import aligned, fit
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, match
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Floats, Ints
 from foretrace.schema.jobs import WITHOUT_STEPS
@@ -159,7 +159,7 @@ _NONE = -1
 def with_roots(found: pl.DataFrame) -> pl.DataFrame:
     """Arrivals with `root` and `root_cause`; both null for arrivals that are not late.
 
-    An arrival that other collectives delayed passes the blame to the rank that came last in the one
+    An arrival that other collectives delayed leads to the rank that arrived last in the one
     of them where it waited longest for a late rank. One that was delayed earlier has the root of
     its arrival at the group's previous collective, if it was late there.
     """
@@ -177,7 +177,7 @@ def with_roots(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _next(found: pl.DataFrame) -> Ints:
-    """The row to blame instead of each row, or -1."""
+    """The row that made each row late, or -1."""
     late, collective = found["late"].to_numpy(), found["collective_id"].to_numpy()
     unknown = found["behind_ns"].is_null().to_numpy()  # a pipeline that compares with no other
     lasts = np.flatnonzero((late | unknown) & found["last"].to_numpy())
@@ -186,9 +186,9 @@ def _next(found: pl.DataFrame) -> Ints:
     last = last_of[collective]
     # a rank of a pipeline also waits for its turn: only what a late rank caused counts
     behind = found["behind_ns"].fill_null(np.iinfo(np.int64).max).to_numpy()
-    blamed = np.where(last == _NONE, 0, np.minimum(found["wait_ns"].to_numpy(), behind[last]))
-    blamed = np.where(blamed > found["error_ns"].to_numpy(), blamed, 0)
-    ends, to = _Ends(found, blamed), np.full(len(found), _NONE)
+    caused = np.where(last == _NONE, 0, np.minimum(found["wait_ns"].to_numpy(), behind[last]))
+    caused = np.where(caused > found["error_ns"].to_numpy(), caused, 0)
+    ends, to = _Ends(found, caused), np.full(len(found), _NONE)
     cause, pair = found["cause"], found["pair"].to_numpy()
     earlier = late & (cause == _EARLIER).fill_null(False).to_numpy()
     for rows, since in (
@@ -197,7 +197,7 @@ def _next(found: pl.DataFrame) -> Ints:
         (np.flatnonzero(earlier & pair), _step_starts(found)),
     ):
         held = ends.longest_wait(rows, since.fill_null(0).to_numpy())
-        to[rows] = np.where((held != _NONE) & (blamed[held] > 0), last[held], _NONE)
+        to[rows] = np.where((held != _NONE) & (caused[held] > 0), last[held], _NONE)
     rows = np.flatnonzero(earlier & ~pair)
     held = ends.before(rows)
     to[rows] = np.where((held != _NONE) & late[held], held, _NONE)

@@ -33,8 +33,8 @@ from foretrace.analyze.jobs.critical_path import (
     StepGraph,
 )
 from foretrace.analyze.jobs.exposure import stages
-from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.covered import Covered
 from foretrace.model.intervals import Bools, Floats, Ints, split_by
 from foretrace.schema.gaps import filled
@@ -210,7 +210,7 @@ class Replay:
         return Edges(before, until, [*spent, idle], other, np.where(talk, transfer, 0))
 
     def _folded(self, first: Edges, second: Edges, points: Bools) -> list[Edges]:
-        """Edges that begin at points: what lies between is added to their times."""
+        """Edges that begin at points: the times of the rows in between are added."""
         above = np.where(points, np.arange(len(points)), first.source)
         spent = [np.where(points, 0, each) for each in (*first.spent, first.other)]
         while not points[above].all():

@@ -69,8 +69,8 @@ class JobRank(Struct, frozen=True):
     launching thread was in the data loader, and elsewhere. In collectives, `wait_ns` is the time
     until the last rank came and `transfer_ns` the rest; `exposed_wait_ns` is the part of the wait
     without compute. `made_others_wait_ns` sums over the other ranks; `delays_ns` counts the same
-    wait once, from the median arrival on, and `exposed_delays_ns` what a step can feel of it: no
-    more than the exposed communication of the usual rank. `cause` says why the rank came last,
+    wait once, from the median arrival on, and `exposed_delays_ns` the part that can lengthen a
+    step: at most the exposed communication of the usual rank. `cause` says why the rank came last,
     `causes` with the share of the delay. `slow` is gpu (the same kernels take longer), code (more
     or other kernels), host (more idle time) or empty; `kernel_ratio` is the time of its kernels to
     that of the same kernels on the median rank.

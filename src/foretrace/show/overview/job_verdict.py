@@ -13,7 +13,7 @@ from statistics import fmean, median_low
 
 from msgspec import Struct
 
-from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.units import count_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank, JobVerdict
 from foretrace.show.overview.fixes import WORTH
@@ -64,7 +64,7 @@ def worth_ns(document: JobDocument) -> float:
 def stragglers(document: JobDocument) -> list[JobRank]:
     """The ranks whose delay lengthens a step by 1% or more, the worst first.
 
-    A rank that other collectives made late is not to blame, nor is one that is late no more than
+    A rank that other collectives made late does not count, nor does one that is late no more than
     the others are in turn.
     """
     least = worth_ns(document)

@@ -9,7 +9,7 @@ import pytest
 
 from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.lanes import MOST_RANKS, JobLanes, lanes, telling
+from foretrace.analyze.jobs.lanes import MOST_RANKS, JobLanes, default_ranks, lanes
 from foretrace.analyze.jobs.waits import TimedCollectives, timed_collectives
 from foretrace.base.errors import UsageError
 from job_documents import job_document
@@ -118,5 +118,5 @@ def test_without_clocks_a_collective_has_no_wait(
 
 
 def test_the_ranks_that_tell_most() -> None:
-    assert telling(job_document(64, slow=17)) == {0, 1, 2, 17}
-    assert telling(job_document(2, slow=None)) == {0, 1}
+    assert default_ranks(job_document(64, slow=17)) == {0, 1, 2, 17}
+    assert default_ranks(job_document(2, slow=None)) == {0, 1}

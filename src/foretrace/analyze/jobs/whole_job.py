@@ -131,7 +131,7 @@ class Job:
         self._join((each.rank, places[each.path]) for each in self.members)
 
     def _refuse_others(self, numbered: Sequence[RankFacts]) -> None:
-        """Ranks and steps that nobody recorded were chosen by mistake."""
+        """Refuse a choice of ranks or steps that no file has."""
         if numbered and not self.facts:
             others = plural(len({each.rank for each in numbered}), "other rank")
             raise UsageError(f"--ranks: {self.path} has none of these ({others})")

@@ -16,7 +16,7 @@ import pytest
 from analyze.jobs.plan import Gaps, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reading
-from foretrace.analyze.jobs.job import COLUMNS, Job
+from foretrace.analyze.jobs.whole_job import COLUMNS, Job
 from foretrace.base import notices
 from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, TraceError, UsageError
@@ -78,7 +78,7 @@ import os, signal, sys
 sys.path[:0] = {sys.path!r}
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reading
-from analyze.jobs.test_job_engines import deadly
+from analyze.jobs.test_reading import deadly
 reading.WORTHWHILE, reading.cores, reading.encoded = 0, lambda: 2, deadly
 with jobs.read({str(folder)!r}, ranks="0-1", cache=False) as job:
     print([each.rank for each in job.facts], [each.code for each in job.left_out])

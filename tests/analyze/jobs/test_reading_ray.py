@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from analyze.jobs.plan import Gaps, Plan, write
-from analyze.jobs.test_job_engines import same
+from analyze.jobs.test_reading import same
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reading
 from foretrace.base.errors import UsageError
 
 ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.xdist_group("ray")  # one cluster serves all
 DIED, read_here = ".died", reading.encoded
 
 

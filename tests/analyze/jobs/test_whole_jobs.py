@@ -1,0 +1,142 @@
+"""Whole jobs, from files to the verdict: planned ones, and one that torch recorded itself."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from analyze.jobs.plan import Clock, Delay, Plan, write
+from analyze.jobs.plan.answer import slowdown
+from analyze.jobs.plan.distance import distance
+from corpus.places import PUBLIC
+from foretrace.analyze import jobs
+from foretrace.schema.documents.job import JobDocument
+from foretrace.show.overview.job_verdict import lines, overview_of_job
+
+DATA = Plan(data=8, ranks_per_host=4, layers=3, kernel_noise_ns=2_000, clocks={1: Clock(400_000)})
+MIXED = replace(DATA, data=2, tensor=2, pipeline=2, layers=2, microbatches=4)
+PIPELINE = replace(DATA, data=1, pipeline=4, layers=2, microbatches=4)
+LATE, SLOW = 600_000, 2
+SLOW_PART = {"compute": "gpu", "code": "code", "host": "host"}
+BLAMED = [(DATA, cause) for cause in ("compute", "code", "host", "data", "copies")]
+BLAMED += [(MIXED, "data"), (replace(DATA, sharded=True), "compute")]
+
+
+def overview(folder: Path) -> JobDocument:
+    with jobs.read(folder, cache=False) as job:
+        return overview_of_job(job)
+
+
+def planned(plan: Plan, folder: Path) -> JobDocument:
+    write(plan, folder)
+    return overview(folder)
+
+
+def test_64_ranks_with_tensor_data_and_pipeline_parallelism(tmp_path: Path) -> None:
+    """Every answer is the planned one."""
+    slow, late_host, slow_link = 19, 6, 3
+    late = (Delay("compute", 1_600_000, ranks=(slow,)), Delay("data", 30_000, hosts=(late_host,)))
+    clocks = {host: Clock((-1) ** host * host * 310_007, 0.3 * (host % 3 - 1))
+              for host in range(1, 8)}  # fmt: skip
+    plan = Plan(
+        data=8, tensor=4, pipeline=2, slow_hosts={slow_link: 25.0}, delays=late, clocks=clocks
+    )
+    truth = write(plan, tmp_path)
+    document = overview(tmp_path)
+    assert (document.job.ranks, document.job.world_size, document.job.hosts) == (64, 64, 8)
+    assert document.matched == len(truth.collectives)
+    assert document.left_out == []
+    off = distance(document, truth)
+    assert off.straggler == off.true_straggler == slow
+    [row] = [each for each in document.ranks if each.rank == slow]
+    assert (row.cause, row.slow) == ("compute", "gpu")
+    assert off.offset_ns <= 5_000
+    assert off.beyond_error == 0
+    # to the nanoseconds that drifting clocks lose in the sum over the collectives of a step
+    assert max(off.wait_ns, off.exposed_ns, off.wall_ns) <= 100
+    assert off.bandwidth <= 0.01
+    assert any(f"{slow_link:03d}" in each.what for each in document.outliers)
+    assert off.path_ns <= 10_000
+
+
+@pytest.mark.parametrize(("plan", "cause"), BLAMED)
+def test_a_late_rank_is_found_with_cause_and_cost(plan: Plan, cause: str, tmp_path: Path) -> None:
+    plan = replace(plan, delays=(Delay(cause, LATE, ranks=(SLOW,)),))  # type: ignore[arg-type]
+    document = planned(plan, tmp_path)
+    assert document.verdict.bound == "straggler"
+    [row] = [each for each in document.ranks if each.rank == SLOW]
+    assert row.delays_ns == max(each.delays_ns or 0 for each in document.ranks)
+    assert row.cause == ("compute" if cause == "code" else cause)
+    assert row.slow == SLOW_PART.get(cause, "")
+    cost = sum(slowdown(plan).values()) / plan.steps
+    assert 0.95 * cost < (row.exposed_delays_ns or 0) < 1.3 * cost
+
+
+def test_a_slow_host_is_no_slow_rank(tmp_path: Path) -> None:
+    document = planned(replace(DATA, delays=(Delay("compute", LATE, hosts=(1,)),)), tmp_path)
+    assert document.verdict.bound == "slow_host"
+    assert [each.host for each in document.hosts if each.slow] == ["node001"]
+
+
+@pytest.mark.parametrize("plan", [DATA, MIXED, PIPELINE])
+def test_no_rank_is_blamed_where_no_delay_was_planned(plan: Plan, tmp_path: Path) -> None:
+    document = planned(plan, tmp_path)
+    assert document.verdict.bound in ("balanced", "inconclusive")
+    assert not [each for each in document.ranks if each.slow]
+
+
+def test_a_delay_in_one_step_is_reported_as_such(tmp_path: Path) -> None:
+    plan = replace(DATA, delays=(Delay("host", 3_000_000, ranks=(SLOW,), steps=(1,)),))
+    document = planned(plan, tmp_path)
+    assert document.verdict.bound == "straggler"
+    assert f"step {plan.first_step + 1}" in document.verdict.text
+
+
+def test_a_stage_that_computes_longer_is_named(tmp_path: Path) -> None:
+    """The stages of a pipeline have no equals: a slow rank looks like one with more layers."""
+    late = Delay("compute", 1_500_000, ranks=(2,))
+    document = planned(replace(PIPELINE, delays=(late,)), tmp_path)
+    [line] = [each.text for each in lines(document) if each.label == "PIPELINE"]
+    assert "stage 2 computes longest" in line
+    assert "its stage" in document.verdict.text
+
+
+@pytest.mark.parametrize("base", [DATA, MIXED])
+def test_noise_makes_all_ranks_late_and_blames_none(base: Plan, tmp_path: Path) -> None:
+    plan = replace(base, steps=5, kernel_noise_ns=30_000, rate_noise=0.3, end_noise_ns=3_000)
+    assert planned(plan, tmp_path).verdict.bound == "balanced"
+
+
+@pytest.mark.torch
+def test_a_real_job_of_four_processes(gloo_job: Path) -> None:
+    """Rank 2 of `gloo_script.py` sleeps 0.3 s in each step before the gradients are summed."""
+    found = overview(gloo_job)
+    assert (found.job.ranks, found.job.world_size, found.job.steps) == (4, 4, [2, 3, 4])
+    worst = max(found.ranks, key=lambda each: each.made_others_wait_ns or 0)
+    assert (worst.rank, worst.cause) == (2, "host")
+    assert "rank 2" in found.verdict.text
+    assert found.matched == found.by_order == 6
+    for each in found.ranks:
+        # the sleep outweighs what a busy machine adds
+        assert ((each.wait_ns or 0) > 150_000_000) == (each.rank != 2)
+        assert each.host == found.ranks[0].host
+        # one machine has one clock; a busy machine that delays the ranks at every collective makes
+        # the fit a little more wrong than its error
+        if each.clock.fitted:
+            assert abs(each.clock.offset_ns or 0) <= 2 * (each.clock.error_ns or 0)
+
+
+@pytest.mark.public
+@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
+def test_the_public_two_ranks_of_128(tmp_path: Path) -> None:
+    """They are thinned, and have no groups or sequence numbers: nothing is matched by number."""
+    for name in ("ranks_0.json.gz", "ranks_1.json.gz"):
+        shutil.copy(Path(PUBLIC, name), tmp_path)
+    found = overview(tmp_path)
+    assert (found.job.ranks, found.job.world_size) == (2, 128)
+    assert found.matched == found.by_order
+    assert found.verdict.text
+    assert any("126" in each.text or each.count == 126 for each in found.same)
