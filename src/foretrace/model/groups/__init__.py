@@ -59,8 +59,8 @@ class Grouped(Struct, frozen=True):
 @cache
 def every() -> tuple[WorkGroup, ...]:
     """All groups in the order they are tried, those of entry points included."""
-    groups = (*layers.GROUPS, *training.GROUPS, *kernels.GROUPS)
-    groups += tuple(plugins.entries(WorkGroup, "foretrace.groups"))
+    groups = [*layers.GROUPS, *training.GROUPS, *kernels.GROUPS]
+    groups += plugins.entries(WorkGroup, "foretrace.groups")
     return tuple(sorted(groups, key=lambda group: (group.order, group.name)))
 
 
