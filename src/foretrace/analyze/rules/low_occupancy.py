@@ -12,7 +12,7 @@ occupancy explains a kernel that is near neither roof.
 
 How it is computed: kernels with at least 5% of the kernel time, those too small for the GPU and
 collectives aside; the profiler's estimate, else the
-theoretical occupancy of the footprint (`foretrace.model.costs.limits.occupancy`). No saving is claimed.
+theoretical occupancy of the footprint (`model/costs/limits.py`). No saving is claimed.
 
 When it is wrong: the profiler's figure is an estimate from the grid, the other one a limit for an
 unlimited grid. Traces of AMD cards carry no footprint.
