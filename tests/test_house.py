@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 TREES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
-FILE_LINES, FUNCTION_LINES = 350, 50
+FILE_LINES, FUNCTION_LINES, SAME_NAMES = 600, 50, 3
 # The layer of the `kernels` package and the module are the same MLP: `kernelize` finds it by name.
 SAME_THING = {"GeGLUMLP"}
 
@@ -27,6 +27,11 @@ def test_no_function_is_too_long() -> None:
         if (lines := (node.end_lineno or 0) - node.body[0].lineno + 1) > FUNCTION_LINES
     }
     assert long == {}
+
+
+def test_no_file_name_is_used_often() -> None:
+    names = Counter(path.name for path in TREES if path.name != "__init__.py")
+    assert {name: count for name, count in names.items() if count > SAME_NAMES} == {}
 
 
 def test_no_two_classes_share_a_name() -> None:

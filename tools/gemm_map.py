@@ -13,8 +13,7 @@ from pathlib import Path
 
 from foretrace.names import devices
 from foretrace.names.gemms import table
-from foretrace.names.gemms.build import rows_of
-from foretrace.names.gemms.making import make
+from foretrace.names.gemms.build import make, rows_of
 
 
 def main(heldout: str, *sweeps: str) -> None:
@@ -27,7 +26,7 @@ def main(heldout: str, *sweeps: str) -> None:
     rows = [row for _, part in found for row in part]
     place, roofs = table.SHIPPED / f"{name}.parquet", devices.shown_roofs(name)
     made = make(found[0][0], rows, place, apart, roofs)
-    print(f"{made.frame.height} matmuls, {made.facts.accuracy}")
+    print(f"{made.frame.height} matmuls, {made.facts.held_out}")
     for path in sorted(table.SHIPPED.glob(f"{name}*")):
         print(f"{path.name}: {path.stat().st_size} bytes")
 

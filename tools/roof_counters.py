@@ -11,7 +11,9 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from foretrace.base.files import scratch
 from foretrace.read.ncu import read_export
@@ -29,20 +31,62 @@ MEMORY = (
 )
 TYPES = ("bf16_dst_fp32", "fp16", "tf32_dst_fp32", "fp8", "int8", "fp64")
 TENSOR = (*(f"sm__ops_path_tensor_src_{each}.sum" for each in TYPES), TIME)
+
+
+class Counted(NamedTuple):
+    """One launch: what runs before it, and the bytes or FLOP that it should count."""
+
+    name: str
+    run: Callable[[], object]
+    before: Callable[[], object]
+    expected: int
+
+
+def walks() -> Iterator[Counted]:
+    """Reads, writes and copies by working set, as `foretrace roofs` launches them."""
+    from foretrace.record.experiments.roofs import gpu_memory
+
+    for way in gpu_memory.WAYS:
+        for size in gpu_memory.working_sets():
+            for shape in gpu_memory.shapes_of(size, gpu_memory.multiprocessors(), way):
+                ready = gpu_memory.launch(way, size, shape)
+                yield Counted(f"{way} {size} {shape}", ready.run, ready.run, ready.moved)
+
+
+def arithmetic() -> Iterator[Counted]:
+    """Tensor cores alone, and matmuls through torch."""
+    from foretrace.record.experiments.roofs import gpu
+
+    for name in gpu.DOTS:
+        run, flops = gpu.dot_launch(name, 1024)
+        yield Counted(f"tensor cores {name}", run, run, flops)
+    for name in gpu.MATMULS:
+        run = gpu.matmul_call(name, 4096)
+        yield Counted(f"matmul {name} 4096", run, run, 2 * 4096**3)
+
+
+def gelu_mul() -> Iterator[Counted]:
+    """`gelu(gate) * up` behind its producers, behind itself, and behind a flood of L2."""
+    from foretrace.record.experiments.roofs import gpu
+
+    for rows in (1024, gpu.ROWS):
+        for behind in gpu.BEHIND:
+            yield Counted(f"gelu*mul {rows} behind {behind}", *gpu.gelu_launch(rows, behind))
+
+
 METRICS = {"walks": MEMORY, "gelu_mul": MEMORY, "arithmetic": TENSOR}
+LAUNCHES = {"walks": walks, "gelu_mul": gelu_mul, "arithmetic": arithmetic}
 
 
 def launch(run: str, plan: Path) -> None:
     """Under Nsight Compute: every kernel once, behind an empty one whose grid has its number."""
     import torch
 
-    from foretrace.record.experiments.roofs import counted
-    from foretrace.record.experiments.roofs.memory_kernels import mark_kernel
+    from foretrace.record.experiments.roofs.kernels import mark_kernel
 
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
     planned = {}
-    for number, make in enumerate(getattr(counted, run)(), 1):
-        ready = make()
+    for number, ready in enumerate(LAUNCHES[run](), 1):
         ready.run()  # compiles
         with torch.cuda.profiler.profile():
             mark_kernel[mark_grid(number)](out, num_warps=1)
@@ -52,7 +96,7 @@ def launch(run: str, plan: Path) -> None:
         with torch.cuda.profiler.profile():
             ready.run()
             torch.cuda.synchronize()
-        planned[number] = [ready.name, ready.expected.get("bytes") or ready.expected["flops"]]
+        planned[number] = [ready.name, ready.expected]
         plan.write_text(json.dumps(planned))
         del ready
         gc.collect()

@@ -13,8 +13,7 @@ from foretrace.show.html.lesson import LessonPage
 from foretrace.show.html.report import Report
 from foretrace.show.html.section_pages import GemmsPage, RoofsPage
 from foretrace.show.render.terminal import Section
-from foretrace.show.serve.opened import SearchResult
-from foretrace.show.serve.ranges import RangeNumbers
+from foretrace.show.serve.navigation import SearchResult
 from foretrace.show.serve.tiles import PackedTile
 
 FILE = Path(__file__).parents[1] / "web" / "src" / "data" / "documents.ts"
@@ -22,7 +21,7 @@ HEAD = """\
 // What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
 """
 ROOTS = (
-    Report, GemmsPage, JobPage, LessonPage, RoofsPage, SearchResult, RangeNumbers, PackedTile,
+    Report, GemmsPage, JobPage, LessonPage, RoofsPage, SearchResult, PackedTile,
 )  # fmt: skip
 # What a Struct calls `object`, because it may come from a file or was made safe on the way.
 KNOWN: dict[tuple[str, str], tuple[type[Struct], str]] = {

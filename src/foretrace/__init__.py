@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foretrace.analyze.guess import check, expect
     from foretrace.analyze.rules import run_all as findings
     from foretrace.base.errors import ForetraceError, MissingError, TraceError, UsageError
-    from foretrace.learn.lessons.notebook import lesson
+    from foretrace.learn.lessons.lesson_page import lesson
     from foretrace.model.opening import open, open_all  # noqa: A004 - the public name
     from foretrace.model.trace import Trace
     from foretrace.record.profiling import capture, handler
@@ -41,7 +41,7 @@ _PLACES = {
     "analyze.rules:run_all": "findings",
     "analyze.compare": "Comparison compare",
     "analyze.guess": "check expect",
-    "learn.lessons.notebook": "lesson",
+    "learn.lessons.lesson_page": "lesson",
     "record.profiling": "capture handler",
     "model.trace": "Trace",
     "schema.documents.look": "Look",

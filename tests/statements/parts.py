@@ -1,15 +1,22 @@
-"""What holds of the costs and groups of every trace; `test_everywhere` opens each trace once."""
+"""What holds of the costs, groups and findings of every trace; `test_everywhere` opens each once."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import polars as pl
 import pytest
 
 import foretrace as ft
+from foretrace.analyze.rules import rules
+from foretrace.analyze.rules._idle import RANGES
+from foretrace.analyze.rules.graph_launches import graph_rows
+from foretrace.analyze.rules.unfused_optimizer import FUSED, optimizer_rows
 from foretrace.model import groups
 from foretrace.model.about import device_of
 from foretrace.model.utilization import utilization
+from foretrace.schema.documents.look import FindingEntry
 from foretrace.show.overview.groups import group_rows
 from foretrace.show.overview.page import folded
 from foretrace.show.overview.sequences import sequences
@@ -70,3 +77,76 @@ def groups_add_up(trace: ft.Trace) -> None:
     assert few == found or few[-1].share < 0.1 or len(few) == 11
     assert sum(row.time_ns for row in few) == sum(row.time_ns for row in found)
     assert sum(row.count for row in few) == sum(row.count for row in found)
+
+
+# Rules whose saving is part of the GPU time that their evidence states.
+_KERNELS = (
+    "addmm_copy attention_math casts exposed_comms float32_matmuls hidden_copies library_fills "
+    "misaligned_matmuls old_kernels"
+)
+FROM_KERNELS = frozenset(_KERNELS.split())
+IDLE = ("idle_gaps", "launch_bound", "sync_stalls", "unfused_optimizer")
+
+
+def findings_hold(trace: ft.Trace, findings: list[FindingEntry]) -> None:
+    """No rule fails. Savings, titles, advice and gaps fit the trace."""
+    assert {finding.rule for finding in findings} == {rule.name for rule in rules()}
+    found = [finding for finding in findings if finding.state == "found"]
+    for finding in findings:
+        assert finding.state != "crashed", finding
+        gaps_are_idle(trace, finding)
+    for finding in found:
+        saving_is_there(finding, step_ns(trace))
+        assert len(finding.title) <= 140, finding.title
+        assert not finding.title.endswith(".")
+        assert not finding.fix.endswith(".")
+    advice_is_not_followed_yet(trace, found)
+
+
+def step_ns(trace: ft.Trace) -> float:
+    """How long a step takes, busy or idle, on all devices together; or the recording."""
+    devices = sum(len(busy.start) > 0 for busy in trace.busy)
+    if not trace.order.steps:
+        return float(trace.idle.window_ns)
+    spans = [span for span in trace.spans.steps if len(span.work)]
+    return devices * float(np.median([np.ptp(trace.spans.window(span)) for span in spans]))
+
+
+def saving_is_there(finding: FindingEntry, step: float) -> None:
+    """No saving exceeds what it is taken from."""
+    saving = finding.at_most_ns
+    if saving is None:
+        return
+    assert 0 < saving <= step, finding
+    if finding.rule in FROM_KERNELS:
+        assert saving <= finding.evidence["ns"], finding
+    if finding.rule in ("idle_gaps", "sync_stalls"):
+        assert saving <= finding.evidence["idle_ns"], finding
+
+
+def advice_is_not_followed_yet(trace: ft.Trace, found: list[FindingEntry]) -> None:
+    """No finding advises what the program does."""
+    names = trace.host.names
+    fixes = {finding.rule: finding.fix for finding in found}
+    by_graphs = trace.gpu.length[graph_rows(trace)].sum() > trace.gpu.length.sum() / 2
+    assert not (by_graphs and "CUDA graph" in str(fixes))
+    kernels = {names[name] for name in trace.host.name[trace.gpu.id[optimizer_rows(trace)]]}
+    fused = any(re.search(FUSED, name) for name in kernels)
+    assert not (fused and "unfused_optimizer" in fixes)
+    assert "pageable_copies" not in fixes or any("Pageable" in name for name in names)
+    compiled = any(name.startswith("Torch-Compiled Region") for name in names)
+    assert not (compiled and fixes.get("metadata_only"))
+
+
+def gaps_are_idle(trace: ft.Trace, finding: FindingEntry) -> None:
+    """No work runs in the gaps that a finding lists, the longest first."""
+    gpu, lengths = trace.gpu, [end - start for start, end, _ in finding.ranges]
+    assert not lengths or finding.rule in IDLE
+    assert lengths == sorted(lengths, reverse=True)
+    for start, end, device in finding.ranges:
+        mine = gpu.usable & (gpu.device_number == device)
+        assert start < end
+        assert not (mine & (gpu.start < end) & (gpu.end > start)).any()
+    if finding.rule == "idle_gaps" and finding.state == "found" and len(lengths) < RANGES:
+        assert sum(lengths) == finding.evidence["idle_ns"]
+        assert lengths[0] >= finding.evidence["longest_ns"]

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import foretrace as ft
 from foretrace.read import recordings
-from foretrace.show.overview import summarize
-from foretrace.show.overview.page import Overview
 
 OWN = Path(__file__).parent.parent / "recorded"
 LADDER = recordings.folder("h200") / "ladder"
@@ -23,7 +21,7 @@ def every() -> list[Path]:
     """All of them, by path."""
     shipped = recordings.traces() | recordings.ladder() | recordings.decoding()
     found = [*shipped.values(), *OWN.glob("*.json.gz")]
-    more = Path(MORE).rglob("*.json.gz") if MORE else []
+    more = Path(MORE).parent.rglob("*.json.gz") if MORE else []
     return sorted([*found, *more])
 
 
@@ -37,8 +35,3 @@ def ladder(name: str) -> ft.Trace:
     """A recording of the ladder by the beginning of its name."""
     (path,) = LADDER.glob(f"{name}_bf16.json.gz")
     return ft.open(path, cache=False)
-
-
-def overview(path: Path) -> Overview:
-    """The first screen and the document of a trace."""
-    return summarize(ft.open(path, cache=False))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-import foretrace as ft
 from analyze.compare.traces import recorded
 from foretrace.analyze.compare import Comparison, compare
 from foretrace.analyze.compare.changes import saved_ns
 from foretrace.show.overview import look
 from foretrace.show.render.comparison import comparison_text
+from opened_traces import opened
 from statements.places import OWN
 
 
 @pytest.fixture(scope="module")
 def gemma() -> Comparison:
     """A Gemma-shaped model of 12 layers, eager and compiled, on an H200 with torch 2.11."""
-    a, b = (ft.open(OWN / f"gemma_{name}.json.gz", cache=False) for name in ("eager", "compiled"))
+    a, b = (opened(OWN / f"gemma_{name}.json.gz") for name in ("eager", "compiled"))
     return compare(a, b)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import foretrace as ft
 from analyze.rules.sketch import GEMM, Sketch, kernel
 from foretrace.names import families
+from opened_traces import opened
 from statements.places import OWN, ladder
 
 MODEL = "4x512x4x768x12x3072x32000"
@@ -41,7 +42,7 @@ def test_the_copy_between_the_matmuls_of_attention_is_part_of_it() -> None:
 
 def test_a_graph_replay_has_groups_without_any_op() -> None:
     """A replay has no ops: 17 norms a decode, 8 kernels each, known by their order alone."""
-    trace = ft.open(OWN / "graph_replay.json.gz", cache=False)
+    trace = opened(OWN / "graph_replay.json.gz")
     text = trace.work_groups
     decodes = [span for span in trace.spans.regions if span.name.startswith("decode bs=")]
     assert len(decodes) == 9

@@ -19,7 +19,8 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.page import Overview
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn
-from statements.places import LADDER, OWN, overview
+from opened_traces import opened, overview
+from statements.places import LADDER, OWN
 
 
 def recorded(name: str) -> Overview:
@@ -100,7 +101,7 @@ def test_compiling_with_graphs_is_what_saves_dispatch_and_kernels() -> None:
 
 def test_the_table_of_a_recording_says_so() -> None:
     """Its title was cut to "GPU in the"."""
-    trace = ft.open(OWN / "graph_capture.json.gz", cache=False)
+    trace = opened(OWN / "graph_capture.json.gz")
     assert "GPU in the recording" in drawn(first_screen(summarize(trace), 80), width=80)
 
 
@@ -124,7 +125,7 @@ def test_a_graph_of_eager_kernels_is_worth_compiling() -> None:
     assert lines(found)["DO FIRST"].startswith("fuse with torch.compile: ")
     assert "THEN" not in lines(found)  # the casts are among these kernels
     (row,) = [each for each in found.look.findings if each.rule == "fusable_in_graphs"]
-    compiled = ft.open(recordings.decoding()["llama_decode_reduce_overhead"], cache=False)
+    compiled = opened(recordings.decoding()["llama_decode_reduce_overhead"])
     after = compiled.spans.median_busy(compiled.spans.steps) or 0
     before = float(np.median([step.gpu_busy_ns or 0 for step in found.look.steps]))
     assert before - after <= (row.at_most_ns or 0) < before
@@ -138,7 +139,7 @@ def test_a_short_kernel_is_not_a_large_one() -> None:
 
 def test_launches_of_two_steps_are_not_neighbours() -> None:
     """Launches were 79.6 us apart in the finding, 70.6 us within a step."""
-    trace = ft.open(LADDER / "model_llama_4x512x4x768x12x3072x32000_bf16.json.gz", cache=False)
+    trace = opened(LADDER / "model_llama_4x512x4x768x12x3072x32000_bf16.json.gz")
     (row,) = [each for each in summarize(trace).look.findings if each.rule == "launch_bound"]
     starts = [
         np.sort(trace.host.start[np.unique(trace.gpu.launch[work[trace.gpu.is_kernel[work]]])])

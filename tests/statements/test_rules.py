@@ -19,6 +19,7 @@ from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
+from opened_traces import opened
 
 LADDER = RECORDED / "ladder"
 MLP = "64x128x768x3072"
@@ -268,7 +269,7 @@ def test_stacks_that_were_recorded_are_not_advised(tmp_path: Path) -> None:
 
 def test_a_step_has_one_length() -> None:
     """linear eager: "a step takes 88.9 us" beside "GPU busy 2.69 of 128 us per step"."""
-    trace = ft.open(RECORDED / "linear_eager.json.gz", cache=False)
+    trace = opened(RECORDED / "linear_eager.json.gz")
     unit = measured(trace)
     assert unit is not None
     assert f"a step takes {time_text(unit.wall_ns)} with" in said(trace, "compile_triage").title

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Bands } from "../src/core/bands";
-import { Busy } from "../src/core/busy";
+import { Bands, Busy } from "../src/core/busy";
 
 // Numbers that are the same in every run (mulberry32).
 function generator(seed: number): () => number {

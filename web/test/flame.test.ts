@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { depthOf, laidOut } from "../src/core/flamelayout";
-import { Boxes, pathOf } from "../src/core/flametree";
-import { matches } from "../src/core/matching";
+import { Boxes, depthOf, laidOut, pathOf } from "../src/core/flame";
+import { matches } from "../src/core/searching";
 import type { Events, TraceFacts } from "../src/data/events";
 
 const FLAME = { names: ["Net_0", "aten::mm", "gemm", "a > b", "a"], kinds: ["module", "op", "kernel"], passes: ["forward", "backward"] };

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Shown } from "../src/core/context";
-import { Finder } from "../src/core/finding";
-import { Hits, viewOf } from "../src/core/hits";
+import { Finder } from "../src/core/reportsource";
+import { Hits, viewOf } from "../src/core/searching";
 import type { Selection } from "../src/core/store";
 import { madeEvents, madeFacts } from "./made";
 

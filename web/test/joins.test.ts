@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { followAlign, home } from "../src/core/align";
 import type { Context } from "../src/core/context";
 import { Joins } from "../src/core/joins";
+import { followAlign, home } from "../src/core/moving";
 import { Store } from "../src/core/store";
 import type { ComparedPair } from "../src/data/documents";
 

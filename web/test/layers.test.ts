@@ -41,6 +41,6 @@ test("no module writes markup", () => {
 test("modules stay small", () => {
   for (const path of modules.filter((each) => each !== "data/documents.ts")) {
     const lines = readFileSync(`src/${path}`, "utf8").split("\n").length - 1;
-    assert.ok(lines <= 350, `${path} has ${lines} lines`);
+    assert.ok(lines <= 600, `${path} has ${lines} lines`);
   }
 });

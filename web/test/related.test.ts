@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Finder } from "../src/core/finding";
 import { Related } from "../src/core/related";
+import { Finder } from "../src/core/reportsource";
 import type { Way } from "../src/data/source";
 import { madeEvents, madeFacts } from "./made";
 

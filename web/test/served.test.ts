@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { Latest } from "../src/core/latest";
-import { ServedSource } from "../src/core/servedsource";
-import { covers, withMargin } from "../src/core/servedtiles";
+import { covers, Latest, ServedSource, withMargin } from "../src/core/servedsource";
 import type { Packed } from "../src/data/documents";
 import { Server } from "../src/data/server";
+import { madeEvents, madeFacts } from "./made";
 
 // As packing.py writes columns.
 function packed(columns: Record<string, number[]>): Packed {
@@ -21,6 +20,12 @@ function packed(columns: Record<string, number[]>): Packed {
   return { rows, columns: Object.keys(columns), differences: [], data: deflateSync(Uint8Array.from(bytes)).toString("base64") };
 }
 
+const facts = madeFacts({
+  names: ["op", "cudaLaunchKernel", "gemm"],
+  lanes: [{ gpu_number: 0 }, { gpu_number: null }],
+  kernels: [{ role: "gemm" }],
+  launchNames: [1],
+});
 const NO_RUNS = { track: [], row: [], group: [], first: [], count: [], full: [] };
 
 function answer(runs: Record<string, number[]>, ns: number[], lanes: number[], rows: number[]) {
@@ -38,7 +43,7 @@ test("a tile holds the busy time of each pixel, and the boxes of each row", asyn
   const source = new ServedSource(async <Answer>(path: string) => {
     asked.push(path);
     return answer(runs, [5, 6, 7, 8], [0, 0, 2], [0, 1, 1]) as Answer;
-  });
+  }, facts);
   const tile = await source.tile({ from: 100, to: 145 }, 4, [0, 2]);
   assert.deepEqual(asked, ["tile?from=88&to=157&width=6&tracks=0,2"]);
   assert.deepEqual([tile.from, tile.to, tile.width], [88, 157, 6]);
@@ -73,7 +78,7 @@ test("a tile is asked for once, and again when a track is missing", async () => 
   const source = new ServedSource(async <Answer>() => {
     asked += 1;
     return answer(NO_RUNS, [], [], []) as Answer;
-  });
+  }, facts);
   const range = { from: 0, to: 1_000_000 };
   for (const tracks of [[1, 2], [2], [1, 2]]) await source.tile(range, 1000, tracks);
   assert.equal(asked, 1);
@@ -82,6 +87,32 @@ test("a tile is asked for once, and again when a track is missing", async () => 
   await source.tile(range, 1000, []); // of a minimap
   await source.tile(range, 1000, [3]);
   assert.equal(asked, 3);
+});
+
+test("ranges and launch order are computed from the GPU work, host neighbours from what surrounds an event", async () => {
+  const every = madeEvents(facts, [
+    { start: 0, length: 40, lane: 1, row: 0, kind: 2 },
+    { start: 5, length: 5, lane: 1, row: 1, name: 1, kind: 3, parent: 0 },
+    { start: 12, length: 5, lane: 1, row: 1, name: 1, kind: 3, parent: 0 },
+    { start: 20, length: 10, lane: 0, name: 2, launch: 1, case: 0 },
+    { start: 30, length: 20, lane: 0, name: 2, launch: 2, case: 0 },
+  ]);
+  const columns = (rows: number[]) =>
+    Object.fromEntries(Object.entries(every.columnsAt(rows)).map(([name, values]) => [name, [...values]]));
+  const answers: Record<string, number[]> = { work: [0, 1, 3, 4], "event/0": [0, 1, 2, 3, 4], "event/1": [0, 1, 2, 3, 4] };
+  const asked: string[] = [];
+  const source = new ServedSource(async <Answer>(path: string) => {
+    asked.push(path);
+    return { events: packed(columns(answers[path])) } as Answer;
+  }, facts);
+  const stats = await source.rangeStats({ from: 0, to: 40 });
+  assert.deepEqual([stats.gpus, stats.busyNs, stats.launches, stats.kernels], [1, 20, 2, [{ number: 0, ns: 20, count: 2 }]]);
+  assert.deepEqual([...(await source.launches(0)).event], [3, 4]);
+  assert.deepEqual([await source.neighbour(null, "next", 25), await source.neighbour(3, "next", 0)], [4, 4]);
+  assert.equal(await source.neighbour(4, "up", 0), 2);
+  assert.deepEqual(asked, ["work"]);
+  assert.deepEqual([await source.neighbour(0, "down", 0), await source.neighbour(1, "next", 0)], [1, 2]);
+  assert.deepEqual(asked, ["work", "event/0", "event/1"]);
 });
 
 test("one question is on its way, and the latest follows", async () => {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromAddress, toAddress } from "../src/core/address";
-import { INITIAL, type State, Store } from "../src/core/store";
+import { fromAddress, INITIAL, type State, Store, toAddress } from "../src/core/store";
 
 const FULL: State = {
   view: { from: -20, to: 237_040_000 },

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type SvgNode, SvgPen } from "../src/core/svgpen";
+import { type SvgNode, SvgPen } from "../src/core/pen";
 
 function pen(): SvgPen {
   return new SvgPen({ width: 100, height: 50 }, (text) => text.length * 10);

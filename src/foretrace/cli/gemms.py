@@ -22,10 +22,8 @@ KIND = ("dtype", "layout", "epilogue")
 
 @click.command("gemms", epilog="See: foretrace docs gemms")
 @click.option("--near", metavar="MxNxK", help="Explain why this shape gets its kernel.")
-@click.option("--predict", metavar="MxNxK", help="Guess the kernel and the time of this shape.")
-@click.option(
-    "--show", metavar="NAME|FILE", help=f"Show a map (`{SHIPPED}` ships): its rules and more."
-)
+@click.option("--predict", metavar="MxNxK", help="Predict kernel and time of this shape.")
+@click.option("--show", metavar="NAME|FILE", help=f"Show a map by M and N (`{SHIPPED}` ships).")
 @shown("--dtype", type=click.Choice(DTYPES), default="bf16", help="Type of the operands.")
 @shown("--layout", type=click.Choice(LAYOUTS), default="tn", help="tn is what nn.Linear computes.")
 @shown("--epilogue", type=click.Choice(EPILOGUES), default="none", help="What follows the matmul.")
@@ -42,10 +40,9 @@ KIND = ("dtype", "layout", "epilogue")
     help="Measure the matmuls of this file alone: MxNxK on a line, with layout, type, epilogue.",
 )
 @click.option("--most", type=click.IntRange(1), help="Measure at most so many matmuls.")
-@click.option("--html", metavar="FILE", help="Also write a page with the heat map and the rules.")
-@flag("--rules", "The rules that can be read off the map, and how many matmuls obey.")
-@flag("--accuracy", "How often guesses are right on matmuls that the map does not hold.")
-@flag("--all", "Every exception, and where the kernel changes as M grows.")
+@click.option("--html", metavar="FILE", help="Also write a page with the heat map.")
+@flag("--accuracy", "How often predictions are right on matmuls that the map does not hold.")
+@flag("--all", "Every tile, and where the kernel changes as M grows.")
 @in_forms
 def command(
     near: str | None,
@@ -59,8 +56,7 @@ def command(
 
     \b
     foretrace gemms --show h200               a map of 17,341 matmuls by M and N
-    foretrace gemms --rules                   what can be read off it
-    foretrace gemms --accuracy                how often its guesses are right
+    foretrace gemms --accuracy                how often its predictions are right
     foretrace gemms --near 8192x3072x768      why this shape gets its kernel (M x N x K)
     foretrace gemms --predict 5000x4096x4096  kernel and time of a shape that was not measured
     foretrace gemms                           measure this machine: a GPU's map, or a CPU's matmuls
@@ -68,47 +64,48 @@ def command(
     foretrace gemms --points FILE             measure the matmuls of your own model
 
     M is rows (tokens), N output features, K what is summed: x is MxK, the result MxN. --near and
-    --predict read the map of --show, and need neither a GPU nor torch. With the map's card in this
-    machine --predict marks itself.
+    --predict read the map of --show, and need neither a GPU nor torch. --predict scales the nearest
+    measured matmuls and says how far away they are. With the map's card in this machine it marks
+    itself.
     """
     from foretrace.schema.documents import encode
     from foretrace.show.render.gemms import gemms_markdown, gemms_text
 
     if near and predict:
         raise UsageError("choose one of --near and --predict")
-    if near or predict or show or rest["rules"] or rest["accuracy"]:
+    if near or predict or show or rest["accuracy"]:
         document = _asked(near, predict, show or SHIPPED, rest)
     else:
         document = _measured(rest)
     if html:
         _write(document, Path(html))
     if form == "text":
-        parts = {name: rest[name] and not (near or predict) for name in ("rules", "accuracy")}
+        accuracy = rest["accuracy"] and not (near or predict)
         chosen = {"every": rest["all"], "bold": shows_bold(), "width": width()}
-        click.echo(gemms_text(document, **chosen, **parts))
+        click.echo(gemms_text(document, **chosen, accuracy=accuracy))
     else:
         click.echo(encode(document) if form == "json" else gemms_markdown(document))
 
 
 def _asked(near: str | None, predict: str | None, show: str, rest: dict[str, Any]) -> GemmsDocument:
-    from foretrace.names.gemms import document, table
+    from foretrace.names.gemms import answers, table
 
     found = table.named(show)
     kind = [rest[name] for name in KIND]
     if near:
-        return document.near_to(found, document.parse_size(near, *kind))
+        return answers.near_to(found, answers.parse_size(near, *kind))
     if predict:
-        return _predicted(found, document.parse_size(predict, *kind))
-    return document.mapped(found, document.parse_size("1x1x1", *kind))
+        return _predicted(found, answers.parse_size(predict, *kind))
+    return answers.mapped(found, answers.parse_size("1x1x1", *kind))
 
 
 def _predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
-    """A guess, marked where torch sees the card of the map."""
+    """A prediction, marked where torch sees the card of the map."""
     from msgspec.structs import replace
 
-    from foretrace.names.gemms.document import guessed
+    from foretrace.names.gemms.answers import predicted
 
-    document = guessed(found, point)
+    document = predicted(found, point)
     answer = document.predict
     assert answer is not None
     try:
@@ -122,11 +119,11 @@ def _predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
 
 def _measured(rest: dict[str, Any]) -> GemmsDocument:
     from foretrace.cli._progress import on_terminal
-    from foretrace.names.gemms.document import parse_points, parse_size
+    from foretrace.names.gemms.answers import parse_points, parse_size
     from foretrace.record.profiling import need_torch
 
     need_torch()
-    from foretrace.record.experiments.gemms.run import measured
+    from foretrace.record.experiments.gemms.sweep import measured
 
     kind = parse_size("1x1x1", *(rest[name] for name in KIND))
     chosen = parse_points(rest["points"]) if rest["points"] else ()

@@ -61,11 +61,12 @@ def command(
     written that asks the same in a browser; it needs neither foretrace nor a network.
     """
     from foretrace.base.files import scratch
-    from foretrace.learn.lessons import lessons, progress
+    from foretrace.learn.lessons import lessons
+    from foretrace.learn.lessons.sitting import read_progress
     from foretrace.show.render.lesson import list_text
 
     if wanted["list"] or (number is None and html is None):
-        kept = progress.read().lessons
+        kept = read_progress().lessons
         standing = {name: each.text for name, each in kept.items()}
         click.echo(list_text(lessons(), standing))
         return 0
@@ -134,27 +135,26 @@ def _own(path: str, reading: Reading) -> Sitting:
 
 def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     """Ask one question after the other; progress has the lesson under `name`, if it has one."""
-    from foretrace.learn.lessons import progress
-    from foretrace.learn.lessons.progress import KeptLesson
+    from foretrace.learn.lessons.sitting import KeptLesson, keep_progress, read_progress
     from foretrace.schema.documents import encode
     from foretrace.show.render.lesson import end_text, title_text
 
     lesson = sitting.lesson
     click.echo(title_text(lesson, bold=shows_bold()), err=as_json)
-    earlier = progress.read().lessons.get(name)
+    earlier = read_progress().lessons.get(name)
     if earlier and not earlier.finished and not again:
         sitting.resume(earlier.answers)
     while sitting.step and ask(sitting, as_json):
         answers = sitting.answers[: sitting.at]
         if name:
-            progress.keep(name, KeptLesson(answers, len(lesson.steps), sitting.hits))
+            keep_progress(name, KeptLesson(answers, len(lesson.steps), sitting.hits))
     document = sitting.document()
     click.echo(encode(document) if as_json else f"\n{end_text(document)}")
 
 
 def _write(chosen: Sequence[tuple[Sitting, str]], target: Path) -> None:
     """Write one page with these lessons."""
-    from foretrace.learn.lessons.answer_key import answer_key
+    from foretrace.learn.lessons.lesson_page import answer_key
     from foretrace.show.html.lesson import lesson_html
     from foretrace.show.html.page import write_page
 

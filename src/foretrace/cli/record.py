@@ -56,8 +56,7 @@ def command(
     from foretrace.record.profiling import need_torch
 
     need_torch()
-    from foretrace.record.profiling.recorder import ScriptOptions
-    from foretrace.record.profiling.script import record_script
+    from foretrace.record.profiling.script import ScriptOptions, record_script
 
     module = given.pop("module")
     options = ScriptOptions(find=given.pop("steps_at"), limit_s=given.pop("limit"), **given)

@@ -44,7 +44,7 @@ def command(
     foretrace roofs --show           the figures of this machine, measured before
     foretrace roofs --show h200      what an H200 was measured to do
     foretrace roofs -o my.json       into a file
-    foretrace roofs --device cpu     caches, memory and FMA rate of the CPU
+    foretrace roofs --device cpu     caches, memory and matmuls of the CPU
 
     Each figure is the median of several runs on random data (on a CPU, which others use as well,
     the fastest). What cannot be measured here is listed with the reason.
@@ -59,7 +59,7 @@ def command(
         from foretrace.record.profiling import need_torch
 
         need_torch()
-        from foretrace.record.experiments.roofs.run import roofs
+        from foretrace.record.experiments.roofs.measured_roofs import roofs
 
         document = roofs(device, say)
         place = devices.save_roofs(document, output)

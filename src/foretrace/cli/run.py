@@ -16,7 +16,7 @@ from foretrace.cli._options import Decorator, as_json, builds_rung, flag, joined
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
 
 if TYPE_CHECKING:
-    from foretrace.record.profiling.bundle import Bundle
+    from foretrace.record.profiling.compiler_records import Bundle
 
 _CHOICE = ("variant", "mode", "device", "dtype", "small", "seed")
 

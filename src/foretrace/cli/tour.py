@@ -49,9 +49,8 @@ def command(card: str, no_ask: bool, out: str, reading: Reading) -> int:
 def _guesses(reading: Reading, *, asks: bool) -> None:
     """The questions: asked one by one, or told with their answers."""
     from foretrace.cli.lesson import ask
-    from foretrace.learn.lessons.marking import right_answer
-    from foretrace.learn.lessons.sitting import Sitting
-    from foretrace.learn.tour import tour
+    from foretrace.learn.lessons import tour
+    from foretrace.learn.lessons.sitting import Sitting, right_answer
     from foretrace.show.render.lesson import asked_text, end_text, told_text
     from foretrace.show.render.tour import title_text
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import in_forms, rung_names, say, shows_bold, sweeps_rung, width
 from foretrace.schema.rung import MODES, Choice
+
+if TYPE_CHECKING:
+    from foretrace.record.experiments.worth import CompileSubject
 
 
 @click.command("worth", epilog="See: foretrace docs worth")
@@ -77,9 +81,26 @@ def command(
         nullcontext(Path(keep)) if keep else scratch() as folder,
         redirect_stdout(sys.stderr),
     ):
-        document = worth(subject, folder, tried, sweeps, shapes, choice, keep_cache, say)
+        made = _subject(subject, sweeps, shapes, choice)
+        document = worth(made, folder, tried, keep_cache, say)
     if form == "text":
         page = worth_text(document, everything=everything, width=width(), bold=shows_bold())
         click.echo(page)
     else:
         click.echo(encode(document) if form == "json" else worth_markdown(document))
+
+
+def _subject(subject: str, sweeps: tuple[str, ...], shapes: str, choice: Choice) -> CompileSubject:
+    """What a rung or the user's own code builds at each shape."""
+    from foretrace.learn.ladder import rung
+    from foretrace.record.experiments.worth import code_subject, rung_subject
+
+    if ":" not in subject:
+        if shapes:
+            message = "--shapes is only for your own module:callable"
+            raise UsageError(f"{message}; for a rung use --sweep NAME=VALUE")
+        return rung_subject(rung(subject), sweeps, choice)
+    if sweeps or choice != Choice():
+        message = "sizes, device, dtype and seed are only for rungs: your own code sets them"
+        raise UsageError(f"{message}; --shapes passes it numbers")
+    return code_subject(subject, shapes)

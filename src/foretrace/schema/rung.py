@@ -13,6 +13,7 @@ from foretrace.base.errors import UsageError
 
 COMPILED = "compiled"  # every rung has this variant: its first one under torch.compile
 DTYPES = ("auto", "bf16", "fp16", "fp32")
+GRAPHS = "reduce-overhead uses CUDA graphs, which need a GPU"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -87,7 +88,8 @@ class Rung:
     """One rung: what it runs, its options, and its variants (name and help; the first is default).
 
     Every rung also has the variant `compiled`: the first one under `torch.compile`. `layers` names
-    its matmuls in launch order, which a trace does not.
+    its matmuls in launch order, which a trace does not. `gpu_only` says for a variant why a CPU has
+    nothing to show.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Rung:
     variants: Mapping[str, str]
     build: Callable[[Setup], Built]
     layers: tuple[str, ...] = ()
+    gpu_only: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> str:

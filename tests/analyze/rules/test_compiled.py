@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import foretrace as ft
 from foretrace.analyze.rules import run_all
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
 from foretrace.schema.finding import Finding
+from opened_traces import opened
 
 COMPILED = Path(__file__).parents[2] / "data" / "compile"
 
 
 @cache
 def _trace(name: str) -> Trace:
-    return ft.open(COMPILED / name / "trace.json.gz", cache=False)
+    return opened(COMPILED / name / "trace.json.gz")
 
 
 @cache
@@ -69,6 +69,6 @@ def test_generated_kernels_have_ops_and_lines_of_the_program() -> None:
 
 
 def test_without_records_the_rule_says_how_to_record() -> None:
-    found = run_all(ft.open(traces()["mlp_compiled"], cache=False))
+    found = run_all(opened(traces()["mlp_compiled"]))
     [apart] = [one for one in found if one.rule == "compiled_apart"]
     assert (apart.state, "foretrace record --why" in apart.detail) == ("skipped", True)

@@ -11,12 +11,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import foretrace as ft
 from analyze.rules.sketch import ADD, Example, Sketch, kernel
 from foretrace.analyze import rules as analyses
 from foretrace.analyze.rules import NEEDS, rules
+from foretrace.analyze.rules._idle import RANGES, ranges
+from foretrace.model.idle import Idle
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import STATES, Finding, Rule
 
@@ -161,3 +164,18 @@ def test_a_rule_needs_no_torch() -> None:
     assert "torch" not in {
         name for rule in rules() for name in vars(sys.modules[rule.check.__module__])
     }
+
+
+def idle(*parts: tuple[int, int, int]) -> Idle:
+    """Gaps by start, end and device."""
+    start, end, device = np.array(parts, np.int64).reshape(-1, 3).T
+    nothing = np.zeros(len(start), np.int64)
+    return Idle(start, end, nothing, nothing, device, nothing, 0)
+
+
+def test_parts_that_follow_each_other_are_one_gap_and_the_longest_comes_first() -> None:
+    found = ranges(idle((5, 9, 0), (9, 10, 0), (0, 3, 0), (10, 12, 1), (12, 30, 1)))
+    assert found == ((10, 30, 1), (5, 10, 0), (0, 3, 0))
+    assert ranges(idle()) == ()
+    many = ranges(idle(*((10 * at, 10 * at + 1, 0) for at in range(RANGES + 5))))
+    assert len(many) == RANGES

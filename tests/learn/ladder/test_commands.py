@@ -120,7 +120,7 @@ def test_what_a_machine_lacks_is_exit_4_in_one_line(
     def raising(*arguments: object, **options: object) -> None:
         raise problem
 
-    monkeypatch.setattr("foretrace.learn.ladder.running.capture_call", raising)
+    monkeypatch.setattr("foretrace.record.profiling.window.capture_call", raising)
     assert main(["run", "linear", "--device", "cpu", "-o", str(tmp_path)]) == 4
     [shown] = capsys.readouterr().err.splitlines()
     assert said in shown

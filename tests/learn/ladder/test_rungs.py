@@ -51,7 +51,7 @@ def test_the_ladder_is_climbed_from_the_bottom() -> None:
 
 def test_listing_the_rungs_needs_no_torch() -> None:
     code = (
-        "import sys; sys.modules['torch'] = None; from foretrace import ladder; "
+        "import sys; sys.modules['torch'] = None; from foretrace.learn import ladder; "
         "print(len(ladder.rungs()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -141,8 +141,8 @@ def test_a_wrong_variant_is_told_the_right_ones(tmp_path: Path) -> None:
 )
 def test_files_are_named_by_what_ran(choice: Choice, name: str) -> None:
     pytest.importorskip("torch")
-    from foretrace.learn.ladder.running import prepare
     from foretrace.learn.ladder.stops import file_name
+    from foretrace.record.experiments.machine import prepare
 
     mlp, choice = ladder.rung("mlp"), replace(choice, device="cpu", dtype="fp32", small=True)
     assert file_name(mlp, prepare(mlp, choice), choice) == name

@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 
 from foretrace.cli import main
-from foretrace.learn.lessons import progress
+from foretrace.learn.lessons.sitting import read_progress
 from foretrace.schema.documents import json_schema
 from foretrace.schema.documents.lesson import DOCUMENT
 
@@ -62,7 +62,7 @@ def test_the_next_sitting_goes_on_where_the_last_one_stopped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: Path
 ) -> None:
     play(monkeypatch, capsys, "2\n")
-    assert progress.read().lessons["matmul_add"].answers == ["2"]
+    assert read_progress().lessons["matmul_add"].answers == ["2"]
     assert [path.name for path in state.parent.iterdir()] == ["lessons.json"]
     assert main(["lesson", "--list"]) == 0
     assert "at question 2" in capsys.readouterr().out
@@ -85,7 +85,7 @@ def test_progress_that_cannot_be_read_costs_nothing_but_a_line(
     state.write_bytes(content)
     out, _ = play(monkeypatch, capsys, "2\n")
     assert "hit  It is 2." in out
-    assert progress.read().lessons["matmul_add"].hits == 1
+    assert read_progress().lessons["matmul_add"].hits == 1
 
 
 def test_the_document_matches_its_schema(

@@ -8,8 +8,7 @@ import foretrace as ft
 from foretrace.base.errors import MissingError
 from foretrace.learn.lessons import lessons
 from foretrace.learn.lessons.live import LiveRecordings, fitted
-from foretrace.learn.lessons.marking import right_answer
-from foretrace.learn.lessons.sitting import Sitting
+from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.schema.lesson import HowMany, Lesson, Predict
 from foretrace.show.render.lesson import WIDTH, asked_text, end_text, marked_text, title_text
 from learn.lessons.test_lesson_playing import LONGEST, wrong_answers

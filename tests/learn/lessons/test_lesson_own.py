@@ -18,9 +18,8 @@ import foretrace as ft
 from analyze.rules.sketch import Sketch, kernel
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
-from foretrace.learn.lessons.marking import right_answer
 from foretrace.learn.lessons.own import own_sitting
-from foretrace.learn.lessons.sitting import Sitting
+from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.read import recordings
 from foretrace.schema.lesson import HowMany, LessonStep, PickOne
 from foretrace.show.render.lesson import WIDTH, asked_text, end_text, marked_text, title_text

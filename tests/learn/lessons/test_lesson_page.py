@@ -15,8 +15,7 @@ import foretrace as ft
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
 from foretrace.learn.lessons import lesson, lessons
-from foretrace.learn.lessons.answer_key import answer_key
-from foretrace.learn.lessons.predictable import predictable
+from foretrace.learn.lessons.lesson_page import answer_key, predictable
 from foretrace.learn.lessons.sitting import Sitting
 from foretrace.read.recordings import traces
 from foretrace.schema.answer_key import StepKey

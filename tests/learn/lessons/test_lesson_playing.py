@@ -13,10 +13,8 @@ import foretrace as ft
 from foretrace.analyze.guess import check
 from foretrace.base.errors import UsageError
 from foretrace.learn.lessons import lesson, lessons
-from foretrace.learn.lessons.facts import filled
-from foretrace.learn.lessons.marking import DIGITS, right_answer
-from foretrace.learn.lessons.scene import Scene
-from foretrace.learn.lessons.sitting import Sitting
+from foretrace.learn.lessons.scene import Scene, filled
+from foretrace.learn.lessons.sitting import DIGITS, Sitting, right_answer
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
 from foretrace.show.render.lesson import WIDTH, asked_text, end_text, marked_text, title_text
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import foretrace as ft
 from foretrace.learn.lessons import lesson
-from foretrace.learn.lessons.marking import right_answer
-from foretrace.learn.lessons.sitting import Sitting
+from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.read import recordings
 
 EAGER, COMPILED = "mlp_eager_64x128x768x3072_bf16", "mlp_compiled_64x128x768x3072_bf16"

@@ -1,29 +1,26 @@
-"""What the map says: why a shape gets its kernel, rules, the plane, guesses, boundaries."""
+"""What the map says: why a shape gets its kernel, the plane, predictions, boundaries."""
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
 
 from foretrace.base.errors import UsageError
-from foretrace.names.gemms import table, trees
-from foretrace.names.gemms.boundaries import Boundary, crossed, differing
-from foretrace.names.gemms.document import parse_size
-from foretrace.names.gemms.entries import point_of
-from foretrace.names.gemms.heat import plane
-from foretrace.names.gemms.near import near
-from foretrace.names.gemms.predict import Predictor
-from foretrace.names.gemms.rules import rules
-from foretrace.names.gemms.waves import modelled_us
-from foretrace.schema.gemms import GemmPoint
+from foretrace.names.gemms import table
+from foretrace.names.gemms.answers import parse_size, plane
+from foretrace.names.gemms.distance import FAR, Nearest
+from foretrace.names.gemms.explain_shape import explain_shape
+from foretrace.names.gemms.table import Boundary, crossed, differing, point_of
+from foretrace.names.gemms.tiling import modelled_us
+from foretrace.schema.gemms import DTYPES, GemmPoint
 
 MAP = table.named("h200")
+NEAREST = Nearest(MAP)
 GATE, DOWN = GemmPoint(8192, 3072, 768), GemmPoint(8192, 768, 3072)
 
 
 def test_down_gets_the_tile_that_fills_the_card() -> None:
-    answer = near(MAP, DOWN)
+    answer = explain_shape(MAP, DOWN)
     assert answer.exact
     assert answer.found.tile == "192x128"
     tiles, other = answer.why[0], answer.why[1]
@@ -33,13 +30,13 @@ def test_down_gets_the_tile_that_fills_the_card() -> None:
 
 
 def test_gate_and_up_get_the_larger_of_two_tiles_that_fill_it() -> None:
-    answer = near(MAP, GATE)
+    answer = explain_shape(MAP, GATE)
     assert answer.found.tile == "256x128"
     assert "192x128 would fill the card as well. 256x128 is larger" in " ".join(answer.why)
 
 
 def test_down_is_faster_since_its_tiles_end_less_often() -> None:
-    first, work, ends, control = near(MAP, DOWN).against_partner
+    first, work, ends, control = explain_shape(MAP, DOWN).against_partner
     assert first.startswith("8192x3072x768 has as many FLOP (38.7 GFLOP)")
     assert "2 tiles of 192x128 with 48 steps along K, there 6 tiles of 256x128 with 12" in work
     assert work.endswith("the same arithmetic.")
@@ -48,44 +45,29 @@ def test_down_is_faster_since_its_tiles_end_less_often() -> None:
 
 
 def test_a_shape_that_is_not_there_gets_the_nearest() -> None:
-    answer = near(MAP, GemmPoint(8190, 3072, 768))
+    answer = explain_shape(MAP, GemmPoint(8190, 3072, 768))
     assert not answer.exact
     assert answer.found.matmul.n == 3072
 
 
 def test_a_misaligned_size_is_named() -> None:
-    why = near(MAP, GemmPoint(1024, 3072, 766)).why[0]
+    why = explain_shape(MAP, GemmPoint(1024, 3072, 766)).why[0]
     assert why.startswith("K = 766: rows begin at multiples of 4 bytes, not of 16.")
     assert "cutlass sm80" in why
 
 
 def test_a_split_is_explained() -> None:
-    why = near(MAP, GemmPoint(8, 4096, 14336)).why
+    why = explain_shape(MAP, GemmPoint(8, 4096, 14336)).why
     assert why[1].startswith("The tiles alone fill 32 of 132 places. K = 14336 is cut into 4 parts")
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "fp16", "tf32", "fp32", "fp8"])
 @pytest.mark.parametrize("size", ["1x128x128", "7x4099x513", "300x5000x60", "20000x16x20000"])
-def test_every_shape_has_an_answer(dtype: str, size: str) -> None:
-    point = parse_size(size, dtype)
-    assert near(MAP, point).why
-    assert Predictor(MAP).guess(point).us > 0
-
-
-def test_rules_are_counted() -> None:
-    """The first rule again, by a loop over matmuls."""
-    found = {rule.name: rule for rule in rules(MAP)}
-    narrow = [
-        (point, at) for point, at in MAP.rows.items() if point.dtype in ("bf16", "fp16", "fp8")
-    ]
-    family = MAP.frame["family"].to_list()
-    obey = sum((family[at] == "nvjet") == point.aligned for point, at in narrow)
-    alignment = found["alignment"]
-    assert (alignment.obey, alignment.of) == (obey, len(narrow))
-    assert len(alignment.exceptions) == alignment.of - alignment.obey > 0
-    assert all(each.startswith("1x") for each in alignment.exceptions)  # one row, an activation
-    assert {rule.name for rule in found.values() if rule.obey < 0.8 * rule.of} == set()
-    assert found["memset"].obey == found["memset"].of
+def test_every_shape_has_an_answer(size: str) -> None:
+    for dtype in DTYPES:
+        point = parse_size(size, dtype)
+        made = NEAREST.predict(point)
+        assert explain_shape(MAP, point).why, dtype
+        assert 0 < made.low_us <= made.us <= made.high_us, dtype
 
 
 def test_the_plane_has_all_aligned_matmuls_of_its_kind() -> None:
@@ -104,34 +86,45 @@ def test_the_plane_has_all_aligned_matmuls_of_its_kind() -> None:
         plane(MAP, GATE._replace(dtype="fp8", layout="nn"))
 
 
-def test_a_measured_matmul_is_not_guessed() -> None:
-    found = Predictor(MAP).guess(DOWN)
-    assert found.measured
-    assert found.short == "nvjet 192x128x64 tn bf16"
-    assert found.us == pytest.approx(50.784)
-    assert found.neighbours[0].octaves == 0
+def test_a_measured_matmul_is_not_predicted() -> None:
+    made = NEAREST.predict(DOWN)
+    assert made.measured
+    assert made.short == "nvjet 192x128x64 tn bf16"
+    assert made.us == made.low_us == made.high_us == pytest.approx(50.784)
+    assert made.neighbours[0].octaves == 0
 
 
-def test_a_guess_rests_on_its_neighbours() -> None:
-    found = Predictor(MAP).guess(GemmPoint(8200, 768, 3072))
-    assert not found.measured
-    assert found.family == "nvjet"
-    assert found.kernel in MAP.frame["kernel"]
-    assert 0 < found.agreement <= 1
+def test_a_prediction_rests_on_its_neighbours() -> None:
+    made = NEAREST.predict(GemmPoint(8200, 768, 3072))
+    assert not made.measured
+    assert not made.far
+    assert made.family == "nvjet"
+    assert made.kernel in MAP.frame["kernel"]
+    assert 0 < made.agreement <= 1
+    assert made.us == pytest.approx(50.8, rel=0.15)
+
+
+def test_a_far_matmul_is_inconclusive() -> None:
+    """The map holds no fp8 matmul whose rows begin elsewhere than at multiples of 16 bytes."""
+    made = NEAREST.predict(GemmPoint(1 << 20, 1 << 20, 64))
+    assert made.far
+    assert made.neighbours[0].octaves > FAR
+
+
+def test_the_distance_prices_what_changes_the_kernel() -> None:
+    def away(point: GemmPoint) -> float:
+        return NEAREST.nearest(point, 1)[1][0].item()
+
+    assert away(DOWN) == 0
+    assert away(DOWN._replace(m=8192 * 64)) == pytest.approx(5)  # octaves beyond 16384
+    vector = GemmPoint(1, 768, 3072)
+    assert away(vector._replace(layout="tt")) == 0  # one row has no order
 
 
 def test_the_model_knows_waves() -> None:
     assert modelled_us(GemmPoint(8192, 768, 3072)) == pytest.approx(50.8, rel=0.3)
     assert modelled_us(GemmPoint(1, 768, 768)) < 5
     assert modelled_us(GemmPoint(4096, 4096, 4095)) > 3 * modelled_us(GemmPoint(4096, 4096, 4096))
-
-
-def test_trees_learn_a_step() -> None:
-    columns = np.linspace(0, 1, 200).reshape(-1, 1).astype(np.float32)
-    wanted = np.where(columns[:, 0] > 0.5, 0.3, -0.3)
-    how = trees.Fitting(trees=80, depth=2, columns=1.0)
-    nodes = trees.fit(columns, wanted, how)
-    assert np.abs(trees.evaluate(nodes, columns) - wanted).max() < 0.05
 
 
 def _at(m: int, n: int = 4096, k: int = 14336) -> tuple[GemmPoint, str]:

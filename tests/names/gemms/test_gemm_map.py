@@ -15,7 +15,7 @@ from foretrace.analyze.compare.repeats import choose, repeats
 from foretrace.base.errors import UsageError
 from foretrace.names import families
 from foretrace.names.gemms import build, table
-from foretrace.names.gemms.accuracy import accuracy
+from foretrace.names.gemms.distance import held_out_accuracy
 from foretrace.read import recordings
 from foretrace.schema.gemms import GemmPoint
 
@@ -60,11 +60,12 @@ def test_the_grid_and_the_kernels_beside_it_agree_on_the_split() -> None:
 
 
 def test_the_accuracy_is_what_was_counted_when_the_map_was_made() -> None:
-    found = accuracy(MAP)
-    assert found == MAP.facts.accuracy
+    found = held_out_accuracy(MAP)
+    assert found == MAP.facts.held_out
     assert found is not None
     assert found.family >= 0.9
     assert found.time >= 0.8
+    assert found.interval >= 0.9  # nine times of ten
     kinds = {each.kind: each for each in found.kinds}
     assert kinds["16-bit and fp8, aligned"].time >= 0.9
     assert sum(each.matmuls for each in found.kinds) == found.matmuls

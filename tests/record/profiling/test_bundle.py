@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from foretrace.record.profiling.calls import capture_call  # noqa: E402
-from foretrace.record.profiling.window import Capture  # noqa: E402
+from foretrace.record.profiling.window import (  # noqa: E402
+    Capture,
+    capture_call,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -171,7 +173,7 @@ def test_an_interrupt_while_writing_leaves_nothing(
     def interrupted(*_: Any) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("foretrace.record.profiling.bundle._manifest", interrupted)
+    monkeypatch.setattr("foretrace.record.profiling.compiler_records._manifest", interrupted)
     with pytest.raises(KeyboardInterrupt):
         captured(tmp_path / "run", compiled(), why=True)
     assert {path.name for path in tmp_path.iterdir()} == {"run.json.gz", "run.run.json"}

@@ -17,8 +17,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch._logging import _internal, structured  # noqa: E402
 
-from foretrace.record.profiling import settings  # noqa: E402
-from foretrace.record.profiling.compiler_log import CHANNELS, CompilerLog, KeptLog  # noqa: E402
+from foretrace.record.profiling import compiler_records  # noqa: E402
+from foretrace.record.profiling.compiler_records import CHANNELS, CompilerLog, KeptLog  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -199,7 +199,7 @@ def test_every_thread_has_the_settings_and_they_are_put_back(
 
     monkeypatch.setenv("INDUCTOR_PROVENANCE", "0")
     before, seen = values(), list[Any]()
-    with settings.applied(settings.for_records()):
+    with compiler_records.applied(compiler_records.for_records()):
         worker = threading.Thread(target=lambda: seen.append(values()))
         worker.start()
         worker.join()
@@ -212,13 +212,16 @@ def test_every_thread_has_the_settings_and_they_are_put_back(
 def test_a_value_that_the_program_sets_wins() -> None:
     from torch._inductor import config
 
-    with config.patch(fx_graph_cache=True), settings.applied(settings.for_records()):
+    with (
+        config.patch(fx_graph_cache=True),
+        compiler_records.applied(compiler_records.for_records()),
+    ):
         assert config.fx_graph_cache
 
 
 def test_settings_that_are_loaded_inside_are_as_torch_has_them_after() -> None:
     code = """
-from foretrace.record.profiling.settings import applied, for_records
+from foretrace.record.profiling.compiler_records import applied, for_records
 import torch
 def values():
     from torch._inductor import config

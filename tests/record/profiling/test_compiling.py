@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from foretrace.record.profiling.compiling import CompileWatch
+from foretrace.record.profiling.compiler_records import CompileWatch
 
 NEW = SimpleNamespace(
     start_time_us=2_000_000_000_000_000, duration_us=1_500_000, recompile_reason="0/0: size\nmore"

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 torch = pytest.importorskip("torch")
-from foretrace.record.profiling import environment  # noqa: E402
-from foretrace.record.profiling.record import RunRecord  # noqa: E402
+from foretrace.record.profiling import run_record  # noqa: E402
+from foretrace.record.profiling.run_record import RunRecord  # noqa: E402
 from show.share import secrets  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.torch
 
 def test_nvidia_smi_is_read_by_name_and_unknowns_are_none() -> None:
     text = "580.159.04, 1980, 3201, 1980, 41, 122.53, P0\n570.1, 0, 0, 0, 0, 0, P8\n"
-    assert environment.parse_smi(text) == {
+    assert run_record.parse_smi(text) == {
         "driver": "580.159.04",
         "sm_mhz": 1980,
         "memory_mhz": 3201,
@@ -27,8 +27,8 @@ def test_nvidia_smi_is_read_by_name_and_unknowns_are_none() -> None:
         "power_w": 122.53,
         "pstate": "P0",
     }
-    assert environment.parse_smi("1.2, [N/A], [Not Supported]")["sm_mhz"] is None
-    assert environment.parse_smi("") == {}
+    assert run_record.parse_smi("1.2, [N/A], [Not Supported]")["sm_mhz"] is None
+    assert run_record.parse_smi("") == {}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_secrets_of_the_command_line_are_left_out(
 ) -> None:
     """The run record kept positional tokens and URLs with passwords."""
     monkeypatch.setattr(sys, "argv", given)
-    assert environment.command_line() == kept
+    assert run_record.command_line() == kept
 
 
 @pytest.mark.parametrize("form", secrets.KEYS, ids=lambda form: form.name)
@@ -83,28 +83,28 @@ def test_a_module_is_named_as_it_was_started(
         sys.modules["__main__"], "__spec__", SimpleNamespace(name=module, origin=file)
     )
     monkeypatch.setattr(sys, "argv", [file, "--lr", "1"])
-    assert environment.command_line() == [*kept, "--lr", "1"]
+    assert run_record.command_line() == [*kept, "--lr", "1"]
 
 
 def test_a_program_of_the_installation_is_named_without_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "argv", [f"{sys.prefix}/bin/foretrace", "run", "mlp"])
-    assert environment.command_line() == ["foretrace", "run", "mlp"]
+    assert run_record.command_line() == ["foretrace", "run", "mlp"]
 
 
 def test_only_variables_that_change_the_run_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/home/somebody")
     monkeypatch.setenv("HF_TOKEN", "abc")
-    stored = environment.environment()["variables"]
+    stored = run_record.environment()["variables"]
     assert stored["TORCHINDUCTOR_MAX_AUTOTUNE"] == "1"
     assert not {"TORCHINDUCTOR_CACHE_DIR", "HF_TOKEN", "HOME"} & set(stored)
 
 
 def test_the_versions_are_those_that_run() -> None:
-    said = environment.environment()
+    said = run_record.environment()
     assert said["torch"]["version"] == torch.__version__
     assert said["settings"]["threads"] == torch.get_num_threads()
-    assert environment.version_of("no-such-package", "click") is not None
-    assert environment.version_of("no-such-package") is None
+    assert run_record.version_of("no-such-package", "click") is not None
+    assert run_record.version_of("no-such-package") is None

@@ -11,8 +11,7 @@ import torch
 
 import foretrace as ft
 from foretrace.record.profiling import capture
-from foretrace.record.profiling.recorder import ScriptOptions
-from foretrace.record.profiling.script import record_script
+from foretrace.record.profiling.script import ScriptOptions, record_script
 
 
 class StandIn:

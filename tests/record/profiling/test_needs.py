@@ -31,7 +31,7 @@ def file_of(name: str) -> Path | None:
 
 
 def test_profiling_imports_torch_and_the_standard_library_alone() -> None:
-    waiting, seen, others = list((SRC / "profiling").glob("*.py")), set[Path](), set[str]()
+    waiting, seen, others = list((SRC / "record/profiling").glob("*.py")), set[Path](), set[str]()
     while waiting:
         path = waiting.pop()
         seen.add(path)
@@ -42,7 +42,7 @@ def test_profiling_imports_torch_and_the_standard_library_alone() -> None:
             elif name.partition(".")[0] not in sys.stdlib_module_names:
                 others.add(name.partition(".")[0])
     assert others == {"torch"}
-    assert {path.parent.name for path in seen} == {"profiling", "foretrace", "private"}
+    assert {path.parent.name for path in seen} == {"profiling", "base", "private"}
 
 
 def test_capture_is_one_signature_and_names_the_install_command_without_torch() -> None:

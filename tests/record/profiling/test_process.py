@@ -14,8 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from foretrace import capture  # noqa: E402
-from foretrace.record.profiling.process import EndingSignals  # noqa: E402
 from foretrace.record.profiling.script import record_script  # noqa: E402
+from foretrace.record.profiling.script_hooks import EndingSignals  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -13,8 +13,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from foretrace.base.errors import UsageError  # noqa: E402
-from foretrace.record.profiling.recorder import RecordedScript, ScriptOptions  # noqa: E402
-from foretrace.record.profiling.script import record_script  # noqa: E402
+from foretrace.record.profiling.script import (  # noqa: E402
+    RecordedScript,
+    ScriptOptions,
+    record_script,
+)
 
 pytestmark = pytest.mark.torch
 

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 import foretrace.record.profiling  # noqa: E402
 from foretrace.base.errors import UsageError  # noqa: E402
 from foretrace.record.profiling import capture, handler  # noqa: E402
-from foretrace.record.profiling.calls import capture_call  # noqa: E402
+from foretrace.record.profiling.window import capture_call  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

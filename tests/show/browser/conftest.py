@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from foretrace.learn.ladder.climb import climb_recorded
 from show.browser import chromium
 
 pytest.importorskip("selenium", reason="selenium is not installed: pip install selenium")
@@ -94,6 +96,12 @@ def browser(
     driver = chromium.start(programs, tmp_path_factory.mktemp("profile"))
     yield Browser(driver)
     driver.quit()
+
+
+@pytest.fixture(scope="session")
+def climb() -> dict[str, Any]:
+    """A climb of one rung, as `foretrace ladder --json` prints it."""
+    return dict(msgspec.to_builtins(climb_recorded("h200", ("mlp",))))
 
 
 @pytest.fixture(autouse=True)

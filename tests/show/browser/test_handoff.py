@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import foretrace
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
 from foretrace.show.share import handoff
+from opened_traces import opened
 from show.browser.conftest import Browser
 
 pytestmark = pytest.mark.browser
@@ -98,7 +98,7 @@ def test_a_report_hands_over_its_events(browser: Browser, tmp_path: Path) -> Non
     """The report's own button, with a stand-in for the window it opens: nothing may reach the
     network here.
     """
-    trace = foretrace.open(traces()["mlp_eager"], cache=False)
+    trace = opened(traces()["mlp_eager"])
     browser.open(write_report(tmp_path / "report.html", [trace]).as_uri())
     browser.run("""
         const other = new MessageChannel().port1;

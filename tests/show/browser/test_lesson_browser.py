@@ -12,11 +12,9 @@ import pytest
 import foretrace as ft
 from foretrace.base.errors import UsageError
 from foretrace.learn.lessons import lessons
-from foretrace.learn.lessons.answer_key import answer_key
-from foretrace.learn.lessons.marking import DIGITS
-from foretrace.learn.lessons.notebook import HEIGHT, lesson
+from foretrace.learn.lessons.lesson_page import HEIGHT, answer_key, lesson
 from foretrace.learn.lessons.own import own_sitting
-from foretrace.learn.lessons.sitting import Sitting
+from foretrace.learn.lessons.sitting import DIGITS, Sitting
 from foretrace.schema.lesson import HowMany, LessonStep, PickOne, Predict
 from foretrace.show.html.lesson import lesson_html
 from foretrace.show.render.lesson import answer_text, end_text

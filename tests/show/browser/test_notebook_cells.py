@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import foretrace
 from foretrace.read.recordings import traces
+from opened_traces import opened
 from show.browser.conftest import Browser
 
 pytestmark = pytest.mark.browser
@@ -22,7 +22,7 @@ DRAWN = """
 @pytest.fixture(scope="module")
 def cells(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     names = ("mlp_eager", "mlp_compiled")
-    eager, compiled = (foretrace.open(traces()[name], cache=False) for name in names)
+    eager, compiled = (opened(traces()[name]) for name in names)
     views = (eager.plot(), eager.plot(compiled), eager.roofline(compiled), eager.flame())
     page: Path = tmp_path_factory.mktemp("notebook") / "cells.html"
     frames = "".join(view._repr_html_() for view in views)

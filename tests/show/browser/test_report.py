@@ -5,14 +5,13 @@ given. What a person does with it is in `items`.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
-import foretrace
-from foretrace.learn.ladder.climb import climb_recorded
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
+from opened_traces import opened
 from show.browser.conftest import Browser
 
 pytestmark = pytest.mark.browser
@@ -24,12 +23,10 @@ FIELDS = ("text", "verdict", "measured", "expected", "why")
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def reports(tmp_path_factory: pytest.TempPathFactory, climb: dict[str, Any]) -> dict[str, Path]:
     """The eager MLP with guesses and a climb, and both side by side."""
     folder = tmp_path_factory.mktemp("reports")
-    eager, compiled = (
-        foretrace.open(traces()[name], cache=False) for name in ("mlp_eager", "mlp_compiled")
-    )
+    eager, compiled = (opened(traces()[name]) for name in ("mlp_eager", "mlp_compiled"))
     guesses = {
         "schema": 1,
         "hits": 1,
@@ -37,7 +34,6 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "unknown": 0,
         "guesses": [dict(zip(FIELDS, guess, strict=True)) for guess in GUESSES],
     }
-    climb = msgspec.to_builtins(climb_recorded("h200", ("mlp",)))
     return {
         "eager": write_report(folder / "eager.html", [eager], guesses=guesses, ladder=climb),
         "both": write_report(folder / "both.html", [eager, compiled]),

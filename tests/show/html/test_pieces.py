@@ -20,6 +20,7 @@ from foretrace.read.recordings import traces
 from foretrace.show.html import page, report, write_report
 from foretrace.show.html.page import Packed, pack
 from foretrace.show.html.timeline import Timeline, free_rows
+from opened_traces import opened
 
 BUNDLE = Path(page.__file__).parent / "bundle"
 SCRIPTS = sorted(path.stem for path in BUNDLE.glob("*.js"))
@@ -59,7 +60,7 @@ def test_rows_of_a_stream_never_overlap() -> None:
 
 @pytest.mark.parametrize("name", sorted(traces()))
 def test_a_timeline_holds_every_event_that_lasts_once(name: str) -> None:
-    trace = foretrace.open(traces()[name], cache=False)
+    trace = opened(traces()[name])
     timeline = Timeline(trace)
     assert len(np.unique(timeline.event)) == len(timeline)
     assert set(trace.gpu.id[trace.gpu.usable].tolist()) <= set(timeline.event.tolist())
@@ -73,7 +74,7 @@ def test_a_timeline_holds_every_event_that_lasts_once(name: str) -> None:
 
 
 def test_packed_events_know_their_launch_and_case() -> None:
-    trace = foretrace.open(traces()["mlp_eager"], cache=False)
+    trace = opened(traces()["mlp_eager"])
     timeline = Timeline(trace)
     columns = unpack(timeline.packed(np.arange(len(timeline))))
     kernels = dict(
@@ -98,7 +99,7 @@ def test_the_data_block_cannot_be_left() -> None:
 
 
 def test_a_report_holds_no_address_and_no_markup_from_names() -> None:
-    text = report([foretrace.open(traces()["mlp_eager"], cache=False)])
+    text = report([opened(traces()["mlp_eager"])])
     assert "http://" not in text
     assert "https://" not in text
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)

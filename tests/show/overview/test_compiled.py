@@ -16,6 +16,7 @@ import foretrace as ft
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.look import Look
 from foretrace.show.overview import reading
+from opened_traces import opened
 
 COMPILED = Path(__file__).parents[2] / "data" / "compile"
 NAMES = ("mlp", "unfusable", "recompiles", "llama_train")
@@ -23,7 +24,7 @@ NAMES = ("mlp", "unfusable", "recompiles", "llama_train")
 
 @cache
 def _trace(name: str) -> Trace:
-    return ft.open(COMPILED / name / "trace.json.gz", cache=False)
+    return opened(COMPILED / name / "trace.json.gz")
 
 
 @cache

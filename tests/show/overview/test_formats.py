@@ -17,6 +17,7 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn, marked
+from opened_traces import opened
 
 NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_train_eager")
 
@@ -47,7 +48,7 @@ def shown_everywhere(trace: ft.Trace) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_sentences_in_every_form(name: str) -> None:
-    assert len(shown_everywhere(ft.open(recordings.traces()[name], cache=False))) > 2
+    assert len(shown_everywhere(opened(recordings.traces()[name]))) > 2
 
 
 def test_an_incomplete_trace_says_so_in_every_form(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import foretrace as ft
 from foretrace.schema.documents.look import ModuleRow
 from foretrace.show.overview import look
 from foretrace.show.overview.modules import ModuleNode, folded_tree, kinds
 from foretrace.show.render.look_page import module_sections
 from foretrace.show.render.terminal import drawn
+from opened_traces import opened
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
 
@@ -60,7 +60,7 @@ def test_layers_with_other_sizes_stay_apart() -> None:
 
 
 def test_the_document_and_the_page_of_a_training_step() -> None:
-    found = look(ft.open(MODULES, cache=False))
+    found = look(opened(MODULES))
     rows = {row.name: row for row in found.modules}
     layer = rows["LlamaDecoderLayer_0"]
     assert (layer.kind, layer.folded) == ("LlamaDecoderLayer", 2)
@@ -74,6 +74,6 @@ def test_the_document_and_the_page_of_a_training_step() -> None:
 
 
 def test_backward_kernels_name_their_modules() -> None:
-    found = look(ft.open(MODULES, cache=False))
+    found = look(opened(MODULES))
     kernel = next(row for row in found.kernels if row.short == "embedding bwd bf16")
     assert kernel.modules == ["Embedding_0"]

@@ -12,6 +12,7 @@ from foretrace.read import recordings
 from foretrace.show.overview import sequences as module
 from foretrace.show.overview.page import LaunchSequence
 from foretrace.show.overview.sequences import sequences
+from opened_traces import opened
 
 
 def of(builder: TraceBuilder, folder: Path) -> list[LaunchSequence]:
@@ -33,7 +34,7 @@ def calls(durations: list[int], names: str = "a") -> TraceBuilder:
 
 
 def test_the_mlp_in_launch_order() -> None:
-    (found,) = sequences(ft.open(recordings.traces()["mlp_eager"], cache=False))
+    (found,) = sequences(opened(recordings.traces()["mlp_eager"]))
     assert (found.region, found.calls, found.same, found.operations) == ("mlp_fwd", 3, 3, 7)
     assert [(row.role, row.chain[-2:]) for row in found.rows] == [
         ("copy", ["aten::mm", "cudaMemsetAsync"]),

@@ -12,6 +12,7 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.serving import serving_rows
 from model.test_serving import _trace
 from model.test_utilization import H200
+from opened_traces import opened
 from statements.places import OWN
 
 
@@ -48,7 +49,7 @@ def test_the_first_screen_says_it(tmp_path: Path) -> None:
 
 def test_the_floor_reads_the_cache_not_its_copies() -> None:
     """A decode that repeats 4 key heads for 12 query heads: the cache has only the 4."""
-    look = summarize(ft.open(OWN / "graph_eager.json.gz", cache=False)).look
+    look = summarize(opened(OWN / "graph_eager.json.gz")).look
     weights = 2 * (8 * (2 * 768 * 768 + 2 * 768 * 256 + 3 * 768 * 3072) + 768 * 32000)
     floors = {row.requests: row.floor_ns or 0 for row in look.serving}
     assert sorted(floors) == [1, 8, 32]
@@ -59,7 +60,7 @@ def test_the_floor_reads_the_cache_not_its_copies() -> None:
 
 
 def test_every_kind_of_batch_in_words() -> None:
-    lines = summarize(ft.open(OWN / "graph_eager.json.gz", cache=False)).lines
+    lines = summarize(opened(OWN / "graph_eager.json.gz")).lines
     decode = [line.text for line in lines if line.label == "DECODE"]
     assert len(decode) == 3
     assert any(text.startswith("1 request: 1 token in ") for text in decode)

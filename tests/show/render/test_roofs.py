@@ -8,9 +8,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+pytest.importorskip("torch")
+
 from foretrace.cli import main
 from foretrace.names.devices import _measured
-from foretrace.record.experiments.roofs.document import made
+from foretrace.record.experiments.roofs.measured_roofs import roofs_document
 from foretrace.schema.documents import encode, json_schema, roofs
 from foretrace.schema.roofs import MeasuredRoofs
 from foretrace.show.render.roofs import roofs_markdown, roofs_text
@@ -37,7 +39,7 @@ FOUND = {
 
 def _document() -> MeasuredRoofs:
     around = {"torch": "2.11.0", "driver": "580", "l2_bytes": str(60 * MIB)}
-    return made(
+    return roofs_document(
         FOUND, around, device="NVIDIA H200", kind="gpu", not_here={"fma": "a GPU"}, seconds=20
     )
 
@@ -99,9 +101,9 @@ def test_without_a_name_the_figures_of_this_machine_are_shown(
     assert main(["roofs", "--show"]) == 2
     assert "nothing was measured on this machine yet" in capsys.readouterr().err
     around = {"torch": "2.11.0"}
-    found = {"fma": {"fp32": {"tflops": 0.01086}, "bf16": {"tflops": 3.1e-05}}}
+    found = {"matmuls": {"fp32": {"tflops": 0.01086}, "bf16": {"tflops": 3.1e-05}}}
     left = {"shared": "no CUDA GPU", "tensor_cores": "no CUDA GPU"}
-    document = made(found, around, device="A CPU", kind="cpu", not_here=left, seconds=9)
+    document = roofs_document(found, around, device="A CPU", kind="cpu", not_here=left, seconds=9)
     _measured.save(document, tmp_path / "a-cpu.json")
     page = tmp_path / "roofs.html"
     assert main(["roofs", "--show", "--html", str(page)]) == 0

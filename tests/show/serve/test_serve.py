@@ -16,8 +16,8 @@ from foretrace.base.errors import LimitError, MissingError, TraceError
 from foretrace.read.limits import Limits
 from foretrace.read.recordings import traces
 from foretrace.show.html.timeline import Timeline
-from foretrace.show.serve import preparing
-from foretrace.show.serve.catalog import catalog
+from foretrace.show.serve import library
+from foretrace.show.serve.library import catalog
 from show.serve import reading
 from show.serve.conftest import SECRET
 from show.serve.running import Viewer, end_process, viewer
@@ -112,13 +112,8 @@ def test_details_search_sql_tables_report_and_file(served: Viewer) -> None:
     assert served.json(f"trace/1/event/{kernel['id']}")["events"]["rows"] >= 5
     found = served.json("trace/1/search?q=gelu")
     assert found["count"] == sum(count for _, count in found["names"]) == 6
-    first = served.json("trace/1/neighbour?way=next&time=0")["event"]
-    assert first == trace.gpu.id[trace.gpu.launch_order[0]]
-    launches = reading.columns(served.json("trace/1/kernel/0")["events"])
-    assert launches["event"].tolist() == trace.kernel_cases["kernels"][0].to_list()
-    whole = Timeline(trace)
-    numbers = served.json(f"trace/1/range?from=0&to={whole.end_ns}")
-    assert numbers["busy_ns"] == foretrace.look(trace).totals.gpu_busy_ns
+    work = reading.columns(served.json("trace/1/work")["events"])
+    assert set(trace.kernel_cases["kernels"][0].to_list()) <= set(work["event"].tolist())
     found = served.json("trace/1/sql?q=select+count(*)+as+n+from+kernels")
     assert (found["columns"], found["rows"]) == (["n"], [[15]])
     assert b"mlp_fwd" in served.get("trace/1/table/regions.csv")[2]
@@ -256,7 +251,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, home: Path)
 def test_a_large_file_is_read_apart_and_still_answers(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparing, "LARGE_BYTES", 0)
+    monkeypatch.setattr(library, "LARGE_BYTES", 0)
     with viewer(str(home)) as running:
         assert running.json("trace/1")["entry"]["look"]["totals"]["kernels"] == 15
         assert running.json("trace/1/sql?q=select+count(*)+as+n+from+kernels")["rows"] == [[15]]
@@ -268,22 +263,20 @@ def test_a_large_file_is_read_apart_and_still_answers(
 def test_what_takes_time_is_said_while_a_large_file_is_read(home: Path, tmp_path: Path) -> None:
     said: list[str] = []
     entry = catalog(str(home / "mlp_eager.json.gz"), Limits()).entries[0]
-    large = replace(entry, bytes=preparing.LARGE_BYTES + 1)
-    found, trace = preparing.read(large, Limits(), False, said.append)
+    large = replace(entry, bytes=library.LARGE_BYTES + 1)
+    found, trace = library.read(large, Limits(), False, said.append)
     assert trace is None
     assert len(found.timeline.event) > 0
     assert said
     with pytest.raises(TraceError, match="mlp_eager"):
-        preparing.read(
-            replace(large, path=str(tmp_path / "mlp_eager")), Limits(), False, said.append
-        )
+        library.read(replace(large, path=str(tmp_path / "mlp_eager")), Limits(), False, said.append)
 
 
 def test_a_process_that_is_ended_is_said_in_one_line(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparing, "_without_trace", end_process)
+    monkeypatch.setattr(library, "_without_trace", end_process)
     entry = catalog(str(home / "mlp_eager.json.gz"), Limits()).entries[0]
-    large = replace(entry, bytes=preparing.LARGE_BYTES + 1)
+    large = replace(entry, bytes=library.LARGE_BYTES + 1)
     with pytest.raises(LimitError, match="was ended"):
-        preparing.read(large, Limits(), False, lambda _: None)
+        library.read(large, Limits(), False, lambda _: None)

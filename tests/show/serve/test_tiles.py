@@ -1,24 +1,22 @@
-"""Tiles, ways and ranges against the events themselves."""
+"""Tiles, and what the page reads around an event, against the events themselves."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 
 import foretrace
-from foretrace.base.errors import UsageError
-from foretrace.model.intervals import Ints, shared_lengths, union_length
+from foretrace.model.intervals import Ints, union_length
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
 from foretrace.show.html.strip import edges
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve import tiles as tiling
-from foretrace.show.serve.ranges import Ranges
+from foretrace.show.serve.navigation import Navigation, OpenTrace, PreparedTrace
 from foretrace.show.serve.tiles import Tiles
-from foretrace.show.serve.ways import Ways
 from show.serve import reading
 
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -102,64 +100,38 @@ def test_a_strip_adds_up_to_the_busy_time_of_its_gpu(opened: tuple[Trace, Timeli
         assert bool((busy <= np.diff(edges(start, end, width))).all())
 
 
-def test_ranges_count_as_look_does(opened: tuple[Trace, Timeline]) -> None:
+def test_what_belongs_to_an_event(opened: tuple[Trace, Timeline]) -> None:
+    """The page walks from event to event, and needs around a host event all that is near it."""
     trace, timeline = opened
-    ranges, gpu = Ranges(trace, timeline), trace.gpu
-    totals = foretrace.look(trace).totals
-    whole = ranges.numbers(0, timeline.end_ns)
-    assert whole.busy_ns == totals.gpu_busy_ns
-    assert sum(part.count for part in whole.kernels) == totals.kernels
-    rows = timeline.rows_of(gpu.id[gpu.usable])
-    for start, end, _ in views(timeline):
-        found = ranges.numbers(start, end)
-        first, last = overlap(timeline, rows, start, end)
-        inside = last > first
-        shared = shared_lengths(np.zeros(inside.sum(), np.int64), first[inside], last[inside])
-        assert found.busy_ns == union_length(first, last)
-        assert sum(part.ns for part in found.groups) == pytest.approx(found.busy_ns)
-        group = timeline.group[rows][inside]
-        for part in found.groups:
-            assert part.ns == pytest.approx(shared[group == part.number].sum())
-            assert part.count == (group == part.number).sum()
-        case = timeline.columns["case"][rows]
-        for part in found.kernels:
-            assert part.ns == (last - first)[case == part.number].sum()
+    navigation, gpu = Navigation(timeline), trace.gpu
+    work = gpu.launch_order[1]
+    kernel, launch = int(gpu.id[work]), int(gpu.launch[work])
+
+    def near(event: int) -> set[int]:
+        return set(timeline.event[navigation.related(event)].tolist())
+
+    callers = {launch}
+    while (up := int(trace.host.parent[min(callers)])) >= 0 and up not in callers:
+        callers.add(up)
+    assert callers | {kernel} <= near(kernel)
+    caller = int(trace.host.parent[launch])
+    assert {caller, launch, kernel} <= near(caller)
+    inside = np.flatnonzero(timeline.columns["parent"] == caller)
+    assert int(timeline.event[inside[np.argmin(timeline.start[inside])]]) in near(caller)
+    [row] = timeline.rows_of(np.array([launch])).tolist()
+    for at in (row - 1, row + 1):
+        same = timeline.lane[at] == timeline.lane[row] and timeline.row[at] == timeline.row[row]
+        assert not same or int(timeline.event[at]) in near(launch)
+    assert near(10**18) == set()
 
 
-def test_costs_are_those_of_the_kernels_inside(opened: tuple[Trace, Timeline]) -> None:
+def test_the_page_gets_all_gpu_work_with_its_launches(opened: tuple[Trace, Timeline]) -> None:
     trace, timeline = opened
-    whole = Ranges(trace, timeline).numbers(0, timeline.end_ns)
-    for name, found in (("bytes", whole.bytes), ("flops", whole.flops)):
-        known = trace.kernel_cases.drop_nulls(name)
-        total = sum(each * count for each, count in known.select(name, "count").iter_rows())
-        assert found == (pytest.approx(total) if known.height else None)
-    empty = Ranges(trace, timeline).numbers(-2000, -1000)
-    assert (empty.busy_ns, empty.groups, empty.bytes, empty.flops) == (0, [], None, None)
-
-
-def test_the_ways_lead_to_the_next_event_and_back(opened: tuple[Trace, Timeline]) -> None:
-    trace, timeline = opened
-    ways = Ways(timeline)
-    order = trace.gpu.id[trace.gpu.launch_order].tolist()
-    assert ways.neighbour(order[1], "next", 0) == order[2]
-    assert ways.neighbour(order[1], "previous", 0) == order[0]
-    assert ways.neighbour(order[-1], "next", 0) is None
-    launch = int(trace.gpu.launch[trace.gpu.launch_order[1]])
-    assert ways.neighbour(order[1], "up", 0) == launch
-    assert ways.neighbour(launch, "down", 0) == order[1]
-    caller = ways.neighbour(launch, "up", 0)
-    assert caller == int(trace.host.parent[launch])
-    first = int(timeline.start[timeline.rows_of(np.array([order[3]]))][0])
-    assert ways.neighbour(None, "next", first) == order[3]
-    assert ways.neighbour(None, "next", timeline.end_ns + 1) is None
-    with pytest.raises(UsageError, match="next, previous"):
-        ways.neighbour(order[0], "sideways", 0)
-
-
-def test_the_launches_of_a_kernel_are_all_of_them(opened: tuple[Trace, Timeline]) -> None:
-    trace, timeline = opened
-    ways = Ways(timeline)
-    cases: list[dict[str, Any]] = trace.kernel_cases.head(5).to_dicts()
-    for case, row in enumerate(cases):
-        found = timeline.event[ways.launches(case)].tolist()
-        assert sorted(found) == sorted(row["kernels"])
+    calls = timeline.rows_of(np.flatnonzero(trace.host.is_launch & trace.host.timed))
+    prepared = PreparedTrace(timeline, trace.host.names, {}, calls, b"")
+    held = json.loads(OpenTrace(prepared, trace, lambda: trace).work)["events"]
+    events = set(reading.columns(held)["event"].tolist())
+    usable = trace.gpu.usable
+    assert set(trace.gpu.id[usable].tolist()) <= events
+    assert set(trace.gpu.launch[usable & (trace.gpu.launch >= 0)].tolist()) <= events
+    assert set(timeline.event[calls].tolist()) <= events

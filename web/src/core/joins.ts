@@ -5,7 +5,7 @@ import type { ComparedPair } from "../data/documents";
 import type { Range } from "../data/source";
 
 // GPU operations of one trace in one place: when they run, in the time of their trace.
-export interface Side extends Range {
+interface Side extends Range {
   events: number[];
   cases: number[]; // places in the kernels of the trace; -1: no kernel
 }

@@ -5,9 +5,8 @@
 
 import type { Events, TraceFacts } from "../data/events";
 import type { Part, Range, RangeStats } from "../data/source";
-import { Busy } from "./busy";
+import { Busy, countBelow } from "./busy";
 import type { IdleIndex } from "./idle";
-import { countBelow } from "./sorted";
 
 export class RangeIndex {
   private readonly gpus: Gpu[];

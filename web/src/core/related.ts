@@ -3,10 +3,9 @@
 import type { Columns } from "../data/columns";
 import type { Events } from "../data/events";
 import type { Way } from "../data/source";
-import { countBelow } from "./sorted";
-import { above, beside } from "./walk";
+import { countBelow } from "./busy";
 
-export const MOST_RELATED = 300;
+const MOST_RELATED = 300;
 
 export class Related {
   private made: Order | undefined;
@@ -133,4 +132,25 @@ function firstChildren(events: Events): Map<number, number> {
     if (events.parent[at] >= 0 && (known === undefined || events.start[at] < events.start[known])) found.set(events.parent[at], at);
   }
   return found;
+}
+
+// From one event to the next one beside, above or below it. All return a place in the columns, or -1.
+
+// The next event of the same row.
+export function beside(events: Events, at: number, step: number): number {
+  const next = at + step;
+  const within = next >= 0 && next < events.count;
+  return within && events.lane[next] === events.lane[at] && events.row[next] === events.row[at] ? next : -1;
+}
+
+// The caller: the range around a host event, the launch of GPU work.
+export function above(events: Events, at: number): number {
+  return events.chain(at).at(-1) ?? -1;
+}
+
+// How long GPU work waited: from the start of its launch, as everywhere in foretrace, to its own.
+
+export function queueDelay(events: Events, at: number): number | null {
+  const launch = events.isGpuWork(at) ? events.find(events.launch[at]) : -1;
+  return launch < 0 ? null : events.start[at] - events.start[launch];
 }

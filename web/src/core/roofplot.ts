@@ -13,12 +13,12 @@ export interface Dot {
   share: number; // of the kernel time of its trace
 }
 
-export interface Flat {
+interface Flat {
   names: string[]; // precisions that have this peak
   tflops: number;
 }
 
-export interface Slope {
+interface Slope {
   name: string; // HBM, L2
   rate: number; // TB/s
 }
@@ -27,7 +27,7 @@ export type Domain = [low: number, high: number];
 export type Line = [x1: number, y1: number, x2: number, y2: number];
 
 // What is not drawn of a trace: kernels of which it tells no traffic.
-export interface Missing {
+interface Missing {
   trace: number;
   count: number;
   share: number;

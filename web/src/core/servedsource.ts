@@ -1,16 +1,24 @@
 // The data source of `foretrace serve`: a screenful at a time, whatever the size of the trace.
 
 import { type Columns, unpack } from "../data/columns";
-import type { IdleTime, Packed, PackedTile, RangeNumbers, SearchResult } from "../data/documents";
-import type { DataSource, Found, Range, RangeStats, Tile, Way } from "../data/source";
+import type { Packed, PackedBands, PackedTile, SearchResult } from "../data/documents";
+import { Events, type TraceFacts } from "../data/events";
+import type { DataSource, Found, Range, RangeStats, RowTile, Strip, Tile, Way } from "../data/source";
 import { IdleIndex } from "./idle";
-import { Latest } from "./latest";
-import { covers, MARGIN, tileOf, withMargin } from "./servedtiles";
+import { RangeIndex } from "./rangestats";
+import { Related } from "./related";
 
 type Ask = <Answer>(path: string, signal?: AbortSignal) => Promise<Answer>;
 
 interface Listed {
   events: Packed;
+}
+
+// The GPU work of the trace with its launches, which ranges and launch order are computed from.
+interface Work {
+  events: Events;
+  related: Related;
+  ranges: RangeIndex;
 }
 
 // Tiles of one kind of view: the timeline asks for tracks, a minimap for none. Neither overtakes the other.
@@ -22,15 +30,15 @@ interface Channel {
 
 export class ServedSource implements DataSource {
   readonly first: Promise<void>; // until a tile has come
-  private idle: Promise<IdleIndex> | undefined;
+  private work: Promise<Work> | undefined;
   private came = () => {};
   private readonly channels = [0, 1].map((): Channel => ({ latest: new Latest(), tile: null, tracks: new Set() }));
 
   // `ask` gets a path below that of the trace; `among` are the numbers of the traces that marks compare.
   constructor(
     private readonly ask: Ask,
+    private readonly facts: TraceFacts,
     private readonly among: readonly number[] = [],
-    private readonly idleTime: IdleTime | null = null,
   ) {
     this.first = new Promise((resolve) => {
       this.came = resolve;
@@ -55,27 +63,22 @@ export class ServedSource implements DataSource {
   }
 
   async details(event: number): Promise<Columns> {
-    return this.columns(`event/${event}`);
+    return (await this.near(event)).details(event);
   }
 
   async launches(kernel: number): Promise<Columns> {
-    return this.columns(`kernel/${kernel}`);
+    return (await this.loadWork()).related.launches(kernel);
   }
 
   async neighbour(event: number | null, way: Way, time: number): Promise<number | null> {
-    const from = event === null ? "" : `&event=${event}`;
-    const answer = await this.ask<{ event: number | null }>(`neighbour?way=${way}&time=${Math.round(time)}${from}`);
-    return answer.event;
+    const { events, related } = await this.loadWork();
+    const at = event === null ? -1 : events.find(event);
+    if (event === null || (at >= 0 && events.isGpuWork(at))) return related.neighbour(event, way, time);
+    return (await this.near(event)).neighbour(event, way, time);
   }
 
   async rangeStats(range: Range): Promise<RangeStats> {
-    const from = Math.round(range.from);
-    const to = Math.round(range.to);
-    const { busy_ns, bytes_ns, flops_ns, ...found } = await this.ask<RangeNumbers>(`range?from=${from}&to=${to}`);
-    const busyNs = found.gpus ? busy_ns : null;
-    this.idle ??= IdleIndex.of(this.idleTime);
-    const idle = busyNs === null ? [] : (await this.idle).within({ from, to }, found.gpus * (to - from) - busyNs);
-    return { ...range, ...found, busyNs, idle, costedNs: { bytes: bytes_ns, flops: flops_ns } };
+    return (await this.loadWork()).ranges.of(range);
   }
 
   async search(text: string): Promise<Found> {
@@ -83,7 +86,160 @@ export class ServedSource implements DataSource {
     return { count: answer.count, names: new Map(answer.names), events: await unpack(answer.events) };
   }
 
+  private loadWork(): Promise<Work> {
+    this.work ??= this.makeWork().catch((problem) => {
+      this.work = undefined; // the next question asks again
+      throw problem;
+    });
+    return this.work;
+  }
+
+  private async makeWork(): Promise<Work> {
+    const events = new Events(this.facts, await this.columns("work"));
+    return { events, related: new Related(events), ranges: new RangeIndex(events, await IdleIndex.of(this.facts.idle)) };
+  }
+
+  // What belongs to an event and what lies beside it.
+  private async near(event: number): Promise<Related> {
+    return new Related(new Events(this.facts, await this.columns(`event/${event}`)));
+  }
+
   private async columns(path: string): Promise<Columns> {
     return unpack((await this.ask<Listed>(path)).events);
+  }
+}
+
+// A tile as the server packs it, and as it is drawn.
+
+const WIDEST = 16384; // pixels that the server answers for
+export const MARGIN = 0.25; // of a screen, on either side
+
+interface Wanted extends Range {
+  width: number;
+}
+
+// What to ask for: the range in view and a margin, in pixels of the same size.
+export function withMargin({ from, to }: Range, width: number, margin = MARGIN): Wanted {
+  const more = Math.max(Math.min(Math.ceil(width * margin), Math.floor((WIDEST - width) / 2)), 0);
+  const pixel = (to - from) / width;
+  return { from: Math.floor(from - more * pixel), to: Math.ceil(to + more * pixel), width: Math.min(width + 2 * more, WIDEST) };
+}
+
+const OFF = 0.05; // pixels: edges lie on whole ns, and no eye sees this
+
+// Whether a tile shows a range in pixels of the wanted size, edge on edge.
+export function covers(tile: Tile, { from, to }: Range, width: number): boolean {
+  const pixel = (to - from) / width;
+  const own = (tile.to - tile.from) / tile.width;
+  const shift = (from - tile.from) / own;
+  return tile.from <= from && tile.to >= to && Math.abs(own / pixel - 1) * width < OFF && Math.abs(shift - Math.round(shift)) < OFF;
+}
+
+async function tileOf(packed: PackedTile, wanted: Wanted): Promise<Tile> {
+  const bands = await bandsOf(packed.bands, wanted);
+  const boxes = await unpack(packed.boxes);
+  if (packed.marks) Object.assign(boxes, await unpack(packed.marks));
+  const rows = [...bands].flatMap(([track, own]) =>
+    [...own].map(([row, groups]): RowTile => ({ track, row, bands: groups, boxes: boxesOf(boxes, track, row) })),
+  );
+  const strips = [...(await bandsOf(packed.strips, wanted))].map(([gpu, own]): Strip => ({ gpu, bands: own.get(0) ?? new Map() }));
+  return { ...wanted, rows, strips };
+}
+
+type Groups = Map<number, Float64Array>;
+
+// Busy ns of each pixel by track, row and group.
+async function bandsOf({ runs: packed, busy }: PackedBands, wanted: Wanted): Promise<Map<number, Map<number, Groups>>> {
+  const runs = await unpack(packed);
+  const { ns } = await unpack(busy);
+  const full = lengths(wanted);
+  const found = new Map<number, Map<number, Groups>>();
+  let used = 0;
+  for (let at = 0; at < packed.rows; at++) {
+    const groups = within(within(found, runs.track[at], newMap<Groups>), runs.row[at], newMap<Float64Array>);
+    const pixels = within(groups, runs.group[at], () => new Float64Array(wanted.width));
+    const first = runs.first[at];
+    const count = runs.count[at];
+    if (runs.full[at]) pixels.set(full.subarray(first, first + count), first);
+    else {
+      pixels.set(ns.subarray(used, used + count), first);
+      used += count;
+    }
+  }
+  return found;
+}
+
+// The ns of each pixel: edges lie on whole ns, as `edges` in bands.py puts them.
+function lengths({ from, to, width }: Wanted): Float64Array {
+  const whole = Math.floor((to - from) / width);
+  const rest = to - from - whole * width;
+  const edge = (at: number) => whole * at + Math.floor((rest * at) / width);
+  return Float64Array.from({ length: width }, (_, at) => edge(at + 1) - edge(at));
+}
+
+function newMap<Value>(): Map<number, Value> {
+  return new Map();
+}
+
+function within<Value>(map: Map<number, Value>, key: number, made: () => Value): Value {
+  const held = map.get(key);
+  if (held !== undefined) return held;
+  const value = made();
+  map.set(key, value);
+  return value;
+}
+
+// Boxes are ordered by lane and row.
+function boxesOf(boxes: Columns, track: number, row: number): Columns {
+  const before = (at: number, next: number) => boxes.lane[at] < track || (boxes.lane[at] === track && boxes.row[at] < next);
+  const from = firstNot(boxes.lane.length, (at) => before(at, row));
+  const to = firstNot(boxes.lane.length, (at) => before(at, row + 1));
+  return Object.fromEntries(Object.entries(boxes).map(([name, column]) => [name, column.subarray(from, to)]));
+}
+
+function firstNot(count: number, holds: (at: number) => boolean): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// One question at a time: while it is on its way only the latest of those that follow is kept, so that a person who zooms never
+// waits for views that are gone.
+
+interface Waiting {
+  begin: () => Promise<void>;
+  drop: () => void;
+}
+
+export class Latest {
+  private running = false;
+  private waiting: Waiting | null = null;
+
+  // The answer; an AbortError for a question that was overtaken before it was put.
+  put<Answer>(question: () => Promise<Answer>): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.waiting?.drop();
+      this.waiting = {
+        begin: () => question().then(resolve, reject),
+        drop: () => reject(new DOMException("a later view was wanted", "AbortError")),
+      };
+      this.next();
+    });
+  }
+
+  private next(): void {
+    const { waiting } = this;
+    if (this.running || !waiting) return;
+    this.waiting = null;
+    this.running = true;
+    waiting.begin().finally(() => {
+      this.running = false;
+      this.next();
+    });
   }
 }

@@ -2,7 +2,7 @@
 
 import { ticks as niceTimes } from "d3-array";
 
-export interface Tick {
+interface Tick {
   time: number;
   label: string;
 }

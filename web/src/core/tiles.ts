@@ -4,7 +4,7 @@
 import type { Columns } from "../data/columns";
 import type { Events, Stretch } from "../data/events";
 import type { Range, RowTile, Strip, Tile } from "../data/source";
-import { Bands } from "./bands";
+import { Bands } from "./busy";
 
 const BLOCK = 64; // events whose longest is known, so that many short ones are passed over at once
 

@@ -4,7 +4,7 @@ import type { Lane } from "../data/documents";
 import type { Shown } from "./context";
 import type { State } from "./store";
 
-export type TrackKind = "title" | "gpu" | "lane" | "fold";
+type TrackKind = "title" | "gpu" | "lane" | "fold";
 
 export interface Track {
   key: string; // in the address: `0/gpu0/stream7`
@@ -30,7 +30,7 @@ export interface Layout {
 }
 
 export const STRIP = 30;
-export const ROW = 18;
+const ROW = 18;
 const FLAME_ROW = 14;
 const HEADS = { title: 34, gpu: STRIP, fold: 20, lane: 0 };
 const GAP = 4;

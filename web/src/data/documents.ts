@@ -667,24 +667,6 @@ export interface Place {
   events: [number, number, number][];
 }
 
-export interface RangeNumbers {
-  gpus: number;
-  busy_ns: number | null;
-  groups: RangePart[];
-  kernels: RangePart[];
-  launches: number;
-  bytes: number | null;
-  flops: number | null;
-  bytes_ns: number;
-  flops_ns: number;
-}
-
-export interface RangePart {
-  number: number;
-  ns: number;
-  count: number;
-}
-
 export interface RegionRow {
   name: string;
   count: number;

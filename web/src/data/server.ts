@@ -11,8 +11,8 @@ export interface Progress {
   error?: string;
 }
 
-export interface Asking {
-  signal?: AbortSignal;
+interface Asking {
+  signal?: AbortSignal | undefined;
   opening?: (progress: Progress) => void; // called while the answer has to wait
 }
 

@@ -1,7 +1,6 @@
 // A lesson while it is played, and what is kept of it: the answers, in the browser's own storage where it has one.
 
-import type { LessonPage, PageStep } from "../data/documents";
-import { isProblem, type Mark, markAnswer, type Problem } from "./marks";
+import type { KnownMeasure, LessonPage, PagePredictable, PageReply, PageStep } from "../data/documents";
 
 const PLACE = "foretrace-lessons";
 
@@ -102,4 +101,168 @@ export function keepProgress(sitting: Sitting): void {
 export function standing(entry: Kept | undefined): string {
   if (!entry?.answers.length) return "";
   return entry.answers.length >= entry.of ? `${entry.hits} of ${entry.asked} right` : `at question ${entry.answers.length + 1}`;
+}
+
+// Marks an answer: a choice or a number by looking it up, a prediction by a measure or a statement that the page carries.
+
+const COMPARES: Record<string, string> = {
+  "==": "==",
+  "=": "==",
+  "!=": "!=",
+  "<=": "<=",
+  ">=": ">=",
+  "<": "<",
+  ">": ">",
+  "~": "~",
+  "is at most": "<=",
+  "at most": "<=",
+  "up to": "<=",
+  "is at least": ">=",
+  "at least": ">=",
+  "less than": "<",
+  "fewer than": "<",
+  under: "<",
+  below: "<",
+  "more than": ">",
+  over: ">",
+  above: ">",
+  exactly: "==",
+  about: "~",
+  is: "==",
+};
+const PREDICTION = new RegExp(
+  `^(.+?)\\s*(${Object.keys(COMPARES)
+    .sort((a, b) => b.length - a.length)
+    .join("|")})\\s*(\\d{1,15}(?:\\.\\d{1,15})?)\\s*([^\\s\\d]*)$`,
+);
+const STATEMENT = /^(?:(every|each|all|some|no) )?(.+?) (is|are|has|have) (not )?(.+)$/;
+const ABOUT = 0.1;
+
+// How an answer fared, and what is said about it in sentences.
+export interface Mark {
+  verdict: string;
+  said: string[];
+}
+
+// Why a text is not an answer; empty where there is no more to say than what would be one.
+interface Problem {
+  problem: string;
+}
+
+interface Measured {
+  verdict: string;
+  measured: string;
+}
+
+export function isProblem(found: object): found is Problem {
+  return "problem" in found;
+}
+
+function markAnswer(step: PageStep, typed: string): Mark | Problem {
+  const answer = typed.trim();
+  if (step.kind === "choice") return markChoice(step, answer);
+  return step.kind === "number" ? markNumber(step, answer) : markPrediction(step, answer);
+}
+
+function replied(reply: PageReply, answer: string): Mark {
+  return { verdict: reply.verdict, said: [...(reply.misread ? [`Not ${answer}. ${reply.misread}`] : []), reply.said] };
+}
+
+function markChoice(step: PageStep, answer: string): Mark | Problem {
+  if (Object.hasOwn(step.replies, answer)) return replied(step.replies[answer], answer);
+  return { problem: `'${answer}' is not an answer: enter ${Object.keys(step.replies).join(", ")}` };
+}
+
+// A number means what its digits say, so that the range of right ones depends on its decimals.
+function markNumber(step: PageStep, answer: string): Mark | Problem {
+  const number = answer.replace(/[% ]+$/, "").replaceAll(",", "");
+  if (!/^\d{1,15}(\.\d{1,15})?$/.test(number)) return { problem: `'${answer}' is not an answer: enter a number` };
+  const whole = step.ranges.length === 1;
+  if (whole && Number(number) % 1) return { problem: `'${answer}' is not an answer: enter a whole number` };
+  const decimals = whole ? 0 : Math.min((number.split(".")[1] ?? "").length, step.ranges.length - 1);
+  const scaled = Math.round(Number(number) * 10 ** decimals),
+    { least, most } = step.ranges[decimals];
+  return replied(least <= scaled && scaled <= most ? step.replies[step.right] : (step.replies[number] ?? step.replies[""]), number);
+}
+
+function markPrediction(step: PageStep, answer: string): Mark | Problem {
+  if (!step.predictable) return { problem: "" };
+  const region = `in ${(step.drawing?.region ?? "").toLowerCase()}:`,
+    text = answer
+      .toLowerCase()
+      .replace(/[ ?.!]+$/, "")
+      .replace(/\s+/g, " ")
+      .trim();
+  const plain = text.startsWith(region) ? text.slice(region.length).trim() : text;
+  const found = markMeasure(step.predictable.measures, plain, answer) ?? stated(step.predictable, plain);
+  if (!found) return { problem: "" };
+  return isProblem(found) ? found : { verdict: found.verdict, said: [`Measured: ${found.measured}. ${step.replies[""].said}`] };
+}
+
+function markMeasure(measures: Record<string, KnownMeasure>, text: string, answer: string): Measured | Problem | null {
+  const [, name, compare, number, unit] = text.match(PREDICTION) ?? [];
+  const measure = Object.hasOwn(measures, name ?? "") ? measures[name] : null;
+  if (!measure) return null;
+  const names = Object.keys(measure.units),
+    known = names.find((each) => each.toLowerCase() === unit);
+  if (known === undefined) return { problem: `'${answer}' has no unit: enter one of ${names.filter(Boolean).join(", ")}` };
+  const factor = measure.units[known],
+    counted = names.includes("");
+  if (counted && Number(number) % 1) return { problem: `'${answer}' is not a prediction: enter a whole number` };
+  const digits = (number.split(".")[1] ?? "").length;
+  const amount = { value: Number(number) * factor, slack: counted ? 0 : 0.5 * 10 ** -digits * factor };
+  return { verdict: holds(COMPARES[compare], measure.value, amount) ? "hit" : "miss", measured: measure.shown };
+}
+
+// What `guess/amounts.py` does for one measured value.
+function holds(symbol: string, value: number, { value: wanted, slack }: { value: number; slack: number }): boolean {
+  const near = (room: number) => Math.abs(value - wanted) <= room * (1 + 1e-9);
+  switch (symbol) {
+    case "==":
+      return near(slack);
+    case "!=":
+      return !near(slack);
+    case "~":
+      return near(Math.max(slack, ABOUT * wanted));
+    case "<":
+      return value < wanted;
+    case "<=":
+      return value <= wanted;
+    case ">":
+      return value > wanted;
+    default:
+      return value >= wanted;
+  }
+}
+
+function stated({ statements, texts }: PagePredictable, text: string): Measured | null {
+  const found = statementKey(statements, text);
+  if (!found) return null;
+  const [verdict, at] = statements[found];
+  return { verdict, measured: texts[at] };
+}
+
+// The statement that says the same: another quantifier word, a plural, a value that no kernel has.
+function statementKey(statements: PagePredictable["statements"], text: string): string | null {
+  if (Object.hasOwn(statements, text)) return text;
+  const [, every, subject, verb, not, rest] = text.match(STATEMENT) ?? [];
+  if (!subject || (every && not)) return null;
+  const quantifier = not ? "no" : every === "some" || every === "no" ? every : "every";
+  const says = verb === "is" || verb === "are" ? "is" : "has";
+  const field = rest.split(" ")[0];
+  for (const one of [subject, subject.replace(/s$/, ""), subject.replace(/ kernels?$/, "")]) {
+    const key = `${quantifier} ${one} ${says} `;
+    const found = [`${key}${rest}`, ...(rest.includes(" ") ? [`${key}${field} *`] : [])].find((each) => Object.hasOwn(statements, each));
+    if (found) return found;
+  }
+  return null;
+}
+
+// What can be predicted here, as a hint.
+export function predictableText(step: PageStep, lesson: LessonPage): string {
+  const names = Object.keys(step.predictable?.measures ?? {}).join(", ");
+  return (
+    `This page marks a measure (${names}) with a number, such as kernels == 5, and statements such as every kernel is bf16. ` +
+    `In a terminal, foretrace lesson ${lesson.number || "TRACE"} marks every prediction.`
+  );
 }

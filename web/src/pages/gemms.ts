@@ -1,11 +1,9 @@
 // The page of `foretrace gemms`: what the terminal says, and the plane of M and N in colour.
 
-import { Colours } from "../base/colours";
+import { Colours, followTheme } from "../base/colours";
 import { byId, make, nameOf, pageData, replace } from "../base/dom";
-import { followTheme } from "../base/theme";
 import type { GemmsPage } from "../data/documents";
-import { planeNode } from "../views/gemmheat";
-import { headNode, sectionNode } from "../views/written";
+import { headNode, planeNode, sectionNode } from "../views/page/written";
 
 const data = pageData<GemmsPage>();
 replace(

@@ -1,7 +1,7 @@
 // The page of `foretrace perfetto`: one button that opens Perfetto and passes the trace on.
 
 import { button, byId, make, nameOf, pageData, replace } from "../base/dom";
-import { handOver } from "../views/perfetto";
+import { handOver } from "../views/page/perfetto";
 
 function startHandOff() {
   const data = pageData<{ title: string; file: string; perfetto?: string }>();

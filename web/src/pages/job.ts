@@ -1,14 +1,12 @@
 // The page of a job: what the terminal says first, ranks by steps, chosen ranks on one timeline, and every table.
 
-import { Colours } from "../base/colours";
+import { Colours, followTheme } from "../base/colours";
 import { byId, make, nameOf, pageData, replace } from "../base/dom";
-import { followTheme } from "../base/theme";
 import { unpack } from "../data/columns";
 import type { JobPage } from "../data/documents";
-import { showGuesses } from "../views/guesses";
-import { HeatMap } from "../views/heatmap";
-import { laneView } from "../views/joblanes";
-import { headNode, sectionNode } from "../views/written";
+import { HeatMap } from "../views/job/heatmap";
+import { laneView } from "../views/job/lanes";
+import { headNode, sectionNode, showGuesses } from "../views/page/written";
 
 async function start(): Promise<void> {
   const data = pageData<JobPage>();

@@ -1,11 +1,9 @@
 // The page of lessons: one question at a time, by keyboard or pointer. The keys are those of the terminal.
 
-import { Colours } from "../base/colours";
+import { Colours, followTheme } from "../base/colours";
 import { button, byId, make, nameOf, pageData, replace } from "../base/dom";
-import { followTheme } from "../base/theme";
 import type { LessonPage as Lesson, PageStep } from "../data/documents";
-import { isProblem, type Mark, predictableText } from "../lessons/marks";
-import { keepProgress, readProgress, Sitting } from "../lessons/sitting";
+import { isProblem, keepProgress, type Mark, predictableText, readProgress, Sitting } from "../lessons/sitting";
 import { endNode, evidenceNode, keyed, listNode, prose, questionNode, saidNodes, trackNode } from "../lessons/view";
 
 class LessonPage {

@@ -1,68 +1,121 @@
-// The report of one trace or several: the viewer over the events that the page holds.
+// The viewer of one trace or several. A report holds its events; the page of `foretrace serve` asks the server for them. There the
+// address names the traces (`?traces=0,2`) and what is seen of them (`#view=…`), so that a reload or a link shows it again.
 
-import { Colours } from "../base/colours";
+import { Colours, followTheme } from "../base/colours";
 import { byId, make, nameOf, pageData, replace } from "../base/dom";
-import { followTheme } from "../base/theme";
-import { followAlign } from "../core/align";
+import { bytesText } from "../base/units";
 import type { Context, Shown } from "../core/context";
 import { Joins } from "../core/joins";
 import { KeyMap } from "../core/keys";
+import { followAlign } from "../core/moving";
 import { ReportSource } from "../core/reportsource";
+import { ServedSource } from "../core/servedsource";
 import { Store } from "../core/store";
 import { unpack } from "../data/columns";
-import type { Report } from "../data/documents";
+import type { Compared, TraceFacts as Entry, Report } from "../data/documents";
 import { Events, TraceFacts } from "../data/events";
-import { showBanner, showLedger } from "../views/banner";
-import { showViewer } from "../views/frame";
-import { showMatmuls } from "../views/gemmheat";
-import { showGuesses, showLadder } from "../views/guesses";
-import { showOnly } from "../views/only";
-import { perfettoRows } from "../views/perfetto";
+import { type Progress, Server } from "../data/server";
+import type { DataSource } from "../data/source";
+import { showBanner, showLedger, showOnly, showViewer } from "../views/page/frame";
+import { perfettoRows } from "../views/page/perfetto";
+import { catalog, chosen, type Listed, sqlTab } from "../views/page/served";
+import type { TabPart } from "../views/page/tabs";
+import { showGuesses, showLadder, showMatmuls } from "../views/page/written";
 
-async function start(): Promise<void> {
-  const data = pageData<Report>();
-  const colours = new Colours();
-  const traces = await Promise.all(data.traces.map((_, index) => loaded(data, index)));
-  const { compared } = data;
-  const joins = await Promise.all((compared?.pairs ?? []).map(async (pair) => new Joins(pair, await unpack(pair.work))));
-  const say = (text: string) => replace(byId("status"), text);
-  const context: Context = { store: new Store(), traces, colours, keys: new KeyMap(), say, compared, joins, pictures: [] };
-  followAlign(context);
-  showBanner(
-    byId("banner"),
-    traces.map((each) => each.facts),
-  );
-  if (data.only) showOnly(byId("views"), context, data.only);
-  else showAll(context, data);
-  followTheme(colours, () => context.store.touch());
-  Object.assign(window, { foretrace: context }); // for the curious, and for the tests
-  await painted();
-  document.documentElement.dataset.ready = "yes";
-}
-
-function showAll(context: Context, data: Report): void {
-  const all = context.traces.map((each) => each.facts);
-  showViewer(byId("views"), context, [
+async function showReport(data: Report): Promise<void> {
+  const traces = await Promise.all(data.traces.map((entry, index) => reportTrace(data, entry, index)));
+  const tabs: Tabs = (context, ledger) => [
     { tab: "guesses", title: "Guesses", node: filled(data.guesses, (node, guesses) => showGuesses(node, guesses)) },
     { tab: "matmuls", title: "Matmuls", node: filled(data.matmuls, showMatmuls) },
     { tab: "ladder", title: "Ladder", node: filled(data.ladder, showLadder) },
-    { tab: "ledger", title: "Ledger", node: make("section", {}, filled(all, showLedger), perfettoRows(context.traces)) },
-  ]);
+    { tab: "ledger", title: "Ledger", node: make("section", {}, ledger, perfettoRows(context.traces)) },
+  ];
+  await show(traces, data.compared, tabs, data.only);
+  for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame); // sizes are known after the first, drawn in the second
 }
 
-// Sizes are known after the first frame, and drawn in the second.
-async function painted(): Promise<void> {
-  for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
-}
-
-async function loaded(data: Report, index: number): Promise<Shown> {
-  const entry = data.traces[index],
-    facts = new TraceFacts(entry, data.config);
-  facts.marks = data.marks;
-  const { events, marks, steps, step } = entry.timeline;
+async function reportTrace(data: Report, entry: Entry, index: number): Promise<Shown> {
+  const { events, marks } = entry.timeline;
   const columns = events ? await unpack(events) : {};
   if (marks) Object.assign(columns, await unpack(marks));
-  return { index, entry, facts, source: new ReportSource(new Events(facts, columns)), zero: steps[step ?? -1]?.start ?? 0 };
+  return shown(index, { entry, ...data }, (facts) => new ReportSource(new Events(facts, columns)));
+}
+
+const server = new Server();
+
+async function showServed(listed: Listed): Promise<void> {
+  const numbers = chosen(location.search, listed.traces.length);
+  const open = (wanted: number[]) => {
+    location.search = `?traces=${wanted}`;
+  };
+  replace(byId("catalog"), catalog(listed, numbers, open)).hidden = false;
+  const opened = await Promise.all(numbers.map((number) => openTrace(number, listed.traces[number].label)));
+  const compared = numbers.length > 1 ? await compare(numbers) : null;
+  const sources: ServedSource[] = [];
+  const traces = opened.map((each, index) =>
+    shown(index, each, (facts) => {
+      sources[index] = new ServedSource((path, signal) => server.ask(`trace/${numbers[index]}/${path}`, { signal }), facts, numbers);
+      return sources[index];
+    }),
+  );
+  const titles = traces.map(({ facts }, at) => ({ number: numbers[at], title: facts.title }));
+  const tabs: Tabs = (_, ledger) => [
+    { tab: "ledger", title: "Ledger", node: ledger },
+    { tab: "sql", title: "SQL and tables", node: sqlTab(server, titles) },
+  ];
+  await show(traces, compared, tabs, "");
+  await Promise.all(sources.map(({ first }) => first));
+}
+
+// What is being opened, on a line of its own.
+function opening(label: string): (progress: Progress) => void {
+  const said = make("span");
+  const line = make("p", { class: "opening", role: "status" }, make("progress", { "aria-label": "Opening" }), said);
+  return ({ seconds, bytes, doing }) => {
+    const so = seconds === undefined ? "" : ` (${bytesText(bytes)}): ${doing ? `${doing}, ` : ""}${seconds} s so far`;
+    replace(said, nameOf(label), so, " …");
+    if (!line.isConnected) byId("views").append(line);
+  };
+}
+
+function openTrace(number: number, label: string): Promise<Opened> {
+  return server.ask<Opened>(`trace/${number}`, { opening: opening(`opening ${label}`) });
+}
+
+async function compare(numbers: readonly number[]): Promise<Compared> {
+  const wait = opening("comparing");
+  wait({});
+  return (await server.ask<{ compared: Compared }>(`compare?traces=${numbers}`, { opening: wait })).compared;
+}
+
+interface Opened {
+  entry: Entry;
+  config: string[];
+  marks: string[];
+}
+
+function shown(index: number, { entry, config, marks }: Opened, source: (facts: TraceFacts) => DataSource): Shown {
+  const facts = new TraceFacts(entry, config);
+  facts.marks = marks;
+  const { steps, step } = entry.timeline;
+  return { index, entry, facts, source: source(facts), zero: steps[step ?? -1]?.start ?? 0 };
+}
+
+type Tabs = (context: Context, ledger: HTMLElement | null) => TabPart[];
+
+// The page: all views, or `only` one of them. `tabs` are those of this page alone.
+async function show(traces: Shown[], compared: Compared | null, tabs: Tabs, only: string): Promise<void> {
+  const colours = new Colours();
+  const joins = await Promise.all((compared?.pairs ?? []).map(async (pair) => new Joins(pair, await unpack(pair.work))));
+  const say = (text: string) => replace(byId("status"), text);
+  const context: Context = { store: new Store(), traces, colours, keys: new KeyMap(), say, compared, joins, pictures: [] };
+  const all = traces.map(({ facts }) => facts);
+  followAlign(context);
+  showBanner(byId("banner"), all);
+  if (only) showOnly(byId("views"), context, only);
+  else showViewer(byId("views"), context, tabs(context, filled(all, showLedger)));
+  followTheme(colours, () => context.store.touch());
+  Object.assign(window, { foretrace: context }); // for the curious, and for the tests
 }
 
 function filled<Data>(data: Data | null, show: (node: HTMLElement, data: Data) => unknown): HTMLElement | null {
@@ -72,7 +125,15 @@ function filled<Data>(data: Data | null, show: (node: HTMLElement, data: Data) =
   return node;
 }
 
-start().catch((problem) => {
-  replace(byId("traces"), make("p", { class: "banner" }, "This page could not be shown: ", nameOf(String(problem))));
+async function start(): Promise<void> {
+  const data = pageData<Report | Listed>();
+  await ("left_out" in data ? showServed(data) : showReport(data));
+  document.documentElement.dataset.ready = "yes";
+}
+
+start().catch((problem: Error) => {
+  const text = ["This page could not be shown: ", nameOf(problem.message)];
+  replace(byId("views"), make("p", { class: "banner", role: "alert" }, text));
+  document.documentElement.dataset.ready = "failed";
   throw problem;
 });

@@ -1,11 +1,10 @@
 // The page of `foretrace roofs`: what the terminal says, and the curves by working set.
 
-import { Colours } from "../base/colours";
+import { Colours, followTheme } from "../base/colours";
 import { byId, make, pageData, replace } from "../base/dom";
-import { followTheme } from "../base/theme";
 import type { RoofsPage } from "../data/documents";
-import { curveNodes } from "../views/roofcurve";
-import { headNode, sectionNode } from "../views/written";
+import { headNode, sectionNode } from "../views/page/written";
+import { curveNodes } from "../views/roofline/roofcurve";
 
 const data = pageData<RoofsPage>();
 replace(byId("views"), headNode(data.head), make("div", { class: "curves" }, curveNodes(data)));

@@ -13,9 +13,7 @@ import msgspec
 from foretrace.analyze.compare.kernels import KernelPair
 from foretrace.analyze.compare.launched import Kernel
 from foretrace.names.gemms import table
-from foretrace.names.gemms.boundaries import Boundary, crossed, differing
-from foretrace.names.gemms.calls import gemm_point
-from foretrace.names.gemms.table import GemmMap
+from foretrace.names.gemms.table import Boundary, GemmMap, crossed, differing, gemm_point
 from foretrace.schema.gemms import GemmPoint
 
 MOST = 3  # sentences: more matmuls cross the same boundaries

@@ -17,7 +17,7 @@ from foretrace.analyze.guess.kernel_ops import (
     settled_ops,
     with_records,
 )
-from foretrace.analyze.rules.casts import cast_of
+from foretrace.analyze.rules._common import cast_of
 from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case

@@ -1,23 +1,34 @@
-"""What several rules need: what counts, the least time of an operation, and the words for it."""
+"""What several rules need: what counts, the least time of an operation, copies, and words.
+
+`traffic_of` says what one kernel in place of several must still move: operands from outside and
+results for outside. A trace records the sizes of operands, not which tensor is which. Where two
+tensors can be one, they count as one, so that the traffic is the least there can be.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 
 from foretrace.base.units import bytes_text, time_text
 from foretrace.model.about import device_of
-from foretrace.model.costs import OpCall, peak_flops
+from foretrace.model.costs import OpCall, Tensor, peak_flops, short_type
 from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.costs.roofline import MEASURED_NOISE, cache_rate, memory_rate, traffic_ns
-from foretrace.model.intervals import Bools, Ints, innermost
+from foretrace.model.intervals import Bools, Ints, innermost, split_by
+from foretrace.model.operands import made, operands
 from foretrace.model.order import Case, Order
 from foretrace.model.trace import Trace
+from foretrace.schema.compiler import CompiledLaunch
+from foretrace.schema.device import Device
+from foretrace.schema.tables import NONE
 
 # A finding names at most this many events, enough to jump to; the evidence holds the count.
 EVENTS = 50
@@ -95,21 +106,20 @@ def shapes_text(call: OpCall | None) -> str:
     return " x ".join(texts)
 
 
-def bandwidth_ns(trace: Trace, count: int | None) -> float:
+def bandwidth_ns(device: Device | None, count: int | None) -> float:
     """The least time to move this many bytes; 0 if unknown or if the cache may hold them."""
-    device = device_of(trace.about)
     if device is None or not count or count <= (device.l2_bytes or 0):
         return 0.0
     return count / device.bytes_per_s * 1e9
 
 
-def pass_ns(trace: Trace, count: int) -> float:
+def pass_ns(device: Device | None, count: int) -> float:
     """The least time of a kernel that does nothing but move these bytes: at the roof of L2 where
     that may hold them, 0 if that is unknown.
     """
-    cached = cache_rate(device_of(trace.about))
+    cached = cache_rate(device)
     least = count / (cached * MEASURED_NOISE) * 1e9 if cached else 0.0
-    return max(bandwidth_ns(trace, count), least)
+    return max(bandwidth_ns(device, count), least)
 
 
 def in_cache_text(trace: Trace, size: int, working_set: int) -> str:
@@ -124,9 +134,9 @@ def in_cache_text(trace: Trace, size: int, working_set: int) -> str:
     return f"It fits in L2: {time_text(cached)} at its roof, not the {time_text(memory)} of HBM. "
 
 
-def matmul_ns(trace: Trace, case: Case, kind: str = "") -> float | None:
+def matmul_ns(device: Device | None, case: Case, kind: str = "") -> float | None:
     """The least time of one launch's arithmetic at the card's peak for `kind`, or its own type."""
-    top = peak_flops(device_of(trace.about), kind or _peak_key(case), True)
+    top = peak_flops(device, kind or _peak_key(case), True)
     return None if top is None or case.flops is None else case.flops / top * 1e9
 
 
@@ -140,7 +150,8 @@ def faster_by(trace: Trace, cases: Sequence[Case], kind: str = "") -> int | None
 
     A matmul of unknown FLOP among the others counts in full: the bound must hold.
     """
-    least = [matmul_ns(trace, case, kind) for case in cases]
+    device = device_of(trace.about)
+    least = [matmul_ns(device, case, kind) for case in cases]
     if all(ns is None for ns in least):
         return None
     pairs = zip(cases, least, strict=True)
@@ -224,3 +235,127 @@ def following(order: Order, distance: int, test: Callable[[int, int], bool]) -> 
     distinct, inverse = np.unique(codes, return_inverse=True)
     passes = np.array([test(code // base, code % base) for code in distinct.tolist()], bool)
     return np.flatnonzero(together & passes[inverse.reshape(-1)]) + distance
+
+
+MAKERS = frozenset({"aten::copy_", "aten::clone"})
+LAYOUT = "layout_transform"  # what the families call a change between NCHW and NHWC
+
+
+def cast_of(case: Case) -> str:
+    """`bf16 -> f32` for a kernel that changes the type, else ""."""
+    if case.role != "copy":
+        return ""
+    call = case.call if case.op == "aten::copy_" else None
+    target, source = (call.tensor(0), call.tensor(1)) if call else (None, None)
+    if target and source:
+        return (
+            f"{short_type(source.type)} -> {short_type(target.type)}"
+            if target.type != source.type
+            else ""
+        )
+    named = case.id.get("src_dtype"), case.id.get("dst_dtype")
+    return f"{named[0]} -> {named[1]}" if all(named) and named[0] != named[1] else ""
+
+
+def plain_copies(trace: Trace) -> Ints:
+    """Rows of `gpu` that copy within one device and keep the type."""
+    gpu, order = trace.gpu, trace.order
+    copies = [case for case in order.cases if case.role == "copy" and not cast_of(case)]
+    made = [case for case in copies if case.op in MAKERS or case.id.get("op") == LAYOUT]
+    chosen = np.zeros(len(gpu), bool)
+    chosen[order.row[np.isin(order.case, [case.number for case in made])]] = True
+    on_device = trace.host.named(lambda name: name.startswith(("Memcpy DtoD", "Memcpy PtoP")))
+    return np.flatnonzero((chosen | (gpu.is_memcpy & on_device[gpu.id])) & counted(trace))
+
+
+def by_op_path(trace: Trace, rows: Ints) -> list[tuple[Ints, tuple[str, ...]]]:
+    """These rows of `gpu` by the path of ops above them."""
+    host, op = trace.origins.host, trace.origins.op[rows]
+    groups = split_by(host.op_paths.numbers(op), np.arange(len(rows)))
+    return [(rows[group], host.op_chain(int(op[group[0]]))) for group in groups]
+
+
+def moved_bytes(trace: Trace, rows: Ints) -> int | None:
+    """Bytes that these rows read and write together; None where one of them is not known."""
+    gpu = trace.gpu
+    total = np.full(len(gpu), np.nan)
+    total[gpu.is_kernel] = trace.kernels["bytes"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    engine = ~gpu.is_kernel
+    passes = np.where(gpu.is_memset[engine], 1, 2)  # a fill only writes
+    total[engine] = np.where(gpu.bytes[engine] == NONE, np.nan, gpu.bytes[engine]) * passes
+    amount = total[rows].sum()
+    return None if np.isnan(amount) else int(amount)
+
+
+class Traffic(Struct, frozen=True):
+    """What one kernel for a group must move, and the largest tensor that it need not."""
+
+    least: int
+    largest: int
+    name: str
+
+
+def traffic_of(cases: Sequence[Case], matmuls: Counter[int]) -> Traffic:
+    """`matmuls` counts the matmuls that wrote a tensor of some size before the group.
+
+    Operands of one shape from outside count as one tensor, or as many as matmuls made of it. A
+    slice counts as part of the largest.
+    """
+    inside: Counter[int] = Counter()
+    outside: Counter[tuple[Any, ...]] = Counter()
+    read: dict[int, Tensor] = {}  # what is made and read inside, by size
+    for case in cases:
+        taken: Counter[int] = Counter()
+        for tensor, size in operands(case):
+            if inside[size] > taken[size]:
+                taken[size] += 1
+                read[size] = tensor
+            else:
+                outside[tensor.dims, tensor.type, _is_slice(tensor), size] += 1
+        inside[made(case)] += 1
+    largest = max((size for *_, size in outside), default=0)
+    least = sum(
+        size * min(times, matmuls[size] or 1)
+        for (*_, part, size), times in outside.items()
+        if size == largest or not part
+    )
+    final = sum(case.bytes_written or 0 for case in cases if made(case) not in read)
+    size = max(read, default=0)
+    maker = next((bare(case.op) for case in cases if made(case) == size), "")
+    name = f"The {bytes_text(size)} intermediate that {maker} makes"
+    if (shown := read.get(size)) and shown.elements == shown.stored:
+        name += f" ({shown.text})"
+    return Traffic(least + max(final, cases[-1].bytes_written or 0), size, name)
+
+
+def _is_slice(tensor: Tensor) -> bool:
+    """Whether it may be part of a tensor that is read anyway: half of a head, an item of a list."""
+    if not tensor.type:
+        return True
+    pairs = zip(tensor.dims, tensor.strides or (), strict=False)
+    return 1 + sum((size - 1) * abs(stride) for size, stride in pairs) > tensor.stored
+
+
+def compiled_launches(trace: Trace, case: Case) -> list[CompiledLaunch]:
+    """The distinct calls of compiled code that launched a case; none without records."""
+    if not trace.compiled:
+        return []
+    events = trace.kernel_cases["kernels"][case.number].to_list()
+    found = (trace.compiled.get(event) for event in events)
+    return list({id(each.call): each for each in found if each is not None}.values())
+
+
+def compiled_ops(trace: Trace, case: Case) -> list[str]:
+    """The ops of the program that a case performs, at least in part, by the alphabet."""
+    found = compiled_launches(trace, case)
+    if not found:
+        return []
+    from foretrace.model.compiled.program_ops import begun, performed
+
+    return sorted(frozenset().union(*(performed(each) | begun(each) for each in found)))
+
+
+def compiled_lines(trace: Trace, case: Case) -> list[str]:
+    """The lines of the user's code that a case comes from: `model.py:41`."""
+    found = {line for each in compiled_launches(trace, case) for line in each.lines}
+    return list(dict.fromkeys(line.place for line in sorted(found)))

@@ -20,8 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.rules._common import each, ids, per
-from foretrace.analyze.rules._copies import moved_bytes, paths, plain_copies
+from foretrace.analyze.rules._common import by_op_path, each, ids, moved_bytes, per, plain_copies
 from foretrace.base.units import bytes_text, time_text, times_text
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -31,7 +30,7 @@ ADDING = frozenset({"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddb
 
 def _check(trace: Trace) -> Iterator[Finding]:
     chosen = [
-        mine for mine, path in paths(trace, plain_copies(trace)) if path and path[-1] in ADDING
+        mine for mine, path in by_op_path(trace, plain_copies(trace)) if path and path[-1] in ADDING
     ]
     if not chosen:
         return

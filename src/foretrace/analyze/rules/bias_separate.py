@@ -36,6 +36,7 @@ from foretrace.analyze.rules._common import (
     shapes_text,
 )
 from foretrace.base.units import bytes_text, plural, time_text
+from foretrace.model.about import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -106,7 +107,8 @@ def _saved(trace: Trace, second: Any) -> int:
     """The time of the additions, less what reading the added operand takes at the least."""
     order = trace.order
     added = [case.call.tensor(1) if case.call else None for case in order.cases]
-    least = np.array([bandwidth_ns(trace, other.bytes if other else 0) for other in added])
+    device = device_of(trace.about)
+    least = np.array([bandwidth_ns(device, other.bytes if other else 0) for other in added])
     beyond = np.maximum(order.length[second] - least[order.case[second]], 0)
     return order.per_step(float(beyond.sum()))
 

@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from foretrace.analyze.rules._common import LISTED, amount_text, each, per, together
+from foretrace.analyze.rules._common import LISTED, amount_text, cast_of, each, per, together
 from foretrace.base.units import plural
-from foretrace.model.costs import short_type
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -46,22 +45,6 @@ def _check(trace: Trace) -> Iterator[Finding]:
     evidence = {"count": whole.count, "ns": whole.ns, "casts": kinds[:LISTED]}
     fix = "keep one data type, or fuse the casts with a neighbour"
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns, fix)
-
-
-def cast_of(case: Case) -> str:
-    """`bf16 -> f32` for a kernel that changes the type, else ""."""
-    if case.role != "copy":
-        return ""
-    call = case.call if case.op == "aten::copy_" else None
-    target, source = (call.tensor(0), call.tensor(1)) if call else (None, None)
-    if target and source:
-        return (
-            f"{short_type(source.type)} -> {short_type(target.type)}"
-            if target.type != source.type
-            else ""
-        )
-    named = case.id.get("src_dtype"), case.id.get("dst_dtype")
-    return f"{named[0]} -> {named[1]}" if all(named) and named[0] != named[1] else ""
 
 
 def _kind(trace: Trace, types: str, cases: list[Case]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from foretrace.analyze.rules._idle import limited, typical_idle
 from foretrace.analyze.rules.attention_math import least_ns
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import bounds, wall
+from foretrace.model.about import device_of
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
@@ -219,8 +220,9 @@ def _lone(trace: Trace, fusable: Bools) -> float:
     can add; another its time beyond what its bytes take at full bandwidth.
     """
     order, cases = trace.order, trace.order.cases
+    device = device_of(trace.about)
     small = np.array([_small(case) for case in cases])[order.case]
-    least = np.array([bandwidth_ns(trace, case.bytes) for case in cases])[order.case]
+    least = np.array([bandwidth_ns(device, case.bytes) for case in cases])[order.case]
     least[following(order, 1, lambda left, right: _added(cases[left], cases[right]))] = 0.0
     alone = order.counts & ~fusable[order.row] & small
     return order.per_step(float(np.maximum(order.length - least, 0)[alone].sum()))

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 from foretrace.analyze.rules._common import Group, matmul_ns, per, together
 from foretrace.base.units import bytes_text, time_text, times_text
+from foretrace.model.about import device_of
 from foretrace.model.costs import Tensor
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
@@ -63,7 +64,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 def _finding(trace: Trace, mask: Tensor, whole: Group, calls: Group, heads: int) -> Finding:
     order, first = trace.order, calls.cases[0]
-    least = sum((matmul_ns(trace, case, HALVES) or 0.0) / 2 * case.count for case in calls.cases)
+    device = device_of(trace.about)
+    least = sum((matmul_ns(device, case, HALVES) or 0.0) / 2 * case.count for case in calls.cases)
     saved = order.per_step(max(sum(case.ns for case in whole.cases) - least, 0.0))
     size = f" ({bytes_text(mask.bytes)})" if mask.bytes else ""
     copied = f" Keys and values of {heads} heads are copied to {_heads(first)}." if heads else ""

@@ -42,12 +42,12 @@ from foretrace.analyze.rules._common import (
     pass_ns,
     per,
     shortened,
+    traffic_of,
     within,
 )
-from foretrace.analyze.rules._traffic import traffic_of
 from foretrace.analyze.rules.unfused_optimizer import optimizer_rows
 from foretrace.base.units import bytes_text, plural, time_text, times_text
-from foretrace.model.costs import Tensor
+from foretrace.model.about import device_of
 from foretrace.model.intervals import Ints
 from foretrace.model.operands import made, operands
 from foretrace.model.order import Case
@@ -119,16 +119,33 @@ def _links(trace: Trace) -> tuple[Ints, Ints]:
     # kernels that help a matmul (a split-K sum, a bias) stay with it
     matmuls = {case.op for case in cases if case.role in OPAQUE}
     fusable = [case.role in FUSABLE and case.op not in matmuls for case in cases]
-    reads = cache(lambda left, right: fusable[left] and _reads(cases[left], cases[right]))
+    written = [made(case) for case in cases]
+    read = [[size for _, size in operands(case)] for case in cases]
+
+    def passes(left: int, right: int) -> bool:
+        """Whether the second has an operand of exactly the size that the first one writes."""
+        return written[left] > 0 and written[left] in read[right]
+
+    @cache
+    def reads(left: int, right: int) -> bool:
+        return fusable[left] and passes(left, right) and _may_read(cases[left], cases[right])
+
+    def feeds(left: int, right: int) -> bool:
+        """Whether a matmul makes one of several operands."""
+        return cases[left].role in MATMULS and len(read[right]) > 1 and passes(left, right)
+
+    def eats(left: int, right: int) -> bool:
+        """Whether a matmul reads what the kernel before it wrote."""
+        return cases[right].role in MATMULS and passes(left, right)
+
     run = np.cumsum(~np.array(fusable, bool)[order.case])
     pairs = []
     for distance in range(1, REACH + 1):
         right = following(order, distance, reads)
         pairs.append((right[run[right] == run[right - distance]], distance))
     far = following(order, 2, reads)
-    feeds = following(order, 1, lambda left, right: _feeds(cases[left], cases[right]))
-    eats = following(order, 1, lambda left, right: _eats(cases[left], cases[right]))
-    fed = far[np.isin(far, feeds) & ~np.isin(far - 1, eats) & (run[far] > run[far - 2])]
+    fed, eaten = following(order, 1, feeds), following(order, 1, eats)
+    fed = far[np.isin(far, fed) & ~np.isin(far - 1, eaten) & (run[far] > run[far - 2])]
     reader = np.concatenate([fed, *(right for right, _ in pairs)])
     writer = np.concatenate([fed - 2, *(right - distance for right, distance in pairs)])
     # what torch.compile left apart stays apart
@@ -150,8 +167,8 @@ def _joined(size: int, reader: Ints, writer: Ints) -> Ints:
             return label
 
 
-def _reads(left: Case, right: Case) -> bool:
-    """Whether the second may read what the first wrote.
+def _may_read(left: Case, right: Case) -> bool:
+    """Whether one fused kernel can do both.
 
     Not if both do one thing in place, or normalize tensors of one shape: those are two calls.
     """
@@ -159,26 +176,7 @@ def _reads(left: Case, right: Case) -> bool:
     same = left.op == right.op and (in_place or left.role not in POINTWISE)
     # torch.compile knows what ATen's ops compute; others it calls as they are
     both = left.op.startswith("aten::") and right.op.startswith("aten::")
-    return both and not same and bool(right.bytes_written) and _operand(left, right) is not None
-
-
-def _feeds(left: Case, right: Case) -> bool:
-    """Whether a matmul makes one of several operands."""
-    several = len(operands(right)) > 1
-    return left.role in MATMULS and several and _operand(left, right) is not None
-
-
-def _eats(left: Case, right: Case) -> bool:
-    """Whether a matmul reads what the kernel before it wrote."""
-    return right.role in MATMULS and _operand(left, right) is not None
-
-
-def _operand(left: Case, right: Case) -> Tensor | None:
-    """The operand of the second that has exactly the size that the first one writes."""
-    written = made(left)
-    if not written:
-        return None
-    return next((tensor for tensor, size in operands(right) if size == written), None)
+    return both and not same and bool(right.bytes_written)
 
 
 def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
@@ -189,7 +187,7 @@ def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
     before = [order.cases[number] for number in near]
     traffic = traffic_of(cases, Counter(made(case) for case in before if case.role in MATMULS))
     ns = int(order.length[np.concatenate(found)].sum())
-    least_ns = max(pass_ns(trace, traffic.least), SHORTEST_NS)
+    least_ns = max(pass_ns(device_of(trace.about), traffic.least), SHORTEST_NS)
     return {
         "ops": [bare(case.op) for case in cases],
         "kernels": len(cases),

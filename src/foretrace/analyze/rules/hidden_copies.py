@@ -23,8 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import LISTED, amount_text, each, ids, per
-from foretrace.analyze.rules._copies import moved_bytes, paths, plain_copies
+from foretrace.analyze.rules._common import (
+    LISTED,
+    amount_text,
+    by_op_path,
+    each,
+    ids,
+    moved_bytes,
+    per,
+    plain_copies,
+)
 from foretrace.analyze.rules.addmm_copy import ADDING
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
@@ -53,7 +61,7 @@ FIXES = {
 
 def _check(trace: Trace) -> Iterator[Finding]:
     by_cause: dict[str, list[Ints]] = {}
-    for mine, path in paths(trace, plain_copies(trace)):
+    for mine, path in by_op_path(trace, plain_copies(trace)):
         if cause := _cause(path):
             by_cause.setdefault(cause, []).append(mine)
     if not by_cause:

@@ -22,8 +22,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from foretrace.analyze.rules import _compiled
-from foretrace.analyze.rules._common import LISTED, each, per, shortened, together
+from foretrace.analyze.rules._common import (
+    LISTED,
+    compiled_lines,
+    compiled_ops,
+    each,
+    per,
+    shortened,
+    together,
+)
 from foretrace.base.units import plural, time_text, times_text
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
@@ -84,7 +91,7 @@ def _ops(entry: dict[str, Any]) -> str:
 def _entry(trace: Trace, case: Case, libraries: set[str]) -> dict[str, Any]:
     ops = case.id.get("ops") or []
     outside = [op for op in ops if not _is_template(case) and _run_by(op) in libraries]
-    performed, lines = _compiled.ops(trace, case), _compiled.lines(trace, case)
+    performed, lines = compiled_ops(trace, case), compiled_lines(trace, case)
     return {
         "kernel": case.name,
         "kind": case.id.get("category"),

@@ -22,8 +22,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, counted, each, ids, listing, per
-from foretrace.analyze.rules._copies import moved_bytes
+from foretrace.analyze.rules._common import bare, counted, each, ids, listing, moved_bytes, per
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

@@ -24,6 +24,7 @@ import numpy as np
 
 from foretrace.analyze.rules._common import bandwidth_ns, counted, each, ids, per
 from foretrace.base.units import time_text, times_text
+from foretrace.model.about import device_of
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
 from foretrace.model.recording import op_call
@@ -44,7 +45,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     _, first, call = np.unique(calls[rows], return_index=True, return_inverse=True)
     time = np.bincount(call.reshape(-1), weights=gpu.length[rows])
     operands = [_operands(trace, each_call) for each_call in ops[rows[first]].tolist()]
-    least = sum(bandwidth_ns(trace, _one_pass(pair)) for pair in operands if pair)
+    device = device_of(trace.about)
+    least = sum(bandwidth_ns(device, _one_pass(pair)) for pair in operands if pair)
     ns, count = int(gpu.length[rows].sum()), each(trace, len(first))
     saved = step(max(ns - least, 0.0))
     slowest = operands[int(time.argmax())]

@@ -29,6 +29,7 @@ from foretrace.model.about import device_of
 from foretrace.model.costs import Tensor
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
+from foretrace.schema.device import Device
 from foretrace.schema.finding import Finding, Rule
 
 WEIGHT = {"aten::mm": 1, "aten::addmm": 2}
@@ -53,7 +54,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         return
     steps, cache = max(order.steps, 1), device.l2_bytes or 0
     size = sum((weight.bytes or 0) * case.count for case, weight in weights) / steps
-    arithmetic = sum(_arithmetic_ns(trace, case, weight) for case, weight in weights) / steps
+    arithmetic = sum(_arithmetic_ns(device, case, weight) for case, weight in weights) / steps
     busy = trace.spans.median_busy(trace.spans.steps) or float(trace.gpu.busy(trace.gpu.usable))
     full = size / device.bytes_per_s * 1e9
     if size < CACHES * cache or arithmetic > full or busy < FAR * full:
@@ -96,9 +97,9 @@ def _complete(trace: Trace, whole: Group) -> bool:
     return not inside and every is not None and whole.ns >= NEARLY_ALL * every.ns
 
 
-def _arithmetic_ns(trace: Trace, case: Case, weight: Tensor) -> float:
+def _arithmetic_ns(device: Device, case: Case, weight: Tensor) -> float:
     kind = {"c10::Half": "fp16", "float": "tf32"}.get(weight.type, "bf16")
-    return (matmul_ns(trace, case, kind) or 0.0) * case.count
+    return (matmul_ns(device, case, kind) or 0.0) * case.count
 
 
 RULE = Rule("weights_floor", "Reading the weights as a floor", _check, ("gpu", "shapes"))

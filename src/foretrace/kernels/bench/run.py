@@ -18,7 +18,7 @@ from foretrace.kernels.bench.subjects import BenchSubject, Tensors
 from foretrace.kernels.routes import plan
 from foretrace.kernels.tune import warm
 from foretrace.record.experiments.timing import call_times, captured, device_times
-from foretrace.record.profiling.environment import version_of
+from foretrace.record.profiling.run_record import version_of
 from foretrace.schema.documents.bench import SCHEMA, BenchDocument, BenchRow, ContenderTimes
 
 

@@ -1,22 +1,25 @@
-"""The ladder: from one matrix product to a training step, one file per rung in `ladder.rungs`.
+"""The ladder: from one matmul to a training step, one file per rung in `ladder.rungs`.
 
 `run` runs one rung, `climb` all of them to mark the articles' claims. Listing rungs needs no torch:
-only `Rung.build` imports it.
+only `run` and `Rung.build` import it.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretrace.learn.ladder.rungs import ORDER, rung, rungs
+from foretrace.learn.ladder.stops import file_name
 from foretrace.record.profiling import need_torch
 from foretrace.schema.rung import Choice, Rung
 
 if TYPE_CHECKING:
     from foretrace.record.profiling.window import Capture
 
-__all__ = ["ORDER", "run", "rung", "rungs"]
+__all__ = ["ORDER", "capture_rung", "run", "rung", "rungs"]
 
 
 def run(
@@ -24,7 +27,37 @@ def run(
 ) -> Capture:
     """Run one rung and capture it into `folder`; `options` are those of `capture_call`."""
     need_torch()
-    from foretrace.learn.ladder.running import capture_rung, refusals
+    from foretrace.record.experiments.machine import refusals
 
     with refusals(rung.name):
         return capture_rung(rung, choice, folder, **options)
+
+
+def capture_rung(
+    rung: Rung, choice: Choice, folder: str | os.PathLike[str], **options: Any
+) -> Capture:
+    """Capture one rung into `folder`; whatever torch raises reaches the caller."""
+    import torch
+
+    from foretrace.record.experiments.machine import prepare
+    from foretrace.record.profiling.window import capture_call
+
+    setup = prepare(rung, choice)
+    # A page of C++ frames about bf16 on such a CPU: it works, slowly.
+    warnings.filterwarnings("ignore", message="mkldnn_matmul failed")
+    torch.manual_seed(choice.seed)
+    built = rung.build(setup)
+    ran = {
+        "name": rung.name,
+        "variant": setup.variant,
+        "compiled": choice.compiles,
+        "mode": choice.mode if choice.compiles else None,
+        "device": setup.device,
+        "dtype": setup.dtype,
+        "seed": choice.seed,
+        "region": built.region,
+        "options": dict(setup.values),
+        "facts": dict(built.facts),
+    }
+    path = Path(folder) / file_name(rung, setup, choice)
+    return capture_call(built.call, path, region=built.region, facts={"rung": ran}, **options)

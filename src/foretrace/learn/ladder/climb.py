@@ -13,11 +13,15 @@ from functools import cache
 from pathlib import Path
 
 from foretrace.analyze.compare import compare
+from foretrace.analyze.compare.comparison import Comparison
+from foretrace.analyze.compare.measure import Change
+from foretrace.analyze.compare.work_sentences import changed_work, same_work
 from foretrace.analyze.guess import check, parse
 from foretrace.base.errors import ForetraceError, MissingError
+from foretrace.base.units import ratio_text, time_text
 from foretrace.learn.claims import OUTCOMES, Claim, ClaimProgram, Prediction, claims
 from foretrace.learn.claims import find as find_claim
-from foretrace.learn.ladder.article import setup_row
+from foretrace.learn.ladder import capture_rung
 from foretrace.learn.ladder.rungs import rung, rungs
 from foretrace.learn.ladder.stops import STOPS, Stop
 from foretrace.model import opening
@@ -93,7 +97,7 @@ def climb_here(
     need_torch()
     import torch
 
-    from foretrace.learn.ladder.running import device_name
+    from foretrace.record.experiments.machine import device_name
 
     chosen = stops(only)
     where, named = device_name(device)
@@ -129,15 +133,16 @@ def visit(stop: Stop, device: str, folder: Path, *, why: bool = False, dtype: st
     """Record one stop on this machine; `MissingError` of one line where it does not run."""
     import torch
 
-    from foretrace.learn.ladder.running import capture_rung, in_one_line
+    from foretrace.record.experiments.machine import in_one_line
 
-    if device == "cpu" and stop.gpu_only:
-        raise MissingError(stop.gpu_only)
+    way = rung(stop.rung)
+    if device == "cpu" and (needs_gpu := stop.gpu_only(way)):
+        raise MissingError(needs_gpu)
     torch._dynamo.reset()  # as in a process of its own: no frame counts as recompiled
     with in_one_line():
         choice = replace(stop.choice(device), dtype=dtype)
         options = {"overwrite": True, "why": why and choice.compiles}
-        done = capture_rung(rung(stop.rung), choice, folder, **options)
+        done = capture_rung(way, choice, folder, **options)
     assert done.trace is not None
     return done.trace
 
@@ -221,4 +226,21 @@ def _article(chosen: Sequence[Stop], find: Find, device: str) -> Iterator[SetupR
                 a, b = find(base.recording(way)), find(stop.recording(way))
                 regions = {read_run(trace.path).rung.region for trace in (a, b)}
                 found = compare(a, b, region=regions.pop() if len(regions) == 1 else None)
-                yield setup_row(f"{stop.title(way, device)}, against {base.label(way)}", found)
+                yield _setup_row(f"{stop.title(way, device)}, against {base.label(way)}", found)
+
+
+def _setup_row(setup: str, found: Comparison) -> SetupRow:
+    """The row of the article's table for B, compared with A."""
+    per, changed, same = f"per {found.unit.word}", changed_work(found), same_work(found)
+    for name, value in (("GPU time", found.gpu_ns), ("Host time", found.cpu_ns)):
+        if value.ratio is not None:
+            (changed if value.beyond else same).append(_time(name, value, per))
+    return SetupRow(setup, changed, same)
+
+
+def _time(name: str, value: Change, per: str) -> str:
+    if value.ratio == 1:
+        return f"{name}: {time_text(value.a)} {per} in both."
+    noise = {True: "", False: ", within the noise", None: ", inconclusive"}[value.beyond]
+    change = f"{time_text(value.a)} to {time_text(value.b)} {per}"
+    return f"{name}: {change} ({ratio_text(value.ratio)}{noise})."

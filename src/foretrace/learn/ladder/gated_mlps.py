@@ -10,7 +10,7 @@ from typing import Any
 
 from foretrace.base.errors import MissingError
 from foretrace.learn.ladder.modules import GeGLU
-from foretrace.record.profiling.environment import version_of
+from foretrace.record.profiling.run_record import version_of
 
 HUB_REPO, HUB_VERSION = "kernels-community/liger-kernels", 1
 HUB_TIMEOUT_S = 3

@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
+from foretrace.schema.rung import COMPILED, GRAPHS, Choice, Rung, Setup
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stop:
     """One setup: a rung, a variant ("" is the first), and the options that are not the default.
 
-    `cpu` holds sizes for a CPU where the rung's small ones do not fit; `gpu_only` says why a CPU
-    has nothing to show.
+    `cpu` holds sizes for a CPU where the rung's small ones do not fit.
     """
 
     rung: str
@@ -27,7 +26,6 @@ class Stop:
     mode: str = "default"
     values: Mapping[str, Any] = field(default_factory=dict)
     cpu: Mapping[str, Any] = field(default_factory=dict)
-    gpu_only: str = ""
 
     def choice(self, device: str) -> Choice:
         """What to run on `device`: the article's sizes on a GPU, small ones on a CPU."""
@@ -54,6 +52,10 @@ class Stop:
         variant, values = self.variant or rung.first, self.sizes(rung, "cuda")
         setup = Setup("cuda", "bf16", variant, values)
         return f"ladder/{file_name(rung, setup, self.choice('cuda'))}"
+
+    def gpu_only(self, rung: Rung) -> str:
+        """Why a CPU has nothing to show; empty when it has."""
+        return GRAPHS if self.mode == "reduce-overhead" else rung.gpu_only.get(self.variant, "")
 
     def is_baseline_of(self, other: Stop) -> bool:
         """Whether this is the first variant, eager, of the other's rung and options."""
@@ -87,8 +89,6 @@ def _variant_words(rung: Rung, variant: str, compiled: bool, mode: str) -> list[
     return words if mode == "default" else [*words, mode]
 
 
-GRAPHS = "reduce-overhead uses CUDA graphs, which need a GPU"
-_OWN = "foretrace's own kernels need a GPU; a CPU runs plain torch instead"
 _LARGE: dict[str, Any] = {"values": {"size": 4096}, "cpu": {"size": 512}}
 _FLAT: dict[str, Any] = {"values": {"size": 4096, "bias": "1d"}, "cpu": {"size": 512}}
 _DEEP: dict[str, Any] = {"values": {"batch": 8, "seq": 128}}
@@ -97,7 +97,7 @@ _BACKWARD: dict[str, Any] = {"values": {"backward": True}}
 STOPS = (
     Stop("matmul_add"),
     Stop("matmul_add", compiled=True),
-    Stop("matmul_add", compiled=True, mode="reduce-overhead", gpu_only=GRAPHS),
+    Stop("matmul_add", compiled=True, mode="reduce-overhead"),
     Stop("matmul_add", "addmm"),
     Stop("matmul_add", **_LARGE),
     Stop("matmul_add", compiled=True, **_LARGE),
@@ -108,9 +108,9 @@ STOPS = (
     Stop("linear", **_DEEP),
     Stop("mlp"),
     Stop("mlp", compiled=True),
-    Stop("mlp", compiled=True, mode="reduce-overhead", gpu_only=GRAPHS),
+    Stop("mlp", compiled=True, mode="reduce-overhead"),
     Stop("mlp", "liger"),
-    Stop("mlp", "fused", gpu_only=_OWN),
+    Stop("mlp", "fused"),
     Stop("mlp", **_BACKWARD),
     Stop("mlp", compiled=True, **_BACKWARD),
     *(Stop("attention", way) for way in ("", "inplace", "math", "efficient", "flash", "cudnn")),
@@ -118,16 +118,9 @@ STOPS = (
     Stop("block"),
     Stop("block", compiled=True),
     Stop("block", "liger"),
-    Stop("block", "fused", gpu_only=_OWN),
+    Stop("block", "fused"),
     Stop("model"),
     Stop("model", compiled=True),
     *(Stop("train_step", way) for way in ("", "forloop", "fused")),
     Stop("train_step", compiled=True),
 )
-
-
-def gpu_only(rung: str, variant: str) -> str:
-    """Why a CPU has nothing to show for this variant; empty when it has."""
-    wanted = (rung, variant, False)
-    found = (stop for stop in STOPS if (stop.rung, stop.variant, stop.compiled) == wanted)
-    return next((stop.gpu_only for stop in found if stop.gpu_only), "")

@@ -1,16 +1,12 @@
 """Lessons: a program is shown, the reader predicts, and the trace answers at once.
 
-    texts/*.py   one lesson each: text, code, questions (`schema/lesson.py`), and no answer
-    scene        a recording opened for a step: marks predictions, selects what decides
-    facts        what stands between braces in a text, measured
-    lanes        one call on the host and on the GPU, as data
-    marking      an answer, marked; the right one, found by marking
-    sitting      a lesson while it is played: where it stands, what was answered
-    progress     what is kept on disk between sittings
-    answer_key   every answer marked beforehand, for a page; `predictable` for free predictions
-    notebook     the page of a lesson below the cell of a notebook
-    live         the programs of a lesson, recorded on this machine (needs torch)
-    own, own_*   a lesson on any trace: questions that it decides, built from it
+    texts/*.py    one lesson each: text, code, questions (`schema/lesson.py`), and no answer
+    scene         a recording opened for a step: marks predictions, measures facts of the text
+    lanes         one call on the host and on the GPU, as data
+    sitting       a lesson while it is played: answers marked, progress kept
+    lesson_page   every answer marked beforehand, for a page and for a notebook
+    live          the programs of a lesson, recorded on this machine (needs torch)
+    own, own_cpu  a lesson on any trace: questions that it decides, built from it
 
 Everything here returns Structs of `schema/documents/lesson.py`; `render/lesson.py` draws them.
 Other packages add lessons through entry points in the group `foretrace.lessons`.
@@ -22,6 +18,8 @@ from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.learn.lessons import texts
 from foretrace.schema.lesson import Lesson
+
+_TOUR = ("matmul_add", "linear", "compile_it")
 
 
 def lessons() -> list[Lesson]:
@@ -43,3 +41,9 @@ def lesson(word: str) -> Lesson:
             return each
     listed = ", ".join(f"{each.number} ({each.name})" for each in known)
     raise UsageError(f"no lesson {word!r}: choose from {listed}")
+
+
+def tour() -> Lesson:
+    """The first question of three lessons, for two minutes: how many kernels each launches."""
+    steps = tuple(lesson(name).steps[0] for name in _TOUR)
+    return Lesson(number=0, name="tour", title="Guess first, then look", steps=steps, read=())

@@ -30,7 +30,7 @@ def live_sitting(
     """A sitting whose programs run here; their traces go to `folder`."""
     with budget.apart():
         need_torch()
-        from foretrace.learn.ladder.running import device_name
+        from foretrace.record.experiments.machine import device_name
 
         device, card = device_name(device)
     played = fitted(lesson, device)

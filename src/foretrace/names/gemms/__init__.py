@@ -1,7 +1,6 @@
-"""Which kernel the library picks for which matmul: a map that was measured, and what it
-says.
+"""Which kernel the library picks for which matmul, from a map that was measured.
 
-`table` reads a map, `tiling` counts tiles and waves, `near` explains a shape, `rules` states what
-can be read off, `predict` guesses a shape that was not measured, `boundaries` says where the kernel
-changes, `heat` draws a plane of it. Nothing here needs torch.
+`table` reads a map, `build` makes one, `tiling` counts tiles and waves, `distance` finds the
+nearest matmuls and predicts from them, `explain_shape` says why a shape gets its kernel, `answers`
+makes the document of `foretrace gemms`. Nothing here needs torch.
 """

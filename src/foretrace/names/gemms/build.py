@@ -1,23 +1,30 @@
-"""From the rows of a sweep to a map: names decoded, tiles and waves counted, roofs compared."""
+"""Makes a map from the rows of a sweep: decodes names, counts tiles and waves, compares roofs."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import polars as pl
+from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
-from foretrace.names import families
+from foretrace.names import devices, families
+from foretrace.names.gemms import table
+from foretrace.names.gemms.distance import held_out_accuracy
 from foretrace.names.gemms.tiling import Launched, Tiling, split_stated, tiling
+from foretrace.schema.device import Device
 from foretrace.schema.gemms import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 from foretrace.schema.kernel import KernelId
+from foretrace.schema.roofs import MeasuredRoofs
 
 MATMULS = ("gemm", "gemv")
+SWEEP = "foretrace gemms -o"
 _SMALL = {"layout": LAYOUTS, "dtype": DTYPES, "epilogue": EPILOGUES}
 SCHEMA: dict[str, Any] = {
     "m": pl.Int32,
@@ -51,6 +58,38 @@ def rows_of(path: Path) -> tuple[dict[str, str], list[dict[str, Any]]]:
     if around is None:
         raise UsageError(f"{path}: no environment in it, so its card is unknown")
     return around, [row for row in found if row.get("kernels")]
+
+
+def make(
+    around: Mapping[str, str],
+    rows: Iterable[Mapping[str, Any]],
+    place: Path,
+    heldout: Iterable[Mapping[str, Any]] = (),
+    roofs: MeasuredRoofs | None = None,
+) -> table.GemmMap:
+    """Write a map to `place`; its roofs are measured ones where there are any."""
+    name, sms = around["gpu"], int(around["sms"])
+    device = devices.find(name, sms=sms)
+    if device is None:
+        raise UsageError(f"{name}: its peaks are unknown, so matmuls have no roof")
+    flops, bytes_per_s = _rates(device, roofs)
+    facts = table.MapFacts(name, sms, f"{SWEEP} {place.name}", dict(around), flops, bytes_per_s)
+    apart = frame(heldout, sms, flops, bytes_per_s)
+    every = frame(rows, sms, flops, bytes_per_s)
+    found = table.GemmMap(place, facts, every, apart if apart.height else None)
+    found.facts = replace(facts, held_out=held_out_accuracy(found))
+    table.save(found)
+    return found
+
+
+def _rates(device: Device, roofs: MeasuredRoofs | None) -> tuple[dict[str, float], float]:
+    """FLOP/s by data type and bytes per second: measured on the units alone, else the datasheet."""
+    known = dict(device.peak_flops)
+    if roofs:
+        known |= {name: rate * 1e12 for name, rate in roofs.units_tflops.items()}
+    flops = {name: known[name] for name in DTYPES if name in known}
+    memory = roofs.memory_gbps(device.cache_bytes or 0) if roofs else None
+    return flops, memory * 1e9 if memory else device.bytes_per_s
 
 
 def frame(
@@ -97,9 +136,7 @@ def _main(runs: list[Mapping[str, Any]], kernels: list[KernelId]) -> int:
 
 def _launched(run: Mapping[str, Any]) -> Launched:
     x, y, z = run["grid"]
-    threads = 1
-    for side in run["block"]:
-        threads *= side
+    threads = prod(run["block"])
     return Launched((x, y, z), threads, run["registers"] or 0, run["shared_memory"] or 0)
 
 

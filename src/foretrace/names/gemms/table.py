@@ -1,13 +1,16 @@
 """Maps of cards: Parquet files with one row for each matmul, and what was measured with them.
 
 `maps/NAME.parquet` is the sweep, `NAME.heldout.parquet` the matmuls that it does not hold,
-`NAME.trees.parquet` what was fitted to it, `NAME.json` the card, the roofs and the command.
+`NAME.json` the card, the roofs and the command. Nothing here needs torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
@@ -15,19 +18,23 @@ from msgspec import Struct
 
 from foretrace.base.errors import UsageError
 from foretrace.base.files import replacing, write_bytes
-from foretrace.schema.documents.gemms import MapAccuracy
-from foretrace.schema.gemms import GemmPoint
+from foretrace.names import families
+from foretrace.schema.documents.gemms import MapAccuracy, MappedMatmul, MatmulSize
+from foretrace.schema.gemms import LAYOUTS, GemmPoint
 
 SHIPPED = Path(__file__).with_name("maps")
 SUFFIX = ".parquet"
 KEY = GemmPoint._fields
+SIZES = ("m", "n", "k")
 _LARGEST = 64 << 20  # bytes: a map of ten thousand matmuls has 0.3 MB
+_TYPES = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "c10::Float8_e4m3fn": "fp8"}
+_FIRST_FACTOR = {"aten::mm": 0, "aten::addmm": 1}
 
 
 class MapFacts(Struct, frozen=True):
     """Where a map comes from. Rates are FLOP/s by data type, and bytes per second of the memory.
 
-    `accuracy` is that of guesses on the matmuls that were held out, counted when it was made.
+    `held_out` is the accuracy of predictions on the matmuls that the map does not hold.
     """
 
     device: str
@@ -36,7 +43,11 @@ class MapFacts(Struct, frozen=True):
     environment: dict[str, str]
     flops: dict[str, float]
     bytes_per_s: float
-    accuracy: MapAccuracy | None = None
+    held_out: MapAccuracy | None = None
+
+    def roof_us(self, point: GemmPoint) -> float:
+        """The least time of a matmul: its FLOP or its bytes at the card's rates."""
+        return max(point.flops / self.flops[point.dtype], point.bytes / self.bytes_per_s) * 1e6
 
 
 class GemmMap:
@@ -48,24 +59,8 @@ class GemmMap:
         facts: MapFacts,
         frame: pl.DataFrame,
         heldout: pl.DataFrame | None = None,
-        trees: pl.DataFrame | None = None,
     ) -> None:
-        self.place, self.facts, self.frame = place, facts, frame
-        self._made = {"heldout": heldout, "trees": trees}
-
-    @cached_property
-    def heldout(self) -> pl.DataFrame | None:
-        """Matmuls that the map does not hold; None where there are no such."""
-        return self._beside("heldout")
-
-    @cached_property
-    def trees(self) -> pl.DataFrame | None:
-        """The nodes of the trees that were fitted to the times; None where there are no such."""
-        return self._beside("trees")
-
-    def _beside(self, what: str) -> pl.DataFrame | None:
-        made, path = self._made[what], beside(self.place, what)
-        return pl.read_parquet(path) if made is None and path.is_file() else made
+        self.place, self.facts, self.frame, self.heldout = place, facts, frame, heldout
 
     @cached_property
     def rows(self) -> dict[GemmPoint, int]:
@@ -79,6 +74,16 @@ class GemmMap:
             pl.col("layout") == point.layout,
             pl.col("epilogue") == point.epilogue,
         )
+
+    def along(self, point: GemmPoint, name: str = "m") -> pl.DataFrame:
+        """Matmuls that differ from this one in one size alone, in order of it."""
+        fixed = [pl.col(each) == getattr(point, each) for each in SIZES if each != name]
+        return self.like(point).filter(*fixed).sort(name)
+
+    def ran_on(self, point: GemmPoint, kernel: str) -> bool:
+        """Whether the map holds this matmul with exactly this kernel."""
+        at = self.rows.get(point)
+        return at is not None and self.frame["kernel"][at] == kernel
 
 
 def names() -> list[str]:
@@ -110,13 +115,14 @@ def of_device(device: str | None) -> GemmMap | None:
 
 def opened(path: Path) -> GemmMap:
     """The map in a file."""
-    facts = path.with_suffix(".json")
+    facts, apart = path.with_suffix(".json"), _heldout_path(path)
     try:
         if path.stat().st_size > _LARGEST:
             raise ValueError("it is too large")
         frame = pl.read_parquet(path)
         known = msgspec.json.decode(facts.read_bytes(), type=MapFacts)
         frame.select(*KEY, "kernel", "family", "tile_n", "tile_m", "cold_us")
+        heldout = pl.read_parquet(apart) if apart.is_file() else None
     except FileNotFoundError as problem:
         raise UsageError(
             f"{problem.filename}: no such file: `foretrace gemms -o` writes both"
@@ -124,21 +130,106 @@ def opened(path: Path) -> GemmMap:
     except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
         first = str(problem).partition("\n")[0]
         raise UsageError(f"{path}: not a map of matmuls: {first}") from None
-    return GemmMap(path, known, frame)
+    return GemmMap(path, known, frame, heldout)
 
 
-def beside(place: Path, what: str) -> Path:
-    """The file of a part of a map."""
-    return place.with_name(f"{place.stem}.{what}{SUFFIX}") if what else place
+def _heldout_path(place: Path) -> Path:
+    return place.with_name(f"{place.stem}.heldout{SUFFIX}")
 
 
 def save(found: GemmMap) -> None:
-    """Write a map and all that belongs to it."""
+    """Write a map, its held-out matmuls and its facts."""
     found.place.parent.mkdir(parents=True, exist_ok=True)
-    parts = {"": found.frame, "heldout": found.heldout, "trees": found.trees}
-    for what, table in parts.items():
+    for path, table in ((found.place, found.frame), (_heldout_path(found.place), found.heldout)):
         if table is not None:
-            with replacing(beside(found.place, what)) as draft:
+            with replacing(path) as draft:
                 table.write_parquet(draft, compression="zstd", compression_level=19)
     text = msgspec.json.format(msgspec.json.encode(found.facts), indent=1)
     write_bytes(found.place.with_suffix(".json"), text + b"\n")
+
+
+# Rows of a map as entries of a document.
+
+
+def point_of(row: Mapping[str, Any]) -> GemmPoint:
+    """The matmul of a row."""
+    return GemmPoint(*(row[name] for name in KEY))
+
+
+def tile_text(row: Mapping[str, Any]) -> str:
+    """`256x128`: output features x rows; empty where the name states no tile."""
+    return f"{row['tile_n']}x{row['tile_m']}" if row["tile_n"] else ""
+
+
+def entry(row: Mapping[str, Any]) -> MappedMatmul:
+    """A row of the map."""
+    point = point_of(row)
+    same = ("kernel", "short", "family", "stages", "tiles", "waves", "waste", "intensity")
+    times = ("cold_us", "warm_us", "kernel_us", "roof", "others")
+    return MappedMatmul(
+        matmul=MatmulSize(*point),
+        tile=tile_text(row),
+        cluster=row["cluster"] or "",
+        split=row["splits"],
+        parts=row["split"],
+        tflops=point.flops / row["cold_us"] / 1e6,
+        roof_percent=100 * row["roof_us"] / row["cold_us"],
+        **{name: row[name] for name in (*same, *times)},
+    )
+
+
+# Matmuls of a trace, and where the map changes the kernel between two of them.
+
+
+def gemm_point(
+    op: str | None, dims: Sequence[Sequence[int]], types: Sequence[str], kernel: str
+) -> GemmPoint | None:
+    """The matmul that an op's call computed on this kernel.
+
+    None where the call is not a plain matmul, or the kernel's name has no layout.
+    """
+    first = _FIRST_FACTOR.get(op or "")
+    if first is None or len(dims) < first + 2 or len(types) < first + 2:
+        return None
+    left, right = dims[first : first + 2]
+    if len(left) != 2 or len(right) != 2 or (first and len(dims[0]) != 1):
+        return None  # a batch; or a whole matrix is added, which no map holds
+    (m, k), (depth, n) = left, right
+    decoded = families.decode(kernel)
+    layout, math = str(decoded.get("layout"))[:2], decoded.get("math_dtype")
+    dtype = _TYPES.get(types[first])
+    if types[first] == "float":
+        dtype = "tf32" if math == "tf32" else "fp32"
+    if k != depth or layout not in LAYOUTS or dtype is None or min(m, n, k) < 1:
+        return None
+    return GemmPoint(m, n, k, layout, dtype, "bias" if first else "none")
+
+
+class Boundary(NamedTuple):
+    """The sizes between which the kernel changes, as near as the map has measured."""
+
+    last: int
+    first: int
+
+
+def differing(a: GemmPoint, b: GemmPoint) -> str | None:
+    """The one size in which two matmuls differ; None where they differ in more or in none."""
+    different = [name for name in KEY if getattr(a, name) != getattr(b, name)]
+    return different[0] if len(different) == 1 and different[0] in SIZES else None
+
+
+def crossed(
+    found: GemmMap, a: tuple[GemmPoint, str], b: tuple[GemmPoint, str]
+) -> list[Boundary] | None:
+    """The boundaries between two matmuls that ran on these kernels.
+
+    None unless the map holds both matmuls, gives them exactly these kernels, and the matmuls
+    differ in one size alone.
+    """
+    name = differing(a[0], b[0])
+    if name is None or not (found.ran_on(*a) and found.ran_on(*b)):
+        return None
+    low, high = sorted(getattr(each[0], name) for each in (a, b))
+    rows = found.along(a[0], name).filter(pl.col(name).is_between(low, high))
+    pairs = pairwise(rows.select(name, "kernel").rows())
+    return [Boundary(before[0], after[0]) for before, after in pairs if before[1] != after[1]]

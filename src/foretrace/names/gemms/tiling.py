@@ -1,4 +1,4 @@
-"""The tiles of a matmul, and how many waves they take on a card.
+"""The tiles of a matmul, how many waves they take on a card, and what the waves should take.
 
 A tile is what one thread block computes. Tiles that fill the card run at once: a wave. The last
 wave leaves multiprocessors idle unless the tiles divide evenly.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, prod
+from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
-from foretrace.schema.gemms import GemmPoint
+from foretrace.schema.gemms import NARROW, GemmPoint
 from foretrace.schema.kernel import KernelId
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 # xmma counts rows first: on an H200 the grids of 125 of 128 matmuls of unequal tiles say so, and
 # the other three fit both ways. The families of cuBLAS count output features first.
@@ -22,6 +26,32 @@ REGISTERS, THREADS, BLOCKS = 65536, 2048, 32
 REGISTER_UNIT = 256  # of one warp
 SHARED_BYTES = 233472
 RESERVED_BYTES = 1024  # of shared memory, by the system for each block
+
+# The model of `modelled_us`. FLOP per us by the bytes of a load: medians of large matmuls of an
+# H200. The nearest matmuls correct what the rates miss, so they need not be exact.
+SMS = 132
+RATES = {
+    "bf16": {16: 750e6, 8: 220e6, 4: 210e6, 2: 125e6},
+    "fp16": {16: 750e6, 8: 220e6, 4: 210e6, 2: 125e6},
+    "fp8": {16: 1400e6},
+    "tf32": {16: 360e6, 8: 105e6, 4: 105e6},
+    "fp32": {16: 48e6, 8: 48e6, 4: 48e6},
+}
+OTHER_RATE = 100e6
+# bytes per us by the bytes of a load, of matmuls with few rows
+MEMORY = {16: 3.9e6, 8: 2.2e6, 4: 2.2e6, 2: 1.1e6, 1: 1.1e6}
+LAUNCH_US, WAVE_US, REDUCE_US = 2.0, 0.6, 2.0
+REDUCE_BYTES_PER_US = 8e6  # partial sums are still in L2
+SHORTEST_K = 192  # of one part
+PARTS = np.array((1, 2, 3, 4, 5, 6, 8, 10, 12, 16))
+# nvjet has every multiple of 8 on one side; the older kernels have few tiles
+_SIDES = [(a, b) for a in (64, 128, 192, 256) for b in range(8, 257, 8) if a * b <= 256 * 192]
+NEW_TILES = np.array([*_SIDES, *((b, a) for a, b in _SIDES if b >= 16)])
+OLD_TILES = np.array(
+    ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 32), (256, 64))
+)
+FULL_TILE = 2 * 256 * 128 / (256 + 128)  # elements of reuse at which a tile runs at full rate
+HALF_REUSE = 96.0
 
 
 class Launched(Struct, frozen=True):
@@ -128,3 +158,30 @@ def split_stated(kernels: Sequence[KernelId], found: Tiling | None) -> bool:
     """Whether K was split: the names say so, or the grid does."""
     named = any(each.get("splitk") or each.get("op") == "splitk_reduce" for each in kernels)
     return named or bool(found and (found.split or 1) > 1)
+
+
+def modelled_us(point: GemmPoint) -> float:
+    """Microseconds by whole waves of tiles, the bytes that must move, and a launch.
+
+    The library may choose the tile, and cut K where tiles are few: the fastest choice counts.
+    """
+    modern = point.aligned and point.dtype in NARROW  # runs on nvjet
+    compute = float(_choices_us(point, NEW_TILES if modern else OLD_TILES).min())
+    memory = point.bytes / MEMORY[point.load_bytes]
+    # whichever is longer, smooth where they are near
+    return float(LAUNCH_US + (compute**3 + memory**3) ** (1 / 3))
+
+
+def _choices_us(point: GemmPoint, tiles: Array) -> Array:
+    """Microseconds of the arithmetic by tile, and by the parts that K is cut into (`PARTS`)."""
+    m, n, k = point[:3]
+    wide, high = tiles[:, :1], tiles[:, 1:]
+    blocks = np.ceil(n / wide) * np.ceil(m / high) * PARTS / SMS
+    waves = np.maximum(1.0, np.maximum(blocks, np.ceil(blocks) - 0.5))
+    reuse = 2 * wide * high / (wide + high)
+    share = np.minimum(reuse / (reuse + HALF_REUSE) * (1 + HALF_REUSE / FULL_TILE), 1.0)
+    rate = RATES[point.dtype].get(point.load_bytes, OTHER_RATE) / SMS
+    spent: Array = waves * (2 * wide * high * np.ceil(k / PARTS) / (rate * share) + WAVE_US)
+    spent = spent + np.where(PARTS > 1, REDUCE_US + 4 * m * n * PARTS / REDUCE_BYTES_PER_US, 0)
+    spent[:, (PARTS > 1) & (k / PARTS < SHORTEST_K)] = np.inf
+    return spent

@@ -14,8 +14,7 @@ import torch
 
 from foretrace.analyze.compare.measure import measured
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
-from foretrace.learn.ladder.running import device_name, find_dtype, in_one_line, prepare
-from foretrace.learn.ladder.stops import gpu_only
+from foretrace.record.experiments.machine import device_name, find_dtype, in_one_line, prepare
 from foretrace.record.experiments.sweeps import Shape, shape_text, swept
 from foretrace.record.experiments.timing import Call
 from foretrace.record.experiments.visits import (
@@ -124,7 +123,7 @@ def _visit_all(
     say: Callable[[str], None],
 ) -> list[Visit]:
     way = contender.choice
-    if device == "cpu" and (why := gpu_only(rung.name, way.variant or "")):
+    if device == "cpu" and (why := rung.gpu_only.get(way.variant or "")):
         raise MissingError(why)
     choice = replace(base, variant=way.variant, compile=way.compile, dynamic=way.dynamic)
     alive: list[Call] = []  # a server keeps its models, and Dynamo's guards need them alive

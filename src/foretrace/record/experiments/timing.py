@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from foretrace.base import notices
-from foretrace.record.profiling.calls import batch
+from foretrace.record.profiling.window import batch
 
 if TYPE_CHECKING:
     from foretrace.analyze.compare.measure import Sample

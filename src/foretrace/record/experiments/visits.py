@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from foretrace.learn.ladder.running import compiler
+from foretrace.record.experiments.machine import compiler
 from foretrace.record.experiments.timing import Call, Pace, paces
-from foretrace.record.profiling.calls import batch
-from foretrace.record.profiling.compiling import CompileWatch
+from foretrace.record.profiling.compiler_records import CompileWatch
+from foretrace.record.profiling.window import batch
 from foretrace.schema import compiled
 
 # CUDA graphs are recorded in the second call and replayed from the third on.

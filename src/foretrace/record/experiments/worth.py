@@ -12,13 +12,11 @@ from typing import Any
 import torch
 
 from foretrace.analyze.compare import Comparison, compare
-from foretrace.base.errors import MissingError, UsageError
-from foretrace.learn.ladder.article import changed_work, same_work
-from foretrace.learn.ladder.rungs import rung
-from foretrace.learn.ladder.running import compiler, device_name, in_one_line, prepare
-from foretrace.learn.ladder.stops import GRAPHS
+from foretrace.analyze.compare.work_sentences import changed_work, same_work
+from foretrace.base.errors import MissingError
 from foretrace.model import opening
 from foretrace.record.experiments import user_code
+from foretrace.record.experiments.machine import compiler, device_name, in_one_line, prepare
 from foretrace.record.experiments.sweeps import Shape, shape_text, swept
 from foretrace.record.experiments.timing import Call
 from foretrace.record.experiments.trials import CallChanges, ModeTrial, verdict
@@ -29,9 +27,9 @@ from foretrace.record.experiments.visits import (
     start_compiler,
     visit,
 )
-from foretrace.record.profiling.calls import capture_call
+from foretrace.record.profiling.window import capture_call
 from foretrace.schema.documents.worth import WorthDocument
-from foretrace.schema.rung import Choice, Rung
+from foretrace.schema.rung import GRAPHS, Choice, Rung
 
 SCHEMA = 1
 Compiler = Callable[[Any], Any]
@@ -55,39 +53,9 @@ class CompileSubject:
     blame: Callable[[], AbstractContextManager[None]]
 
 
-def worth(
-    subject: str,
-    folder: Path,
-    modes: Sequence[str] = ("default",),
-    sweeps: Sequence[str] = (),
-    shapes: str = "",
-    choice: Choice | None = None,
-    keep_cache: bool = False,
-    say: Say = print,
-) -> WorthDocument:
-    """Try each mode of torch.compile on a rung or on `module:callable`; traces go to `folder`.
-
-    `sweeps` (`name=value,value`) and `choice` are for a rung, `shapes` (`8x128`) for a callable.
-    """
-    choice = choice or Choice()
-    if ":" not in subject:
-        if shapes:
-            message = (
-                "--shapes is only for your own module:callable; for a rung use --sweep NAME=VALUE"
-            )
-            raise UsageError(message)
-        chosen = rung(subject)
-        visited = swept(chosen, sweeps, small=choice.small) if sweeps else ({},)
-        made = _of_rung(chosen, visited, choice)
-    elif sweeps or choice != Choice():
-        message = "sizes, device, dtype and seed are only for rungs: your own code sets them"
-        raise UsageError(f"{message}; --shapes passes it numbers")
-    else:
-        made = _of_code(subject, user_code.parse_shapes(shapes))
-    return _try_modes(made, modes, folder, keep_cache, say)
-
-
-def _of_rung(rung: Rung, visited: Sequence[Shape], choice: Choice) -> CompileSubject:
+def rung_subject(rung: Rung, sweeps: Sequence[str], choice: Choice) -> CompileSubject:
+    """A rung at each shape of `sweeps` (`name=value,value`)."""
+    visited: Sequence[Shape] = swept(rung, sweeps, small=choice.small) if sweeps else ({},)
     setups = [prepare(rung, replace(choice, values=shape)) for shape in visited]
 
     def make(at: int, compiler: Compiler) -> Call:
@@ -99,8 +67,9 @@ def _of_rung(rung: Rung, visited: Sequence[Shape], choice: Choice) -> CompileSub
     return CompileSubject(rung.name, names, rung.name, device, dtype, make, in_one_line)
 
 
-def _of_code(target: str, visited: Sequence[tuple[int, ...]]) -> CompileSubject:
-    """What a user's own callable makes."""
+def code_subject(target: str, shapes: str) -> CompileSubject:
+    """What a user's own `module:callable` makes at each of `shapes` (`8x128,16x128`)."""
+    visited = user_code.parse_shapes(shapes)
     function = user_code.find(target)
     names = tuple("x".join(map(str, shape)) or "as it is" for shape in visited)
 
@@ -111,9 +80,14 @@ def _of_code(target: str, visited: Sequence[tuple[int, ...]]) -> CompileSubject:
     return CompileSubject(target, names, user_code.REGION, None, None, make, blame)
 
 
-def _try_modes(
-    subject: CompileSubject, modes: Sequence[str], folder: Path, keep_cache: bool, say: Say
+def worth(
+    subject: CompileSubject,
+    folder: Path,
+    modes: Sequence[str] = ("default",),
+    keep_cache: bool = False,
+    say: Say = print,
 ) -> WorthDocument:
+    """Try each mode of torch.compile on a subject; traces go to `folder`."""
     eager, notes = _rehearse(subject, say)
     # Asked after eager calls and before any compilation: Inductor initializes CUDA even when it
     # compiles for the CPU.

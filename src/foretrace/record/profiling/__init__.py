@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from foretrace.base.errors import MissingError
 
 if TYPE_CHECKING:
-    from foretrace.record.profiling.record import handler
+    from foretrace.record.profiling.run_record import handler
     from foretrace.record.profiling.window import Capture as capture
 
 __all__ = ["capture", "handler", "need_torch"]
@@ -28,9 +28,9 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     need_torch()
-    from foretrace.record.profiling import record, window
+    from foretrace.record.profiling import run_record, window
 
-    return window.Capture if name == "capture" else record.handler
+    return window.Capture if name == "capture" else run_record.handler
 
 
 def need_torch() -> None:

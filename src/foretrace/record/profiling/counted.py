@@ -14,10 +14,8 @@ import sys
 import torch
 
 from foretrace.record.profiling.ncu import EXIT_NO_STEP
-from foretrace.record.profiling.process import own_streams
-from foretrace.record.profiling.recorder import WindowDone
-from foretrace.record.profiling.script import run_script
-from foretrace.record.profiling.steps import StepFinder
+from foretrace.record.profiling.script import WindowDone, run_script
+from foretrace.record.profiling.script_hooks import StepFinder, own_streams
 
 EVERYTHING = -1
 

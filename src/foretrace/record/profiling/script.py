@@ -4,36 +4,283 @@ What is recorded:
 
 1. Everything from the first line on, for at most `limit_s` seconds: the script may be short, or
    have no steps.
-2. After `warmup` steps (see `steps`), the window: wait, warm up, record `steps`, write the trace.
+2. After `warmup` steps (see `StepFinder`), the window: wait, warm up, record `steps`, write.
 3. If the script ends before the window recorded a step, the first recording is the trace.
-4. If the script starts its own profiler, ours stops and the script's own trace is kept (see
-   `foreign`).
+4. If the script starts its own profiler, ours stops and the script's own trace is kept.
+
+`Recorder` has three stages: `early` records everything, `window` steps a `Capture` from outside,
+`over` only counts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import runpy
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+import torch
+from torch.profiler import record_function
 
 from foretrace.base.errors import UsageError
-from foretrace.record.profiling.export import trace_path
-from foretrace.record.profiling.process import (
+from foretrace.record.profiling.compiler_records import Bundle, CompilerRecords
+from foretrace.record.profiling.export import export, place, trace_path
+from foretrace.record.profiling.run_record import TORCH_NAMES, RunRecord, profile_options
+from foretrace.record.profiling.script_hooks import (
     Ended,
     EndingSignals,
+    ForeignProfilers,
+    StepFinder,
     alarm,
     leave_fork,
     own_streams,
     report,
 )
-from foretrace.record.profiling.recorder import RecordedScript, Recorder, ScriptOptions, WindowDone
-from foretrace.record.profiling.steps import StepFinder
-from foretrace.record.profiling.window import refuse_second_profiler
+from foretrace.record.profiling.window import (
+    Capture,
+    GraphCaptures,
+    activities,
+    quiet_profiler,
+    refuse_second_profiler,
+    torch_options,
+)
+
+
+class WindowDone(BaseException):
+    """Ends the script after its window is written, on request; only `script` catches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptOptions:
+    """How to record; `find` is one of `steps.KINDS`, `stop` ends the script after the window."""
+
+    steps: int = 3
+    warmup: int = 3
+    wait: int = 1
+    find: str = "auto"
+    limit_s: int = 60
+    stop: bool = False
+    overwrite: bool = False
+    shapes: bool = True
+    stacks: bool = False
+    memory: bool = False
+    modules: bool = False
+    why: bool = False
+    graphs: bool = False
+
+    def recording(self) -> dict[str, Any]:
+        """The options of the profiler."""
+        return {name: getattr(self, name) for name in TORCH_NAMES}
+
+
+@dataclass(slots=True)
+class RecordedScript:
+    """The traces (best first), the script's exit code, and what a user should know."""
+
+    traces: list[Path] = field(default_factory=list)
+    exit_code: int = 0
+    steps: int = 0
+    notes: list[str] = field(default_factory=list)
+    bundles: dict[Path, Bundle] = field(default_factory=dict)
+
+
+class Recorder:
+    """One of three gives the trace: the early recording, the window, the script's own profiler."""
+
+    def __init__(self, target: Path, options: ScriptOptions, say: Callable[[str], None]) -> None:
+        self.target, self.options, self.say = target, options, say
+        self.compiler = CompilerRecords(target.parent, wanted=options.why)
+        self.result = RecordedScript(bundles=self.compiler.bundles)
+        self.graphs = GraphCaptures(
+            self._own_profiler, self._is_idle, wanted=options.graphs, driving=self._ours
+        )
+        self.foreign = ForeignProfilers(
+            lambda: self._driving, self._stand_aside, self._keep_foreign
+        )
+        self._stage = "early"
+        self._driving = False  # one of our own profilers is being driven right now
+        self._record = RunRecord({"steps": None, **options.recording()})
+        self._early: Any = self._own_profiler()
+        self._early_runs = False
+        self._range = contextlib.ExitStack()  # of the step that the early recording is in
+        self._window: Capture | None = None
+
+    def start(self) -> None:
+        """Record everything from here on."""
+        self.compiler.start()
+        self.graphs.start()
+        with self._ours(), quiet_profiler():
+            self._early.start()
+        self._early_runs = True
+
+    def mark(self) -> None:
+        """A step begins."""
+        number, self.result.steps = self.result.steps, self.result.steps + 1
+        if self._stage == "window":
+            self._step_window()
+        elif self._stage == "early" and number >= self.options.warmup:
+            self._stop_early()
+            self.graphs.add(self._early)
+            self._start_window()
+        elif self._early_runs:
+            self._range.close()
+            self._range.enter_context(record_function(f"ProfilerStep#{number}"))
+        if self._stage != "over":
+            self.say(f"step {number + 1} of {self._steps_needed()}")
+
+    def too_long(self) -> None:
+        """The time limit of the early recording is over; a window may still come."""
+        if self._early_runs:
+            self._stop_early()
+            note = f"stopped recording everything after {self.options.limit_s} s (--limit)"
+            self.result.notes.append(note)
+
+    def fail(self, problem: str) -> None:
+        """The script raised: the record of the kept trace has its error."""
+        self._record.error = problem
+        if self._window is not None:
+            self._window.record.error = problem
+            if self._window.trace is not None:
+                self._window.record.write(self._window.trace)
+
+    def finish(self) -> None:
+        """Stop whatever runs and write what has not been written."""
+        for part in (self._stop_early, self._stop_window, self.foreign.finish, self._write_early):
+            with self._apart():
+                part()
+        self._stage = "over"
+        self.compiler.finish()
+        self.graphs.finish()
+        self.result.notes += [*self.compiler.notes, *self.graphs.notes]
+
+    def _own_profiler(self) -> Any:
+        recording = torch_options(self.options.recording())
+        return torch.profiler.profile(activities=activities(), **recording)
+
+    def _is_idle(self) -> bool:
+        window = self._window if self._stage == "window" else None
+        return window is not None and window.is_idle()
+
+    def _steps_needed(self) -> int:
+        return self.options.warmup + self.options.wait + 2 + self.options.steps
+
+    def _start_window(self) -> None:
+        self._stage = "window"
+        steps: dict[str, Any] = {
+            "steps": self.options.steps,
+            "warmup": self.options.wait,
+            "wait": 1,
+        }
+        recording = self.options.recording()
+        self._window = Capture(self.target, overwrite=self._replaces(), **steps, **recording)
+        self._window.record.compiling = self._record.compiling
+        with self._ours():
+            self._window.start()
+
+    def _step_window(self) -> None:
+        assert self._window is not None
+        self._window.record.facts = self._facts()
+        with self._ours():
+            self._window.step()
+            # the script's first call was long before
+            self._window.record.timing.first_call_ns = None
+        if self._window.trace is not None:
+            self._stop_window()
+            if self.options.stop:
+                raise WindowDone
+
+    def _stop_window(self) -> None:
+        if self._stage != "window" or self._window is None:
+            return
+        self._stage = "over"
+        done, asked = self._window.step_num - self._window.plain_steps, self.options.steps
+        if done < asked:
+            early = "the script ended inside the window"
+            self._window.record.note = f"{early}: {done} of {asked} steps are recorded"
+        with self._ours():
+            self._window.stop()
+        if self._window.trace is not None:
+            self._keep(self._window.trace, self._window.record.note)
+
+    def _stop_early(self) -> None:
+        if self._early_runs:
+            self._early_runs = False
+            self._range.close()
+            with self._ours():
+                self._early.stop()
+
+    def _write_early(self) -> None:
+        if self.result.traces:
+            return
+        with self._ours():
+            trace = export(self._early, self.target, overwrite=self._replaces())
+        self.graphs.forget(self._early)
+        seen, need = self.result.steps, self._steps_needed()
+        self._record.note = "no step was found: this is the whole script (see --steps-at)"
+        if seen:
+            counted = f"{seen} steps were seen and the window needs {need} (see --warmup)"
+            self._record.note = f"{counted}: this is the script from its first line"
+        self._record.facts = self._facts()
+        self._record.write(trace)
+        self._keep(trace, self._record.note)
+
+    def _stand_aside(self) -> None:
+        self._stop_early()
+        self._stop_window()
+        if "own_profiler" not in self._record.facts:
+            note = "the script has its own profiler: foretrace stopped and keeps its trace"
+            self.result.notes.append(note)
+        self._record.facts["own_profiler"] = True
+        self._stage = "over"
+
+    def _keep_foreign(self, profiler: Any, plain: str) -> None:
+        if os.path.exists(plain):
+            trace = place(plain, self.target, overwrite=self._replaces())
+            self._record.profile = profile_options(profiler)
+            self._record.facts |= self._facts()
+            self._record.write(trace)
+            self._keep(trace)
+
+    def _keep(self, trace: Path, note: str | None = None) -> None:
+        self.result.traces.append(trace)
+        self.compiler.keep(trace)
+        self.graphs.keep(trace)
+        self.result.notes += [note] if note else []
+        self.say(f"wrote {trace}")
+
+    def _replaces(self) -> bool:
+        # an older run's trace, never one of this run
+        return self.options.overwrite and not self.result.traces
+
+    def _facts(self) -> dict[str, Any]:
+        return {"script": {"steps_seen": self.result.steps, "found_by": self.options.find}}
+
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[None]:
+        """After an interrupt inside torch's profiler, a lost part must not cost the others."""
+        try:
+            yield
+        except Exception as problem:
+            if self._record.error is None:
+                raise
+            lost = f"{type(problem).__name__}: {problem}"
+            self.result.notes.append(f"a part of the recording is lost: {lost}")
+
+    @contextlib.contextmanager
+    def _ours(self) -> Iterator[None]:
+        self._driving = True
+        try:
+            yield
+        finally:
+            self._driving = False
+
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 

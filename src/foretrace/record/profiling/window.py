@@ -1,11 +1,20 @@
-"""`Capture`: torch.profiler with a schedule, a warm-up, a region per step, and a run record."""
+"""`Capture` and `capture_call`: record steps of a block, or calls of one function.
+
+A `Capture` is a torch profiler with a schedule, a warm-up, a region per step and a run record.
+`GraphCaptures` writes `run.captures/` beside a trace: one trace for each CUDA graph that the block
+made. A replayed kernel has no op, but the calls recorded during the capture of its graph have one.
+So each `torch.cuda.graph` block gets its own profiler where none runs. torch.compile with
+`mode="reduce-overhead"` captures its graphs in such blocks as well.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import statistics
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import perf_counter_ns
 from types import TracebackType
@@ -14,12 +23,132 @@ from typing import Any, Self
 import torch
 from torch.profiler import ProfilerAction, ProfilerActivity, record_function
 
+from foretrace.base import files
 from foretrace.base.errors import UsageError
-from foretrace.record.profiling.bundle import Bundle, CompilerRecords
-from foretrace.record.profiling.environment import on_cuda
-from foretrace.record.profiling.export import export, trace_path
-from foretrace.record.profiling.graphs import GraphCaptures
-from foretrace.record.profiling.record import TORCH_NAMES, RunRecord
+from foretrace.record.profiling.compiler_records import Bundle, CompilerRecords
+from foretrace.record.profiling.export import (
+    captures_path,
+    export,
+    is_captures,
+    stem_of,
+    trace_path,
+)
+from foretrace.record.profiling.run_record import TORCH_NAMES, CallTimes, RunRecord, on_cuda
+
+NAME = "graph_{:03}.json.gz"
+NOTHING = "no CUDA graph was captured: start the recording before the graphs are made"
+
+
+class GraphCaptures:
+    """Records the graphs that are captured between `start` and `finish`, if they are wanted.
+
+    `profiler` makes one that is ready to start; `is_free` says whether none runs now, and `driving`
+    is entered around what it does. `keep` writes the captures beside a trace. `notes` says what
+    went wrong; nothing here costs the user a trace.
+    """
+
+    def __init__(
+        self,
+        profiler: Callable[[], Any],
+        is_free: Callable[[], bool],
+        *,
+        wanted: bool,
+        driving: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        self.notes: list[str] = []
+        self.seen = 0  # graphs that were captured, also while another profiler ran
+        self._driving = driving
+        self._profiler, self._is_free, self._wanted = profiler, is_free, wanted
+        self._stopped: list[Any] = []  # one profiler for each graph
+        self._running: Any = None
+        self._patches = contextlib.ExitStack()
+
+    def start(self) -> None:
+        """Watch `torch.cuda.graph` from here on."""
+        if not self._wanted:
+            return
+        self._wanted = False
+        owner: Any = torch.cuda.graph
+        for name, watched in (("__enter__", self._before), ("__exit__", self._after)):
+            original = getattr(owner, name)
+            self._patches.callback(setattr, owner, name, original)
+            setattr(owner, name, watched(original))
+        self._patches.callback(self._note_nothing)
+
+    def add(self, profiler: Any) -> None:
+        """Keep the recording of another profiler, if it saw a graph being captured."""
+        self._stopped += [profiler] if self.seen else []
+
+    def forget(self, profiler: Any) -> None:
+        """This recording is a trace of its own, and a profiler exports only once."""
+        self._stopped = [each for each in self._stopped if each is not profiler]
+
+    def keep(self, trace: Path) -> None:
+        """Write the captures so far beside `trace`, in the place of earlier ones of ours."""
+        if not self._stopped:
+            return
+        target = captures_path(trace)
+        if os.path.lexists(target) and not is_captures(target):
+            self.notes.append(f"{target} is there, and foretrace did not write it: no captures")
+            return
+        with self._driving(), files.scratch(trace.parent) as private:
+            draft = private / target.name
+            draft.mkdir(0o700)
+            for number, profiler in enumerate(self._stopped):
+                export(profiler, draft / NAME.format(number))
+            if target.exists():
+                os.rename(target, private / "before")
+            os.rename(draft, target)
+        self._stopped = []
+
+    def finish(self) -> None:
+        """Put torch back as it was."""
+        self._patches.close()
+
+    def __enter__(self) -> GraphCaptures:
+        self.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.finish()
+
+    def _note_nothing(self) -> None:
+        if not self.seen:
+            self.notes.append(NOTHING)
+
+    def _before(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def entered(block: Any) -> Any:
+            self.seen += 1
+            if self._running is None and self._is_free():
+                with self._driving():
+                    self._running = self._profiler()
+                    self._running.start()
+            try:
+                return original(block)
+            except BaseException:
+                self._stop()
+                raise
+
+        return entered
+
+    def _after(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def left(block: Any, *problem: Any) -> Any:
+            try:
+                return original(block, *problem)
+            finally:
+                done = self._stop()
+                if done is not None and problem[:1] == (None,):
+                    self._stopped.append(done)
+
+        return left
+
+    def _stop(self) -> Any:
+        done, self._running = self._running, None
+        if done is not None:
+            with self._driving():
+                done.stop()
+        return done
+
 
 KINETO_SILENT = "6"  # above its highest level, at which torch 2.13 logs every start and stop
 
@@ -273,3 +402,78 @@ def refuse_second_profiler() -> None:
             "a torch profiler is already running in this process: stop it first, or give it "
             "on_trace_ready=foretrace.handler('traces/') and let it write the trace"
         )
+
+
+# The times are medians of at most SAMPLES batches within BUDGET_NS: enough to see the spread of a
+# fast call, and three calls for one that takes seconds.
+SAMPLES = 5
+BUDGET_NS = 1_000_000_000
+
+
+def capture_call(
+    call: Callable[[], object],
+    path: str | os.PathLike[str],
+    *,
+    region: str,
+    steps: int = 3,
+    warmup: int = 3,
+    timing_pass: bool = False,
+    facts: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Capture:
+    """Run `call` as one step, repeatedly, and write its trace and record; options of `Capture`.
+
+    The first call is timed alone (it includes compilation and lazy loading), then `warmup - 1` more
+    warm up, then the wall time is measured without the profiler. The profiler starts after that:
+    wait 1, warmup 1, `steps` recorded. `timing_pass` records once more without shapes, stacks or
+    memory, as `NAME.timing.json.gz`: those options slow the host, so read host times there.
+    """
+    refuse_second_profiler()
+    if on_cuda():
+        torch.cuda.reset_peak_memory_stats()
+    window = Capture(path, steps=steps, warmup=0, region=region, facts=facts, **options)
+    window.record.profile = {**window.record.profile, "warmup": warmup}
+    with window.compiler, window.graphs:
+        warm = [batch(call, 1)[0] for _ in range(warmup)]
+        window.record.timing = CallTimes(first_call_ns=warm[0] if warm else None)
+        _time(call, window.record.timing)
+        _record(call, window)
+    if timing_pass:
+        stem = stem_of(window.target)
+        beside = window.target.with_name(window.target.name.replace(stem, f"{stem}.timing", 1))
+        plain: dict[str, Any] = {"shapes": False, "overwrite": window.overwrite}
+        facts = window.record.facts
+        again = Capture(beside, steps=steps, warmup=0, region=region, facts=facts, **plain)
+        again.record.timing, again.record.compiling = window.record.timing, window.record.compiling
+        _record(call, again)
+    return window
+
+
+def _record(call: Callable[[], object], window: Capture) -> None:
+    with window:
+        for _ in range(window.plain_steps + 1 + (window.steps or 0)):
+            call()
+            window.step()
+
+
+def _time(call: Callable[[], object], timing: CallTimes) -> None:
+    """Median wall and host time per call over a few batches; each ends with the device idle."""
+    one = batch(call, 1)[0]
+    count = max(1, min(20, BUDGET_NS // SAMPLES // max(one, 1)))
+    batches = [batch(call, count) for _ in range(SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2)]
+    walls, hosts = zip(*batches, strict=True)
+    wall_ns = int(statistics.median(walls))
+    timing.wall_ns_per_call, timing.host_ns_per_call = wall_ns, int(statistics.median(hosts))
+    timing.wall_spread = round((max(walls) - min(walls)) / wall_ns, 4) if wall_ns else None
+    timing.calls_timed = count * len(batches)
+
+
+def batch(call: Callable[[], object], count: int) -> tuple[int, int]:
+    """Wall and host nanoseconds per call over `count` calls; wall ends with the device idle."""
+    synchronize()
+    began = perf_counter_ns()
+    for _ in range(count):
+        call()
+    issued = perf_counter_ns()
+    synchronize()
+    return (perf_counter_ns() - began) // count, (issued - began) // count

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from foretrace.analyze.guess.expecting import Expect
     from foretrace.model.trace import Trace
-    from foretrace.record.profiling.bundle import CompilerRecords
+    from foretrace.record.profiling.compiler_records import CompilerRecords
     from foretrace.schema.verdict import Verdict
 
 _NO_TORCH = "kernel_trace records with torch: pip install torch"
@@ -115,7 +115,7 @@ class RecordedBlock:
         """Keep the compiler's records from here on, before the first round compiles."""
         if self.why:
             pytest.importorskip("torch", reason=_NO_TORCH)
-            from foretrace.record.profiling.bundle import CompilerRecords
+            from foretrace.record.profiling.compiler_records import CompilerRecords
 
             self._records = CompilerRecords(self.path.parent, wanted=True)
             self._records.start()

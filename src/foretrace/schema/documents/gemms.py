@@ -86,7 +86,7 @@ class NearAnswer(Struct, frozen=True):
 
 
 class NearMatmul(Struct, frozen=True):
-    """A measured matmul that a guess rests on."""
+    """A measured matmul that a prediction rests on."""
 
     matmul: MatmulSize
     short: str
@@ -108,35 +108,46 @@ class LiveMark(Struct, frozen=True):
 
 
 class PredictAnswer(Struct, frozen=True):
-    """A kernel and a time for a matmul, from the map. `live` is None where no such GPU is here."""
+    """A kernel and a time for a matmul, by the nearest matmuls of the map.
+
+    The time is from `low_us` to `high_us` nine times of ten. `inconclusive` where the nearest
+    matmul is too far away. `agreement` is the weight of the nearest matmuls that have the kernel.
+    `live` is None where no such GPU is here, and `not_live` says why.
+    """
 
     matmul: MatmulSize
     measured: bool
+    inconclusive: bool
     family: str
     kernel: str
     short: str
     kind: str
     agreement: float
     us: float
+    low_us: float
+    high_us: float
     tflops: float
     roof_percent: float
     nearest: list[NearMatmul]
-    live: LiveMark | None
-    not_live: str
+    live: LiveMark | None = None
+    not_live: str = ""
 
 
 class KindAccuracy(Struct, frozen=True):
-    """Guesses on unseen matmuls of one kind: shares with the family, the tile, the time right."""
+    """Predictions of held-out matmuls of one kind: shares with the family, the tile and the time
+    right, and with the time inside the interval.
+    """
 
     kind: str
     matmuls: int
     family: float
     tile: float
     time: float
+    interval: float
 
 
 class MapAccuracy(Struct, frozen=True):
-    """Guesses on matmuls that the map does not hold: shares that were right, and of each kind.
+    """Predictions of matmuls that the map does not hold: shares that were right, and of each kind.
 
     A time is right within 15% of the measured one. A matmul is aligned where every row begins at
     a multiple of 16 bytes.
@@ -146,18 +157,9 @@ class MapAccuracy(Struct, frozen=True):
     family: float
     tile: float
     time: float
+    interval: float
     median_error: float
     kinds: list[KindAccuracy]
-
-
-class MapRule(Struct, frozen=True):
-    """A rule that was read off the map, and the matmuls that do not obey it."""
-
-    name: str
-    text: str
-    obey: int
-    of: int
-    exceptions: list[str]
 
 
 class HeatCell(Struct, frozen=True):
@@ -210,7 +212,6 @@ class GemmsDocument(Struct, frozen=True):
     environment: dict[str, str]
     matmuls: int
     accuracy: MapAccuracy | None = None
-    rules: list[MapRule] = []
     heat: HeatPlane | None = None
     near: NearAnswer | None = None
     predict: PredictAnswer | None = None

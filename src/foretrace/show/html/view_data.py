@@ -23,9 +23,9 @@ from foretrace.model.memory import DeviceMemory, over_time
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.names.gemms import table
-from foretrace.names.gemms.calls import gemm_point
-from foretrace.names.gemms.heat import plane
-from foretrace.names.gemms.predict import Predictor
+from foretrace.names.gemms.answers import plane
+from foretrace.names.gemms.distance import Nearest
+from foretrace.names.gemms.table import gemm_point
 from foretrace.schema.documents.gemms import HeatPlane
 from foretrace.schema.gemms import GemmPoint
 from foretrace.show.html.page import Packed, pack
@@ -267,8 +267,8 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
     marks = [
         MatmulMark(point.m, point.n, f"{point.text}: {case.id.short}") for point, case in drawn
     ]
-    predictor = Predictor(found)
-    rows = [_matmul_row(predictor, point, case) for point, case in cases[:MOST_MATMULS]]
+    nearest = Nearest(found)
+    rows = [_matmul_row(nearest, point, case) for point, case in cases[:MOST_MATMULS]]
     return MatmulsOnMap(found.facts.device, plane(found, usual), marks, MATMUL_HEAD, rows)
 
 
@@ -288,13 +288,15 @@ def _points(trace: Trace) -> Iterator[tuple[GemmPoint, Case]]:
             yield point, case
 
 
-def _matmul_row(predictor: Predictor, point: GemmPoint, case: Case) -> list[str]:
-    found = predictor.map
+def _matmul_row(nearest: Nearest, point: GemmPoint, case: Case) -> list[str]:
+    found = nearest.map
     here = [point.text, str(case.count), case.id.short, time_text(case.median_ns)]
     held = found.rows.get(point)
     if held is None:
-        guess = predictor.guess(point)
-        return [*here, f"guess: {guess.short}", f"guess: {time_text(guess.us * 1e3)}"]
+        made = nearest.predict(point)
+        if made.far:
+            return [*here, "inconclusive", "inconclusive"]
+        return [*here, f"guess: {made.short}", f"guess: {time_text(made.us * 1e3)}"]
     row = found.frame.row(held, named=True)
     kernel = "the same" if row["kernel"] == case.name else row["short"]
     return [*here, kernel, time_text(row["kernel_us"] * 1e3)]

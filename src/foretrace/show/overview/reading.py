@@ -89,6 +89,11 @@ def _summarized(wanted: str, bounds: Limits, cache: bool, captures: str | None) 
 def _import_all() -> None:
     """Import what an overview needs; called while other processes decode a large file."""
     from foretrace.analyze import rules as analyses
+    from foretrace.show.overview import (  # noqa: F401
+        look_document,
+        sentences,
+        sequences,
+    )
 
     opening.import_model()
     analyses.rules()

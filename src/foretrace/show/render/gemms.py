@@ -1,4 +1,4 @@
-"""The document of `foretrace gemms` as text: a plane of the map, its rules, an answer."""
+"""The document of `foretrace gemms` as text: a plane of the map, an answer, a sweep."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from foretrace.base.units import DASH, count_text, flops_text, percent_text, plu
 from foretrace.schema.documents.gemms import (
     GemmsDocument,
     HeatPlane,
+    KindAccuracy,
     LiveSweep,
+    MapAccuracy,
     MappedMatmul,
-    MapRule,
     MatmulSize,
     NearAnswer,
     PredictAnswer,
 )
-from foretrace.show.render.gemm_accuracy import accuracy_section, accuracy_text, kind_text
 from foretrace.show.render.terminal import WIDTH, Section, drawn, marked
 
 SHADES = " ░▒▓█"
 FEW_MATMULS = 14  # on the first screen
-FAR = 3.0  # octaves: matmuls further away say little
 ABOVE = 105.0  # percent of the roof: more than noise
-FEW_EXCEPTIONS = 1  # of a rule, where not every one is shown
 
 
 def gemms_text(
@@ -31,25 +29,15 @@ def gemms_text(
     bold: bool = False,
     width: int = WIDTH,
     every: bool = False,
-    rules: bool = False,
     accuracy: bool = False,
 ) -> str:
-    """For a terminal; `every` exception and every range of rows, or rules or accuracy alone."""
-    if (rules or accuracy) and not every:
-        return drawn(list(_alone(document, rules, accuracy)), bold=bold, width=width)
+    """For a terminal; `every` tile and every range of rows, or the accuracy alone."""
+    if accuracy and not every:
+        return drawn([_accuracy(document.accuracy)], bold=bold, width=width)
     found = list(_sections(document, every=every))
     if not every and document.predict is None:
         found.append(Section("", [_more(document)]))
     return drawn(found, bold=bold, width=width)
-
-
-def _alone(document: GemmsDocument, rules: bool, accuracy: bool) -> Iterator[Section]:
-    if accuracy and document.accuracy is not None:
-        yield accuracy_section(document.accuracy)
-    if accuracy and document.accuracy is None:
-        yield Section("", ["No matmul was held out of this map, so its accuracy is unknown."])
-    if rules:
-        yield _rules(document.rules, FEW_EXCEPTIONS)
 
 
 def _more(document: GemmsDocument) -> str:
@@ -57,11 +45,7 @@ def _more(document: GemmsDocument) -> str:
         return "more: --all (other tiles, and where the kernel changes as M grows)"
     if document.sweep is not None:
         return "more: --all (every matmul)"
-    if not document.rules:
-        return "more: --near MxNxK, --predict MxNxK"
-    lowest = min(rule.obey / rule.of for rule in document.rules)
-    held = f"each holds for {percent_text(lowest)} or more"
-    return f"more: --rules ({len(document.rules)}; {held}), --accuracy, --all (every exception)"
+    return "more: --near MxNxK, --predict MxNxK, --accuracy"
 
 
 def gemms_markdown(document: GemmsDocument) -> str:
@@ -89,9 +73,7 @@ def _sections(document: GemmsDocument, *, every: bool) -> Iterator[Section]:
     if document.heat is not None:
         yield _heat(document.heat)
     if document.accuracy is not None and document.heat is not None and every:
-        yield accuracy_section(document.accuracy)
-    if document.rules and every:
-        yield _rules(document.rules)
+        yield _accuracy(document.accuracy)
     if document.written:
         yield Section("", [f"wrote {document.written}"])
 
@@ -102,7 +84,7 @@ def _map(document: GemmsDocument) -> Section:
     title = f"{document.device}: {count_text(document.matmuls)} matmuls, {versions}"
     lines = [("MEASURED", f"{around.get('measured', '?')[:10]} with `{document.command}`")]
     if document.accuracy is not None:
-        lines.append(("GUESSES", accuracy_text(document.accuracy)))
+        lines.append(("PREDICTED", _accuracy_text(document.accuracy)))
     return Section(title, labelled=lines)
 
 
@@ -133,15 +115,32 @@ def _shaded(percent: float) -> str:
     return f"{SHADES[at]}{percent:3.0f}"
 
 
-def _rules(found: list[MapRule], most: int | None = None) -> Section:
-    bullets = []
-    for rule in found:
-        share = f"{percent_text(rule.obey / rule.of)} of {plural(rule.of, 'matmul')}"
-        shown, count = "; ".join(rule.exceptions[:most]), len(rule.exceptions)
-        more = f"; {count - most} more" if most is not None and count > most else ""
-        but = f"Not so: {shown}{more}" if shown else ""
-        bullets.append((f"{rule.text} Holds for {share}.", but))
-    return Section("What can be read off", bullets=bullets)
+def _accuracy_text(found: MapAccuracy | KindAccuracy) -> str:
+    """All held-out matmuls, or those of one kind, in one sentence."""
+    kind = f" of this kind ({found.kind})" if isinstance(found, KindAccuracy) else ""
+    return (
+        f"on {plural(found.matmuls, 'held-out matmul')}{kind}: family right on "
+        f"{percent_text(found.family)}, tile on {percent_text(found.tile)}, time within 15% on "
+        f"{percent_text(found.time)}, inside the interval on {percent_text(found.interval)}"
+    )
+
+
+def _accuracy(found: MapAccuracy | None) -> Section:
+    """Every kind in a row, best first."""
+    if found is None:
+        return Section("", ["No matmul was held out of this map, so its accuracy is unknown."])
+    named: list[tuple[str, MapAccuracy | KindAccuracy]] = [
+        (each.kind, each) for each in sorted(found.kinds, key=lambda each: -each.time)
+    ]
+    rows = [
+        [name, count_text(each.matmuls),
+         *map(percent_text, (each.family, each.tile, each.time, each.interval))]
+        for name, each in [*named, ("all", found)]
+    ]  # fmt: skip
+    median = f"Half of the times are within {percent_text(found.median_error)}."
+    title = "Predictions of matmuls that the map does not hold"
+    head = ("kind", "matmuls", "family right", "tile right", "within 15%", "in interval")
+    return Section(title, [median], head=head, rows=rows, left=(0,))
 
 
 def _size(matmul: MatmulSize) -> str:
@@ -203,26 +202,16 @@ def _time(found: MappedMatmul) -> str:
 
 
 def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section]:
-    how = "measured" if answer.measured else "guessed"
-    labelled = [
-        ("KERNEL", f"{answer.short} ({how}; {percent_text(answer.agreement)} of the weight of the "
-                   "nearest matmuls)"),
-        ("TIME", f"{time_text(answer.us * 1e3)} ({how}), {answer.tflops:.3g} TFLOP/s, "
-                 f"{answer.roof_percent:.0f}% of the roof"),
-    ]  # fmt: skip
-    if answer.measured:
-        labelled[0] = ("KERNEL", f"{answer.short} (measured)")
-    if answer.nearest[0].octaves > FAR:
-        gap = f"{answer.nearest[0].octaves:.0f} octaves"
-        labelled.append(("FAR", f"the nearest matmul is {gap} away: this guess rests on little"))
+    labelled = list(_predicted(answer))
     if answer.live is not None:
         live = answer.live
         said = f"{live.short}, {time_text(live.us * 1e3)} on this {live.device}"
-        labelled.append((live.verdict.upper(), f"{said} ({live.time_error:+.0%} guessed)"))
+        labelled.append((live.verdict.upper(), f"{said} ({live.time_error:+.0%} predicted)"))
     elif answer.not_live:
         labelled.append(("NOT MARKED", answer.not_live))
     if document.accuracy is not None and not answer.measured:
-        labelled.append(("GUESSES", kind_text(document.accuracy, answer.kind)))
+        kinds = (each for each in document.accuracy.kinds if each.kind == answer.kind)
+        labelled.append(("HELD OUT", _accuracy_text(next(kinds, document.accuracy))))
     yield Section(f"{_size(answer.matmul)} on an {document.device}", labelled=labelled)
     rows = [
         [_size(each.matmul), each.short, time_text(each.cold_us * 1e3), f"{each.octaves:.2f}"]
@@ -230,6 +219,25 @@ def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section
     ]
     head = ("matmul", "kernel", "time", "octaves away")
     yield Section("The nearest matmuls of the map", head=head, rows=rows, left=(0, 1))
+
+
+def _predicted(answer: PredictAnswer) -> Iterator[tuple[str, str]]:
+    """The kernel, the time, and how far away the measured matmuls are that say so."""
+    rate = f"{answer.tflops:.3g} TFLOP/s, {answer.roof_percent:.0f}% of the roof"
+    if answer.measured:
+        yield "KERNEL", f"{answer.short} (measured)"
+        yield "TIME", f"{time_text(answer.us * 1e3)} (measured), {rate}"
+        return
+    low, us, high = (time_text(each * 1e3) for each in (answer.low_us, answer.us, answer.high_us))
+    gap = f"the nearest measured matmul is {answer.nearest[0].octaves:.1f} octaves away"
+    if answer.inconclusive:
+        yield "INCONCLUSIVE", f"{gap}: too far to predict a kernel or a time"
+        yield "HINT", f"the rates of the nearest matmuls give {low} to {high} on {answer.short}"
+        return
+    agreed = percent_text(answer.agreement)
+    yield "KERNEL", f"{answer.short} ({agreed} of the weight of the nearest matmuls)"
+    yield "TIME", f"{us} predicted, {low} to {high} nine times of ten; {rate}"
+    yield "DISTANCE", gap
 
 
 def _sweep(found: LiveSweep, *, every: bool) -> Iterator[Section]:

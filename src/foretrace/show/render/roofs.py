@@ -101,7 +101,7 @@ def _arithmetic(document: MeasuredRoofs) -> list[tuple[str, str]]:
     best = {name: max(table.get(name, 0.0) for table in both) for name in names}
     if document.kind != "gpu":
         rates = [f"{name} {flops_text(value * 1e12)}/s" for name, value in best.items()]
-        return [("FMA, MATMULS", ", ".join(rates))] if rates else []
+        return [("MATMULS", ", ".join(rates))] if rates else []
     plain = {name: best.pop(name) for name in PLAIN if name in best}
     parts = {"TENSOR CORES": best, "CUDA CORES": plain}
     return [

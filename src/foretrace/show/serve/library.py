@@ -1,23 +1,161 @@
-"""Traces that are open or being opened, in a thread, so that the page can show progress."""
+"""The traces of a folder: which there are, how each is read, and those that are open.
+
+A request names a trace by its number in the catalog, never by a path. Reading a trace takes several
+times the memory of viewing it, so a large file is read in a process of its own. Traces are opened
+in threads, and the page shows progress.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing.connection import Connection
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
-from foretrace.base.errors import ForetraceError, UsageError
+from foretrace.base import progress
+from foretrace.base.errors import ForetraceError, LimitError, UsageError
 from foretrace.model import opening
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
+from foretrace.read import budget
+from foretrace.read.folder import nothing_in, refusal, searched
 from foretrace.read.limits import Limits
-from foretrace.show.html.changes import Compared, all_marks, compared
-from foretrace.show.serve.catalog import Entry
-from foretrace.show.serve.opened import OpenTrace
-from foretrace.show.serve.preparing import read
+from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
+from foretrace.show.html.timeline import CONFIG, Timeline
+from foretrace.show.html.trace_facts import facts
+from foretrace.show.render.terminal import plain
+from foretrace.show.serve.navigation import OpenTrace, PreparedTrace
+
+# read whole before it is served, in a few milliseconds; of a larger file the first bytes must do
+QUICK_BYTES = 1 << 20
+
+
+class Entry(Struct, frozen=True):
+    """One trace that may be opened; `label` is its path inside the folder."""
+
+    number: int
+    label: str
+    path: str
+    bytes: int
+
+
+class Catalog(Struct, frozen=True):
+    """`left_out` are files named like traces that cannot be read: (label, why)."""
+
+    entries: list[Entry]
+    left_out: list[tuple[str, str]]
+
+
+def catalog(root: str, limits: Limits) -> Catalog:
+    """The traces of a folder or zip, or the one trace `root`; links out of it are not followed."""
+    found = searched(root, limits)
+    files = [(root, None)] if found is None else found.files
+    is_file = found is None and root != "-"
+    if is_file and (_bytes(root) <= QUICK_BYTES or refusal(root, limits) is not None):
+        # says in one line why it is not a trace, before anything is served
+        opening.open(root, cache=False, limits=limits)
+    inside = [(path, problem) for path, problem in files if _inside(path, root)]
+    paths = [path for path, problem in inside if problem is None]
+    if not paths:
+        raise nothing_in(root, [])
+    numbered = enumerate(paths)
+    entries = [Entry(number, _label(path, root), path, _bytes(path)) for number, path in numbered]
+    left_out = [
+        (_label(path, root), plain(f"{problem.message} [{problem.code}]"))
+        for path, problem in inside
+        if problem
+    ]
+    return Catalog(entries, left_out)
+
+
+def _inside(path: str, root: str) -> bool:
+    file, home = os.path.realpath(path.partition("::")[0]), os.path.realpath(root)
+    return file == home or file.startswith(home + os.sep)
+
+
+def _label(path: str, root: str) -> str:
+    return plain(os.path.relpath(path, root) if os.path.isdir(root) else os.path.basename(path))
+
+
+def _bytes(path: str) -> int:
+    file = path.partition("::")[0]
+    return os.stat(file).st_size if os.path.exists(file) else 0
+
+
+# a few hundred thousand events, compressed or not: about half a second of reading
+LARGE_BYTES = 32 << 20
+EVERY_S = 0.2  # often enough to be seen to move
+Say = Callable[[str], None]
+
+
+def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace]:
+    """What the viewer keeps of a trace, and the trace."""
+    trace = opening.open(entry.path, cache=cache, limits=limits)
+    progress.report("laying out the timeline")
+    timeline = Timeline(trace)
+    progress.report("applying the rules")
+    shown = facts(trace, entry.label, timeline.outline(timeline.typical_step))
+    answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
+    kept = msgspec.json.encode(answer, enc_hook=str)
+    shorts = {row.name: row.short for row in shown.decoded}
+    calls = timeline.rows_of(np.flatnonzero(trace.host.is_launch & trace.host.timed))
+    return PreparedTrace(timeline, trace.host.names, shorts, calls, kept), trace
+
+
+def _without_trace(entry: Entry, limits: Limits, cache: bool) -> PreparedTrace:
+    with budget.ceiling(entry.path, limits):
+        return prepared(entry, limits, cache)[0]
+
+
+def read(entry: Entry, limits: Limits, cache: bool, say: Say) -> tuple[PreparedTrace, Trace | None]:
+    """What the viewer keeps, and the trace itself where it is small enough to keep."""
+    if entry.bytes <= LARGE_BYTES:
+        return prepared(entry, limits, cache)
+    spawn = multiprocessing.get_context("spawn")
+    receiver, sender = spawn.Pipe(duplex=False)
+    with receiver, ProcessPoolExecutor(1, spawn, initializer=_begin, initargs=(sender,)) as pool:
+        reading = pool.submit(_without_trace, entry, limits, cache)
+        try:
+            return _followed(reading, receiver, say), None
+        except BrokenProcessPool:
+            what = "the process that read it was ended, perhaps for want of memory"
+            raise LimitError("E_TOO_MUCH_MEMORY", entry.path, what) from None
+        finally:
+            sender.close()
+
+
+def _followed(reading: Future[PreparedTrace], receiver: Connection, say: Say) -> PreparedTrace:
+    with suppress(EOFError, OSError):  # the process has ended: its result says how
+        while not reading.done():
+            if receiver.poll(EVERY_S):
+                say(receiver.recv())
+    return reading.result()
+
+
+def _begin(sender: Connection) -> None:
+    """In the process that reads: its ceilings, and reports of what takes time."""
+    budget.arm()
+    due = 0.0
+
+    def send(text: str) -> None:
+        nonlocal due
+        if text and time.monotonic() >= due:
+            due = time.monotonic() + EVERY_S
+            with suppress(OSError):
+                sender.send(text)
+
+    progress.show_with(send)
+
 
 MOST_OPEN = 4  # the least recently used is closed for the next
 MOST_READ = 2  # at once; reading takes all cores and much memory

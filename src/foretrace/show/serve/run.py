@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.read.limits import Limits
-from foretrace.show.serve.catalog import catalog
+from foretrace.show.serve.library import Library, catalog
 
 if TYPE_CHECKING:
     import uvicorn
@@ -23,12 +23,10 @@ def prepare(
         import uvicorn
 
         from foretrace.show.serve.app import application
-        from foretrace.show.serve.guard import Guard
-        from foretrace.show.serve.prompt import LARGEST_HEADER, Prompt
+        from foretrace.show.serve.http_limits import LARGEST_HEADER, BoundedHttp, Guard
     except ImportError as problem:
         words = f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
         raise MissingError(words) from None
-    from foretrace.show.serve.library import Library
 
     bounds = limits or Limits()
     found = catalog(root, bounds)
@@ -39,7 +37,7 @@ def prepare(
     guarded = Guard(application(library, found.left_out, token), token, number)
     config = uvicorn.Config(
         guarded,
-        http=Prompt,
+        http=BoundedHttp,
         ws="none",
         lifespan="off",
         log_level="critical",

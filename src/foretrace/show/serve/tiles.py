@@ -15,11 +15,12 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.model.intervals import Ints
+from foretrace.schema.tables import KINDS, WORK_KINDS
 from foretrace.show.html.page import Packed, pack
 from foretrace.show.html.strip import Bands, edges, partition
 from foretrace.show.html.timeline import Timeline
-from foretrace.show.serve.ways import WORK
 
+WORK = tuple(KINDS.index(kind) for kind in WORK_KINDS)
 FINEST_NS, FACTOR = 1000, 4
 ENOUGH = 20_000  # a level this small needs no coarser one
 

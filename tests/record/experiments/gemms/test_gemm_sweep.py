@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ pytest.importorskip("torch")
 
 from foretrace.cli import main
 from foretrace.names.gemms import table
-from foretrace.record.experiments.gemms import run, sweep
+from foretrace.record.experiments.gemms import sweep
 from foretrace.schema.gemms import GemmPoint
 
 KERNEL = "nvjet_sm90_tst_128x128_64x6_1x1_h_bz_TNT"
@@ -35,12 +34,13 @@ def _row(point: GemmPoint) -> dict[str, Any]:
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
-    measure = SimpleNamespace(BATCH=16, Pools=lambda count: count, elements=len, recorded=_recorded)
     around = {"gpu": "NVIDIA H200", "sms": "132", "torch": "2.11", "measured": "2026-11-16"}
-    monkeypatch.setattr(sweep, "_measure", lambda: measure)
+    fakes = {"BATCH": 16, "Pools": lambda count: count, "elements": len, "recorded": _recorded}
+    for name, fake in fakes.items():
+        monkeypatch.setattr(sweep.measure, name, fake)
     monkeypatch.setattr(sweep, "environment", lambda: around)
-    monkeypatch.setattr(run.torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(run.torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(sweep.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(sweep.torch.cuda, "get_device_name", lambda: "NVIDIA H200")
 
 
 def test_a_sweep_becomes_a_map_that_every_command_reads(
@@ -77,7 +77,7 @@ def test_chosen_matmuls_alone_become_a_map(
     assert "the library refused every matmul" in capsys.readouterr().err
 
 
-def test_a_live_card_runs_the_guess(card: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_live_card_runs_the_matmul(card: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gemms", "--predict", "8192x768x3072", "--json"]) == 0
     live = json.loads(capsys.readouterr().out)["predict"]["live"]
     assert live["family_right"]
@@ -86,7 +86,7 @@ def test_a_live_card_runs_the_guess(card: None, capsys: pytest.CaptureFixture[st
 
 
 def test_another_card_marks_nothing(card: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run.torch.cuda, "get_device_name", lambda: "NVIDIA H100")
+    monkeypatch.setattr(sweep.torch.cuda, "get_device_name", lambda: "NVIDIA H100")
     found = table.named("h200")
     live, why = sweep.marked(found, GemmPoint(1, 64, 64), "nvjet", 2.0)
     assert live is None

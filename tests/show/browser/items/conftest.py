@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import foretrace
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
+from opened_traces import opened
 from show.browser import chromium, made
 from show.browser.conftest import Browser
 from show.browser.looks import LOOKS, WIDTHS, Look, Page
@@ -39,7 +39,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trace that has everything: modules, Python frames, threads that wait, memory, findings."""
     folder = tmp_path_factory.mktemp("training")
     (folder / "training.json").write_bytes(made.training())
-    trace = foretrace.open(folder / "training.json", cache=False)
+    trace = opened(folder / "training.json")
     return write_report(folder / "training.html", [trace])
 
 
@@ -47,8 +47,8 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The MLP eager, compiled and of Liger, in one page."""
     names = ("mlp_eager", "mlp_compiled", "mlp_liger")
-    opened = [foretrace.open(traces()[name], cache=False) for name in names]
-    return write_report(tmp_path_factory.mktemp("three") / "three.html", opened)
+    found = [opened(traces()[name]) for name in names]
+    return write_report(tmp_path_factory.mktemp("three") / "three.html", found)
 
 
 @pytest.fixture

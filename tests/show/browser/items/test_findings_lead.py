@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import foretrace
 from foretrace.show.html.timeline import Timeline
-from foretrace.show.overview import summarize
+from opened_traces import opened, overview
 from show.browser.looks import Page
 
 pytestmark = pytest.mark.browser
@@ -26,8 +25,12 @@ PIXEL = """
 
 @pytest.mark.once
 def test_a_gap_is_a_range_that_the_timeline_goes_to(shown: Page, training: Path) -> None:
-    trace = foretrace.open(training.with_suffix(".json"), cache=False)
-    (idle,) = [row for row in summarize(trace).look.findings if row.rule == "idle_gaps"]
+    trace = opened(training.with_suffix(".json"))
+    (idle,) = [
+        row
+        for row in overview(training.with_suffix(".json")).look.findings
+        if row.rule == "idle_gaps"
+    ]
     origin = Timeline(trace).origin_ns + shown.run("return foretrace.traces[0].zero")
     start, end, _ = idle.ranges[0]
     gap = shown.found(f"{IDLE} .places .link", "gap 1:")
@@ -47,10 +50,9 @@ def test_a_gap_is_a_range_that_the_timeline_goes_to(shown: Page, training: Path)
 
 
 def test_small_findings_are_folded_and_open_when_selected(shown: Page, training: Path) -> None:
-    trace = foretrace.open(training.with_suffix(".json"), cache=False)
-    overview = summarize(trace)
-    found = [row for row in overview.look.findings if row.state == "found"]
-    large = [row.rule for row in found if (row.at_most_ns or 0) >= overview.worth_ns]
+    summary = overview(training.with_suffix(".json"))
+    found = [row for row in summary.look.findings if row.state == "found"]
+    large = [row.rule for row in found if (row.at_most_ns or 0) >= summary.worth_ns]
     small = [row.rule for row in found if row.rule not in large]
     visible = """
         return [...document.querySelectorAll('#panel-findings .finding.found')]
@@ -71,8 +73,8 @@ def test_small_findings_are_folded_and_open_when_selected(shown: Page, training:
 
 
 def test_cards_are_the_three_largest(shown: Page, training: Path) -> None:
-    trace = foretrace.open(training.with_suffix(".json"), cache=False)
-    found = [row for row in summarize(trace).look.findings if row.state == "found"]
+    summary = overview(training.with_suffix(".json"))
+    found = [row for row in summary.look.findings if row.state == "found"]
     cards = shown.run(
         "return [...document.querySelectorAll('.card')].map((card) => card.dataset.finding)"
     )

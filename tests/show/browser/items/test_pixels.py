@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import foretrace
+from corpus.places import sampled
 from foretrace.model.intervals import union_length
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import decoding, ladder, traces
@@ -17,11 +17,13 @@ from foretrace.show.html.page import write_page
 from foretrace.show.html.report import Report
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.html.trace_facts import TraceFacts, facts
+from opened_traces import opened
 from show.browser.looks import Look, Page
 
 pytestmark = pytest.mark.browser
 RECORDINGS = {**traces(), **ladder(), **decoding()}
-NAMES = sorted(RECORDINGS, key=lambda name: RECORDINGS[name].stat().st_size)  # of one scale
+# a page has recordings of one scale
+NAMES = sampled(sorted(RECORDINGS, key=lambda name: RECORDINGS[name].stat().st_size))
 PAGES = [NAMES[at : at + 10] for at in range(0, len(NAMES), 10)]
 # Parts of a step, beside the whole of the recordings: they begin and end between pixels.
 ZOOMS = ((0.0, 1.0), (0.113, 0.497), (0.31, 0.3617), (0.6, 0.6131))
@@ -69,9 +71,9 @@ def entry(trace: Trace, timeline: Timeline) -> TraceFacts:
 def test_the_pixels_of_a_strip_are_its_busy_time(
     page: Page, tmp_path: Path, names: list[str]
 ) -> None:
-    opened = [foretrace.open(RECORDINGS[name], cache=False) for name in names]
-    timelines = [Timeline(trace) for trace in opened]
-    shown = [entry(*each) for each in zip(opened, timelines, strict=True)]
+    recorded = [opened(RECORDINGS[name]) for name in names]
+    timelines = [Timeline(trace) for trace in recorded]
+    shown = [entry(*each) for each in zip(recorded, timelines, strict=True)]
     report = write_page(
         tmp_path / "recordings.html", page_of("all", Report(shown, None, None, None)), []
     )
@@ -86,7 +88,7 @@ def test_the_pixels_of_a_strip_are_its_busy_time(
     assert sum(row[6] > 1 for row in read) > len(read) / 2  # most show work
     for trace, gpu, zero, start, end, width, pixels, stated in read:
         origin = timelines[trace].origin_ns
-        busy = busy_ns(opened[trace], gpu, origin, start + zero, end + zero)
+        busy = busy_ns(recorded[trace], gpu, origin, start + zero, end + zero)
         pixel = (end - start) / width
         assert pixels * pixel == pytest.approx(busy, abs=max(pixel, 2)), names[trace]
         assert stated == pytest.approx(busy, abs=2), names[trace]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import foretrace
 from foretrace.base.units import time_text
+from opened_traces import opened
 from show.browser.hands import SHIFT
 from show.browser.looks import Page
 
@@ -30,7 +30,7 @@ def test_a_range_is_measured(shown: Page, training: Path) -> None:
     for word in ("busy", "idle", "launches", "gemm"):
         assert word in text.lower()
     shown.press("Escape")
-    trace = foretrace.open(training.with_suffix(".json"), cache=False)
+    trace = opened(training.with_suffix(".json"))
     whole = (
         "return foretrace.traces.map(({zero, facts}) => ({from: -zero, to: facts.end - zero}))[0]"
     )

@@ -8,15 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import foretrace
-from foretrace.learn.ladder.climb import climb_recorded
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
 from foretrace.show.html.report import marked_guesses
-from foretrace.show.overview import look as look_at
+from opened_traces import opened, overview
 from show.browser.looks import Look, Page
 
 pytestmark = pytest.mark.browser
@@ -31,11 +29,10 @@ CUT = """
 
 
 @pytest.fixture(scope="module")
-def wordy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wordy(tmp_path_factory: pytest.TempPathFactory, climb: dict[str, Any]) -> Path:
     """Guesses, a climb and matmuls: the tables that hold sentences."""
-    trace = foretrace.open(traces()["mlp_eager"], cache=False)
+    trace = opened(traces()["mlp_eager"])
     guesses = marked_guesses([trace], ["3 gemm per mlp_fwd", "gpu idle < 1%"], None)
-    climb = msgspec.to_builtins(climb_recorded("h200", ("mlp",)))
     target = tmp_path_factory.mktemp("wordy") / "wordy.html"
     return write_report(target, [trace], guesses=guesses, ladder=climb)
 
@@ -82,8 +79,7 @@ def test_what_changed_fits_its_page(compared: Page) -> None:
 
 @pytest.mark.once
 def test_copied_numbers_are_those_of_look(shown: Page, training: Path) -> None:
-    trace = foretrace.open(training.with_suffix(".json"), cache=False)
-    rows = look_at(trace).kernels
+    rows = overview(training.with_suffix(".json")).look.kernels
     shown.run("foretrace.store.set({tab: 'kernels'})")
     shown.settle()
     shown.run(COPIED)

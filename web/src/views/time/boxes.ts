@@ -1,9 +1,8 @@
 // The events that are wide enough to be told apart: their edges, labels and marks, drawn over the bands.
 
 import type { Context } from "../../core/context";
-import { drawMark, SIGNS } from "../../core/marks";
-import type { Matches } from "../../core/matching";
 import type { Pen } from "../../core/pen";
+import type { Matches } from "../../core/searching";
 import type { Track } from "../../core/tracks";
 import { Events } from "../../data/events";
 import type { RowTile } from "../../data/source";
@@ -101,4 +100,32 @@ export class Boxes {
 function markOf(events: Events, at: number): string {
   const mark = events.mark?.[at] ?? -1;
   return mark >= 0 ? events.facts.marks[mark] : "same";
+}
+
+// Lines across a kernel that changed, is new or is gone, so that it can be told without colour.
+
+const APART = 6;
+export const SIGNS: Record<string, string> = { changed: "≠", new: "+", gone: "−" };
+
+// Slanted for changed, upright for new, crossed for gone. As many lines as there is room for, whatever the trace.
+function drawMark(pen: Pen, mark: string, x: number, y: number, width: number, height: number, ink: string): void {
+  if (!(mark in SIGNS) || width < 3) return;
+  pen.save();
+  pen.beginPath();
+  pen.rect(x, y, width, height);
+  pen.clip();
+  pen.globalAlpha = 0.35;
+  pen.strokeStyle = ink;
+  pen.lineWidth = 1;
+  pen.beginPath();
+  const lean = mark === "new" ? 0 : height;
+  for (let at = x - (x % APART) - height; at < x + width; at += APART) {
+    pen.moveTo(at, y + height);
+    pen.lineTo(at + lean, y);
+    if (mark !== "gone") continue;
+    pen.moveTo(at, y);
+    pen.lineTo(at + lean, y + height);
+  }
+  pen.stroke();
+  pen.restore();
 }

@@ -1,19 +1,18 @@
 // The timeline: tracks on a canvas under a ruler, GPU first; moving by mouse and by keyboard.
 
 import "./time.css";
-import { make } from "../../base/dom";
+import { button, make, nameOf, replace } from "../../base/dom";
+import { percentText, timeText } from "../../base/units";
 import type { Context } from "../../core/context";
+import { STRIP, type Track } from "../../core/tracks";
+import type { Range } from "../../data/source";
+import { eventsOf } from "./boxes";
 import { tracksCanvas } from "./canvas";
-import { described } from "./described";
-import { listen } from "./gestures";
-import { legend } from "./legend";
-import { minimap } from "./minimap";
-import { moveByKey, reveal, showGpu } from "./moves";
+import { listen, moveByKey, reveal, showGpu } from "./gestures";
 import { names } from "./names";
-import { RULER, ruler } from "./ruler";
+import { minimap, RULER, ruler } from "./ruler";
 import { Scene } from "./scene";
 import { timelinePicture } from "./timepicture";
-import { tip } from "./tip";
 
 const SHARE = 0.46; // of the window's height
 
@@ -56,4 +55,138 @@ export function timeline(context: Context): HTMLElement {
   new ResizeObserver(arrange).observe(canvas);
   window.addEventListener("resize", arrange);
   return node;
+}
+
+// Where everything is on the canvas, for tests and for the curious: `foretrace.layout()`.
+
+interface Described extends Range {
+  left: number; // of the canvas in the window, in pixels of the page
+  top: number;
+  width: number;
+  height: number;
+  rows: { kind: string; trace: number; key: string; top: number; height: number; gpu?: number; track?: number; row?: number }[];
+}
+
+function described(scene: Scene, canvas: HTMLCanvasElement): Described {
+  const { left, top } = canvas.getBoundingClientRect();
+  const all = [...scene.layout.pinned, ...scene.layout.moving];
+  const rows = all.flatMap((track) => rowsOf(scene, track));
+  return { left, top, width: scene.width, height: scene.height, ...scene.range, rows };
+}
+
+function rowsOf(scene: Scene, track: Track): Described["rows"] {
+  const { trace, key, gpu, lane, rowHeight } = track;
+  const top = scene.top(track);
+  if (gpu >= 0) return [{ kind: "strip", trace, key, gpu, top, height: STRIP }];
+  if (lane < 0) return [{ kind: "name", trace, key, top, height: track.height }];
+  const row = (number: number) => ({
+    kind: "row",
+    trace,
+    key,
+    track: lane,
+    row: number,
+    top: top + number * rowHeight,
+    height: rowHeight - 2,
+  });
+  return Array.from({ length: track.rows }, (_, number) => row(number));
+}
+
+// What the colours mean. A group is a button: it shows its kernels, and makes all else faint.
+
+const HOST: Record<string, string> = {
+  cpu_op: "op",
+  cuda_runtime: "launch or other call",
+  python_function: "Python frame",
+  overhead: "profiler overhead",
+};
+
+export function legend(context: Context): HTMLElement {
+  const node = make("ul", { class: "legend", "aria-label": "Colours" });
+  const show = () => {
+    replace(
+      node,
+      gpuGroups(context).map((group) => make("li", {}, groupButton(context, group))),
+      hostGroups(context).map((group) => make("li", {}, swatch(context, group), HOST[group])),
+    );
+  };
+  context.store.on(["filter"], show);
+  show();
+  return node;
+}
+
+// The groups of GPU work, those that take longest first.
+function gpuGroups({ traces }: Context): string[] {
+  const times = new Map<string, number>();
+  for (const { facts } of traces) {
+    for (const { role, total_ns: time } of facts.kernels) times.set(role, (times.get(role) ?? 0) + (time ?? 0));
+    const totals = facts.look?.totals;
+    if (totals && totals.memcpys + totals.memsets) times.set("copy", times.get("copy") ?? 0);
+  }
+  return [...times.keys()].sort((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0));
+}
+
+function hostGroups({ traces }: Context): string[] {
+  const there = new Set(traces.flatMap(({ facts }) => facts.lanes.map((lane) => lane.kind)));
+  const isThere = (group: string) => (group === "python_function" ? there.has("python") : there.has("thread"));
+  return Object.keys(HOST).filter(isThere);
+}
+
+function groupButton(context: Context, group: string): HTMLElement {
+  const { store } = context;
+  const isOn = store.state.filter === group;
+  const press = () => store.set({ filter: isOn ? "" : group });
+  return button([swatch(context, group), group.replaceAll("_", " ")], press, { "aria-pressed": String(isOn) });
+}
+
+function swatch({ colours }: Context, group: string): HTMLElement {
+  const node = make("span", { class: "swatch" });
+  node.style.background = colours.group(group);
+  return node;
+}
+
+// What is under the pointer, beside it.
+
+function tip(scene: Scene, canvas: HTMLCanvasElement): HTMLElement {
+  const node = make("div", { class: "tip", "aria-hidden": "true" });
+  node.hidden = true;
+  const hide = () => {
+    node.hidden = true;
+  };
+  canvas.addEventListener("pointermove", (event) => {
+    const track = event.buttons ? null : scene.trackAt(event.offsetY);
+    const text = track && textOf(scene, track, event.offsetX, event.offsetY);
+    if (!text) return hide();
+    replace(node, nameOf(text));
+    node.hidden = false;
+    const right = event.offsetX > scene.width / 2;
+    const gap = 12;
+    node.style.top = `${event.offsetY + gap}px`;
+    node.style.right = right ? `${scene.width - event.offsetX + gap}px` : "auto";
+    node.style.left = right ? "auto" : `${canvas.offsetLeft + event.offsetX + gap}px`;
+  });
+  canvas.addEventListener("pointerleave", hide);
+  canvas.addEventListener("pointerdown", hide);
+  return node;
+}
+
+function textOf(scene: Scene, track: Track, x: number, y: number): string {
+  if (track.gpu >= 0) return busyText(scene, track, x);
+  const number = Math.floor((y - scene.top(track)) / track.rowHeight);
+  const row = scene.rowsOf(track).find((each) => each.row === number);
+  if (!row) return "";
+  const events = eventsOf(scene, track, row);
+  const at = events.at(track.lane, number, scene.timeAt(x) + scene.shown(track).zero, scene.timeAt(1) - scene.timeAt(0));
+  return at < 0 ? "" : `${events.label(at)} · ${timeText(events.length[at])}`;
+}
+
+// How busy the GPU is around the pointer, in the time that one pixel shows.
+function busyText(scene: Scene, track: Track, x: number): string {
+  const tile = scene.tiles[track.trace];
+  const strip = tile?.strips.find((each) => each.gpu === track.gpu);
+  if (!tile || !strip) return "";
+  const pixel = (tile.to - tile.from) / tile.width;
+  const at = Math.floor((scene.timeAt(x) + scene.shown(track).zero - tile.from) / pixel);
+  let busy = 0;
+  for (const band of strip.bands.values()) busy += band[at] ?? 0;
+  return `${percentText(Math.min(busy / pixel, 1))} busy in ${timeText(pixel)}`;
 }

@@ -2,9 +2,8 @@
 
 import type { Pen, Picture } from "../../core/pen";
 import { STRIP } from "../../core/tracks";
-import { drawBands } from "./bands";
+import { type BandPlace, drawBands, type Ground, type Rgb, rgbOf, type Shares } from "./bands";
 import { drawGrid } from "./canvas";
-import { type BandPlace, type Ground, type Rgb, rgbOf, type Shares } from "./ground";
 import { Overlay } from "./overlay";
 import { drawRuler, RULER } from "./ruler";
 import type { Scene } from "./scene";

@@ -32,4 +32,5 @@ RUNG = Rung(
         "fused": "with foretrace's own GeGLUMLP",
     },
     build=build,
+    gpu_only={"fused": "foretrace's own kernels need a GPU; a CPU runs plain torch instead"},
 )

@@ -34,5 +34,6 @@ RUNG = Rung(
         "fused": "foretrace's own GeGLUMLP",
     },
     build=build,
+    gpu_only={"fused": "foretrace's own kernels need a GPU; a CPU runs plain torch instead"},
     layers=("gate", "up", "down"),
 )

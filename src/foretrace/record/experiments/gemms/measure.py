@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from foretrace.base.errors import MissingError
 from foretrace.record.experiments.gemms import events
-from foretrace.record.experiments.roofs.memory_kernels import mark_kernel
 from foretrace.schema.gemms import GemmPoint
 
+NO_TRITON = "measuring matmuls on a GPU needs Triton: pip install 'foretrace[kernels]'"
 COLD, WARM = 5, 5
 BATCH = 100  # matmuls in one recording
-_TYPES = {
+TYPES = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
     "tf32": torch.float32,
@@ -30,6 +31,7 @@ _TYPES = {
 _FLOOD = 1 << 26  # float32 values, 256 MiB: four times the L2 of an H200
 _ALIGNED = 256  # elements
 Call = Callable[[], Tensor]
+Cut = Callable[..., Iterable[Tensor]]  # takes a type and shapes
 
 
 class Pools:
@@ -67,29 +69,27 @@ def elements(points: Sequence[GemmPoint]) -> int:
     return max(p.m * p.k + p.n * p.k + p.n + 3 * _ALIGNED for p in points)
 
 
-def matmul(point: GemmPoint, pools: Pools) -> Call:
-    """A call that computes the matmul on random data."""
+def matmul(point: GemmPoint, cut: Cut) -> Call:
+    """A call that computes the matmul on tensors of `cut`."""
     m, n, k, layout, dtype, epilogue = point
-    kind = _TYPES[dtype]
+    kind = TYPES[dtype]
     x_shape = (k, m) if layout in ("nt", "tt") else (m, k)
     w_shape = (n, k) if layout in ("tn", "tt") else (k, n)
-    x, w = pools.cut(kind, x_shape, w_shape)
+    x, w, bias = cut(kind, x_shape, w_shape, (n,))
     x = x.t() if layout in ("nt", "tt") else x
     w = w.t() if layout in ("tn", "tt") else w
     torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
     if dtype == "fp8":
-        return _fp8(x, w, pools, biased=epilogue == "bias")
+        return _fp8(x, w, next(iter(cut(torch.bfloat16, (n,)))) if epilogue == "bias" else None)
     if epilogue == "none":
         return partial(torch.mm, x, w)
-    bias = list(pools.cut(kind, x_shape, w_shape, (n,)))[-1]
     if epilogue == "bias":
         return partial(torch.addmm, bias, x, w)
     return partial(torch._addmm_activation, bias, x, w, use_gelu=epilogue == "bias_gelu")
 
 
-def _fp8(x: Tensor, w: Tensor, pools: Pools, *, biased: bool) -> Call:
+def _fp8(x: Tensor, w: Tensor, bias: Tensor | None) -> Call:
     one = torch.ones((), device="cuda")
-    bias = next(pools.cut(torch.bfloat16, (w.shape[1],))) if biased else None
     return partial(
         torch._scaled_mm, x, w, one, one, bias, out_dtype=torch.bfloat16, use_fast_accum=True
     )
@@ -97,6 +97,10 @@ def _fp8(x: Tensor, w: Tensor, pools: Pools, *, biased: bool) -> Call:
 
 def recorded(batch: Sequence[GemmPoint], pools: Pools) -> list[dict[str, Any]]:
     """Measure matmuls in one recording; a matmul that the library refuses has an `error`."""
+    try:
+        from foretrace.record.experiments.roofs.kernels import mark_kernel
+    except ModuleNotFoundError as error:
+        raise MissingError(NO_TRITON) from error
     flood = torch.zeros(_FLOOD, dtype=torch.float32, device="cuda")
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
 
@@ -110,7 +114,7 @@ def recorded(batch: Sequence[GemmPoint], pools: Pools) -> list[dict[str, Any]]:
         mark(0)
         for number, point in enumerate(batch):
             try:
-                _repeat(matmul(point, pools), flood, mark, _first(number))
+                _repeat(matmul(point, pools.cut), flood, mark, _first(number))
             except RuntimeError as problem:  # for example no fp8 matmul for this layout
                 refused[number] = f"{type(problem).__name__}: {problem}"[:300]
         mark(0)

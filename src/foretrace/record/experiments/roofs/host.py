@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from foretrace.record.experiments.roofs.clock import host_us, timing, wall_us
+from foretrace.record.experiments.roofs.timing import host_us, timing, wall_us
 
 QUEUED = 500  # launches; the queue of a stream holds about a thousand
 TRANSFERS = (4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)

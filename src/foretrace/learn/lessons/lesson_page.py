@@ -1,0 +1,268 @@
+"""A lesson as a page: every answer is marked beforehand, so that the page needs no trace.
+
+For a free prediction the page holds measures with a number and statements about kernels. Every
+value and every verdict comes from marking a prediction. `foretrace.lesson(1)` shows the page below
+the cell of a notebook, in a frame that cannot reach the notebook and keeps no answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from math import ceil, floor
+
+from msgspec import structs
+
+from foretrace.analyze.guess import Guess
+from foretrace.analyze.guess.amounts import UNITS, Amount, Compare
+from foretrace.analyze.guess.fields import ABSENT, UNSTATED, Field, described, value_of, value_text
+from foretrace.analyze.guess.selectors import DTYPES, FAMILY_WORDS, KERNEL_BOUNDS, op_words
+from foretrace.base.errors import UsageError
+from foretrace.learn.lessons import lesson as lesson_of
+from foretrace.learn.lessons import lessons
+from foretrace.learn.lessons.own import own_sitting
+from foretrace.learn.lessons.scene import Scene
+from foretrace.learn.lessons.sitting import DIGITS, Sitting, marked, measured_text
+from foretrace.model import opening
+from foretrace.model.trace import Trace
+from foretrace.names.families import MATMULS
+from foretrace.schema.answer_key import (
+    KnownMeasure,
+    LessonKey,
+    Predictable,
+    RightRange,
+    Stated,
+    StepKey,
+)
+from foretrace.schema.display import View
+from foretrace.schema.documents.lesson import AskedStep
+from foretrace.schema.lesson import HowMany, LessonStep, PickOne
+from foretrace.show.html.lesson import lesson_html
+
+DECIMALS = range(4)  # more than anybody types; the page rounds what has more
+_OTHER = "987654321"  # a number that nobody gives: how all the others fare
+_FURTHEST = 2**40  # where the search for the end of a range stops
+
+
+def answer_key(sitting: Sitting, kept_as: str = "") -> LessonKey:
+    """Every question of a lesson with every answer; progress has it under `kept_as`, if at all."""
+    lesson = sitting.lesson
+    steps = [_step(sitting, at) for at in range(len(lesson.steps))]
+    return LessonKey(lesson.number, kept_as, lesson.title, steps, list(lesson.read))
+
+
+def _step(sitting: Sitting, at: int) -> StepKey:
+    step, asked = sitting.lesson.steps[at], sitting.asked(at)
+    if asked.skipped:
+        return StepKey(asked, "skipped", {}, "")
+    scene, asked = sitting.scene(step), structs.replace(asked, code=step.program.code)
+    if isinstance(step.ask, PickOne):
+        digits = DIGITS[: len(step.ask.choices)]
+        marks = {digit: marked(step, digit, scene) for digit in digits}
+        return StepKey(asked, "choice", marks, marks["1"].right)
+    if isinstance(step.ask, HowMany):
+        return _number(step, step.ask, scene, asked)
+    marks = {"": marked(step, "kernels >= 0", scene)}
+    return StepKey(
+        asked,
+        "prediction",
+        marks,
+        "",
+        predictable=predictable(scene, f"{step.ask.text} {step.hint} {step.why}"),
+    )
+
+
+def _number(step: LessonStep, ask: HowMany, scene: Scene, asked: AskedStep) -> StepKey:
+    """The right number, those that the lesson foresees, and any other."""
+    other = marked(step, _OTHER, scene)
+    given = filter(None, (other.right, *ask.misread))
+    marks = {"": other} | {number: marked(step, number, scene) for number in given}
+
+    def verdict(number: str) -> str:
+        try:
+            return scene.marked(ask.holds.replace("{}", number)).verdict
+        except UsageError:  # the prediction takes whole numbers alone
+            return "error"
+
+    decimals = DECIMALS[:1] if verdict("0.5") == "error" else DECIMALS
+    ranges = [_range(verdict, other.right or "0", each) for each in decimals]
+    return StepKey(asked, "number", marks, other.right, ranges)
+
+
+def _range(verdict: Callable[[str], str], right: str, decimals: int) -> RightRange:
+    """The numbers of so many decimals that hit: those around one that does."""
+
+    def hits(at: int) -> bool:
+        return at >= 0 and verdict(f"{at / 10**decimals:.{decimals}f}") == "hit"
+
+    value = float(right) * 10**decimals
+    starts = [at for at in (floor(value), ceil(value)) if hits(at)]
+    if not starts:
+        return RightRange(1, 0)
+    return RightRange(_end(hits, starts[0], -1), _end(hits, starts[0], 1))
+
+
+def _end(hits: Callable[[int], bool], start: int, way: int) -> int:
+    """The last number that hits, up or down from one that does."""
+    inside, outside = 0, 1
+    while outside < _FURTHEST and hits(start + way * outside):
+        inside, outside = outside, outside * 2
+    while outside - inside > 1:
+        middle = (inside + outside) // 2
+        inside, outside = (middle, outside) if hits(start + way * middle) else (inside, middle)
+    return start + way * inside
+
+
+_COUNTED = ("kernels", "memcpy", "memset", "launches", "sync", "cpu kernels")
+_TIMED = ("gpu time", "cpu time", "wall time")
+_SHARES = ("gpu busy", "gpu idle")
+# dimension -> a unit, and into how many parts of the base unit a value is read
+_FINEST = {"count": ("", 1), "time": (" ns", 10), "share": ("%", 10**8)}
+_LARGEST = 10**15  # the language takes no longer number
+_TRAITS = (*DTYPES, *FAMILY_WORDS, *(f"{bound}-bound" for bound in KERNEL_BOUNDS))
+_QUANTIFIERS = ("every", "some", "no")
+_ELSE = "another-value"  # a value that no kernel states
+_QUOTED = re.compile("`([^`]+)`")
+
+
+def predictable(scene: Scene, examples: str) -> Predictable:
+    """The measures of one call and the statements about its kernels, marked.
+
+    What `examples` quotes is marked as well: a reader will try it.
+    """
+    subjects = _subjects(scene)
+    words = [(name, "count") for name in (*_COUNTED, *subjects)]
+    words += [(name, "time") for name in (*_TIMED, *(f"{each} time" for each in subjects))]
+    words += [(name, "share") for name in _SHARES]
+    measures = {name: known for name, unit in words if (known := _measure(name, unit, scene))}
+    quoted = _parsed(_QUOTED.findall(examples), scene)
+    statements = {text: _stated(guess, scene) for text, guess in quoted.items()}
+    return Predictable(measures, statements | dict(_statements(["kernel", *subjects], scene)))
+
+
+def _subjects(scene: Scene) -> list[str]:
+    """The roles of the kernels of a call, and the ops that they do; a product is a gemm."""
+    rows = [scene.evidence.operation(row) for row in scene.call.rows.tolist()]
+    kernels = [each for each in rows if each.kind == "kernel"]
+    done = {word for each in kernels for word in each.does & op_words()} - {*MATMULS}
+    return sorted({each.role for each in kernels} | done)
+
+
+def _measure(name: str, dimension: str, scene: Scene) -> KnownMeasure | None:
+    """The value, found by halving; None where the trace lacks it, or where calls differ in it."""
+    unit, parts = _FINEST[dimension]
+    guess = scene.prediction(f"{name} >= 0{unit}")
+
+    def holds(compare: str, at: int) -> bool:
+        amount = Amount("", at / parts)
+        changed = {"compare": Compare(compare), "number": amount, "amount": amount}
+        return scene.marked(replace(guess, args={**guess.args, **changed})).verdict == "hit"
+
+    shown = scene.marked(guess)
+    if shown.verdict != "hit":
+        return None
+    least, beyond = 0, 1
+    while holds(">=", beyond) and beyond < _LARGEST:
+        least, beyond = beyond, beyond * 2
+    while beyond - least > 1:
+        middle = (least + beyond) // 2
+        least, beyond = (middle, beyond) if holds(">=", middle) else (least, middle)
+    if dimension == "count" and not holds("<=", least):
+        return None
+    return KnownMeasure(least / parts, UNITS[dimension], shown.measured)
+
+
+def _statements(subjects: Iterable[str], scene: Scene) -> Iterator[tuple[str, Stated]]:
+    """`every gemm is bf16`, `some gemm has tile 256x128`, `every last gemm has stages 4`.
+
+    The page reads `last gemm has stages 4` as the latter, which says the same.
+    """
+    traits = _parsed((f"every kernel is {trait}" for trait in _TRAITS), scene)
+    for subject in subjects:
+        fields = (
+            f"every kernel has {field.name}{value}"
+            for field in described()
+            for value in _values(scene, subject, field)
+        )
+        rest = traits | _parsed(fields, scene)
+        named = [
+            (subject, _QUANTIFIERS),
+            *((f"{nth} {subject}", ("every",)) for nth in ("first", "last")),
+        ]
+        for one, quantifiers in named:
+            what = scene.prediction(f"every {one} is bf16").args["what"]
+            for text, guess in rest.items():
+                for quantifier in quantifiers:
+                    args = {**guess.args, "what": what, "quantifier": quantifier}
+                    says = text.removeprefix("every kernel ")
+                    yield f"{quantifier} {one} {says}", _stated(replace(guess, args=args), scene)
+
+
+def _parsed(texts: Iterable[str], scene: Scene) -> dict[str, Guess]:
+    """Those that are predictions: some values would have to be quoted."""
+    found = {}
+    for text in texts:
+        with suppress(UsageError):
+            found[text.lower().replace(_ELSE, "*")] = scene.prediction(text)
+    return found
+
+
+def _stated(guess: Guess, scene: Scene) -> Stated:
+    found = scene.marked(guess)
+    return Stated(found.verdict, measured_text(found))
+
+
+def _values(scene: Scene, subject: str, field: Field) -> list[str]:
+    """What may be said of a field of names: that it is there, its values, another one."""
+    rows = scene.selected(subject).sure
+    roles = {scene.evidence.operation(row).role for row in rows}
+    values = [value_of(scene.evidence, row, field) for row in rows]
+    known = [value for value in values if value is not UNSTATED]
+    applies = not field.roles or roles & {*field.roles}
+    if field.source not in ("name", "case") or not known or not applies:
+        return []
+    texts = {text.lower() for value in known if value is not ABSENT for text in _written(value)}
+    return ["", *(f" {text}" for text in sorted(texts)), f" {_ELSE}"]
+
+
+def _written(value: object) -> list[str]:
+    """The ways to write a value: sizes may be cut short, and of several words one is enough."""
+    if not isinstance(value, list):
+        return [value_text(value)]
+    if all(isinstance(item, int) for item in value):
+        return ["x".join(map(str, value[:size])) for size in range(1, len(value) + 1)]
+    return [str(item) for item in value]
+
+
+HEIGHT = 760  # pixels: a question with its answer, without scrolling
+
+
+class NotebookLesson:
+    """One lesson or several: a page in a notebook, a line of text elsewhere."""
+
+    def __init__(self, sittings: list[Sitting]) -> None:
+        self.sittings = sittings
+
+    def _repr_html_(self) -> str:
+        page = lesson_html([answer_key(each) for each in self.sittings])
+        return View(self._title, page, HEIGHT)._repr_html_()
+
+    @property
+    def _title(self) -> str:
+        first = self.sittings[0].lesson
+        if len(self.sittings) > 1:
+            return f"{len(self.sittings)} lessons"
+        return f"Lesson {first.number}: {first.title}" if first.number else first.title
+
+    def __repr__(self) -> str:
+        return f"{self._title} (a notebook shows it; at a terminal: foretrace lesson)"
+
+
+def lesson(about: int | str | Trace | None = None) -> NotebookLesson:
+    """The lesson of that number or name, or one about a trace; every lesson without any."""
+    if isinstance(about, Trace):
+        return NotebookLesson([own_sitting(about)])
+    chosen = lessons() if about is None else [lesson_of(str(about))]
+    return NotebookLesson([Sitting(each, opening.open) for each in chosen])

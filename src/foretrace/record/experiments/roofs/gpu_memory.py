@@ -1,0 +1,288 @@
+"""Bandwidth and latency of a GPU's memory by working set, and of shared memory.
+
+Triton decides alone what lies in shared memory, so those kernels are CUDA, compiled by torch at run
+time. Every thread moves 16 bytes at once, neighbours side by side: no two of them meet in a bank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import torch
+
+from foretrace.record.experiments.roofs import kernels
+from foretrace.record.experiments.roofs.timing import Timing, timing
+
+SMALLEST, LARGEST = 64 << 10, 8 << 30
+MOVED = 4 << 30  # bytes that a timed kernel moves at least: about a millisecond
+WARPS = 8
+WAYS = ("read", "write", "copy")
+CHASED = 20_000
+LINE = 128  # bytes between the links of a chain: each is a cache line of its own
+ROUNDS, THREADS, UNROLLED, WIDTH = 4096, 1024, 8, 16  # of shared memory; bytes of one access
+
+
+class WalkShape(NamedTuple):
+    """How a kernel is launched: int32 elements of a step, and programs per multiprocessor.
+
+    A program walks a part of its `own`, over and over. Programs that are `spread` start far from
+    each other and take block after block of the whole set; others take neighbouring blocks at the
+    same time. Without `per_sm` every program takes eight steps: more programs than fit at once.
+    """
+
+    block: int
+    per_sm: int | None
+    way: str = "own"
+
+    def __str__(self) -> str:
+        return f"{self.block}x{self.per_sm or 'many'} {self.way}"
+
+
+# All programs must run at once: with eight per multiprocessor some waited, and L2 held the parts of
+# the others (1.6% of 67 MB came from memory).
+OWN = (WalkShape(2048, 4), WalkShape(4096, 4))
+OWN_BLOCKS = 3  # of a part, at least: a block that is still on its way is not read again
+# Not for reads: two thirds of 17 MB reached L2. Writes are never merged.
+SPREAD = (WalkShape(4096, 4, "spread"), WalkShape(2048, 8, "spread"))
+# Only for working sets that no cache holds: there programs that drift apart find nothing that
+# others have just read.
+TOGETHER = (WalkShape(4096, 4, "together"), WalkShape(8192, 4, "together"))
+TOGETHER_FROM = 1 << 30
+# Only for those that are walked once: a program would walk its own eight blocks again.
+WIDE = WalkShape(4096, None, "together")
+WIDE_FROM = MOVED
+GOLDEN = 0.618  # of the blocks, and odd: the starts of any few programs lie apart
+
+
+class ReadyWalk(NamedTuple):
+    """A kernel that is ready to run, and the bytes that it moves (a copy moves each byte twice)."""
+
+    run: Callable[[], object]
+    moved: int
+
+
+def working_sets(smallest: int = SMALLEST, largest: int = LARGEST) -> Iterator[int]:
+    """Powers of two, and what lies half-way where the cliffs are."""
+    size = smallest
+    while size <= largest:
+        yield size
+        if 8 << 20 <= size < 256 << 20:
+            yield size * 3 // 2
+        size *= 2
+
+
+class WalkPlan(NamedTuple):
+    """What the kernels take, and their grid; `blocks` are walked by each program."""
+
+    blocks: int
+    programs: int
+    apart: int
+    stride: int
+    steps: int
+    own: int = 0
+
+    @property
+    def all_blocks(self) -> int:
+        """Of the working set; parts of programs' own are of equal size, so it may be larger."""
+        return self.own * self.programs or self.blocks
+
+
+def plan(size: int, shape: WalkShape, sms: int, *, moved: int = MOVED) -> WalkPlan:
+    """A walk in which all programs together move `moved` bytes, or the working set if larger."""
+    blocks = max(1, size // (4 * shape.block))
+    turns = max(blocks, math.ceil(moved / (4 * shape.block)))
+    programs = sms * shape.per_sm if shape.per_sm else math.ceil(turns / 8)
+    steps = math.ceil(turns / programs)
+    if shape.way == "own":
+        part = -(-blocks // programs)
+        return WalkPlan(part, programs, 0, min(1, part - 1), steps, part)
+    if shape.way == "together":
+        return WalkPlan(blocks, programs, 1, programs % blocks or min(1, blocks - 1), steps)
+    apart = -(-blocks // programs) if blocks > programs else int(blocks * GOLDEN) | 1
+    return WalkPlan(blocks, programs, apart, min(1, blocks - 1), steps)
+
+
+def launch(way: str, size: int, shape: WalkShape, *, moved: int = MOVED) -> ReadyWalk:
+    """A kernel that walks a working set; half of that of a copy is its source."""
+    size = size // 2 if way == "copy" else size
+    moved = moved // 2 if way == "copy" else moved
+    walk = plan(size, shape, multiprocessors(), moved=moved)
+    tensors = [numbers(walk.all_blocks * shape.block)]
+    if way == "copy":
+        tensors.append(torch.empty_like(tensors[0]))
+    if way == "read":
+        tensors.append(torch.empty(walk.programs, dtype=torch.int32, device="cuda"))
+    kernel = getattr(kernels, f"{way}_kernel")[(walk.programs,)]
+    numbers_of = (walk.blocks, walk.apart, walk.stride, walk.steps, walk.own)
+    run = partial(kernel, *tensors, *numbers_of, shape.block, num_warps=WARPS)
+    once = 4 * shape.block * walk.programs * walk.steps
+    return ReadyWalk(run, once * (2 if way == "copy" else 1))
+
+
+def numbers(count: int) -> torch.Tensor:
+    """Random int32 values: zeros cost less power."""
+    return torch.empty(count, dtype=torch.int32, device="cuda").random_()
+
+
+def shapes_of(size: int, sms: int, way: str = "read") -> tuple[WalkShape, ...]:
+    """The launches that show what a working set costs; none for reads of a small one."""
+    source = size // 2 if way == "copy" else size
+    found = tuple(each for each in OWN if plan(source, each, sms).blocks >= OWN_BLOCKS)
+    if way == "write" or (way == "copy" and not found):
+        found += SPREAD
+    found += TOGETHER if size >= TOGETHER_FROM else ()
+    return (*found, WIDE) if size >= WIDE_FROM else found
+
+
+def multiprocessors() -> int:
+    """Of this GPU."""
+    return int(torch.cuda.get_device_properties().multi_processor_count)
+
+
+def bandwidth(way: str, size: int, shapes: Sequence[WalkShape]) -> dict[str, Any]:
+    """The fastest of several launches that move a working set, in 10^9 bytes per second."""
+    tried = {str(shape): _bandwidth(way, size, shape) for shape in shapes}
+    best = max(tried, key=lambda name: float(tried[name]["gbps"]))
+    others = {name: round(one["gbps"], 1) for name, one in tried.items()}
+    return {**tried[best], "shape": best, "tried": others}
+
+
+def _bandwidth(way: str, size: int, shape: WalkShape) -> dict[str, Any]:
+    ready = launch(way, size, shape)
+    taken = timing(ready.run)
+    rate = ready.moved / taken.median_us / 1e3
+    return {"gbps": rate, "bytes": ready.moved, **taken.fields()}
+
+
+def chain(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Links through a working set in random order, as one ring, and a place on it."""
+    apart = LINE // 8
+    order = torch.randperm(size // LINE, device="cuda")
+    links = torch.zeros(size // 8, dtype=torch.int64, device="cuda")
+    links[order * apart] = order.roll(-1) * apart
+    return links, torch.zeros(1, dtype=torch.int64, device="cuda")
+
+
+def latency(size: int) -> dict[str, Any]:
+    """Nanoseconds of one load that depends on the load before, at random over a working set.
+
+    A launch goes on where the last one stopped, so that a large working set is not walked twice.
+    The difference of a long and a short walk holds no launch.
+    """
+    links, place = chain(size)
+    links.sum()  # what fits in a cache is there
+    run = kernels.chase_kernel[(1,)]
+    walk = max(CHASED, min(size // LINE, 10 * CHASED))
+    run(links, place, walk, num_warps=1)
+    short, long = (
+        timing(partial(run, links, place, steps, num_warps=1), 5) for steps in (CHASED, 3 * CHASED)
+    )
+    per_load = (long.median_us - short.median_us) * 1e3 / (2 * CHASED)
+    return {"load_ns": per_load, "short_us": short.median_us, "long_us": long.median_us}
+
+
+SHARED_SOURCE = """
+#define COUNT 2048
+#define PART (COUNT - 1)
+#define UNROLLED 8
+
+__device__ void fill(int4* tile) {
+    for (int i = threadIdx.x; i < COUNT; i += blockDim.x)
+        tile[i] = make_int4(i * 40503, i ^ 77, i * 9, ~i);
+    __syncthreads();
+}
+
+extern "C" __global__ void read_shared(int* out, int rounds) {
+    __shared__ int4 tile[COUNT];
+    fill(tile);
+    int4 sum = make_int4(0, 0, 0, 0);
+    int at = threadIdx.x;
+    for (int round = 0; round < rounds; ++round) {
+        const int4* from = tile + (at & (COUNT / 2 - 1));
+        #pragma unroll
+        for (int step = 0; step < UNROLLED; ++step) {
+            int4 got = from[step * (COUNT / 2 / UNROLLED)];
+            sum.x ^= got.x; sum.y ^= got.y; sum.z ^= got.z; sum.w ^= got.w;
+        }
+        at += 8;
+    }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum.x + sum.y + sum.z + sum.w;
+}
+
+extern "C" __global__ void write_shared(int* out, int rounds) {
+    __shared__ int4 tile[COUNT];
+    fill(tile);
+    int at = threadIdx.x;
+    for (int round = 0; round < rounds; ++round) {
+        int4* to = tile + (at & (COUNT / 2 - 1));
+        #pragma unroll
+        for (int step = 0; step < UNROLLED; ++step)
+            to[step * (COUNT / 2 / UNROLLED)] = make_int4(at, round, step, at);
+        at += 8;
+    }
+    __syncthreads();
+    out[blockIdx.x * blockDim.x + threadIdx.x] = tile[threadIdx.x].x + tile[threadIdx.x].y;
+}
+
+extern "C" __global__ void copy_shared(int* out, int rounds) {
+    __shared__ int4 tile[COUNT];
+    fill(tile);
+    int at = threadIdx.x;
+    for (int round = 0; round < rounds; ++round) {
+        int4* from = tile + (at & (COUNT / 4 - 1));
+        #pragma unroll
+        for (int step = 0; step < UNROLLED; ++step)
+            from[COUNT / 2 + step * (COUNT / 4 / UNROLLED)] = from[step * (COUNT / 4 / UNROLLED)];
+        at += 8;
+    }
+    __syncthreads();
+    out[blockIdx.x * blockDim.x + threadIdx.x] = tile[COUNT / 2 + (threadIdx.x & 511)].x;
+}
+
+extern "C" __global__ void chase_shared(int* out, int steps) {
+    __shared__ int chain[4096];
+    for (int i = threadIdx.x; i < 4096; i += blockDim.x) chain[i] = (i + 1057) & 4095;
+    __syncthreads();
+    int at = threadIdx.x;
+    for (int step = 0; step < steps; ++step) at = chain[at];
+    out[threadIdx.x] = at;
+}
+"""
+
+
+@cache
+def _shared_kernel(name: str) -> Callable[..., None]:
+    """A kernel of `SHARED_SOURCE`, compiled."""
+    found: Any = torch.cuda._compile_kernel(SHARED_SOURCE, name)
+    return found  # type: ignore[no-any-return]
+
+
+def _shared_launch(way: str) -> tuple[Callable[[], None], int]:
+    """One launch that reads, writes or copies on every multiprocessor, and the bytes it moves."""
+    run = _shared_kernel(f"{way}_shared")
+    grid = 2 * multiprocessors()
+    out = torch.empty(grid * THREADS, dtype=torch.int32, device="cuda")
+    accesses = grid * THREADS * ROUNDS * UNROLLED * (2 if way == "copy" else 1)
+    return lambda: run((grid, 1, 1), (THREADS, 1, 1), [out, ROUNDS]), accesses * WIDTH
+
+
+def shared_bandwidth(way: str) -> dict[str, Any]:
+    """All multiprocessors together, in 10^9 bytes per second."""
+    work, moved = _shared_launch(way)
+    taken = timing(work)
+    return {"gbps": moved / taken.median_us / 1e3, "bytes": moved, **taken.fields()}
+
+
+def shared_latency() -> dict[str, Any]:
+    """Nanoseconds of one load that depends on the load before."""
+    run = _shared_kernel("chase_shared")
+    out = torch.empty(32, dtype=torch.int32, device="cuda")
+
+    def taken(steps: int) -> Timing:
+        return timing(lambda: run((1, 1, 1), (32, 1, 1), [out, steps]))
+
+    short, long = taken(CHASED), taken(3 * CHASED)
+    return {"load_ns": (long.median_us - short.median_us) * 1e3 / (2 * CHASED)}

@@ -1,0 +1,188 @@
+"""`foretrace roofs`: measures this machine's GPU, or its CPU where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from foretrace.base.errors import MissingError
+from foretrace.record.experiments.roofs import cpu
+from foretrace.record.experiments.roofs.timing import Found, measured, warm_up
+from foretrace.schema.roofs import SCHEMA, BandwidthPoint, LatencyPoint, MeasuredRoofs
+
+Group = Mapping[str, Mapping[str, Any]]
+# an H200 takes about a minute
+BUDGET_S = {"gpu": 110.0, "cpu": 50.0}
+NO_TRITON = "the kernels of `roofs` need Triton on a GPU: pip install 'foretrace[kernels]'"
+# the value of a figure, by its group
+_VALUES = {
+    "all_cores": "gbps",
+    "shared": "gbps",
+    "tensor_cores": "tflops",
+    "launches": "median_us",
+    "transfers": "gbps",
+    "host": "median_us",
+    "gelu_mul": "gbps",
+}
+
+
+def roofs(device: str | None, say: Callable[[str], None]) -> MeasuredRoofs:
+    """Every figure of the GPU, or of the CPU."""
+    kind = "cpu" if device == "cpu" or not torch.cuda.is_available() else "gpu"
+    if device == "cuda" and kind == "cpu":
+        raise MissingError("torch sees no CUDA GPU: leave --device out to measure the CPU")
+    began = time.monotonic()
+    if kind == "gpu":
+        found, not_here = _gpu(say)
+    else:
+        found, not_here = measured(cpu.figures(), say, BUDGET_S["cpu"]), cpu.NOT_HERE
+    around = environment()
+    name = around["gpu"] if kind == "gpu" else cpu_name()
+    seconds = time.monotonic() - began
+    return roofs_document(found, around, device=name, kind=kind, not_here=not_here, seconds=seconds)
+
+
+def _gpu(say: Callable[[str], None]) -> tuple[Found, dict[str, str]]:
+    try:
+        from foretrace.record.experiments.roofs import gpu
+    except ModuleNotFoundError as error:
+        raise MissingError(NO_TRITON) from error
+    warm_up()
+    return measured(gpu.figures(), say, BUDGET_S["gpu"]), gpu.NOT_HERE
+
+
+def cpu_name() -> str:
+    """As the system calls it, with the number of its cores."""
+    name = platform.processor() or platform.machine()
+    listed = Path("/proc/cpuinfo")
+    if listed.is_file():
+        lines = listed.read_text(encoding="utf-8", errors="replace").splitlines()
+        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        name = models[0] if models else name
+    return f"{name}, {cpu.cores()} cores"
+
+
+def environment() -> dict[str, str]:
+    """Card and versions."""
+    found = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "torch": str(torch.__version__),
+        "cuda": str(torch.version.cuda),
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    with contextlib.suppress(ImportError):
+        import triton
+
+        found["triton"] = triton.__version__
+    if torch.cuda.is_available():
+        card = torch.cuda.get_device_properties()
+        found |= {
+            "gpu": card.name,
+            "arch": f"sm_{card.major}{card.minor}",
+            "sms": str(card.multi_processor_count),
+            "memory_bytes": str(card.total_memory),
+            "l2_bytes": str(card.L2_cache_size),
+            "driver": _asked("driver_version"),
+            "largest_clocks": _asked("clocks.max.sm,clocks.max.mem"),
+            "power_limit": _asked("power.limit"),
+        }
+    return found
+
+
+def _asked(query: str) -> str:
+    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return f"unknown: {problem}"
+    return said.stdout.strip()
+
+
+def roofs_document(
+    found: Mapping[str, Group],
+    environment: Mapping[str, str],
+    *,
+    device: str,
+    kind: str,
+    not_here: Mapping[str, str],
+    seconds: float,
+    command: str = "foretrace roofs",
+) -> MeasuredRoofs:
+    """The document; a figure with an `error` is one that was not measured."""
+    values = {group: _values(found, group) for group in _VALUES}
+    latency = found.get("shared", {}).get("latency", {}).get("load_ns")
+    return MeasuredRoofs(
+        SCHEMA,
+        device,
+        kind,
+        command,
+        dict(environment),
+        bandwidth=_bandwidth(found.get("bandwidth", {})),
+        latency=_latency(found.get("latency", {})),
+        all_cores_gbps=values["all_cores"],
+        shared_gbps=values["shared"],
+        shared_load_ns=None if latency is None else _rounded(latency),
+        tflops=_matmuls(found.get("matmuls", {})),
+        units_tflops=values["tensor_cores"],
+        launch_us=values["launches"],
+        transfer_gbps=values["transfers"],
+        host_us=values["host"],
+        behind_gbps=values["gelu_mul"],
+        not_measured=dict(not_here) | dict(_failed(found)),
+        seconds=round(seconds, 1),
+    )
+
+
+def _rounded(value: float) -> float:
+    """Four digits: the fifth changes from run to run."""
+    return float(f"{value:.4g}")
+
+
+def _values(found: Mapping[str, Group], group: str) -> dict[str, float]:
+    key = _VALUES[group]
+    return {
+        name: _rounded(figure[key])
+        for name, figure in found.get(group, {}).items()
+        if key in figure
+    }
+
+
+def _bandwidth(group: Group) -> tuple[BandwidthPoint, ...]:
+    """`read 65536`, `write 65536` and `copy 65536` make one point."""
+    rates: dict[int, dict[str, float]] = {}
+    for name, figure in group.items():
+        way, size = name.split()
+        if "gbps" in figure:
+            rates.setdefault(int(size), {})[f"{way}_gbps"] = _rounded(figure["gbps"])
+    return tuple(BandwidthPoint(size, **rates[size]) for size in sorted(rates))
+
+
+def _latency(group: Group) -> tuple[LatencyPoint, ...]:
+    found = {int(name): figure["load_ns"] for name, figure in group.items() if "load_ns" in figure}
+    return tuple(LatencyPoint(size, _rounded(found[size])) for size in sorted(found))
+
+
+def _matmuls(group: Group) -> dict[str, float]:
+    """The fastest size of each type."""
+    best: dict[str, float] = {}
+    for name, figure in group.items():
+        dtype, rate = name.split()[0], figure.get("tflops")
+        if rate is not None:
+            best[dtype] = max(best.get(dtype, 0.0), _rounded(rate))
+    return best
+
+
+def _failed(found: Mapping[str, Group]) -> Iterator[tuple[str, str]]:
+    for group, figures in found.items():
+        for name, figure in figures.items():
+            if "error" in figure:
+                yield f"{group}: {name}", figure["error"]

@@ -1,0 +1,272 @@
+"""The run record: a small JSON file beside each trace with what the trace does not hold.
+
+`run.json.gz` has `run.run.json`: versions, hardware, clocks, command, times without the profiler.
+Every key is always there; an unknown value is null. `docs/capture.md` describes the keys; `schema`
+rises when one changes its meaning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from foretrace.base import files
+from foretrace.base.private import hide_secrets
+from foretrace.base.private.values import cleaned
+from foretrace.base.version import __version__
+from foretrace.record.profiling.compiler_records import CompileWatch
+from foretrace.record.profiling.export import export, make_folder, record_path, trace_path
+
+# The columns of nvidia-smi. Clocks and temperature explain differences between runs; power shows a
+# cap.
+_SMI_FIELDS = {
+    "driver_version": "driver",
+    "clocks.sm": "sm_mhz",
+    "clocks.mem": "memory_mhz",
+    "clocks.max.sm": "sm_max_mhz",
+    "temperature.gpu": "temperature_c",
+    "power.draw": "power_w",
+    "pstate": "pstate",
+}
+# Variables that change kernels, compilation or the recording; no other variable is stored.
+_VARIABLES = re.compile(
+    r"^(CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUBLAS\w*|NVIDIA_TF32_OVERRIDE|"
+    r"TORCHINDUCTOR_\w+|TORCHDYNAMO_\w+|TORCH_COMPILE\w*|TORCH_LOGS|TRITON_INTERPRET|"
+    r"PYTORCH_(CUDA_ALLOC_CONF|ALLOC_CONF|NO_CUDA_MEMORY_CACHING)|DISABLE_ADDMM_CUDA_LT|KINETO_\w+|"
+    r"OMP_NUM_THREADS|MKL_NUM_THREADS|HF_HUB_OFFLINE|RANK|WORLD_SIZE|LOCAL_RANK)$"
+)
+
+
+def environment() -> dict[str, Any]:
+    """The machine, the versions and the settings, as the run record stores them."""
+    cudnn = torch.backends.cudnn
+    return {
+        "machine": {
+            "os": platform.system(),
+            "arch": platform.machine(),
+            "cpus": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "torch": {
+            "version": str(torch.__version__),
+            "cuda": torch.version.cuda,
+            "hip": torch.version.hip,
+            "cudnn": cudnn.version() if cudnn.is_available() else None,
+            "triton": version_of("triton", "pytorch-triton", "pytorch-triton-rocm"),
+        },
+        "settings": {
+            "threads": torch.get_num_threads(),
+            "float32_matmul_precision": torch.get_float32_matmul_precision(),
+            "deterministic": torch.are_deterministic_algorithms_enabled(),
+            "cudnn_benchmark": cudnn.benchmark,
+        },
+        # a path says who, not how
+        "variables": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if _VARIABLES.match(name) and not name.endswith("_DIR")
+        },
+    }
+
+
+def on_cuda() -> bool:
+    """Whether this process uses a CUDA device."""
+    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())
+
+
+def card() -> dict[str, Any] | None:
+    """The current CUDA device, or None where this process uses none."""
+    if not on_cuda():
+        return None
+    at = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return {
+        "name": at.name,
+        "capability": f"{at.major}.{at.minor}",
+        "sms": at.multi_processor_count,
+        "memory_bytes": at.total_memory,
+        "l2_bytes": getattr(at, "L2_cache_size", None),
+    }
+
+
+def clocks() -> dict[str, Any]:
+    """Driver, clocks, temperature and power of the device, from nvidia-smi; empty without it."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None or not on_cuda():
+        return {}
+    # CUDA_VISIBLE_DEVICES renumbers what torch sees; the UUID names the same card to both.
+    uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
+    same = ["-i", uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"] if uuid else []
+    query = (f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader,nounits")
+    command = [tool, *query, *same]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return parse_smi(answer.stdout)
+    return {}
+
+
+def parse_smi(text: str) -> dict[str, Any]:
+    """The first line of nvidia-smi's answer by our names; what the card does not report is None."""
+    cells = text.strip().splitlines()[0].split(",") if text.strip() else []
+    named = zip(_SMI_FIELDS.values(), cells, strict=False)
+    return {name: _number(cell.strip()) for name, cell in named}
+
+
+def command_line() -> list[str]:
+    """The command line without secrets: values of options that are named so, keys, passwords."""
+    kept, hide = _program(sys.argv[0]) if sys.argv else [], False
+    for word in sys.argv[1:]:
+        kept.append("***" if hide else hide_secrets(word))
+        option = word.startswith("-") and "=" not in word
+        hide = option and hide_secrets(f"{word} x") != f"{word} x"
+    return kept
+
+
+def _program(file: str) -> list[str]:
+    """`foretrace` or `python -m package.train`, not the file inside the installation."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and spec.origin == file:
+        name = spec.name.removesuffix(".__main__")
+        return [name] if name == "foretrace" else ["python", "-m", name]
+    installed = os.path.abspath(file).startswith(os.path.abspath(sys.prefix) + os.sep)
+    return [os.path.basename(file) if installed else file]
+
+
+def version_of(*packages: str) -> str | None:
+    """The installed version of the first of these packages that there is."""
+    for package in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(package)
+    return None
+
+
+def _number(cell: str) -> int | float | str | None:
+    if not cell or cell.startswith("["):  # "[N/A]", "[Not Supported]"
+        return None
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(cell)
+    return cell
+
+
+KIND = "foretrace-run"
+# Our options of a profiler, and torch's names for them.
+TORCH_NAMES = {
+    "shapes": "record_shapes",
+    "stacks": "with_stack",
+    "memory": "profile_memory",
+    "modules": "with_modules",
+}
+
+
+@dataclass(slots=True)
+class CallTimes:
+    """Nanoseconds per call (or step); only `profiled_host` is measured with the profiler.
+
+    `wall` ends with the device idle. Both `host` times end when the host has launched its work: a
+    wait inside the recording would change what is recorded. Their ratio is the profiler's overhead.
+    """
+
+    first_call_ns: int | None = None
+    wall_ns_per_call: int | None = None
+    wall_spread: float | None = None
+    host_ns_per_call: int | None = None
+    profiled_host_ns_per_call: int | None = None
+    calls_timed: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The `timing` part of the record."""
+        overhead = None
+        if self.host_ns_per_call and self.profiled_host_ns_per_call:
+            overhead = round(self.profiled_host_ns_per_call / self.host_ns_per_call - 1, 4)
+        return {**asdict(self), "profiler_overhead": overhead}
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """Collects the record during a run; `note` is what a reader of the trace should know."""
+
+    profile: Mapping[str, Any]
+    facts: dict[str, Any] = field(default_factory=dict)
+    timing: CallTimes = field(default_factory=CallTimes)
+    compiling: CompileWatch = field(default_factory=CompileWatch)
+    clocks_before: dict[str, Any] = field(default_factory=clocks)
+    error: str | None = None
+    note: str | None = None
+
+    def as_json(self, trace: Path) -> dict[str, Any]:
+        """The record of `trace`, written now."""
+        after, device = clocks(), card()
+        driver = after.get("driver") or self.clocks_before.get("driver")
+        return {
+            "schema": 1,
+            "kind": KIND,
+            "foretrace": __version__,
+            "trace": trace.name,
+            "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "command": command_line(),
+            **environment(),
+            "device": None if device is None else {**device, "driver": driver},
+            "clocks": {"before": self.clocks_before or None, "after": after or None},
+            "seed": {"torch": torch.initial_seed(), "hash": os.environ.get("PYTHONHASHSEED")},
+            "profile": dict(self.profile),
+            "timing": self.timing.as_json(),
+            "compile": self.compiling.report(),
+            "memory": _peak_memory(),
+            "error": self.error,
+            "note": self.note,
+            **self.facts,
+        }
+
+    def write(self, trace: Path) -> Path:
+        """Write the record of `trace` without secrets, in the place of an earlier one."""
+        path = record_path(trace)
+        stored = cleaned(self.as_json(trace), hide_secrets)
+        files.write_text(path, json.dumps(stored, indent=1) + "\n")
+        return path
+
+
+def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[object], None]:
+    """An `on_trace_ready` that writes each trace and its record, for a user's own profiler.
+
+    For `torch.profiler.profile`, Accelerate's `ProfileKwargs`, Lightning's `PyTorchProfiler`. Each
+    recording goes to `folder/name.json.gz`, then `name_2`, `name_3`, ...; nothing is replaced.
+    """
+    target = trace_path(os.path.join(os.fspath(folder), name))
+    record = RunRecord({})
+
+    def write(profiler: object) -> None:
+        make_folder(target.parent)  # hours may have passed since `trace_path` made it
+        record.profile = profile_options(profiler)
+        record.write(export(profiler, target))
+
+    return write
+
+
+def profile_options(profiler: Any) -> dict[str, Any]:
+    """What another profiler records, under the names of our options."""
+    return {ours: bool(getattr(profiler, theirs, False)) for ours, theirs in TORCH_NAMES.items()}
+
+
+def _peak_memory() -> dict[str, int | None]:
+    """Peak bytes of torch's allocator since the last reset, and of the process on the host."""
+    return {
+        "peak_device_bytes": torch.cuda.max_memory_allocated() if on_cuda() else None,
+        "peak_reserved_bytes": torch.cuda.max_memory_reserved() if on_cuda() else None,
+        # Linux counts kilobytes
+        "peak_host_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }

@@ -1,0 +1,316 @@
+"""What a recorded script does to the process it shares with us: steps, profilers, signals, forks.
+
+`StepFinder` finds the steps of a program that marks none. A step begins when the program calls its
+outermost module. Once an optimizer has stepped, a step begins at the first sign of the next
+iteration: that module's call, or `zero_grad`.
+
+- The outermost module is the first `nn.Module` that is called. A global hook finds it, removes
+  itself, and leaves one hook on that module. Inner modules run at full speed, and torch.compile
+  traces compiled ones as before.
+- Only the first optimizer that steps counts: a second one (as in a GAN) is in the same iteration.
+- `optimizer.step` cannot end a step: its range in the trace is still open in its hooks.
+- Other threads and forked workers never mark steps: the profiler belongs to the main thread.
+
+`ForeignProfilers` makes way for the program's own profiler: torch allows one at a time. We keep the
+program's trace. A profiler exports only once, so it exports to a private file that we copy twice.
+
+A signal ends the script, and the recording is still written. Our output goes where it went before
+the script redirected it. A forked child never touches the profiler of its parent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+import torch
+from torch.autograd.profiler import profile as LegacyProfile
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.profiler.profiler import _KinetoProfile
+
+from foretrace.base import files
+from foretrace.record.profiling.export import copy_trace
+from foretrace.record.profiling.window import Capture
+
+KINDS = ("auto", "forward", "optimizer", "none")
+
+
+class StepFinder:
+    """Calls `mark()` at the start of every step that it finds inside its `with` block.
+
+    `kind`: `auto` is the rule above; `forward` marks every call of the outermost module,
+    `optimizer` only what follows an optimizer's step, `none` nothing.
+    """
+
+    def __init__(self, mark: Callable[[], None], kind: str = "auto") -> None:
+        self.kind = kind
+        self._mark = mark
+        self._home = (os.getpid(), threading.get_ident())
+        self._optimizer: int | None = None  # the id of the first optimizer that stepped
+        self._pending = False  # it has stepped, and the next iteration has not begun
+        self._handles: list[Any] = []
+        self._zero_grad = torch.optim.Optimizer.zero_grad
+
+    def __enter__(self) -> StepFinder:
+        if self.kind != "none":
+            # Our own hook would cause it, and is gone before the module runs.
+            message = "Using `torch.compile.module.` when there are global hooks"
+            warnings.filterwarnings("ignore", message=message)
+            self._handles = [register_module_forward_pre_hook(self._outermost)]
+        if self.kind in ("auto", "optimizer"):
+            self._handles.append(register_optimizer_step_post_hook(self._stepped))
+            torch.optim.Optimizer.zero_grad = self._watched_zero_grad()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        torch.optim.Optimizer.zero_grad = self._zero_grad
+        for handle in self._handles:
+            handle.remove()
+
+    def _outermost(self, module: Any, arguments: Any) -> None:
+        # Inside a traced function this hook would be traced too; there it must do nothing at all.
+        if torch.compiler.is_compiling() or not self._at_home():
+            return
+        self._handles[0].remove()
+        self._handles[0] = module.register_forward_pre_hook(self._called)
+        self._called(module, arguments)
+
+    def _called(self, module: Any, arguments: Any) -> None:
+        if torch.compiler.is_compiling() or not self._at_home():
+            return
+        every_call = self.kind == "forward" or (self.kind == "auto" and self._optimizer is None)
+        if every_call or self._pending:
+            self._begin()
+
+    def _stepped(self, optimizer: Any, arguments: Any, options: Any) -> None:
+        if torch.compiler.is_compiling() or not self._at_home():
+            return
+        if self._optimizer in (None, id(optimizer)):
+            self._optimizer, self._pending = id(optimizer), True
+
+    def _watched_zero_grad(self) -> Callable[..., Any]:
+        original = self._zero_grad
+
+        def zero_grad(optimizer: Any, *arguments: Any, **options: Any) -> Any:
+            if self._pending and self._at_home():
+                self._begin()
+            return original(optimizer, *arguments, **options)
+
+        return zero_grad
+
+    def _begin(self) -> None:
+        self._pending = False
+        self._mark()
+
+    def _at_home(self) -> bool:
+        return self._home == (os.getpid(), threading.get_ident())
+
+
+class ForeignProfilers:
+    """Reports profilers that are not `ours()`, and each trace that they export, inside `with`.
+
+    `began()` is called just before such a profiler starts; `exported(profiler, file)` for each
+    trace, as a temporary plain JSON file. `finish()` exports what the program never wrote.
+    """
+
+    def __init__(
+        self,
+        ours: Callable[[], bool],
+        began: Callable[[], None],
+        exported: Callable[[Any, str], None],
+    ) -> None:
+        self._ours, self._began, self._exported = ours, began, exported
+        self._unsaved: Any = None  # stopped, and not exported yet
+        self._patches = contextlib.ExitStack()
+
+    def __enter__(self) -> ForeignProfilers:
+        for owner, name, watched in (
+            (_KinetoProfile, "prepare_trace", self._before),
+            (_KinetoProfile, "stop_trace", self._after_stop),
+            (_KinetoProfile, "export_chrome_trace", self._around_export),
+            (LegacyProfile, "__enter__", self._before),
+            (Capture, "start", self._before),  # it refuses where a profiler runs
+        ):
+            original = getattr(owner, name)
+            self._patches.callback(setattr, owner, name, original)
+            setattr(owner, name, watched(original))
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._patches.close()
+
+    def finish(self) -> None:
+        """Export what a profiler of the program recorded and the program did not write."""
+        if self._unsaved is not None:
+            with files.scratch() as folder:
+                self._unsaved.export_chrome_trace(os.path.join(folder, "trace.json"))
+
+    def _before(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def started(profiler: Any, *arguments: Any) -> Any:
+            if not self._ours():
+                self._began()
+            return original(profiler, *arguments)
+
+        return started
+
+    def _after_stop(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def stopped(profiler: Any) -> Any:
+            result = original(profiler)
+            if not self._ours():
+                self._unsaved = profiler
+            return result
+
+        return stopped
+
+    def _around_export(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def exported(profiler: Any, path: Any, *arguments: Any, **options: Any) -> Any:
+            if self._ours():
+                return original(profiler, path, *arguments, **options)
+            self._unsaved = None
+            with files.scratch() as folder:
+                plain = os.path.join(folder, "trace.json")
+                result = original(profiler, plain, *arguments, **options)
+                self._exported(profiler, plain)
+                target = Path(os.fspath(path))
+                if target.parent.is_dir():  # torch's export is silent without a folder
+                    copy_trace(plain, target)
+                return result
+
+        return exported
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Ended(SystemExit):
+    """A signal asked the process to end; the exit code is what a shell reports for it."""
+
+    def __init__(self, number: int) -> None:
+        self.signal = signal.Signals(number).name
+        super().__init__(128 + number)
+
+
+class EndingSignals:
+    """Inside `with`, a signal to end raises `Ended` while the script runs, and is kept after it.
+
+    A second one ends the process at once. A signal that was ignored (`nohup`) stays so. A forked
+    child has the signals of a plain Python: one that arrives during the fork waits for them.
+    """
+
+    def __init__(self) -> None:
+        self.script_runs = True
+        self.late: Ended | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> EndingSignals:
+        for number in _ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._ended)
+        os.register_at_fork(
+            before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, self._before),
+            after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, self._before),
+            after_in_child=self._forked,
+        )
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+    def _forked(self) -> None:
+        for number in self._before:
+            if signal.getsignal(number) == self._ended:  # else the script has its own
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._before)
+
+    def _ended(self, number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        if self.script_runs:
+            raise Ended(number)
+        self.late = Ended(number)
+
+
+@contextlib.contextmanager
+def alarm(seconds: int, ring: Callable[[], None]) -> Iterator[None]:
+    """Call `ring` in the main thread after `seconds`, unless the program uses the alarm itself."""
+    if seconds <= 0 or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGALRM, lambda number, frame: ring())
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def own_streams() -> Iterator[None]:
+    """Give us standard output and error back after the block, as they were before it."""
+    streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
+    copies = {number: os.dup(number) for number in (1, 2) if _is_open(number)}
+    home = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() == home:
+            _flush()
+            for number, copy in copies.items():
+                os.dup2(copy, number)
+                os.close(copy)
+            for name, stream in streams.items():
+                setattr(sys, name, _reopened(stream, 1 if name == "stdout" else 2))
+
+
+def _reopened(stream: io.TextIOWrapper | None, number: int) -> io.TextIOWrapper | None:
+    if stream is None or not stream.closed:
+        return stream
+    return open(number, "w", encoding=stream.encoding, errors=stream.errors, closefd=False)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, or an object of the script
+            stream.flush()
+
+
+def leave_fork(exit_code: int) -> None:
+    """End a child that the script forked, as Python would, but without the parent's profiler."""
+    atexit._run_exitfuncs()
+    _flush()
+    os._exit(exit_code & 0xFF)
+
+
+def report(problem: BaseException, where: TracebackType | None) -> None:
+    """Report what the script raised as Python would: by the script's own hook, if it has one."""
+    import traceback
+
+    if sys.excepthook is not sys.__excepthook__:
+        try:
+            sys.excepthook(type(problem), problem.with_traceback(where), where)
+            return
+        except Exception:  # noqa: BLE001 (the hook is the script's)
+            print("Error in sys.excepthook:", file=sys.stderr)
+            traceback.print_exc()
+            print("\nOriginal exception was:", file=sys.stderr)
+    traceback.print_exception(type(problem), problem, where)

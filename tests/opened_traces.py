@@ -1,0 +1,43 @@
+"""Traces that several tests look at: opened once in a process, with what the rules say of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import foretrace as ft
+from foretrace.analyze.rules import run_all
+from foretrace.model.trace import Trace
+from foretrace.read import recordings
+from foretrace.schema.finding import Finding
+from foretrace.show.overview import summarize
+from foretrace.show.overview.page import Overview
+
+FAULTS = Path(__file__).parent / "recorded"  # each made for one fault, or for its fix
+
+
+@cache
+def opened(path: Path) -> Trace:
+    """One trace; no test may change it."""
+    return ft.open(path, cache=False)
+
+
+@cache
+def findings(path: Path) -> dict[str, list[Finding]]:
+    """What every rule says of a trace, by rule."""
+    found: dict[str, list[Finding]] = {}
+    for finding in run_all(opened(path)):
+        found.setdefault(finding.rule, []).append(finding)
+    return found
+
+
+@cache
+def overview(path: Path) -> Overview:
+    """The overview of a trace; no test may change it."""
+    return summarize(opened(path))
+
+
+def recording(name: str) -> Path:
+    """A shipped recording by its name (`_bf16` may be left out), or one of the faults."""
+    found = recordings.find(f"{name}_bf16") or recordings.find(name)
+    return found or FAULTS / f"{name}.json.gz"

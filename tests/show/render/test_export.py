@@ -1,0 +1,123 @@
+"""Tables as JSON, CSV and text, and stacks for other tools."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import foretrace as ft
+from corpus.builder import TraceBuilder
+from foretrace.cli import foretrace as program
+from foretrace.model.flame import Stack
+from foretrace.show.render.export import (
+    AT_ONCE,
+    collapsed,
+    csv_parts,
+    exported,
+    json_parts,
+    speedscope,
+)
+from opened_traces import opened
+
+ODD = [float("nan"), float("inf"), float("-inf"), 1.5]
+
+
+def test_numbers_that_are_not_finite_are_null_and_words_stay_words() -> None:
+    frame = pl.DataFrame({"name": ["isNaN", "Infinity", "a", "b"], "x": ODD, "all": [ODD] * 4})
+    rows = json.loads("".join(json_parts(frame)))["rows"]
+    assert [row["x"] for row in rows] == [None, None, None, 1.5]
+    assert rows[0] == {"name": "isNaN", "x": None, "all": [None, None, None, 1.5]}
+    assert rows[1]["name"] == "Infinity"
+
+
+def test_a_csv_acts_on_neither_a_terminal_nor_a_spreadsheet() -> None:
+    names, chains = ["\x1b[31mred", "a\u202eb", "=1+1"], [["=cmd()", "\x1b"], [], ["aten::mm"]]
+    frame = pl.DataFrame({"name": names, "chain": chains, "n": [-1, 2, 3]})
+    text = "".join(csv_parts(frame))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert text.splitlines() == [
+        "name,chain,n",
+        '\\x1b[31mred,"[""=cmd()"",""\\u001b""]",-1',
+        "a\\u202eb,[],2",
+        """'=1+1,"[""aten::mm""]",3""",
+    ]
+
+
+def test_parts_join_into_one_document() -> None:
+    for rows in (0, 1, AT_ONCE, 2 * AT_ONCE + 1):
+        frame = pl.DataFrame({"n": range(rows)})
+        document = json.loads("".join(json_parts(frame)))
+        assert document == {
+            "schema": 1,
+            "columns": ["n"],
+            "rows": [{"n": n} for n in range(rows)],
+        }
+        assert "".join(csv_parts(frame)).splitlines() == ["n", *map(str, range(rows))]
+
+
+MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
+
+
+def test_collapsed_lines(tmp_path: Path) -> None:
+    built = TraceBuilder().host("python_function", "nn.Module: Net_0", 0, 9_000)
+    built.op("aten::mm", 1_000, 2_000).launch(1_100, 10).kernel("a;b", 20_000, 70)
+    built.launch(10_000, 10).kernel("c", 30_000, 5)
+    (tmp_path / "t.json").write_bytes(built.bytes())
+    trace = ft.open(tmp_path / "t.json", cache=False)
+    assert exported(trace, "collapsed").splitlines() == [
+        "Net_0;aten::mm;a:b 70",
+        "outside modules;no op recorded;c 5",
+    ]
+
+
+def test_names_stay_in_their_line() -> None:
+    lines = [*collapsed([Stack(("a\nb", "\x1b[2J;x"), 3, 1)])]
+    assert lines == ["a\\nb;\\x1b[2J:x 3\n"]
+
+
+def test_speedscope_has_the_published_shape() -> None:
+    stacks = [Stack(("a", "b"), 3, 1), Stack(("a", "c", "b"), 4, 2)]
+    document = json.loads(speedscope(stacks, "run"))
+    (profile,) = document["profiles"]
+    assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert document["shared"] == {"frames": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
+    assert (profile["type"], profile["unit"]) == ("sampled", "nanoseconds")
+    assert profile["samples"] == [[0, 1], [0, 2, 1]]
+    assert profile["weights"] == [3, 4]
+    assert (profile["startValue"], profile["endValue"]) == (0, 7)
+
+
+def test_csv_has_a_row_for_each_kernel() -> None:
+    trace = opened(MODULES)
+    rows = [*csv.DictReader(io.StringIO(exported(trace, "csv")))]
+    assert len(rows) == trace.kernels.height
+    backward = next(row for row in rows if row["short"] == "embedding bwd bf16")
+    assert backward["module"] == "LlamaForCausalLM_0/LlamaModel_0/Embedding_0"
+    assert (backward["pass"], backward["op_name"]) == ("backward", "aten::embedding_dense_backward")
+
+
+def test_the_command_writes_files_and_stdout(tmp_path: Path) -> None:
+    target = tmp_path / "run.json"
+    given = ["export", "--no-cache", str(MODULES), "--speedscope", str(target), "--collapsed", "-"]
+    ran = CliRunner().invoke(program, given)
+    assert ran.exit_code == 0, ran.output
+    lines = ran.stdout.splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) == 6_454_569
+    assert sum(json.loads(target.read_text())["profiles"][0]["weights"]) == 6_454_569
+
+
+@pytest.mark.parametrize(
+    "given", [[], ["--csv", "-", "--collapsed", "-"], ["--csv", "/no/where/x"]]
+)
+def test_wrong_usage(given: list[str]) -> None:
+    from foretrace.base.errors import UsageError
+
+    ran = CliRunner().invoke(program, ["export", "mlp_eager", *given])
+    assert isinstance(ran.exception, UsageError)

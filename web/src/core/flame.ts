@@ -1,0 +1,179 @@
+// A flame graph as a tree of boxes: own time by pass, and the time of all that is inside.
+
+import { type Columns, unpack } from "../data/columns";
+import type { Flame, FlameTree } from "../data/documents";
+import type { Shown } from "./context";
+
+export interface Box {
+  number: number;
+  name: string;
+  kind: string; // module, range, pass, op, call, kernel; `all` for the outermost
+  depth: number;
+  above: Box | null;
+  parts: Box[];
+  own: number[]; // ns by pass
+}
+
+const SEPARATOR = " > ";
+
+export class Boxes {
+  readonly root: Box;
+  readonly all: Box[]; // a part comes after what it is in
+  readonly passes: string[];
+
+  constructor(columns: Columns, flame: Pick<Flame, "names" | "kinds" | "passes">) {
+    this.passes = flame.passes;
+    this.root = { number: -1, name: "all", kind: "all", depth: 0, above: null, parts: [], own: flame.passes.map(() => 0) };
+    this.all = [];
+    for (let number = 0; number < columns.above.length; number++) {
+      const above = columns.above[number] < 0 ? this.root : this.all[columns.above[number]];
+      const own = flame.passes.map((pass) => columns[pass][number]);
+      const name = flame.names[columns.name[number]],
+        kind = flame.kinds[columns.kind[number]];
+      const box: Box = { number, name, kind, depth: above.depth + 1, above, parts: [], own };
+      above.parts.push(box);
+      this.all.push(box);
+    }
+  }
+
+  // The time of each box with all that is inside, in one pass or in all (-1). That of the outermost is at the end.
+  totals(pass: number): Float64Array {
+    const totals = new Float64Array(this.all.length + 1);
+    for (let at = this.all.length - 1; at >= 0; at--) {
+      const { own, above } = this.all[at];
+      totals[at] += pass < 0 ? own.reduce((sum, ns) => sum + ns, 0) : own[pass];
+      totals[above && above !== this.root ? above.number : this.all.length] += totals[at];
+    }
+    return totals;
+  }
+
+  // The time of a box with all that is inside, in one pass.
+  timeIn(box: Box, pass: number): number {
+    return box.own[pass] + box.parts.reduce((sum, part) => sum + this.timeIn(part, pass), 0);
+  }
+
+  // The passes that have time, by number.
+  passesWithTime(): number[] {
+    return this.passes.map((_, pass) => pass).filter((pass) => this.all.some(({ own }) => own[pass] > 0));
+  }
+
+  // The box of a path, or null. Names may hold the separator: the longest that fits is taken.
+  find(path: string): Box | null {
+    let box = this.root;
+    let rest = isPath(path) ? ` ${path}` : "";
+    while (rest) {
+      const fits = box.parts.filter(({ name }) => rest === SEPARATOR + name || rest.startsWith(SEPARATOR + name + SEPARATOR));
+      if (!fits.length) return null;
+      box = fits.reduce((best, each) => (each.name.length > best.name.length ? each : best));
+      rest = rest.slice(SEPARATOR.length + box.name.length);
+    }
+    return box === this.root ? null : box;
+  }
+
+  // The numbers of a box and of all that is inside.
+  inside(box: Box): Set<number> {
+    const found = new Set([box.number]);
+    for (const part of box.parts) for (const each of this.inside(part)) found.add(each);
+    return found;
+  }
+}
+
+// The names down to a box: `> LlamaMLP_2 > aten::mm`; as a filter it says which work is meant.
+export function pathOf(box: Box): string {
+  return box.above ? `${pathOf(box.above)}${SEPARATOR}${box.name}`.trimStart() : "";
+}
+
+export function isPath(filter: string): boolean {
+  return filter.startsWith("> ");
+}
+
+const loaded = new WeakMap<FlameTree, Promise<Boxes>>();
+
+export function boxesOf(flame: Flame, tree: FlameTree): Promise<Boxes> {
+  let found = loaded.get(tree);
+  if (!found) {
+    found = unpack(tree.boxes).then((columns) => new Boxes(columns, flame));
+    loaded.set(tree, found);
+  }
+  return found;
+}
+
+// Where the boxes of a flame graph are drawn: below what they are in, as wide as their share of the time.
+
+// In shares of the width. What is too thin to be drawn stands together in one place, so that no width is empty without a word.
+export interface Placed {
+  box: Box;
+  from: number;
+  share: number;
+  ns: number;
+  small: number; // how many parts of `box` stand here; 0: the box itself
+}
+
+// All boxes at least `thinnest` wide: those above the focus as wide as the whole, then what is inside it.
+export function laidOut(boxes: Boxes, focus: Box, totals: Float64Array, thinnest: number): Placed[] {
+  const time = (box: Box) => totals[box === boxes.root ? boxes.all.length : box.number];
+  const placed: Placed[] = [];
+  for (let box: Box | null = focus; box; box = box.above) placed.unshift({ box, from: 0, share: 1, ns: time(box), small: 0 });
+  const place = (above: Placed) => {
+    let from = above.from,
+      small = 0,
+      rest = 0;
+    for (const part of above.box.parts) {
+      const ns = time(part),
+        share = (above.share * ns) / above.ns;
+      if (ns > 0 && share >= thinnest) {
+        const mine = { box: part, from, share, ns, small: 0 };
+        placed.push(mine);
+        from += share;
+        place(mine);
+      } else if (ns > 0) {
+        small += 1;
+        rest += ns;
+      }
+    }
+    const share = (above.share * rest) / above.ns;
+    if (small && share >= thinnest) placed.push({ box: above.box, from, share, ns: rest, small });
+  };
+  if (time(focus) > 0) place(placed[placed.length - 1]);
+  return placed;
+}
+
+export function depthOf({ box, small }: Placed): number {
+  return box.depth + (small ? 1 : 0);
+}
+
+// A box of the flame graph as a filter of the timeline: a path such as `> LlamaMLP_2 > aten::mm`.
+
+// The events of the GPU work of a path; null for a filter that is no path. Work whose backward pass a module owns is its own.
+export function chosen(trace: Pick<Shown, "entry">, filter: string): Promise<Set<number> | null> {
+  return workOn(trace, filter, "event");
+}
+
+// The kernels of a path, by case.
+export function chosenCases(trace: Pick<Shown, "entry">, filter: string): Promise<Set<number> | null> {
+  return workOn(trace, filter, "case");
+}
+
+async function workOn({ entry: { flame } }: Pick<Shown, "entry">, filter: string, column: string): Promise<Set<number> | null> {
+  if (!isPath(filter)) return null;
+  const work = await workOf(flame);
+  for (const tree of flame.trees.filter(({ time }) => time === "gpu")) {
+    const boxes = await boxesOf(flame, tree),
+      box = boxes.find(filter);
+    if (!box) continue;
+    const inside = boxes.inside(box);
+    return new Set(work[column].filter((_, at) => inside.has(work[tree.by][at])));
+  }
+  return new Set();
+}
+
+const loadedPlaces = new WeakMap<Flame, Promise<Columns>>();
+
+function workOf(flame: Flame): Promise<Columns> {
+  let found = loadedPlaces.get(flame);
+  if (!found) {
+    found = unpack(flame.work);
+    loadedPlaces.set(flame, found);
+  }
+  return found;
+}

@@ -1,0 +1,114 @@
+// The first screen of `look` in sentences, then all findings by what they save; small ones are folded. A finding leads to its place
+// on the timeline, and so does each of its gaps and events.
+
+import "./findings.css";
+import { button, type Child, make, nameOf } from "../../base/dom";
+import { numberText, timeText } from "../../base/units";
+import type { Context, Shown } from "../../core/context";
+import { framed, pointed } from "../../core/places";
+import type { FindingEntry, Place } from "../../data/documents";
+import { bar } from "../page/grid";
+
+const MOST_LISTED = 8;
+const SIGN: Record<string, string> = { found: "●", clear: "○", skipped: "–", crashed: "✕" };
+
+interface One {
+  finding: FindingEntry;
+  place: Place;
+}
+
+export function findings(context: Context): HTMLElement | null {
+  const count = context.traces.flatMap((trace) => trace.entry.look.findings).filter((each) => each.state === "found").length;
+  const node = make(
+    "section",
+    { class: "findings", "data-count": count },
+    context.traces.map((trace) => ofTrace(context, trace)),
+  );
+  const show = () => follow(context, node);
+  context.store.on(["selection"], show);
+  show();
+  return node;
+}
+
+function ofTrace(context: Context, trace: Shown): HTMLElement {
+  const { look, places, worth_ns } = trace.entry;
+  const all = look.findings.map((finding, at) => ({ finding, place: places[at] }));
+  const most = Math.max(1, ...all.map(({ finding }) => finding.at_most_ns ?? 0));
+  const list = (ones: One[]) => ones.map((one) => findingNode(context, trace, one, most));
+  const of = (...states: string[]) => all.filter(({ finding }) => states.includes(finding.state));
+  const saving = ({ finding }: One) => finding.at_most_ns;
+  const found = of("found");
+  const small = found.filter((one) => saving(one) !== null && (saving(one) ?? 0) < worth_ns);
+  const untold = found.filter((one) => saving(one) === null);
+  const large = found.filter((one) => !small.includes(one) && !untold.includes(one));
+  const title = context.traces.length > 1 ? make("h3", {}, nameOf(trace.facts.title)) : null;
+  return make(
+    "section",
+    { "aria-label": `Findings in ${trace.facts.title}` },
+    title,
+    story(trace),
+    list(large),
+    list(of("crashed")),
+    folded(`${numberText(untold.length)} without a known saving`, list(untold), !large.length),
+    folded(`${numberText(small.length)} below 1% of the time`, list(small)),
+    folded(`${numberText(of("clear").length)} rules found nothing`, list(of("clear"))),
+    folded(`${numberText(of("skipped").length)} rules lacked data`, list(of("skipped"))),
+    all.length ? null : make("p", { class: "faint" }, "No rule ran on this trace."),
+  );
+}
+
+function story({ entry }: Shown): HTMLElement {
+  const line = ({ label, text }: { label: string; text: string }) => [make("dt", {}, label), make("dd", {}, nameOf(text))];
+  const notes = entry.notes ? make("p", { class: "faint" }, nameOf(entry.notes)) : null;
+  return make("div", {}, make("dl", { class: "story" }, entry.story.map(line)), notes);
+}
+
+function folded(title: string, nodes: HTMLElement[], open = false): HTMLElement | null {
+  return nodes.length ? make("details", { open: open ? "" : null }, make("summary", {}, title), nodes) : null;
+}
+
+function findingNode(context: Context, trace: Shown, { finding, place }: One, most: number): HTMLElement {
+  const { at_most_ns: saves, state, rule, title, detail, fix } = finding;
+  const per = trace.entry.look.steps.length ? " per step" : " in the recording";
+  const worth = saves === null ? [] : [bar(saves / most), ` at most ${timeText(saves)}${per} · `];
+  const head = state === "found" ? button(nameOf(title), () => context.store.set(pointed(trace, place)), { class: "link" }) : nameOf(title);
+  return make(
+    "article",
+    { class: `finding ${state}`, "data-finding": place.key, "data-trace": trace.index },
+    make("h3", {}, `${SIGN[state] ?? ""} `, head),
+    make("p", { class: "faint" }, worth, rule),
+    detail ? make("p", {}, nameOf(detail)) : null,
+    fix ? make("p", {}, make("strong", {}, "Do: "), nameOf(fix)) : null,
+    placesNode(context, trace, place, finding),
+  );
+}
+
+// Its gaps, or else its events, each by how long it lasts.
+function placesNode(context: Context, trace: Shown, place: Place, finding: FindingEntry): HTMLElement | null {
+  const isGap = place.shades.length > 0;
+  const spans = isGap ? place.shades.map(([from, to]) => [from, to]) : place.events.map(([, from, to]) => [from, to]);
+  if (!spans.length) return null;
+  const word = isGap ? "gap" : "event";
+  const link = ([from, to]: number[], at: number) => {
+    const go = () => context.store.set({ ...pointed(trace, place), view: framed(trace, { frame: [from, to] }) });
+    const length = timeText(to - from);
+    return button(length, go, { class: "link", "aria-label": `${word} ${at + 1}: ${length}` });
+  };
+  const shown: Child[] = spans.slice(0, MOST_LISTED).map((span, at) => [link(span, at), " "]);
+  const known = isGap ? Number(finding.evidence.gaps ?? spans.length) : spans.length;
+  const kept = known > spans.length ? `; the timeline shades the ${numberText(spans.length)} longest` : "";
+  const rest = known > MOST_LISTED ? `of ${numberText(known)}${isGap ? kept : " listed"}` : "";
+  return make("p", { class: "places" }, isGap ? "Longest gaps: " : "Events: ", shown, rest);
+}
+
+// The finding that is selected, wherever it was selected, is marked, and opened where it is folded.
+function follow({ store }: Context, node: HTMLElement): void {
+  const { selection } = store.state;
+  for (const each of node.querySelectorAll<HTMLElement>(".finding")) {
+    const { finding, trace } = each.dataset;
+    const isSelected = selection?.kind === "finding" && selection.rule === finding && selection.trace === Number(trace);
+    each.toggleAttribute("aria-current", isSelected);
+    const fold = isSelected ? each.closest("details") : null;
+    if (fold) fold.open = true;
+  }
+}

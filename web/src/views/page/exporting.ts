@@ -1,0 +1,248 @@
+// Pictures of what is shown, and print; with several traces also what they are aligned by.
+
+import "./exporting.css";
+import { button, make, makeIn } from "../../base/dom";
+import type { Context } from "../../core/context";
+import { anchorOf, home } from "../../core/moving";
+import { type Pen, type Picture, type Size, type SvgNode, SvgPen } from "../../core/pen";
+
+export function exporting(context: Context): HTMLElement {
+  const save = (kind: string, make: () => Promise<Blob> | Blob) => async () => {
+    const name = `${fileName(context)}.${kind}`;
+    try {
+      download(await make(), name);
+      context.say(`Saved ${name}.`);
+    } catch (problem) {
+      context.say(`No picture: ${problem instanceof Error ? problem.message : String(problem)}.`);
+    }
+  };
+  return make(
+    "span",
+    { class: "exporting" },
+    aligning(context),
+    button(
+      "PNG",
+      save("png", () => pngOf(context)),
+      { title: "Save what is shown as a PNG file" },
+    ),
+    button(
+      "SVG",
+      save("svg", () => svgOf(context)),
+      { title: "Save what is shown as an SVG file" },
+    ),
+    button("print", () => window.print(), { title: "Print what is shown" }),
+  );
+}
+
+function aligning(context: Context): HTMLElement | null {
+  const anchors = context.compared?.anchors ?? [];
+  if (anchors.length < 2) return null;
+  const select = make(
+    "select",
+    {},
+    anchors.map(({ name }) => make("option", { value: name }, name)),
+  );
+  const follow = () => {
+    select.value = anchorOf(context)?.name ?? "";
+  };
+  follow();
+  context.store.on(["align"], follow);
+  select.addEventListener("change", () => {
+    context.store.set({ align: select.value === anchors[0].name ? "" : select.value });
+    queueMicrotask(() => context.store.set({ view: home(context) }));
+  });
+  return make("label", { class: "aligning" }, "align by ", select);
+}
+
+// Characters that every file system takes.
+function fileName({ traces }: Context): string {
+  const titles = traces.map(({ entry }) => entry.title.replace(/\.(json|gz|zst|zip)\b/g, ""));
+  return (
+    titles
+      .join("-")
+      .replace(/[^\w.-]+/g, "_")
+      .slice(0, 100) || "trace"
+  );
+}
+
+function download(blob: Blob, name: string): void {
+  const address = URL.createObjectURL(blob);
+  const link = make("a", { href: address, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+// What is shown as one picture: a line that says what it is, the timeline, what its colours mean, and the plot of the open tab. As SVG it is shapes and
+// text; as PNG it has two pixels for each of the screen.
+
+const HEAD = 26,
+  EDGE = 8,
+  SHARP = 2;
+const FONT = "13px system-ui, sans-serif";
+// What the style sheet says of a shape, and a file on its own must say itself.
+const STYLES = (
+  "fill fill-opacity stroke stroke-width stroke-dasharray stroke-opacity stroke-linejoin paint-order opacity visibility display " +
+  "font-size font-family font-weight text-anchor dominant-baseline"
+).split(" ");
+
+async function pngOf(context: Context): Promise<Blob> {
+  const parts = shown(context),
+    size = whole(parts);
+  const canvas = document.createElement("canvas");
+  canvas.width = size.width * SHARP;
+  canvas.height = size.height * SHARP;
+  const pen = canvas.getContext("2d") as CanvasRenderingContext2D;
+  pen.scale(SHARP, SHARP);
+  head(context, pen, size);
+  for (const { top, picture } of placed(parts)) {
+    pen.save();
+    pen.translate(EDGE, top);
+    if ("paint" in picture) picture.paint(pen);
+    else await paintSvg(pen, picture.svg());
+    pen.restore();
+  }
+  return await new Promise((resolve, reject) => {
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large for this browser"))));
+  });
+}
+
+function svgOf(context: Context): Blob {
+  const parts = shown(context),
+    size = whole(parts);
+  const pen = new SvgPen(size, widths());
+  head(context, pen, size);
+  const svg = elementOf(pen.root);
+  placed(parts).forEach(({ top, picture }, at) => {
+    const inner = "paint" in picture ? painted(picture, at) : styled(picture.svg());
+    if (inner) svg.append(inner);
+    inner?.setAttribute("x", String(EDGE));
+    inner?.setAttribute("y", String(top));
+  });
+  return blobOf(svg);
+}
+
+function painted(picture: Picture & { paint(pen: Pen): void; size(): Size }, at: number): SVGElement {
+  const pen = new SvgPen(picture.size(), widths(), `clip${at}`);
+  picture.paint(pen);
+  return elementOf(pen.root);
+}
+
+// Pictures that can be seen now: a view in a closed tab has no size.
+function shown(context: Context): Picture[] {
+  const seen = context.pictures.filter((picture) => sizeOf(picture).height > 0);
+  const painted = seen.filter((picture) => "paint" in picture),
+    plots = seen.filter((picture) => "svg" in picture);
+  const key = painted.map((picture) => colourKey(context, sizeOf(picture).width));
+  return [...painted, ...key, ...plots];
+}
+
+// What the colours mean, as the page says it below the timeline.
+function colourKey(context: Context, width: number): Picture {
+  const groups = [...document.querySelectorAll<HTMLElement>(".legend li")].map((item) => ({
+    text: item.textContent ?? "",
+    colour: item.querySelector<HTMLElement>(".swatch")?.style.background ?? "",
+  }));
+  const paint = (pen: Pen) => {
+    pen.font = FONT;
+    pen.textBaseline = "middle";
+    let x = 0;
+    for (const { text, colour } of groups) {
+      pen.fillStyle = colour;
+      pen.fillRect(x, 4, 10, 10);
+      pen.fillStyle = context.colours.text;
+      pen.fillText(text, x + 14, 9);
+      x += pen.measureText(text).width + 30;
+    }
+  };
+  return { title: "Colours", size: () => ({ width, height: 18 }), paint };
+}
+
+function sizeOf(picture: Picture): Size {
+  if ("paint" in picture) return picture.size();
+  const box = picture.svg()?.getBoundingClientRect();
+  return { width: box?.width ?? 0, height: box?.height ?? 0 };
+}
+
+function placed(parts: Picture[]): { top: number; picture: Picture }[] {
+  let top = HEAD;
+  return parts.map((picture) => {
+    const here = { top, picture };
+    top += sizeOf(picture).height + EDGE;
+    return here;
+  });
+}
+
+function whole(parts: Picture[]): Size {
+  const sizes = parts.map(sizeOf);
+  return {
+    width: Math.ceil(Math.max(300, ...sizes.map(({ width }) => width)) + 2 * EDGE),
+    height: Math.ceil(HEAD + sizes.reduce((sum, { height }) => sum + height + EDGE, 0)),
+  };
+}
+
+function head(context: Context, pen: Pen, { width, height }: Size): void {
+  pen.fillStyle = context.colours.back;
+  pen.fillRect(0, 0, width, height);
+  pen.font = FONT;
+  pen.textBaseline = "middle";
+  pen.fillStyle = context.colours.text;
+  const title = context.traces.map(({ entry }) => entry.title).join(" · ");
+  const about = context.traces.length === 1 ? ` · ${context.traces[0].entry.headline}` : "";
+  pen.fillText(`${title}${about}`, EDGE, HEAD / 2, width - 2 * EDGE);
+}
+
+function widths(): (text: string, font: string) => number {
+  const pen = document.createElement("canvas").getContext("2d") as CanvasRenderingContext2D;
+  return (text, font) => {
+    pen.font = font;
+    return pen.measureText(text).width;
+  };
+}
+
+function elementOf({ tag, attributes, children }: SvgNode): SVGElement {
+  const inside = children.map((child) => (typeof child === "string" ? child : elementOf(child)));
+  return makeIn(document.querySelector("svg") ?? lender(), tag, attributes, ...inside);
+}
+
+// An <svg> to take the namespace from: a page holds no address, and so cannot name it.
+function lender(): SVGElement {
+  const shape = document.querySelector("template")?.content.querySelector("svg");
+  if (!shape) throw new Error("the page has no shape to draw with");
+  return shape as SVGElement;
+}
+
+// A copy that looks the same without the page's style sheet.
+function styled(svg: SVGSVGElement | null): SVGElement | null {
+  if (!svg) return null;
+  const copy = svg.cloneNode(true) as SVGSVGElement,
+    { width, height } = svg.getBoundingClientRect();
+  const originals = [svg, ...svg.querySelectorAll<SVGElement>("*")],
+    copies = [copy, ...copy.querySelectorAll<SVGElement>("*")];
+  originals.forEach((original, at) => {
+    const style = getComputedStyle(original);
+    for (const name of STYLES) copies[at].setAttribute(name, style.getPropertyValue(name));
+    copies[at].removeAttribute("class");
+  });
+  copy.setAttribute("width", String(width));
+  copy.setAttribute("height", String(height));
+  copy.setAttribute("overflow", "visible");
+  return copy;
+}
+
+async function paintSvg(pen: CanvasRenderingContext2D, svg: SVGSVGElement | null): Promise<void> {
+  const copy = styled(svg);
+  if (!copy) return;
+  const address = URL.createObjectURL(blobOf(copy)),
+    image = new Image();
+  try {
+    image.src = address;
+    await image.decode();
+    pen.drawImage(image, 0, 0);
+  } finally {
+    URL.revokeObjectURL(address);
+  }
+}
+
+function blobOf(svg: SVGElement): Blob {
+  return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
+}

@@ -1,0 +1,131 @@
+// The viewer: verdict and cards, the timeline, the panel of what is selected, and the tabs below. The same in a report and in
+// `serve`.
+
+import "./only.css";
+import { type Child, make, nameOf, replace } from "../../base/dom";
+import { numberText } from "../../base/units";
+import type { Context } from "../../core/context";
+import type { NoteEntry } from "../../data/documents";
+import type { TraceFacts } from "../../data/events";
+import { changeList, changes } from "../changes/changes";
+import { cards } from "../findings/cards";
+import { findings } from "../findings/findings";
+import { flameTab } from "../flame/flametab";
+import { kernelTab } from "../kernels/kerneltab";
+import { memoryTab } from "../memory/memorytab";
+import { panel } from "../panel/panel";
+import { rooflineTab } from "../roofline/rooflinetab";
+import { timeline } from "../time/timeline";
+import { exporting } from "./exporting";
+import { followAddress, type TabPart, tabs } from "./tabs";
+import { help, searching, steps } from "./toolbar";
+
+// `more` are tabs of one page alone: guesses, ladder, ledger, SQL.
+export function showViewer(root: HTMLElement, context: Context, more: readonly TabPart[] = []): void {
+  const parts: TabPart[] = [
+    { tab: "findings", title: "Findings", node: findings(context) },
+    { tab: "kernels", title: "Kernels", node: kernelTab(context) },
+    { tab: "flame", title: "Flame graph", node: flameTab(context) },
+    { tab: "roofline", title: "Roofline", node: rooflineTab(context) },
+    { tab: "memory", title: "Memory", node: memoryTab(context) },
+    { tab: "changes", title: "Changes", node: changes(context) },
+    ...more,
+  ];
+  followAddress(context.store);
+  replace(
+    root,
+    cards(context),
+    make("div", { class: "toolbar" }, searching(context), steps(context), exporting(context), help(context)),
+    beside(timeline(context), changeList(context)),
+    leftOut(context),
+    panel(context),
+    tabs(context, parts),
+  );
+  watchKeys(context);
+}
+
+function watchKeys({ keys }: Context): void {
+  document.addEventListener("keydown", (event) => {
+    if (keys.handle(event)) event.preventDefault();
+  });
+}
+
+// The list of changes stands beside the tracks where there is room.
+export function beside(tracks: HTMLElement, list: HTMLElement | null): HTMLElement {
+  return list ? make("div", { class: "beside" }, tracks, list) : tracks;
+}
+
+// One view alone, for a cell of a notebook: the same view as in a report, with what is selected below it.
+
+export function showOnly(root: HTMLElement, context: Context, only: string): void {
+  document.documentElement.dataset.only = only;
+  const moving = only === "timeline" ? [searching(context), steps(context)] : null;
+  const tools = make("div", { class: "toolbar" }, moving, exporting(context), help(context));
+  replace(root, tools, view(context, only), leftOut(context), panel(context));
+  watchKeys(context);
+}
+
+function view(context: Context, only: string): Child {
+  if (only === "timeline") return beside(timeline(context), changeList(context));
+  const node = only === "flame" ? flameTab(context) : rooflineTab(context);
+  const lack = only === "flame" ? "the trace has no time to show" : "no kernel has known FLOPs and bytes, or the card's peaks are unknown";
+  return node ?? make("p", {}, `Nothing to draw: ${lack}.`);
+}
+
+// What a page has no room for, said where it would be seen.
+
+export function leftOut({ traces }: Context): HTMLElement | null {
+  const lines = traces
+    .filter(({ facts }) => facts.leftOut)
+    .map(({ facts }) =>
+      make(
+        "p",
+        { class: "faint" },
+        traces.length > 1 ? [nameOf(facts.title), ": "] : null,
+        `${numberText(facts.leftOut)} events are left out to keep this page small, GPU work last of all; foretrace serve shows every event.`,
+      ),
+    );
+  return lines.length ? make("div", { class: "leftout" }, lines) : null;
+}
+
+// What every page made from a damaged trace must show, and what was read of each trace.
+
+const GRAVE = ["data_loss", "error"];
+
+export function showBanner(node: HTMLElement, traces: TraceFacts[]): void {
+  const notes = traces.flatMap((facts) =>
+    (facts.look?.ledger.notes ?? [])
+      .filter((note) => GRAVE.includes(note.severity))
+      .map((note) => make("li", {}, nameOf(`${facts.title}: ${noteText(note)}`))),
+  );
+  node.hidden = !notes.length;
+  replace(node, make("strong", {}, "Data was lost or is unreliable"), make("ul", {}, notes));
+}
+
+export function showLedger(node: HTMLElement, traces: TraceFacts[]): void {
+  replace(
+    node,
+    make("h2", {}, "What was read"),
+    traces.map((facts) => ledger(facts)),
+  );
+}
+
+function ledger({ title, look }: TraceFacts): HTMLElement | null {
+  if (!look) return null;
+  const { seen, kept, repaired, skipped, notes } = look.ledger;
+  const parts = `${numberText(kept)} kept + ${numberText(repaired)} repaired + ${numberText(skipped)} skipped`;
+  return make(
+    "section",
+    {},
+    make("p", {}, nameOf(`${title}: ${numberText(seen)} records = ${parts}.`)),
+    make(
+      "ul",
+      {},
+      notes.map((note) => make("li", {}, nameOf(`${note.severity}: ${noteText(note)}`))),
+    ),
+  );
+}
+
+function noteText(note: NoteEntry): string {
+  return `${note.code} (${numberText(note.count)}): ${note.text}`;
+}

@@ -1,0 +1,86 @@
+// Tabs below the timeline; a part without a node has nothing to show, and no tab. Arrow keys go from tab to tab.
+
+import "./tabs.css";
+import { button, make, replace } from "../../base/dom";
+import type { Context } from "../../core/context";
+import { fromAddress, INITIAL, type State, type Store, type Tab, toAddress } from "../../core/store";
+
+export interface TabPart {
+  tab: Tab;
+  title: string;
+  node: HTMLElement | null; // `data-count` is shown behind the title
+}
+
+interface Shown {
+  tab: Tab;
+  head: HTMLButtonElement;
+  panel: HTMLElement;
+}
+
+export function tabs({ store, keys }: Context, parts: readonly TabPart[]): HTMLElement {
+  const shown = parts.flatMap((part) => (part.node ? [tabOf(part, part.node, () => store.set({ tab: part.tab }))] : []));
+  const open = () => shown.find(({ tab }) => tab === store.state.tab) ?? shown[0];
+  const show = () => {
+    for (const each of shown) {
+      const isOpen = each === open();
+      each.head.setAttribute("aria-selected", String(isOpen));
+      each.head.tabIndex = isOpen ? 0 : -1;
+      each.panel.hidden = !isOpen;
+    }
+  };
+  const go = (step: number) => {
+    const next = shown[(shown.indexOf(open()) + step + shown.length) % shown.length];
+    store.set({ tab: next.tab });
+    next.head.focus();
+  };
+  const list = make(
+    "div",
+    { class: "heads", role: "tablist", "aria-label": "Tables and plots" },
+    shown.map(({ head }) => head),
+  );
+  list.addEventListener("keydown", (event) => {
+    const at = shown.indexOf(open());
+    const step = { ArrowRight: 1, ArrowLeft: -1, Home: -at, End: shown.length - 1 - at }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    go(step);
+  });
+  keys.add("[", "the tab to the left", () => go(-1));
+  keys.add("]", "the tab to the right", () => go(1));
+  store.on(["tab"], show);
+  show();
+  return replace(
+    make("section", { class: "tabs" }),
+    list,
+    shown.map(({ panel }) => panel),
+  );
+}
+
+function tabOf({ tab, title }: TabPart, node: HTMLElement, choose: () => void): Shown {
+  const { count } = node.dataset;
+  const head = button(count ? `${title} (${count})` : title, choose, { role: "tab", id: `tab-${tab}`, "aria-controls": `panel-${tab}` });
+  const panel = make(
+    "div",
+    { class: "tabpanel", role: "tabpanel", id: `panel-${tab}`, "aria-labelledby": `tab-${tab}`, tabindex: 0 },
+    node,
+  );
+  return { tab, head, panel };
+}
+
+// The address of a view: read when the page opens and when a person changes it, replaced when the view rests.
+
+const REST_MS = 200;
+const KEYS = Object.keys(INITIAL) as (keyof State)[];
+
+export function followAddress(store: Store): void {
+  let waiting = 0;
+  const read = () => store.set(fromAddress(location.hash));
+  const write = () => history.replaceState(null, "", `#${toAddress(store.state)}`);
+  if (location.hash) read();
+  window.addEventListener("hashchange", read);
+  store.on(KEYS, () => {
+    clearTimeout(waiting);
+    waiting = window.setTimeout(write, REST_MS);
+  });
+}

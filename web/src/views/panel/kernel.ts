@@ -1,0 +1,244 @@
+// A kernel: its module, queue delay, roofs, the same kernel in other steps, its findings, source and name.
+
+import { button, type Child, make, nameOf } from "../../base/dom";
+import { bytesText, flopsText, numberText, timeText } from "../../base/units";
+import type { Context, Shown } from "../../core/context";
+import type { Joins, Place } from "../../core/joins";
+import { pointed } from "../../core/places";
+import { queueDelay } from "../../core/related";
+import type { Columns } from "../../data/columns";
+import type { CaseRow, KernelOrigin, NameParts } from "../../data/documents";
+import type { Events } from "../../data/events";
+import { bar, bars, pairs, type Select, titled } from "./parts";
+
+const MODULE = "nn.Module: ";
+const SAID = new Set(["device", "stream"]); // the head has them
+
+export async function kernelParts(context: Context, trace: Shown, events: Events, at: number, select: Select): Promise<Child[]> {
+  const kernel = events.kernel(at);
+  const launches = kernel ? await trace.source.launches(events.case[at]) : null;
+  return [
+    launchPart(trace, events, at),
+    kernel ? roofPart(context, trace, kernel) : null,
+    kernel && launches ? stepsPart(context, trace, kernel, launches, events.event[at], select) : null,
+    standInPart(context, trace, events.event[at]),
+    findingsPart(context, trace, events.event[at], launches),
+    ...codeParts(events.origin(at)),
+    configPart(trace, events.config[at]),
+    namePart(events, at),
+  ];
+}
+
+function launchPart({ entry }: Shown, events: Events, at: number): HTMLElement {
+  const apart = entry.look.ledger.notes.some(({ code }) => code === "clock_mismatch");
+  return titled(
+    "Launch",
+    pairs([
+      ["module", moduleOf(events, at)],
+      ["source", sourceOf(events, at)],
+      ["queue delay", apart ? "unknown: two clocks" : delay(events, at)],
+    ]),
+  );
+}
+
+// Grid, block, registers and the rest, as far as they were recorded.
+function configPart({ facts }: Shown, config: number): HTMLElement | null {
+  const values = facts.configs[config] ?? [];
+  const text = (value: unknown) => (typeof value === "number" ? numberText(value, 2) : String(value));
+  const shown = facts.configNames.flatMap((name, at) =>
+    values[at] == null || SAID.has(name) ? [] : [`${name.replaceAll("_", " ")} ${text(values[at])}`],
+  );
+  return shown.length ? titled("Launch configuration", make("p", {}, nameOf(shown.join(", ")))) : null;
+}
+
+function delay(events: Events, at: number): string {
+  const waited = queueDelay(events, at);
+  if (waited === null) return "unknown: the launch is not in the trace";
+  return waited < 0 ? "unknown: it starts before its launch" : `${timeText(waited)} from its launch call to its start`;
+}
+
+// The line of the user's Python that launched it, where stacks were recorded; compiled kernels have theirs in `codepart`.
+function sourceOf(events: Events, at: number): string {
+  if (events.origin(at)?.lines.length) return "";
+  const lines = events.chain(at).map((up) => events.facts.codeLines[events.nameNumber[up]]);
+  return lines.filter(Boolean).at(-1) ?? "";
+}
+
+// The nn.Module whose forward or backward pass launched it.
+function moduleOf(events: Events, at: number): string {
+  const own = events.module?.[at] ?? -1;
+  if (own < 0) return "";
+  const name = events.facts.names[own];
+  const forward = events.chain(at).some((up) => events.nameNumber[up] === own);
+  return `${name.startsWith(MODULE) ? name.slice(MODULE.length) : name}${forward ? "" : " (backward)"}`;
+}
+
+function roofPart({ colours }: Context, { facts }: Shown, kernel: CaseRow): HTMLElement {
+  const rates = [
+    kernel.tflops === null ? "" : `${flopsText(kernel.flops)}, ${numberText(kernel.tflops, 1)} TFLOP/s`,
+    kernel.bytes === null ? "" : `${bytesText(kernel.bytes)}${kernel.gbps === null ? "" : `, ${numberText(kernel.gbps)} GB/s`}`,
+  ];
+  const roof = facts.roofs ? `of ${facts.roofs.name}, ${facts.roofs.measured ? "as measured" : "by its datasheet"}` : "";
+  return titled(
+    kernel.roofs.length ? "Percent of each roof" : "Roofs",
+    kernel.roofs.length
+      ? bars(
+          kernel.roofs.map(({ roof, percent }) =>
+            bar(percent / 100, colours.group(kernel.role), roofName(roof), `${numberText(percent, 1)}%`),
+          ),
+        )
+      : make("p", {}, kernel.cost_note || "unknown: its work is not in the trace"),
+    pairs([
+      ["limited by", kernel.limited_by || "unknown"],
+      ["work", rates[0]],
+      ["traffic", rates[1]],
+      ["cost", kernel.roofs.length ? [kernel.cost_certainty.replaceAll("_", " "), kernel.cost_note].filter(Boolean).join(": ") : ""],
+      ["roofs", kernel.roofs.length ? roof : ""],
+    ]),
+  );
+}
+
+function roofName(roof: string): string {
+  return roof === "HBM" || roof === "L2" ? roof : `${roof.replaceAll("_", " ")} peak`;
+}
+
+// Findings about this launch, and those about other launches of the kernel.
+function findingsPart({ store }: Context, trace: Shown, event: number, launches: Columns | null): HTMLElement | null {
+  const same = new Set(launches?.event ?? [event]);
+  const { look, places } = trace.entry;
+  const found = places.filter((_, at) => look.findings[at].state === "found" && look.findings[at].events.some((each) => same.has(each)));
+  if (!found.length) return null;
+  const link = (place: (typeof places)[number]) => {
+    const finding = look.findings[places.indexOf(place)];
+    const others = finding.events.includes(event) ? "" : " (other launches)";
+    return make(
+      "li",
+      {},
+      button(nameOf(finding.title), () => store.set(pointed(trace, place)), { class: "link" }),
+      others,
+    );
+  };
+  return titled(found.length === 1 ? "Its finding" : "Its findings", make("ul", { class: "plain" }, found.map(link)));
+}
+
+// The name as the trace writes it, and what its parts mean, on demand.
+function namePart(events: Events, at: number): HTMLElement {
+  const decoded: NameParts | undefined = events.decoded(at);
+  const row = ([text, , meaning, certainty]: NameParts["parts"][number]) =>
+    make("tr", {}, make("td", {}, nameOf(text || "(not there)")), make("td", {}, meaning), make("td", { class: "faint" }, certainty));
+  return make(
+    "details",
+    { class: "wide" },
+    make("summary", {}, decoded ? `Name, part by part (${decoded.family})` : "Name"),
+    make("p", {}, nameOf(events.name(at), { class: "name whole" })),
+    decoded?.parts.length ? make("table", {}, make("tbody", {}, decoded.parts.map(row))) : null,
+  );
+}
+
+// Where a compiled kernel comes from: the user's lines, what it moves, and the code that was generated for it.
+
+function codeParts(origin: KernelOrigin | undefined): Child[] {
+  if (!origin) return [];
+  const line = ([place, code]: [string, string]) => make("li", {}, nameOf(place), code ? [" ", make("code", {}, nameOf(code))] : null);
+  const move = ([mode, tensor, bytes]: [string, string, string]) =>
+    make("tr", {}, make("td", {}, mode), make("td", {}, nameOf(tensor)), make("td", {}, bytes));
+  return [
+    origin.lines.length ? titled("Source", make("ul", { class: "plain" }, origin.lines.map(line))) : null,
+    origin.nodes.length ? titled("Graph nodes", make("p", {}, nameOf(origin.nodes.join(", ")))) : null,
+    origin.moves.length ? titled("Loads and stores", make("table", {}, make("tbody", {}, origin.moves.map(move)))) : null,
+    origin.code ? codePart(origin) : null,
+  ];
+}
+
+function codePart({ language, code }: KernelOrigin): HTMLElement {
+  const count = numberText(code.split("\n").length);
+  return make(
+    "details",
+    { class: "wide code" },
+    make("summary", {}, `Generated code (${language}, ${count} lines)`),
+    make("pre", { tabindex: "0" }, nameOf(code)),
+  );
+}
+
+// The same kernel elsewhere: in other steps of its trace, and what stands for it in the traces beside it.
+
+const MOST_STEPS = 12;
+const MOST_LISTED = 4;
+
+// All launches of a kernel: their spread, and in every step the launch in the same place as this one.
+function stepsPart(
+  { colours }: Context,
+  { facts }: Shown,
+  kernel: CaseRow,
+  { event, length, step }: Columns,
+  own: number,
+  select: Select,
+): HTMLElement {
+  const at = event.indexOf(own);
+  const inStep = (number: number) => [...event.keys()].filter((each) => step[each] === number);
+  const turn = inStep(step[at]).indexOf(at);
+  const row = (name: string, number: number) => {
+    const other = step[at] >= 0 ? inStep(number)[turn] : undefined;
+    if (other === undefined) return null;
+    const words = other === at ? make("b", {}, nameOf(name)) : button(nameOf(name), () => select(event[other]), { class: "link" });
+    return bar(length[other] / (kernel.max_ns || 1), colours.group(kernel.role), words, inAll(length[other], kernel.steps[number]));
+  };
+  const rows = facts.steps.map(({ name }, number) => row(name, number)).filter((each) => each !== null);
+  const more = rows.length - MOST_STEPS;
+  const spread = `${timeText(kernel.min_ns)} to ${timeText(kernel.max_ns)}, median ${timeText(kernel.median_ns)}`;
+  return titled(
+    rows.length > 1 ? "The same kernel in other steps" : "All launches of this kernel",
+    rows.length > 1
+      ? bars(rows.slice(0, MOST_STEPS), more > 0 ? make("li", { class: "faint" }, `and ${numberText(more)} more steps`) : null)
+      : null,
+    pairs([
+      ["launches", numberText(kernel.count)],
+      ["spread", kernel.count > 1 ? spread : ""],
+      ["total", timeText(kernel.total_ns)],
+    ]),
+  );
+}
+
+// The time of one launch, and of all launches of its step where there are several.
+function inAll(ns: number, step: CaseRow["steps"][number] | undefined): string {
+  const [count, total] = step ?? [1, ns];
+  return count > 1 ? `${timeText(ns)}, ${numberText(count)}× ${timeText(total)}` : timeText(ns);
+}
+
+// What a comparison puts in the place of this event.
+function standInPart(context: Context, trace: Shown, event: number): HTMLElement | null {
+  const found = context.joins.flatMap((joins) => {
+    const place = joins.holding(trace.index, event);
+    return place ? [standIn(context, joins, place, joins.pair.a === trace.index ? 1 : 0)] : [];
+  });
+  return found.length ? titled("In the other traces", make("ul", { class: "plain" }, found)) : null;
+}
+
+function standIn({ traces, store }: Context, joins: Joins, place: Place, other: 0 | 1): HTMLElement {
+  const trace = traces[other ? joins.pair.b : joins.pair.a];
+  const side = place.sides[other];
+  const link = (event: number, at: number) => {
+    const name = trace.facts.kernels[side?.cases[at] ?? -1]?.short ?? "copy or fill";
+    return make(
+      "li",
+      {},
+      button(nameOf(name), () => store.set({ selection: { kind: "event", trace: trace.index, event } }), { class: "link" }),
+    );
+  };
+  const more = (side?.events.length ?? 0) - MOST_LISTED;
+  const work = side
+    ? make(
+        "ul",
+        {},
+        side.events.slice(0, MOST_LISTED).map(link),
+        more > 0 ? make("li", { class: "faint" }, `and ${numberText(more)} more`) : null,
+      )
+    : null;
+  return make(
+    "li",
+    {},
+    nameOf(trace.facts.title),
+    `: ${side ? `${timeText(side.to - side.from)} in its place` : "nothing in its place"}`,
+    work,
+  );
+}

@@ -1,0 +1,43 @@
+// Parts that the panels share: titled sections that fill columns, pairs of terms and values, bars.
+
+import { type Child, make, nameOf } from "../../base/dom";
+import { percentText } from "../../base/units";
+
+export type Select = (event: number) => void;
+
+export function head(title: Child, ...about: Child[]): HTMLElement {
+  return make("header", {}, make("h3", {}, title), ...about);
+}
+
+// Sections side by side where there is room, one below the other where there is not.
+export function columns(...sections: Child[]): HTMLElement {
+  return make("div", { class: "columns" }, ...sections);
+}
+
+export function titled(title: string, ...children: Child[]): HTMLElement {
+  return make("section", {}, make("h4", {}, title), ...children);
+}
+
+type Pair = [term: string, value: Child];
+
+// Values that are empty have no row.
+export function pairs(rows: readonly Pair[]): HTMLElement {
+  const shown = rows.filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  return make(
+    "dl",
+    {},
+    shown.map(([term, value]) => [make("dt", {}, term), make("dd", {}, typeof value === "string" ? nameOf(value) : value)]),
+  );
+}
+
+// A share of something, as a bar behind its words.
+export function bar(share: number | null, colour: string, words: Child, figure: string): HTMLElement {
+  const fill = make("span", { class: "fill" });
+  fill.style.width = percentText(Math.min(Math.max(share ?? 0, 0), 1));
+  fill.style.background = colour;
+  return make("li", { class: "meter" }, fill, make("span", { class: "words" }, words), make("span", { class: "figure" }, figure));
+}
+
+export function bars(...rows: Child[]): HTMLElement {
+  return make("ul", { class: "meters" }, ...rows);
+}

@@ -1,0 +1,154 @@
+// The statistics of a range, for each trace: how busy the GPU is, why it is idle, and where its time goes.
+
+import { button, type Child, make, nameOf } from "../../base/dom";
+import { bytesText, flopsText, numberText, percentText, timeText } from "../../base/units";
+import { type Context, ownTime, type Shown } from "../../core/context";
+import type { Part, Range, RangeStats } from "../../data/source";
+import { bar, bars, columns, head, pairs, titled } from "./parts";
+
+const MOST_GROUPS = 8;
+const MOST_KERNELS = 8;
+const OUTSIDE = "before the first step or after the last event";
+
+export async function rangePanel(context: Context, range: Range): Promise<Child[]> {
+  const stats = await Promise.all(context.traces.map((trace) => trace.source.rangeStats(ownTime(trace, range))));
+  const several = context.traces.length > 1;
+  return [
+    head(
+      `${timeText(range.to - range.from)} from ${timeText(range.from)} to ${timeText(range.to)}`,
+      button("zoom to it", () => context.store.set({ view: range })),
+    ),
+    several ? together(context.traces, stats) : null,
+    ...context.traces.flatMap((trace, at) => [
+      several ? make("h4", { class: "trace" }, nameOf(trace.facts.title)) : null,
+      statistics(context, trace, stats[at]),
+    ]),
+  ];
+}
+
+// Several traces at a glance, before each has its own part.
+function together(traces: readonly Shown[], stats: readonly RangeStats[]): HTMLElement {
+  const titles = ["trace", "GPU busy", "GPU idle", "launches", "kernels", "bytes", "FLOPs"];
+  const cells = (each: RangeStats) => [
+    timeText(each.busyNs),
+    each.busyNs === null ? "–" : timeText(each.gpus * (each.to - each.from) - each.busyNs),
+    numberText(each.launches),
+    numberText(countOf(each.kernels)),
+    bytesText(each.bytes),
+    flopsText(each.flops),
+  ];
+  return make(
+    "table",
+    { class: "together" },
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        titles.map((title) => make("th", { scope: "col" }, title)),
+      ),
+    ),
+    make(
+      "tbody",
+      {},
+      traces.map(({ facts }, at) =>
+        make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, nameOf(facts.title)),
+          cells(stats[at]).map((text) => make("td", {}, text)),
+        ),
+      ),
+    ),
+  );
+}
+
+function countOf(parts: readonly Part[]): number {
+  return parts.reduce((sum, { count }) => sum + count, 0);
+}
+
+function statistics(context: Context, trace: Shown, stats: RangeStats): HTMLElement {
+  const { leftOut } = trace.facts;
+  return columns(
+    gpuPart(trace, stats),
+    workPart(stats),
+    partsPart("GPU time by group", stats.groups, MOST_GROUPS, (part) => {
+      const name = trace.facts.groups[part.number] ?? "other";
+      return bar(part.ns / (stats.busyNs || 1), context.colours.group(name), name.replaceAll("_", " "), figure(part));
+    }),
+    partsPart("GPU time by kernel", stats.kernels, MOST_KERNELS, (part) => kernelBar(context, trace, stats, part)),
+    leftOut ? make("p", { class: "warning" }, `${numberText(leftOut)} events are not in this page: these figures lack them.`) : null,
+  );
+}
+
+function gpuPart({ facts }: Shown, stats: RangeStats): HTMLElement {
+  const { busyNs, gpus } = stats;
+  if (busyNs === null) return titled("GPU", make("p", {}, "The trace has no GPU work."));
+  const whole = gpus * (stats.to - stats.from);
+  const share = (ns: number) => `${timeText(ns)} (${percentText(ns / whole)})`;
+  const words = new Map(facts.idle?.causes);
+  const causes = stats.idle.map(({ cause, ns, count }) =>
+    make(
+      "li",
+      {},
+      `${timeText(ns)} ${words.get(cause) ?? OUTSIDE}`,
+      cause === "outside" ? null : make("span", { class: "faint" }, ` in ${numberText(count)} ${count === 1 ? "gap" : "gaps"}`),
+    ),
+  );
+  return titled(
+    gpus > 1 ? `${gpus} GPUs together` : "GPU",
+    pairs([
+      ["busy", make("strong", {}, share(busyNs))],
+      ["idle", make("strong", {}, share(whole - busyNs))],
+    ]),
+    causes.length ? make("ul", { class: "causes" }, causes) : null,
+  );
+}
+
+function workPart(stats: RangeStats): HTMLElement {
+  const length = stats.to - stats.from;
+  const kernelNs = stats.kernels.reduce((sum, { ns }) => sum + ns, 0);
+  const part = (ns: number) => (ns < kernelNs * 0.9995 ? `, known for ${percentText(ns / kernelNs)} of kernel time` : "");
+  const unknown = "unknown: no kernel here has a cost";
+  const { bytes, flops, costedNs } = stats;
+  return titled(
+    "Work",
+    pairs([
+      ["launches", numberText(stats.launches)],
+      ["kernels", numberText(countOf(stats.kernels))],
+      ["bytes", bytes === null ? unknown : `${bytesText(bytes)} (${numberText(bytes / length)} GB/s${part(costedNs.bytes)})`],
+      ["FLOPs", flops === null ? unknown : `${flopsText(flops)} (${numberText(flops / length / 1e3, 1)} TFLOP/s${part(costedNs.flops)})`],
+    ]),
+  );
+}
+
+function partsPart(title: string, parts: readonly Part[], most: number, row: (part: Part) => HTMLElement): HTMLElement | null {
+  if (!parts.length) return null;
+  const rest = parts.slice(most);
+  const restNs = rest.reduce((sum, { ns }) => sum + ns, 0);
+  return titled(
+    title,
+    bars(
+      parts.slice(0, most).map(row),
+      rest.length ? make("li", { class: "faint" }, `and ${numberText(rest.length)} more: ${timeText(restNs)}`) : null,
+    ),
+  );
+}
+
+function kernelBar(context: Context, trace: Shown, stats: RangeStats, part: Part): HTMLElement {
+  const { short, role } = trace.facts.kernels[part.number];
+  const link = button(nameOf(short), () => selectFirst(context, trace, part.number, stats.from), { class: "link" });
+  return bar(part.ns / (stats.busyNs || 1), context.colours.group(role), link, figure(part));
+}
+
+// The first launch of a kernel that reaches into the range.
+async function selectFirst({ store }: Context, trace: Shown, kernel: number, from: number): Promise<void> {
+  const { event, start, length } = await trace.source.launches(kernel);
+  const at = start.findIndex((each, place) => each + length[place] > from);
+  if (at >= 0) store.set({ selection: { kind: "event", trace: trace.index, event: event[at] } });
+}
+
+function figure({ ns, count }: Part): string {
+  return `${timeText(ns)} · ${numberText(count)}×`;
+}
