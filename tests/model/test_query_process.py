@@ -17,8 +17,8 @@ import processes
 from corpus.places import RECORDED
 from foretrace.base.errors import LimitError, UsageError
 from foretrace.cli import main
-from foretrace.model import query_process
-from foretrace.model.query_process import QueryProcess
+from foretrace.model import query as query_process
+from foretrace.model.query import QueryProcess
 from foretrace.read.limits import Limits
 
 MLP = RECORDED / "mlp_eager.json.gz"

@@ -38,7 +38,7 @@ class WorkOrigins:
         self._gpu, self.launch, self.op = gpu, gpu.launch, gpu.op
         self.is_captured: Bools = joined
         if joined.any():
-            from foretrace.model.captures.appended import appended
+            from foretrace.model.captures import appended
 
             self.tables, first = appended(tables, [each for each, _ in captures])
             parts = [gpu.host, *(each for _, each in captures)]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from foretrace.base.units import plural
-from foretrace.model.about import is_coordinator
+from foretrace.model.metadata import is_coordinator
 from foretrace.model.recording import Recording
 from foretrace.schema.ledger import LedgerBuilder, Note
 

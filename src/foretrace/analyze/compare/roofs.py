@@ -9,8 +9,8 @@ from foretrace.analyze.compare.comparison import Comparison
 from foretrace.analyze.compare.fusion import Fusion
 from foretrace.analyze.compare.wording import listed
 from foretrace.base.units import bytes_text, time_text
-from foretrace.model.about import device_of
 from foretrace.model.costs.roofline import cache_rate, memory_rate, traffic_ns
+from foretrace.model.metadata import device_of
 from foretrace.schema.device import Device
 
 SHOWN = 3  # fusions that get a sentence; the document has all

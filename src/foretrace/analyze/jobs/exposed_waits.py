@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from foretrace.analyze.jobs.stragglers import delays
-from foretrace.model.covered import Covered
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import IntervalUnion, Ints
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
@@ -38,7 +37,7 @@ def with_exposed(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
     shift = extent.sort("rank").select("rank", room.cum_sum() - room - pl.col("first"))
     shift = shift.rename({"last": "shift"})
     busy, wait = (_shifted(frame, shift) for frame in (compute, ends))
-    under = Covered(*busy).between(*wait)
+    under = IntervalUnion(*busy).between(*wait)
     exposed = (pl.col("wait_ns") - pl.Series(under)).clip(0)
     return waited.with_columns(exposed.alias("exposed_wait_ns"))
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from foretrace.model.covered import Covered
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools, IntervalUnion, Ints
 from foretrace.names import families
 from foretrace.schema.kernel import NAME_LIMIT
 
@@ -40,20 +39,20 @@ class RankWork(Struct, frozen=True):
     end: Ints
     on_host: bool
 
-    def of(self, *kinds: int) -> Covered:
+    def of(self, *kinds: int) -> IntervalUnion:
         """When work of these kinds ran."""
         chosen = np.isin(self.kind, kinds)
-        return Covered(self.start[chosen], self.end[chosen])
+        return IntervalUnion(self.start[chosen], self.end[chosen])
 
 
 class Doing(Struct, frozen=True):
     """Unions over all streams, to be asked about any stretch of time."""
 
-    compute: Covered
-    comms: Covered
-    compute_or_comms: Covered
-    anything: Covered
-    anything_or_data: Covered
+    compute: IntervalUnion
+    comms: IntervalUnion
+    compute_or_comms: IntervalUnion
+    anything: IntervalUnion
+    anything_or_data: IntervalUnion
 
     def between(self, start: Ints, end: Ints) -> dict[str, Ints]:
         """For each stretch the times of the table `steps`."""
@@ -95,7 +94,7 @@ def _talks(trace: Trace) -> Bools:
 
 def _on_host(trace: Trace) -> RankWork:
     host, talking, loading = trace.host, host_comms(trace), data_ranges(trace)
-    data = Covered(host.start[loading], host.end[loading])
+    data = IntervalUnion(host.start[loading], host.end[loading])
     ops = np.flatnonzero(host.is_op & host.lasting & ~host.named(_COMMS_OP.match))
     ops = ops[~data.holds(host.start[ops])]
     event = np.concatenate((ops, talking))
@@ -133,4 +132,4 @@ def doing(trace: Trace, work: RankWork) -> Doing:
     start = np.concatenate((anything.start, host.start[loading]))
     end = np.concatenate((anything.end, host.end[loading]))
     useful = work.of(COMPUTE, COMMS)
-    return Doing(work.of(COMPUTE), work.of(COMMS), useful, anything, Covered(start, end))
+    return Doing(work.of(COMPUTE), work.of(COMMS), useful, anything, IntervalUnion(start, end))

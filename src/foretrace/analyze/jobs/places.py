@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
-from foretrace.model.about import rank_in_name
+from foretrace.model.metadata import rank_in_name
 from foretrace.model.opening import refused
 from foretrace.read.bytestream import open_regular
 from foretrace.read.folder import NAMED_LIKE_A_TRACE, searched

@@ -7,8 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from foretrace.analyze.jobs.dependencies import COMPUTE, COPIES, FINISH, TRANSFER, StepGraph
-from foretrace.model.covered import Covered
-from foretrace.model.intervals import Floats, Ints
+from foretrace.model.intervals import Floats, IntervalUnion, Ints
 from foretrace.schema.gaps import filled
 
 IDLE = "idle"
@@ -25,7 +24,9 @@ class Spending:
         begin, end = steps.start + steps.lane, steps.end + steps.lane
         rows = {name: (kind == name).to_numpy() for name in (COMPUTE, COPIES)}
         rows[IDLE] = (kind != FINISH).to_numpy()  # what is not idle
-        self._covered = {name: Covered(begin[which], end[which]) for name, which in rows.items()}
+        self._covered = {
+            name: IntervalUnion(begin[which], end[which]) for name, which in rows.items()
+        }
         talks = (kind == TRANSFER).to_numpy()
         knots = np.flatnonzero(talks | (kind == FINISH).to_numpy())
         launch = filled(steps.work["launch_ns"], 0)[knots]

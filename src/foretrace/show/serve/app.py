@@ -18,8 +18,7 @@ from starlette.routing import Route
 
 from foretrace.base.errors import ForetraceError, UsageError
 from foretrace.model.intervals import Ints
-from foretrace.model.query import check
-from foretrace.model.query_process import QueryProcess, QueryResult
+from foretrace.model.query import QueryProcess, QueryResult, check
 from foretrace.read.limits import Limits
 from foretrace.show.html import report
 from foretrace.show.html.page import pack, page, policy
