@@ -20,17 +20,12 @@ is a folder made by `pip install --target`; TraceLens is not on PyPI, its source
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import platform
-import resource
-import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -42,18 +37,15 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 sys.path.insert(0, str(HERE))
 
-from jobs.plan import Answer, Clock, Delay, Plan, sized  # noqa: E402
-from jobs.plan.answer import answer  # noqa: E402
-from jobs.plan.distance import distance  # noqa: E402
-from jobs.plan.kineto import file_name  # noqa: E402
-from jobs.plan.simulate import Simulation, simulate  # noqa: E402
-from jobs.plan.write import write_ranks  # noqa: E402
+from job_beside import beside  # noqa: E402
+from job_runs import Run, write  # noqa: E402
 
 import foretrace as ft  # noqa: E402
+from analyze.jobs.plan import Clock, Delay, Plan, sized  # noqa: E402
+from analyze.jobs.plan.distance import distance  # noqa: E402
 from foretrace.schema.documents.job import JobDocument  # noqa: E402
 
 SLOW = 5  # the rank whose kernels take longer
-SAMPLE_S = 1.0
 
 
 def plan_of(ranks: int, megabytes: float) -> Plan:
@@ -75,77 +67,6 @@ def plan_of(ranks: int, megabytes: float) -> Plan:
     plan = sized(plan, round(megabytes * 1e6))
     # the GPU has the more to do: a launch takes 6 us
     return replace(plan, forward_ns=plan.kernels * 10_000, backward_ns=plan.kernels * 15_000)
-
-
-def write(plan: Plan, folder: Path, *, packed: bool) -> tuple[Answer, int]:
-    """The files of a plan, by one process per core; and the bytes of one file unpacked.
-
-    Files that a folder has from an earlier run of the same plan are kept.
-    """
-    simulation, cores = simulate(plan), os.cpu_count() or 1
-    ending = ".gz" if packed else ""
-    files = {rank: folder / f"{file_name(plan, rank)}{ending}" for rank in range(plan.world)}
-    wanted = [rank for rank, path in files.items() if not path.exists()]
-    _shared.append(simulation)
-    with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as pool:
-        shares = [wanted[at::cores] for at in range(cores)]
-        list(pool.map(_write_share, [folder] * cores, shares, [packed] * cores))
-    first = files[0].read_bytes()
-    return answer(simulation, files), len(gzip.decompress(first) if packed else first)
-
-
-_shared: list[Simulation] = []
-
-
-def _write_share(folder: Path, ranks: list[int], packed: bool) -> None:
-    write_ranks(_shared[-1], folder, ranks, packed=packed)
-
-
-class Run:
-    """A command as it ran: its wall and processor time, its output, the most memory it held."""
-
-    def __init__(self, command: list[str], env: dict[str, str] | None = None) -> None:
-        self.most_bytes = self.processes = 0
-        start, cpu = time.perf_counter(), _cpu_of_children()
-        with tempfile.TemporaryFile() as output:
-            child = subprocess.Popen(command, stdout=output, env={**os.environ, **(env or {})})
-            while child.poll() is None:
-                held = memory(child.pid)
-                self.most_bytes = max(self.most_bytes, sum(held))
-                self.processes = max(self.processes, len(held))
-                time.sleep(SAMPLE_S)
-            self.seconds, self.cpu_s = time.perf_counter() - start, _cpu_of_children() - cpu
-            output.seek(0)
-            self.output = output.read().decode()
-        if child.returncode:
-            sys.exit(f"{' '.join(command[:4])} ended with {child.returncode}")
-
-
-def _cpu_of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def memory(process: int) -> list[int]:
-    """The proportional set size of a process and of all that it started, in bytes."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                stat = Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue  # it ended
-            children.setdefault(int(stat[1]), []).append(int(entry))
-    held, waiting = [], [process]
-    while waiting:
-        each = waiting.pop()
-        waiting += children.get(each, [])
-        try:
-            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue
-        held += [int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")]
-    return held
 
 
 def single_reads(files: list[Path]) -> list[tuple[float, float]]:
@@ -209,8 +130,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = arguments.folder or Path(folder)
         if arguments.beside:
-            from job_beside import beside
-
             found = beside(
                 plan_of(8, arguments.megabytes), place, arguments.hta, arguments.tracelens
             )

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from job import Run, write
-from jobs.plan import Answer, Plan
-from jobs.plan.distance import distance
+from job_runs import Run, write
 
+from analyze.jobs.plan import Answer, Plan
+from analyze.jobs.plan.distance import distance
 from foretrace.schema.documents.job import JobDocument
 
 HTA = """
@@ -109,8 +109,8 @@ def _truth(truth: Answer) -> dict[str, Any]:
 
 def _times_last(truth: Answer) -> dict[int, int]:
     last: dict[int, int] = {}
-    for met in truth.meetings:
-        last[met.last[0]] = last.get(met.last[0], 0) + 1
+    for each in truth.collectives:
+        last[each.last[0]] = last.get(each.last[0], 0) + 1
     return last
 
 

@@ -112,7 +112,7 @@ def _rank(
         made_others_wait_ns=late * (ranks - 1) if is_slow else 0,
         delays_ns=late if is_slow else 0,
         times_last=2 * steps if is_slow else 0,
-        meetings=2 * steps,
+        collectives=2 * steps,
         cause="compute" if is_slow else "",
         causes={"compute": 1.0} if is_slow else {},
         slow="gpu" if is_slow else "",

@@ -31,7 +31,7 @@ def job_lanes(ranks: int = 4, steps: int = 3, *, slow: int = 3, late_ms: float =
         "name": pl.String,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "meeting": pl.UInt32,
+        "collective_id": pl.UInt32,
         "last": pl.Boolean,
     }
     spans = pl.DataFrame(rows, schema, orient="row").sort("rank", "start_ns")

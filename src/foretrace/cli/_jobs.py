@@ -23,7 +23,7 @@ def is_job(path: str, reading: Reading) -> bool:
 def job_at(path: str, reading: Reading) -> JobDocument:
     """Read a job; what of it could not be read is said on stderr."""
     from foretrace.analyze import jobs
-    from foretrace.show.overview.job import overview_of_job
+    from foretrace.show.overview.job_verdict import overview_of_job
     from foretrace.show.render.terminal import plain
 
     with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:

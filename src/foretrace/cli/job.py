@@ -71,9 +71,9 @@ def command(
     foretrace job traces/ --timeline 0,17 --html job.html
     """
     from foretrace.analyze import jobs
-    from foretrace.analyze.jobs.places import numbers
+    from foretrace.analyze.jobs.reading import numbers
     from foretrace.schema.documents import encode
-    from foretrace.show.overview.job import overview_of_job
+    from foretrace.show.overview.job_verdict import overview_of_job
 
     if timeline is not None and form == "json" and not (html or perfetto):
         raise UsageError("--json has no timeline: add --html FILE or --perfetto FILE")
@@ -115,7 +115,7 @@ def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str
     from pathlib import Path
 
     from foretrace.base.files import write_text
-    from foretrace.show.html.job import job_html
+    from foretrace.show.html.job_report import job_html
     from foretrace.show.share import job_perfetto
 
     if html is not None:

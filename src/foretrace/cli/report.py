@@ -79,8 +79,8 @@ def _job(
     from foretrace.analyze.guess.marking import document
     from foretrace.analyze.jobs.lanes import lanes, telling
     from foretrace.base.files import write_text
-    from foretrace.show.html.job import job_html
-    from foretrace.show.overview.job import overview_of_job
+    from foretrace.show.html.job_report import job_html
+    from foretrace.show.overview.job_verdict import overview_of_job
 
     guesses = [parse_or_error(text) for text in texts]
     guesses += load_with(file, parse_or_error) if file else []

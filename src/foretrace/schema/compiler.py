@@ -1,12 +1,13 @@
 """What torch.compile wrote down about its work, as data: graphs, scheduler nodes, generated code.
 
-`sources/compiler` reads the records of a log, `why` turns them into these Structs, and everything
-above (`look`, `compare`, predictions, the pages) asks these Structs alone.
+`read/compiler` reads the records of a log, and `model/compiled` turns them into these Structs. The
+rooms above use these Structs alone.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from math import prod
 from typing import Literal
 
@@ -20,7 +21,17 @@ ITEM_BYTES = {
     "f8e5m2": 1, "f8e4m3fnuz": 1, "f8e5m2fnuz": 1, "f8e8m0fnu": 1,
 }  # fmt: skip
 
+SHORT_TYPES = {
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
+    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32",
+    "uint64": "u64", "bool": "b8", "complex64": "c64", "complex128": "c128",
+    "complex32": "c32", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2",
+    "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2fnuz": "f8e5m2fnuz",
+    "float8_e8m0fnu": "f8e8m0fnu",
+    "float": "f32", "double": "f64", "half": "f16", "long": "i64", "int": "i32",
+}  # fmt: skip
 MEMBER = re.compile(r"(?:op|buf)\d+")  # nodes were named by their buffers before torch 2.5
+Mode = Literal["load", "store", "atomic"]
 Size = int | str  # a number, or a symbol such as `s77` where the shape is dynamic
 
 
@@ -88,7 +99,7 @@ class Access(Struct, frozen=True):
     """
 
     tensor: NamedTensor
-    mode: Literal["load", "store", "atomic"]
+    mode: Mode
     bytes: int | None
     certainty: Literal["exact", "at_least", "at_most", "unknown"] = "exact"
     argument: str = ""
@@ -122,6 +133,21 @@ class KernelCall(Struct, frozen=True):
     arguments: tuple[str, ...] = ()  # as the wrapper writes them: `buf2`, `393216*s77`
     origins: tuple[str, ...] = ()  # nodes of the first graph behind it: `linear`, `gelu`
     ops: tuple[str, ...] = ()  # of those nodes after decomposition: `aten.gelu`
+
+    @property
+    def name(self) -> str:
+        """Its provenance name, or else that of its kernel."""
+        return self.handle or self.kernel
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """The names of the tensors that it reads."""
+        return tuple(access.tensor.name for access in self.accesses if access.mode != "store")
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The names of the tensors that it writes."""
+        return tuple(access.tensor.name for access in self.accesses if access.mode != "load")
 
     @property
     def bytes(self) -> int | None:
@@ -305,6 +331,16 @@ class Compilation(Struct, frozen=True):
     cudagraph_skips: tuple[str, ...] = ()
     failure: str = ""  # why Dynamo gave up on this frame
     mappings: tuple[dict[str, tuple[str, ...]], ...] = ()  # decompositions by wrapper
+
+    def graph_at(self, *stages: str) -> FxGraph | None:
+        """The first graph of one of these stages."""
+        return next((each for each in self.graphs if each.stage in stages), None)
+
+    def post_grad(self, graph: int) -> Iterator[GraphNode]:
+        """The nodes of the post-grad graph of one wrapper."""
+        for each in self.graphs:
+            if each.stage == "post_grad" and each.graph in (None, graph):
+                yield from each.nodes
 
 
 class CompiledLaunch(Struct, frozen=True):

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from corpus.places import examples
 from foretrace.analyze.compare.changes import work_changes
-from foretrace.analyze.compare.kernels import compare_kernels
-from foretrace.analyze.compare.launched import Kernel
+from foretrace.analyze.compare.fusion import compare_kernels
 from foretrace.analyze.compare.measure import Sample
+from foretrace.analyze.compare.sides import Kernel
 from foretrace.schema.documents.compare import LaunchConfig
 
 PLAIN = Kernel(

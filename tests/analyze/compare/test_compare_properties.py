@@ -16,8 +16,8 @@ from corpus.all_cases import OPENING
 from corpus.build import g0
 from corpus.places import RECORDED, public_traces, sampled
 from foretrace.analyze.compare import Comparison, compare, document
-from foretrace.analyze.compare.kernels import KernelPair
-from foretrace.analyze.compare.side import Side
+from foretrace.analyze.compare.fusion import KernelPair
+from foretrace.analyze.compare.sides import Side
 from foretrace.base.errors import TraceError
 from foretrace.model.trace import Trace
 from foretrace.read.limits import Limits

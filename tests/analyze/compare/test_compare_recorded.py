@@ -5,7 +5,7 @@ from __future__ import annotations
 import foretrace as ft
 from analyze.compare.traces import recorded
 from foretrace.analyze.compare import Comparison, compare, document
-from foretrace.analyze.compare.kernels import KernelPair
+from foretrace.analyze.compare.fusion import KernelPair
 
 GATE_UP = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
 DOWN = "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT"

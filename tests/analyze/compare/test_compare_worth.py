@@ -10,7 +10,7 @@ import pytest
 from analyze.compare.traces import made, recorded, steps
 from foretrace.analyze.compare import compare
 from foretrace.analyze.compare.measure import Change
-from foretrace.analyze.compare.worth import weigh
+from foretrace.analyze.compare.verdict import weigh
 from foretrace.base.errors import UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.compare import CompareVerdict

@@ -110,7 +110,7 @@ def test_nothing_matched_is_unknown() -> None:
     alone = replace(
         found,
         ranks=[
-            replace(each, meetings=0, wait_ns=None, exposed_wait_ns=None) for each in found.ranks
+            replace(each, collectives=0, wait_ns=None, exposed_wait_ns=None) for each in found.ranks
         ],
     )
     for text in ("rank 3 is last", "slowest rank within 5% of the median", "wait < 1 ms"):

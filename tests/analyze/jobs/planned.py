@@ -12,11 +12,10 @@ from msgspec import Struct
 from analyze.jobs.plan import Answer, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs.clocks import fit
-from foretrace.analyze.jobs.dependencies import StepGraph, graph
-from foretrace.analyze.jobs.exposed_waits import with_exposed
+from foretrace.analyze.jobs.critical_path import StepGraph, graph
 from foretrace.analyze.jobs.job import Job
-from foretrace.analyze.jobs.matching import Meetings, match
-from foretrace.analyze.jobs.waits import waits
+from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, match
+from foretrace.analyze.jobs.waits import waits, with_exposed
 
 
 class Read(Struct, frozen=True):
@@ -24,7 +23,7 @@ class Read(Struct, frozen=True):
 
     job: Job
     truth: Answer
-    met: Meetings
+    met: MatchedCollectives
     clocks: pl.DataFrame
 
     def graph(self, step: int) -> StepGraph:

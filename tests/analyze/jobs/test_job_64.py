@@ -8,7 +8,7 @@ from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from analyze.jobs.plan.distance import distance
 from foretrace.analyze import jobs
 from foretrace.schema.documents.job import JobDocument
-from foretrace.show.overview.job import overview_of_job
+from foretrace.show.overview.job_verdict import overview_of_job
 
 SLOW, LATE_HOST, SLOW_LINK = 19, 6, 3
 
@@ -39,7 +39,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[JobDocument, Answer]
 def test_the_job_is_found_whole(told: tuple[JobDocument, Answer]) -> None:
     document, truth = told
     assert (document.job.ranks, document.job.world_size, document.job.hosts) == (64, 64, 8)
-    assert document.matched == len(truth.meetings)
+    assert document.matched == len(truth.collectives)
     assert document.left_out == []
 
 

@@ -13,8 +13,8 @@ from analyze.jobs.plan.answer import length, minus, union
 from analyze.jobs.plan.program import Copy, Kernel
 from analyze.jobs.plan.simulate import simulate
 from analyze.jobs.planned import reading
-from foretrace.analyze.jobs.bubbles import bubbles, stages
-from foretrace.analyze.jobs.matching import match
+from foretrace.analyze.jobs.exposure import bubbles, stages
+from foretrace.analyze.jobs.matched_collectives import match
 
 PLAN = Plan(data=2, pipeline=3, microbatches=4, ranks_per_host=2)
 STEPS = (3, 4)  # the first has no end of a step before it
@@ -30,7 +30,7 @@ def _true_bubbles(truth: Answer) -> dict[tuple[int, int], int]:
         waited = union(
             [
                 (met.starts_ns[rank], met.starts_ns[rank] + met.waits_ns[rank])
-                for met in truth.meetings
+                for met in truth.collectives
                 if rank in met.starts_ns
                 and all(last // plan.data != rank // plan.data for last in met.last)
             ]

@@ -11,7 +11,7 @@ import pytest
 
 from analyze.jobs.fake import BASE_NS, FakeJob, collectives, facts
 from foretrace.analyze.jobs.clocks import CLOCKS, aligned, fit
-from foretrace.analyze.jobs.matching import match
+from foretrace.analyze.jobs.matched_collectives import match
 from foretrace.schema.jobs import JobGroup
 
 SECONDS = 5.0

@@ -8,7 +8,7 @@ import pytest
 
 from analyze.jobs.plan import Clock, Delay, Gaps, Plan
 from analyze.jobs.planned import Read, reading
-from foretrace.analyze.jobs.critical import CriticalPath, path_of, walked
+from foretrace.analyze.jobs.critical_path import CriticalPath, graph, walked
 
 PLANS = {
     "data": Plan(data=4, ranks_per_host=2, clocks={1: Clock(250_000)}),
@@ -73,10 +73,8 @@ def test_a_delay_is_on_the_path_with_its_kind(cause: str, kind: str, tmp_path: P
 def test_every_step_has_a_path_that_tiles_it(tmp_path: Path) -> None:
     with reading(PLANS["pipeline"], tmp_path) as read:
         for step in read.truth.paths:
-            path = path_of(read.job, read.met, read.clocks, step)
-            assert path is not None
-            assert _tiles(path)
-        assert path_of(read.job, read.met, read.clocks, 99) is None
+            assert _tiles(walked(read.graph(step)))
+        assert graph(read.job, read.met, read.clocks, 99) is None
 
 
 def test_a_collective_of_which_a_rank_is_missing_may_hold_a_wait(tmp_path: Path) -> None:

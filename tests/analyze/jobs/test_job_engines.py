@@ -15,9 +15,8 @@ import pytest
 
 from analyze.jobs.plan import Gaps, Plan, write
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.engines import local
-from foretrace.analyze.jobs.job import Job
-from foretrace.analyze.jobs.parts import COLUMNS
+from foretrace.analyze.jobs import reading
+from foretrace.analyze.jobs.job import COLUMNS, Job
 from foretrace.base import progress
 from foretrace.base.errors import MissingError, TraceError, UsageError
 from foretrace.read import remote
@@ -54,8 +53,8 @@ def same(one: Job, other: Job, *, paths: bool = True) -> None:
 
 
 def test_processes_of_their_own(folder: Path, here: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "WORTHWHILE", 0)
-    monkeypatch.setattr(local, "cores", lambda: 2)
+    monkeypatch.setattr(reading, "WORTHWHILE", 0)
+    monkeypatch.setattr(reading, "cores", lambda: 2)
     told: list[str] = []
     progress.show_with(told.append)
     try:
@@ -78,9 +77,9 @@ def test_a_process_that_dies_costs_its_file(folder: Path) -> None:
 import os, signal, sys
 sys.path[:0] = {sys.path!r}
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.engines import local
+from foretrace.analyze.jobs import reading
 from analyze.jobs.test_job_engines import deadly
-local.WORTHWHILE, local.cores, local.encoded = 0, lambda: 2, deadly
+reading.WORTHWHILE, reading.cores, reading.encoded = 0, lambda: 2, deadly
 with jobs.read({str(folder)!r}, ranks="0-1", cache=False) as job:
     print([each.rank for each in job.facts], [each.code for each in job.left_out])
 """
@@ -95,17 +94,19 @@ def deadly(path: str, **more: Any) -> bytes:
     return local_encoded(path, **more)
 
 
-local_encoded = local.encoded
+local_encoded = reading.encoded
 
 
 def test_as_many_processes_as_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(local, "cores", lambda: 8)
-    monkeypatch.setattr(local, "free_memory", lambda: 1 << 30)
-    monkeypatch.setattr(local, "spread", lambda *given: asked.append(given[2]) or ())
-    monkeypatch.setattr("foretrace.analyze.jobs.reduce.answer", lambda *_: asked.append(1))
+    monkeypatch.setattr(reading, "cores", lambda: 8)
+    monkeypatch.setattr(reading, "free_memory", lambda: 1 << 30)
+    monkeypatch.setattr(reading, "spread", lambda *given: asked.append(given[2]) or ())
+    monkeypatch.setattr("foretrace.analyze.jobs.reading.answer", lambda *_: asked.append(1))
     for size in (50 << 20, 100 << 20, 1 << 30):
-        list(local.answers({f"{number}.json": size for number in range(6)}, Limits(), False))
+        list(
+            reading.local_answers({f"{number}.json": size for number in range(6)}, Limits(), False)
+        )
     assert asked == [3, *[1] * 12]
 
 
@@ -114,8 +115,8 @@ def test_ctrl_c_ends_all(folder: Path) -> None:
 import os, signal, sys
 from foretrace.analyze import jobs
 from foretrace.base import progress
-from foretrace.analyze.jobs.engines import local
-local.WORTHWHILE, local.cores = 0, lambda: 2
+from foretrace.analyze.jobs import reading
+reading.WORTHWHILE, reading.cores = 0, lambda: 2
 def tell(text):
     if text.startswith("read "):
         os.killpg(0, signal.SIGINT)

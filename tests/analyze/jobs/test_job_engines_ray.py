@@ -14,11 +14,11 @@ import pytest
 from analyze.jobs.plan import Gaps, Plan, write
 from analyze.jobs.test_job_engines import same
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.engines import local, ray_tasks
+from foretrace.analyze.jobs import reading
 from foretrace.base.errors import UsageError
 
 ray = pytest.importorskip("ray")
-DIED = ".died"
+DIED, read_here = ".died", reading.encoded
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +54,15 @@ def killed(path: str, limits: Any, cache: bool) -> bytes:
     if "_4002." in path or ("_4001." in path and not mark.exists()):
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return local.encoded(path, limits, cache)
+    return read_here(path, limits, cache)
 
 
 def test_two_nodes_and_killed_workers(
     folder: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that kills one worker is read by the next; one that kills every worker is left out."""
-    monkeypatch.setattr(ray_tasks, "encoded", killed)
-    monkeypatch.setattr(ray_tasks, "RETRIES", 1)
+    monkeypatch.setattr(reading, "encoded", killed)
+    monkeypatch.setattr(reading, "RETRIES", 1)
     with (
         jobs.read(folder, ranks="0-1,3-7", cache=False) as here,
         jobs.read(folder, ray=cluster, cache=False) as job,

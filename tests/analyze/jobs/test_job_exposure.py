@@ -43,7 +43,7 @@ def test_overlap_by_role_and_kind(tmp_path: Path) -> None:
 def test_waiting_is_a_part_of_what_is_exposed(small_job: tuple[Path, Answer]) -> None:
     with reading(small_job[1].plan, small_job[0]) as read:
         [row] = overlap(read.job, read.waits()).to_dicts()
-    waits = sum(sum(met.waits_ns.values()) for met in read.truth.meetings)
+    waits = sum(sum(met.waits_ns.values()) for met in read.truth.collectives)
     assert 0 < row["wait_ns"] <= min(row["exposed_ns"], waits + 60_000)
 
 

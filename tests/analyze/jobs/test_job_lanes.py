@@ -9,8 +9,8 @@ import pytest
 
 from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.encounters import Encounters, encounters
 from foretrace.analyze.jobs.lanes import MOST_RANKS, JobLanes, lanes, telling
+from foretrace.analyze.jobs.waits import TimedCollectives, timed_collectives
 from foretrace.base.errors import UsageError
 from job_documents import job_document
 
@@ -30,7 +30,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, JobLanes,
     folder = tmp_path_factory.mktemp("lanes")
     answer = write(PLAN, folder)
     with jobs.read(folder, cache=False) as job:
-        waited = encounters(job).waited.filter(pl.col("rank").is_in(CHOSEN))
+        waited = timed_collectives(job).waited.filter(pl.col("rank").is_in(CHOSEN))
         return answer, lanes(job, CHOSEN), waited
 
 
@@ -41,7 +41,7 @@ def test_a_transfer_begins_when_the_last_rank_came(
     assert laid.error_ns is not None
     assert laid.error_ns < 5_000
     for rank in CHOSEN:
-        met = [each for each in answer.meetings if rank in each.starts_ns]
+        met = [each for each in answer.collectives if rank in each.starts_ns]
         came = sorted(max(each.starts_ns.values()) for each in met)
         found = laid.spans.filter(rank=rank, kind="transfer")["start_ns"].sort().to_list()
         assert len(found) == len(came)
@@ -53,7 +53,7 @@ def test_a_transfer_begins_when_the_last_rank_came(
 def test_waits_are_as_long_as_planned(planned: tuple[Answer, JobLanes, pl.DataFrame]) -> None:
     answer, laid, _ = planned
     for rank in CHOSEN:
-        true = sum(each.waits_ns.get(rank, 0) for each in answer.meetings)
+        true = sum(each.waits_ns.get(rank, 0) for each in answer.collectives)
         mine = laid.spans.filter(rank=rank, kind="wait")
         found = int((mine["end_ns"] - mine["start_ns"]).sum())
         assert abs(found - true) <= mine.height * (laid.error_ns or 0)
@@ -105,11 +105,11 @@ def test_without_clocks_a_collective_has_no_wait(
 ) -> None:
     write(Plan(data=2, steps=1), tmp_path)
     with jobs.read(tmp_path, cache=False) as job:
-        met, clocks, waited = encounters(job)
+        met, clocks, waited = timed_collectives(job)
         clocks = clocks.with_columns(fitted=pl.lit(False))
         waited = waited.with_columns(wait_ns=pl.lit(None, pl.Int64))
-        unknown = Encounters(met, clocks, waited)
-        monkeypatch.setattr("foretrace.analyze.jobs.lanes.encounters", lambda _: unknown)
+        unknown = TimedCollectives(met, clocks, waited)
+        monkeypatch.setattr("foretrace.analyze.jobs.lanes.timed_collectives", lambda _: unknown)
         laid = lanes(job, frozenset({0, 1}))
         talks = laid.spans.filter(kind="comms")
         assert talks.height == met.arrivals.height

@@ -10,22 +10,21 @@ import polars as pl
 
 from analyze.jobs.fake import FakeJob, collectives, facts
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.groups import labels
-from foretrace.analyze.jobs.matching import Meetings, match
+from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, labels, match
 from foretrace.schema.jobs import JobGroup
 
 
-def _matched(rows: list[dict[str, Any]], groups: dict[int, list[JobGroup]]) -> Meetings:
+def _matched(rows: list[dict[str, Any]], groups: dict[int, list[JobGroup]]) -> MatchedCollectives:
     job = FakeJob((facts(rank, own) for rank, own in groups.items()), collectives=collectives(rows))
     return match(job)  # type: ignore[arg-type]
 
 
-def _who(found: Meetings) -> list[list[tuple[int, int]]]:
-    """(rank, id) of each meeting that several ranks recorded."""
-    met = found.arrivals.join(found.shared, on="meeting").sort("meeting", "rank")
+def _who(found: MatchedCollectives) -> list[list[tuple[int, int]]]:
+    """(rank, id) of each collective that several ranks recorded."""
+    met = found.arrivals.join(found.shared, on="collective_id").sort("collective_id", "rank")
     return [
         list(zip(each["rank"], each["id"], strict=True))
-        for each in met.partition_by("meeting", maintain_order=True)
+        for each in met.partition_by("collective_id", maintain_order=True)
     ]
 
 
@@ -39,7 +38,7 @@ def test_numbers_decide_though_recordings_begin_at_different_collectives() -> No
     ]
     found = _matched(rows, _world(0, 1))
     assert _who(found) == [[(0, 1), (1, 0)], [(0, 2), (1, 1)]]
-    assert found.meetings["how"].unique().to_list() == ["seq"]
+    assert found.collectives["how"].unique().to_list() == ["seq"]
     assert found.incomplete().rows() == [("0", "all-reduce", 1, [1])]
 
 
@@ -48,7 +47,7 @@ def test_one_number_for_several_collectives() -> None:
     assert _who(_matched(rows, _world(0, 1))) == [[(0, 0), (1, 0)], [(0, 1), (1, 1)]]
 
 
-def test_another_collective_under_the_same_number_is_no_meeting() -> None:
+def test_another_collective_under_the_same_number_is_no_collective() -> None:
     rows = [{"rank": 0, "seq": 3}, {"rank": 1, "seq": 3, "collective": "all-gather"}]
     found = _matched(rows, _world(0, 1))
     assert _who(found) == []
@@ -59,7 +58,7 @@ def test_without_numbers_the_order_in_a_step_decides() -> None:
     rows = [{"rank": rank, "step": step} for rank in (0, 1) for step in (rank + 1, 3) for _ in "ab"]
     found = _matched(rows, _world(0, 1))
     assert _who(found) == [[(0, 2), (1, 2)], [(0, 3), (1, 3)]]
-    assert found.meetings["how"].unique().to_list() == ["order"]
+    assert found.collectives["how"].unique().to_list() == ["order"]
 
 
 def test_without_numbers_a_rank_that_counts_differently_is_left_apart() -> None:
@@ -85,7 +84,7 @@ def test_groups_of_one_name_are_told_apart_by_their_members() -> None:
     }
     found = _matched([{"rank": rank, "group": "1", "seq": 1} for rank in range(4)], groups)
     assert _who(found) == [[(0, 0), (1, 0)], [(2, 0), (3, 0)]]
-    assert found.meetings["group"].to_list() == ["1 of rank 0", "1 of rank 2"]
+    assert found.collectives["group"].to_list() == ["1 of rank 0", "1 of rank 2"]
 
 
 def test_groups_of_one_name_are_told_apart_by_the_id_of_the_collective() -> None:
@@ -135,29 +134,29 @@ def test_sends_and_receives_pair_by_peer_whatever_their_numbers() -> None:
         [(0, 0), (1, 0)], [(0, 1), (1, 2)], [(0, 2), (1, 3)], [(1, 1), (2, 0)],
     ]  # fmt: skip
     assert found.incomplete()["count"].to_list() == [1]
-    assert set(found.meetings["collective"]) == {"send"}
+    assert set(found.collectives["collective"]) == {"send"}
 
 
 def test_ranks_that_were_not_read_are_not_expected() -> None:
     groups = {rank: [JobGroup("0", "default_pg", 128)] for rank in (0, 1)}
     found = _matched([{"rank": rank, "seq": 1, "group_size": 128} for rank in (0, 1)], groups)
-    assert found.meetings.select("present", "expected", "group_size").row(0) == (2, 2, 128)
+    assert found.collectives.select("present", "expected", "group_size").row(0) == (2, 2, 128)
     assert found.incomplete().is_empty()
 
 
 def test_a_job_without_collectives() -> None:
     found = _matched([], {0: []})
-    assert found.meetings.is_empty()
+    assert found.collectives.is_empty()
     assert found.arrivals.is_empty()
     assert found.incomplete().is_empty()
 
 
-def test_the_numbers_of_meetings_do_not_depend_on_the_order_of_rows() -> None:
+def test_the_numbers_of_collectives_do_not_depend_on_the_order_of_rows() -> None:
     rows = [{"rank": r, "seq": s, "id": s, "order": s} for r in range(4) for s in range(50)]
     one, other = (_matched(each, _world(0, 1, 2, 3)) for each in (rows, rows[::-1]))
-    assert one.meetings.equals(other.meetings)
+    assert one.collectives.equals(other.collectives)
     assert one.arrivals.equals(other.arrivals)
-    assert one.arrivals.schema["meeting"] == pl.UInt32
+    assert one.arrivals.schema["collective_id"] == pl.UInt32
 
 
 def _without_metadata(rank: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from analyze.jobs.fake import BASE_NS, FakeJob, collectives, facts
 from analyze.jobs.plan import Delay, Gaps, Plan
 from analyze.jobs.planned import reading
-from foretrace.analyze.jobs.matching import match
+from foretrace.analyze.jobs.matched_collectives import match
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
 
 

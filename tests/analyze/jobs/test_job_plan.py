@@ -17,7 +17,7 @@ from analyze.jobs.plan.simulate import simulate
 
 def test_all_ranks_end_a_collective_together(small_job: tuple[Path, Answer]) -> None:
     _, truth = small_job
-    for met in truth.meetings:
+    for met in truth.collectives:
         assert met.last == (2,)
         assert met.waits_ns[2] == 0
         assert met.end_ns == met.starts_ns[2] + met.transfer_ns
@@ -33,7 +33,7 @@ def test_the_files_say_what_the_answer_says(small_job: tuple[Path, Answer]) -> N
         shift = truth.offsets_ns[rank]
         assert recorded == sorted(
             (met.starts_ns[rank] + shift, met.end_ns - met.starts_ns[rank])
-            for met in truth.meetings
+            for met in truth.collectives
         )
 
 
@@ -67,7 +67,7 @@ def test_a_critical_path_has_no_gap(plan: Plan) -> None:
 @pytest.mark.parametrize("plan", PLANS)
 def test_the_bandwidth_is_that_of_the_plan(plan: Plan) -> None:
     truth = answer(simulate(plan), {})
-    for met in truth.meetings:
+    for met in truth.collectives:
         size = len(met.waits_ns)
         factor = {"allreduce": 2 * (size - 1) / size, "send": 1}.get(
             met.collective, (size - 1) / size

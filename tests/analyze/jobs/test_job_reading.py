@@ -12,8 +12,8 @@ from analyze.jobs.plan import Delay, Plan, write
 from analyze.jobs.slow_method import COLUMNS, Moments
 from corpus.builder import TraceBuilder
 from foretrace.analyze.jobs import reduce
-from foretrace.analyze.jobs.parts import COLUMNS as TYPES
-from foretrace.analyze.jobs.parts import unpacked
+from foretrace.analyze.jobs.job import COLUMNS as TYPES
+from foretrace.analyze.jobs.job import unpacked
 from foretrace.read.limits import Limits
 from foretrace.schema.jobs import RankPart
 

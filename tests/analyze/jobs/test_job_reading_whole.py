@@ -15,7 +15,7 @@ from corpus.builder import TraceBuilder
 from corpus.cases_places import merged
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reduce
-from foretrace.analyze.jobs.parts import COLUMNS as TYPES
+from foretrace.analyze.jobs.job import COLUMNS as TYPES
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.read import cache
 

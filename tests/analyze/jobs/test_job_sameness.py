@@ -10,14 +10,14 @@ import pytest
 from analyze.jobs.plan import Delay, Gaps, Plan, write
 from analyze.jobs.planned import reading
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.matching import match
-from foretrace.analyze.jobs.sameness import ranks_text, sameness
+from foretrace.analyze.jobs.matched_collectives import match
+from foretrace.analyze.jobs.rank_consistency import rank_consistency, ranks_text
 from foretrace.schema.documents.job import JobOddity
 
 
 def _odd(plan: Plan, folder: Path) -> dict[str, JobOddity]:
     with reading(plan, folder) as read:
-        return {each.code: each for each in sameness(read.job, read.met)}
+        return {each.code: each for each in rank_consistency(read.job, read.met)}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,9 @@ def test_ranks_that_were_not_chosen_are_not_missing(tmp_path: Path) -> None:
     write(Plan(data=4, gaps=Gaps(missing=(1,))), tmp_path)
     for chosen, codes in (("0,2", []), ("0-2", ["rank_missing"])):
         with jobs.read(tmp_path, ranks=chosen, cache=False) as job:
-            found = [each for each in sameness(job, match(job)) if each.code == "rank_missing"]
+            found = [
+                each for each in rank_consistency(job, match(job)) if each.code == "rank_missing"
+            ]
             assert [each.code for each in found] == codes
             assert [each.ranks for each in found] == [[1]] * len(codes)
 

@@ -12,9 +12,8 @@ from analyze.jobs.fake import FakeJob, facts
 from analyze.jobs.plan import Delay, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs.clocks import fit
-from foretrace.analyze.jobs.matching import match
-from foretrace.analyze.jobs.slowness import slowness
-from foretrace.analyze.jobs.stragglers import hosts, stragglers
+from foretrace.analyze.jobs.matched_collectives import match
+from foretrace.analyze.jobs.stragglers import hosts, slowness, stragglers
 from foretrace.analyze.jobs.waits import waits
 
 
@@ -39,7 +38,7 @@ def test_what_is_slow(delay: Any, slow: str, tmp_path: Path) -> None:
     assert (first["rank"], first["cause"], first["slow"]) == (1, cause, slow)
     assert first["causes"][cause] == pytest.approx(1)
     assert ranks["made_others_wait_ns"][1:].to_list() == [0, 0, 0]
-    assert first["times_last"] == first["meetings"]
+    assert first["times_last"] == first["collectives"]
     assert first["delays_ns"] == pytest.approx(3 * 1_200_000, abs=30_000)
     assert first["made_others_wait_ns"] >= 3 * first["delays_ns"]
     assert not found["slow"].any()  # one rank of two

@@ -11,7 +11,7 @@ from analyze.jobs.plan import Clock, Delay, Plan, write
 from analyze.jobs.plan.answer import slowdown
 from foretrace.analyze import jobs
 from foretrace.schema.documents.job import JobDocument
-from foretrace.show.overview.job import lines, overview_of_job
+from foretrace.show.overview.job_verdict import lines, overview_of_job
 
 DATA = Plan(data=8, ranks_per_host=4, layers=3, kernel_noise_ns=2_000, clocks={1: Clock(400_000)})
 MIXED = replace(DATA, data=2, tensor=2, pipeline=2, layers=2, microbatches=4)

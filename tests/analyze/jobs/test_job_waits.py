@@ -12,7 +12,7 @@ from analyze.jobs.fake import BASE_NS, FakeJob, collectives, facts
 from analyze.jobs.plan import Answer, Clock, Delay, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs.clocks import fit
-from foretrace.analyze.jobs.matching import match
+from foretrace.analyze.jobs.matched_collectives import match
 from foretrace.analyze.jobs.waits import WAITS, waits
 from foretrace.schema.jobs import JobGroup
 
@@ -42,7 +42,7 @@ def test_every_wait_and_transfer_is_exact_within_the_error(
     truth, found = three_ways
     expected = sorted(
         (met.step, rank, wait, met.transfer_ns)
-        for met in truth.meetings
+        for met in truth.collectives
         for rank, wait in met.waits_ns.items()
     )
     told = found.sort("step", "rank", "wait_ns").select("step", "rank", "wait_ns", "transfer_ns")
@@ -107,7 +107,7 @@ def _by_hand(starts: list[int], **more: Any) -> pl.DataFrame:
     members = [JobGroup("0", "default_pg", len(ranks), ranks)]
     job: Any = FakeJob((facts(rank, members) for rank in ranks), collectives=collectives(rows))
     met = match(job)
-    return waits(job, met, fit(job, met)).filter(meeting=1)
+    return waits(job, met, fit(job, met)).filter(collective_id=1)
 
 
 def test_ranks_that_come_late_together_share_the_blame() -> None:
@@ -140,7 +140,7 @@ def test_what_happened_before_is_not_claimed() -> None:
     assert found["root_cause"].to_list() == [None, None, "earlier"]
 
 
-def test_no_meetings() -> None:
+def test_no_collectives() -> None:
     job: Any = FakeJob([facts(0)], collectives=collectives([]))
     met = match(job)
     assert waits(job, met, fit(job, met)).schema == pl.Schema(WAITS)

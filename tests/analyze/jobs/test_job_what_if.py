@@ -11,11 +11,10 @@ from analyze.jobs.plan import Delay, Plan
 from analyze.jobs.plan.plan import Cause
 from analyze.jobs.plan.simulate import simulate
 from analyze.jobs.planned import reading
-from foretrace.analyze.jobs.bubbles import stages
-from foretrace.analyze.jobs.critical import walked
+from foretrace.analyze.jobs.critical_path import walked
+from foretrace.analyze.jobs.exposure import stages
 from foretrace.analyze.jobs.network import outliers, transfers
-from foretrace.analyze.jobs.replay import Replay, StepChange
-from foretrace.analyze.jobs.what_if import at_median, what_ifs, without
+from foretrace.analyze.jobs.what_if import Replay, StepChange, what_ifs
 
 DATA = Plan(data=3, layers=3)
 TENSOR = Plan(data=2, tensor=2, layers=2)
@@ -48,7 +47,8 @@ def test_a_slow_rank_at_the_median(plan: Plan, cause: Cause, tmp_path: Path) -> 
         length = walked(replay.steps).length_ns
         stage = stages(read.met)
         peers = [rank for rank in range(plan.world) if stage.get(rank) == stage.get(1)]
-        before, after = without(replay, [StepChange(), at_median(replay, 1, peers)])
+        change = StepChange(rank=1, curves=replay.progress.at_median(1, peers))
+        before, after = replay.lengths([StepChange(), change])
     assert before == length
     assert after == pytest.approx(_length(plan), abs=2_000)
     assert after < before
@@ -59,8 +59,8 @@ def test_a_slow_rank_at_the_median(plan: Plan, cause: Cause, tmp_path: Path) -> 
 )
 def test_free_collectives(plan: Plan, tmp_path: Path) -> None:
     with reading(plan, tmp_path) as read:
-        every = frozenset(read.met.meetings["meeting"].to_list())
-        [found] = without(Replay(read.graph(STEP)), [StepChange(every)])
+        every = frozenset(read.met.collectives["collective_id"].to_list())
+        [found] = Replay(read.graph(STEP)).lengths([StepChange(every)])
     quick = replace(plan, bus_gbps=1e9)
     assert found == pytest.approx(_length(quick), abs=2_000)
 

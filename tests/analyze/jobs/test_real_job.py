@@ -12,7 +12,7 @@ import pytest
 from corpus.places import PUBLIC
 from foretrace.analyze import jobs
 from foretrace.schema.documents.job import JobDocument
-from foretrace.show.overview.job import overview_of_job
+from foretrace.show.overview.job_verdict import overview_of_job
 
 RANKS, SLOW, LATE_NS = 4, 2, 300_000_000  # as in gloo_script.py
 
@@ -55,7 +55,7 @@ def test_the_others_wait_as_long_as_it_sleeps(told: JobDocument) -> None:
 @pytest.mark.torch
 def test_one_machine_has_one_clock(told: JobDocument) -> None:
     """The true offsets are 0, and the fit says how wrong it may be; where other programs hold up the
-    ranks at every meeting, it is a little more wrong than that.
+    ranks at every collective, it is a little more wrong than that.
     """
     for each in told.ranks:
         assert each.host == told.ranks[0].host

@@ -13,6 +13,7 @@ from foretrace.read.compiler import CompilerLogs, LogRecord, TextRecord, read
 from foretrace.schema.compiler import CompilerRun
 
 DATA = Path(__file__).parents[2] / "data" / "compile"
+RUNS = ("mlp", "unfusable", "recompiles", "llama_train")
 
 
 @cache

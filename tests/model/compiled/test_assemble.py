@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 from foretrace.analyze import why
-from foretrace.model.compiled import assemble
-from foretrace.model.compiled.assemble import by_compilation
+from foretrace.model.compiled.assemble import (
+    _Pieces,
+    assemble,
+    by_compilation,
+    configured,
+    graph_name,
+    parts,
+)
 from foretrace.model.compiled.provenance import Matcher
-from foretrace.read.compiler import read
-from foretrace.schema.compiler import Compilation, KernelCall
-from model.compiled.recorded import DATA, compiled
+from foretrace.read.compiler import CompilerLogs, read
+from foretrace.schema.compiler import GeneratedKernel, KernelCall
+from foretrace.show.render.terminal import drawn
+from foretrace.show.render.why_page import PARTS, first_screen, sections
+from model.compiled.recorded import DATA, RUNS, compiled, logs, message
 
-RUNS = ("mlp", "unfusable", "recompiles", "llama_train")
-
-
-@pytest.fixture(scope="module", params=RUNS)
-def compilations(request: pytest.FixtureRequest) -> tuple[Compilation, ...]:
-    return compiled(request.param).compilations
-
-
-def test_every_call_has_nodes_and_lines(compilations: tuple[Compilation, ...]) -> None:
-    calls = [call for each in compilations for call in each.calls]
-    assert calls
-    assert [call.handle for call in calls if not call.nodes or not call.sources] == []
+KERNEL = GeneratedKernel("k", "triton", "", {"R0_BLOCK": 8})
+FOLDER = Path(os.environ.get("FORETRACE_PUBLIC_TRACES", "none")) / "torch_trace"
+LOGS = sorted(FOLDER.glob("*.log*")) if FOLDER.is_dir() else []
 
 
-def test_every_call_has_bytes_unless_its_sizes_are_dynamic(
-    compilations: tuple[Compilation, ...],
-) -> None:
-    unknown = [call for each in compilations for call in each.calls if call.bytes is None]
-    sizes = [size for call in unknown for each in call.accesses for size in each.tensor.shape]
-    assert not unknown or any(isinstance(size, str) for size in sizes)
-
-
-def test_nodes_are_those_of_the_graph(compilations: tuple[Compilation, ...]) -> None:
-    for each in compilations:
-        for part in assemble.parts(each):
-            graph = next(graph for graph in part.graphs if graph.stage == "post_grad")
-            known = {node.name for node in graph.nodes}
-            assert {node for call in part.calls for node in call.nodes} <= known
+@pytest.mark.parametrize("run", RUNS)
+def test_every_call_has_nodes_lines_and_bytes(run: str) -> None:
+    """Only a call with dynamic sizes has no bytes."""
+    for each in compiled(run).compilations:
+        assert each.calls
+        for part in parts(each):
+            known = {node.name for node in part.post_grad(0)} | {
+                node.name for node in part.post_grad(1)
+            }
+            for call in part.calls:
+                assert call.sources, call.handle
+                assert call.nodes, call.handle
+                assert set(call.nodes) <= known
+                sizes = [size for access in call.accesses for size in access.tensor.shape]
+                assert call.bytes is not None or any(isinstance(size, str) for size in sizes)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -48,7 +51,7 @@ def test_calls_without_provenance_find_the_same_nodes(name: str) -> None:
     """The other records lead to what Inductor recorded itself, where it did."""
     records, texts = by_compilation(read(str(DATA / name)))
     for key in records:
-        held = assemble._Pieces(key, records[key], texts[key])
+        held = _Pieces(key, records[key], texts[key])
         for at, wrapper in enumerate(held.wrappers):
             if b"cppCodeToPost" not in wrapper.mappings:
                 continue
@@ -56,10 +59,12 @@ def test_calls_without_provenance_find_the_same_nodes(name: str) -> None:
             scheduled = [node for node in held.after if node.graph == at]
             matcher = Matcher(wrapper.code, wrapper.post_grad, scheduled, held.origins[at])
             found = matcher.matched([replace(call, nodes=()) for call in calls])
-            assert [_told(call) for call in found] == [_told(call) for call in calls]
+            assert [_handle_and_nodes(call) for call in found] == [
+                _handle_and_nodes(call) for call in calls
+            ]
 
 
-def _told(call: KernelCall) -> tuple[str, set[str]]:
+def _handle_and_nodes(call: KernelCall) -> tuple[str, set[str]]:
     """Provenance counts what attention reads, clones included, as part of it."""
     nodes = (
         {name for name in call.nodes if "attention" in name}
@@ -71,8 +76,8 @@ def _told(call: KernelCall) -> tuple[str, set[str]]:
 
 def test_forward_and_backward_are_two_parts() -> None:
     (llama,) = compiled("llama_train").compilations
-    forward, backward = assemble.parts(llama)
-    assert [assemble.graph_name(part) for part in (forward, backward)] == ["forward", "backward"]
+    forward, backward = parts(llama)
+    assert [graph_name(part) for part in (forward, backward)] == ["forward", "backward"]
     assert (len(forward.before), len(forward.after), len(forward.calls)) == (116, 85, 69)
     assert (len(backward.before), len(backward.after), len(backward.calls)) == (139, 123, 111)
     assert sum(each.times for each in llama.choices if not each.fused) == 534
@@ -112,3 +117,52 @@ def test_a_structured_log_alone_says_what_is_missing() -> None:
         "fusion reasons",
         "the scheduler's nodes",
     ]
+
+
+def _twice(run: str) -> CompilerLogs:
+    once = logs(run)
+    return replace(once, records=[*once.records, *once.records])
+
+
+def test_a_second_start_is_another_compilation() -> None:
+    records, texts = by_compilation(_twice("recompiles"))
+    assert list(records) == [(None, "0/0", 0), (None, "0/1", 0), (None, "0/0", 1), (None, "0/1", 1)]
+    assert texts == {}  # a message does not say to which of the two it belongs
+    run = assemble(_twice("recompiles"))
+    assert [(each.id, len(each.code)) for each in run.compilations] == [
+        ("0/0", 1), ("0/1", 1), ("0/0", 1), ("0/1", 1)
+    ]  # fmt: skip
+
+
+def test_attempts_are_no_second_start() -> None:
+    records, texts = by_compilation(logs("unfusable"))
+    assert set(records) == set(texts) == {(None, "0/0", 0), (None, "1/0", 0)}
+
+
+def test_messages_alone() -> None:
+    once = replace(logs("mlp"), records=[], texts=[message("fusion", "fusing op0 with op1")])
+    assert list(by_compilation(once)[1]) == [(None, "0/0", 0)]
+
+
+def test_one_configuration() -> None:
+    payload = b'{"k": {"only_config": [["XBLOCK", 16], ["num_warps", 4]], "compile_time_us": 1}}'
+    assert configured([KERNEL], payload)[0].config == {"R0_BLOCK": 8, "XBLOCK": 16, "num_warps": 4}
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"[]", b"{", b'{"k": 3}', b'{"k": {"only_config": [3, ["a"], ["b", "c"]]}}']
+)
+def test_other_records_say_nothing(payload: bytes) -> None:
+    assert configured([KERNEL], payload) == [KERNEL]
+
+
+@pytest.mark.skipif(not LOGS, reason="FORETRACE_PUBLIC_TRACES names no folder with torch_trace")
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
+def test_a_public_log_opens(path: Path) -> None:
+    found = why.explain(why.load(path))
+    assert found.stages
+    assert found.kernels
+    assert drawn(first_screen(found)).count("\n") < 25
+    assert drawn(sections(found, PARTS, 20))
+    lost = 1 if "corrupted" in path.name else 0
+    assert found.ledger.skipped == lost

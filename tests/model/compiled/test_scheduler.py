@@ -1,4 +1,4 @@
-"""The scheduler's lists, against what other lines of the same log say."""
+"""The scheduler's lists and choices, against other lines of the same log."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from foretrace.model.compiled.scheduler import elements, parse_nodes, walk
-from foretrace.schema.compiler import NamedTensor, SchedulerNode
-from model.compiled.recorded import logs
+from foretrace.model.compiled.scheduler import elements, parse_choices, parse_nodes, walk
+from foretrace.schema.compiler import FusionChoice, NamedTensor, SchedulerNode
+from model.compiled.recorded import RUNS, logs, message, texts_of
 
 DYNAMIC = """BEFORE FUSION
 op0: SchedulerNode(ComputedBuffer)
@@ -41,7 +41,6 @@ op1: SchedulerNode(ComputedBuffer)
 op1.writes = [MemoryDep('buf1', c0, {c0: 64})]
 op1.group.iteration = (64, 1)
 """
-
 OLD = """buf0: ExternKernelSchedulerNode(ExternKernelOut)
 buf0.writes = [StarDep(name='buf0', mode=None)]
 buf0.unmet_dependencies = []
@@ -66,6 +65,7 @@ buf1_buf2.users = []
     buf2.users = [NodeUser(node=OUTPUT, can_inplace=False, is_weak=False)]
     buf2.group.iteration = (64, 1)
 """
+ROUND = "===== attempting fusion (1/10): 4 nodes ====="
 
 
 def _nodes(run: str, compile_id: str, channel: str) -> list[tuple[SchedulerNode, ...]]:
@@ -84,7 +84,7 @@ def test_the_gemms_and_the_loop_of_an_mlp() -> None:
     assert nodes[3].returned == ("buf3",)
 
 
-@pytest.mark.parametrize("run", ["mlp", "unfusable", "recompiles", "llama_train"])
+@pytest.mark.parametrize("run", RUNS)
 def test_as_many_nodes_as_the_fusion_log_counts(run: str) -> None:
     fusion = "\n".join(each.text for each in logs(run).texts if each.channel == "fusion")
     first = [line for line in fusion.splitlines() if "attempting fusion (1/" in line]
@@ -152,5 +152,47 @@ def test_the_same_walk_in_other_loops() -> None:
 
 
 def test_every_prefix_is_read() -> None:
-    for end in range(len(DYNAMIC)):
+    for end in range(0, len(DYNAMIC), 3):
         parse_nodes(DYNAMIC[:end])
+
+
+def test_the_534_refusals_of_a_training_step() -> None:
+    """Counted here line by line, without the parser."""
+    fusion = [text.text for text in logs("llama_train").texts if text.channel == "fusion"]
+    lines = [line for text in fusion for line in text.splitlines() if "cannot fuse" in line]
+    refused = [each for each in parse_choices(texts_of("llama_train", "0/0")) if not each.fused]
+    assert len(lines) == sum(each.times for each in refused) == 534
+    words = Counter[str]()
+    for each in refused:
+        words[each.words.split(" (")[0]] += each.times
+    assert words == Counter(line.split(": ", 1)[1].split(" (")[0] for line in lines)
+    assert {each.graph for each in refused} == {0, 1}
+
+
+def test_a_refusal_is_asked_again_in_every_round() -> None:
+    found = {(each.a, each.b): each for each in parse_choices(texts_of("unfusable", "1/0"))}
+    assert found["op3", "op4"] == FusionChoice("op3", "op4", False, "no shared data", 3)
+    assert found["op5", "op6"] == FusionChoice("op5", "op6", True)
+
+
+def test_a_gemm_is_never_asked_about() -> None:
+    assert parse_choices(texts_of("mlp", "0/0")) == ()
+
+
+def test_forward_and_backward_are_two_schedulers() -> None:
+    both = message("fusion", f"{ROUND}\nfusing op0 with op1\n{ROUND}\nfusing op0 with op1")
+    assert [each.graph for each in parse_choices([both])] == [0, 1]
+
+
+def test_a_pair_that_was_slower_as_one_kernel() -> None:
+    line = (
+        "cannot fuse (benchmark): fusing OrderedSet(['buf1', 'buf2']) with OrderedSet(['buf3']) "
+        "cause \x1b[31m1.250\x1b[0mx slowdown"
+    )
+    (found,) = parse_choices([message("fusion", line)])
+    assert found == FusionChoice("buf1_buf2", "buf3", False, "benchmark: 1.250x slowdown")
+
+
+def test_other_channels_and_other_lines_are_no_choices() -> None:
+    other = message("output_code", "cannot fuse op1 with op2: no shared data")
+    assert parse_choices([other, message("fusion", "found 0 possible fusions")]) == ()

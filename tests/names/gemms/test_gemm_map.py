@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 import foretrace
-from foretrace.analyze.compare.boundaries import matmul
-from foretrace.analyze.compare.launched import launch_recorded, launched
-from foretrace.analyze.compare.repeats import choose, repeats
+from foretrace.analyze.compare.sentences import matmul_of
+from foretrace.analyze.compare.sides import choose, launch_recorded, launched, repeats
 from foretrace.base.errors import UsageError
 from foretrace.names import families
 from foretrace.names.gemms import build, table
@@ -79,7 +78,7 @@ def test_recorded_matmuls_ran_on_the_kernels_of_the_map(name: str) -> None:
     trace = foretrace.open(str(path), cache=False)
     unit = choose((trace, trace), None)
     work = launched(trace, repeats(trace, unit), 32, launch_recorded(trace, trace))
-    pairs = {(matmul(each), each.name) for each in work if each.role == "gemm"}
+    pairs = {(matmul_of(each), each.name) for each in work if each.role == "gemm"}
     known = {(point, name) for point, name in pairs if point in MAP.rows}
     assert len(known) >= 2
     for point, kernel in known:

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 from foretrace.analyze.compare.measure import Sample  # noqa: E402
-from foretrace.analyze.compare.worth import on_the_gpu  # noqa: E402
+from foretrace.analyze.compare.verdict import on_the_gpu  # noqa: E402
 from foretrace.record.experiments.timing import Pace  # noqa: E402
 from foretrace.record.experiments.trials import CallChanges, ModeTrial, verdict  # noqa: E402
 from foretrace.record.experiments.visits import FirstCalls, Visit  # noqa: E402

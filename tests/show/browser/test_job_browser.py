@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from foretrace.show.html.job import job_html
+from foretrace.show.html.job_report import job_html
 from job_documents import MS, job_document
 from job_lanes import job_lanes
 from show.browser.conftest import Browser

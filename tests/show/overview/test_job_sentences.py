@@ -21,7 +21,7 @@ from foretrace.schema.documents.job import (
     JobRank,
 )
 from foretrace.schema.documents.sets import LeftOut
-from foretrace.show.overview.job import lines, title, verdict
+from foretrace.show.overview.job_verdict import lines, title, verdict
 from foretrace.show.render.job_page import PARTS, first_screen, sections
 from foretrace.show.render.terminal import drawn, marked
 
@@ -51,7 +51,7 @@ def rank(number: int, **changed: Any) -> JobRank:
         "delays_ns": 0,
         "exposed_delays_ns": 0,
         "times_last": 0,
-        "meetings": 240,
+        "collectives": 240,
         "cause": "none",
         "causes": {},
         "slow": "",
@@ -168,7 +168,7 @@ def test_waits_under_compute_cost_nothing() -> None:
     half = LATE | {"exposed_delays_ns": 4 * MS}
     text = said(job(*ranks(rank(2, **half))))["STRAGGLER"]
     assert text.endswith(
-        "wait 12.0 ms per step for it, of which a step feels at most 4.00 ms (4.0%)"
+        "wait 12.0 ms per step for it, at most 4.00 ms (4.0%) of it without compute"
     )
     none = LATE | {"exposed_delays_ns": 0}
     assert "NO STRAGGLER" in said(job(*ranks(rank(2, **none))))
@@ -290,7 +290,7 @@ def test_the_same_job_or_what_differs() -> None:
     )
     odd = JobOddity("rank_missing", "data_loss", 1, "3 of 4 ranks found", [3])
     assert said(job(same=[odd]))["SAME JOB"] == "3 of 4 ranks found; clocks within 2.00 us"
-    assert "; 8 of 240 collectives matched by order, for want" in said(job(by_order=8))["SAME JOB"]
+    assert "; 8 of 240 collectives matched by order: they" in said(job(by_order=8))["SAME JOB"]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from foretrace.show.html.job import job_html
-from foretrace.show.html.job_lanes import MOST_SPANS
+from foretrace.show.html.job_report import MOST_SPANS, job_html
 from foretrace.show.html.page import Packed
 from foretrace.show.render.job_timeline import job_timeline
 from foretrace.show.render.terminal import drawn

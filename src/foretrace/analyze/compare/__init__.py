@@ -7,8 +7,8 @@
     found.work                                  # one row for each change on the GPU
     document(found)                             # what `foretrace compare --json` prints
 
-`repeats` decides what is compared, `measure` what the noise is, `align` which kernel is which,
-`replaced` what stands in whose place, `fusion` which of that is a fusion, `verdict` who is faster.
+`sides` decides what is compared, `measure` what the noise is, `matching` which kernels correspond,
+`fusion` which replacements are fusions, `verdict` which side is faster.
 """
 
 from __future__ import annotations
@@ -16,17 +16,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from foretrace.analyze.compare.changes import work_changes
-from foretrace.analyze.compare.comparison import Comparison
 from foretrace.analyze.compare.document import document
-from foretrace.analyze.compare.kernels import compare_kernels
-from foretrace.analyze.compare.launched import launch_recorded
+from foretrace.analyze.compare.fusion import compare_kernels
 from foretrace.analyze.compare.measure import Sample, measured
-from foretrace.analyze.compare.ops import compare_ops
-from foretrace.analyze.compare.program import likeness
-from foretrace.analyze.compare.repeats import RepeatUnit, choose
 from foretrace.analyze.compare.sentences import changed, unchanged
-from foretrace.analyze.compare.side import side
-from foretrace.analyze.compare.verdict import judge
+from foretrace.analyze.compare.sides import RepeatUnit, choose, compare_ops, launch_recorded, side
+from foretrace.analyze.compare.verdict import Comparison, judge, likeness
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.run_record import MOST_S, NO_RECORD, RecordedRun

@@ -12,9 +12,16 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
-from foretrace.analyze.compare.fusion import Fusion, spent, total
-from foretrace.analyze.compare.kernels import KernelPair, KernelTable, WorkPart, differences
-from foretrace.analyze.compare.launched import Kernel
+from foretrace.analyze.compare.fusion import (
+    Fusion,
+    KernelPair,
+    KernelTable,
+    WorkPart,
+    differences,
+    spent,
+    total,
+)
+from foretrace.analyze.compare.sides import Kernel
 from foretrace.base.units import change_text, count_text, plural, time_text
 
 BACKENDS = {"cublas": "cuBLAS", "cudnn": "cuDNN"}

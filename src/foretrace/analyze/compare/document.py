@@ -6,11 +6,10 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from foretrace.analyze.compare.comparison import Comparison
-from foretrace.analyze.compare.kernels import KernelPair, KernelTable
+from foretrace.analyze.compare.fusion import KernelPair, KernelTable
 from foretrace.analyze.compare.measure import Change
-from foretrace.analyze.compare.ops import OpPair, OpTable
-from foretrace.analyze.compare.side import Side
+from foretrace.analyze.compare.sides import OpPair, OpTable, Side
+from foretrace.analyze.compare.verdict import Comparison
 from foretrace.schema.documents import compare as documents
 from foretrace.schema.ledger import LedgerEntry
 

@@ -104,7 +104,7 @@ def _last(document: JobDocument) -> LastRank | None:
     worst = max(document.ranks, key=lambda row: row.delays_ns or 0)
     if not worst.delays_ns or not _knows_waits(document):
         return None
-    often = (worst.times_last, worst.meetings)
+    often = (worst.times_last, worst.collectives)
     return LastRank(worst.rank, worst.host, worst.delays_ns, *often, worst.cause)
 
 

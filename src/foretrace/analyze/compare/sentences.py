@@ -1,17 +1,25 @@
-"""A comparison in plain sentences. Names are given as the trace has them."""
+"""A comparison in plain sentences. Names are given as the trace has them.
+
+Two kinds of sentences need more than the comparison. A fusion saves memory traffic: what one kernel
+writes is still in L2 for the next if L2 holds all that either of them moves, and then the traffic
+takes less time than HBM's. A matmul may change its kernel because a size crossed a boundary of the
+card's map. This is said only if both traces are of the map's card, the matmuls differ in one size,
+and the map has exactly the kernels of the traces.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
-from foretrace.analyze.compare.boundaries import crossings
-from foretrace.analyze.compare.comparison import Comparison
+import msgspec
+
+from foretrace.analyze.compare.fusion import Fusion, KernelPair
 from foretrace.analyze.compare.measure import Change
-from foretrace.analyze.compare.ops import OpPair
-from foretrace.analyze.compare.roofs import traffic_lines
-from foretrace.analyze.compare.verdict import differs
-from foretrace.analyze.compare.wording import FEW, joined, listed
+from foretrace.analyze.compare.sides import Kernel, OpPair
+from foretrace.analyze.compare.verdict import Comparison, differs
 from foretrace.base.units import (
+    bytes_text,
     change_text,
     count_text,
     percent_text,
@@ -19,8 +27,130 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
+from foretrace.model.about import device_of
+from foretrace.model.costs.roofline import cache_rate, memory_rate, traffic_ns
+from foretrace.names.gemms import table
+from foretrace.names.gemms.table import Boundary, GemmMap, crossed, differing, gemm_point
+from foretrace.schema.device import Device
+from foretrace.schema.gemms import GemmPoint
 
-SHOWN = 0.01  # three digits are shown: nobody misses less of a sum than this
+FEW = 4  # names that one sentence holds; the tables list all
+LONG = 72  # a C++ kernel name longer than this goes by its short form
+
+
+def called(name: str, short: str) -> str:
+    """A kernel's name, or its short form where the name is long."""
+    return name if len(name) <= LONG else short or name
+
+
+def listed(items: Sequence[tuple[str, int]], few: int = FEW) -> str:
+    """`a (2), b, c and 3 more`, equal names joined."""
+    counts: Counter[str] = Counter()
+    for name, count in items:
+        counts[name] += count
+    names = [
+        name if count == 1 else f"{name} ({count_text(count)})" for name, count in counts.items()
+    ]
+    more = len(names) - few
+    return joined([*names[:few], f"{count_text(more)} more"] if more > 0 else names)
+
+
+def joined(words: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+LARGEST = 3  # fusions that get a sentence; the document has all
+LEAST = 1_000_000  # bytes: less takes no time worth a sentence
+
+
+def traffic_lines(found: Comparison) -> list[str]:
+    """One sentence for each of the largest fusions, and for what was fused before."""
+    device = device_of(found.a.trace.about)
+    if device is None or device_of(found.b.trace.about) != device:
+        return []
+    rows = [(each, "avoids at most") for each in found.kernels.fusions]
+    rows += [(each, "avoided at most") for each in found.kernels.undone]
+    rows = [row for row in rows if (row[0].bytes_saved or 0) >= LEAST]
+    rows.sort(key=lambda row: -(row[0].bytes_saved or 0))
+    return [_traffic_line(device, each, word) for each, word in rows[:LARGEST]]
+
+
+def _traffic_line(device: Device, fusion: Fusion, word: str) -> str:
+    saved, largest = fusion.bytes_saved or 0, fusion.largest_bytes
+    names = listed([(op.removeprefix("aten::"), 1) for op in fusion.replaces])
+    memory = saved / memory_rate(device) * 1e9
+    text = f"Fusing {names} {word} {bytes_text(saved)} of memory traffic"
+    if not largest or largest > (device.cache_bytes or 0) or not cache_rate(device):
+        return f"{text}, {time_text(memory)} at the HBM roof."
+    cached = traffic_ns(device, saved, largest)
+    fits = f"A kernel moves at most {bytes_text(largest)}, which fits in L2"
+    return f"{text}. {fits}: {time_text(cached)} at its roof, not the {time_text(memory)} of HBM."
+
+
+MOST = 3  # sentences of one kind; `foretrace compare` lists all
+
+
+def crossings(pairs: tuple[KernelPair, ...], a: str | None, b: str | None) -> list[str]:
+    """Sentences about pairs that changed on devices of these names."""
+    matmuls = [pair for pair in pairs if pair.a and pair.b and pair.a.role == pair.b.role == "gemm"]
+    found = table.of_device(a) if a == b and matmuls else None
+    return [] if found is None else list(dict.fromkeys(_crossed(found, matmuls)))[:MOST]
+
+
+def _crossed(found: GemmMap, pairs: list[KernelPair]) -> Iterator[str]:
+    for pair in pairs:
+        assert pair.a
+        assert pair.b
+        before, after = matmul_of(pair.a), matmul_of(pair.b)
+        if before is None or after is None or pair.a.name == pair.b.name:
+            continue
+        between = crossed(found, (before, pair.a.name), (after, pair.b.name))
+        name = differing(before, after)
+        if between and name:
+            yield _crossing_line(name, (before, after), pair, between, found.facts.device)
+
+
+def _crossing_line(
+    name: str,
+    points: tuple[GemmPoint, GemmPoint],
+    pair: KernelPair,
+    between: list[Boundary],
+    device: str,
+) -> str:
+    old, new = (getattr(point, name) for point in points)
+    size, (first, *_) = name.upper(), between
+    others = {each: getattr(points[0], each) for each in ("m", "n", "k") if each != name}
+    fixed = ", ".join(f"{each.upper()} = {value}" for each, value in others.items())
+    kernels = f"{pair.a.short} to {pair.b.short}" if pair.a and pair.b else ""
+    where = f"between {size} = {first.last} and {size} = {first.first}"
+    if len(between) > 1:
+        where = f"{len(between)} times on the way, first {where}"
+    return (
+        f"The kernel changed ({kernels}) because {size} went from {old} to {new}: for {fixed} the "
+        f"map of the {device} changes it {where}."
+    )
+
+
+def matmul_of(kernel: Kernel) -> GemmPoint | None:
+    """The matmul that a kernel computed; None where the trace does not say."""
+    if kernel.shapes is None:
+        return None
+    return gemm_point(kernel.op, *_operands(kernel.shapes), kernel.name)
+
+
+def _operands(text: str) -> tuple[list[list[int]], list[str]]:
+    """Sizes and types, as `sides.py` writes them: two JSON lists with a blank between."""
+    at = text.find('] ["')
+    try:
+        dims = msgspec.json.decode(text[: at + 1], type=list[list[int]])
+        return dims, msgspec.json.decode(text[at + 2 :], type=list[str])
+    except msgspec.DecodeError:
+        return [], []
+
+
+SHOWN = 0.01  # of a sum: three digits are shown, so less is not visible
 
 
 def changed(found: Comparison) -> tuple[str, ...]:
@@ -161,3 +291,58 @@ def _ops(rows: Sequence[OpPair], word: str, per: str) -> list[str]:
             counted = plural(count, f"{word} {what}")
             lines.append(f"{counted} {per} ({time_text(spent)} self CPU time): {names}.")
     return lines
+
+
+def changed_work(found: Comparison) -> list[str]:
+    """What B does that A does not, without times."""
+    per = f"per {found.unit.word}"
+    return [
+        *_changed_counts(found, per),
+        *[f"{row.text}." for row in found.work if row.fate != "same"][: 2 * MOST],
+        *([] if _on_gpu(found) else _changed_ops(found, per)),
+        *_compiler_rows(found, per),
+    ]
+
+
+def same_work(found: Comparison) -> list[str]:
+    """What both do, without times."""
+    per = f"per {found.unit.word}"
+    ops = [] if _on_gpu(found) or not found.ops.same else [_named(found.ops.same)]
+    kernels = [f"{row.text} {per}, the same." for row in found.work if row.fate == "same"]
+    return [*kernels, *(f"Called as often {per}: {names}." for names in ops)]
+
+
+def _on_gpu(found: Comparison) -> bool:
+    return bool(found.a.kernels or found.b.kernels)
+
+
+def _changed_counts(found: Comparison, per: str) -> list[str]:
+    pairs = (
+        ("kernels", len(found.a.kernels), len(found.b.kernels)),
+        ("memcpys", found.a.memcpys, found.b.memcpys),
+        ("memsets", found.a.memsets, found.b.memsets),
+    )
+    moved = [f"{name} {count_text(a)} to {count_text(b)}" for name, a, b in pairs if a != b]
+    return [f"{', '.join(moved)} {per}.".capitalize()] if moved else []
+
+
+def _compiler_rows(found: Comparison, per: str) -> list[str]:
+    """What torch.compile itself costs the host in each call."""
+    rows = [entry for entry in found.ops.added if entry.by_compiler]
+    spent = sum(entry.b_ns - entry.a_ns for entry in rows)
+    return [f"torch.compile's own rows take {time_text(spent)} of host time {per}."] if rows else []
+
+
+def _changed_ops(found: Comparison, per: str) -> list[str]:
+    """A CPU trace has no kernels: its ops show what changed."""
+    groups = ((found.ops.removed, "No longer called"), (found.ops.added, "New"))
+    named = ((word, _named(rows)) for rows, word in groups if _own(rows))
+    return [f"{word} {per}: {names}." for word, names in named]
+
+
+def _own(rows: tuple[OpPair, ...]) -> list[OpPair]:
+    return [entry for entry in rows if not entry.by_compiler]
+
+
+def _named(rows: tuple[OpPair, ...]) -> str:
+    return listed([(entry.name, abs(entry.a - entry.b) or entry.a) for entry in _own(rows)], few=8)

@@ -1,9 +1,12 @@
-"""Is B faster than A? Answered only where something proves it.
+"""Is B faster than A, and is the change worth its cost? Answered only where something proves it.
 
-1. Two programs are not compared.
+1. Two programs are not compared. A kernel corresponds where its name, its op with the shapes, or a
+   matmul's FLOPs agree with those of its partner, or where one side fused it. Ops correspond by
+   name and number of calls. An eager and a compiled program share few ops and most kernels; one
+   program at two sizes or on two GPUs shares its ops.
 2. Run records beside both traces hold the wall time of a call without the profiler: they decide.
 3. Without them a call takes at least its GPU time, and at most the larger of GPU and host time in
-   the trace, because the profiler only slows the host. Where these ranges of A and B do not meet,
+   the trace, because the profiler only slows the host. If these ranges of A and B do not overlap,
    they decide.
 4. Otherwise it is inconclusive: the GPU time may fall while the host's decides, and the host's time
    in a trace includes profiler overhead.
@@ -11,12 +14,116 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
+from msgspec import Struct
+
 from foretrace.analyze.compare.changes import WorkChange
+from foretrace.analyze.compare.fusion import KernelTable, spent
+from foretrace.analyze.compare.matching import MATMULS
 from foretrace.analyze.compare.measure import Change, Sample, measured
-from foretrace.analyze.compare.program import Likeness
-from foretrace.analyze.compare.side import Side
-from foretrace.base.units import change_text, percent_text, ratio_text, time_text
-from foretrace.schema.documents.compare import CompareVerdict
+from foretrace.analyze.compare.sides import Kernel, OpCalls, OpTable, RepeatUnit, Side
+from foretrace.base.units import change_text, percent_text, plural, ratio_text, time_text
+from foretrace.schema.display import Displayed, View, view
+from foretrace.schema.documents.compare import CompareVerdict, Worth
+
+# Recorded pairs of one program on an H200 share 94% or more of the GPU time of one side, or 71% of
+# their ops; an H100's and an MI300X's share 99%. Unrelated pairs share at most 42% and 39%.
+ENOUGH = 0.5
+
+
+class Likeness(Struct, frozen=True):
+    """Shares of the GPU time of A and of B, and of the op calls, that have a counterpart."""
+
+    a: float
+    b: float
+    ops: float
+
+    @property
+    def one_program(self) -> bool:
+        """Whether anything but totals can be compared."""
+        return max(self.a, self.b, self.ops) >= ENOUGH
+
+    @property
+    def text(self) -> str:
+        """What shows that there are two programs."""
+        gpu = f"{percent_text(self.a)} of the GPU time of A and {percent_text(self.b)} of that of B"
+        return (
+            f"only {gpu} have a counterpart in the other, and {percent_text(self.ops)} of the ops"
+        )
+
+
+def likeness(
+    table: KernelTable, ops_a: Mapping[str, OpCalls], ops_b: Mapping[str, OpCalls]
+) -> Likeness | None:
+    """How much corresponds; None where a side has no GPU work to judge by."""
+    pairs = [row for row in table.changed if row.a and row.b and _corresponds(row.a, row.b)]
+    fused = [part for part in table.parts if part.fusion is not None or part.undone is not None]
+    shares = []
+    for side, lone in (("a", table.removed), ("b", table.added)):
+        total, known = (
+            sum(getattr(row, f"spent_{side}") or 0 for row in rows)
+            for rows in ((*table.same, *table.changed, *lone), (*table.same, *pairs))
+        )
+        known += sum(spent(getattr(part, side)) or 0 for part in fused)
+        shares.append(min(known / total, 1.0) if total else None)
+    a, b = shares
+    return None if a is None or b is None else Likeness(a, b, _shared(ops_a, ops_b))
+
+
+def _corresponds(a: Kernel, b: Kernel) -> bool:
+    same_call = a.op == b.op and a.shapes is not None and a.shapes == b.shapes
+    same_matmul = bool(a.flops) and a.flops == b.flops and a.role == b.role in MATMULS
+    return a.name == b.name or same_call or same_matmul
+
+
+def _shared(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> float:
+    calls = [sum(op.calls for op in side.values()) for side in (a, b)]
+    both = sum(min(op.calls, b[name].calls) for name, op in a.items() if name in b)
+    return both / max(calls) if any(calls) else 0.0
+
+
+WORDS = {"faster": "Yes", "slower": "No", "same": "No change", "inconclusive": "Inconclusive"}
+WORDS["different"] = "Not comparable"
+
+
+def weigh(verdict: CompareVerdict, gpu: Change, cost_s: float | None, word: str) -> Worth:
+    """Weigh what one `word` (call, step, run) saves against what the change costs once."""
+    saves = verdict.saves_at_least_ns if verdict.answer == "faster" else verdict.saves_at_most_ns
+    calls, text = break_even(saves, cost_s), f"{WORDS[verdict.answer]}: {verdict.text}"
+    if verdict.answer == "faster":
+        return Worth(saves, cost_s, calls, text + cost_text(cost_s, calls, word))
+    more = on_the_gpu(gpu, cost_s, word) if verdict.answer == "slower" else ""
+    return Worth(saves, cost_s, calls, f"{text}.{more}")
+
+
+def break_even(saves: float | None, cost_s: float | None) -> int | None:
+    """After how many calls the cost is saved; None where nothing is saved or a part is unknown."""
+    if saves is None or saves <= 0 or cost_s is None:
+        return None
+    return math.ceil(cost_s * 1e9 / saves)
+
+
+def cost_text(cost_s: float | None, calls: int | None, word: str) -> str:
+    """The break-even, or why there is none."""
+    if cost_s is None or calls is None:
+        return ". The compile time is not recorded: pass --compile-seconds to get the break-even."
+    if cost_s == 0:
+        return ". Nothing was compiled."
+    return f"; compile time ({time_text(cost_s * 1e9)}) breaks even after {plural(calls, word)}."
+
+
+def on_the_gpu(gpu: Change, cost_s: float | None, word: str) -> str:
+    """The GPU alone got faster: this helps where the host is not the bottleneck."""
+    if not gpu.beyond or gpu.saved is None or gpu.saved <= 0:
+        return ""
+    calls = break_even(gpu.saved, cost_s or None)
+    tail = f" and breaks even after {plural(calls, word)}" if calls is not None else ""
+    where = "Where it is (larger inputs, CUDA graphs), the change saves"
+    saved = f"{time_text(gpu.saved)} of GPU time"
+    return f" The GPU is not the bottleneck. {where} {saved}{tail}."
+
 
 DECIDE = "to decide, time both without the profiler (`foretrace worth`, `foretrace run`)"
 RECORDS, BOUNDS, TRACES = "run records", "bounds", "traces"
@@ -73,7 +180,7 @@ def _same_text(gpu: Change, has_work: bool, per: str) -> str:
 
 
 def _by_bounds(a: Side, b: Side, per: str) -> CompareVerdict | None:
-    """Where no time that A can take is one that B can take."""
+    """The verdict if the possible times of A and B do not overlap."""
     least, most = _gap(a.gpu, b.pace), _gap(a.pace, b.gpu)
     if least is not None and least > 0:
         text = f"{_range(least, most)} less {per}"
@@ -95,12 +202,8 @@ def _range(least: float, most: float | None) -> str:
 
 
 def _proof(a: Side, b: Side) -> str:
-    sides = (f"{name} takes {_possible(side)}" for name, side in (("A", a), ("B", b)))
-    return f"{', '.join(sides)} (GPU time, and with the profiler)"
-
-
-def _possible(side: Side) -> str:
-    return change_text(side.gpu.median, side.pace.median)
+    times = [change_text(side.gpu.median, side.pace.median) for side in (a, b)]
+    return f"A takes {times[0]}, B takes {times[1]} (GPU time, and with the profiler)"
 
 
 def _open(a: Side, b: Side, times: list[Change], per: str) -> CompareVerdict:
@@ -115,3 +218,42 @@ def _open(a: Side, b: Side, times: list[Change], per: str) -> CompareVerdict:
     if host.saved is not None:
         known.append(f"host {change_text(host.a, host.b)}, which includes profiler overhead")
     return CompareVerdict("inconclusive", "; ".join([*known, DECIDE]), TRACES)
+
+
+class Comparison(Displayed, Struct, frozen=True):
+    """B compared with A: medians over the repeats of `unit`, counts of a typical repeat.
+
+    `verdict` says whether B is faster. `work` has one row for each change on the GPU; its rows add
+    up to the GPU work of both sides. `bare_wall_ns` and `bare_host_ns` are one unit without the
+    profiler, unknown unless both run records have them. `changed` and `unchanged` (within the
+    noise) have one sentence each. With more than two traces `others` compares each further one
+    with A.
+    """
+
+    unit: RepeatUnit
+    a: Side
+    b: Side
+    verdict: CompareVerdict
+    work: tuple[WorkChange, ...]
+    kernels: KernelTable
+    ops: OpTable
+    gpu_ns: Change
+    cpu_ns: Change
+    wall_ns: Change
+    idle_ns: Change
+    bare_wall_ns: Change
+    bare_host_ns: Change
+    cost_s: float | None
+    changed: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    others: tuple[Comparison, ...] = ()
+
+    @property
+    def worth(self) -> Worth:
+        """What the change saves against what it costs once."""
+        return weigh(self.verdict, self.gpu_ns, self.cost_s, self.unit.word)
+
+    def plot(self) -> View:
+        """All its traces on one ruler, for a notebook."""
+        more = (other.b.trace for other in self.others)
+        return view("timeline", self.a.trace, self.b.trace, *more)

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foretrace.analyze.compare.comparison import Comparison
 from foretrace.analyze.compare.measure import Change
+from foretrace.analyze.compare.verdict import Comparison
 from foretrace.analyze.guess.amounts import Amount, Compare
 from foretrace.analyze.guess.grammar import match
 from foretrace.analyze.guess.tokens import GuessError, split

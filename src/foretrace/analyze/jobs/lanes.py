@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.analyze.jobs.clocks import aligned
-from foretrace.analyze.jobs.encounters import encounters
+from foretrace.analyze.jobs.waits import timed_collectives
 from foretrace.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _HOST = ("data", "sync")
 
 class JobLanes(Struct, frozen=True):
     """`spans`: rank, step, kind (one of `KINDS`), stream (null on the host), name, start_ns,
-    end_ns, meeting, and `last`: whether this rank came last to the meeting; ordered by rank, start.
+    end_ns, collective_id, and `last`: whether this rank arrived last; ordered by rank and start.
 
     `steps`: step, start_ns, end_ns, from the first to the last of the ranks. `error_ns` is how far
     the clocks of these ranks may be wrong, and None where one of them could not be `fitted`.
@@ -59,7 +59,7 @@ def lanes(job: Job, ranks: frozenset[int]) -> JobLanes:
         raise UsageError(f"no rank {absent[0]} in {job.path}: {many}")
     if len(ranks) > MOST_RANKS:
         raise UsageError(f"{len(ranks):,} ranks side by side; choose at most {MOST_RANKS}")
-    _, clocks, waited = encounters(job)
+    _, clocks, waited = timed_collectives(job)
     mine = pl.col("rank").is_in(sorted(ranks))
     found = pl.concat(
         [_work(job, mine), _collectives(job, mine, waited.filter(mine))], how="diagonal"
@@ -89,7 +89,7 @@ def _work(job: Job, mine: pl.Expr) -> pl.DataFrame:
 
 def _collectives(job: Job, mine: pl.Expr, arrived: pl.DataFrame) -> pl.DataFrame:
     """Each collective as its wait and its transfer."""
-    told = arrived.select("rank", "id", "meeting", "last", "wait_ns")
+    told = arrived.select("rank", "id", "collective_id", "last", "wait_ns")
     rows = job.table("collectives").filter(mine).collect().join(told, on=("rank", "id"), how="left")
     known = pl.col("wait_ns").is_not_null()
     came = pl.min_horizontal(pl.col("start_ns") + pl.col("wait_ns"), pl.col("end_ns"))
@@ -103,4 +103,4 @@ def _collectives(job: Job, mine: pl.Expr, arrived: pl.DataFrame) -> pl.DataFrame
         pl.coalesce("came_ns", "start_ns").alias("start_ns"),
     )
     stream = pl.when(~pl.col("on_host")).then("stream").alias("stream")
-    return pl.concat([wait, rest]).with_columns(stream).select(*_SPAN, "meeting", "last")
+    return pl.concat([wait, rest]).with_columns(stream).select(*_SPAN, "collective_id", "last")

@@ -21,7 +21,7 @@ from foretrace.model.collectives import bus_factor
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+    from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 
 _CLASS = 4.0  # the factor that a class of sizes spans
 # A group is an outlier if even its fastest collective is below this part of what is usual for its
@@ -32,18 +32,18 @@ _FEW = 3  # with fewer equal groups the median says nothing
 _KIND = ("collective", "dtype", "size_class", "group_size", "hosts")
 
 
-def transfers(job: Job, meetings: Meetings) -> pl.DataFrame:
+def transfers(job: Job, matched: MatchedCollectives) -> pl.DataFrame:
     """One row per collective whose message is known: its transfer, bandwidths and hosts."""
     stay = pl.col("end_ns") - pl.col("start_ns")
     hosts = {each.rank: each.host for each in job.members}
     host = pl.col("rank").replace_strict(hosts, default="", return_dtype=pl.String)
-    met = meetings.arrivals.group_by("meeting").agg(
+    met = matched.arrivals.group_by("collective_id").agg(
         stay.min().alias("transfer_ns"), host.n_unique().alias("hosts")
     )
     pair = pl.col("collective") == "send"
     sizes = pl.col("message_bytes").log(_CLASS).floor()
     return (
-        meetings.meetings.join(met, on="meeting")
+        matched.collectives.join(met, on="collective_id")
         .with_columns(
             pl.when(pair).then(2).otherwise("group_size").cast(pl.Int64).alias("group_size"),
             pl.when(pair).then(_link()).otherwise("group").alias("link"),
@@ -85,7 +85,7 @@ def bandwidths(found: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def outliers(job: Job, meetings: Meetings, found: pl.DataFrame) -> pl.DataFrame:
+def outliers(job: Job, matched: MatchedCollectives, found: pl.DataFrame) -> pl.DataFrame:
     """Hosts, groups and links below `SLOW` of their equals: kind, what, collective, message_bytes,
     bus_gbps, usual_gbps, count. A group that has a slow host is not named again.
     """
@@ -94,15 +94,15 @@ def outliers(job: Job, meetings: Meetings, found: pl.DataFrame) -> pl.DataFrame:
         .group_by(*_KIND, "group", "link")
         .agg(pl.len().alias("count"), pl.col("message_bytes").median().cast(pl.Int64),
              pl.col("bus_gbps").max().alias("best_gbps"), pl.col("bus_gbps").median(),
-             pl.col("meeting").first())
+             pl.col("collective_id").first())
         .with_columns(pl.col("bus_gbps").median().over(_KIND).alias("usual_gbps"))
         .filter(pl.len().over(_KIND) >= _FEW)
         .with_columns((pl.col("best_gbps") / pl.col("usual_gbps")).alias("part"))
     )  # fmt: skip
-    members = _hosts_of(job, meetings, equal)
+    members = _hosts_of(job, matched, equal)
     hosts = _slow_hosts(members)
     explained = members.filter(pl.col("host").is_in(hosts["what"].implode()))
-    rest = equal.filter(pl.col("part") < SLOW).join(explained, on="meeting", how="anti")
+    rest = equal.filter(pl.col("part") < SLOW).join(explained, on="collective_id", how="anti")
     pair = pl.col("collective") == "send"
     links = rest.select(
         pl.when(pair).then(pl.lit("link")).otherwise(pl.lit("group")).alias("kind"),
@@ -112,12 +112,12 @@ def outliers(job: Job, meetings: Meetings, found: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([hosts, links.sort("usual_gbps", "what")])
 
 
-def _hosts_of(job: Job, meetings: Meetings, equal: pl.DataFrame) -> pl.DataFrame:
+def _hosts_of(job: Job, matched: MatchedCollectives, equal: pl.DataFrame) -> pl.DataFrame:
     """The equal groups, once for each of their hosts."""
     names = {each.rank: each.host for each in job.members if each.host}
     host = pl.col("rank").replace_strict(names, default=None, return_dtype=pl.String)
-    pairs = meetings.arrivals.select("meeting", host.alias("host")).drop_nulls().unique()
-    return equal.join(pairs, on="meeting")
+    pairs = matched.arrivals.select("collective_id", host.alias("host")).drop_nulls().unique()
+    return equal.join(pairs, on="collective_id")
 
 
 def _slow_hosts(members: pl.DataFrame) -> pl.DataFrame:
@@ -125,7 +125,7 @@ def _slow_hosts(members: pl.DataFrame) -> pl.DataFrame:
 
     Groups that all have the host say nothing about it.
     """
-    groups, own = pl.col("meeting").n_unique().over(_KIND), pl.len().over(*_KIND, "host")
+    groups, own = pl.col("collective_id").n_unique().over(_KIND), pl.len().over(*_KIND, "host")
     telling = members.filter(own < groups)
     return (
         telling.filter(pl.col("part").max().over("host") < SLOW)

@@ -1,47 +1,70 @@
-"""One file of a job, reduced to what the job needs of it."""
+"""One file of a job, reduced to what the job needs of it: facts about its rank, and five tables."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from hashlib import sha256
+from zlib import crc32
 
 import msgspec
+import numpy as np
+import polars as pl
 
-from foretrace.analyze.jobs.facts import facts_of
-from foretrace.analyze.jobs.gpu_time import doing, work_of
-from foretrace.analyze.jobs.messages import collectives_table
-from foretrace.analyze.jobs.parts import FileAnswer, packed
-from foretrace.analyze.jobs.places import size_of
-from foretrace.analyze.jobs.tables import host_table, kernels_table, spans_table
-from foretrace.analyze.jobs.windows import steps_table, windows
+from foretrace.analyze.jobs.job import FileAnswer, packed
+from foretrace.analyze.jobs.rank_collectives import collectives_table, groups_of
+from foretrace.analyze.jobs.rank_time import (
+    COMMS,
+    COPY,
+    KINDS,
+    RankWork,
+    Windows,
+    data_ranges,
+    doing,
+    host_comms,
+    steps_table,
+    windows,
+    work_of,
+)
 from foretrace.base.errors import ForetraceError, TraceError
 from foretrace.model import opening
+from foretrace.model.arguments import Signature, distinct_lists, json_text
+from foretrace.model.intervals import Bools, Ints
+from foretrace.model.trace import Trace
+from foretrace.names import families
 from foretrace.read import budget, entries, remote
 from foretrace.read import cache as store
 from foretrace.read.folder import resolve
 from foretrace.read.limits import Limits
-from foretrace.schema.jobs import RankPart
+from foretrace.schema.gaps import with_gaps
+from foretrace.schema.jobs import PAUSE_NS, WITHOUT_STEPS, RankFacts, RankPart
+from foretrace.schema.ledger import NoteEntry
+from foretrace.schema.whole import whole
 
-if TYPE_CHECKING:
-    from foretrace.model.trace import Trace
+# `tensorboard_trace_handler` writes HOST_PID.TIME.pt.trace.json
+_HOST_AND_PID = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9.-]{0,200})_(\d{1,9})\.\d{1,20}\.pt\.trace\.json"
+)
+_NODE = re.compile(r"(?i)(?:host|node)[_-]?\d{1,6}")
+_MOST_TEXT = 160  # characters of sizes; a checksum stands for the rest
 
 
 def answer(path: str, limits: Limits, cache: bool) -> FileAnswer:
-    """What every engine runs for every file: a file that cannot be read costs that file."""
+    """The part of one file, or why it cannot be read: no bad file stops the job."""
     try:
         return FileAnswer(part=reduce_file(path, limits, cache))
     except TraceError as problem:
         return FileAnswer(left_out=opening.refused(path, problem))
     except ForetraceError:
         raise
-    except Exception as problem:  # noqa: BLE001 - a file nobody has seen must not cost the job
+    except Exception as problem:  # noqa: BLE001 - one unknown file must not stop the job
         what = f"foretrace fails on it: {type(problem).__name__}: {problem}"
         failed = TraceError("E_UNREADABLE", path, what, hint="please report this")
         return FileAnswer(left_out=opening.refused(path, failed))
 
 
 def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
-    """The part of one file; that of an unchanged large file comes from the cache.
+    """The part of one file. The cache has the parts of large files that did not change.
 
     Raises `TraceError` where the file cannot be read.
     """
@@ -56,13 +79,13 @@ def reduce_file(path: str, limits: Limits, cache: bool) -> RankPart:
         _refuse_merged(trace)
         part = reduced(trace, size_of(wanted))
         if stamp and stamp == _stamp(wanted):
-            with budget.waiting():  # an entry is written whole
+            with budget.waiting():  # the time to write an entry does not count
                 entries.write(entry, [msgspec.msgpack.encode(part)])
     return part
 
 
 def _refuse_merged(trace: Trace) -> None:
-    """Whose GPU is idle, and who waits for whom, is not to be told of several ranks at once."""
+    """Refuse a file of several ranks: it does not say which rank waits for which."""
     if len(trace.tables.merged) > 1:
         what = f"{len(trace.tables.merged)} ranks were merged into this file"
         hint = "give the files that the ranks wrote"
@@ -70,7 +93,7 @@ def _refuse_merged(trace: Trace) -> None:
 
 
 def _stamp(path: str) -> str | None:
-    """What changes when a file does, and its place: names tell ranks and hosts."""
+    """What changes when a file does, and its path, which may name its rank and host."""
     if remote.is_remote(path):
         known, place = remote.stamp_of(path), path
     else:
@@ -82,7 +105,7 @@ def _kept(entry: str) -> RankPart | None:
     try:
         return msgspec.msgpack.decode(entries.read(entry) or b"", type=RankPart)
     except msgspec.DecodeError:
-        return None  # not there, or damaged
+        return None  # missing or damaged
 
 
 def reduced(trace: Trace, file_bytes: int) -> RankPart:
@@ -99,3 +122,166 @@ def reduced(trace: Trace, file_bytes: int) -> RankPart:
     }
     tables = {name: packed(name, frame) for name, frame in frames.items()}
     return RankPart(facts_of(trace, found, kernels, file_bytes), tables)
+
+
+def size_of(path: str) -> int:
+    """The bytes of a file; 0 where they are not known."""
+    return os.path.getsize(path) if os.path.isfile(path) else 0
+
+
+def facts_of(trace: Trace, found: Windows, kernels: pl.DataFrame, file_bytes: int) -> RankFacts:
+    """The facts of one file."""
+    about, host = trace.about, trace.host
+    start, end = host.start[host.lasting], host.end[host.lasting]
+    name, pid = _host_and_pid(trace)
+    return RankFacts(
+        path=trace.path,
+        rank=about.rank,
+        world_size=about.world_size,
+        job=about.job,
+        host=name,
+        pid=pid,
+        devices=about.devices,
+        groups=groups_of(trace),
+        has_time_base=trace.tables.base_ns is not None,
+        start_ns=int(start.min()) if len(start) else 0,
+        end_ns=int(end.max()) if len(end) else 0,
+        file_bytes=file_bytes,
+        events=trace.event_count,
+        steps=tuple(step for step in found.number.tolist() if step != WITHOUT_STEPS),
+        kernel_signature=_signature(kernels),
+        notes=tuple(NoteEntry.of(note) for note in trace.ledger.notes),
+        lost_data=bool(trace.ledger.gap),
+    )
+
+
+def _host_and_pid(trace: Trace) -> tuple[str, int | None]:
+    """From the header; else from the name of the file, or of a folder around it."""
+    parts = re.split(r"::|/", trace.path)
+    named, stated = _HOST_AND_PID.match(parts[-1]), trace.tables.header.get("host_name")
+    node = next((match[0] for part in reversed(parts) if (match := _NODE.search(part))), "")
+    host = stated if isinstance(stated, str) and stated else named[1] if named else node
+    return host, int(named[2]) if named else _process(trace)
+
+
+def _process(trace: Trace) -> int | None:
+    """The process of the first step, or of the first op."""
+    host = trace.host
+    events = np.flatnonzero(host.is_step | (host.is_op & host.lasting))
+    return whole(trace.tables["tracks"]["pid"][int(host.track[events[0]])]) if len(events) else None
+
+
+def _signature(kernels: pl.DataFrame) -> str:
+    rows = kernels.select("name", "signature", "per_step").rows()
+    return sha256(repr(rows).encode("utf-8", "replace")).hexdigest()[:16] if rows else ""
+
+
+def spans_table(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
+    """Work of one kind, step and stream without a pause, named after its longest kernel."""
+    host, gpu = trace.host, trace.gpu
+    lane = host.track[work.event].astype(np.int64) if work.on_host else gpu.lane[work.row]
+    order = np.lexsort((work.end, work.start, lane))
+    lane, event, kind, start, end, owner = (
+        each[order] for each in (lane, work.event, work.kind, work.start, work.end, found.owner)
+    )
+    stream = lane if work.on_host else gpu.stream[work.row][order]
+    first = np.flatnonzero(_opens(lane, kind, owner, start, end))
+    number = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(start))))
+    longest = np.lexsort((-np.arange(len(start)), end - start, number))
+    longest = longest[np.append(first[1:], len(start)) - 1] if len(first) else longest
+    names = host.name[event[longest]]
+    short = {at: families.decode(host.names[at]).short for at in np.unique(names).tolist()}
+    return pl.DataFrame(
+        {
+            "step": found.numbers(owner[first]),
+            "kind": pl.Series(KINDS, dtype=pl.String)[kind[first]],
+            "stream": stream[first],
+            "start_ns": start[first],
+            "end_ns": np.maximum.reduceat(end, first) if len(first) else end,
+            "count": np.diff(np.append(first, len(start))),
+            "name": pl.Series([short[name] for name in names.tolist()], dtype=pl.String),
+            "collective": with_gaps(event[first], kind[first] == COMMS),
+        }
+    )
+
+
+def _opens(lane: Ints, kind: Ints, owner: Ints, start: Ints, end: Ints) -> Bools:
+    """Which work begins a span; it is sorted by lane and time."""
+    opens = np.ones(len(start), bool)
+    if not len(start):
+        return opens
+    shift = lane * (int(end.max()) - int(start.min()) + 1) - int(start.min())
+    reach = np.maximum.accumulate(end + shift) - shift  # of the lane so far
+    changes = [each[1:] != each[:-1] for each in (lane, kind, owner)]
+    pauses, talks = start[1:] - reach[:-1] > PAUSE_NS, kind[1:] == COMMS
+    opens[1:] = np.logical_or.reduce([*changes, pauses, talks])
+    return opens
+
+
+def host_table(trace: Trace, found: Windows) -> pl.DataFrame:
+    """What the host waits for: data, the GPU, collectives on the host."""
+    host = trace.host
+    waits = np.flatnonzero(host.is_wait & host.lasting & (host.length > PAUSE_NS))
+    kinds = {"data": data_ranges(trace), "sync": waits, "comms": host_comms(trace)}
+    event = np.concatenate(list(kinds.values()))
+    order = np.argsort(host.start[event], kind="stable")
+    event = event[order]
+    kind = np.repeat(np.arange(len(kinds)), [len(each) for each in kinds.values()])[order]
+    return pl.DataFrame(
+        {
+            "step": found.numbers(found.at(host.start[event])),
+            "kind": pl.Series(list(kinds), dtype=pl.String)[kind],
+            "start_ns": host.start[event],
+            "end_ns": host.end[event],
+            "name": pl.Series(
+                [host.names[at] for at in host.name[event].tolist()], dtype=pl.String
+            ),
+        }
+    )
+
+
+def kernels_table(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
+    """The kernels of the whole steps by name and sizes; of all steps where none is whole."""
+    host, steps = trace.host, found.whole if found.whole.any() else np.ones_like(found.whole)
+    chosen = (found.owner >= 0) & steps[found.owner] & (work.kind != COPY) & (not work.on_host)
+    sizes, texts = _sizes(trace, work.row[chosen])
+    frame = pl.DataFrame(
+        {
+            "name": host.name[work.event[chosen]],
+            "size": sizes,
+            "ns": (work.end - work.start)[chosen],
+        }
+    )
+    counted = frame.group_by("name", "size").agg(
+        pl.len().alias("count"), pl.col("ns").sum().alias("total_ns")
+    )
+    ids = [families.decode(host.names[name]) for name in counted["name"].to_list()]
+    return counted.select(
+        pl.Series("name", [each.name for each in ids], pl.String),
+        pl.Series("short", [each.short for each in ids], pl.String),
+        pl.Series("role", [each.role for each in ids], pl.String),
+        pl.Series("signature", [texts[size] for size in counted["size"].to_list()], pl.String),
+        "count",
+        "total_ns",
+        (pl.col("count") / int(steps.sum())).alias("per_step"),
+    ).sort("name", "signature")
+
+
+def _sizes(trace: Trace, rows: Ints) -> tuple[Ints, list[str]]:
+    """A number for the sizes of each kernel's op, and their text; without sizes, the grid's."""
+    arguments, gpu = trace.origins.arguments, trace.gpu
+    stated = arguments.numbers(trace.origins.op[rows])
+    grids, grid = distinct_lists(
+        trace.tables["gpu"]["grid"].gather(np.maximum(gpu.side_row[rows], 0))
+    )
+    texts = [_text(each) for each in arguments.signatures]
+    texts += [f"grid {json_text(each)}" if each else "" for each in grids]
+    distinct = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+    number = np.array([distinct[text] for text in texts], np.int64)
+    place = np.where(stated >= 0, stated, len(arguments.signatures) + grid)
+    return number[place] if len(rows) else place, list(distinct)
+
+
+def _text(signature: Signature) -> str:
+    text = json_text([size for size in signature.dims if size])
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}… {crc32(text.encode()):08x}"

@@ -1,31 +1,103 @@
 """Which ranks and hosts make the others wait, and what is slow there: the GPU, the code, the host.
 
-How it is computed: `waits.py` says for every late arrival which rank is the root of the delay, and
-why. Summed over the job, `made_others_wait_ns` is what all other ranks waited for a rank.
+How it is computed: `waits.py` gives the root and the cause of every late arrival.
+`made_others_wait_ns` is the sum over the job of what all other ranks waited for a rank.
 `delays_ns` counts a delay once: from the median arrival on, and in the group where it was longest,
 since a rank that is late in its tensor-parallel group makes that whole group late elsewhere.
 
-A rank that delays the job by at least 1% has a slow part (`slow`). If compute delays it, it is
-compared with the members of the group in which it caused most waits (`slowness.py`). The `gpu` is
-slow if the same kernels take longer there, most of them by about as much. The `code` is slow if it
-runs more kernels, or others. A rank that is late while its GPU is idle has a slow `host`.
+A rank that delays the job by at least 1% has a slow part (`slow`). If compute delays it, its
+kernels are compared with those of the group in which it caused most waits. Kernels are equal if
+name and shapes are; collectives do not count. `gpu_factor` is the time of the rank's kernels over
+the median time of the same kernels on its equals, and `slower` the part of that time in kernels
+that take at least half of the excess. `code_ns` is what more or other kernels add to a step. The
+`gpu` is slow if most of the same kernels take longer, the `code` if more or other kernels take more
+time, the `host` if the rank is late while its GPU is idle.
 
 When it is wrong: a kernel whose time depends on the data, as with experts of unequal load, is the
-same kernel with another time. If few kernels are affected, `slow` stays empty. A delay of which one
-part shows in one group and the rest in another, as in pipelines of sharded stages, counts with the
-longer part alone.
+same kernel with another time. If few kernels are affected, `slow` stays empty. If one part of a
+delay shows in one group and the rest in another, as in pipelines of sharded stages, only the longer
+part counts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import polars as pl
 
-from foretrace.analyze.jobs.slowness import slowness
+from foretrace.analyze.jobs.job import Job
 
-if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
+SLOWNESS = {
+    "rank": pl.Int64,
+    "gpu_factor": pl.Float64,
+    "slower": pl.Float64,
+    "gpu_ns": pl.Int64,
+    "code_ns": pl.Int64,
+}
+_KERNEL = ("name", "signature")
+
+
+def slowness(job: Job, equals: pl.DataFrame) -> pl.DataFrame:
+    """How the kernels of each `rank` compare with those of its equals (rank, equal): rank,
+    gpu_factor, slower, gpu_ns and code_ns per step.
+    """
+    if equals.is_empty():
+        return pl.DataFrame(schema=SLOWNESS)
+    kernels = (
+        job.table("kernels")
+        .filter(pl.col("role") != "comms", pl.col("count") > 0)
+        .select(
+            "rank", *_KERNEL, "per_step", (pl.col("total_ns") / pl.col("count")).alias("each_ns")
+        )
+        .collect(engine="streaming")
+    )
+    kernels = kernels.with_columns(pl.col(_KERNEL).cast(pl.Categorical))
+    count = equals.group_by("rank").len("equals")
+    usual = (
+        equals.join(kernels, left_on="equal", right_on="rank")
+        .group_by("rank", *_KERNEL)
+        .agg(
+            pl.col("each_ns").median().alias("usual_ns"),
+            pl.col("per_step").alias("counts"),
+        )
+        .join(count, on="rank")
+        .with_columns(_usual_count().alias("usual_count"))
+    )
+    own = kernels.join(count.select("rank"), on="rank")
+    both = own.join(usual, on=("rank", *_KERNEL), how="full", coalesce=True, nulls_equal=True)
+    return _compared(both)
+
+
+def _usual_count() -> pl.Expr:
+    """The median count over all equals: those that lack the kernel have 0 of it."""
+    lacking = pl.col("equals") - pl.col("counts").list.len()
+    some = lacking * 2 < pl.col("equals")
+    return pl.when(some).then(pl.col("counts").list.median()).otherwise(0.0)
+
+
+def _compared(both: pl.DataFrame) -> pl.DataFrame:
+    own, usual = pl.col("each_ns"), pl.col("usual_ns")
+    count, usual_count = pl.col("per_step").fill_null(0), pl.col("usual_count").fill_null(0)
+    same = pl.min_horizontal(count, usual_count)
+    taken, would = (same * own).fill_null(0), (same * usual).fill_null(0)
+    more = (count - usual_count) * pl.coalesce(own, usual)
+    factor = pl.col("taken").sum() / pl.col("would").sum()
+    half = 1 + (factor - 1) / 2
+    slower = pl.col("would").filter(pl.col("taken") >= pl.col("would") * half).sum()
+    return (
+        both.with_columns(taken.alias("taken"), would.alias("would"), more.alias("more"))
+        .sort("rank", *_KERNEL)  # sums of floats depend on their order
+        .group_by("rank", maintain_order=True)
+        .agg(
+            factor.alias("gpu_factor"),
+            (slower / pl.col("would").sum()).alias("slower"),
+            (pl.col("taken").sum() - pl.col("would").sum()).alias("gpu_ns"),
+            pl.col("more").sum().alias("code_ns"),
+        )
+        .select(pl.col(name).cast(kind, strict=False) for name, kind in SLOWNESS.items())
+        .sort("rank")
+    )
+
 
 CAUSES = ("compute", "host", "data", "copies", "other_comms", "earlier")
 NOTABLE = 0.01  # of the time: the steps of a recorded training run on one H200 differ by 0.3%
@@ -35,23 +107,23 @@ _BROAD = 0.6  # of the kernel time: a GPU with a low clock slows all but what wa
 
 
 def stragglers(waits: pl.DataFrame, job: Job) -> pl.DataFrame:
-    """One row per rank, those that made the others wait most first: rank, host, meetings, wait_ns,
-    transfer_ns, times_last, made_others_wait_ns, delays_ns, cause, causes (shares), slow, and the
-    evidence for it: gpu_factor, slower, gpu_ns, code_ns.
+    """One row per rank, those that made the others wait most first: rank, host, collectives,
+    wait_ns, transfer_ns, times_last, made_others_wait_ns, delays_ns, cause, causes (shares), slow,
+    and the evidence for it: gpu_factor, slower, gpu_ns, code_ns.
 
-    `times_last` counts the collectives in which nobody came later, within the clocks' error, and
-    the rank itself is the root.
+    `times_last` counts the collectives in which no rank arrived later, within the clocks' error,
+    and the rank itself is the root.
     """
     homes = [(each.rank, each.host) for each in job.members]
     ranks = pl.DataFrame(homes, {"rank": pl.Int64, "host": pl.String}, orient="row")
     own = waits.group_by("rank").agg(
-        pl.len().alias("meetings"), pl.col("wait_ns", "transfer_ns").sum()
+        pl.len().alias("collectives"), pl.col("wait_ns", "transfer_ns").sum()
     )
     blamed = _blamed(waits)
     # the wait of the last rank is not known where its stay is within the clocks' error
     no_later = pl.col("last") | (pl.col("wait_ns") <= pl.col("error_ns")).fill_null(False)
     last = blamed.filter(no_later, pl.col("root") == pl.col("rank"))
-    counts = ("meetings", "times_last", "made_others_wait_ns", "delays_ns")
+    counts = ("collectives", "times_last", "made_others_wait_ns", "delays_ns")
     found = (
         ranks.join(own, on="rank", how="left")
         .join(last.group_by("rank").len("times_last"), on="rank", how="left")
@@ -118,7 +190,7 @@ def hosts(waits: pl.DataFrame, job: Job, ranks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _blamed(waits: pl.DataFrame) -> pl.DataFrame:
-    """The arrivals that are late through a rank's fault; the turns of a pipeline are nobody's."""
+    """The late arrivals that count; a pipeline that takes turns delays no rank."""
     return waits.filter(pl.col("caused_ns").is_not_null(), pl.col("root_cause") != "pipeline")
 
 
@@ -164,3 +236,20 @@ def _equals(waits: pl.DataFrame, blamed: pl.DataFrame) -> pl.DataFrame:
     members = waits.select("group", pl.col("rank").alias("equal")).unique()
     pairs = worst.select("rank", "group").join(members, on="group")
     return pairs.filter(pl.col("equal") != pl.col("rank")).select("rank", "equal")
+
+
+def exposed_delays(
+    waited: pl.DataFrame, times: pl.DataFrame, homes: Mapping[int, int] | None = None
+) -> dict[int, int]:
+    """The part of `delays_ns` of each rank that can lengthen a step.
+
+    A wait under compute delays the collectives after it, and those may be exposed. So a step grows
+    at most by the exposed communication of its usual rank. `homes` joins ranks: those of a host
+    under its lowest.
+    """
+    root = pl.col("root") if homes is None else pl.col("root").replace(homes)
+    exposed = times.group_by("step").agg(pl.col("exposed_ns").quantile(0.5, "higher"))
+    felt = pl.min_horizontal("delays_ns", pl.col("exposed_ns").cast(pl.Int64))
+    by_step = delays(waited.with_columns(root)).join(exposed, on="step", how="left")
+    total = by_step.group_by("rank").agg(felt.sum())
+    return dict(total.select("rank", "delays_ns").iter_rows())

@@ -1,118 +1,240 @@
-"""Everything about a job as one document: each analysis runs once.
+"""Everything about a job as one document: each analysis runs once, sums become means per step.
 
 A step that a recording cut counts only where no other was recorded.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import polars as pl
+from msgspec import Struct
 
-from foretrace.analyze.jobs.bubbles import bubbles
-from foretrace.analyze.jobs.critical import walked
-from foretrace.analyze.jobs.dependencies import graph
-from foretrace.analyze.jobs.encounters import encounters
-from foretrace.analyze.jobs.exposure import exposure, overlap, perfect, typical
-from foretrace.analyze.jobs.matching import Meetings
+from foretrace.analyze.jobs.critical_path import CriticalPath, graph, walked
+from foretrace.analyze.jobs.exposure import bubbles, exposure, overlap, perfect, typical
+from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
-from foretrace.analyze.jobs.sameness import sameness, world_size
-from foretrace.analyze.jobs.stragglers import hosts, stragglers
-from foretrace.analyze.jobs.summary_rows import (
-    bubble_rows,
-    cells,
-    host_rows,
-    network_rows,
-    outlier_rows,
-    overlap_rows,
-    path_row,
-    rank_rows,
-    whole,
-)
-from foretrace.analyze.jobs.what_if import what_ifs
-from foretrace.schema.documents.job import SCHEMA, JobDocument, JobEntry, JobPath
+from foretrace.analyze.jobs.rank_consistency import rank_consistency, world_size
+from foretrace.analyze.jobs.stragglers import delays, exposed_delays, hosts, stragglers
+from foretrace.analyze.jobs.waits import timed_collectives
+from foretrace.analyze.jobs.what_if import WhatIf, what_ifs
+from foretrace.schema.documents import job as documents
 from foretrace.schema.jobs import WITHOUT_STEPS
 
-if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
+SUSPECTS = 3  # late ranks of which the path says what they cost
+MEANS = (
+    "wall_ns", "compute_ns", "exposed_ns", "both_ns", "copy_ns", "idle_ns", "data_ns", "host_ns",
+)  # fmt: skip
+_WAITED = ("wait_ns", "transfer_ns", "exposed_wait_ns")
+_CLOCK = ("offset_ns", "drift_ppm", "error_ns", "fitted", "collectives", "at_ns")
+_Row = TypeVar("_Row", bound=Struct)
 
-SUSPECTS = 3  # ranks that come late, of which the path says what they cost
 
-
-def summarize(job: Job) -> JobDocument:
+def summarize(job: Job) -> documents.JobDocument:
     """Run every analysis once."""
-    (met, clocks, waited), times = encounters(job), exposure(job)
+    (matched, clocks, waited), times = timed_collectives(job), exposure(job)
     counted = times.filter("whole") if times["whole"].any() else times
-    steps, sent, shared = times["step"].n_unique(), transfers(job, met), met.shared
-    late, slow = stragglers(waited, job), outliers(job, met, sent)
-    return JobDocument(
-        schema=SCHEMA,
+    steps, sent, shared = times["step"].n_unique(), transfers(job, matched), matched.shared
+    late, slow = stragglers(waited, job), outliers(job, matched, sent)
+    return documents.JobDocument(
+        schema=documents.SCHEMA,
         job=_entry(job, counted),
-        ranks=rank_rows(job, counted, waited, clocks, late),
-        hosts=host_rows(job, hosts(waited, job, late), waited, times),
-        cells=cells(times, waited),
-        collectives=met.arrivals.height,
+        ranks=_rank_rows(job, counted, waited, clocks, late),
+        hosts=_host_rows(job, hosts(waited, job, late), waited, times),
+        cells=_cells(times, waited),
+        collectives=matched.arrivals.height,
         matched=shared.height,
         by_order=shared.filter(pl.col("collective") != "send", how="order").height,
         undecided=_undecided(waited),
-        perfect_overlap_ns=whole(perfect(counted)["saves_ns"].median()),
-        overlap=overlap_rows(overlap(job, waited), steps),
-        bubbles=bubble_rows(bubbles(job, met, waited)),
-        path=_path(job, met, clocks, typical(times), late, slow),
-        network=network_rows(bandwidths(sent)),
-        outliers=outlier_rows(slow),
-        same=sameness(job, met),
+        perfect_overlap_ns=_whole(perfect(counted)["saves_ns"].median()),
+        overlap=_overlap_rows(overlap(job, waited), steps),
+        bubbles=_bubble_rows(bubbles(job, matched, waited)),
+        path=_path(job, matched, clocks, typical(times), late, slow),
+        network=_rows(documents.JobNetwork, bandwidths(sent)),
+        outliers=_rows(documents.JobOutlier, slow),
+        same=rank_consistency(job, matched),
         notes=list(job.notes),
         left_out=list(job.left_out),
-        unnamed=_unnamed(met),
+        unnamed=_unnamed(matched),
     )
 
 
-def _entry(job: Job, times: pl.DataFrame) -> JobEntry:
+def _rows(kind: type[_Row], frame: pl.DataFrame) -> list[_Row]:
+    """The rows of a frame whose columns have the names of the fields."""
+    return [kind(*row) for row in frame.select(kind.__struct_fields__).iter_rows()]
+
+
+def _whole(value: Any) -> int | None:
+    """A time in whole nanoseconds."""
+    return None if value is None else round(value)
+
+
+def _per(value: float | None, count: float) -> int | None:
+    return None if value is None or not count else round(value / count)
+
+
+def _entry(job: Job, times: pl.DataFrame) -> documents.JobEntry:
     longest = times.group_by("step").agg(pl.col("wall_ns").max())["wall_ns"]
-    return JobEntry(
+    return documents.JobEntry(
         path=job.path,
         ranks=len(job.members),
         world_size=world_size(job.members),
         hosts=len({each.host for each in job.members if each.host}),
         devices=sorted({device for each in job.members for device in each.devices}),
         steps=[step for step in times["step"].unique().sort() if step != WITHOUT_STEPS],
-        step_ns=whole(longest.mean()),
-        median_step_ns=whole(longest.median()),
+        step_ns=_whole(longest.mean()),
+        median_step_ns=_whole(longest.median()),
         file_bytes=sum(each.file_bytes for each in job.facts),
         events=sum(each.events for each in job.facts),
-        kernels=_kernels(job),
+        kernels=job.table("kernels").select(pl.col("count").sum()).collect().item() or 0,
     )
 
 
-def _kernels(job: Job) -> int:
-    return job.table("kernels").select(pl.col("count").sum()).collect().item() or 0
-
-
-def _unnamed(met: Meetings) -> int:
+def _unnamed(matched: MatchedCollectives) -> int:
     """Collectives of all ranks whose group no trace names."""
-    without = met.meetings.filter(pl.col("group") == "").select("meeting")
-    return met.arrivals.join(without, on="meeting", how="semi").height
+    without = matched.collectives.filter(pl.col("group") == "").select("collective_id")
+    return matched.arrivals.join(without, on="collective_id", how="semi").height
 
 
 def _undecided(waited: pl.DataFrame) -> int:
     """Collectives in which no rank is late beyond the clocks' error."""
     late = pl.col("late_ns") > pl.col("error_ns")
-    return waited.group_by("meeting").agg(late.any()).filter(~pl.col("late_ns")).height
+    return waited.group_by("collective_id").agg(late.any()).filter(~pl.col("late_ns")).height
+
+
+def _rank_rows(
+    job: Job, times: pl.DataFrame, waited: pl.DataFrame, clocks: pl.DataFrame, late: pl.DataFrame
+) -> list[documents.JobRank]:
+    """One row per rank, in order."""
+    means = times.group_by("rank").agg(pl.col(MEANS).mean(), pl.len().alias("steps"))
+    # a sum is null where no value is known, as waits are where clocks are not fitted
+    sums = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in _WAITED]
+    waits = waited.group_by("rank").agg(*sums, pl.len().alias("collectives"))
+    frames = [frame.rows_by_key("rank", named=True, unique=True, include_key=True)
+              for frame in (means, waits, late, clocks)]  # fmt: skip
+    exposed = exposed_delays(waited, times)
+    rows = []
+    for each in job.members:
+        mean, own, delay, clock = (frame.get(each.rank or 0, {}) for frame in frames)
+        steps = mean.get("steps", 0)
+        rows.append(
+            documents.JobRank(
+                rank=each.rank or 0,
+                path=each.path,
+                host=each.host,
+                device=each.devices[0] if each.devices else "",
+                steps=steps,
+                **{name: _whole(mean.get(name)) for name in MEANS},
+                **{name: _per(own.get(name), steps) for name in _WAITED},
+                made_others_wait_ns=_per(delay.get("made_others_wait_ns"), steps),
+                delays_ns=_per(delay.get("delays_ns"), steps),
+                exposed_delays_ns=_per(exposed.get(each.rank or 0, 0), steps),
+                times_last=delay.get("times_last", 0),
+                collectives=own.get("collectives", 0),
+                cause=delay.get("cause") or "",
+                causes={name: part for name, part in (delay.get("causes") or {}).items() if part},
+                slow=delay.get("slow") or "",
+                kernel_ratio=delay.get("gpu_factor"),
+                clock=_clock(clock),
+            )
+        )
+    return rows
+
+
+def _clock(row: dict[str, Any]) -> documents.JobClock:
+    if not row.get("fitted"):
+        return documents.JobClock(None, None, None, False, 0)
+    return documents.JobClock(**{name: row[name] for name in _CLOCK})
+
+
+def _host_rows(
+    job: Job, found: pl.DataFrame, waited: pl.DataFrame, times: pl.DataFrame
+) -> list[documents.JobHost]:
+    """One row per host that files name."""
+    lowest: dict[str, int] = {}
+    for member in job.members:
+        lowest.setdefault(member.host, member.rank or 0)
+    homes = {each.rank or 0: lowest[each.host] for each in job.members}
+    exposed, steps = exposed_delays(waited, times, homes), times["step"].n_unique()
+    own = [exposed.get(lowest[host], 0) for host in found["host"]]
+    each = pl.col("made_others_wait_ns", "delays_ns", "exposed_delays_ns") / max(steps, 1)
+    found = found.with_columns(pl.Series("exposed_delays_ns", own, pl.Int64))
+    return _rows(documents.JobHost, found.with_columns(each.round().cast(pl.Int64)))
+
+
+def _cells(times: pl.DataFrame, waited: pl.DataFrame) -> list[documents.JobCell]:
+    """One row per rank and step."""
+    key = ("rank", "step")
+    waits = waited.group_by(key).agg(pl.col("wait_ns").sum())
+    joined = times.join(waits, on=key, how="left").join(delays(waited), on=key, how="left")
+    late = pl.when(pl.col("wait_ns").is_not_null()).then(pl.col("delays_ns").fill_null(0))
+    return _rows(documents.JobCell, joined.with_columns(late.alias("delays_ns")).sort(key))
+
+
+def _overlap_rows(found: pl.DataFrame, steps: int) -> list[documents.JobOverlap]:
+    """Means per step of the ranks of each kind of group."""
+    rows = []
+    for row in found.iter_rows(named=True):
+        each = max(row["ranks"] * steps, 1)
+        total, exposed, wait = (
+            _per(row[name], each) for name in ("total_ns", "exposed_ns", "wait_ns")
+        )
+        what = (row["group"], row["collective"], row["count"] / each)
+        rows.append(documents.JobOverlap(*what, total or 0, exposed or 0, wait, row["ranks"]))
+    return rows
+
+
+def _bubble_rows(found: pl.DataFrame) -> list[documents.JobBubble]:
+    """Means per rank and step of each stage."""
+    stages = found.group_by("stage").agg(
+        pl.col("rank").unique().sort(), pl.col("bubble_ns", "wall_ns").mean()
+    )
+    return [
+        documents.JobBubble(stage, ranks, round(bubble), bubble / wall if wall else 0.0)
+        for stage, ranks, bubble, wall in stages.sort("stage").iter_rows()
+    ]
 
 
 def _path(
     job: Job,
-    met: Meetings,
+    matched: MatchedCollectives,
     clocks: pl.DataFrame,
     step: int | None,
     late: pl.DataFrame,
     slow: pl.DataFrame,
-) -> JobPath | None:
-    steps = None if step is None else graph(job, met, clocks, step)
+) -> documents.JobPath | None:
+    steps = None if step is None else graph(job, matched, clocks, step)
     if steps is None:
         return None
     path = walked(steps)
     suspects = late.filter(pl.col("delays_ns") > 0).top_k(SUSPECTS, by="delays_ns")
-    changes = what_ifs(job, steps, path, met, suspects["rank"].to_list(), slow)
-    return path_row(path, changes, whole(clocks["error_ns"].max()))
+    changes = what_ifs(job, steps, path, matched, suspects["rank"].to_list(), slow)
+    return _path_row(path, changes, _whole(clocks["error_ns"].max()))
+
+
+def _path_row(
+    path: CriticalPath, changes: Sequence[WhatIf], error_ns: int | None
+) -> documents.JobPath:
+    """The path with times from its start."""
+    since = pl.col("start_ns", "end_ns") - path.start_ns
+    return documents.JobPath(
+        step=path.step,
+        length_ns=path.length_ns,
+        ranks=path.segments["rank"].unique().sort().to_list(),
+        kinds=dict(path.by("kind").iter_rows()),
+        segments=_rows(documents.JobSegment, path.segments.with_columns(since)),
+        what_ifs=[_what_if(each) for each in changes],
+        error_ns=error_ns,
+        compared=path.compared,
+    )
+
+
+def _what_if(change: WhatIf) -> documents.JobWhatIf:
+    if change.rank is not None:
+        return documents.JobWhatIf("rank", f"rank {change.rank}", change.rank, change.saves_ns)
+    if change.host:
+        return documents.JobWhatIf("host", f"network of {change.host}", None, change.saves_ns)
+    group = f", group {change.group}" if change.group else ""
+    return documents.JobWhatIf("collective", f"{change.collective}{group}", None, change.saves_ns)

@@ -1,46 +1,262 @@
 """Wait and transfer of every collective, rank by rank, and why the late ranks were late.
 
 How it is computed: all times are put on one clock (`clocks.py`). A rank waits from its own arrival
-to that of the last rank; what remains to its end is the transfer. A rank is late if it comes after
-the median arrival by more than the clocks' error. Since the end of the group's previous collective
-all its ranks had the same time. What a late rank spent more of it on than the median rank did is
-the cause: `compute`, `host` (the GPU was idle), `data` (idle, in the data loader), `copies`, or
-`other_comms` (collectives of other groups). `earlier` says that less than half of the delay arose
-since then: where collectives run under compute, ranks that come early go on, and a late rank stays
-behind until the step ends. The last rank of a collective in which nobody is late
-has `none` (all came within the error) or `clock` (some came earlier, but who came last lies within
-the error).
+to that of the last rank; the rest is the transfer. A rank is late if it arrives after the median
+by more than the clocks' error. All ranks of a group had the same time since the group's previous
+collective ended. The cause is what a late rank spent more of that time on than the median rank:
+`compute`, `host` (the GPU was idle), `data` (idle, in the data loader), `copies` or `other_comms`
+(collectives of other groups). `earlier` means that less than half of the delay is new: if
+collectives run under compute, early ranks go on, and a late rank stays behind until the step ends.
+If no rank is late, the last one has the cause `none` (all arrived within the error) or `clock`
+(some arrived earlier, but the error does not say which rank was last).
 
-A rank that is late because of other collectives is not to blame: it waited there for somebody. The
-longest of these waits leads to the rank that came last there, and so on to the `root`. A delay that
-arose `earlier` has the root that it had in the group's previous collective.
+A rank that other collectives made late waited there for another rank. The longest of these waits
+leads to the rank that arrived last there, and so on to the `root`. A delay that is `earlier` has
+the root that it had in the group's previous collective.
 
-A send and its receive wait for each other because a pipeline takes turns. Their cause is `pipeline`
-unless the rank comes later than its equals in other pipelines, and nobody is blamed for that wait:
-the delay counts where pipelines meet.
+The two ranks of a send have different work, and wait for each other because a pipeline takes turns.
+Each compares with the same side of the same transfer in the other pipelines: the same number in the
+step, between the same stages. If it is not late there, the cause is `pipeline` and no rank is the
+root of that wait. Its delay counts in the collectives that join the pipelines.
 
-When it is wrong: ranks whose files are missing may have come last. The first collective of a group
-has no previous one: what delayed a rank before its step began is not in the trace.
+The exposed part of a wait is the time in which the waiting rank computes nothing: a collective on a
+stream of its own can wait under compute, which costs the rank nothing.
+
+When it is wrong: ranks whose files are missing may have arrived last. The first collective of a
+group has no previous one: what delayed a rank before its step began is not in the trace.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from foretrace.analyze.jobs.causes import causes, with_beside
-from foretrace.analyze.jobs.clocks import aligned
-from foretrace.analyze.jobs.roots import with_roots
+from foretrace.analyze.jobs.clocks import aligned, fit
+from foretrace.analyze.jobs.job import Job
+from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, match
+from foretrace.model.covered import Covered
 from foretrace.model.intervals import Floats, Ints
+from foretrace.schema.jobs import WITHOUT_STEPS
 
-if TYPE_CHECKING:
-    from foretrace.analyze.jobs.job import Job
-    from foretrace.analyze.jobs.matching import Meetings
+OWN_CAUSES = ("compute", "host", "data", "copies")
+CAUSES = (*OWN_CAUSES, "other_comms")
+
+
+def with_beside(found: pl.DataFrame, matched: MatchedCollectives) -> pl.DataFrame:
+    """Arrivals with `beside`, which those share that compare with each other, and `behind_ns`: how
+    much later a rank came than the median of them. Both are null where nothing compares.
+    """
+    pairs = _pairs(matched)
+    if pairs.is_empty():
+        return found.with_columns(
+            pl.when(~pl.col("pair")).then("collective_id").alias("beside"),
+            pl.when(~pl.col("pair")).then("late_ns").alias("behind_ns"),
+        )
+    found = found.join(pairs, on=("collective_id", "rank"), how="left")
+    usual = found.filter(pl.col("set").is_not_null()).group_by("set").agg(
+        pl.col("start_ns").quantile(0.5, "lower").cast(pl.Int64).alias("usual_ns")
+    )  # fmt: skip
+    behind = pl.col("start_ns") - pl.col("usual_ns")
+    return found.join(usual, on="set", how="left").with_columns(
+        pl.when("pair").then("set").otherwise("collective_id").alias("beside"),
+        pl.when("pair").then(behind).otherwise("late_ns").alias("behind_ns"),
+    )
+
+
+def _pairs(matched: MatchedCollectives) -> pl.DataFrame:
+    """The two arrivals of each send with `set`: the same side of the same transfer elsewhere."""
+    both = matched.collectives.filter(pl.col("collective") == "send", pl.col("present") == 2)
+    stages = matched.members.with_columns(
+        pl.int_range(pl.len()).over("group").alias("stage"),
+        pl.len().over("group").alias("stages"),
+    )
+    nth = pl.int_range(pl.len()).over("group", "sender", "receiver", "step")
+    complete = pl.col("stages") == pl.col("group_size")  # else a stage is known by its place alone
+    placed = (
+        both.with_columns(nth.alias("nth"))
+        .join(stages, left_on=("group", "sender"), right_on=("group", "rank"))
+        .join(stages, left_on=("group", "receiver"), right_on=("group", "rank"), suffix="_to")
+        .filter(complete)
+    )
+    key = ("stages", "stage", "stage_to", "step", "nth")
+    sets = placed.group_by(key).len("pairs").filter(pl.col("pairs") > 1).sort(key)
+    first = matched.collectives.height  # numbers that no collective has
+    sets = sets.with_columns(pl.int_range(pl.len()).alias("set") * 2 + first)
+    known = placed.join(sets, on=key)
+    sides = [
+        known.select(
+            "collective_id", pl.col(side).alias("rank"), (pl.col("set") + n).cast(pl.UInt32)
+        )
+        for n, side in enumerate(("sender", "receiver"))
+    ]
+    return pl.concat(sides)
+
+
+def causes(job: Job, found: pl.DataFrame) -> pl.DataFrame:
+    """What each late arrival spent more time on than the median of those beside it: collective_id,
+    rank, since_ns, found_cause, and `new`: the part of the delay that is not `earlier`.
+    """
+    some = found.filter("late").select("beside").unique()
+    wanted = ("collective_id", "beside", "rank", "id", "group", "step", "late", "behind_ns")
+    asked = found.join(some, on="beside").select(wanted).lazy()
+    rows = _spent(job).join(asked, on=("rank", "id")).collect(engine="streaming")
+    usual = rows.group_by("beside").agg(
+        pl.col(CAUSES).quantile(0.5, "lower").name.prefix("usual_"),
+        pl.col("under").quantile(0.5, "higher").alias("usual_under"),  # of two, the early rank's
+    )
+    excess = (
+        rows.filter("late")
+        .join(usual, on="beside")
+        .with_columns(pl.col(name) - pl.col(f"usual_{name}") for name in CAUSES)
+    )
+    behind, explained = pl.col("behind_ns"), pl.sum_horizontal(pl.col(CAUSES).clip(0))
+    new = pl.min_horizontal(explained, behind - pl.col("carried_ns")).clip(0) / behind
+    most = pl.max_horizontal(CAUSES)
+    first = pl.coalesce(pl.when(pl.col(name) == most).then(pl.lit(name)) for name in CAUSES)
+    cause = pl.when(pl.col("new") >= 0.5).then(first).otherwise(pl.lit("earlier"))
+    return (
+        _with_carried(excess)
+        .with_columns(new.clip(0, 1).alias("new"))
+        .select("collective_id", "rank", "since_ns", "new", cause.alias("found_cause"))
+    )
+
+
+def _with_carried(late: pl.DataFrame) -> pl.DataFrame:
+    """`carried_ns`: how far the others are ahead, because they computed under earlier collectives
+    of the step while they waited for this rank. So much of its delay has no new cause.
+    """
+    lead = pl.min_horizontal("behind_ns", pl.col("usual_under") - pl.col("under")).clip(0)
+    within = ("rank", "group", "step")
+    before = lead.cum_max().shift(1).over(within, order_by="since_ns").fill_null(0)
+    last = lead.shift(1).over(within, order_by="since_ns").fill_null(0)
+    steps = pl.col("step").fill_null(WITHOUT_STEPS) != WITHOUT_STEPS
+    return late.with_columns(pl.when(steps).then(before).otherwise(last).alias("carried_ns"))
+
+
+def _spent(job: Job) -> pl.LazyFrame:
+    """What ranks did from the end of the group's previous collective to the start of this one, and
+    for how long compute ran under this one.
+    """
+    length = pl.col("end_ns") - pl.col("start_ns")
+    return job.table("collectives").select(
+        "rank", "id", "since_ns",
+        pl.col("compute_ns").alias("compute"),
+        (pl.col("idle_ns") - pl.col("data_ns")).alias("host"),
+        pl.col("data_ns").alias("data"),
+        pl.col("copy_ns").alias("copies"),
+        pl.col("comms_ns").alias("other_comms"),
+        (length - pl.col("alone_ns")).alias("under"),
+    )  # fmt: skip
+
+
+_OTHERS, _EARLIER = "other_comms", "earlier"
+_NONE = -1
+
+
+def with_roots(found: pl.DataFrame) -> pl.DataFrame:
+    """Arrivals with `root` and `root_cause`; both null for arrivals that are not late.
+
+    An arrival that other collectives delayed passes the blame to the rank that came last in the one
+    of them where it waited longest for a late rank. One that was delayed earlier has the root of
+    its arrival at the group's previous collective, if it was late there.
+    """
+    rows = np.arange(len(found))
+    next_row = _next(found)
+    root = np.where(next_row == _NONE, rows, next_row)
+    while not (root[root] == root).all():
+        root = root[root]
+    late = pl.col("late")
+    return found.with_columns(
+        pl.when(late).then(found["rank"].gather(root)).alias("root"),
+        pl.when(late).then(found["cause"].gather(root)).alias("root_cause"),
+        *(pl.when(late & ~pl.col("pair")).then(name) for name in ("caused_ns", "delays_ns")),
+    )
+
+
+def _next(found: pl.DataFrame) -> Ints:
+    """The row to blame instead of each row, or -1."""
+    late, collective = found["late"].to_numpy(), found["collective_id"].to_numpy()
+    unknown = found["behind_ns"].is_null().to_numpy()  # a pipeline that compares with no other
+    lasts = np.flatnonzero((late | unknown) & found["last"].to_numpy())
+    last_of = np.full(int(collective.max()) + 1, _NONE)
+    last_of[collective[lasts]] = lasts
+    last = last_of[collective]
+    # a rank of a pipeline also waits for its turn: only what a late rank caused counts
+    behind = found["behind_ns"].fill_null(np.iinfo(np.int64).max).to_numpy()
+    blamed = np.where(last == _NONE, 0, np.minimum(found["wait_ns"].to_numpy(), behind[last]))
+    blamed = np.where(blamed > found["error_ns"].to_numpy(), blamed, 0)
+    ends, to = _Ends(found, blamed), np.full(len(found), _NONE)
+    cause, pair = found["cause"], found["pair"].to_numpy()
+    earlier = late & (cause == _EARLIER).fill_null(False).to_numpy()
+    for rows, since in (
+        (np.flatnonzero(late & (cause == _OTHERS).fill_null(False).to_numpy()), found["since_ns"]),
+        # pipelines are not released together: any wait of the step may have made this rank late
+        (np.flatnonzero(earlier & pair), _step_starts(found)),
+    ):
+        held = ends.longest_wait(rows, since.fill_null(0).to_numpy())
+        to[rows] = np.where((held != _NONE) & (blamed[held] > 0), last[held], _NONE)
+    rows = np.flatnonzero(earlier & ~pair)
+    held = ends.before(rows)
+    to[rows] = np.where((held != _NONE) & late[held], held, _NONE)
+    return to
+
+
+def _step_starts(found: pl.DataFrame) -> pl.Series:
+    """When the rank came to its first collective of the step."""
+    return found.select(pl.col("start_ns").min().over("rank", "step")).to_series()
+
+
+class _Ends:
+    """The arrivals of each rank in order of their ends."""
+
+    def __init__(self, found: pl.DataFrame, waited: Ints) -> None:
+        self.lane = found["rank"].rank("dense").to_numpy().astype(np.int64) - 1
+        self.end, self.wait = found["end_ns"].to_numpy(), waited
+        self.since = found["since_ns"].fill_null(0).to_numpy()
+        self.group = found["group"].to_physical().to_numpy()
+        self.start = found["start_ns"].to_numpy()
+        self.base = np.full(int(self.lane.max()) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(self.base, self.lane, self.end)  # each rank may have an epoch of its own
+        self.length = int((self.end - self.base[self.lane]).max()) + 2
+        key = self._key(self.end, np.arange(len(found)))
+        self.order = np.argsort(key, kind="stable")
+        self.key = key[self.order]
+
+    def _key(self, moments: Ints, rows: Ints) -> Ints:
+        lane = self.lane[rows]
+        key: Ints = (moments - self.base[lane]).clip(-1, self.length - 2) + lane * self.length
+        return key
+
+    def _until(self, moments: Ints, rows: Ints) -> Ints:
+        """How many ends, in order, lie at or before a moment of the row's rank."""
+        return np.searchsorted(self.key, self._key(moments[rows], rows), "right")
+
+    def longest_wait(self, rows: Ints, since: Ints) -> Ints:
+        """The arrival of the same rank that waited longest of those that ended after `since` and
+        until this one starts, or -1.
+        """
+        if not len(rows):
+            return rows
+        low, high = self._until(since, rows), self._until(self.start, rows)
+        bits = len(self.end).bit_length()
+        packed = (self.wait[self.order].clip(0, (1 << (62 - bits)) - 1) << bits) + self.order
+        packed = np.append(packed, 0)  # a range may end behind the last
+        most = np.maximum.reduceat(packed, np.stack([low, high], 1).reshape(-1))[::2]
+        longest: Ints = np.where(low < high, most & ((1 << bits) - 1), _NONE)
+        return longest
+
+    def before(self, rows: Ints) -> Ints:
+        """The arrival of the same rank and group that ended at `since_ns`, or -1."""
+        at = self.order[np.maximum(self._until(self.since, rows) - 1, 0)]
+        same = (self.end[at] == self.since[rows]) & (self.lane[at] == self.lane[rows])
+        return np.where(same & (self.group[at] == self.group[rows]), at, _NONE)
+
 
 WAITS: dict[str, pl.DataType] = {
-    "meeting": pl.UInt32(),
+    "collective_id": pl.UInt32(),
     "group": pl.Categorical(),
     "rank": pl.Int64(),
     "id": pl.Int64(),
@@ -58,34 +274,32 @@ WAITS: dict[str, pl.DataType] = {
 }
 
 
-def waits(job: Job, meetings: Meetings, clocks: pl.DataFrame) -> pl.DataFrame:
-    """One row per arrival at a meeting that several ranks recorded, by meeting and rank: meeting,
-    group, rank, id, step, wait_ns, transfer_ns, late_ns, last, cause (of late ranks, and of the
-    last), error_ns, and who is to blame.
+def waits(job: Job, matched: MatchedCollectives, clocks: pl.DataFrame) -> pl.DataFrame:
+    """One row per arrival at a collective that several ranks recorded, by collective and rank, with
+    the columns of `WAITS`. Late ranks have a cause, and so has the last one.
 
     Wait and transfer are null where the error is longer than the collective took.
-    `caused_ns` is what the other ranks waited for this one: while several have not come, they share
-    the blame. `delays_ns` counts the same once, from the median arrival on, without what was late
-    at the previous collective already. `root` is the rank that is the first cause, with its
-    `root_cause`. These four are null for ranks in time, the first two also for a send and its
-    receive.
+    `caused_ns` is what the other ranks waited for this one, shared by all that are still missing.
+    `delays_ns` counts the same once, from the median arrival on, without what was already late at
+    the previous collective. `root` is the rank that is the first cause, with its `root_cause`.
+    These four are null for ranks in time, the first two also for a send and its receive.
     """
     pair = (pl.col("collective") == "send").alias("pair")
-    shared = meetings.shared.select("meeting", pl.col("group").cast(pl.Categorical), pair)
-    found = aligned(meetings.arrivals.join(shared, on="meeting"), clocks, "start_ns", "end_ns")
+    shared = matched.shared.select("collective_id", pl.col("group").cast(pl.Categorical), pair)
+    found = aligned(matched.arrivals.join(shared, on="collective_id"), clocks, "start_ns", "end_ns")
     if found.is_empty():
         return pl.DataFrame(schema=WAITS)
     found = _timed(found.join(_errors(clocks), on="rank", how="left"))
     late = (pl.col("behind_ns") > pl.col("error_ns")).fill_null(False)
-    found = with_beside(found, meetings).with_columns(late.alias("late"))
+    found = with_beside(found, matched).with_columns(late.alias("late"))
     why = aligned(causes(job, found), clocks, "since_ns")
-    found = found.join(why, on=("meeting", "rank"), how="left").with_columns(
+    found = found.join(why, on=("collective_id", "rank"), how="left").with_columns(
         _cause(), (pl.col("delays_ns") * pl.col("new")).round()
     )
     known = pl.col("error_ns") <= pl.col("end_ns") - pl.col("start_ns")
     times = (pl.when(known).then(name) for name in ("wait_ns", "transfer_ns"))
     return (
-        with_roots(found.sort("meeting", "rank"))
+        with_roots(found.sort("collective_id", "rank"))
         .with_columns(times)
         .select(pl.col(name).cast(kind) for name, kind in WAITS.items())
     )
@@ -96,20 +310,20 @@ def _errors(clocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _timed(found: pl.DataFrame) -> pl.DataFrame:
-    """Wait, transfer, lateness and blame, in order of meeting and arrival.
+    """Wait, transfer, lateness and what each rank caused, in order of collective and arrival.
 
-    The error is that of two clocks, the rank's and the usual one of its meeting.
+    The error is that of two clocks, the rank's and the usual one of its collective.
     """
-    found = found.sort("meeting", "start_ns", "rank")
+    found = found.sort("collective_id", "start_ns", "rank")
     start, own = found["start_ns"].to_numpy(), found["own_ns"].to_numpy()
-    first = np.flatnonzero(np.diff(found["meeting"].to_numpy().astype(np.int64), prepend=-1))
+    first = np.flatnonzero(np.diff(found["collective_id"].to_numpy().astype(np.int64), prepend=-1))
     size = np.diff(first, append=len(start))
     at, count = np.repeat(first, size), np.repeat(size, size)
     waiting, usual, last = np.arange(len(start)) - at, at + (count - 1) // 2, at + count - 1
     each = np.diff(start, prepend=start[0]) * (waiting > 0) / (count - waiting)
     parts = each * waiting, each * (waiting > (count - 1) // 2)
     end = found["end_ns"].to_numpy()
-    moved = np.clip(start[last], start, np.maximum(start, end))  # nobody waits after its own end
+    moved = np.clip(start[last], start, np.maximum(start, end))  # no rank waits after its own end
     caused, delays = (np.rint(_running(part, at)).astype(np.int64) for part in parts)
     return found.with_columns(
         pl.Series("wait_ns", moved - start),
@@ -124,7 +338,7 @@ def _timed(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _running(values: Floats, first: Ints) -> Floats:
-    """Sums from the first arrival of each meeting; while k of n ranks wait, the others share it."""
+    """Sums from the first arrival of each collective on."""
     total = np.cumsum(values)
     running: Floats = total - total[first] + values[first]
     return running
@@ -139,3 +353,49 @@ def _cause() -> pl.Expr:
         .when("last").then(apart)
         .alias("cause")
     )  # fmt: skip
+
+
+def with_exposed(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
+    """The waits with a column `exposed_wait_ns`, null where the wait is not known."""
+    begun = job.table("collectives").select("rank", "id", "start_ns").collect(engine="streaming")
+    rows = waited.join(begun, on=("rank", "id"), how="left", maintain_order="left")
+    work = (
+        job.table("spans").filter(pl.col("kind") == "compute").select("rank", "start_ns", "end_ns")
+    )
+    compute = work.collect(engine="streaming")
+    if compute.is_empty() or rows.is_empty():
+        return waited.with_columns(pl.col("wait_ns").alias("exposed_wait_ns"))
+    # all ranks are laid end to end on one axis, since their clocks may be years apart
+    length = pl.col("wait_ns").fill_null(0)
+    ends = rows.select("rank", "start_ns", (pl.col("start_ns") + length).alias("end_ns"))
+    extent = pl.concat([compute, ends]).group_by("rank").agg(
+        pl.col("start_ns").min().alias("first"), pl.col("end_ns").max().alias("last")
+    )  # fmt: skip
+    room = pl.col("last") - pl.col("first") + 1
+    shift = extent.sort("rank").select("rank", room.cum_sum() - room - pl.col("first"))
+    shift = shift.rename({"last": "shift"})
+    busy, wait = (_shifted(frame, shift) for frame in (compute, ends))
+    under = Covered(*busy).between(*wait)
+    exposed = (pl.col("wait_ns") - pl.Series(under)).clip(0)
+    return waited.with_columns(exposed.alias("exposed_wait_ns"))
+
+
+def _shifted(frame: pl.DataFrame, shift: pl.DataFrame) -> list[Ints]:
+    moved = frame.join(shift, on="rank", how="left", maintain_order="left")
+    return [(moved[name] + moved["shift"]).to_numpy() for name in ("start_ns", "end_ns")]
+
+
+class TimedCollectives(NamedTuple):
+    """The collectives that ranks share, the clock of each rank, and who waited for whom."""
+
+    met: MatchedCollectives
+    clocks: pl.DataFrame
+    waited: pl.DataFrame
+
+
+@lru_cache(maxsize=1)  # summary and page need it; for a thousand ranks it takes a minute
+def timed_collectives(job: Job) -> TimedCollectives:
+    """Match the collectives of a job, fit its clocks, and time the waits."""
+    met = match(job)
+    clocks = fit(job, met)
+    return TimedCollectives(met, clocks, with_exposed(job, waits(job, met, clocks)))

@@ -62,7 +62,7 @@ SLOWER = 3
 # Of the gaps between ops of a model 99% are shorter (eager H200 and H100 traces). Longer ones are
 # other work: 55 ms for a new plan of cuDNN, allocations, data loading.
 LONGEST_NS = 1_000_000
-# With more kernel time than this in kernels that no family knows, nobody can tell what fuses.
+# With more kernel time than this in kernels of no known family, what fuses is unknown.
 UNKNOWN = 0.4
 NAMED = 3
 

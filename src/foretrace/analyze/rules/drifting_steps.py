@@ -61,7 +61,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         growing = _growing(trace, steps[:third], steps[-third:])
         most = growing[0]
         detail = (
-            f"{_told(drift, len(steps))} {bare(most['op'])} grows most: "
+            f"{_thirds(drift, len(steps))} {bare(most['op'])} grows most: "
             f"{time_text(most['first_ns'])} to {time_text(most['last_ns'])} a step, {_why(most)}."
         )
         evidence = {"step_ns": busy, "growing": growing}
@@ -69,7 +69,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         title = _title("GPU time", drift)
         yield Finding(RULE.name, "found", title, detail, evidence, events, drift.above_ns, fix)
     elif drift := _drift(host):
-        detail = f"{_told(drift, len(steps))} GPU time per step does not grow: the host's does."
+        detail = f"{_thirds(drift, len(steps))} GPU time per step does not grow: the host's does."
         title = _title("host time (includes profiler overhead)", drift)
         evidence = {"step_ns": host, "growing": []}
         yield Finding(RULE.name, "found", title, detail, evidence, events, drift.above_ns)
@@ -99,7 +99,7 @@ def _title(what: str, drift: Drift) -> str:
     )
 
 
-def _told(drift: Drift, steps: int) -> str:
+def _thirds(drift: Drift, steps: int) -> str:
     pairs = percent_text(drift.rising)
     return f"Medians of the first and last third of {steps} steps; {pairs} of all pairs rise."
 

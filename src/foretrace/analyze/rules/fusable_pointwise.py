@@ -8,11 +8,11 @@ Why it matters: such kernels are memory-bound or too short to matter alone. Ever
 the next costs a write and a read of the whole tensor, and a launch. `torch.compile` fuses these
 first. Liger and other hand-written kernels exist for them.
 
-How it is computed: in launch order on one stream, between two matmuls, a kernel belongs to
-the group of an earlier one when it has an operand of exactly the size that the earlier one writes.
-A matmul may lie between two of them if it makes the other operand (gelu, then a matmul,
-then the gating mul). One kernel for the group must still read every operand that comes from outside
-once, and write every result that nobody in the group reads. The saving is at most the time of the
+How it is computed: in launch order on one stream, between two matmuls, a kernel belongs to the
+group of an earlier one when it has an operand of exactly the size that the earlier one writes. A
+matmul may lie between two of them if it makes the other operand (gelu, then a matmul, then the
+gating mul). One kernel for the group must still read every operand that comes from outside once,
+and write every result that no kernel of the group reads. The saving is at most the time of the
 kernels, less that traffic at the card's full bandwidth, or at the roof of L2 where it fits there
 and L2 was measured; a kernel takes 0.8 us at least. An intermediate stays in L2 where each kernel
 of the group moves no more than L2 holds. Kernels of an optimizer step are in `unfused_optimizer`.

@@ -3,10 +3,10 @@
 What it shows: memsets inside an op that also launched a kernel. A GEMM that keeps a counter or a
 workspace clears it first.
 
-Why it matters: they are launches that nobody wrote down. Each moves a few bytes and costs a launch,
-so they count where the run is host-bound. They are why a trace holds more GPU operations than
-kernels. The library decides which of its kernels needs one: on an H200 the 256x128 GEMM tiles do,
-the 192x128 ones do not.
+Why it matters: no line of the program makes these launches. Each moves a few bytes and costs a
+launch, so they count where the run is host-bound. They are why a trace holds more GPU operations
+than kernels. The library decides which of its kernels needs one: on an H200 the 256x128 GEMM tiles
+do, the 192x128 ones do not.
 
 How it is computed: memsets whose innermost op also launched a kernel. The saving is at most their
 time on the GPU.

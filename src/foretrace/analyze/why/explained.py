@@ -11,8 +11,7 @@ from foretrace.analyze.why.not_fused import separated
 from foretrace.analyze.why.strides import strided_views
 from foretrace.base.units import plural
 from foretrace.model.compiled.assemble import graph_name, parts
-from foretrace.model.compiled.compile_time import stage_times
-from foretrace.model.compiled.dynamo import resume_name
+from foretrace.model.compiled.compile_log import resume_name, stage_times
 from foretrace.model.compiled.launches import Launches
 from foretrace.schema.compiler import Compilation, CompilerRun, FxGraph, GuardFailure, GuardTally
 from foretrace.schema.documents import why as documents
@@ -77,7 +76,7 @@ def is_again(each: Compilation) -> bool:
 def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:
     calls = part.calls
     found = ran.of(calls)
-    dynamo = _graph(part, "dynamo")
+    dynamo = part.graph_at("dynamo")
     lines = (
         {(node.source.file, node.source.line) for node in dynamo.nodes if node.source}
         if dynamo
@@ -89,9 +88,9 @@ def _stages(part: Compilation, name: str, ran: Ran) -> documents.RegionStages:
         part.function,
         len(lines) or None,
         _size(dynamo),
-        _size(_graph(part, "joint")),
-        _size(_graph(part, name)),
-        _size(_graph(part, "post_grad")),
+        _size(part.graph_at("joint")),
+        _size(part.graph_at(name)),
+        _size(part.graph_at("post_grad")),
         len(part.before) or None,
         len(part.after) or None,
         sum(not call.extern for call in calls) if _is_understood(part) else None,
@@ -118,16 +117,12 @@ def _ops(part: Compilation, dynamo: FxGraph | None) -> Iterator[documents.OpMapp
     computing: dict[str, list[str]] = {}
     for call in part.calls:
         for node in call.nodes:
-            computing.setdefault(node, []).append(call.handle or call.kernel)
+            computing.setdefault(node, []).append(call.name)
     for op, nodes in part.decompositions.items():
         made = known.get(op)
         kernels = dict.fromkeys(name for each in nodes for name in computing.get(each, ()))
         target, source = (made.target, made.source) if made else ("", None)
         yield documents.OpMapping(op, target, source, list(nodes), list(kernels))
-
-
-def _graph(part: Compilation, stage: str) -> FxGraph | None:
-    return next((each for each in part.graphs if each.stage == stage), None)
 
 
 def _size(graph: FxGraph | None) -> int | None:

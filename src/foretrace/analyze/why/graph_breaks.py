@@ -1,8 +1,8 @@
 """Graph breaks between kernels that share data.
 
-Dynamo compiles what follows a break as a function of its own, `torch_dynamo_resume_in_f_at_52`. A
-result of the first graph that has the name of an argument of the second is the same tensor; where
-names differ, it is the same only if one result and one argument have its type and sizes.
+Dynamo compiles the code behind a break as another function, `torch_dynamo_resume_in_f_at_52`. A
+result of the first graph and an argument of the second are the same tensor if they have the same
+name, or if no other result and no other argument has that type and these sizes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from collections.abc import Iterator
 
 from foretrace.analyze.why.measured import Measured
 from foretrace.analyze.why.neighbours import returns
-from foretrace.model.compiled.dynamo import resume_name
+from foretrace.model.compiled.compile_log import resume_name
 from foretrace.schema.compiler import (
     Compilation,
     CompilerRun,
-    FxGraph,
-    KernelCall,
     NamedTensor,
     Separation,
     SourceLine,
@@ -37,7 +35,7 @@ def across_breaks(run: CompilerRun, trace: Measured | None = None) -> tuple[Sepa
 
 
 def _resumed(run: CompilerRun, first: Compilation, name: str) -> Iterator[Compilation]:
-    """The first version of what follows a break: later ones replace it, for other sizes.
+    """The first version of the code behind a break: later versions are for other sizes.
 
     Behind a branch on data there are two such functions, with one name.
     """
@@ -50,7 +48,7 @@ def _resumed(run: CompilerRun, first: Compilation, name: str) -> Iterator[Compil
 
 def _passed(first: Compilation, second: Compilation) -> Iterator[tuple[int, int, NamedTensor]]:
     """(place of a result, place of the argument that it becomes, the tensor)."""
-    before, after = _graph(first, "dynamo"), _graph(second, "dynamo")
+    before, after = first.graph_at("dynamo"), second.graph_at("dynamo")
     if before is None or after is None:
         return
     tensors = {node.name: node.tensor for node in before.nodes if node.tensor}
@@ -62,10 +60,6 @@ def _passed(first: Compilation, second: Compilation) -> Iterator[tuple[int, int,
         found = [at for at in named if at in same] or (same if only else [])
         if result is not None and len(found) == 1:
             yield place, found[0], result
-
-
-def _graph(compilation: Compilation, *stages: str) -> FxGraph | None:
-    return next((each for each in compilation.graphs if each.stage in stages), None)
 
 
 def _variable(placeholder: str) -> str:
@@ -82,21 +76,19 @@ def _writer(compilation: Compilation, result: int) -> Iterator[int]:
     """The call that stores a result of the graph, as the wrapper returns it."""
     names = returns(compilation.code[0]) if compilation.code else ()
     for place, call in enumerate(compilation.calls if result < len(names) else ()):
-        stores = {each.tensor.name for each in call.accesses if each.mode != "load"}
-        if call.graph == 0 and names[result] in stores:
+        if call.graph == 0 and names[result] in call.stored:
             yield place
             return
 
 
 def _readers(compilation: Compilation, argument: int) -> Iterator[int]:
     """The calls that load an argument of the graph."""
-    graph = _graph(compilation, "post_grad", "inference", "forward")
+    graph = compilation.graph_at("post_grad", "inference", "forward")
     if graph is None or argument >= len(graph.inputs):
         return
     name = graph.inputs[argument].name
     for place, call in enumerate(compilation.calls):
-        loads = {each.tensor.name for each in call.accesses if each.mode != "store"}
-        if call.graph == 0 and name in loads:
+        if call.graph == 0 and name in call.loaded:
             yield place
 
 
@@ -117,8 +109,8 @@ def _separation(
         else (None, None)
     )
     return Separation(
-        _name(a),
-        _name(b),
+        a.name,
+        b.name,
         "graph_break",
         shared=(tensor,),
         bytes=2 * size if size is not None else None,
@@ -136,7 +128,3 @@ def _separation(
         b_compilation=second.id,
         stopped_at=place,
     )
-
-
-def _name(call: KernelCall) -> str:
-    return call.handle or call.kernel

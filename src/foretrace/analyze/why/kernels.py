@@ -1,4 +1,9 @@
-"""Every kernel of a compiled graph: its lines, nodes, code, traffic and launches."""
+"""Every kernel of a compiled graph: its lines, nodes, code, traffic and launches.
+
+The traffic of a fused kernel is compared with that of its ops, if each read and wrote its own
+tensors. Views move nothing. An op that reads a view reads at most the memory behind it: an expanded
+tensor counts once, a slice as the slice.
+"""
 
 from __future__ import annotations
 
@@ -90,8 +95,8 @@ def _entry(
 def _call(call: KernelCall, ran: Ran) -> CallEntry:
     found = ran.of([call])
     runs = [RunEntry(list(run.kernels), run.ns, run.bytes) for run in found.runs]
-    handle, nodes, sources = call.handle or call.kernel, list(call.nodes), list(call.sources)
-    return CallEntry(handle, nodes, sources, found.launches, found.total_ns, runs)
+    nodes, sources = list(call.nodes), list(call.sources)
+    return CallEntry(call.name, nodes, sources, found.launches, found.total_ns, runs)
 
 
 def _written(call: KernelCall) -> str:
@@ -117,8 +122,8 @@ class Unfused:
     """The graphs of one wrapper: what each node reads and writes by itself."""
 
     def __init__(self, part: Compilation) -> None:
-        self.post_grad = _Traffic(_graph(part, "post_grad"))
-        self.dynamo = _Traffic(_graph(part, "dynamo"))
+        self.post_grad = _Traffic(part.graph_at("post_grad"))
+        self.dynamo = _Traffic(part.graph_at("dynamo"))
         self.decomposed = part.decompositions
         # a node in two kernels is computed twice, or in two steps as a split reduction is
         self.holders = Counter(node for call in part.calls for node in {*call.nodes})
@@ -162,7 +167,7 @@ class Unfused:
 
 
 class _Traffic:
-    """One graph."""
+    """The bytes that the nodes of one graph read and write."""
 
     def __init__(self, graph: FxGraph | None) -> None:
         self.nodes = {node.name: node for node in graph.nodes} if graph else {}
@@ -215,12 +220,8 @@ def is_view(node: GraphNode) -> bool:
     return node.target.endswith("getitem") or not VIEWS.isdisjoint(parts[-2:])
 
 
-def _graph(part: Compilation, stage: str) -> FxGraph | None:
-    return next((each for each in part.graphs if each.stage == stage), None)
-
-
 def kernels_named(why: Why, wanted: str) -> list[CompiledKernel]:
-    """Every entry of the one kernel that fits; an error names the nearest."""
+    """The entries of the one kernel that a name, its beginning, a part or its words fit."""
     names: dict[str, list[CompiledKernel]] = {}
     for row in why.kernels:
         calls = (call.handle for call in row.calls)

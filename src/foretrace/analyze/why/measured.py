@@ -1,4 +1,4 @@
-"""Time that kernels spend on some of their bytes, by the trace: the most that could be saved."""
+"""What a trace says about compiled calls: how often each ran, how long, and for which bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Measured:
-    """What a trace says about calls: `ran` gives the runs of one."""
+    """The time that calls spend on some of their bytes; `ran` gives the runs of a call."""
 
     def __init__(
         self, ran: Callable[[KernelCall], Sequence[CallRun]], bytes_per_s: float | None

@@ -2,7 +2,7 @@
 
 Each read counts in one pair: with the kernel that wrote the buffer, or, if it is an input of the
 graph and large, with the kernel that read it before. The nodes are those of the scheduler after
-fusion. Without its list, the calls of the wrapper say the same: what each reads and writes.
+fusion. Without that list, the calls of the wrapper have the same reads and writes.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def returns(code: str) -> tuple[str, ...]:
 def _node(
     name: str, call: KernelCall, reused: dict[str, str], written: set[str], returned: frozenset[str]
 ) -> SchedulerNode:
-    """A buffer that takes the memory of another holds the other's data until it is written."""
+    """A call as a node. A buffer that reuses memory holds the old data until it is written."""
     reads: dict[str, NamedTensor] = {}
     writes: dict[str, NamedTensor] = {}
     for access in call.accesses:
@@ -139,7 +139,7 @@ def _kind(kernel: str) -> str:
 
 
 class _Graph:
-    """Who writes and who reads each buffer; nodes without a kernel are seen through."""
+    """The writer and the readers of each buffer; a node without a kernel is neither."""
 
     def __init__(self, nodes: Sequence[SchedulerNode], inputs: Iterable[NamedTensor]) -> None:
         self.made_of: dict[str, tuple[str, ...]] = {}
@@ -172,7 +172,7 @@ class _Graph:
             self.writer.update(dict.fromkeys(node.writes, at))
 
     def _parts(self, name: str, depth: int = 0) -> Iterator[str]:
-        """A concatenation is written part by part, by those who make its parts."""
+        """The buffers that a concatenation consists of: their writers write it."""
         if name in self.made_of and depth < 10:
             for part in self.made_of[name]:
                 yield from self._parts(part, depth + 1)

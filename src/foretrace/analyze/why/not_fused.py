@@ -1,4 +1,8 @@
-"""What was not fused: neighbours that share data and stay two kernels, why, and what it costs."""
+"""What was not fused: neighbours that share data and stay two kernels, why, and what it costs.
+
+Another run of the program, such as one with `mode="max-autotune"`, may have fused them. Two runs
+have the same post-grad graph: its nodes have the same names, and each run names their kernels.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +93,7 @@ class _Known:
         self.compilation, self.refusals = compilation, Refusals(compilation)
         self.stores: dict[tuple[int, str], list[int]] = {}
         for place, call in enumerate(compilation.calls):
-            for name in {each.tensor.name for each in call.accesses if each.mode != "load"}:
+            for name in set(call.stored):
                 self.stores.setdefault((call.graph, name), []).append(place)
 
     def call(self, node: SchedulerNode) -> int | None:
@@ -117,8 +121,8 @@ def _separation(
     moved = [count for count in (pair.written, pair.read) if count is not None]
     shared = pair.shared[0].name
     return Separation(
-        _name(calls[0], a),
-        _name(calls[1], b),
+        calls[0].name if calls[0] else a.name,
+        calls[1].name if calls[1] else b.name,
         why_apart(order, pair, refused),
         refused[-1].words if refused else "",
         sum(each.times for each in refused),
@@ -145,15 +149,12 @@ def _separation(
     )
 
 
-def _name(call: KernelCall | None, node: SchedulerNode) -> str:
-    return (call.handle or call.kernel) if call else node.name
-
-
-def _same(call: KernelCall, node: SchedulerNode) -> tuple[int, int, int]:
-    stored = {each.tensor.name for each in call.accesses if each.mode != "load"}
-    loaded = {each.tensor.name for each in call.accesses if each.mode != "store"}
-    changed = stored & set(node.mutates)
-    return len(stored & set(node.writes)), len(changed), len(loaded & set(node.reads))
+def _same(call: KernelCall, node: SchedulerNode) -> tuple[int, ...]:
+    stored, loaded = set(call.stored), set(call.loaded)
+    return tuple(
+        len(mine & set(names))
+        for mine, names in ((stored, node.writes), (stored, node.mutates), (loaded, node.reads))
+    )
 
 
 def _group(
@@ -255,12 +256,7 @@ class OtherRun:
 
 
 def _graph(compilation: Compilation, graph: int) -> Graph:
-    found = (
-        each
-        for each in compilation.graphs
-        if each.stage == "post_grad" and each.graph in (None, graph)
-    )
-    return tuple((node.name, node.target) for each in found for node in each.nodes)
+    return tuple((node.name, node.target) for node in compilation.post_grad(graph))
 
 
 def _names(calls: dict[int, KernelCall]) -> tuple[str, ...]:
@@ -291,7 +287,7 @@ def separated(
 
 
 def _of_breaks(broken: Sequence[Separation]) -> Iterator[RefusalGroup]:
-    """Graph breaks as a group: the fusion log knows nothing of them."""
+    """The pairs across graph breaks as groups: the fusion log does not have them."""
     held: dict[tuple[str, str], list[Separation]] = {}
     for one in broken:
         held.setdefault((one.a, one.shared[0].name if one.shared else ""), []).append(one)

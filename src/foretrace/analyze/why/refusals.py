@@ -1,8 +1,8 @@
 """Inductor's words for not fusing two nodes, as one of a dozen plain reasons.
 
 Inductor says "no shared data" of two nodes that go through one buffer in different ways: it counts
-reads and writes that are equal to the letter. Where both touch a buffer, the index expressions say
-what is different: the number of elements, or their order. Extern kernels are never asked about.
+only reads and writes with equal expressions. Where both use a buffer, the index expressions say
+what differs: the number of elements, or their order. Inductor does not try to fuse extern kernels.
 """
 
 from __future__ import annotations

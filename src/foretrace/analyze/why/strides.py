@@ -102,5 +102,5 @@ def _view(
         )
     ]
     letters = next((found for call in calls if (found := layout(call))), "")
-    names = tuple(call.handle or call.kernel for call in calls)
+    names = tuple(call.name for call in calls)
     return ReorderedView(node.target, source, node.tensor, names, letters, node.source)

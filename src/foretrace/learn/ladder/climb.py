@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 
 from foretrace.analyze.compare import compare
-from foretrace.analyze.compare.comparison import Comparison
 from foretrace.analyze.compare.measure import Change
-from foretrace.analyze.compare.work_sentences import changed_work, same_work
+from foretrace.analyze.compare.sentences import changed_work, same_work
+from foretrace.analyze.compare.verdict import Comparison
 from foretrace.analyze.guess import check, parse
 from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.base.units import ratio_text, time_text

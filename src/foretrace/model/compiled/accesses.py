@@ -6,41 +6,47 @@ that data decides, or a mask that data decides, leaves an upper bound: `at_most`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.compiled.indices import Index, Reached, Root, different, operation
-from foretrace.schema.compiler import ITEM_BYTES, Access, NamedTensor, Size
+from foretrace.model.compiled.indices import Form, Mask, Reached, added, different, variable
+from foretrace.schema.compiler import ITEM_BYTES, Access, KernelCall, Mode, NamedTensor, Size
 
 UNSIZED: tuple[Size, ...] = ("?",)
-Known = Literal["exact", "at_most", "unknown"]
 # every element of every operand is needed once, and every element of the result is written
-_MATMULS = frozenset(
-    ["mm", "addmm", "bmm", "baddbmm", "_int_mm", "_scaled_mm", "mv", "addmv", "dot", "copy_"]
-)
+_MATMULS = frozenset({
+    "mm", "addmm", "bmm", "baddbmm", "_int_mm", "_scaled_mm", "mv", "addmv", "dot", "copy_",
+})  # fmt: skip
 # needed too, but such kernels go over their data more than once or write results without a name
-_PASSES = frozenset(
-    [
-        "sort",
-        "topk",
-        "cumsum",
-        "cumprod",
-        "logcumsumexp",
-        "all_reduce",
-        "all_reduce_",
-        "all_gather_into_tensor",
-        "reduce_scatter_tensor",
-        "randint",
-        "randn",
-        "rand",
-        "normal_",
-        "uniform_",
-        "bernoulli_",
-    ]
-)
+_PASSES = frozenset({
+    "sort", "topk", "cumsum", "cumprod", "logcumsumexp", "all_reduce", "all_reduce_",
+    "all_gather_into_tensor", "reduce_scatter_tensor", "randint", "randn", "rand", "normal_",
+    "uniform_", "bernoulli_",
+})  # fmt: skip
+
+
+class Touch(Struct, frozen=True):
+    """One load or store in generated code; `index` or `mask` is None if it is not known."""
+
+    argument: str  # the pointer
+    mode: Mode
+    text: str
+    index: Form | None
+    mask: Mask | None = Mask()
+    most: int | None = None  # elements that it can reach at most, where that is known
+
+
+def unseen(pointer: str, mutated: bool = False) -> Iterator[Touch]:
+    """The touches of a pointer by its name, where the code that uses it is not understood."""
+    both = pointer.startswith(("in_out", "ws", "sem"))
+    stored = both or mutated or pointer.startswith("out")
+    if both or not stored:
+        yield Touch(pointer, "load", "", None, None)
+    if stored:
+        yield Touch(pointer, "store", "", None, None)
 
 
 def accesses(touches: Sequence[Touch], tensors: Mapping[str, NamedTensor]) -> tuple[Access, ...]:
@@ -55,20 +61,30 @@ def _access(group: list[Touch], tensors: Mapping[str, NamedTensor]) -> Access:
     argument, mode = group[0].argument, group[0].mode
     tensor = tensors.get(argument) or unsized(argument)
     elements, exact = _elements(group, tensor)
-    item = ITEM_BYTES.get(tensor.dtype)
-    text = "; ".join(dict.fromkeys(touch.text for touch in group))
     times = 2 if mode == "atomic" else 1  # each is read and written
-    moved = None if elements is None or item is None else elements * item * times
-    certainty: Known = "unknown" if moved is None else "exact" if exact else "at_most"
-    kind: Literal["load", "store", "atomic"] = (
-        "load" if mode == "load" else "store" if mode == "store" else "atomic"
-    )
-    return Access(tensor, kind, moved, certainty, argument, text)
+    text = "; ".join(dict.fromkeys(touch.text for touch in group))
+    return _of_elements(tensor, mode, elements, exact, times, argument, text)
+
+
+def _of_elements(
+    tensor: NamedTensor,
+    mode: Mode,
+    elements: int | None,
+    exact: bool = True,
+    times: int = 1,
+    argument: str = "",
+    text: str = "",
+) -> Access:
+    item = ITEM_BYTES.get(tensor.dtype)
+    if elements is None or item is None:
+        return Access(tensor, mode, None, "unknown", argument, text)
+    certainty: Literal["exact", "at_most"] = "exact" if exact else "at_most"
+    return Access(tensor, mode, elements * item * times, certainty, argument, text)
 
 
 def _elements(group: list[Touch], tensor: NamedTensor) -> tuple[int | None, bool]:
     """The number of different elements, and whether it is exact; else an upper bound."""
-    known = [Reached(t.index, t.mask) for t in group if t.index is not None and t.mask is not None]
+    known = [Reached(t.index, t.mask.tests) for t in group if t.index and t.mask]
     counted, held = different(known), storage(tensor)
     if counted is not None and (len(known) == len(group) or counted == held):
         return counted, True  # what is not known reaches nothing more
@@ -80,7 +96,7 @@ def _bound(group: Iterable[Touch]) -> int | None:
     """The sum over the loads or stores: without masks, or what their variables allow."""
     total = 0
     for touch in group:
-        reached = None if touch.index is None else different([Reached(touch.index)])
+        reached = different([Reached(touch.index)]) if touch.index else None
         most = touch.most if reached is None else reached
         if most is None:
             return None
@@ -97,41 +113,14 @@ def storage(tensor: NamedTensor) -> int | None:
     """The elements that a tensor has in memory: a dimension of stride 0 repeats the same ones."""
     if len(tensor.shape) != len(tensor.stride):
         return None
-    index: Index | None = 0
+    index = Form(0)
     for at, (size, stride) in enumerate(zip(tensor.shape, tensor.stride, strict=True)):
         if not isinstance(size, int) or not isinstance(stride, int):
             return None
         if size <= 0:
             return 0
-        index = operation("+", index, operation("*", Root(f"d{at}", size), stride))
-    return None if index is None else different([Reached(index)])
-
-
-def whole(tensor: NamedTensor, mode: Literal["load", "store"], exact: bool = True) -> Access:
-    """An access to all of a tensor, as a library's kernel does it."""
-    elements, item = storage(tensor), ITEM_BYTES.get(tensor.dtype)
-    moved = None if elements is None or item is None else elements * item
-    certainty: Known = "unknown" if moved is None else "exact" if exact else "at_most"
-    return Access(tensor, mode, moved, certainty)
-
-
-class Touch(Struct, frozen=True):
-    """An access through the pointer `argument`; `index` or `mask` is None if it is not known."""
-
-    argument: str
-    mode: str  # load, store, atomic
-    text: str
-    index: Index | None
-    mask: Index | None = 1
-    most: int | None = None  # elements that it can reach at most, where that is known
-
-
-def unseen(pointer: str, mutated: bool = False) -> list[Touch]:
-    """A pointer that the code uses in a way that is not understood: by its name, and no index."""
-    both = pointer.startswith(("in_out", "ws", "sem"))
-    stored = both or mutated or pointer.startswith("out")
-    modes = [mode for mode, done in (("load", both or not stored), ("store", stored)) if done]
-    return [Touch(pointer, mode, "", None, None) for mode in modes]
+        index = added(index, variable(f"d{at}", size, stride))
+    return different([Reached(index)])
 
 
 def base_op(name: str) -> str:
@@ -159,9 +148,9 @@ def library_accesses(
         written = {first.name: first}
         if op == "copy_":
             read.pop(first.name)
-    found = [whole(tensor, "load") for tensor in read.values() if tensor.name not in written]
-    found += [whole(t, "load") for n, t in read.items() if n in written and op.endswith("_")]
-    found += [whole(tensor, "store") for tensor in written.values()]
+    found = [_whole(tensor, "load") for tensor in read.values() if tensor.name not in written]
+    found += [_whole(t, "load") for n, t in read.items() if n in written and op.endswith("_")]
+    found += [_whole(tensor, "store") for tensor in written.values()]
     return tuple(_stated(access, op) for access in found)
 
 
@@ -176,22 +165,26 @@ def template(found: Sequence[Access]) -> tuple[Access, ...]:
     )
 
 
-def again(name: str, tensors: Sequence[NamedTensor], modes: Sequence[str]) -> tuple[Access, ...]:
-    """The same accesses with tensors of which more is known."""
-    found = (
-        whole(tensor, "load" if mode == "load" else "store")
-        for tensor, mode in zip(tensors, modes, strict=True)
-    )
-    return tuple(_stated(access, base_op(name)) for access in found)
+def with_tensors(call: KernelCall, tensors: Iterable[NamedTensor]) -> KernelCall:
+    """A library's call with tensors of which more is known, one for each access."""
+    pairs = zip(tensors, call.accesses, strict=True)
+    found = (_whole(tensor, "load" if a.mode == "load" else "store") for tensor, a in pairs)
+    op = base_op(call.kernel)
+    return replace(call, accesses=tuple(_stated(access, op) for access in found))
+
+
+def _whole(tensor: NamedTensor, mode: Literal["load", "store"]) -> Access:
+    """An access to all of a tensor, as a library's kernel does it."""
+    return _of_elements(tensor, mode, storage(tensor))
 
 
 def same_type(name: str, tensors: Sequence[NamedTensor]) -> list[NamedTensor]:
     """Operands and result of a matmul, each with the type that one of them has."""
     types = {tensor.dtype for tensor in tensors} - {""}
     shared = base_op(name) in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "copy_")
-    return (
-        [replace(t, dtype=next(iter(types))) for t in tensors] if shared and len(types) == 1 else []
-    )
+    if not shared or len(types) != 1:
+        return []
+    return [replace(tensor, dtype=next(iter(types))) for tensor in tensors]
 
 
 def _stated(access: Access, op: str) -> Access:

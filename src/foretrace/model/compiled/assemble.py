@@ -1,7 +1,9 @@
-"""The records of each compilation: by rank, compile id, and how often the numbers began again.
+"""From the records of a log to a `CompilerRun`: one `Compilation` per compile id.
 
-After `torch._dynamo.reset()` Dynamo counts from `0/0` again. A compile id that starts a second time
-is another compilation, of another function perhaps.
+A compilation may have several attempts (Dynamo starts again after a graph break) and several
+wrappers (forward and backward). The last attempt counts. A wrapper belongs to the post-grad graph
+before it in the log, and to the provenance after it. After `torch._dynamo.reset()` Dynamo counts
+from `0/0` again: a compile id that starts a second time is another compilation.
 """
 
 from __future__ import annotations
@@ -10,18 +12,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.compiled.compile_time import (
+from foretrace.model.compiled.compile_log import (
     cache_states,
     cudagraph_skips,
+    graph_breaks,
+    guard_failures,
+    limit_reached,
     phases,
     rerecordings,
     with_skips,
 )
-from foretrace.model.compiled.dynamo import graph_breaks, guard_failures, limit_reached
 from foretrace.model.compiled.graphs import parse_graph
 from foretrace.model.compiled.provenance import (
     NODES,
@@ -34,6 +37,7 @@ from foretrace.model.compiled.provenance import (
     typed,
 )
 from foretrace.model.compiled.scheduler import parse_choices, parse_nodes
+from foretrace.model.compiled.syntax import json_object
 from foretrace.model.compiled.wrapper import parse_wrapper
 from foretrace.read.compiler.records import CompilerLogs, LogRecord, TextRecord
 from foretrace.schema.compiler import (
@@ -66,12 +70,236 @@ _OUTPUT_CODE = "Output code:"
 GRAPHS = ("backward", "forward", "inference")
 
 
+def assemble(logs: CompilerLogs) -> CompilerRun:
+    """Every compilation of a log, in the order in which they began."""
+    records, texts = by_compilation(logs)
+    made = tuple(
+        _Pieces(key, records.get(key, []), texts.get(key, [])).compilation()
+        for key in dict.fromkeys((*records, *texts))
+    )
+    found = with_skips([each for each in made if _says_something(each)], logs.texts)
+    missing, again = tuple(missing_records(logs, found)), rerecordings(logs.texts)
+    return CompilerRun(logs.path, found, logs.ledger, logs.sources, missing, again)
+
+
+def parts(compilation: Compilation) -> Iterator[Compilation]:
+    """One per wrapper, with what belongs to it alone: names are unique in each."""
+    for at in range(max(len(compilation.code), 1)):
+        yield replace(
+            compilation,
+            graphs=tuple(each for each in compilation.graphs if each.graph in (None, at)),
+            before=tuple(each for each in compilation.before if each.graph == at),
+            after=tuple(each for each in compilation.after if each.graph == at),
+            choices=tuple(each for each in compilation.choices if each.graph == at),
+            kernels=tuple(each for each in compilation.kernels if each.graph == at),
+            calls=tuple(each for each in compilation.calls if each.graph == at),
+            code=compilation.code[at : at + 1],
+            decompositions=compilation.mappings[at] if at < len(compilation.mappings) else {},
+        )
+
+
+def graph_name(part: Compilation) -> str:
+    """`forward`, `backward` or `inference`, as the first line of the wrapper says."""
+    first = part.code[0].partition("\n")[0] if part.code else ""
+    named = (name for name in GRAPHS if f"_{name}'" in first)
+    return next(named, "") or next((each.stage for each in part.graphs if each.stage in GRAPHS), "")
+
+
+def _says_something(each: Compilation) -> bool:
+    """False for a compile id that only `chromium_event` records name."""
+    known = (each.graphs, each.code, each.breaks, each.recompile, each.before, each.failure)
+    return any(known) or each.function is not None
+
+
+class _WrittenCode(Struct):
+    """The code of one wrapper and the records around it."""
+
+    code: str
+    post_grad: FxGraph | None = None
+    mappings: bytes = b""
+    stacks: bytes = b""
+    info: bytes = b""
+
+
+class _Pieces:
+    """The records of one compilation, put together."""
+
+    def __init__(self, key: Key, records: Sequence[LogRecord], texts: Sequence[TextRecord]) -> None:
+        self.rank, self.id, _ = key
+        self.records, self.texts = records, texts
+        attempts = [each.attempt for each in records] + [each.attempt for each in texts]
+        last = max(attempts, default=0)
+        self.final_records = [each for each in records if each.attempt == last]
+        self.final_texts = [each for each in texts if each.attempt == last]
+        self.wrappers = list(self._wrappers()) or list(self._printed())
+        self.graphs = tuple(self._graphs())
+        self.before, self.after = self._nodes("ir_pre_fusion"), self._nodes("ir_post_fusion")
+        self.origins = origins(self.final_texts)
+
+    def compilation(self) -> Compilation:
+        parsed = [self._parsed(at, each) for at, each in enumerate(self.wrappers)]
+        stack = self._stack()
+        metrics = [each.fields for each in self.records if each.kind in _METRICS]
+        breaks = graph_breaks(self.records, self.texts)
+        return Compilation(
+            self.id,
+            _function(metrics, stack),
+            self.rank,
+            stack,
+            self.graphs,
+            self.before,
+            self.after,
+            parse_choices(self.final_texts),
+            tuple(kernel for kernels, _, _ in parsed for kernel in kernels),
+            tuple(call for _, calls, _ in parsed for call in calls),
+            tuple(each.code for each in self.wrappers),
+            {op: nodes for _, _, found in reversed(parsed) for op, nodes in found.ops.items()},
+            breaks,
+            guard_failures(self.records, self.texts),
+            phases(self.records),
+            _compile_ns(metrics),
+            cache_states(self.records),
+            cudagraph_skips(self.records, self.texts),
+            _failure(metrics) or limit_reached(self.texts),
+            mappings=tuple(found.ops for _, _, found in parsed),
+        )
+
+    def _wrappers(self) -> Iterator[_WrittenCode]:
+        """In the order of the log."""
+        made: list[_WrittenCode] = []
+        graph: FxGraph | None = None
+        for record in self.final_records:
+            if record.kind in _POST_GRAD or record.name in _POST_GRAD:
+                graph = parse_graph(_text(record.payload), "post_grad")
+            elif record.kind == "inductor_output_code":
+                made.append(_WrittenCode(_text(record.payload), graph))
+                graph = None
+            elif made and record.name == NODES and not made[-1].mappings:
+                made[-1].mappings = record.payload
+            elif made and record.name == STACKS and not made[-1].stacks:
+                made[-1].stacks = record.payload
+            elif made and record.name == INFO and not made[-1].info:
+                made[-1].info = record.payload
+        yield from made
+
+    def _printed(self) -> Iterator[_WrittenCode]:
+        """Generated code of the log text, for a log without records."""
+        for text in self.final_texts:
+            if text.channel == "output_code" and text.text.startswith(_OUTPUT_CODE):
+                yield _WrittenCode(text.text.removeprefix(_OUTPUT_CODE).lstrip())
+
+    def _graphs(self) -> Iterator[FxGraph]:
+        for record in self.final_records:
+            if stage := STAGES.get(record.kind):
+                yield parse_graph(_text(record.payload), stage)
+        for at, wrapper in enumerate(self.wrappers):
+            if wrapper.post_grad:
+                yield replace(wrapper.post_grad, graph=at)
+
+    def _parsed(
+        self, at: int, wrapper: _WrittenCode
+    ) -> tuple[list[GeneratedKernel], list[KernelCall], Provenance]:
+        recorded = provenance(wrapper.mappings, wrapper.stacks)
+        kernels, calls = parse_wrapper(wrapper.code)
+        known_calls = [replace(call, nodes=recorded.of(call), graph=at) for call in calls]
+        scheduled = [node for node in self.after if node.graph == at]
+        known = self.origins[at] if at < len(self.origins) else {}
+        matcher = Matcher(wrapper.code, wrapper.post_grad, scheduled, known)
+        matched = typed(matcher.matched(known_calls), wrapper.post_grad)
+        located = [recorded.located(call, wrapper.post_grad) for call in matched]
+        dynamo = next((each for each in self.graphs if each.stage == "dynamo"), None)
+        return (
+            [replace(kernel, graph=at) for kernel in configured(kernels, wrapper.info)],
+            named(located, dynamo, recorded.ops),
+            recorded,
+        )
+
+    def _nodes(self, channel: str) -> tuple[SchedulerNode, ...]:
+        """The scheduler's list of each wrapper; empty where lists and wrappers differ in number."""
+        printed = [each.text for each in self.final_texts if each.channel == channel]
+        if self.wrappers and len(printed) != len(self.wrappers):
+            return ()
+        return tuple(
+            replace(node, graph=at) for at, text in enumerate(printed) for node in parse_nodes(text)
+        )
+
+    def _stack(self) -> tuple[SourceLine, ...]:
+        started = next((each for each in self.records if each.kind == "dynamo_start"), None)
+        frames = started.fields.get("stack") if started else None
+        listed = frames if isinstance(frames, list) else []
+        return tuple(_line(each) for each in listed if isinstance(each, dict))
+
+
+def _text(payload: bytes) -> str:
+    return payload.decode("utf-8", "replace")
+
+
+def _line(frame: dict[str, Any]) -> SourceLine:
+    number = frame.get("line")
+    return SourceLine(
+        str(frame.get("filename") or ""),
+        number if isinstance(number, int) else 0,
+        str(frame.get("name") or ""),
+        str(frame.get("loc") or ""),
+    )
+
+
+def _function(metrics: Iterable[dict[str, Any]], stack: Sequence[SourceLine]) -> SourceLine | None:
+    """The function that was compiled: as the metrics name it, or the innermost frame."""
+    for each in metrics:
+        file, line = each.get("co_filename"), each.get("co_firstlineno")
+        if isinstance(file, str) and isinstance(line, int):
+            return SourceLine(file, line, str(each.get("co_name") or ""))
+    return stack[-1] if stack else None
+
+
+def _compile_ns(metrics: Iterable[dict[str, Any]]) -> int | None:
+    """The compile time, backward included; None where the log does not state it."""
+    times = [ns for each in metrics if (ns := _duration(each)) is not None]
+    return sum(times) if times else None
+
+
+def _duration(metrics: dict[str, Any]) -> int | None:
+    for name, factor in (("duration_us", 1e3), ("entire_frame_compile_time_s", 1e9)):
+        value = metrics.get(name)
+        if isinstance(value, int | float) and 0 < value * factor < 1e18:
+            return round(value * factor)
+    return None
+
+
+def _failure(metrics: Iterable[dict[str, Any]]) -> str:
+    """Why Dynamo gave up on the frame."""
+    for each in metrics:
+        if each.get("fail_type"):
+            return f"{each['fail_type']}: {each.get('fail_reason') or ''}".strip(": ")
+    return ""
+
+
+def configured(kernels: Iterable[GeneratedKernel], payload: bytes) -> list[GeneratedKernel]:
+    """The kernels with the one configuration that the record `triton_kernel_info` states.
+
+    Torch tunes several configurations when the code runs. The record does not say which one won.
+    """
+    known = json_object(payload)
+    return [replace(each, config=each.config | _config(known.get(each.name))) for each in kernels]
+
+
+def _config(stated: Any) -> dict[str, int]:
+    pairs = stated.get("only_config") if isinstance(stated, dict) else None
+    found = {}
+    for pair in pairs if isinstance(pairs, list) else ():
+        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], int):
+            found[str(pair[0])] = int(pair[1])
+    return found
+
+
 def by_compilation(
     logs: CompilerLogs,
 ) -> tuple[dict[Key, list[LogRecord]], dict[Key, list[TextRecord]]]:
-    """Records and messages by compilation; a message rarely states its rank.
+    """Records and messages by compilation.
 
-    A message does not say how often the numbers began again. Where that matters it is left out.
+    A message rarely states its rank, and never after which reset it came. A message that could
+    belong to several compilations is left out.
     """
     records: dict[Key, list[LogRecord]] = {}
     resets: Counter[tuple[int | None, int]] = Counter()
@@ -104,33 +332,8 @@ def _texts(logs: CompilerLogs, records: dict[Key, list[LogRecord]]) -> dict[Key,
     return texts
 
 
-def configured(kernels: Iterable[GeneratedKernel], payload: bytes) -> list[GeneratedKernel]:
-    """The kernels with what the record `triton_kernel_info` says; several configurations are
-    tuned when the code runs, and the record does not say which won.
-    """
-    try:
-        stated = msgspec.json.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
-        stated = None
-    known = stated if isinstance(stated, dict) else {}
-    return [replace(each, config=each.config | _config(known.get(each.name))) for each in kernels]
-
-
-def _config(stated: Any) -> dict[str, int]:
-    pairs = stated.get("only_config") if isinstance(stated, dict) else None
-    found = {}
-    for pair in pairs if isinstance(pairs, list) else ():
-        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], int):
-            found[str(pair[0])] = int(pair[1])
-    return found
-
-
-def missing_records(logs: CompilerLogs, compilations: Sequence[Compilation]) -> tuple[str, ...]:
+def missing_records(logs: CompilerLogs, compilations: Sequence[Compilation]) -> Iterator[str]:
     """One phrase for each kind of record that is missing, and how to record it."""
-    return tuple(_missing(logs, compilations))
-
-
-def _missing(logs: CompilerLogs, compilations: Sequence[Compilation]) -> Iterator[str]:
     if not logs.records:
         yield "graphs and compile times (TORCH_TRACE=DIR)"
     if not any(each.code for each in compilations):
@@ -140,218 +343,3 @@ def _missing(logs: CompilerLogs, compilations: Sequence[Compilation]) -> Iterato
     yield from (words for channel, words in _CHANNELS if channel not in channels)
     if not any(each.decompositions for each in compilations):
         yield "provenance (INDUCTOR_PROVENANCE=1)"
-
-
-def assemble(logs: CompilerLogs) -> CompilerRun:
-    """Every compilation of a log, in the order in which they began."""
-    records, texts = by_compilation(logs)
-    made = tuple(
-        _Pieces(key, records.get(key, []), texts.get(key, [])).compilation()
-        for key in dict.fromkeys((*records, *texts))
-    )
-    found = with_skips([each for each in made if _says_something(each)], logs.texts)
-    lacks, again = missing_records(logs, found), rerecordings(logs.texts)
-    return CompilerRun(logs.path, found, logs.ledger, logs.sources, lacks, again)
-
-
-def parts(compilation: Compilation) -> Iterator[Compilation]:
-    """One per wrapper, with what belongs to it alone: names are unique in each."""
-    for at in range(max(len(compilation.code), 1)):
-        yield replace(
-            compilation,
-            graphs=tuple(each for each in compilation.graphs if each.graph in (None, at)),
-            before=tuple(each for each in compilation.before if each.graph == at),
-            after=tuple(each for each in compilation.after if each.graph == at),
-            choices=tuple(each for each in compilation.choices if each.graph == at),
-            kernels=tuple(each for each in compilation.kernels if each.graph == at),
-            calls=tuple(each for each in compilation.calls if each.graph == at),
-            code=compilation.code[at : at + 1],
-            decompositions=compilation.mappings[at] if at < len(compilation.mappings) else {},
-        )
-
-
-def graph_name(part: Compilation) -> str:
-    """`forward`, `backward` or `inference`, as the first line of the wrapper says."""
-    first = part.code[0].partition("\n")[0] if part.code else ""
-    named = (name for name in GRAPHS if f"_{name}'" in first)
-    return next(named, "") or next((each.stage for each in part.graphs if each.stage in GRAPHS), "")
-
-
-def _says_something(each: Compilation) -> bool:
-    """A compile id that only events of the clock name is no compilation."""
-    known = (each.graphs, each.code, each.breaks, each.recompile, each.before, each.failure)
-    return any(known) or each.function is not None
-
-
-class _WrittenCode(Struct):
-    """The code of one wrapper and the records around it."""
-
-    code: str
-    post_grad: FxGraph | None = None
-    mappings: bytes = b""
-    stacks: bytes = b""
-    info: bytes = b""
-
-
-class _Pieces:
-    """The records of one compilation, put together."""
-
-    def __init__(self, key: Key, records: Sequence[LogRecord], texts: Sequence[TextRecord]) -> None:
-        self.rank, self.id, _ = key
-        self.records, self.texts = records, texts
-        attempts = [each.attempt for each in records] + [each.attempt for each in texts]
-        last = max(attempts, default=0)
-        self.final_records = [each for each in records if each.attempt == last]
-        self.final_texts = [each for each in texts if each.attempt == last]
-        self.wrappers = list(self._wrappers()) or list(self._printed())
-        self.before, self.after = self._nodes("ir_pre_fusion"), self._nodes("ir_post_fusion")
-        self.origins = origins(self.final_texts)
-
-    def compilation(self) -> Compilation:
-        parsed = [self._parsed(at, each) for at, each in enumerate(self.wrappers)]
-        stack, metrics = self._stack(), [each.fields for each in self.records if _is_metrics(each)]
-        breaks = graph_breaks(self.records, self.texts)
-        return Compilation(
-            self.id,
-            _function(metrics, stack),
-            self.rank,
-            stack,
-            tuple(self._graphs()),
-            self.before,
-            self.after,
-            parse_choices(self.final_texts),
-            tuple(kernel for kernels, _, _ in parsed for kernel in kernels),
-            tuple(call for _, calls, _ in parsed for call in calls),
-            tuple(each.code for each in self.wrappers),
-            {op: nodes for _, _, found in reversed(parsed) for op, nodes in found.ops.items()},
-            breaks,
-            guard_failures(self.records, self.texts),
-            phases(self.records),
-            _compile_ns(metrics),
-            cache_states(self.records),
-            cudagraph_skips(self.records, self.texts),
-            _failure(metrics) or limit_reached(self.texts),
-            mappings=tuple(found.ops for _, _, found in parsed),
-        )
-
-    def _wrappers(self) -> Iterator[_WrittenCode]:
-        """In the order of the log."""
-        made: list[_WrittenCode] = []
-        graph: FxGraph | None = None
-        for record in self.final_records:
-            if _is_post_grad(record):
-                graph = parse_graph(_text(record.payload), "post_grad")
-            elif record.kind == "inductor_output_code":
-                made.append(_WrittenCode(_text(record.payload), graph))
-                graph = None
-            elif made and record.name == NODES and not made[-1].mappings:
-                made[-1].mappings = record.payload
-            elif made and record.name == STACKS and not made[-1].stacks:
-                made[-1].stacks = record.payload
-            elif made and record.name == INFO and not made[-1].info:
-                made[-1].info = record.payload
-        yield from made
-
-    def _printed(self) -> Iterator[_WrittenCode]:
-        """Generated code of the log text, for a log without records."""
-        for text in self.final_texts:
-            if text.channel == "output_code" and text.text.startswith(_OUTPUT_CODE):
-                yield _WrittenCode(text.text.removeprefix(_OUTPUT_CODE).lstrip())
-
-    def _graphs(self) -> Iterator[FxGraph]:
-        for record in self.final_records:
-            if stage := STAGES.get(record.kind):
-                yield parse_graph(_text(record.payload), stage)
-        for at, wrapper in enumerate(self.wrappers):
-            if wrapper.post_grad:
-                yield replace(wrapper.post_grad, graph=at)
-
-    def _dynamo(self) -> FxGraph | None:
-        records = (each for each in self.final_records if STAGES.get(each.kind) == "dynamo")
-        return next((parse_graph(_text(each.payload), "dynamo") for each in records), None)
-
-    def _parsed(
-        self, at: int, wrapper: _WrittenCode
-    ) -> tuple[list[GeneratedKernel], list[KernelCall], Provenance]:
-        recorded = provenance(wrapper.mappings, wrapper.stacks)
-        kernels, calls = parse_wrapper(wrapper.code)
-        known_calls = [replace(call, nodes=recorded.of(call), graph=at) for call in calls]
-        scheduled = [node for node in self.after if node.graph == at]
-        known = self.origins[at] if at < len(self.origins) else {}
-        matcher = Matcher(wrapper.code, wrapper.post_grad, scheduled, known)
-        matched = typed(matcher.matched(known_calls), wrapper.post_grad)
-        located = [recorded.located(call, wrapper.post_grad) for call in matched]
-        first = None if all(call.sources for call in located) else self._dynamo()
-        return (
-            [replace(kernel, graph=at) for kernel in configured(kernels, wrapper.info)],
-            named(located, first, recorded.ops),
-            recorded,
-        )
-
-    def _nodes(self, channel: str) -> tuple[SchedulerNode, ...]:
-        """The scheduler's list of each wrapper; None of them where their number differs."""
-        printed = [each.text for each in self.final_texts if each.channel == channel]
-        if self.wrappers and len(printed) != len(self.wrappers):
-            return ()
-        return tuple(
-            replace(node, graph=at) for at, text in enumerate(printed) for node in parse_nodes(text)
-        )
-
-    def _stack(self) -> tuple[SourceLine, ...]:
-        started = next((each for each in self.records if each.kind == "dynamo_start"), None)
-        frames = started.fields.get("stack") if started else None
-        listed = frames if isinstance(frames, list) else []
-        return tuple(_line(each) for each in listed if isinstance(each, dict))
-
-
-def _text(payload: bytes) -> str:
-    return payload.decode("utf-8", "replace")
-
-
-def _is_post_grad(record: LogRecord) -> bool:
-    return record.kind in _POST_GRAD or record.name in _POST_GRAD
-
-
-def _is_metrics(record: LogRecord) -> bool:
-    return record.kind in _METRICS
-
-
-def _line(frame: dict[str, Any]) -> SourceLine:
-    number = frame.get("line")
-    return SourceLine(
-        str(frame.get("filename") or ""),
-        number if isinstance(number, int) else 0,
-        str(frame.get("name") or ""),
-        str(frame.get("loc") or ""),
-    )
-
-
-def _function(metrics: Iterable[dict[str, Any]], stack: Sequence[SourceLine]) -> SourceLine | None:
-    """The function that was compiled: the log's last word on it, or the innermost frame."""
-    for each in metrics:
-        file, line = each.get("co_filename"), each.get("co_firstlineno")
-        if isinstance(file, str) and isinstance(line, int):
-            return SourceLine(file, line, str(each.get("co_name") or ""))
-    return stack[-1] if stack else None
-
-
-def _compile_ns(metrics: Iterable[dict[str, Any]]) -> int | None:
-    """What compiling took, the backward included; None where the log does not say."""
-    times = [ns for each in metrics if (ns := _duration(each)) is not None]
-    return sum(times) if times else None
-
-
-def _duration(metrics: dict[str, Any]) -> int | None:
-    for name, factor in (("duration_us", 1e3), ("entire_frame_compile_time_s", 1e9)):
-        value = metrics.get(name)
-        if isinstance(value, int | float) and 0 < value * factor < 1e18:
-            return round(value * factor)
-    return None
-
-
-def _failure(metrics: Iterable[dict[str, Any]]) -> str:
-    """Why Dynamo gave up on the frame."""
-    for each in metrics:
-        if each.get("fail_type"):
-            return f"{each['fail_type']}: {each.get('fail_reason') or ''}".strip(": ")
-    return ""

@@ -1,4 +1,8 @@
-"""Where a trace runs compiled graphs: the calls of each, and the ops directly inside."""
+"""The runs of compiled graphs in a trace, and which wrapper and which calls each of them ran.
+
+A run has a row `## Call CompiledFxGraph` and ops directly inside. The ops follow the calls of the
+wrapper in order.
+"""
 
 from __future__ import annotations
 
@@ -197,7 +201,7 @@ def _one_compilation(found: Sequence[Wrapper]) -> bool:
 
 
 def _contradicts(ops: Sequence[SeenOp], wrapper: Wrapper) -> bool:
-    """Whether other code ran: a generated kernel that it lacks, another hash, other sizes."""
+    """Whether an op proves that other code ran: a missing kernel, another hash, other sizes."""
     for op in ops:
         kernel = wrapper.kernels.get(op.name)
         stem = PurePosixPath(kernel.file).stem if kernel else ""
@@ -253,7 +257,7 @@ def by_kernels(kernels: Sequence[str], known: Sequence[Wrapper]) -> Wrapper | No
 
 
 def by_order(kernels: Sequence[str], wrapper: Wrapper) -> dict[int, list[int]]:
-    """Kernels of a CUDA graph by call: between two generated kernels stands one library call."""
+    """Kernels of a CUDA graph by call: those between two generated kernels are a library call's."""
     found: dict[int, list[int]] = {}
     start, next_call = 0, 0
     for at, name in [*enumerate(kernels), (len(kernels), "")]:

@@ -2,7 +2,7 @@
 
 One node is one line, `mm: "bf16[8192, 3072][3072, 1]cuda:0" = torch.ops.aten.mm.default(a, b)`. A
 comment `# File: model.py:27 in forward, code: …` holds for the nodes below it. A line that is not
-understood is left out; the others stay.
+understood is left out.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class _Lines:
         return ""
 
     def _returned(self, line: str) -> None:
-        """Names after `return`, also where they stand one to a line."""
+        """Names after `return`, on one line or on several."""
         words = re.findall(r"\w{1,1000}", line.partition("  #")[0])
         self.outputs += tuple(word for word in words if word in self.known)
         opened = line.count("(") + line.count("[") - line.count(")") - line.count("]")

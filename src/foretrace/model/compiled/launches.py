@@ -1,21 +1,20 @@
 """The calls of compiled graphs in a trace: which kernels each call ran, and for how long.
 
-A row `## Call CompiledFxGraph` is one run of a wrapper. The compile id in a row around it says
-which; a backward run has the sequence number of its forward run. The ops inside follow the calls of
-the wrapper in order, by name. Kernels below an op belong to its call. A CUDA graph has no such ops:
-there the names of its kernels follow the calls.
+A row `## Call CompiledFxGraph` is one run of a wrapper. The compile id in a row around it names the
+wrapper. A backward run has the sequence number of its forward run. The ops inside follow the calls
+of the wrapper in order, by name. Kernels below an op belong to its call. A CUDA graph has no such
+ops: the names of its kernels follow the calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median_low
 
 import numpy as np
 from msgspec import Struct
 
 from foretrace.model.arguments import Arguments
-from foretrace.model.compiled.generated import sized
+from foretrace.model.compiled.generated_code import sized
 from foretrace.model.compiled.graph_runs import (
     GraphRun,
     Regions,
@@ -42,7 +41,7 @@ Matched = tuple[Wrapper | None, list[tuple[int, int]], dict[str, int]]
 class CallRun(Struct, frozen=True):
     """One run of a call: its kernels (rows of `trace.events`), their time, the bytes it moved.
 
-    On a CPU the kernel is the op itself, and its time includes the profiler's.
+    On a CPU the kernel is the op itself, and its time includes profiler overhead.
     """
 
     kernels: tuple[int, ...]
@@ -60,19 +59,9 @@ class CallLaunches(Struct, frozen=True):
     runs: tuple[CallRun, ...]
 
     @property
-    def kernels(self) -> int:
-        """The kernels of all runs."""
-        return sum(len(run.kernels) for run in self.runs)
-
-    @property
     def total_ns(self) -> int:
         """Time of all kernels."""
         return sum(run.ns for run in self.runs)
-
-    @property
-    def median_ns(self) -> int:
-        """Time of one run."""
-        return median_low([run.ns for run in self.runs]) if self.runs else 0
 
 
 class Launches(Struct, frozen=True):
@@ -89,22 +78,6 @@ class Launches(Struct, frozen=True):
     def joined(self) -> int:
         """Compiled kernels that belong to a call."""
         return self.compiled - len(self.left)
-
-    def of(self, compilation: int, call: int) -> CallLaunches | None:
-        """The launches of one call; None where the trace has none."""
-        found = (
-            each for each in self.calls if (each.compilation, each.call) == (compilation, call)
-        )
-        return next(found, None)
-
-    def by_event(self) -> dict[int, tuple[int, int]]:
-        """(compilation, call) of every joined kernel, memcpy and memset."""
-        return {
-            event: (each.compilation, each.call)
-            for each in self.calls
-            for run in each.runs
-            for event in (*run.kernels, *run.copies)
-        }
 
 
 def join(

@@ -1,10 +1,9 @@
 """Which ops of the user's program a compiled kernel performs, and from which lines they come.
 
-Inductor decomposes: a gelu becomes eleven nodes, among them four `mul`. So the nodes of a kernel
-are followed back to the ops that Dynamo saw. An op counts where the kernel has the last of its
-nodes that computes something; views and changes of type alone do not. A kernel that has others of
-its nodes has begun it. Where nothing was recorded about an op, there is no answer, and names of
-kernels are what is left.
+Inductor decomposes ops: a gelu becomes eleven nodes, four of them `mul`. So this module maps the
+nodes of a kernel back to the ops of the Dynamo graph. A kernel performs an op if it has the last of
+its nodes that computes something. Views and changes of type compute nothing. A kernel that has only
+other nodes of an op has begun it. Where the records do not map an op, the answer is empty.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from foretrace.schema.compiler import (
     Compilation,
     CompiledLaunch,
     CompilerRun,
-    GraphNode,
     KernelCall,
     SourceLine,
 )
@@ -75,8 +73,8 @@ def _computed(compilation: Compilation) -> list[ComputedOp]:
 
 
 def _computing(compilation: Compilation) -> Iterator[ComputedOp]:
-    place = {node.name: at for at, node in enumerate(_nodes(compilation, 0))}
-    targets = {node.name: op_word(node.target) for node in _nodes(compilation, 0)}
+    place = {node.name: at for at, node in enumerate(compilation.post_grad(0))}
+    targets = {node.name: op_word(node.target) for node in compilation.post_grad(0)}
     words = dynamo_ops(compilation)
     for op, nodes in compilation.decompositions.items():
         computing = [node for node in nodes if targets.get(node, node) not in _PREPARES]
@@ -90,13 +88,6 @@ def dynamo_ops(compilation: Compilation) -> dict[str, str]:
     """The ops of the user's program by the name of their node."""
     graphs = (graph for graph in compilation.graphs if graph.stage == "dynamo")
     return {node.name: op_word(node.target) for graph in graphs for node in graph.nodes}
-
-
-def _nodes(compilation: Compilation, graph: int) -> Iterator[GraphNode]:
-    """Nodes of the post-grad graph of one wrapper."""
-    for each in compilation.graphs:
-        if each.stage == "post_grad" and each.graph in (None, graph):
-            yield from each.nodes
 
 
 def line_ops(run: CompilerRun, file: str, line: int | None) -> frozenset[str]:
@@ -125,10 +116,12 @@ def is_at(path: str, number: int, file: str, line: int | None) -> bool:
 def computed_lines(compilation: Compilation, call: KernelCall) -> tuple[SourceLine, ...]:
     """The lines of the nodes that compute something: a kernel may read another line's view.
 
-    None where its lines are not all those of its nodes: then some nodes are not recorded.
+    Empty where a line of the call belongs to none of its nodes: then some nodes are not recorded.
     """
     mine = set(call.nodes)
-    nodes = [node for node in _nodes(compilation, call.graph) if node.name in mine and node.source]
+    nodes = [
+        node for node in compilation.post_grad(call.graph) if node.name in mine and node.source
+    ]
     known = {(node.source.file, node.source.line) for node in nodes if node.source}
     if any((line.file, line.line) not in known for line in call.sources):
         return ()

@@ -1,26 +1,31 @@
 """Which graph nodes and which lines of user code a kernel came from.
 
-Inductor records it (`INDUCTOR_PROVENANCE=1`): its names for a call, a handle such as
-`extern_kernels.mm:1`, lead to post-grad nodes, and those to the ops of the Dynamo graph. Backward
-graphs and older versions record less. The comments of the generated code then name the nodes, and
-the post-grad graph has the line of each.
+Inductor records it (`INDUCTOR_PROVENANCE=1`): its name for a call, a handle such as
+`extern_kernels.mm:1`, leads to post-grad nodes, and those lead to the ops of the Dynamo graph.
+Backward graphs and older versions record less. Then three other records name the nodes of a call:
+- The fusion log lists the origins of every scheduler node, and the scheduler's lists say which node
+  writes a buffer.
+- The comment above a kernel holds the graph nodes of its first call.
+- Inductor numbers its buffers in the order of the graph. So the library calls of one op, in the
+  order of the buffers that they write, are the nodes of that op in the order of the graph. Their
+  number and their sizes must agree.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from foretrace.model.compiled.accesses import (
     UNSIZED,
-    again,
     base_op,
+    with_tensors,
 )
 from foretrace.model.compiled.scheduler import FIRST_ROUND
+from foretrace.model.compiled.syntax import json_object
 from foretrace.read.compiler.records import TextRecord
 from foretrace.schema.compiler import (
     Access,
@@ -38,22 +43,21 @@ NODES, STACKS = (
 )
 _FRAME = re.compile(r'  File "([^"\n]+)", line (\d{1,9}), in ([^\n]*)\n? *([^\n]*)')
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/torch/")
-Mapped = dict[str, tuple[str, ...]]
 _CANDIDATE = re.compile(r"\s*SchedulerNode\(name='(op\d{1,9})'\), \w{1,40}\(")
 _ORIGINS = re.compile(r"origins=(?:OrderedSet\()?[\[{]([^\]}]{0,20000})[\]}]")
 _MEMBER = re.compile(r"op\d+")
 _BUFFER = re.compile(r"buf(\d{1,9})")
 _KERNEL = re.compile(r"(\w{1,1000}) = async_compile\.")
 _NODE = re.compile(r"#   %(\w{1,200}) : .{0,4000}= call_function\[target=")
-Nodes = dict[str, tuple[str, ...]]
+Names = dict[str, tuple[str, ...]]
 
 
 class Provenance(msgspec.Struct, frozen=True):
     """What Inductor recorded of one wrapper; empty where it recorded nothing."""
 
-    nodes: Mapped = {}  # handle or kernel: post-grad nodes
-    stacks: Mapped = {}  # handle: stack traces
-    ops: Mapped = {}  # Dynamo node: post-grad nodes
+    nodes: Names = {}  # handle or kernel: post-grad nodes
+    stacks: Names = {}  # handle: stack traces
+    ops: Names = {}  # Dynamo node: post-grad nodes
 
     def of(self, call: KernelCall) -> tuple[str, ...]:
         """The post-grad nodes of a call."""
@@ -67,8 +71,8 @@ class Provenance(msgspec.Struct, frozen=True):
         return replace(call, sources=_distinct(lines) or call.sources)
 
 
-def named(calls: Iterable[KernelCall], first: FxGraph | None, ops: Mapped) -> list[KernelCall]:
-    """Calls without lines get those of the ops that their nodes or the comment above come from."""
+def named(calls: Iterable[KernelCall], first: FxGraph | None, ops: Names) -> list[KernelCall]:
+    """The calls; one without lines gets those of the ops behind its nodes or its comment."""
     found = []
     for call in calls:
         before = [op for op, nodes in ops.items() if set(nodes) & set(call.nodes)]
@@ -79,23 +83,15 @@ def named(calls: Iterable[KernelCall], first: FxGraph | None, ops: Mapped) -> li
 
 def provenance(mappings: bytes, stacks: bytes) -> Provenance:
     """Read the two artifacts."""
-    found = _decoded(mappings)
+    found = json_object(mappings)
     return Provenance(
         _mapped(found.get("cppCodeToPost")),
-        _mapped(_decoded(stacks)),
+        _mapped(json_object(stacks)),
         _mapped(found.get("preToPost")),
     )
 
 
-def _decoded(payload: bytes) -> Mapping[str, Any]:
-    try:
-        found = msgspec.json.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _mapped(entries: object) -> Mapped:
+def _mapped(entries: object) -> Names:
     if not isinstance(entries, dict):
         return {}
     return {
@@ -131,9 +127,9 @@ def _distinct(lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
     return tuple(found.values())
 
 
-def origins(texts: Iterable[TextRecord]) -> list[Nodes]:
+def origins(texts: Iterable[TextRecord]) -> list[Names]:
     """For each wrapper: the post-grad nodes of every scheduler node, as the fusion log says."""
-    found: list[Nodes] = []
+    found: list[Names] = []
     for record in texts:
         if record.channel != "fusion":
             continue
@@ -155,14 +151,14 @@ class Matcher:
         code: str,
         graph: FxGraph | None,
         scheduled: Sequence[SchedulerNode],
-        origins_of: Nodes,
+        origins_of: Names,
     ) -> None:
         self.graph, self.origins = graph, origins_of
         self.fragments = _fragments(code)
         self.writer = {buffer: node.name for node in scheduled for buffer in node.writes}
 
     def matched(self, calls: Sequence[KernelCall]) -> list[KernelCall]:
-        """The calls with their nodes, where they have none and one of the records tells."""
+        """The calls, each with its nodes where a record names them."""
         if len(calls) == 1 and not calls[0].nodes:  # all of the graph
             found = self._own(calls[0]) or tuple(node.name for node in self._nodes())
             return [replace(calls[0], nodes=found)]
@@ -176,7 +172,7 @@ class Matcher:
 
     def _own(self, call: KernelCall) -> tuple[str, ...]:
         """The nodes of a generated kernel."""
-        writers = [self.writer.get(name, "") for name in _written(call)]
+        writers = [self.writer.get(name, "") for name in call.stored]
         members = [op for writer in writers for op in _MEMBER.findall(writer)]
         nodes = [node for op in dict.fromkeys(members) for node in self.origins.get(op, ())]
         commented = self.fragments.pop(call.kernel, ())
@@ -202,9 +198,9 @@ class Matcher:
         yield from self.graph.nodes if self.graph else ()
 
 
-def _fragments(code: str) -> Nodes:
+def _fragments(code: str) -> Names:
     """The graph nodes in the comment above each kernel, in their order."""
-    found: Nodes = {}
+    found: Names = {}
     nodes: list[str] = []
     for line in code.splitlines():
         if node := _NODE.match(line):
@@ -216,13 +212,9 @@ def _fragments(code: str) -> Nodes:
     return found
 
 
-def _written(call: KernelCall) -> list[str]:
-    return [each.tensor.name for each in call.accesses if each.mode != "load"]
-
-
 def _number(call: KernelCall) -> int | None:
     """The number of the first buffer that a call writes."""
-    numbers = [int(found[1]) for name in _written(call) if (found := _BUFFER.fullmatch(name))]
+    numbers = [int(found[1]) for name in call.stored if (found := _BUFFER.fullmatch(name))]
     return min(numbers) if numbers else None
 
 
@@ -263,8 +255,7 @@ def _sized(call: KernelCall, made: Sequence[NamedTensor]) -> KernelCall:
         else access.tensor
         for access in call.accesses
     ]
-    modes = [access.mode for access in call.accesses]
-    return replace(call, accesses=again(call.kernel, tensors, modes))
+    return with_tensors(call, tensors)
 
 
 def _results(graph: FxGraph | None) -> dict[str, list[NamedTensor]]:
@@ -290,5 +281,4 @@ def _with_types(call: KernelCall, types: Mapping[str, str]) -> KernelCall:
     if not call.extern or all(access.tensor.dtype for access in call.accesses):
         return call
     tensors = [replace(a.tensor, dtype=types[a.tensor.name]) for a in call.accesses]
-    modes = [access.mode for access in call.accesses]
-    return replace(call, accesses=again(call.kernel, tensors, modes))
+    return with_tensors(call, tensors)

@@ -1,7 +1,10 @@
-"""The scheduler's nodes as the log lists them before and after fusion.
+"""Inductor's scheduler as the log has it: nodes before and after fusion, and every choice.
 
 A node has a head, `op2: SchedulerNode(ComputedBuffer)`, and fields, `op2.writes = [...]`, which may
-have several lines. The members of a fused node follow it.
+have several lines. The members of a fused node follow it. The fusion log has the pairs that were
+fused, and Inductor's words for those that were not. Inductor tries pairs in rounds: `times` counts
+how often. Forward and backward each have a scheduler, and both name their nodes `op0`, `op1`, …:
+`graph` is the place of the scheduler.
 """
 
 from __future__ import annotations
@@ -11,16 +14,18 @@ from collections.abc import Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
-from foretrace.schema.compiler import MEMBER, FusionChoice, NamedTensor, SchedulerNode, Size
+from foretrace.schema.compiler import (
+    MEMBER,
+    SHORT_TYPES,
+    FusionChoice,
+    NamedTensor,
+    SchedulerNode,
+    Size,
+)
 
 if TYPE_CHECKING:
     from foretrace.read.compiler import TextRecord
 
-SHORT_TYPES = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
-    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32",
-    "uint64": "u64", "bool": "b8", "complex64": "c64", "complex128": "c128",
-}  # fmt: skip
 _HEAD = re.compile(r"(\w+): (\w+)\(([\w,]*)\)")
 _FIELD = re.compile(r"(\w+)\.([a-z_.]+)(?:\[\d+\])? =(.*)")
 _LAYOUT = re.compile(r"(\w+)(?:_layout|\.layout) = (.*)")
@@ -109,7 +114,7 @@ class _Block:
         self.loop = ""
 
     def users(self, buffer: str) -> str:
-        """Who reads a buffer; before torch 2.5 a node was its buffer."""
+        """The readers of a buffer; before torch 2.5 a node and its buffer had one name."""
         return self.field(f"{buffer}.users", *(["users"] if buffer == self.name else []))
 
     def field(self, *names: str) -> str:
@@ -217,10 +222,10 @@ def _iteration(blocks: list[_Block]) -> tuple[Size, ...]:
 def _counts(text: str) -> tuple[Size, ...]:
     """`(25165824, 1)`, or on a CPU each dimension, `((64, 64), ())`: two numbers."""
     parts = split(text.strip()[1:-1])
-    return tuple(_matmul(part) for part in parts) if len(parts) == 2 else ()
+    return tuple(_multiplied(part) for part in parts) if len(parts) == 2 else ()
 
 
-def _matmul(part: str) -> Size:
+def _multiplied(part: str) -> Size:
     """A number, a symbol, or a tuple of them: `()` is 1."""
     inner = part[1:-1] if part.startswith("(") and part.endswith(")") else ""
     sizes = split(inner) if part == "()" or inner.endswith(",") or len(split(inner)) > 1 else [part]

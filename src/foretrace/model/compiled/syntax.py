@@ -1,4 +1,7 @@
-"""Python text as syntax trees. Nothing is ever run, and nothing that is too large is parsed."""
+"""Text of logs as syntax trees, sizes and JSON. Nothing is run, and no large text is parsed.
+
+A size may be dynamic: `128*s77`, with `s77` known only from a launch.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
 
 LARGEST = 16 << 20  # characters; the tree takes some 50 times as much memory
 _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -28,6 +34,15 @@ def parse(text: str) -> ast.Module | None:
             return ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
+
+
+def json_object(payload: bytes) -> dict[str, Any]:
+    """The JSON object in a payload; empty where it is not one."""
+    try:
+        found = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def dotted(node: ast.AST) -> str:

@@ -1,4 +1,10 @@
-"""The tensors that a wrapper names: its inputs, what it allocates, and views of both."""
+"""The wrapper that Inductor wrote: its tensors, its generated kernels, and its calls in order.
+
+The text is parsed, never run. `call` allocates buffers, runs generated kernels (`….run(…)`) and
+calls libraries (`extern_kernels.mm(…)`, `torch.ops.…`). Comments above a call name the nodes behind
+it and its provenance handle. A wrapper in C++ (`cpp_wrapper`, AOTInductor) has the same calls, but
+the sizes of its buffers are not read: what its library calls move is not known.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +14,24 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from foretrace.model.compiled import triton_code
 from foretrace.model.compiled.accesses import (
     UNSIZED,
-    again,
     library_accesses,
     same_type,
     unsized,
+    with_tensors,
 )
-from foretrace.model.compiled.generated import counted, generated
+from foretrace.model.compiled.generated_code import counted, generated, read_triton
 from foretrace.model.compiled.syntax import LARGEST, dotted, number, parse
-from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, NamedTensor, Size
+from foretrace.schema.compiler import (
+    SHORT_TYPES,
+    Access,
+    GeneratedKernel,
+    KernelCall,
+    NamedTensor,
+    Size,
+)
 
-SHORT_TYPES = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
-    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32",
-    "uint64": "u64", "bool": "b8", "complex64": "c64", "complex128": "c128",
-    "complex32": "c32", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2",
-    "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2fnuz": "f8e5m2fnuz",
-    "float8_e8m0fnu": "f8e8m0fnu",
-    "float": "f32", "double": "f64", "half": "f16", "long": "i64", "int": "i32",
-}  # fmt: skip
 _ALLOCATES = ("empty_strided", "rand_strided")
 HANDLE = "[Provenance debug handles] "
 ORIGINS = "Topologically Sorted Source Nodes: ["
@@ -155,7 +158,7 @@ def _allocated(call: ast.Call, name: str) -> NamedTensor | None:
 
 
 def declared(module: ast.Module) -> dict[str, NamedTensor]:
-    """The inputs with their types: `get_args`, once `benchmark_compiled_module`, makes such."""
+    """The inputs with their types, as `get_args` or `benchmark_compiled_module` makes them."""
     found: dict[str, NamedTensor] = {}
     for node in ast.walk(module):
         match node:
@@ -173,7 +176,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 class Walk:
-    """Goes through the statements that run a graph; partitions are followed where called."""
+    """Reads the statements that run a graph, and those of the partitions that they call."""
 
     def __init__(
         self,
@@ -203,9 +206,7 @@ class Walk:
             return call
         tensors = [access.tensor for access in call.accesses]
         types = [tensor.dtype or self.buffers.type_of(tensor.name) for tensor in tensors]
-        tensors = [replace(t, dtype=found) for t, found in zip(tensors, types, strict=True)]
-        modes = [access.mode for access in call.accesses]
-        return replace(call, accesses=again(call.kernel, tensors, modes))
+        return with_tensors(call, map(_retyped, tensors, types))
 
     def _enter(self, name: str) -> None:
         if name not in self.entered:
@@ -328,6 +329,10 @@ class Walk:
         )  # fmt: skip
 
 
+def _retyped(tensor: NamedTensor, dtype: str) -> NamedTensor:
+    return replace(tensor, dtype=dtype)
+
+
 def _partition(call: ast.Call) -> str:
     """`partition_0` for `self.partitions[0](…)`."""
     match call.func:
@@ -436,7 +441,7 @@ def _kernels(module: ast.Module, lines: list[str]) -> tuple[GeneratedKernel, ...
 
 def _kernel(name: str, kind: str, code: str, file: str) -> GeneratedKernel:
     if kind == "triton":
-        read = triton_code.read(code, name)
+        read = read_triton(code, name)
         return GeneratedKernel(name, "triton", code, read.config if read else {}, file)
     return GeneratedKernel(name, "cpp" if kind in _LANGUAGES else "other", code, {}, file)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from foretrace.analyze.compare.measure import Change, Sample, measured
-from foretrace.analyze.compare.worth import break_even, on_the_gpu
+from foretrace.analyze.compare.verdict import break_even, on_the_gpu
 from foretrace.base.units import count_text, percent_text, plural, ratio_text, span_text, time_text
 from foretrace.schema.documents.compare import Worth
 from foretrace.schema.documents.worth import CompiledShape, CompileMode, EagerCompiled, WorthVerdict

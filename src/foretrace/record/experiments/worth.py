@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from foretrace.analyze.compare import Comparison, compare
-from foretrace.analyze.compare.work_sentences import changed_work, same_work
+from foretrace.analyze.compare.sentences import changed_work, same_work
 from foretrace.base.errors import MissingError
 from foretrace.model import opening
 from foretrace.record.experiments import user_code

@@ -32,7 +32,7 @@ class LastRank(Struct, frozen=True):
     host: str
     delays_ns: int
     times_last: int
-    meetings: int
+    collectives: int
     cause: str
 
 

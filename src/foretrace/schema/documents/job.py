@@ -46,7 +46,8 @@ class JobVerdict(Struct, frozen=True):
 
 
 class JobClock(Struct, frozen=True):
-    """How a rank's clock differs from that of the lowest rank, fitted from `meetings` collectives.
+    """How a rank's clock differs from that of the lowest rank; `collectives` counts those that the
+    fit used.
 
     A time on this rank less `offset_ns`, less `drift_ppm` over the time since `at_ns`, is the time
     on the lowest rank, within `error_ns`. Where it is not `fitted` no collective links the two.
@@ -56,7 +57,7 @@ class JobClock(Struct, frozen=True):
     drift_ppm: float | None
     error_ns: int | None
     fitted: bool
-    meetings: int
+    collectives: int
     at_ns: int | None = None
 
 
@@ -93,7 +94,7 @@ class JobRank(Struct, frozen=True):
     made_others_wait_ns: int | None
     delays_ns: int | None
     times_last: int
-    meetings: int
+    collectives: int
     cause: str
     causes: dict[str, float]
     slow: str

@@ -16,8 +16,8 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from foretrace.analyze.compare import Comparison, compare, compare_two, document
-from foretrace.analyze.compare.kernels import KernelPair
-from foretrace.analyze.compare.repeats import RepeatUnit, repeats
+from foretrace.analyze.compare.fusion import KernelPair
+from foretrace.analyze.compare.sides import RepeatUnit, repeats
 from foretrace.model.arguments import json_text
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span

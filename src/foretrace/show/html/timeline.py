@@ -196,9 +196,9 @@ class Timeline:
 
     def _fill(self, trace: Trace, event: Ints, lane: Ints, row: Ints, config: Ints) -> None:
         host, gpu = trace.host, trace.gpu
-        work = _found(gpu.id, event)
+        work = _positions(gpu.id, event)
         shapes = trace.tables["shapes"]
-        shaped = _found(shapes["event"].to_numpy(), event)
+        shaped = _positions(shapes["event"].to_numpy(), event)
         case = np.full(len(gpu), -1, np.int64)
         case[trace.order.row] = trace.order.case
         self.columns: dict[str, Ints] = {
@@ -210,11 +210,11 @@ class Timeline:
             "name": host.name[event],
             "kind": host.kind[event],
             "parent": host.parent[event],
-            "launch": _taken(gpu.launch, work),
-            "shape": _taken(shapes["signature"].to_numpy(), shaped),
-            "config": _taken(config, _taken(gpu.side_row, work)),
-            "case": _taken(case, work),
-            "module": _taken(_modules(trace), work),
+            "launch": _values_at(gpu.launch, work),
+            "shape": _values_at(shapes["signature"].to_numpy(), shaped),
+            "config": _values_at(config, _values_at(gpu.side_row, work)),
+            "case": _values_at(case, work),
+            "module": _values_at(_modules(trace), work),
         }
         # all of these fit, and there are millions of them
         for name in self.columns.keys() - {"start", "length"}:
@@ -316,7 +316,7 @@ def _joined(parts: Iterable[Ints]) -> Ints:
     return np.concatenate(held) if held else np.empty(0, np.int64)
 
 
-def _found(sorted_ids: Ints, wanted: Ints) -> Ints:
+def _positions(sorted_ids: Ints, wanted: Ints) -> Ints:
     """The position of each id, or -1."""
     if not len(sorted_ids):
         return np.full(len(wanted), -1, np.int64)
@@ -324,7 +324,7 @@ def _found(sorted_ids: Ints, wanted: Ints) -> Ints:
     return np.where(sorted_ids[at] == wanted, at, -1)
 
 
-def _taken(values: Ints, at: Ints) -> Ints:
+def _values_at(values: Ints, at: Ints) -> Ints:
     """`values[at]`, and -1 where `at` is."""
     if not len(values):
         return np.full(len(at), -1, np.int64)

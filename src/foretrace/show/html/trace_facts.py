@@ -198,7 +198,7 @@ def _move(access: Access) -> tuple[str, str, str]:
 
 
 def _code(text: str) -> str:
-    """Line by line, so that no mark of a log reaches the page; a report travels without folders."""
+    """Line by line, so that no control character of a log reaches the page; folders are removed."""
     shown = _INCLUDE.sub(r"\1", text[:MOST_CODE].expandtabs(4).strip("\n"))
     lines = (plain(line) for line in shown.splitlines())
     cut = f"\n… {len(text) - MOST_CODE:,} more characters" if len(text) > MOST_CODE else ""
@@ -324,7 +324,7 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
     """Everything that a page knows of one trace."""
     overview = summarize(trace)
     document = overview.look
-    # a report travels: the folder it was made in stays behind
+    # a report is sent to others: it does not name the folder that it was made in
     document.trace.path = plain(os.path.basename(trace.path))
     document.kernels = []  # the rows of cases say the same, and more
     names, gpu = trace.host.names, device_of(trace.about)

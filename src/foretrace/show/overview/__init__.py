@@ -30,17 +30,17 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
     from foretrace.show.overview.measured_step import measured
     from foretrace.show.overview.on_cpu import cpu_lines, cpu_tree
     from foretrace.show.overview.sequences import of_region
-    from foretrace.show.overview.verdict import label, of_unit
+    from foretrace.show.overview.verdict import label, verdict_of
 
     groups = trace.spans.region_groups()
     if name not in groups:
         known = ", ".join(list(groups)[:MOST_REGIONS]) or "none"
         raise UsageError(f"no region {name!r} in this trace; regions: {known}")
-    unit = measured(trace, name)
-    found = of_unit(unit)
-    if unit is None and (tree := cpu_tree(trace, name)):
+    step = measured(trace, name)
+    found = verdict_of(step)
+    if step is None and (tree := cpu_tree(trace, name)):
         return RegionOverview(name, next(cpu_lines(tree)), [], tree)
-    return RegionOverview(name, Line(label(found.bound, unit), found.text), of_region(trace, name))
+    return RegionOverview(name, Line(label(found.bound, step), found.text), of_region(trace, name))
 
 
 def summarize(trace: Trace) -> Overview:
@@ -55,21 +55,21 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.show.overview.sequences import sequences
     from foretrace.show.overview.verdict import verdict
 
-    found, unit = document(trace), measured(trace)
-    found.cpu = cpu_tree(trace) if unit is None else []
-    found.verdict = verdict(unit, found)
-    if unit is not None:
-        found.groups = group_rows(trace, unit.spans)
-        used = utilization(trace, unit.spans)
+    found, step = document(trace), measured(trace)
+    found.cpu = cpu_tree(trace) if step is None else []
+    found.verdict = verdict(step, found)
+    if step is not None:
+        found.groups = group_rows(trace, step.spans)
+        used = utilization(trace, step.spans)
         found.mfu, found.mbu = used.mfu_wall, used.mbu_wall
         found.mfu_gpu, found.mbu_gpu = used.mfu_gpu, used.mbu_gpu
-    found.host_times_profiled = unit is None or unit.profiled
-    lines, notes = sentences.lines(found, unit), sentences.notes(found, unit)
+    found.host_times_profiled = step is None or step.profiled
+    lines, notes = sentences.lines(found, step), sentences.notes(found, step)
     found.sentences = [
         *(f"{line.label}: {line.text}" for line in lines),
         *([notes] if notes else []),
     ]
-    per, worth = (unit.per, WORTH * whole_ns(unit)) if unit else ("", 0.0)
+    per, worth = (step.per, WORTH * whole_ns(step)) if step else ("", 0.0)
     about, base = trace.about, trace.tables.base_ns
     job = (about.world_size, base, about.job)
     return Overview(found, lines, notes, per, worth, sequences(trace), *job)

@@ -22,24 +22,24 @@ WORTH = 0.01
 GRAPH, FLOOR = "launch_bound", "weights_floor"
 VIEWS, FUSES = "metadata_only", "fusable_pointwise"
 DISPATCH, WAITS = frozenset({VIEWS, "idle_gaps"}), frozenset({"sync_stalls"})
-TRIAGE = "compile_triage"  # has a line of its own; a rule that names the same fix knows more
+TRIAGE = "compile_triage"  # has its own line; another rule with the same fix is more exact
 IN_GRAPHS = "fusable_in_graphs"
 BY_COMPILING = frozenset({VIEWS, FUSES})
 OPTIMIZER, HARDLY = "unfused_optimizer", "can hardly help"
 
 
-def fixes(unit: MeasuredStep, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
+def fixes(step: MeasuredStep, findings: Sequence[FindingEntry]) -> list[FindingEntry]:
     """Findings that name a fix worth doing, by largest possible saving; no fix twice.
 
     None where the host captured a graph: it does so once, and what counts is the replay.
     """
-    least, found = max(WORTH * whole_ns(unit), 1), dict[str, FindingEntry]()
-    if captured(unit):
+    least, found = max(WORTH * whole_ns(step), 1), dict[str, FindingEntry]()
+    if captured(step):
         return []
     for row in sorted(findings, key=lambda row: row.rule == TRIAGE):
         if row.fix and (row.at_most_ns or 0) >= least:
             found.setdefault(row.fix, row)
-    left_out = _left_out(unit, list(found.values()), triage(findings))
+    left_out = _left_out(step, list(found.values()), triage(findings))
     worth = [row for row in found.values() if row.rule not in left_out]
     if any(row.rule == GRAPH for row in worth):
         worth = [row for row in map(_after_graph, worth) if (row.at_most_ns or 0) >= least]
@@ -52,7 +52,7 @@ def _part_of(row: FindingEntry, first: FindingEntry) -> bool:
     return 2 * len(set(row.events) & set(first.events)) > len(row.events)
 
 
-def _left_out(unit: MeasuredStep, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
+def _left_out(step: MeasuredStep, rows: Sequence[FindingEntry], answer: str) -> frozenset[str]:
     """Rules whose saving is host time that the profiler inflated, or part of another's saving;
     where compiling can hardly help, those whose fix it is.
     """
@@ -62,16 +62,16 @@ def _left_out(unit: MeasuredStep, rows: Sequence[FindingEntry], answer: str) -> 
     if any(row.rule == IN_GRAPHS for row in rows):
         left_out |= {"casts"}  # among the kernels that fuse
     rules, all_in_one = {row.rule for row in rows}, any(map(_saves_dispatch, rows))
-    if unit.profiled and unit.bound != "host" and unit.busy_share > 1 - MOSTLY_IDLE:
+    if step.profiled and step.bound != "host" and step.busy_share > 1 - MOSTLY_IDLE:
         return left_out | DISPATCH | {GRAPH} | ({TRIAGE} if all_in_one else set())
     if GRAPH in rules:
-        return left_out | DISPATCH | (frozenset() if unit.profiled else WAITS)
+        return left_out | DISPATCH | (frozenset() if step.profiled else WAITS)
     return left_out | DISPATCH | BY_COMPILING if all_in_one else left_out
 
 
-def captured(unit: MeasuredStep) -> bool:
+def captured(step: MeasuredStep) -> bool:
     """Whether capturing CUDA graphs took most of the time."""
-    return unit.idle_by_cause.get("capture", 0) > unit.wall_ns / 2
+    return step.idle_by_cause.get("capture", 0) > step.wall_ns / 2
 
 
 def _saves_dispatch(row: FindingEntry) -> bool:
@@ -92,6 +92,6 @@ def triage(findings: Sequence[FindingEntry]) -> str:
     return next(found, "").removeprefix("Compiling ")
 
 
-def whole_ns(unit: MeasuredStep) -> float:
+def whole_ns(step: MeasuredStep) -> float:
     """What the savings of findings are of: a step, or without steps the recording."""
-    return unit.wall_ns if unit.per == "per step" else unit.wall_ns * unit.calls
+    return step.wall_ns if step.per == "per step" else step.wall_ns * step.calls

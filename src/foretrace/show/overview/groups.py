@@ -157,8 +157,8 @@ PART = 0.2  # of a group's time: a bound below is not worth a word
 MINOR = 0.02  # of the time of a bound: cases below do not widen its range
 _ROOFS = {"compute": "compute", "memory": "HBM"}
 _COUNTED = {"last wave": "last wave partly full", "only ": "short kernels"}
-_UNSURE = re.compile(r"(?:about|at least) (?=\d|under)")
-_BLOCKS = re.compile(r"(?<![\d,])([\d,]+) blocks? on (\d+) SMs")
+_UNSURE = r"(?:about|at least) (?=\d|under)"
+_BLOCKS = r"(?<![\d,])([\d,]+) blocks? on (\d+) SMs"
 
 
 def limited_by(work: GroupWork) -> str:
@@ -222,7 +222,7 @@ def _near(roof: str, cases: Sequence[CaseTime]) -> str:
         return ""
     low, high = int(min(percents)), int(max(percents))
     span = f"{high}%" if low == high else f"{low} to {high}%"
-    unsure = [found[0] for each in cases if (found := _UNSURE.search(each.case.limited_by))]
+    unsure = [found[0] for each in cases if (found := re.search(_UNSURE, each.case.limited_by))]
     span = f"{min(unsure)}{span}" if unsure else span  # "about" where there are both
     if low >= 100 * AT_ROOF:
         return f"at the {roof} roof ({span})"
@@ -255,7 +255,9 @@ def _shared_cause(cases: Sequence[CaseTime]) -> str:
 
 def _latency(cases: Sequence[CaseTime]) -> str:
     """Few blocks, or little work, whichever takes more of the time."""
-    few = [(found, each.ns) for each in cases if (found := _BLOCKS.search(each.case.limited_by))]
+    few = [
+        (found, each.ns) for each in cases if (found := re.search(_BLOCKS, each.case.limited_by))
+    ]
     if 2 * sum(ns for _, ns in few) > _time(cases):
         blocks = [int(found[1].replace(",", "")) for found, _ in few]
         low, high = min(blocks), max(blocks)

@@ -60,7 +60,7 @@ class MeasuredStep(Struct, frozen=True):
 
 
 def measured(trace: Trace, region: str = "") -> MeasuredStep | None:
-    """The unit of a trace, or a call of one region; None where no GPU event has a time."""
+    """The step of a trace, or a call of one region; None where no GPU event has a time."""
     per, spans = measured_spans(trace, region)
     if spans:
         times = [time for span in spans if (time := bounds.spent(trace, span)) is not None]
@@ -116,7 +116,7 @@ def _measured_step(
 
 
 def measured_spans(trace: Trace, region: str = "") -> tuple[str, list[Span]]:
-    """The word for a unit, and the steps or calls that it is measured over; none: the recording."""
+    """The word for it, and the steps or calls that are measured; none for the whole recording."""
     groups = trace.spans.region_groups()
     if region:
         return "per call", _working(trace, groups[region])

@@ -111,12 +111,7 @@ def _folded(nodes: Sequence[ModuleNode]) -> list[ModuleNode]:
 
 
 def _merged(equals: Sequence[ModuleNode]) -> ModuleNode:
-    rows = [row for node in equals for row in node.rows]
-    inside = zip(*(node.children for node in equals), strict=True)
-    together = [
-        ModuleNode([row for node in same for row in node.rows], _joined(same)) for same in inside
-    ]
-    return ModuleNode(rows, _folded(together))
+    return ModuleNode([row for node in equals for row in node.rows], _folded(_joined(equals)))
 
 
 def _joined(same: Sequence[ModuleNode]) -> list[ModuleNode]:

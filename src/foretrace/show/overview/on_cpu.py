@@ -23,7 +23,7 @@ from foretrace.show.overview.page import Line
 
 COMPUTES, METADATA, LOADS = "computes", "metadata only", "loads data"
 _LOADER = "enumerate(DataLoader)"
-MOST_OPS = 20_000  # of a call; nobody reads the tree of a longer one
+MOST_OPS = 20_000  # of a call; the tree of a longer one is left out
 _BIAS = "bias of aten::addmm"
 
 

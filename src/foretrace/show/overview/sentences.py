@@ -33,23 +33,23 @@ CAPTURES = ("capture_mismatch", "capture_left_out")
 SLOW = ("record_shapes", "with_stack", "profile_memory")  # what slows the host most
 
 
-def lines(look: Look, unit: MeasuredStep | None) -> list[Line]:
+def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
     """The lines of the first screen above and below its table."""
     verdict = look.verdict
     return [
         *_gap(look),
-        Line(label(verdict.bound, unit), verdict.text),
+        Line(label(verdict.bound, step), verdict.text),
         *cpu_lines(look.cpu),
         *serving_lines(look),
-        *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, unit)),
+        *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, step)),
         *([Line("THEN", verdict.then)] if verdict.then else []),
         *([Line("COMPILE", answer)] if (answer := triage(look.findings)) else []),
     ]
 
 
-def notes(look: Look, unit: MeasuredStep | None) -> str:
+def notes(look: Look, step: MeasuredStep | None) -> str:
     """One line of facts below the table: `MFU 0.3% of wall · 3 findings below 1% of the step`."""
-    parts = [_rates(look), _other_findings(look, unit), _captures(look), _unknown(look, unit)]
+    parts = [_rates(look), _other_findings(look, step), _captures(look), _unknown(look, step)]
     return " · ".join(word for part in parts for word in part)
 
 
@@ -98,14 +98,14 @@ def _gap(look: Look) -> Iterator[Line]:
         yield Line("INCOMPLETE", f"{missing[0]}; what follows holds for the rest")
 
 
-def _nothing(look: Look, unit: MeasuredStep | None) -> Iterator[Line]:
+def _nothing(look: Look, step: MeasuredStep | None) -> Iterator[Line]:
     """No fix: said only where the rules could look."""
-    if unit is None:
+    if step is None:
         return
-    if captured(unit):
+    if captured(step):
         yield Line("DO FIRST", "record the replays: a capture runs nothing on the GPU")
         return
-    if triage(look.findings).startswith(HARDLY) and _by_compiling(look, unit):
+    if triage(look.findings).startswith(HARDLY) and _by_compiling(look, step):
         yield Line("DO FIRST", "no fix but compiling is worth 1% of the time")
         return
     skipped = sum(row.state == "skipped" for row in look.findings)
@@ -113,8 +113,8 @@ def _nothing(look: Look, unit: MeasuredStep | None) -> Iterator[Line]:
     yield Line("DO FIRST", f"no rule found a fix worth 1% of the time{lacking}")
 
 
-def _by_compiling(look: Look, unit: MeasuredStep) -> bool:
-    least = WORTH * whole_ns(unit)
+def _by_compiling(look: Look, step: MeasuredStep) -> bool:
+    least = WORTH * whole_ns(step)
     return any(row.rule in BY_COMPILING and (row.at_most_ns or 0) >= least for row in look.findings)
 
 
@@ -126,9 +126,9 @@ def _rates(look: Look) -> Iterator[str]:
             yield f"{name} {', '.join(words)}"
 
 
-def _other_findings(look: Look, unit: MeasuredStep | None) -> Iterator[str]:
+def _other_findings(look: Look, step: MeasuredStep | None) -> Iterator[str]:
     found = [row for row in look.findings if row.state == "found"]
-    shown = fixes(unit, look.findings)[:2] if unit else []
+    shown = fixes(step, look.findings)[:2] if step else []
     rest = len(found) - len(shown)
     if rest:
         yield plural(rest, "more finding" if shown else "finding")
@@ -142,7 +142,7 @@ def _captures(look: Look) -> Iterator[str]:
         yield f"captures: {text} (--findings)"
 
 
-def _unknown(look: Look, unit: MeasuredStep | None) -> Iterator[str]:
+def _unknown(look: Look, step: MeasuredStep | None) -> Iterator[str]:
     """What the trace lacks: data of rules, launches, costs that the verdict does not name."""
     details = [row.detail for row in look.findings if row.state == "skipped"]
     words = sorted({re.split("[:,]", detail.removeprefix("needs "))[0] for detail in details})
@@ -150,7 +150,7 @@ def _unknown(look: Look, unit: MeasuredStep | None) -> Iterator[str]:
     unlinked = sum(evidence.get("count", 0) for evidence in found)
     if unlinked:
         words.append(f"the launch of {plural(unlinked, 'GPU operation')}")
-    share = unit.kind_share("unknown") if unit and unit.bound in ("host", "sync") else 0.0
+    share = step.kind_share("unknown") if step and step.bound in ("host", "sync") else 0.0
     if share >= UNKNOWN_SHARE:
         words.append(f"the cost of kernels with {percent_text(share)} of GPU time")
     if words:

@@ -62,7 +62,7 @@ def _row(trace: Trace, pairs: list[tuple[Span, ServedBatch]]) -> ServingRow | No
 
 
 def serving_lines(look: Look) -> Iterator[Line]:
-    """What a serving engineer asks first, for the kinds of batches that take most time."""
+    """One line for each kind of batch, for the kinds that take most time."""
     for row in look.serving[:SHOWN]:
         yield Line(row.kind.upper(), ": ".join(_sentence(row)))
 

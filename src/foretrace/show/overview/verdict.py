@@ -36,29 +36,29 @@ KIND_SHARE, KINDS_NAMED = 0.05, 3
 ROOFS = ("compute", "memory")
 
 
-def of_unit(unit: MeasuredStep | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
+def verdict_of(step: MeasuredStep | None, findings: Sequence[FindingEntry] = ()) -> LookVerdict:
     """The verdict on a step, a call or a recording; None launched nothing."""
-    if unit is None:
+    if step is None:
         return LookVerdict("unknown", "it launched nothing")
-    orders = [_order(row) for row in fixes(unit, findings)]
+    orders = [_order(row) for row in fixes(step, findings)]
     first, then = (*orders, "", "")[:2]
     floor = next((row.title for row in findings if row.rule == FLOOR and row.state == "found"), "")
-    return LookVerdict(unit.bound, "".join(_evidence(unit)), first, floor or then)
+    return LookVerdict(step.bound, "".join(_evidence(step)), first, floor or then)
 
 
-def verdict(unit: MeasuredStep | None, look: Look) -> LookVerdict:
+def verdict(step: MeasuredStep | None, look: Look) -> LookVerdict:
     """The verdict on one trace."""
-    if unit is None:
+    if step is None:
         return LookVerdict("unknown", _without_gpu(look))
     # the floor of a served batch has its own line, with the cache in it
     served = any(row.floor_ns for row in look.serving)
-    return of_unit(unit, [row for row in look.findings if not (served and row.rule == FLOOR)])
+    return verdict_of(step, [row for row in look.findings if not (served and row.rule == FLOOR)])
 
 
-def label(bound: str, unit: MeasuredStep | None) -> str:
+def label(bound: str, step: MeasuredStep | None) -> str:
     """The word in front: `HOST-BOUND`. A busy GPU bounds a step, whatever its kernels do."""
-    busy = unit is not None and unit.busy_share >= 1 - PARTLY_IDLE
-    if unit is None:
+    busy = step is not None and step.busy_share >= 1 - PARTLY_IDLE
+    if step is None:
         return "NO GPU TIME"
     return "GPU-BOUND" if busy and bound in ("mixed", "unknown") else LABELS[bound]
 
@@ -83,48 +83,48 @@ def _inside(title: str) -> str:
     return title[:1].lower() + title[1:] if word[1:].islower() or len(word) == 1 else title
 
 
-def _evidence(unit: MeasuredStep) -> Iterator[str]:
+def _evidence(step: MeasuredStep) -> Iterator[str]:
     """How busy the GPU is, then what the bound rests on."""
-    gpus = "" if unit.devices == 1 else f"{unit.devices} GPUs together: "
-    yield f"{gpus}GPU busy {_part(unit.busy_ns, unit.wall_ns)} {unit.per}"
-    yield f" ({percent_text(unit.busy_share)})"
-    if unit.bound == "host":
-        yield f": {_launches(unit)}"
-    elif unit.bound == "sync":
+    gpus = "" if step.devices == 1 else f"{step.devices} GPUs together: "
+    yield f"{gpus}GPU busy {_part(step.busy_ns, step.wall_ns)} {step.per}"
+    yield f" ({percent_text(step.busy_share)})"
+    if step.bound == "host":
+        yield f": {_launches(step)}"
+    elif step.bound == "sync":
         yield ", idle mostly after the host waited for it"
-    elif captured(unit):
-        yield f": the host captured CUDA graphs for {time_text(unit.idle_by_cause['capture'])}"
+    elif captured(step):
+        yield f": the host captured CUDA graphs for {time_text(step.idle_by_cause['capture'])}"
     else:
-        yield f": {_kinds(unit)}"
-    if unit.queued_ns > WORTH * unit.wall_ns:
-        yield f"; launched work waited {time_text(unit.queued_ns)} more in the queue"
-    if unit.bound == "host" and unit.profiled and unit.busy_share > SURELY_IDLE:
+        yield f": {_kinds(step)}"
+    if step.queued_ns > WORTH * step.wall_ns:
+        yield f"; launched work waited {time_text(step.queued_ns)} more in the queue"
+    if step.bound == "host" and step.profiled and step.busy_share > SURELY_IDLE:
         yield "; without the profiler the GPU may keep busy"
 
 
 def _part(part: float, whole: float) -> str:
     """`1.07 of 30.4 ms`; both units where they differ."""
-    (number, _, unit), total = time_text(part).partition(" "), time_text(whole)
-    return f"{number if total.endswith(f' {unit}') else time_text(part)} of {total}"
+    (number, _, suffix), total = time_text(part).partition(" "), time_text(whole)
+    return f"{number if total.endswith(f' {suffix}') else time_text(part)} of {total}"
 
 
-def _launches(unit: MeasuredStep) -> str:
-    words = plural(unit.launches, "launch", "launches")
-    if unit.graph_launches:
-        words += f" ({count_text(unit.graph_launches)} of a CUDA graph)"
+def _launches(step: MeasuredStep) -> str:
+    words = plural(step.launches, "launch", "launches")
+    if step.graph_launches:
+        words += f" ({count_text(step.graph_launches)} of a CUDA graph)"
     # a median distance says nothing of a time that is mostly a few long pauses
-    if unit.apart_ns is not None and 2 * unit.apart_ns * unit.launches >= unit.wall_ns:
-        words += f", one every {time_text(unit.apart_ns)}"
-    return f"{words}; median kernel {time_text(unit.kernel_ns)}"
+    if step.apart_ns is not None and 2 * step.apart_ns * step.launches >= step.wall_ns:
+        words += f", one every {time_text(step.apart_ns)}"
+    return f"{words}; median kernel {time_text(step.kernel_ns)}"
 
 
-def _kinds(unit: MeasuredStep) -> str:
+def _kinds(step: MeasuredStep) -> str:
     """`71.3% of GPU time in compute-bound kernels (40.2% of it at the roof), 20.1% in …`."""
-    total = max(sum(unit.by_bound.values()), 1)
-    ordered = sorted(unit.by_bound.items(), key=lambda item: (-item[1], item[0]))
+    total = max(sum(step.by_bound.values()), 1)
+    ordered = sorted(step.by_bound.items(), key=lambda item: (-item[1], item[0]))
     words = []
     for kind, ns in ordered[:KINDS_NAMED]:
-        roof = f" ({_of_it(unit.at_roof.get(kind, 0), ns)} at the roof)" if kind in ROOFS else ""
+        roof = f" ({_of_it(step.at_roof.get(kind, 0), ns)} at the roof)" if kind in ROOFS else ""
         if ns >= KIND_SHARE * total:
             words.append(f"{percent_text(ns / total)} in {KINDS[kind]}{roof}")
     return ", ".join(words).replace(" in ", " of GPU time in ", 1)

@@ -24,7 +24,7 @@ def roofline(kernels: Sequence[KernelRow], roofs: RoofsEntry) -> tuple[str, list
     unit = unit_of(roofs)
     if not known or not unit:
         return "", []
-    shown, peak = _chosen(known), roofs.tflops[unit]
+    shown, peak = _lettered(known), roofs.tflops[unit]
     plot = _Plot([_place(row) for row in shown], roofs.hbm_gbps, peak)
     if roofs.l2_gbps:
         plot.slope(roofs.l2_gbps, peak, L2)
@@ -47,7 +47,7 @@ def _rows(
     ]
 
 
-def _chosen(known: list[KernelRow]) -> list[KernelRow]:
+def _lettered(known: list[KernelRow]) -> list[KernelRow]:
     """The kernels with most time, and those above HBM where there are any."""
     ranked = sorted(known, key=lambda row: -(row.total_ns or 0))
     above = [row for row in ranked if row.bound == "l2"][:ABOVE]

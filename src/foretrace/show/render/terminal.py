@@ -152,7 +152,7 @@ def shorten(text: str, size: int, tail: int | None = None) -> str:
 
 
 WIDTH = 100
-_QUANTITY = re.compile(r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|TFLOP/s)\b)")
+_QUANTITY = r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|TFLOP/s)\b)"
 
 
 class Section(Struct, frozen=True):
@@ -213,7 +213,7 @@ class _Drawn(Struct, frozen=True):
 
     def wrapped(self, text: str, first: str, rest: str) -> str:
         """Broken at blanks, but not between a number and its unit."""
-        held = _QUANTITY.sub("\u00a0", plain(text))
+        held = re.sub(_QUANTITY, "\u00a0", plain(text))
         lines = textwrap.fill(
             held, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
         )

@@ -66,9 +66,9 @@ def _records(lanes: JobLanes, spans: pl.DataFrame, base: int) -> Iterator[Record
     for rank, thread, stream, kind in threads.sort("rank", "thread").iter_rows():
         name = f"host: {kind}" if stream is None else f"stream {stream}"
         yield chrome.metadata("thread_name", rank, thread, name=name)
-    columns = ("rank", "thread", "kind", "name", "start_ns", "end_ns", "step", "meeting")
-    for rank, thread, kind, name, start, end, step, meeting in spans.select(columns).iter_rows():
-        args = {"step": step} | ({} if meeting is None else {"collective": meeting})
+    columns = ("rank", "thread", "kind", "name", "start_ns", "end_ns", "step", "collective_id")
+    for rank, thread, kind, name, start, end, step, collective in spans.select(columns).iter_rows():
+        args = {"step": step} | ({} if collective is None else {"collective": collective})
         shown = f"{name} ({kind})" if kind in ("wait", "transfer") else name or kind
         yield chrome.complete(kind, shown, rank, thread, start - base, end - start, args)
     yield from _arrows(spans, base)
@@ -87,9 +87,9 @@ def _steps(steps: pl.DataFrame, base: int) -> Iterator[Record]:
 
 def _arrows(spans: pl.DataFrame, base: int) -> Iterator[Record]:
     """From the last arrival to the transfer of every other rank."""
-    met = spans.filter(pl.col("kind") == "transfer", pl.col("meeting").is_not_null())
-    last = met.filter("last").unique("meeting", keep="first", maintain_order=True)
-    ends = met.filter(~pl.col("last")).join(last, on="meeting", suffix="_last")
+    met = spans.filter(pl.col("kind") == "transfer", pl.col("collective_id").is_not_null())
+    last = met.filter("last").unique("collective_id", keep="first", maintain_order=True)
+    ends = met.filter(~pl.col("last")).join(last, on="collective_id", suffix="_last")
     places = ("rank_last", "thread_last", "start_ns_last", "rank", "thread", "start_ns")
     for number, row in enumerate(ends.select(places).iter_rows()):
         for phase, (rank, thread, at) in (("s", row[:3]), ("f", row[3:])):

@@ -57,7 +57,7 @@ class Answer(Struct, frozen=True):
 
     plan: Plan
     files: dict[int, Path]
-    meetings: list[Met]
+    collectives: list[Met]
     steps: dict[tuple[int, int], StepTimes]  # (rank, step)
     offsets_ns: dict[int, int]  # clock of the rank minus that of the lowest, at the start
     drifts_ppm: dict[int, float]
@@ -71,7 +71,7 @@ def answer(simulation: Simulation, files: dict[int, Path]) -> Answer:
     return Answer(
         plan,
         files,
-        meetings(simulation),
+        collectives(simulation),
         {key: times for rank in simulation.done for key, times in _steps(simulation, rank)},
         {rank: local_ns(plan, rank, plan.start_ns) - local_ns(plan, 0, plan.start_ns)
          for rank in range(plan.world)},
@@ -97,25 +97,25 @@ def _walls(simulation: Simulation) -> list[int]:
     return [end - begin for begin, end in pairwise(ends)]
 
 
-def meetings(simulation: Simulation) -> list[Met]:
+def collectives(simulation: Simulation) -> list[Met]:
     """Every collective, in the order of their ends."""
     found = []
-    for meeting in simulation.meetings.values():
-        assert meeting.end_ns is not None
-        pair = meeting.kind == "send"
+    for collective in simulation.collectives.values():
+        assert collective.end_ns is not None
+        pair = collective.kind == "send"
         found.append(
             Met(
-                meeting.group.name,
-                meeting.kind,
-                None if pair else meeting.seq,
-                meeting.step + simulation.plan.first_step,
-                meeting.message_bytes,
-                meeting.bus_gbps,
-                meeting.transfer_ns,
-                meeting.starts,
-                {rank: meeting.last_ns - at for rank, at in meeting.starts.items()},
-                tuple(sorted(r for r, at in meeting.starts.items() if at == meeting.last_ns)),
-                meeting.end_ns,
+                collective.group.name,
+                collective.kind,
+                None if pair else collective.seq,
+                collective.step + simulation.plan.first_step,
+                collective.message_bytes,
+                collective.bus_gbps,
+                collective.transfer_ns,
+                collective.starts,
+                {rank: collective.last_ns - at for rank, at in collective.starts.items()},
+                tuple(sorted(r for r, at in collective.starts.items() if at == collective.last_ns)),
+                collective.end_ns,
             )
         )
     return sorted(found, key=lambda met: met.end_ns)

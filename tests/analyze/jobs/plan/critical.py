@@ -37,11 +37,11 @@ def _back(simulation: Simulation, rank: int, at: int, step: int) -> list[Segment
         done = simulation.done[rank]
         item, until = done[at], done[at].end_ns
         if isinstance(item.what, Talk):
-            meeting = simulation.meetings[item.what.key]
-            found.append(Segment(rank, "comms", meeting.last_ns, until))
-            if rank not in _last(meeting.starts):
-                rank = min(_last(meeting.starts))
-                at = meeting.places[rank]
+            collective = simulation.collectives[item.what.key]
+            found.append(Segment(rank, "comms", collective.last_ns, until))
+            if rank not in _last(collective.starts):
+                rank = min(_last(collective.starts))
+                at = collective.places[rank]
                 done = simulation.done[rank]
                 item = done[at]
         else:

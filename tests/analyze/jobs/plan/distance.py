@@ -44,7 +44,7 @@ def distance(document: JobDocument, truth: Answer) -> Distance:
         straggler=said.most_common(1)[0][0],
         true_straggler=_planted(truth),
         matched=document.matched,
-        true_matched=len(truth.meetings),
+        true_matched=len(truth.collectives),
         wait_ns=max(abs((each.wait_ns or 0) - waited[each.rank] / steps) for each in ranks),
         exposed_ns=max(
             abs(cell.exposed_ns - truth.steps[cell.rank, cell.step].exposed_ns)
@@ -69,14 +69,14 @@ def _planted(truth: Answer) -> int | None:
 
 def _waited(truth: Answer) -> Counter[int]:
     waited: Counter[int] = Counter()
-    for met in truth.meetings:
+    for met in truth.collectives:
         waited.update(met.waits_ns)
     return waited
 
 
 def _bandwidth(document: JobDocument, truth: Answer) -> float:
     """By how much of itself the bandwidth of a group is off."""
-    rates = {met.group: met.bus_gbps for met in truth.meetings}
+    rates = {met.group: met.bus_gbps for met in truth.collectives}
     found = [(each.bus_gbps, rates[each.group]) for each in document.network]
     return max((abs((said or 0) - rate) / rate for said, rate in found), default=1.0)
 

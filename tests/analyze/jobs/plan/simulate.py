@@ -24,7 +24,7 @@ COMPUTE = 7  # the stream
 FACTORS = {"allreduce": 2.0, "_allgather_base": 1.0, "_reduce_scatter_base": 1.0}
 
 
-class Meeting(Struct):
+class Collective(Struct):
     """A collective as it happens; `end_ns` is None until all ranks have come."""
 
     group: Group
@@ -61,7 +61,7 @@ class Done(Struct, frozen=True):
 class Simulation(Struct):
     plan: Plan
     groups: list[Group]
-    meetings: dict[tuple[object, ...], Meeting]
+    collectives: dict[tuple[object, ...], Collective]
     done: dict[int, list[Done]]
     arrivals: int = 0
 
@@ -79,14 +79,14 @@ def simulate(plan: Plan) -> Simulation:
 
 
 class _Rank:
-    """One rank while it runs; it yields while it needs a meeting that is not over."""
+    """One rank while it runs; it yields while it needs a collective that is not over."""
 
     def __init__(self, whole: Simulation, rank: int) -> None:
         self.whole, self.plan, self.rank = whole, whole.plan, rank
         self.now, self.step = whole.plan.start_ns, 0
         self.out = whole.done[rank]
         self.free: dict[int, tuple[int, int | None]] = {COMPUTE: (self.now, None)}
-        self.pending: dict[int, Meeting] = {}
+        self.pending: dict[int, Collective] = {}
         self.streams: dict[tuple[str, int | None], int] = {}
         self.seqs: Counter[tuple[str, bool]] = Counter()
         self.chance = Random(whole.plan.seed * 1_000_003 + rank)
@@ -139,24 +139,27 @@ class _Rank:
         start, after = self._ready(COMPUTE, stream)
         counted = what.group.name, what.peer is not None
         self.seqs[counted] += 1
-        meeting = self._meeting(what, self.seqs[counted])
-        meeting.starts[self.rank], meeting.places[self.rank] = start, len(self.out)
+        collective = self._collective(what, self.seqs[counted])
+        collective.starts[self.rank], collective.places[self.rank] = start, len(self.out)
         self.whole.arrivals += 1
-        self.pending[stream] = meeting
+        self.pending[stream] = collective
         seq = self.seqs[counted]
         self._launched(Done(what, self.step, self.now, 0, stream, start, 0, seq, after))
-        if len(meeting.starts) == len(meeting.members):
-            meeting.last_ns = max(meeting.starts.values())
-            meeting.end_ns = meeting.last_ns + meeting.transfer_ns
+        if len(collective.starts) == len(collective.members):
+            collective.last_ns = max(collective.starts.values())
+            collective.end_ns = collective.last_ns + collective.transfer_ns
 
     def _over(self, stream: int) -> Iterator[None]:
         """Wait until the last collective on a stream is over."""
-        meeting = self.pending.pop(stream, None)
-        if meeting is None:
+        collective = self.pending.pop(stream, None)
+        if collective is None:
             return
-        while meeting.end_ns is None:
+        while collective.end_ns is None:
             yield
-        end, at = meeting.end_ns + self._noise(self.plan.end_noise_ns), meeting.places[self.rank]
+        end, at = (
+            collective.end_ns + self._noise(self.plan.end_noise_ns),
+            collective.places[self.rank],
+        )
         self.out[at] = replace(self.out[at], end_ns=end)
         self.free[stream] = end, at
 
@@ -177,8 +180,8 @@ class _Rank:
     def _noise(self, most: int) -> int:
         return self.chance.randrange(most + 1) if most else 0
 
-    def _meeting(self, talk: Talk, seq: int) -> Meeting:
-        found = self.whole.meetings.get(talk.key)
+    def _collective(self, talk: Talk, seq: int) -> Collective:
+        found = self.whole.collectives.get(talk.key)
         if found is None:
             peer = talk.peer
             pair = () if peer is None else tuple(sorted((self.rank, peer)))
@@ -189,8 +192,8 @@ class _Rank:
             chance = Random(f"{self.plan.seed} {talk.key}")
             spent += round(spent * self.plan.rate_noise * chance.random())
             kind = "send" if pair else talk.kind
-            found = Meeting(talk.group, kind, members, seq, self.step, size, rate, spent, {}, {})
-            self.whole.meetings[talk.key] = found
+            found = Collective(talk.group, kind, members, seq, self.step, size, rate, spent, {}, {})
+            self.whole.collectives[talk.key] = found
         return found
 
 

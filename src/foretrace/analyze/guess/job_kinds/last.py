@@ -47,7 +47,7 @@ def _wants_none(args: Mapping[str, Any]) -> bool:
 
 
 def _text(rank: JobRank, per: str) -> str:
-    often = f"last in {count_text(rank.times_last)} of {count_text(rank.meetings)} collectives"
+    often = f"last in {count_text(rank.times_last)} of {count_text(rank.collectives)} collectives"
     waited = time_text(rank.made_others_wait_ns)
     return f"{named(rank)}: {often}, others waited {waited} {per}, cause: {rank.cause or 'none'}"
 

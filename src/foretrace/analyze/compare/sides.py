@@ -1,0 +1,451 @@
+"""One side of a comparison: the measured repeats of a trace, and what a typical one launches.
+
+The unit that repeats is the call of a region, the step, or the whole trace, in that order. A region
+that all the traces have is the unit if its calls hold at least nine tenths of the GPU work in each
+(of the host time, where there is no GPU work): a region around the optimizer alone must not
+represent a training step. Otherwise the unit is the step. If a trace has no steps, it is the whole
+recording.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from foretrace.analyze.compare.measure import Sample, sample
+from foretrace.base.errors import UsageError
+from foretrace.model.arguments import json_text
+from foretrace.model.costs.matmul import OPERANDS
+from foretrace.model.host import HOST_KINDS
+from foretrace.model.intervals import Bools, Ints, union_length
+from foretrace.model.spans import Span
+from foretrace.model.trace import Trace
+from foretrace.schema import compiled
+from foretrace.schema.cost import INEXACT
+from foretrace.schema.documents.compare import LaunchConfig
+
+# Both recorded MLPs, the training step and the matmul have all their GPU work inside the region;
+# the optimizer's region of the recorded training step has 12%. Anything between a half and nine
+# tenths would do.
+WHOLE = 0.9
+
+
+class RepeatUnit(Struct, frozen=True):
+    """What repeats: `kind` is region, step or trace; `name` is the region's, else empty."""
+
+    kind: str
+    name: str = ""
+
+    @property
+    def word(self) -> str:
+        """What one repeat is called."""
+        return {"region": "call", "step": "step", "trace": "run"}[self.kind]
+
+
+class Repeats(Struct, frozen=True):
+    """The repeats of one trace. Counts, orders and the times of single operations are those of
+    `typical`: of the repeats with the kernels of most (`agreeing`), the one with the median GPU
+    time, so that its parts add up to what is reported. `idle` ones launched nothing while others
+    did: left out.
+    """
+
+    spans: tuple[Span, ...]
+    typical: Span
+    agreeing: int
+    idle: int
+
+
+def choose(traces: Sequence[Trace], region: str | None = None) -> RepeatUnit:
+    """The unit that all the traces share."""
+    groups = [trace.spans.region_groups() for trace in traces]
+    if region is not None:
+        for trace, found in zip(traces, groups, strict=True):
+            if region not in found:
+                known = ", ".join([*found][:8]) or "none"
+                raise UsageError(f"{trace.path} has no region {region!r}; it has {known}")
+        return RepeatUnit("region", region)
+    around = [trace.spans.steps or [_whole_trace(trace)] for trace in traces]
+    rows = [_held(trace, spans) for trace, spans in zip(traces, around, strict=True)]
+    every = [*zip(traces, around, rows, strict=True)]
+    whole = [
+        name
+        for name in groups[0]
+        if all(name in found for found in groups)
+        and not name.startswith(compiled.GRAPH)  # torch writes these; the name holds a hash
+        and min(_share(*each, name) for each in every) >= WHOLE
+    ]
+    if whole:
+        calls = {name: [found[name] for found in groups] for name in whole}
+        return RepeatUnit("region", max(whole, key=lambda name: _preference(calls[name], name)))
+    return RepeatUnit("step") if all(trace.spans.steps for trace in traces) else RepeatUnit("trace")
+
+
+def repeats(trace: Trace, unit: RepeatUnit) -> Repeats:
+    """The repeats of `unit` in one trace."""
+    if unit.kind == "region":
+        every = trace.spans.region_groups()[unit.name]
+    else:
+        every = trace.spans.steps if unit.kind == "step" else [_whole_trace(trace)]
+    busy = [span for span in every if len(span.work)] or every
+    kernels = (span.work[trace.gpu.is_kernel[span.work]] for span in busy)
+    forms = [tuple(trace.host.name[trace.gpu.id[rows]].tolist()) for rows in kernels]
+    often = Counter(forms)
+    best = max(range(len(busy)), key=lambda at: (often[forms[at]], len(forms[at]), at))
+    agreeing = [span for span, form in zip(busy, forms, strict=True) if form == forms[best]]
+    ranked = sorted(agreeing, key=lambda span: trace.gpu.busy(span.work))
+    typical = ranked[(len(ranked) - 1) // 2]
+    return Repeats(tuple(busy), typical, len(agreeing), len(every) - len(busy))
+
+
+def _held(trace: Trace, spans: Sequence[Span]) -> Bools:
+    """Which rows of `gpu` some spans launched."""
+    held = np.zeros(len(trace.gpu), np.bool_)
+    for span in spans:
+        held[span.work] = True
+    return held
+
+
+def _share(trace: Trace, around: Sequence[Span], every: Bools, name: str) -> float:
+    """The part of the recording inside the calls of a region: of the steps, else of everything."""
+    calls = trace.spans.region_groups()[name]
+    if len(trace.gpu):
+        held = np.unique(np.concatenate([span.work for span in calls]))
+        return float(every[held].sum() / max(every.sum(), 1))
+    total = _covered(around)
+    return min(_covered(calls) / total, 1.0) if total else 0.0
+
+
+def _covered(spans: Sequence[Span]) -> int:
+    """Host time inside at least one of them: calls on several threads overlap."""
+    starts, ends = [span.start_ns for span in spans], [span.end_ns for span in spans]
+    return union_length(np.array(starts), np.array(ends))
+
+
+def _preference(calls: Sequence[Sequence[Span]], name: str) -> tuple[bool, float, str]:
+    """Repeated regions first, then the outermost: the one whose calls last longest."""
+    lengths = sum(statistics.median(span.cpu_ns for span in spans) for spans in calls)
+    return min(len(spans) for spans in calls) > 1, lengths, name
+
+
+def _whole_trace(trace: Trace) -> Span:
+    host = trace.host
+    rows = np.flatnonzero(host.is_kind(*HOST_KINDS) & host.lasting)
+    begin, end = (int(host.start[rows].min()), int(host.end[rows].max())) if len(rows) else (0, 0)
+    return Span("", 0, -1, begin, end, trace.gpu.launch_order)
+
+
+LAUNCH = LaunchConfig.__struct_fields__
+IDENTITY = ("id", "name", "short", "family", "role", "op", "op_name", "signature")
+COST = ("dur_ns", "flops", "bytes", "bytes_written", "cost_certainty")
+COPIES = {"gpu_memcpy": "memcpy", "gpu_memset": "memset"}  # role of work that is no kernel
+
+Kind = tuple[str, LaunchConfig, str | None]
+
+
+class Kernel(Struct, frozen=True):
+    """One kernel, memcpy or memset of a typical repeat. `length_ns` is its own time, `ns` that of
+    every launch of its kind.
+
+    `bytes` is its memory traffic as `look` shows it, a mere estimate where `estimated`; `alone`
+    when the op's call launched no other kernel. `call` is the op's call, -1 without one; `group`
+    is what the model's author would call the work. `origins` are the ops that a generated kernel
+    performs, and `sources` its lines, where the compiler's records are beside the trace. `row` is
+    its row of `trace.gpu`.
+    """
+
+    name: str
+    short: str
+    family: str
+    role: str
+    op: str | None
+    path: tuple[str, ...]
+    shapes: str | None
+    config: LaunchConfig
+    flops: int | None
+    bytes: int | None
+    written: int | None
+    estimated: bool
+    ns: Sample
+    alone: bool
+    length_ns: int | None = None
+    call: int = -1
+    group: str = ""
+    origins: frozenset[str] = frozenset()
+    sources: tuple[str, ...] = ()
+    bound: str = ""
+    row: int = -1
+
+    @property
+    def kind(self) -> Kind:
+        """Two kernels are the same only when these agree."""
+        return self.name, self.config, self.shapes
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is a kernel, not a memcpy or memset."""
+        return self.role not in COPIES.values()
+
+
+def launch_recorded(a: Trace, b: Trace) -> list[str]:
+    """The parts of a launch that both traces record: AMD's have no registers, old ones no grid."""
+
+    def recorded(trace: Trace, part: str) -> bool:
+        return bool(trace.kernels[part].count() or not trace.kernels.height)
+
+    return [part for part in LAUNCH if recorded(a, part) and recorded(b, part)]
+
+
+def launched(
+    trace: Trace, found: Repeats, tick_ns: int, launch: Sequence[str]
+) -> tuple[Kernel, ...]:
+    """The GPU work of a typical repeat in launch order; `launch` are the parts that count."""
+    rows = _rows(trace)
+    kinds = _Kinds(trace, launch)
+    lengths: defaultdict[Kind, list[float | None]] = defaultdict(list)
+    for span in found.spans:
+        for at in span.work.tolist():
+            lengths[kinds.of(rows[at])].append(rows[at]["dur_ns"])
+    samples = {kind: sample(values, tick_ns) for kind, values in lengths.items()}
+    call = trace.origins.call
+    calls = Counter(call[at] for at, row in enumerate(rows) if row["role"] not in COPIES.values())
+
+    def kernel(at: int) -> Kernel:
+        known, kind = rows[at], kinds.of(rows[at])
+        (name, config, shapes), op = kind, known["op"]
+        chain = trace.origins.host.op_chain(op) if op is not None else ()
+        return Kernel(
+            *(name, known["short"], known["family"], known["role"], known["op_name"]),
+            *(tuple(compiled.label(each) for each in chain), shapes, config),
+            *(known["flops"], known["bytes"], known["bytes_written"]),
+            known["cost_certainty"] in INEXACT,
+            samples[kind],
+            known["role"] not in COPIES.values() and calls[call[at]] == 1,
+            known["dur_ns"],
+            int(call[at]),
+            str(trace.work_groups[at]),
+            *_origin(trace, known["id"]),
+            str(trace.work_bounds[at]),
+            at,
+        )
+
+    return tuple(kernel(at) for at in found.typical.work.tolist())
+
+
+def _origin(trace: Trace, event: int) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The ops that a compiled kernel performs and the lines they are on, as recorded."""
+    launch = trace.compiled.get(event)
+    if launch is None:
+        return frozenset(), ()
+    from foretrace.model.compiled.program_ops import begun, performed
+
+    ops = frozenset() if launch.call.extern else performed(launch) | begun(launch)
+    return ops, tuple(dict.fromkeys(line.place for line in launch.lines))
+
+
+def _rows(trace: Trace) -> list[dict[str, Any]]:
+    """One row for each row of `trace.gpu`; memcpys and memsets have a role of their own."""
+    kernels = trace.kernels.select(*IDENTITY, *LAUNCH, *COST)
+    role = pl.col("kind").replace_strict(COPIES, default="memcpy", return_dtype=pl.String)
+    size = pl.col("bytes")
+    both_ways = pl.when(pl.col("name").str.contains("DtoD")).then(2).otherwise(1)
+    copies = trace.copies.select(
+        "id",
+        "name",
+        "op",
+        "op_name",
+        "dur_ns",
+        pl.col("name").alias("short"),
+        pl.lit("").alias("family"),
+        role.alias("role"),
+        (size * both_ways).alias("bytes"),
+        size.alias("bytes_written"),
+    )
+    every = pl.concat([kernels, copies], how="diagonal_relaxed")
+    return every.sort("id").to_dicts()
+
+
+class _Kinds:
+    """The kind of every row; operands are made once for each distinct signature."""
+
+    def __init__(self, trace: Trace, launch: Sequence[str]) -> None:
+        self.trace, self.launch = trace, launch
+        self.operands: dict[tuple[str | None, int], str | None] = {}
+        self.known: dict[int, Kind] = {}
+
+    def of(self, row: Mapping[str, Any]) -> Kind:
+        event = row["id"]
+        if event not in self.known:
+            self.known[event] = self._kind(row)
+        return self.known[event]
+
+    def _kind(self, row: Mapping[str, Any]) -> Kind:
+        if row["role"] in COPIES.values():
+            return row["name"], LaunchConfig(), str(row["bytes"])
+        form = row["op_name"], row["signature"]
+        if form not in self.operands:
+            self.operands[form] = self._operands(*form)
+        parts = {part: row[part] for part in self.launch}
+        # grids and blocks are JSON text in the document
+        texts = {part: json_text(value) for part, value in parts.items() if type(value) is list}
+        return row["name"], LaunchConfig(**parts | texts), self.operands[form]
+
+    def _operands(self, op: str | None, signature: int) -> str | None:
+        """Sizes and types of an op's operands as text; None when they were not recorded."""
+        if signature < 0:
+            return None
+        found, count = self.trace.origins.arguments.signatures[signature], OPERANDS.get(op or "")
+        return " ".join(json_text(each[:count]) for each in (found.dims, found.types))
+
+
+class OpCalls(Struct, frozen=True):
+    """Calls of one op per unit, its self CPU time, and the time of the kernels it launched."""
+
+    calls: int = 0
+    self_ns: float = 0
+    gpu_ns: float = 0
+
+
+class OpPair(Struct, frozen=True):
+    """One op in A and in B: calls, self CPU time and kernel time per unit."""
+
+    name: str
+    a: int
+    b: int
+    a_ns: float
+    b_ns: float
+    a_gpu_ns: float
+    b_gpu_ns: float
+
+    @property
+    def by_compiler(self) -> bool:
+        """Whether torch.compile wrote this row around the code that it compiled."""
+        return compiled.is_row(self.name)
+
+
+class OpTable(Struct, frozen=True):
+    """Each op is in one of the three: called less often in B, more often, or as often."""
+
+    removed: tuple[OpPair, ...]
+    added: tuple[OpPair, ...]
+    same: tuple[OpPair, ...]
+
+
+def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[str, OpCalls]:
+    """The ops of a typical repeat and its `kernels`; self CPU time is the median over repeats."""
+    host = trace.host
+    graphs = host.is_region & host.named(lambda name: name.startswith(compiled.GRAPH))
+    calls, self_ns = Counter[str](), list[Counter[str]]()
+    for span in found.spans:
+        rows, spent = started_inside(trace, span, host.is_op | graphs), Counter[str]()
+        names = [compiled.label(host.names[number]) for number in host.name[rows].tolist()]
+        for name, length in zip(names, host.self_length[rows].tolist(), strict=True):
+            spent[name] += length
+        self_ns.append(spent)
+        calls = Counter(names) if span is found.typical else calls
+    gpu_ns: defaultdict[str, float] = defaultdict(float)
+    for kernel in kernels:
+        if kernel.op is not None:
+            gpu_ns[compiled.label(kernel.op)] += kernel.length_ns or 0
+    median = {name: statistics.median(spent[name] for spent in self_ns) for name in calls}
+    return {name: OpCalls(calls[name], median[name], gpu_ns.get(name, 0)) for name in calls}
+
+
+def started_inside(trace: Trace, span: Span, wanted: Bools) -> Ints:
+    """The wanted host events that begin inside a span."""
+    host = trace.host
+    end = max(span.end_ns, span.start_ns + 1)
+    inside = wanted & host.lasting & (host.start >= span.start_ns) & (host.start < end)
+    if span.event >= 0:
+        inside &= host.namespace == host.namespace[span.event]
+    return np.flatnonzero(inside)
+
+
+def compare_ops(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> OpTable:
+    """The ops of two typical repeats, the largest difference in calls first."""
+    rows, none = [], OpCalls()
+    for name in sorted({*a, *b}):
+        old, new = a.get(name, none), b.get(name, none)
+        times = (old.self_ns, new.self_ns, old.gpu_ns, new.gpu_ns)
+        rows.append(OpPair(name, old.calls, new.calls, *times))
+    rows.sort(key=lambda row: -abs(row.a - row.b))
+    return OpTable(
+        tuple(row for row in rows if row.a > row.b),
+        tuple(row for row in rows if row.a < row.b),
+        tuple(row for row in rows if row.a == row.b),
+    )
+
+
+# GPU times of NVIDIA cards move in steps of 32 ns (all 4,701 kernels of the recorded training step
+# lie within 2 ns of a multiple); older Kineto wrote whole microseconds.
+TICK_NS, COARSE_TICK_NS = 32, 1000
+
+
+class Side(Struct, frozen=True):
+    """One trace of a comparison; `work` and counts are those of a typical repeat."""
+
+    trace: Trace
+    unit: RepeatUnit
+    repeats: Repeats
+    gpu: Sample
+    cpu: Sample
+    wall: Sample
+    idle: Sample
+    pace: Sample
+    work: tuple[Kernel, ...]
+    ops: Mapping[str, OpCalls]
+    launches: int
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Kernels of a typical repeat, in launch order."""
+        return tuple(each for each in self.work if each.is_kernel)
+
+    @property
+    def memcpys(self) -> int:
+        """Memcpys of a typical repeat."""
+        return sum(each.role == "memcpy" for each in self.work)
+
+    @property
+    def memsets(self) -> int:
+        """Memsets of a typical repeat."""
+        return sum(each.role == "memset" for each in self.work)
+
+
+def side(trace: Trace, unit: RepeatUnit, launch: Sequence[str]) -> Side:
+    """Measure the repeats of `unit`; `launch` are the parts of a launch that both traces record."""
+    found = repeats(trace, unit)
+    tick = COARSE_TICK_NS if trace.ledger.count("ts_precision") else TICK_NS
+    times = [_times(trace, span) for span in found.spans]
+    gpu, cpu, wall, idle, pace = (sample(values, tick) for values in zip(*times, strict=True))
+    work = launched(trace, found, tick, launch)
+    ops = host_ops(trace, found, [each for each in work if each.is_kernel])
+    launches = len(started_inside(trace, found.typical, trace.host.is_launch))
+    return Side(trace, unit, found, gpu, cpu, wall, idle, pace, work, ops, launches)
+
+
+def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:
+    """GPU busy, host, wall, GPU idle and pace of one repeat.
+
+    Wall runs from the start of the repeat to the end of its host range or of its GPU work,
+    whichever is later. Pace is the larger of host and GPU time: calls made one after the other
+    cannot follow each other faster.
+    """
+    gpu = trace.gpu
+    usable = span.work[gpu.usable[span.work]]
+    host = span.cpu_ns if span.end_ns > span.start_ns else None
+    if not len(gpu):
+        return None, host, host, None, host
+    if len(span.work) > len(usable):
+        return None, host, None, None, None  # GPU work without a time
+    busy = gpu.busy(usable)
+    starts = [span.start_ns] if host is not None else gpu.start[usable].tolist()
+    ends = [*([span.end_ns] if host is not None else []), *gpu.end[usable].tolist()]
+    wall = max(ends) - min(starts) if starts and ends and gpu.aligned else None
+    pace = max(busy, host) if host is not None else None
+    return busy, host, wall, gpu.span(usable) - busy, pace

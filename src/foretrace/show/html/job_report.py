@@ -1,0 +1,218 @@
+"""The page of a job: the terminal's lines, a heat map of ranks by steps, chosen ranks as lanes.
+
+The page is one file with every table, and needs no network. The timeline has one lane for each
+rank, with arrows from the last arrival of each collective.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from foretrace.analyze.jobs.lanes import KINDS, JobLanes
+from foretrace.base.units import count_text, time_text
+from foretrace.model.intervals import Ints
+from foretrace.schema.documents.check import CheckDocument
+from foretrace.schema.documents.job import JobCell, JobDocument
+from foretrace.schema.jobs import WITHOUT_STEPS
+from foretrace.show.html.page import Packed, pack, page, safe
+from foretrace.show.html.timeline import Lane, Outline, StepExtent, free_rows
+from foretrace.show.render.job_page import PARTS, sections
+from foretrace.show.render.terminal import plain
+
+MOST_SPANS = 60_000  # near 0.5 MB; the longest are kept
+# the rows of a rank, from above: what overlaps in one of these takes more rows
+_GROUPS = (("compute",), ("wait", "transfer", "comms"), ("copy",), ("data", "sync"))
+_GROUP_OF = {kind: at for at, kinds in enumerate(_GROUPS) for kind in kinds}
+
+
+class LanePage(Struct, frozen=True):
+    """What the script reads: names and kinds that columns number, and a line about the clocks."""
+
+    names: list[str]
+    kinds: list[str]
+    note: str
+    timeline: Outline
+
+
+def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
+    """The timeline opens at the step of the critical path, else at the longest."""
+    spans = _kept(lanes.spans)
+    origin = min(int(spans["start_ns"].min()), int(lanes.steps["start_ns"].min() or 0))  # type: ignore[arg-type]
+    names = spans["name"].fill_null("").unique().sort().to_list()
+    spans = spans.with_columns(
+        pl.col("start_ns", "end_ns") - origin,
+        pl.col("name")
+        .fill_null("")
+        .replace_strict(names, range(len(names)), return_dtype=pl.Int64),
+    )
+    parts = [_rows(spans.filter(rank=rank)) for rank in lanes.ranks]
+    rows = np.concatenate(parts)
+    lane = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    spans = spans.with_columns(pl.Series("row", rows), pl.Series("lane", lane))
+    spans = spans.sort("lane", "row", "start_ns", maintain_order=True).with_row_index("event")
+    steps = [
+        _extent(step, start - origin, end - origin) for step, start, end in lanes.steps.iter_rows()
+    ]
+    outline = Outline(
+        [
+            Lane(_label(lanes, rank), True, int(part.max(initial=0)) + 1)
+            for rank, part in zip(lanes.ranks, parts, strict=True)
+        ],
+        int(spans["end_ns"].max()),  # type: ignore[arg-type]
+        steps,
+        _opens_at(lanes, document),
+        [],
+        list(KINDS),
+        events=pack(_columns(spans), frozenset({"event", "start"})),
+        left_out=lanes.spans.height - spans.height,
+    )
+    return LanePage([plain(name) for name in names], list(KINDS), _note(lanes), outline)
+
+
+def _kept(spans: pl.DataFrame) -> pl.DataFrame:
+    """The longest spans, in their order."""
+    if spans.height <= MOST_SPANS:
+        return spans
+    length = pl.col("end_ns") - pl.col("start_ns")
+    kept = spans.with_row_index("at").sort(length, descending=True, maintain_order=True)
+    return kept.head(MOST_SPANS).sort("at").drop("at")
+
+
+def _rows(spans: pl.DataFrame) -> Ints:
+    """The row of each span of a rank: its group's, and below it where it overlaps another."""
+    group = spans["kind"].replace_strict(_GROUP_OF, return_dtype=pl.Int64).to_numpy()
+    start, end = spans["start_ns"].to_numpy(), spans["end_ns"].to_numpy()
+    rows, below = np.zeros(spans.height, np.int64), 0
+    for number in np.unique(group).tolist():
+        mine = np.flatnonzero(group == number)
+        rows[mine] = below + free_rows(start[mine], end[mine])
+        below = int(rows[mine].max()) + 1
+    return rows
+
+
+def _columns(spans: pl.DataFrame) -> dict[str, Ints]:
+    numbers = {kind: at for at, kind in enumerate(KINDS)}
+    return {
+        "event": spans["event"].to_numpy(),
+        "start": spans["start_ns"].to_numpy(),
+        "length": (spans["end_ns"] - spans["start_ns"]).to_numpy(),
+        "lane": spans["lane"].to_numpy(),
+        "row": spans["row"].to_numpy(),
+        "name": spans["name"].to_numpy(),
+        "kind": spans["kind"].replace_strict(numbers, return_dtype=pl.Int64).to_numpy(),
+        "launch": last_arrivals(spans).to_numpy(),
+    }
+
+
+def last_arrivals(spans: pl.DataFrame) -> pl.Series:
+    """For each span of a collective the event of the rank that came last to it; else -1."""
+    last = spans.filter(pl.col("last"), pl.col("kind") == "transfer")
+    told = last.select("collective_id", pl.col("event").cast(pl.Int64).alias("from")).unique(
+        "collective_id"
+    )
+    joined = spans.join(told, on="collective_id", how="left", maintain_order="left")
+    other = pl.col("from").is_not_null() & (pl.col("from") != pl.col("event"))
+    return joined.select(pl.when(other).then("from").otherwise(-1).alias("from"))["from"]
+
+
+def _extent(step: int, start: int, end: int) -> StepExtent:
+    name = "the recording" if step == WITHOUT_STEPS else f"step {step}"
+    return StepExtent(name, start, end, end)
+
+
+def _opens_at(lanes: JobLanes, document: JobDocument) -> int | None:
+    if lanes.steps.is_empty():
+        return None
+    numbers = lanes.steps["step"].to_list()
+    if document.path is not None and document.path.step in numbers:
+        return numbers.index(document.path.step)
+    return (lanes.steps["end_ns"] - lanes.steps["start_ns"]).arg_max()
+
+
+def _label(lanes: JobLanes, rank: int) -> str:
+    host = lanes.hosts.get(rank, "")
+    return plain(f"rank {rank}" + (f" ({host})" if host else ""))
+
+
+def _note(lanes: JobLanes) -> str:
+    if lanes.error_ns is None:
+        return "A clock of these ranks could not be fitted: times of two ranks are not comparable."
+    many = count_text(len(lanes.ranks))
+    return f"{many} ranks on one clock, aligned within {time_text(lanes.error_ns)}."
+
+
+TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB
+MEASURES = (
+    ("time", "time", "The time of each step."),
+    ("wait", "wait", "Time in collectives until the last rank came."),
+    ("exposed", "exposed", "Communication without compute under it."),
+)
+
+
+class HeatMeasure(Struct, frozen=True):
+    """What the heat map can show."""
+
+    name: str
+    title: str
+    text: str
+
+
+class HeatData(Struct, frozen=True):
+    """`values` has a column per measure, ranks by steps, -1 where nothing was recorded.
+
+    `cut` are the places of steps that the recording cut.
+    """
+
+    ranks: list[int]
+    hosts: list[str]
+    steps: list[int]
+    cut: list[int]
+    measures: list[HeatMeasure]
+    values: Packed
+
+
+class JobPage(Struct, frozen=True):
+    """What the script of the page reads."""
+
+    head: object
+    heat: HeatData | None
+    lanes: LanePage | None
+    sections: list[object]
+    guesses: object | None = None
+
+
+def job_html(
+    document: JobDocument, lanes: JobLanes | None, guesses: CheckDocument | None = None
+) -> str:
+    """The page as HTML; `guesses` are marked predictions to show."""
+    top, *rest = sections(document, PARTS, TOP)
+    drawn = None if lanes is None or lanes.spans.is_empty() else lane_page(lanes, document)
+    data = JobPage(safe(top), _heat(document), drawn, [safe(each) for each in rest], guesses)
+    return page(plain(top.title), data, main="job")
+
+
+def _heat(document: JobDocument) -> HeatData | None:
+    cells = document.cells
+    if not cells:
+        return None
+    ranks, steps = sorted({cell.rank for cell in cells}), sorted({cell.step for cell in cells})
+    row = {rank: at for at, rank in enumerate(ranks)}
+    column = {step: at for at, step in enumerate(steps)}
+    place = [row[cell.rank] * len(steps) + column[cell.step] for cell in cells]
+    columns = {}
+    for name, *_ in MEASURES:
+        values = np.full(len(ranks) * len(steps), -1, np.int64)
+        values[place] = [_value(cell, name) for cell in cells]
+        columns[name] = values
+    known = [HeatMeasure(*each) for each in MEASURES if (columns[each[0]] >= 0).any()]
+    hosts = {each.rank: each.host for each in document.ranks}
+    cut = [at for at, cell in zip(place, cells, strict=True) if not cell.whole]
+    named = [plain(hosts.get(rank, "")) for rank in ranks]
+    return HeatData(ranks, named, steps, cut, known, pack(columns))
+
+
+def _value(cell: JobCell, name: str) -> int:
+    value = {"time": cell.wall_ns, "wait": cell.wait_ns, "exposed": cell.exposed_ns}[name]
+    return -1 if value is None else value

@@ -1,0 +1,375 @@
+"""The verdict on a job: which rank makes the others wait, and what to do first.
+
+This module and `job_lines.py` write every sentence about a job: terminal, Markdown and HTML show
+these lines. Fixes are those that the traces prove, by largest possible saving.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean, median_low
+
+from msgspec import Struct
+
+from foretrace.analyze.jobs.job import Job
+from foretrace.base.units import count_text, percent_text, plural, ratio_text, time_text
+from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank, JobVerdict
+from foretrace.show.overview.fixes import WORTH
+from foretrace.show.overview.job_lines import (
+    a_step,
+    cause_text,
+    clock_error,
+    exposed,
+    longest_stage,
+    missing,
+    missing_text,
+    network,
+    not_read,
+    of_step,
+    per_step,
+    pipeline,
+    rank_text,
+    rates,
+    same,
+    slowest_link,
+    step,
+)
+from foretrace.show.overview.page import Line
+
+OWN = ("compute", "host", "data", "copies")  # causes that are the rank's own
+MOST = 0.75  # of a host's ranks
+UNLIKE = 2  # times the usual rank or host: noise makes everybody late in turn
+FEED = "load data faster (workers, prefetch, pin_memory)"
+
+
+class JobFix(Struct, frozen=True):
+    """Something to do, what it saves per step, and the estimate of a replay.
+
+    `how`: the saving is an upper bound or, for a rank that others wait for, an estimate.
+    """
+
+    text: str
+    saves_ns: int
+    replayed: str = ""
+    how: str = "at most"
+
+
+def worth_ns(document: JobDocument) -> float:
+    """The least saving per step that is worth a line: 1% of the step."""
+    return max(WORTH * (document.job.step_ns or 0), 1)
+
+
+def stragglers(document: JobDocument) -> list[JobRank]:
+    """The ranks whose delay lengthens a step by 1% or more, the worst first.
+
+    A rank that other collectives made late is not to blame, nor is one that is late no more than
+    the others are in turn.
+    """
+    least = worth_ns(document)
+    found = [row for row in document.ranks if (row.exposed_delays_ns or 0) >= least]
+    own = [row for row in found if row.cause in OWN and not in_turn(document, row)]
+    return sorted(own, key=lambda row: -(row.exposed_delays_ns or 0))
+
+
+def slow_hosts(document: JobDocument) -> list[JobHost]:
+    """The hosts whose ranks are late by their own fault, or whose network is slow."""
+    worth = worth_ns(document)
+    own = Counter(row.host for row in document.ranks if row.delays_ns and row.cause in OWN)
+    found = [
+        row
+        for row in document.hosts
+        if row.slow
+        and (row.exposed_delays_ns or 0)
+        >= max(worth, UNLIKE * _usual([each for each in document.hosts if each is not row]))
+        and (own[row.host] >= MOST * row.ranks or slow_network(document, row))
+    ]
+    return sorted(found, key=lambda row: -(row.exposed_delays_ns or 0))
+
+
+def in_turn(document: JobDocument, row: JobRank) -> bool:
+    """Whether the usual rank is late by about as much: that is noise, no rank needs a fix."""
+    delays = row.exposed_delays_ns or 0
+    return worth_ns(document) <= delays < UNLIKE * _usual(document.ranks)
+
+
+def _usual(rows: Sequence[JobRank | JobHost]) -> int:
+    return median_low([row.exposed_delays_ns or 0 for row in rows] or [0])
+
+
+def slow_network(document: JobDocument, host: JobHost) -> JobOutlier | None:
+    """The slow link that explains why a host's ranks are late through other collectives."""
+    return slowest_link(document, host.host) if host.cause == "other_comms" else None
+
+
+def fixes(document: JobDocument) -> list[JobFix]:
+    """Fixes worth 1% of a step: late ranks first, their evidence is direct; then by saving."""
+    late = [*_late(document), *_network(document)]
+    rest = [*_exposed(document), *_pipeline(document), *_idle(document)]
+    ordered = [sorted(each, key=lambda fix: -fix.saves_ns) for each in (late, rest)]
+    return [fix for each in ordered for fix in each if fix.saves_ns >= worth_ns(document)]
+
+
+def sentence(document: JobDocument, fix: JobFix) -> str:
+    """A fix with what it saves."""
+    saves = f"saves {fix.how} {time_text(fix.saves_ns)}{per_step(document)}"
+    return f"{fix.text}; {saves}{fix.replayed}"
+
+
+def _late(document: JobDocument) -> Iterator[JobFix]:
+    """A slow host, or else each rank that comes last."""
+    hosts = slow_hosts(document)
+    for host in hosts:
+        if slow_network(document, host) is None:
+            yield JobFix(f"inspect host {host.host}", host.delays_ns, how="about")
+    slow = {host.host for host in hosts}
+    for row in stragglers(document):
+        if not row.host or row.host not in slow:
+            saves = row.delays_ns or 0
+            replayed = _replayed(document, f"rank {row.rank}", saves)
+            yield JobFix(_of_rank(row), saves, replayed, how="about")
+
+
+def _network(document: JobDocument) -> Iterator[JobFix]:
+    """The slowest link; a step cannot go below what its ranks do without communication."""
+    link = slowest_link(document)
+    if link is not None:
+        which = f"the network of {link.what}" if link.kind == "host" else f"{link.kind} {link.what}"
+        saves = _left_by(document, lambda row: row.exposed_ns or 0)
+        replayed = _replayed(document, f"network of {link.what}", saves)
+        yield JobFix(f"inspect {which}: {rates(link)}", saves, replayed)
+
+
+def _left_by(document: JobDocument, part: Callable[[JobRank], int]) -> int:
+    """What a step saves at most if this part of every rank took no time."""
+    walls = [(row.wall_ns or 0, part(row)) for row in document.ranks]
+    longest = max((wall for wall, _ in walls), default=0)
+    return longest - max((wall - own for wall, own in walls), default=0)
+
+
+def _replayed(document: JobDocument, what: str, saves_ns: int) -> str:
+    """What a replay of the median step saves with this change, where that is less."""
+    path = document.path
+    for change in path.what_ifs if path and path.step >= 0 else []:
+        if path and change.what == what and 0 < change.saves_ns < saves_ns:
+            return f" ({time_text(change.saves_ns)} in a replay of step {path.step})"
+    return ""
+
+
+def _of_rank(row: JobRank) -> str:
+    who, look = rank_text(row), _look(row)
+    if row.slow == "gpu":
+        ratio = f" {ratio_text(row.kernel_ratio)} as long" if row.kernel_ratio else " longer"
+        return f"inspect the GPU of {who}: clocks, power, heat; the same kernels take{ratio}"
+    if row.slow == "code":
+        return f"balance the work: {who} runs more or other kernels than its peers"
+    return {
+        "data": f"{FEED} on {who}: its GPU waits for data",
+        "host": f"see why the host of {who} is late: {look}",
+        "copies": f"see what {who} copies before its collectives: {look}",
+        "compute": f"see what {who} computes longer than the others: {look}",
+    }[row.cause]
+
+
+def _exposed(document: JobDocument) -> Iterator[JobFix]:
+    """What compute could hide of the transfers; other fixes cover the waits for late ranks."""
+    kinds = Counter[str]()
+    for row in document.overlap:
+        alone = row.exposed_ns - (row.wait_ns or 0)
+        kinds[row.collective] += round(alone * row.ranks / max(document.job.ranks, 1))
+    rows = [(row.exposed_ns or 0) - (row.exposed_wait_ns or 0) for row in document.ranks]
+    for kind, total in kinds.most_common(1):
+        alone = min(total, round(fmean(rows)))  # two at a time count once
+        most = min(alone, document.perfect_overlap_ns or 0)
+        time = f"{time_text(alone)}{per_step(document)}"
+        yield JobFix(f"overlap {kind} with compute: {time} is alone", most)
+
+
+def _pipeline(document: JobDocument) -> Iterator[JobFix]:
+    for row in sorted(document.bubbles, key=lambda row: -row.bubble_ns)[:1]:
+        wait = f"stage {row.stage} waits {row.share:.0%} of {a_step(document)}"
+        text = f"shorten the pipeline's bubbles (more microbatches): {wait}"
+        uneven = "" if stragglers(document) else longest_stage(document)
+        yield JobFix(f"balance the stages: {uneven}" if uneven else text, row.bubble_ns)
+
+
+def _idle(document: JobDocument) -> Iterator[JobFix]:
+    """Idle time of all ranks: a step cannot go below what its busiest rank does."""
+    rows = [row for row in document.ranks if row.wall_ns and row.idle_ns is not None]
+    if not rows or not document.job.kernels:
+        return
+    busiest = max(rows, key=lambda row: (row.wall_ns or 0) - (row.idle_ns or 0))
+    saves = _left_by(document, lambda row: row.idle_ns or 0)
+    share = percent_text((busiest.idle_ns or 0) / (busiest.wall_ns or 1))
+    which = "every GPU" if len(rows) > 1 else "the GPU"
+    idle = f"see why {which} idles, {share} of {a_step(document)}"
+    if 2 * (busiest.data_ns or 0) > (busiest.idle_ns or 0):
+        idle = f"{FEED}: {which} idles, {share} of {a_step(document)}"
+    yield JobFix(f"{idle} on {rank_text(busiest)}: {_look(busiest)}", saves)
+
+
+def _look(row: JobRank) -> str:
+    return "its trace" if "://" in row.path else f"foretrace look {shlex.quote(row.path)}"
+
+
+LABELS = {
+    "straggler": "STRAGGLER",
+    "slow_host": "SLOW HOST",
+    "balanced": "NO STRAGGLER",
+    "inconclusive": "INCONCLUSIVE",
+    "unknown": "WAITS UNKNOWN",
+}
+ONE_STEP = 0.9  # of what the others wait: the other steps are not worth a word
+NOTHING = "the traces prove no fix worth 1% of the time"
+NEARLY = 0.95  # all of it
+UNEVEN = 1.1  # mean to median step, from which both are said
+
+
+def overview_of_job(job: Job) -> JobDocument:
+    """Everything about a job, with the verdict in words."""
+    from foretrace.analyze.jobs.summary import summarize
+
+    found = summarize(job)
+    found.verdict = verdict(found)
+    return found
+
+
+def verdict(document: JobDocument) -> JobVerdict:
+    """What holds the job up, and the two fixes that can save the most."""
+    bound, text = _judged(document)
+    first, then = [*(sentence(document, each) for each in fixes(document)), "", ""][:2]
+    return JobVerdict(bound, text, first, then)
+
+
+def title(document: JobDocument) -> str:
+    """`64 of 64 ranks on 8 hosts · NVIDIA H100 · 3 steps of 181 ms`."""
+    job = document.job
+    world = f"{job.ranks:,} of {plural(job.world_size or 0, 'rank')}"
+    parts = [world if job.world_size else plural(job.ranks, "rank")]
+    parts[0] += f" on {plural(job.hosts, 'host')}" if job.hosts else ""
+    if job.devices:
+        parts.append(
+            job.devices[0] if len(job.devices) == 1 else f"{len(job.devices)} kinds of GPU"
+        )
+    if job.steps:
+        mean, median = job.step_ns or 0, job.median_step_ns or 0
+        uneven = median and not 1 / UNEVEN < mean / median < UNEVEN
+        of = f"{time_text(mean)} (median {time_text(median)})" if uneven else time_text(mean)
+        parts.append(f"{plural(len(job.steps), 'step')} of {of}")
+    return " · ".join(parts)
+
+
+def lines(document: JobDocument) -> list[Line]:
+    """The lines of the first screen above its table."""
+    said = document.verdict
+    return [
+        Line(LABELS[said.bound], said.text),
+        *step(document),
+        *exposed(document),
+        *pipeline(document),
+        Line("DO FIRST", said.first or NOTHING),
+        *([Line("THEN", said.then)] if said.then else []),
+        *network(document),
+        *same(document),
+        *not_read(document),
+    ]
+
+
+def _judged(document: JobDocument) -> tuple[str, str]:
+    if not document.matched or not any(row.clock.fitted for row in document.ranks):
+        return "unknown", _unmatched(document)
+    late, hosts = stragglers(document), slow_hosts(document)
+    absent = f"; {text}" if (text := missing_text(document)) else ""
+    longest = max((row.delays_ns or 0 for row in late), default=0)
+    if hosts and hosts[0].delays_ns >= longest:
+        return "slow_host", _slow_host(document, hosts[0]) + absent
+    if late:
+        return "straggler", _straggler(document, late) + absent
+    if document.undecided == document.matched:
+        bound, text = _within_error(document)
+    else:
+        bound, text = _balanced(document)
+    return "inconclusive" if absent else bound, text + absent
+
+
+def _unmatched(document: JobDocument) -> str:
+    absent, count = missing(document), document.collectives
+    if document.job.ranks < 2:
+        rest = f"; {plural(absent, 'other rank')} missing" if absent else ""
+        return f"one rank alone does not say who waits for whom{rest}"
+    if not count:
+        return "no collective was recorded: who waits for whom is not in the traces"
+    if document.matched:
+        many = plural(document.matched, "collective")
+        return f"no clocks fit the {many} of these ranks: who waits for whom is unknown"
+    if document.unnamed == count:
+        many = plural(count, "collective")
+        return f"{many} recorded without a group: which of them two ranks share is unknown"
+    return "no two of these ranks recorded the same collective"
+
+
+def _slow_host(document: JobDocument, worst: JobHost) -> str:
+    link = slow_network(document, worst)
+    why = f"its network is slow, {rates(link)}" if link else cause_text(worst.cause)
+    wait = f"the others wait {_waited(document, worst)}"
+    return f"the {plural(worst.ranks, 'rank')} of {worst.host} come late: {why}; {wait}"
+
+
+def _straggler(document: JobDocument, late: list[JobRank]) -> str:
+    worst, rest = late[0], late[1:]
+    times = f"{count_text(worst.times_last)} of {plural(worst.collectives, 'collective')}"
+    why = cause_text(worst.cause, worst.causes.get(worst.cause))
+    if worst.slow == "gpu" and worst.kernel_ratio:
+        why += f" ({ratio_text(worst.kernel_ratio)} for the same kernels)"
+    why += " (more or other kernels)" if worst.slow == "code" else ""
+    wait = f"the others wait {_waited(document, worst)}{_in_step(document, worst)}"
+    others = f"; 1% or more for {plural(len(rest), 'more rank')}" if rest else ""
+    return f"{rank_text(worst)} came last in {times}: {why}; {wait}{others}"
+
+
+def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
+    """`15.3 ms per step for it, at most 8.21 ms (7.0%) of it without compute`."""
+    wait, alone = worst.delays_ns or 0, worst.exposed_delays_ns or 0
+    per = f"{per_step(document)} for {'them' if isinstance(worst, JobHost) else 'it'}"
+    if alone >= NEARLY * wait:
+        return f"{of_step(document, wait)}{per}"
+    return f"{time_text(wait)}{per}, at most {of_step(document, alone)} of it without compute"
+
+
+def _in_step(document: JobDocument, worst: JobRank) -> str:
+    """Where one step alone has the delay, which; the times are means over all steps."""
+    by_step = Counter[int]()
+    for cell in document.cells:
+        if cell.rank == worst.rank:
+            by_step[cell.step] += cell.delays_ns or 0
+    for number, delay in by_step.most_common(1):
+        if len(by_step) > 1 and delay >= ONE_STEP * by_step.total():
+            return f", all of it in step {number}"
+    return ""
+
+
+def _within_error(document: JobDocument) -> tuple[str, str]:
+    """No straggler if even the error, in every collective of a step, is below 1% of it."""
+    error, steps = clock_error(document) or 0, max(len(document.job.steps), 1)
+    most = error * max(row.collectives for row in document.ranks) / steps
+    text = (
+        f"in all {plural(document.matched, 'collective')} the ranks come within the clocks' error"
+    )
+    bound = "balanced" if most < worth_ns(document) else "inconclusive"
+    return bound, f"{text} ({time_text(error)})"
+
+
+def _balanced(document: JobDocument) -> tuple[str, str]:
+    worst = max(document.ranks, key=lambda row: row.exposed_delays_ns or 0)
+    others = "the others of its stage" if document.bubbles else "the others"
+    text = f"no rank makes {others} wait for 1% of {a_step(document)}"
+    wait = f"{time_text(worst.exposed_delays_ns)} for {rank_text(worst)}"
+    if in_turn(document, worst):
+        most = f"at most {wait}{per_step(document)}"
+        return "balanced", f"no rank alone makes {others} wait: all come late in turn, {most}"
+    if (worst.exposed_delays_ns or 0) >= worth_ns(document):
+        return "inconclusive", f"the others wait {wait}, and the traces do not say why"
+    if (error := clock_error(document) or 0) >= worth_ns(document):
+        return "inconclusive", f"{text} beyond the clocks' error ({time_text(error)})"
+    return "balanced", f"{text}: at most {wait}" if worst.exposed_delays_ns else text

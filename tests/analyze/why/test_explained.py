@@ -1,0 +1,147 @@
+"""The document: traffic of ops one by one, kernels by name, guards over all recompilations."""
+
+from __future__ import annotations
+
+import pytest
+
+from foretrace.analyze.why.explained import tallies
+from foretrace.analyze.why.kernels import Unfused, kernels_named
+from foretrace.base.errors import UsageError
+from foretrace.schema.compiler import (
+    Compilation,
+    FxGraph,
+    GraphNode,
+    GuardFailure,
+    GuardTally,
+    NamedTensor,
+)
+from foretrace.schema.documents.why import SCHEMA, CallEntry, CompiledKernel, Why
+from foretrace.schema.ledger import LedgerEntry
+
+ROW, MATRIX = 8 * 4, 4 * 8 * 4  # bytes of f32[8] and f32[4, 8]
+GELU, SILU, MM = (
+    "triton_poi_fused__unsafe_view_gelu_mul_0",
+    "triton_poi_fused_silu_1",
+    "extern_kernels.mm",
+)
+
+
+def _node(name: str, target: str, inputs: str, *shape: int) -> GraphNode:
+    return GraphNode(name, target, tuple(inputs.split()), NamedTensor(name, "f32", shape))
+
+
+def _part(decompositions: dict[str, tuple[str, ...]], *nodes: GraphNode) -> Compilation:
+    inputs = (NamedTensor("x", "f32", (4, 8)), NamedTensor("b", "f32", (8,)))
+    ops = (
+        _node("add", "operator.add", "x b", 4, 8),
+        _node("gelu", "torch._C._nn.gelu", "add", 4, 8),
+    )
+    graphs = (FxGraph("dynamo", ops, inputs), FxGraph("post_grad", nodes, inputs))
+    return Compilation("0/0", graphs=graphs, decompositions=decompositions)
+
+
+NODES = (
+    _node("expand", "torch.ops.aten.expand.default", "b", 4, 8),
+    _node("add_1", "torch.ops.aten.add.Tensor", "x expand", 4, 8),
+    _node("mul", "torch.ops.aten.mul.Tensor", "add_1 add_1", 4, 8),
+    _node("erf", "torch.ops.aten.erf.default", "mul", 4, 8),
+)
+
+WHOLE = {"add": ("expand", "add_1"), "gelu": ("mul", "erf")}
+
+
+def test_a_view_moves_nothing_and_is_read_once() -> None:
+    found = Unfused(_part(WHOLE, *NODES)).traffic(("expand", "add_1"))
+    assert found is not None
+    assert found.nodes == MATRIX + ROW + MATRIX
+
+
+def test_ops_count_where_all_of_them_is_inside() -> None:
+    found = Unfused(_part(WHOLE, *NODES)).traffic(tuple(node.name for node in NODES))
+    assert found is not None
+    assert found.ops == (MATRIX + ROW + MATRIX) + 2 * MATRIX
+    assert found.nodes == (2 * MATRIX + ROW) + 2 * MATRIX + 2 * MATRIX
+
+
+def test_a_part_of_an_op_is_not_the_op() -> None:
+    found = Unfused(_part(WHOLE, *NODES)).traffic(("mul",))
+    assert found is not None
+    assert found.ops is None
+    assert found.nodes == 2 * MATRIX
+
+
+def test_a_dynamic_size_is_not_known() -> None:
+    node = GraphNode(
+        "add_1", "torch.ops.aten.add.Tensor", ("x",), NamedTensor("add_1", "f32", ("s0",))
+    )
+    found = Unfused(_part({}, node)).traffic(("add_1",))
+    assert found is not None
+    assert found.nodes is None
+
+
+def test_without_a_graph_there_is_no_answer() -> None:
+    assert Unfused(Compilation("0/0")).traffic(("add",)) is None
+
+
+def _kernel(name: str, handle: str, *ran: str) -> CompiledKernel:
+    calls = [CallEntry(handle, [], [], None, None)]
+    return CompiledKernel(
+        name, "0/0", "inference", name == MM, [], [], "", "", [], [], 0, 0, 0,
+        gpu_names=list(ran), calls=calls,
+    )  # fmt: skip
+
+
+def _document(*kernels: CompiledKernel) -> Why:
+    ledger = LedgerEntry(0, 0, 0, 0, [])
+    return Why(SCHEMA, "", None, [], [], ledger, [], list(kernels), [], [], [], [])
+
+
+KERNELS = _document(
+    _kernel(MM, "extern_kernels.mm:1", "nvjet_a"),
+    _kernel(MM, "extern_kernels.mm:2", "nvjet_b"),
+    _kernel(GELU, f"{GELU}:3", GELU),
+    _kernel(SILU, f"{SILU}:4", SILU),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "handles"),
+    [
+        (GELU, [f"{GELU}:3"]),
+        ("gelu", [f"{GELU}:3"]),
+        ("triton_poi_fused_gelu_mul_0", [f"{GELU}:3"]),
+        ("triton_poi_fused_s", [f"{SILU}:4"]),
+        ("mm", ["extern_kernels.mm:1", "extern_kernels.mm:2"]),
+        ("extern_kernels.mm:2", ["extern_kernels.mm:2"]),
+        ("nvjet_b", ["extern_kernels.mm:2"]),
+    ],
+)
+def test_a_name_or_a_part_of_it(wanted: str, handles: list[str]) -> None:
+    assert [row.calls[0].handle for row in kernels_named(KERNELS, wanted)] == handles
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("triton_poi", "fits 2 kernels"),
+        ("triton_poi_fused_gelu_mul_7", f"the nearest: {SILU}, {GELU}"),
+        ("conv", "no kernel 'conv'"),
+    ],
+)
+def test_what_fits_none_or_several(wanted: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        kernels_named(KERNELS, wanted)
+
+
+def test_a_log_without_kernels() -> None:
+    with pytest.raises(UsageError, match="the log has no kernel"):
+        kernels_named(_document(), "mm")
+
+
+def test_a_guard_is_counted_over_all_recompilations() -> None:
+    first = GuardFailure("0/0", "x.size", "x", "64", "32", "size at index 0")
+    second = GuardFailure("0/1", "x.size", "x", "64", "8", "size at index 0")
+    runs = [Compilation("0/0"), Compilation("0/1", recompile=(first,))]
+    assert tallies([*runs, Compilation("0/2", recompile=(second, first))]) == (
+        GuardTally("size at index 0", "x", ("0/1", "0/2"), ("64",), ("32", "8")),
+    )

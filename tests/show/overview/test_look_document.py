@@ -1,0 +1,78 @@
+"""The document of `look`: GPU time by op, and one author of every sentence in all forms."""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from corpus.build import cut, gn
+from foretrace.read import recordings
+from foretrace.read.recordings import folder
+from foretrace.show.html import notebook, report
+from foretrace.show.overview import summarize
+from foretrace.show.overview.reading import overview_of
+from foretrace.show.overview.sentences import headline
+from foretrace.show.render.look_page import first_screen
+from foretrace.show.render.terminal import drawn, marked
+from opened_traces import opened
+
+PATH = folder("h200") / "ladder" / "mlp_eager_64x128x768x3072_bf16.json.gz"
+
+
+def test_ops_have_the_gpu_time_launched_below_them() -> None:
+    rows = {row.name: row.gpu_ns for row in overview_of(str(PATH), cache=False).look.ops}
+    events = json.loads(gzip.decompress(PATH.read_bytes()))["traceEvents"]
+    kernels = [event for event in events if event.get("cat") in ("kernel", "gpu_memset")]
+    pointwise = {"gelu": "aten::gelu", "Mul": "aten::mul"}
+    spent = dict.fromkeys(["aten::mm", *pointwise.values()], 0)
+    for event in kernels:
+        found = (op for word, op in pointwise.items() if word.lower() in event["name"].lower())
+        spent[next(found, "aten::mm")] += round(event["dur"] * 1000)
+    assert {name: rows[name] for name in spent} == spent
+    assert rows["aten::linear"] == rows["aten::matmul"] == rows["aten::mm"]
+    assert rows["aten::t"] == 0
+
+
+NAMES = ("linear_eager", "mlp_eager", "mlp_compiled", "mlp_eager_train", "llama_train_eager")
+
+
+def shown_everywhere(trace: ft.Trace) -> list[str]:
+    """The sentences, after a check that each form shows them in this order and no other summary."""
+    overview = summarize(trace)
+    page, said, head = first_screen(overview), overview.look.sentences, headline(overview.look)
+    for text in (drawn(page), re.sub(r"\\(.)", r"\1", marked(page)).replace("**", "")):
+        flat = " ".join(text.split())
+        places = [flat.index(line.text) for line in overview.lines]
+        assert places == sorted(places)
+        assert overview.notes in flat
+        assert head in flat
+    data = re.search(r'id="data">(.*?)</script>', report([trace]), re.DOTALL)
+    assert data is not None
+    shown = json.loads(data[1])["traces"][0]
+    story = [f"{line['label']}: {line['text']}" for line in shown["story"]]
+    assert shown["headline"] == head
+    assert [*story, *filter(None, [shown["notes"]])] == said
+    for text in (notebook.trace_html(trace), notebook.look_html(ft.look(trace))):
+        assert head in html.unescape(text)
+        assert said == [
+            line for line in html.unescape(text).replace("<p>", "").split("</p>") if line in said
+        ]
+    return said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_sentences_in_every_form(name: str) -> None:
+    assert len(shown_everywhere(opened(recordings.traces()[name]))) > 2
+
+
+def test_an_incomplete_trace_says_so_in_every_form(tmp_path: Path) -> None:
+    whole = gn(50).bytes()
+    (tmp_path / "cut.json").write_bytes(cut(whole, len(whole) // 2))
+    said = shown_everywhere(ft.open(tmp_path / "cut.json", cache=False))
+    assert said[0].startswith("INCOMPLETE: ")
