@@ -1,6 +1,6 @@
 """From a replayed kernel to the launch that was recorded while its graph was captured.
 
-`appended` puts the tables of captures behind those of the trace that replays them, under one
+`append_tables` puts the tables of captures behind those of the trace that replays them, under one
 numbering.
 """
 
@@ -38,7 +38,7 @@ Text = TypeVar("Text", str, bytes)
 _SIDES = ("autograd", "comms", "frames", "launches", "shapes", "stacks", "triton")
 
 
-def appended(own: Tables, captures: Sequence[Tables]) -> tuple[Tables, list[int]]:
+def append_tables(own: Tables, captures: Sequence[Tables]) -> tuple[Tables, list[int]]:
     """All tables as one, and where the events of each capture begin. Those of `own` keep their
     numbers; an equal name or signature has one number, so that eager and replayed calls of an op
     are the same.
