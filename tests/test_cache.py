@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace.read import budget, cache, entries, recordings
+from foretrace.base import budget
+from foretrace.base.budget import Limits
+from foretrace.read import cache, entries, recordings
 from foretrace.read.bytestream import UNPACKED
-from foretrace.read.limits import Limits
 from foretrace.show.overview.reading import overview_of
 
 TRACE = recordings.traces()["mlp_eager"]

@@ -18,11 +18,12 @@ import click
 import pytest
 
 import foretrace
+from foretrace.base import budget
+from foretrace.base.budget import Limits, parse_limits
 from foretrace.cli import foretrace as group
 from foretrace.cli import main
 from foretrace.model.groups import GpuWork
-from foretrace.read import budget, recordings
-from foretrace.read.limits import Limits, parse_limits
+from foretrace.read import recordings
 from foretrace.schema.kernel import KernelId
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from corpus.places import FULL_SWEEP
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.model import opening
 from foretrace.names import families
-from foretrace.read.limits import Limits
 from foretrace.schema.documents import encode
 from foretrace.show.overview import reading
 from foretrace.show.render.look_page import first_screen, sections

@@ -47,7 +47,7 @@ def family_of(name: str, place: Path | None) -> str:
     """The family that a fresh process with `place` on its path finds for a kernel name."""
     path = [str(place)] if place else []
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")])}
-    code = f"from foretrace import families; print(families.decode({name!r}).family)"
+    code = f"from foretrace.names import families; print(families.decode({name!r}).family)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     )

@@ -12,8 +12,9 @@ import pytest
 
 from corpus.build import gn
 from corpus.opening import run
+from foretrace.base import budget
 from foretrace.base.errors import LimitError
-from foretrace.read import budget, cache, recordings
+from foretrace.read import cache, recordings
 from foretrace.read.kineto import document
 from foretrace.show.overview import reading
 

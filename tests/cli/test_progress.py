@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from corpus.places import RECORDED
-from foretrace.base import progress
+from foretrace.base import notices
 from foretrace.base.units import bytes_text
 from foretrace.cli import _progress
 
@@ -77,5 +77,5 @@ def test_a_short_read_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_listens_by_itself() -> None:
-    progress.report("reading")
-    progress.report()
+    notices.report("reading")
+    notices.report()

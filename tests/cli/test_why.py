@@ -107,7 +107,7 @@ def test_the_document_is_the_contract(capsys: Capture) -> None:
         "path": "",
         "sources": found["sources"],
     } | {"trace": found["trace"]}
-    assert found["schema"] == 2
+    assert found["schema"] == 3
     (fused,) = [row for row in found["kernels"] if not row["extern"]]
     assert fused["name"] == "triton_poi_fused__unsafe_view_gelu_mul_0"
     assert [(line["file"].rsplit("/", 1)[-1], line["line"]) for line in fused["sources"]] == [

@@ -17,9 +17,9 @@ import msgspec
 
 import foretrace
 from corpus.cases import Case, Opened
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.cli import main
-from foretrace.read.limits import Limits
 from foretrace.show.overview import look
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from msgspec import field
 
+from foretrace.base.budget import Limits
 from foretrace.read.bytestream import ByteStream
 from foretrace.read.kineto import parallel
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.document import Document, read_document
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE
 

@@ -11,8 +11,8 @@ import pytest
 
 import foretrace
 from corpus.build import Doc, g0, gn
+from foretrace.base.budget import Limits
 from foretrace.model.trace import Trace
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import CODES
 
 MI300 = {"id": 0, "name": "", "computeMajor": 9, "computeMinor": 4, "warpSize": 64, "numSms": 304}

@@ -15,11 +15,11 @@ import pytest
 import foretrace
 import processes
 from corpus.places import RECORDED
+from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, UsageError
 from foretrace.cli import main
 from foretrace.model import query as query_process
 from foretrace.model.query import QueryProcess
-from foretrace.read.limits import Limits
 
 MLP = RECORDED / "mlp_eager.json.gz"
 TRACE = foretrace.open(MLP, cache=False)

@@ -19,13 +19,21 @@ from corpus.build import gz
 from corpus.cases import G0
 from corpus.places import RECORDED
 from foretrace import read as sources
+from foretrace.base import budget
+from foretrace.base.budget import (
+    Budget,
+    Limits,
+    apart,
+    ceiling,
+    keeps_everything,
+    parse_limits,
+    timed,
+    waiting,
+)
 from foretrace.base.errors import LimitError
 from foretrace.model import opening
-from foretrace.read import budget
-from foretrace.read.budget import Budget, apart, ceiling, timed, waiting
 from foretrace.read.bytestream import open_stream
 from foretrace.read.kineto import assemble
-from foretrace.read.limits import Limits, keeps_everything, parse_limits
 from foretrace.schema.ledger import LedgerBuilder
 
 
@@ -250,7 +258,7 @@ from foretrace import read as sources
 from foretrace.base.errors import LimitError
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.read.kineto import parallel
-from foretrace.read.limits import Limits
+from foretrace.base.budget import Limits
 
 parallel.WORTHWHILE, parallel.PIECE, parallel.TAIL = 0, 48 << 10, 8 << 10
 parallel.cores = lambda: 2

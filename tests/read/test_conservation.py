@@ -24,10 +24,10 @@ from corpus.build import LAYOUTS, gz, interleave
 from corpus.damage import BLOCKS, BYTES, Edit, zeros
 from corpus.places import DEEP, PUBLIC, RECORDED
 from corpus.reading import NAME, Answer, WholeLedger, answer, read, sizes
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.bytestream import open_stream
 from foretrace.read.kineto.document import read_document
-from foretrace.read.limits import Limits
 from read.conservation import Sound, difference, differing, faults, known, unlike
 
 HERE = Path(__file__).resolve().parents[1]

@@ -15,14 +15,12 @@ from corpus.build import gz
 from corpus.cases import G0
 from corpus.cases_containers import described_after, zip64, zip_with
 from corpus.cases_packed import ZSTD, gn_text, packed_by, zipped
+from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, TraceError
-from foretrace.read import compressed, packed
+from foretrace.read import unpack
 from foretrace.read.bytestream import open_stream
-from foretrace.read.compressed import gunzip, unzstd
 from foretrace.read.folder import searched
-from foretrace.read.limits import Limits
-from foretrace.read.packed import Feed, Ratio
-from foretrace.read.zipped import unzip
+from foretrace.read.unpack import Feed, Ratio, gunzip, unzip, unzstd
 from foretrace.schema.ledger import LedgerBuilder
 
 WHOLE = 1 << 30
@@ -74,8 +72,8 @@ def test_work_of_empty_members(piece: bytes, opener: object, offered: list[int])
 def test_work_of_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     """One flipped bit took 24 s: the output before it is found by halving, at every place."""
     calls = []
-    until = packed._until_damage
-    monkeypatch.setattr(packed, "_until_damage", lambda *a: calls.append(1) or until(*a))
+    until = unpack._until_damage
+    monkeypatch.setattr(unpack, "_until_damage", lambda *a: calls.append(1) or until(*a))
     plain, chooser = gn_text(), random.Random(5)
     whole = gz(plain)
     for _ in range(20):
@@ -133,7 +131,7 @@ def test_no_member_is_whole(second: str) -> None:
 def test_damage_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that breaks at every other member is not read to its end."""
     bad = gz(b"")[:10] + b"\xff" * 30
-    monkeypatch.setattr(compressed, "MOST_DAMAGE", 3)
+    monkeypatch.setattr(unpack, "MOST_DAMAGE", 3)
     with pytest.raises(TraceError, match="E_GZIP"):
         unpacked((gz(b"x") + bad) * 9)
 

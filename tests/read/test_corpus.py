@@ -27,8 +27,8 @@ from corpus.build import gz
 from corpus.cases import ANY, G0, Case, Expect, Opened
 from corpus.opening import Ran, look_json, outcome, run, without_path
 from corpus.places import DEEP
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import CODES, Ledger
 
 
@@ -103,7 +103,7 @@ def check_ledger(ledger: Ledger) -> None:
 def check_document(opened: Opened) -> None:
     """I2, and that the JSON form says what the tables say."""
     text = json.dumps(opened.doc, allow_nan=False)
-    assert json.loads(text)["schema"] == 2
+    assert json.loads(text)["schema"] == 3
     ledger = opened.doc["ledger"]
     assert ledger["seen"] == ledger["kept"] + ledger["repaired"] + ledger["skipped"]
     assert {note["code"]: note["count"] for note in ledger["notes"]} == {
@@ -175,7 +175,7 @@ def test_exit_code(case: Case, tmp_path: Path) -> None:
     ran = look_json(path, case, *(["--strict"] if opens else []))
     assert "Traceback" not in ran.err
     if opens:
-        assert ran.doc["schema"] == 2
+        assert ran.doc["schema"] == 3
         assert ran.code == (1 if lost(ran.doc) or "left out" in ran.err else 0), ran.err
     elif case.expect.verdict == "usage":
         assert ran.code == 0, ran.err

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.base.budget import Limits
 from foretrace.model import opening
 from foretrace.read.kineto import careful
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import Ledger
 
 EVENT = b'{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":5,"dur":1}'

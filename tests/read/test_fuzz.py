@@ -25,11 +25,11 @@ from corpus.mutations import mutated, written
 from corpus.places import DEEP
 from corpus.reading import DUR, TS, Answer, Row, WholeLedger, answer, read
 from foretrace.analyze.guess import guess_files
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.read.bytestream import open_stream
 from foretrace.read.kineto.assemble import assemble
 from foretrace.read.kineto.document import read_document
-from foretrace.read.limits import Limits
 from foretrace.schema.run_record import read_run
 from read.conservation import REFUSED, Sound, difference, differing, faults, known, unlike
 

@@ -77,7 +77,7 @@ def hook(event, args):
 sys.addaudithook(hook)
 from foretrace.base.errors import ForetraceError
 from foretrace.show.overview import look
-from foretrace.read.limits import Limits
+from foretrace.base.budget import Limits
 import foretrace
 
 def read(path, limits):

@@ -12,11 +12,11 @@ import pytest
 
 from corpus.opening import open_at
 from corpus.reading import Answer, read
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.bytestream import ByteStream
-from foretrace.read.kineto.buffer import CHUNK
+from foretrace.read.kineto.boundaries import CHUNK
 from foretrace.read.kineto.document import read_document
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import LedgerBuilder
 
 EVENT = b'{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1.5,"dur":2}'

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from foretrace.read.kineto.window import outliers
+from foretrace.read.kineto.times import outliers
 from foretrace.schema.gaps import Bools, Ints
 from foretrace.schema.tables import KIND
 from foretrace.schema.whole import whole

@@ -15,8 +15,8 @@ import click
 from foretrace.base.errors import UsageError
 
 if TYPE_CHECKING:
+    from foretrace.base.budget import Limits
     from foretrace.model.trace import Trace
-    from foretrace.read.limits import Limits
     from foretrace.schema.run_record import RecordedRun
 
 Command = Callable[..., Any]
@@ -86,9 +86,8 @@ def opens_trace(command: Command) -> Command:
 
     @wraps(command)
     def opening(no_cache: bool, strict: bool, limit: tuple[str, ...], **given: Any) -> Any:
+        from foretrace.base.budget import ceiling, parse_limits, timed
         from foretrace.cli._progress import on_terminal
-        from foretrace.read.budget import ceiling, timed
-        from foretrace.read.limits import parse_limits
 
         limits = parse_limits(limit)
         with on_terminal(), timed(), ceiling("", limits):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from foretrace.base import progress
+from foretrace.base import notices
 
 PATIENCE_S = 0.5  # a shorter wait needs no explanation
 EVERY_S = 0.1  # often enough to be seen to move
@@ -44,9 +44,9 @@ def on_terminal() -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    progress.show_with(ProgressLine())
+    notices.show_with(ProgressLine())
     try:
         yield
     finally:
-        progress.report()
-        progress.show_with(None)
+        notices.report()
+        notices.show_with(None)

@@ -164,7 +164,7 @@ def count(
     script: str, arguments: tuple[str, ...], given: dict[str, Any]
 ) -> tuple[str, list[Exported]]:
     """Run the script; neither its time nor its memory is that of reading a trace."""
-    from foretrace.read.budget import apart
+    from foretrace.base.budget import apart
     from foretrace.record.profiling import need_torch
     from foretrace.record.profiling.ncu import find_ncu
 

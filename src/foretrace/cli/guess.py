@@ -83,7 +83,7 @@ def _asked(questions: list[Question]) -> list[Guess]:
 
 
 def _answer(text: str, question: Question) -> list[Guess]:
-    from foretrace.read.budget import asking
+    from foretrace.base.budget import asking
 
     while True:
         with asking():

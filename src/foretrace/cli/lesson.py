@@ -198,7 +198,7 @@ def ask(sitting: Sitting, to_stderr: bool = False) -> bool:
 
 def _typed(to_stderr: bool) -> str | None:
     """What the reader types; None at the end of the input. A piped answer is shown as if typed."""
-    from foretrace.read.budget import asking
+    from foretrace.base.budget import asking
 
     try:
         with asking():

@@ -35,7 +35,7 @@ def command(
     """Open TRACE in Perfetto's page. The trace stays on this machine: nothing is uploaded."""
     from pathlib import Path
 
-    from foretrace.read.budget import waiting
+    from foretrace.base.budget import waiting
     from foretrace.show.share import handoff
     from foretrace.show.share.perfetto import annotated as write_annotated
 

@@ -13,7 +13,7 @@ from foretrace.cli._options import PATH, as_json, flag, joined, say, shown, show
 from foretrace.show.render.terminal import plain
 
 if TYPE_CHECKING:
-    from foretrace.read.limits import Limits
+    from foretrace.base.budget import Limits
     from foretrace.record.remote.plan import RemotePlan
     from foretrace.schema.documents.remote import RemoteDocument
 
@@ -98,8 +98,8 @@ def command(script: str | None, run: str | None, limit: tuple[str, ...], **given
     foretrace remote --fetch JOB
     foretrace remote --ssh gpu-box train.py
     """
+    from foretrace.base.budget import parse_limits
     from foretrace.cli._progress import on_terminal
-    from foretrace.read.limits import parse_limits
     from foretrace.schema.documents import encode
 
     if bool(script) == bool(run):

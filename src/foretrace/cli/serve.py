@@ -21,8 +21,8 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     The address holds a token that is new each time. Stop with Ctrl+C. With --strict nothing is
     served when any trace was repaired, lost records or is odd.
     """
+    from foretrace.base.budget import waiting
     from foretrace.model.opening import open_all
-    from foretrace.read.budget import waiting
     from foretrace.show.render.terminal import plain
     from foretrace.show.serve.run import prepare
 

@@ -34,7 +34,7 @@ def command(
     """
     import shlex
 
-    from foretrace.read.budget import waiting
+    from foretrace.base.budget import waiting
     from foretrace.schema.documents import encode
     from foretrace.schema.documents.share import ShareDocument
     from foretrace.show.render.terminal import plain

@@ -68,7 +68,7 @@ def command(
 
     why = _explained(path, reading, against)
     if kernel is not None:
-        from foretrace.analyze.why.kernels import kernels_named
+        from foretrace.analyze.why.compiled_kernels import kernels_named
 
         why.kernels = kernels_named(why, kernel)
     if form == "json":

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from functools import cache as once
 from typing import TYPE_CHECKING
 
-from foretrace.base import progress
+from foretrace.base import budget, notices
+from foretrace.base.budget import Limits, keeps_everything
 from foretrace.base.errors import TraceError
 from foretrace.base.version import __version__
-from foretrace.read import budget
 from foretrace.read import captures as captures_of
 from foretrace.read.folder import resolve, searched
-from foretrace.read.limits import Limits, keeps_everything
 from foretrace.read.recordings import opened_as
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def load_alone(
         try:
             tables = sources.read(wanted, bounds, meanwhile)
         finally:
-            progress.report()
+            notices.report()
         if keep:
             with budget.waiting():  # an entry is written whole
                 store.save(wanted, stamp, tables)

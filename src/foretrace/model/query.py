@@ -22,10 +22,9 @@ from typing import IO
 import polars as pl
 from msgspec import Struct
 
+from foretrace.base.budget import Limits, raised_by, waiting
 from foretrace.base.errors import ForetraceError, LimitError, UsageError
 from foretrace.model.analysis import Analysis
-from foretrace.read.budget import waiting
-from foretrace.read.limits import Limits, raised_by
 
 _NAMES = re.compile(r"[a-z_]+", re.IGNORECASE)
 # Polars' SQL has functions that read files (`read_csv`, `scan_parquet`). Polars can neither turn

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from foretrace.model.arguments import Arguments
 from foretrace.model.captures import Captured, nothing
-from foretrace.model.compiled import CompilerRecords
+from foretrace.model.compiled import CompiledTrace
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
 from foretrace.model.metadata import About, about, device_of
@@ -73,14 +73,14 @@ class Recording:
         return read_run(self.path)
 
     @cached_property
-    def compiler_records(self) -> CompilerRecords:
+    def compiler_records(self) -> CompiledTrace:
         """The compiler's records beside the file, read at first use."""
         parts = (self.tables, self.host, self.gpu, self.arguments, self.about.rank)
-        return CompilerRecords(self.path, *parts)
+        return CompiledTrace(self.path, *parts)
 
     @property
     def compiler_run(self) -> CompilerRun | None:
-        """What the compiler's records say; None where there are none that can be read."""
+        """What the compiler's records say; None where the trace has none that can be read."""
         return self.compiler_records.run
 
     @cached_property

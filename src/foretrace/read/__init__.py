@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from foretrace.base import progress
+from foretrace.base import budget, notices
+from foretrace.base.budget import Limits
 from foretrace.base.units import bytes_text
-from foretrace.read import budget
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import Tables
 
 if TYPE_CHECKING:
     from foretrace.read.bytestream import ByteStream
-    from foretrace.read.kineto.buffer import Buffer
+    from foretrace.read.kineto.boundaries import Buffer
     from foretrace.read.kineto.columns import Columns
     from foretrace.read.kineto.document import Document
 
@@ -32,7 +31,7 @@ def read(
     with budget.ceiling(path, bounds):
         document, ledger = _document(path, bounds, meanwhile)
         budget.check()
-        progress.report("building the tables")
+        notices.report("building the tables")
         # brings NumPy and Polars, which must not be loaded before workers are forked
         from foretrace.read.kineto.assemble import assemble
 
@@ -62,7 +61,7 @@ def _read(
 
     def watch(done: int, size: int) -> None:
         of = f" of {bytes_text(size)}" if size else ""  # standard input has none
-        progress.report(f"reading {bytes_text(done)}{of}: {path}")
+        notices.report(f"reading {bytes_text(done)}{of}: {path}")
 
     def apart(stream: ByteStream, buffer: Buffer) -> list[Columns]:
         return read_apart(stream, buffer, limits, ledger, meanwhile) if meanwhile else []

@@ -17,7 +17,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from foretrace.read import budget, entries
+from foretrace.base import budget
+from foretrace.read import entries
 from foretrace.read.bytestream import UNPACKED
 
 if TYPE_CHECKING:

@@ -15,16 +15,14 @@ from itertools import islice
 
 from msgspec import Struct
 
-from foretrace.base import progress
+from foretrace.base import notices
+from foretrace.base.budget import Limits, ceiling
 from foretrace.base.errors import TraceError, UsageError, printable
 from foretrace.read import captures
-from foretrace.read.budget import ceiling
-from foretrace.read.bytestream import open_stream
+from foretrace.read.bytestream import empty, open_stream, refuse_no_events, refuse_non_json
 from foretrace.read.compiler.bundle import NAMED as LOG_NAMED
 from foretrace.read.compiler.bundle import SUFFIX as BUNDLE
-from foretrace.read.limits import Limits
-from foretrace.read.sniff import empty, refuse_no_events, refuse_non_json
-from foretrace.read.zipped import ZIP, files_in, open_zip
+from foretrace.read.unpack import ZIP, files_in, open_zip
 from foretrace.schema.ledger import LedgerBuilder
 
 NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
@@ -156,7 +154,7 @@ def _unlisted(problem: OSError) -> TraceError:
 
 def refusal(path: str, limits: Limits) -> TraceError | None:
     """Why a file cannot be a trace, told by its first bytes; None when it looks like one."""
-    progress.report(f"finding traces: {path}")
+    notices.report(f"finding traces: {path}")
     try:
         with ceiling(path, limits):
             return _refusal(path, limits)

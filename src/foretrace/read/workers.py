@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from typing import TypeVar
 
-from foretrace.base import notices
-from foretrace.read import budget
+from foretrace.base import budget, notices
 
 T = TypeVar("T")
 _WAITING = 2  # files for each process: one is read, the next is ready
@@ -50,7 +49,7 @@ def _until_one_dies(
 ) -> Generator[tuple[str, T], None, list[str]]:
     """Answers until the queue is empty, or a process dies; returns the files that it cost."""
     others = set(active_children())
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (notices.said(), prepare))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (notices.warned(), prepare))
     reading: dict[Future[T], str] = {}
     try:
         while queue or reading:

@@ -198,7 +198,7 @@ class Separation(Struct, frozen=True):
     """Two neighbours that share data and stay two kernels.
 
     `a` runs first. Names are those of kernels (`extern_kernels.mm:1`), or of scheduler nodes where
-    no wrapper was recorded. `reason` is a key of `why.reasons.REASONS`. `bytes` is what one run
+    no wrapper was recorded. `reason` is a key of `why.refusals.REASONS`. `bytes` is what one run
     would not move if they were one kernel: each shared buffer is read once less, and not written
     where nothing else needs it. `at_most_ns` is the time of that in the whole trace; `a_ns` and
     `b_ns` are what of it would be taken from each of the two.

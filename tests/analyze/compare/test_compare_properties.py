@@ -18,9 +18,9 @@ from corpus.places import RECORDED, public_traces, sampled
 from foretrace.analyze.compare import Comparison, compare, document
 from foretrace.analyze.compare.fusion import KernelPair
 from foretrace.analyze.compare.sides import Side
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.model.trace import Trace
-from foretrace.read.limits import Limits
 from foretrace.schema.documents import encode
 from foretrace.show.render.comparison import comparison_markdown, comparison_text
 

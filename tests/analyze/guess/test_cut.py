@@ -17,10 +17,10 @@ from corpus.places import RECORDED
 from foretrace.analyze.guess import check
 from foretrace.analyze.guess.baseline import write
 from foretrace.analyze.guess.questions import questions
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.cli import main
 from foretrace.model.trace import Trace
-from foretrace.read.limits import Limits
 from foretrace.show.overview.reading import overview_of
 
 ABSENCES = [

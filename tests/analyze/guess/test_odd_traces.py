@@ -17,8 +17,8 @@ from foretrace.analyze.guess import check, parse
 from foretrace.analyze.guess.baseline import write
 from foretrace.analyze.guess.questions import questions
 from foretrace.analyze.guess.snapshots import from_text, kernels, to_text
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
-from foretrace.read.limits import Limits
 from foretrace.schema.verdict import VERDICTS
 
 GUESSES = [parse(text) for text in TEXTS]

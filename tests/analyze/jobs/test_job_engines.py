@@ -17,10 +17,10 @@ from analyze.jobs.plan import Gaps, Plan, write
 from foretrace.analyze import jobs
 from foretrace.analyze.jobs import reading
 from foretrace.analyze.jobs.job import COLUMNS, Job
-from foretrace.base import progress
+from foretrace.base import notices
+from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, TraceError, UsageError
 from foretrace.read import remote
-from foretrace.read.limits import Limits
 
 SMALL = Plan(data=4, gaps=Gaps(empty=(3,)), by_rank=True)
 
@@ -56,12 +56,12 @@ def test_processes_of_their_own(folder: Path, here: Job, monkeypatch: pytest.Mon
     monkeypatch.setattr(reading, "WORTHWHILE", 0)
     monkeypatch.setattr(reading, "cores", lambda: 2)
     told: list[str] = []
-    progress.show_with(told.append)
+    notices.show_with(told.append)
     try:
         with jobs.read(folder, cache=False) as job:
             same(here, job)
     finally:
-        progress.show_with(None)
+        notices.show_with(None)
     counts = [text for text in told if text.startswith("read ")]
     assert [text.split(" files")[0] for text in counts] == [
         "read 1 of 3",
@@ -114,13 +114,13 @@ def test_ctrl_c_ends_all(folder: Path) -> None:
     code = f"""
 import os, signal, sys
 from foretrace.analyze import jobs
-from foretrace.base import progress
+from foretrace.base import notices
 from foretrace.analyze.jobs import reading
 reading.WORTHWHILE, reading.cores = 0, lambda: 2
 def tell(text):
     if text.startswith("read "):
         os.killpg(0, signal.SIGINT)
-progress.show_with(tell)
+notices.show_with(tell)
 try:
     jobs.read({str(folder)!r}, cache=False)
 except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from corpus.builder import TraceBuilder
 from foretrace.analyze.jobs import reduce
 from foretrace.analyze.jobs.job import COLUMNS as TYPES
 from foretrace.analyze.jobs.job import unpacked
-from foretrace.read.limits import Limits
+from foretrace.base.budget import Limits
 from foretrace.schema.jobs import RankPart
 
 REDUCED = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

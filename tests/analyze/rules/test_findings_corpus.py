@@ -10,7 +10,7 @@ import foretrace as ft
 from corpus.all_cases import OPENING
 from corpus.cases import Case
 from corpus.places import sampled
-from foretrace.read.limits import Limits
+from foretrace.base.budget import Limits
 from foretrace.show.overview import summarize
 from foretrace.show.render.look_page import sections
 from foretrace.show.render.terminal import drawn, marked

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from foretrace.analyze.why.compiled_kernels import Unfused, kernels_named
 from foretrace.analyze.why.explained import tallies
-from foretrace.analyze.why.kernels import Unfused, kernels_named
 from foretrace.base.errors import UsageError
 from foretrace.schema.compiler import (
     Compilation,

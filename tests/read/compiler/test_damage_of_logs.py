@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from corpus.places import DEEP
+from foretrace.base.budget import Limits
 from foretrace.read import compiler
-from foretrace.read.limits import Limits
 from read.compiler.test_recorded_logs import COMPILE, unpacked
 from read.compiler.written import Answer, answer, artifact, expected, message, record, sample
 

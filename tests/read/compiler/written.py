@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from foretrace.base.budget import Limits
 from foretrace.read.compiler.reader import LogFile
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import Ledger, LedgerBuilder
 
 Made = tuple[dict[str, Any], str | None]  # metadata, payload

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from counter_files import METRICS, export_text, recorded, row
 from foretrace.base.errors import TraceError
-from foretrace.read.ncu import CounterExport, read_export
-from foretrace.read.ncu.digits import Digits, digits_of
-from foretrace.read.ncu.units import factor
+from foretrace.read.ncu import CounterExport, Digits, digits_of, factor, read_export
 
 
 def _read(text: str) -> CounterExport:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, UsageError
-from foretrace.read.limits import Limits
 from foretrace.read.recordings import traces
 from foretrace.record.remote import plan as plan_module
 from foretrace.record.remote import wheel

@@ -145,7 +145,7 @@ def test_json_holds_the_document_of_each(week: Path) -> None:
     document = json.loads(look(week, "--json").out)
     assert list(document) == ["schema", "traces", "notes", "left_out", "job"]
     assert [Path(path).name for path in document["job"]] == ["rank0.json", "rank1.json"]
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     for each in document["traces"]:
         assert each == json.loads(look(each["trace"]["path"], "--json").out)
     assert [note["code"] for note in document["notes"]] == ["other_files"]
@@ -317,7 +317,7 @@ def test_stopped_by_ctrl_c(week: Path) -> None:
     """
     code = f"""
 import os, signal, sys
-from foretrace.base import progress
+from foretrace.base import notices
 from foretrace.show.overview import reading
 from foretrace.cli import main
 reading.WORTHWHILE = 0
@@ -325,7 +325,7 @@ def tell(text):
     if text.startswith("read "):
         os.killpg(0, signal.SIGINT)
 if __name__ == "__main__":
-    progress.show_with(tell)
+    notices.show_with(tell)
     sys.exit(main(["look", {str(week)!r}, "--no-cache"]))
 """
     script = week.parent / "stopped.py"

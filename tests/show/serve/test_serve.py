@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 import foretrace
+from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, MissingError, TraceError
-from foretrace.read.limits import Limits
 from foretrace.read.recordings import traces
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve import library

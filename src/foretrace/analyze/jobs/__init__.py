@@ -6,9 +6,9 @@ import os
 
 from foretrace.analyze.jobs.job import Job
 from foretrace.analyze.jobs.reading import list_files, numbers, of_ranks, read_progress, reduce_all
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.folder import nothing_in
-from foretrace.read.limits import Limits
 
 
 def read(

@@ -23,20 +23,18 @@ from msgspec.structs import replace
 
 from foretrace.analyze.jobs.job import FileAnswer
 from foretrace.analyze.jobs.reduce import answer, size_of
-from foretrace.base import progress
+from foretrace.base import notices
+from foretrace.base.budget import Limits, clock
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.units import bytes_text, span_text
 from foretrace.model import opening
 from foretrace.model.metadata import rank_in_name
-from foretrace.read.budget import clock
 from foretrace.read.bytestream import UNPACKED, open_regular
 from foretrace.read.folder import NAMED_LIKE_A_TRACE, searched
 from foretrace.read.kineto.parallel import cores
-from foretrace.read.limits import Limits
-from foretrace.read.packed import unreadable
 from foretrace.read.remote import SMALL, files_below, is_remote
+from foretrace.read.unpack import ZIP, files_in, open_zip, unreadable
 from foretrace.read.workers import spread
-from foretrace.read.zipped import ZIP, files_in, open_zip
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.whole import whole
 
@@ -144,13 +142,13 @@ def read_progress(answers: Answers, sizes: Mapping[str, int]) -> Iterator[FileAn
         left = (clock() - begun) * (total - read) / read if read else 0
         amount = f", {bytes_text(read)} of {bytes_text(total)}" if total else ""
         wait = f", {span_text(left)} left" if left >= 1 else ""
-        progress.report(f"read {done:,} of {len(sizes):,} files{amount}{wait}")
+        notices.report(f"read {done:,} of {len(sizes):,} files{amount}{wait}")
         if found.part is None:
             yield found
         else:
             facts = replace(found.part.facts, file_bytes=sizes[path])
             yield FileAnswer(replace(found.part, facts=facts))
-    progress.report()
+    notices.report()
 
 
 def reduce_all(files: Mapping[str, int], limits: Limits, cache: bool, ray: str | None) -> Answers:

@@ -26,16 +26,17 @@ from foretrace.analyze.jobs.rank_time import (
     windows,
     work_of,
 )
+from foretrace.base import budget
+from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, TraceError
 from foretrace.model import opening
 from foretrace.model.arguments import Signature, distinct_lists, json_text
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.trace import Trace
 from foretrace.names import families
-from foretrace.read import budget, entries, remote
 from foretrace.read import cache as store
+from foretrace.read import entries, remote
 from foretrace.read.folder import resolve
-from foretrace.read.limits import Limits
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.jobs import PAUSE_NS, WITHOUT_STEPS, RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry

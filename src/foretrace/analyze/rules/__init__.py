@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from foretrace.base import plugins
+from foretrace.base import budget, plugins
 from foretrace.base.errors import LimitError
-from foretrace.read import budget
 from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Findings, Rule
 from foretrace.schema.ledger import ABSENT

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
 from foretrace.model.compiled import load
 from foretrace.read.compiler import manifest_of
 from foretrace.read.compiler.bundle import NAMED, SUFFIX, names_in
 from foretrace.read.folder import refusal, searched
-from foretrace.read.limits import Limits
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

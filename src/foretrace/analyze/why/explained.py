@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from foretrace.analyze.why.kernels import compiled_kernels
+from foretrace.analyze.why.compiled_kernels import compiled_kernels
 from foretrace.analyze.why.measured import Ran
 from foretrace.analyze.why.not_fused import separated
 from foretrace.analyze.why.strides import strided_views

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -16,17 +16,18 @@ from foretrace.model.metadata import device_of
 from foretrace.schema.compiler import CompilerRun, KernelCall
 
 if TYPE_CHECKING:
-    from foretrace.model.compiled.launches import CallRun
     from foretrace.model.trace import Trace
 
 
 class Measured:
-    """The time that calls spend on some of their bytes; `ran` gives the runs of a call."""
+    """The time that calls spend on some of their bytes; `by_call` has the runs by call."""
 
-    def __init__(
-        self, ran: Callable[[KernelCall], Sequence[CallRun]], bytes_per_s: float | None
-    ) -> None:
-        self.ran, self.bytes_per_s = ran, bytes_per_s
+    def __init__(self, by_call: Mapping[int, Sequence[CallRun]], bytes_per_s: float | None) -> None:
+        self.by_call, self.bytes_per_s = by_call, bytes_per_s
+
+    def ran(self, call: KernelCall) -> Sequence[CallRun]:
+        """The runs of a call."""
+        return self.by_call.get(id(call), ())
 
     def whole(self, call: KernelCall) -> int:
         """Time of all runs."""
@@ -122,9 +123,7 @@ class Ran:
         if self.trace is None:
             return None
         device = device_of(self.trace.about)
-        return Measured(
-            lambda call: self.by_call.get(id(call), ()), device.bytes_per_s if device else None
-        )
+        return Measured(self.by_call, device.bytes_per_s if device else None)
 
     def case(self, ran: CallRuns) -> dict[str, Any]:
         """The row of `kernel_cases` in which these runs spent most time; empty without any."""

@@ -11,13 +11,13 @@ from pathlib import Path, PurePath
 
 from msgspec import structs
 
+from foretrace.base import budget
 from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.learn.ladder import rung
 from foretrace.learn.ladder.climb import by_recording, visit
 from foretrace.learn.lessons.scene import Opens
 from foretrace.learn.lessons.sitting import Sitting
 from foretrace.model.trace import Trace
-from foretrace.read import budget
 from foretrace.record.profiling import need_torch
 from foretrace.schema.lesson import Lesson, LessonStep
 

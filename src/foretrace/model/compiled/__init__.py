@@ -20,9 +20,9 @@ from foretrace.model.host import Host
 from foretrace.schema.tables import Tables
 
 if TYPE_CHECKING:
+    from foretrace.base.budget import Limits
     from foretrace.model.compiled.launches import Launches
     from foretrace.read.compiler import CompilerLogs
-    from foretrace.read.limits import Limits
     from foretrace.schema.compiler import CompiledLaunch, CompilerRun
 
 _GENERATED = ("inductor_triton", "inductor_cpp")
@@ -39,7 +39,7 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Compiler
     return assemble(one_run(read(os.fspath(path), limits)))
 
 
-class CompilerRecords:
+class CompiledTrace:
     """The compiler's records that belong to one trace, read at first use."""
 
     def __init__(
@@ -59,7 +59,7 @@ class CompilerRecords:
 
     @property
     def run(self) -> CompilerRun | None:
-        """What the records say; None where there are none that can be read."""
+        """What the records say; None where the trace has none that can be read."""
         if not self._is_read:
             self.use(self._beside())
         return self._run

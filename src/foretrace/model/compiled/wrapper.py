@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -189,7 +189,6 @@ class Walk:
         self.functions = {
             each.name: each for each in ast.walk(module) if isinstance(each, _FUNCTIONS)
         }
-        self.codes = {name: code for name in kernels if (code := generated(kernels[name]))}
         self.found: list[KernelCall] = []
         self.results: dict[str, int] = {}  # a library's result, by name: the place of its call
         self.entered: set[str] = set()
@@ -266,22 +265,10 @@ class Walk:
     def _generated(self, call: ast.Call, name: str) -> None:
         texts = tuple(self._text(each) for each in call.args)
         tensors = [self.buffers.tensor(each) for each in call.args]
-        found: tuple[Access, ...] = ()
-        if name in self.codes:
-            found = self._touched(name, texts, tensors)
+        found = _generated_accesses(self.kernels[name], texts, tensors)
+        for access in found:
+            self.buffers.learn(access.tensor.name, access.tensor.dtype)
         self.found.append(self._made(call, name, found, texts))
-
-    def _touched(
-        self, name: str, texts: tuple[str, ...], tensors: list[NamedTensor | None]
-    ) -> tuple[Access, ...]:
-        code = self.codes[name]
-        held = {}
-        for parameter, text, tensor in zip(code.parameters, texts, tensors, strict=False):
-            if parameter in code.pointers:
-                known = tensor or unsized(text)
-                held[parameter] = replace(known, dtype=code.pointers[parameter] or known.dtype)
-                self.buffers.learn(known.name, code.pointers[parameter])
-        return counted(self.kernels[name], _scalars(code.parameters, texts), held)
 
     def _text(self, node: ast.expr) -> str:
         text = ast.unparse(node).replace(" ", "")
@@ -341,9 +328,21 @@ def _partition(call: ast.Call) -> str:
     return ""
 
 
-def _scalars(parameters: tuple[str, ...], texts: tuple[str, ...]) -> dict[str, int]:
-    pairs = zip(parameters, texts, strict=False)
-    return {name: int(text) for name, text in pairs if text.lstrip("-").isdecimal()}
+def _generated_accesses(
+    kernel: GeneratedKernel, texts: Sequence[str], tensors: Sequence[NamedTensor | None]
+) -> tuple[Access, ...]:
+    """What a call of a generated kernel moves; its signature states the types."""
+    code = generated(kernel)
+    if code is None:
+        return ()
+    scalars, held = {}, {}
+    for parameter, text, tensor in zip(code.parameters, texts, tensors, strict=False):
+        if parameter in code.pointers:
+            known = tensor or unsized(text)
+            held[parameter] = replace(known, dtype=code.pointers[parameter] or known.dtype)
+        if text.lstrip("-").isdecimal():
+            scalars[parameter] = int(text)
+    return counted(kernel, scalars, held)
 
 
 def cpp_calls(code: str, kernels: Mapping[str, GeneratedKernel]) -> tuple[KernelCall, ...]:
@@ -359,7 +358,8 @@ def cpp_calls(code: str, kernels: Mapping[str, GeneratedKernel]) -> tuple[Kernel
             origins, _, ops = comment.removeprefix(ORIGINS).partition("], Original ATen: [")
         elif made := _call(text[:20_000], kernels):
             name, arguments, extern = made
-            accesses = () if extern else _accesses(kernels[name], arguments)
+            unknown = [None] * len(arguments)
+            accesses = () if extern else _generated_accesses(kernels[name], arguments, unknown)
             call = KernelCall(name, extern, handle, accesses=accesses, arguments=arguments)
             found.append(replace(call, origins=listed(origins), ops=listed(ops)))
             handle, origins, ops = "", "", ""
@@ -380,18 +380,6 @@ def _call(
 def _arguments(text: str) -> tuple[str, ...]:
     parts = [part.strip() for part in text.split(",")]
     return tuple(found[1] if (found := _NUMBER.fullmatch(part)) else part for part in parts)
-
-
-def _accesses(kernel: GeneratedKernel, arguments: tuple[str, ...]) -> tuple[Access, ...]:
-    code = generated(kernel)
-    if code is None:
-        return ()
-    pairs = list(zip(code.parameters, arguments, strict=False))
-    scalars = {name: int(text) for name, text in pairs if text.lstrip("-").isdecimal()}
-    tensors = {
-        name: unsized(text, code.pointers[name]) for name, text in pairs if name in code.pointers
-    }
-    return counted(kernel, scalars, tensors)
 
 
 def parse_wrapper(code: str) -> tuple[tuple[GeneratedKernel, ...], tuple[KernelCall, ...]]:

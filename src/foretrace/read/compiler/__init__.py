@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from itertools import chain
 
-from foretrace.read import budget
+from foretrace.base import budget
+from foretrace.base.budget import Limits
 from foretrace.read.compiler.bundle import beside, located, nothing
 from foretrace.read.compiler.manifest import Manifest, manifest_of, stranger
 from foretrace.read.compiler.records import CompilerLogs, LogRecord, TextRecord
 from foretrace.read.compiler.runs import one_run
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import LedgerBuilder
 
 __all__ = [

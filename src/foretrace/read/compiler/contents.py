@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
-from foretrace.base import progress
+from foretrace.base import notices
+from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, TraceError
 from foretrace.base.units import bytes_text
 from foretrace.read.bytestream import open_stream
@@ -15,8 +16,7 @@ from foretrace.read.compiler.bundle import NAMED, PACKED, is_named, names_in, no
 from foretrace.read.compiler.heads import HEAD
 from foretrace.read.compiler.manifest import manifest_of
 from foretrace.read.compiler.reader import LogFile
-from foretrace.read.limits import Limits
-from foretrace.read.zipped import ZIP, files_in, open_zip
+from foretrace.read.unpack import ZIP, files_in, open_zip
 from foretrace.schema.ledger import LedgerBuilder
 
 _PEEK = 256 << 10  # a program may print much before it compiles
@@ -77,7 +77,7 @@ def read_files(sources: Sequence[str], limits: Limits, ledger: LedgerBuilder) ->
 
 def _watch(source: str, done: int, size: int) -> None:
     of = f" of {bytes_text(size)}" if size else ""  # standard input has none
-    progress.report(f"reading {bytes_text(done)}{of}: {source}")
+    notices.report(f"reading {bytes_text(done)}{of}: {source}")
 
 
 def _is_log(path: str, limits: Limits) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from foretrace.base.budget import Limits
 from foretrace.read.bytestream import Watch, open_stream
 from foretrace.read.compiler import structured
 from foretrace.read.compiler.heads import HEAD, RECORD_HEAD, pid_of
@@ -16,7 +17,6 @@ from foretrace.read.compiler.pieces import Cutter, Piece
 from foretrace.read.compiler.records import LogRecord
 from foretrace.read.compiler.strings import Strings
 from foretrace.read.compiler.texts import Messages, tagged, uncolored
-from foretrace.read.limits import Limits
 from foretrace.schema.ledger import LedgerBuilder
 
 _SHOWN = 5  # unknown kinds, by name

@@ -1,15 +1,46 @@
-"""Where records begin and end, in bytes that may be damaged.
+"""Bytes that were read but not yet understood, and where records begin and end in them.
 
-A sound record ends where its brackets are balanced. In damage the writer's own habit counts: `},`
-and then `{` with a key that begins an event, or the end of the list. Such a place is a *stop*.
-Each question is answered in one pass over the bytes of the record.
+A sound record ends where its brackets are balanced. In damaged bytes the habit of the writer
+counts: `},` and then `{` with a key that begins an event, or the end of the list. Such a place is a
+*stop*. Each question is answered in one pass over the bytes of the record.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from foretrace.read.limits import Limits
+from foretrace.base.budget import Limits
+
+# large enough that per-chunk cost vanishes, small enough that its objects stay in cache
+CHUNK = 256 << 10
+
+
+class Buffer:
+    """`data` starts at byte `offset` of the document; `ended`: no more bytes will come."""
+
+    def __init__(self, blocks: Iterator[bytes], offset: int = 0) -> None:
+        self.blocks, self.offset, self.data, self.ended = blocks, offset, b"", False
+
+    def fill(self, size: int) -> None:
+        """Hold at least `size` bytes, or all there are."""
+        if len(self.data) >= size or self.ended:
+            return
+        pieces, held = [self.data], len(self.data)
+        while held < size:
+            block = next(self.blocks, None)
+            if block is None:
+                self.ended = True
+                break
+            pieces.append(block)
+            held += len(block)
+        self.data = b"".join(pieces)
+
+    def drop(self, count: int) -> None:
+        """Forget the first `count` bytes."""
+        self.data = self.data[count:]
+        self.offset += count
+
 
 _FIRST = rb'\{\s*+"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*+:'
 # possessive: a megabyte of blanks is read once

@@ -8,28 +8,34 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import compress
 from operator import attrgetter
 from typing import Any
 
-from msgspec.structs import astuple
-
-from foretrace.read.kineto.layout import KIND_SIDES, SIDES, kind_of
-from foretrace.read.kineto.records import EMPTY, NAN, Args, Event
+from foretrace.read.kineto.records import (
+    EMPTY,
+    EXACT_US,
+    KIND_SIDES,
+    LAST_US,
+    NAN,
+    SIDES,
+    Args,
+    Event,
+    kind_of,
+)
 from foretrace.schema.tables import KINDS, NONE
 from foretrace.schema.whole import INT64, whole
 
 _TYPECODES = {"w": "q", "l": "i"}
-EXACT_US = 1 << 43  # below this a float holds microseconds with three decimals
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,15}")
 # calls that state what they launch: ROCm's; CUDA's have no such argument, and need no look
 NAMING = frozenset(
     f"hip{call}Kernel"
     for call in ("Launch", "ModuleLaunch", "ExtModuleLaunch", "ExtLaunch", "LaunchCooperative")
 )
-LAST_US = 4.6e15  # nanoseconds of later times, and sums of two of them, do not fit 64 bits
+NO_ARGS = Args()
 
 
 class Pool(dict[Any, int]):
@@ -40,6 +46,13 @@ class Pool(dict[Any, int]):
         return number
 
 
+class Pools:
+    """What the numbers in columns stand for; the stretches that one process reads share them."""
+
+    def __init__(self) -> None:
+        self.sites, self.names, self.texts = Pool(), Pool(), Pool()
+
+
 class Columns:
     """All events of one stretch of a file.
 
@@ -48,12 +61,13 @@ class Columns:
     `exact_ns` its nanoseconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pools: Pools | None = None) -> None:
+        self.pools = pools or Pools()
+        self.sites, self.names, self.texts = self.pools.sites, self.pools.names, self.pools.texts
         self.site, self.name = array("i"), array("i")
         self.ts, self.dur = array("d"), array("d")
         self.exact_event, self.exact_ns = array("q"), array("q")
         self.correlation, self.external = array("q"), array("q")
-        self.sites, self.names, self.texts = Pool(), Pool(), Pool()
         self.unfinished = self.coerced = 0
         self.sides: dict[str, dict[str, array[Any]]] = {
             side: {"event": array("q")}
@@ -64,36 +78,32 @@ class Columns:
     def __len__(self) -> int:
         return len(self.site)
 
-    def add(self, events: Sequence[Event], *, whole: bool = False) -> bool:
+    def add(self, events: Sequence[Event], *, exact: bool = True) -> None:
         """Append events in file order. Written for speed: it runs for each of millions of events.
 
-        With `whole`, nothing is appended and the answer is False when an event lacks its phase.
+        `exact`: some times may be decimals that a float cannot hold.
         """
         if not events:
-            return True
+            return
         base = len(self.site)
-        phase, category, name, pid, tid, ts, dur, flow, args, _, _ = zip(
-            *map(astuple, events), strict=True
-        )
-        if whole and not all(phase):
-            return False
-        names = list(map(self.names.__getitem__, name))
-        sites = list(map(self.sites.__getitem__, zip(phase, category, pid, tid, strict=True)))
+        names = list(map(self.names.__getitem__, [event.name for event in events]))
+        written = [(event.ph, event.cat, event.pid, event.tid) for event in events]
+        sites = list(map(self.sites.__getitem__, written))
         if "[memory]" in self.names:
             sites = self._memory_as_instants(sites, names)
         self.site.extend(array("i", sites))
         self.name.extend(array("i", names))
-        self._exact_times(base, ts)
+        ts = [event.ts for event in events]
+        if exact:
+            self._exact_times(base, ts)
         _extend_times(self.ts, ts)
-        _extend_times(self.dur, dur)
-        correlation = [NONE if a is None or (c := a.correlation) is None else c for a in args]
-        external = [
-            NONE if a is None else _external(a) if (e := a.external_id) is None else e for a in args
-        ]
-        self.correlation.extend(array("q", correlation))
-        self.external.extend(array("q", external))
-        self._sides(base, sites, args, flow)
-        return True
+        _extend_times(self.dur, [event.dur for event in events])
+        args = [NO_ARGS if (a := event.args) is None else a for event in events]
+        self.correlation.extend(_integers([a.correlation for a in args]))
+        self.external.extend(
+            _integers([_external(a) if (e := a.external_id) is NONE else e for a in args])
+        )
+        self._sides(base, sites, args, events)
 
     def _exact_times(self, base: int, values: Sequence[Any]) -> None:
         """Keep all digits of the times that a float cannot hold."""
@@ -113,7 +123,7 @@ class Columns:
         ]
 
     def _sides(
-        self, base: int, sites: list[int], args: Sequence[Args | None], flow: Sequence[Any]
+        self, base: int, sites: list[int], args: list[Args], events: Sequence[Event]
     ) -> None:
         """Hand the members of each kind to the side tables that hold its arguments."""
         written = list(self.sites)
@@ -126,10 +136,11 @@ class Columns:
         for kind, found in groups.items():
             if kind == "flow":
                 for at in found:
-                    self.correlation[base + at] = flow[at] if isinstance(flow[at], int) else NONE
+                    flow = events[at].id
+                    self.correlation[base + at] = flow if isinstance(flow, int) else NONE
             elif kind in ("cpu_op", "user_annotation"):
                 self._host(*_held(base, found, args))
-            elif kind == "cuda_runtime" and not NAMING.isdisjoint(self.names):
+            elif kind == "cuda_runtime" and any(call in self.names for call in NAMING):
                 ids, held = _held(base, found, args)
                 self._chosen("launches", ids, held, [a.kernel is not EMPTY for a in held])
             elif kind in KIND_SIDES:
@@ -141,13 +152,11 @@ class Columns:
     def _host(self, ids: list[int], held: list[Args]) -> None:
         for a in [a for a in held if a.dims_old is not EMPTY]:
             a.dims = a.dims_old if a.dims is EMPTY else a.dims
-        shaped = [(at, a) for at, a in zip(ids, held, strict=True) if a.dims is not EMPTY]
-        forms = [
-            self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))] for _, a in shaped
-        ]
-        self.sides["shapes"]["event"].extend(array("q", [at for at, _ in shaped]))
+        shaped_ids, shaped = _kept(ids, held, [a.dims is not EMPTY for a in held])
+        forms = [self.texts[b"\0".join((a.dims, a.types, a.strides, a.concrete))] for a in shaped]
+        self.sides["shapes"]["event"].extend(array("q", shaped_ids))
         self.sides["shapes"]["signature"].extend(array("i", forms))
-        self._chosen("autograd", ids, held, [a.sequence is not None for a in held])
+        self._chosen("autograd", ids, held, [a.sequence is not NONE for a in held])
         rare = [
             a.kernel_backend is not None
             or a.collective is not None
@@ -174,42 +183,53 @@ class Columns:
         columns = self.sides[side]
         columns["event"].extend(array("q", ids))
         for name, code, attribute in SIDES[side]:
-            values = self._encoded(code, map(attrgetter(attribute), held))
-            columns[name].extend(array(columns[name].typecode, values))
+            columns[name].extend(self._encoded(code, list(map(attrgetter(attribute), held))))
 
-    def _encoded(self, code: str, values: Iterable[Any]) -> list[Any]:
+    def _encoded(self, code: str, values: list[Any]) -> array[Any]:
         if code in "il":
-            return [
-                -1
-                if value is None or value is EMPTY
-                else self.texts[value if isinstance(value, str) else bytes(value)]
-                for value in values
-            ]
+            return array("i", list(map(self._text, values)))
         if code == "d":
-            return [NAN if value is None else value for value in values]
-        if code == "w":
-            written = list(values)
-            self.coerced += sum([type(value) is str for value in written])
-            return [value if type(value) is int else _whole(value) for value in written]
-        return [NONE if value is None else value for value in values]
+            return array("d", [NAN if value is None else value for value in values])
+        if code == "q":
+            return _integers(values)
+        try:
+            return array("q", values)
+        except TypeError:
+            self.coerced += sum([type(value) is str for value in values])
+            return array("q", list(map(_whole, values)))
+
+    def _text(self, value: Any) -> int:
+        if value is None or value is EMPTY:
+            return -1
+        return self.texts[value if isinstance(value, str) else bytes(value)]
 
 
-def _held(
-    base: int, members: list[int], args: Sequence[Args | None]
-) -> tuple[list[int], list[Args]]:
+def _held(base: int, members: list[int], args: list[Args]) -> tuple[list[int], list[Args]]:
     """The members that have arguments: their event numbers, and the arguments."""
-    held = [a for at in members if (a := args[at]) is not None]
+    held = [a for at in members if (a := args[at]) is not NO_ARGS]
     if len(held) == len(members):
         return [base + at for at in members], held
-    return [base + at for at in members if args[at] is not None], held
+    return [base + at for at in members if args[at] is not NO_ARGS], held
 
 
 def _kept(ids: list[int], held: list[Args], wanted: list[bool]) -> tuple[list[int], list[Args]]:
     return list(compress(ids, wanted)), list(compress(held, wanted))
 
 
+def _integers(values: list[Any]) -> array[int]:
+    """`values` as a column; a number that is written as null is `NONE`, too."""
+    try:
+        return array("q", values)
+    except TypeError:
+        return array("q", [NONE if value is None else value for value in values])
+
+
 def _external(args: Args) -> int:
-    found = args.external_id_title if args.external_id_old is None else args.external_id_old
+    """The id under the keys that torch 1.8 gave it."""
+    if args is NO_ARGS:
+        return NONE
+    old, title = args.external_id_old, args.external_id_title
+    found = title if old is None or old == NONE else old
     return NONE if found is None else found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from foretrace.read.kineto.columns import Columns
-from foretrace.read.kineto.layout import kind_of, kind_without_category
+from foretrace.read.kineto.records import kind_of, kind_without_category
 from foretrace.schema.gaps import Bools, Floats, Ints, Narrow
 from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
 
@@ -30,13 +30,9 @@ class Joined:
     """The columns of all parts under one numbering of names, sites and texts."""
 
     def __init__(self, parts: list[Columns]) -> None:
-        names: dict[Any, int] = {}
-        sites: dict[Any, int] = {}
-        self.texts: dict[Any, int] = {}
-        name_maps = [_renumber(part.names, names) for part in parts]
-        site_maps = [_renumber(part.sites, sites) for part in parts]
-        self.text_maps = [_renumber(part.texts, self.texts) for part in parts]
-        self.text_list = list(self.texts)
+        names, name_maps = _renumber([part.names for part in parts])
+        sites, site_maps = _renumber([part.sites for part in parts])
+        self.text_list, self.text_maps = _renumber([part.texts for part in parts])
         name = _renumbered([part.name for part in parts], name_maps)
         site = _renumbered([part.site for part in parts], site_maps)
         self.ts: Floats = joined_arrays([part.ts for part in parts], np.float64)
@@ -44,8 +40,8 @@ class Joined:
         self._exact_times(parts)
         self.correlation: Ints = joined_arrays([part.correlation for part in parts])
         self.external: Ints = joined_arrays([part.external for part in parts])
-        self._name_ranks(list(names), name)
-        self._site_columns(list(sites), site)
+        self._name_ranks(names, name)
+        self._site_columns(sites, site)
         self._labels = self._found_labels(parts)
         self._kinds_without_category()
         self.ranged: Bools = is_one_of(self.kind, RANGES)
@@ -142,7 +138,13 @@ class Joined:
 def _streams(sides: list[Any]) -> int:
     """At most how many streams of all devices the GPU events state."""
     stated = [joined_arrays([side[name] for side in sides]) for name in ("device", "stream")]
-    return min(len(stated[0]), len(np.unique(stated[0])) * len(np.unique(stated[1])))
+    return min(len(stated[0]), _distinct(stated[0]) * _distinct(stated[1]))
+
+
+def _distinct(values: Ints) -> int:
+    """How many different values there are."""
+    ordered = np.sort(values)
+    return len(values) and 1 + int((ordered[1:] != ordered[:-1]).sum())
 
 
 def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:
@@ -163,8 +165,15 @@ def is_one_of(kind: Narrow, chosen: tuple[int, ...]) -> Bools:
     return found
 
 
-def _renumber(pool: dict[Any, int], shared: dict[Any, int]) -> Narrow:
-    return np.array([shared.setdefault(value, len(shared)) for value in pool], np.int32)
+def _renumber(pools: list[dict[Any, int]]) -> tuple[list[Any], list[Narrow]]:
+    """What all pools hold, and for each pool the shared number of each of its values."""
+    shared: dict[Any, int] = {}
+    maps: dict[int, Narrow] = {}
+    for pool in pools:
+        if id(pool) not in maps:  # parts of one worker share theirs
+            numbers = [shared.setdefault(value, len(shared)) for value in pool]
+            maps[id(pool)] = np.array(numbers, np.int32)
+    return list(shared), [maps[id(pool)] for pool in pools]
 
 
 def mapped(written: list[Any], maps: list[Narrow]) -> Ints:

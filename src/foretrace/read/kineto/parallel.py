@@ -14,21 +14,102 @@ import os
 import signal
 import sys
 import threading
+from array import array
 from collections.abc import Callable, Iterator
 from mmap import mmap
 from struct import Struct
-from typing import IO
+from typing import IO, Any
 
-from foretrace.read import budget
+import msgspec
+
+from foretrace.base import budget
+from foretrace.base.budget import Limits
 from foretrace.read.bytestream import ByteStream
-from foretrace.read.kineto.boundaries import Undecided, last_boundary
-from foretrace.read.kineto.buffer import Buffer
-from foretrace.read.kineto.columns import Columns
-from foretrace.read.kineto.events import EventReader
-from foretrace.read.kineto.transport import DecodedPiece, receive, send
-from foretrace.read.limits import Limits
-from foretrace.read.packed import BLOCK
+from foretrace.read.kineto.boundaries import Buffer, Undecided, last_boundary
+from foretrace.read.kineto.columns import Columns, Pools
+from foretrace.read.kineto.document import EventReader
+from foretrace.read.unpack import BLOCK
 from foretrace.schema.ledger import LedgerBuilder
+
+
+class DecodedPiece(msgspec.Struct):
+    """What one piece of a file holds; `number` is its place.
+
+    `whole`: it was understood by itself, and the list goes on behind it.
+    """
+
+    number: int
+    columns: Columns
+    ledger: LedgerBuilder
+    whole: bool
+
+
+def _arrays(columns: Columns) -> list[array[Any]]:
+    """Every array of `columns`, in one fixed order."""
+    main: list[array[Any]] = [columns.site, columns.name, columns.ts, columns.dur]
+    main += [columns.correlation, columns.external, columns.exact_event, columns.exact_ns]
+    return main + [values for side in columns.sides.values() for values in side.values()]
+
+
+def send_pools(pipe: IO[bytes], pools: Pools) -> None:
+    """Write what the numbers in all parts of this worker stand for."""
+    _send(pipe, [list(pool) for pool in (pools.sites, pools.names, pools.texts)])
+
+
+def send(pipe: IO[bytes], part: DecodedPiece) -> None:
+    """Write one part."""
+    columns = part.columns
+    arrays = _arrays(columns)
+    sizes = [len(values) * values.itemsize for values in arrays]
+    counted = (columns.unfinished, columns.coerced)
+    _send(pipe, (part.number, part.whole, sizes, counted, part.ledger))
+    for values in arrays:
+        pipe.write(values)
+
+
+def _send(pipe: IO[bytes], head: Any) -> None:
+    data = msgspec.msgpack.encode(head)
+    pipe.write(len(data).to_bytes(8, "little") + data)
+
+
+_Written = tuple[list[tuple[Any, ...]], list[Any], list[Any]]
+_Head = tuple[int, bool, list[int], tuple[int, int], LedgerBuilder]
+
+
+def receive_pools(pipe: IO[bytes]) -> Pools | None:
+    """What `send_pools` wrote, or None where the pipe ends."""
+    written: list[list[Any]] | None = _receive(pipe, _Written)
+    if written is None:
+        return None
+    pools = Pools()
+    for pool, values in zip((pools.sites, pools.names, pools.texts), written, strict=True):
+        pool.update((value, number) for number, value in enumerate(values))
+    return pools
+
+
+def receive(pipe: IO[bytes], pools: Pools) -> DecodedPiece | None:
+    """What `send` wrote, or None at the end of the pipe, also when it comes inside a part."""
+    head: _Head | None = _receive(pipe, _Head)
+    if head is None:
+        return None
+    number, whole, sizes, counted, ledger = head
+    columns = Columns(pools)
+    columns.unfinished, columns.coerced = counted
+    for values, length in zip(_arrays(columns), sizes, strict=True):
+        if not length:
+            continue
+        data = pipe.read(length)
+        if len(data) != length:
+            return None
+        values.frombytes(data)
+    return DecodedPiece(number, columns, ledger, whole)
+
+
+def _receive(pipe: IO[bytes], kind: Any) -> Any:
+    size = int.from_bytes(pipe.read(8), "little")
+    data = pipe.read(size)
+    return msgspec.msgpack.decode(data, type=kind) if size and len(data) == size else None
+
 
 WORTHWHILE = 24 << 20  # below this a fork costs about what it saves (measured on two cores)
 PIECE = 4 << 20  # a twentieth of a second of decoding: workers finish together
@@ -131,7 +212,8 @@ def _feed(pieces: Pieces, buffer: Buffer) -> int:
 
 
 def _answers(pipe: IO[bytes]) -> Iterator[DecodedPiece]:
-    while part := receive(pipe):
+    pools = receive_pools(pipe)
+    while pools and (part := receive(pipe, pools)):
         yield part
 
 
@@ -184,10 +266,11 @@ def _work(pieces: Pieces, sink: int, limits: Limits) -> None:
 
     gc.disable()  # nothing here makes cycles, and this process ends with its answer
     bytes(KEPT_FREE)  # glibc gives no smaller block back to the kernel from now on
-    parts, room = [], limits.events + 1  # one more than allowed says that the limit was met
+    pools, parts = Pools(), []
+    room = limits.events + 1  # one more than allowed says that the limit was met
     for number, buffer in pieces.take():
         ledger, started = LedgerBuilder(), buffer.offset
-        reader = EventReader(buffer, limits, ledger, room, piece=True)
+        reader = EventReader(buffer, limits, ledger, room, pools, piece=True)
         try:
             whole = not reader.run(first=number == 0)
         except Undecided:
@@ -196,6 +279,7 @@ def _work(pieces: Pieces, sink: int, limits: Limits) -> None:
         parts.append(DecodedPiece(number, reader.columns, ledger, whole))
         budget.took(buffer.offset - started)
     with os.fdopen(sink, "wb") as pipe:
+        send_pools(pipe, pools)
         for part in parts:
             send(pipe, part)
 

@@ -1,19 +1,126 @@
-"""One trace event as typed data.
+"""Records of a trace as typed data: their kinds, their fields, and how they are decoded.
 
-Fields are declared in the order Kineto writes them, which msgspec rewards; keys that are not
-declared are skipped without being built. `Raw` fields keep the JSON text: shapes repeat so often
-that they are interned as text and parsed once.
+Fields are declared in the order in which Kineto writes them: msgspec finds them fastest so. Keys
+that are not declared are skipped without being built. `Raw` fields keep the JSON text: shapes
+repeat so often that they are interned as text and parsed once. A record of another shape is
+coerced: a value of a wrong type is converted or left out, and noted.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import Annotated
+from operator import attrgetter
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
+from foretrace.schema.ledger import LedgerBuilder
+from foretrace.schema.tables import KIND, NONE
+from foretrace.schema.whole import INT64, whole
+
+# kind <- the categories that writers of every era use for it, matched without case
+_WRITTEN = """
+    cpu_op operator cpu_op
+    user_annotation user user_annotation
+    gpu_user_annotation gpu_user_annotation
+    kernel kernel
+    gpu_memcpy memcpy gpu_memcpy
+    gpu_memset memset gpu_memset
+    cuda_runtime runtime cuda_runtime xpu_runtime privateuse1_runtime mtia_runtime glow_runtime
+    cuda_driver cuda_driver xpu_driver privateuse1_driver
+    python_function python_function
+    overhead overhead
+    cuda_sync cuda_sync
+    cuda_event cuda_event
+    span trace
+"""
+_CATEGORIES = {"": "cpu_op"} | {
+    category: kind
+    for kind, *categories in map(str.split, _WRITTEN.strip().splitlines())
+    for category in categories
+}
+_OTHERS = """
+    ac2g fwdbwd cpu_instant_event external_correlation collective_comm mtia_ccp_events mtia_insight
+    mtia_counters hardware_counters xpu_scope_profiler hpu_op cuda_profiler_range xpu_sync
+    critical_path async async_gpu async_cpu_to_gpu cpu_to_cuda launch
+"""
+KNOWN_CATEGORIES = frozenset(_CATEGORIES) | frozenset(_OTHERS.split())
+_PHASES = {"M": "metadata", "C": "counter", "B": "begin", "E": "end"}
+_PHASES |= dict.fromkeys("iI", "instant") | dict.fromkeys("stf", "flow")
+KNOWN_PHASES = frozenset(_PHASES) | {"X"}
+
+# Where writers that state no category put device rows: JAX, torch_npu, the first autograd profiler
+_ON_DEVICE = re.compile(r"/device:|ascend hardware|overlap analysis|cuda functions|[gn]pu\b", re.I)
+_RUNS_KERNELS = re.compile(r"/device:gpu.*\nstream|gpu\b.*\nstream|cuda functions\n", re.I)
+
+# table: columns, each with its type: integer `q`, float `d`, interned text `i`, list as interned
+# text `l`, number that may be written as text `w`; `=` names another attribute of `Args`
+_TABLES = """
+    shapes    signature:i
+    autograd  sequence:q forward_thread:q
+    gpu       device:w stream:w grid:l block:l registers:q shared_memory:q blocks_per_sm:d
+              warps_per_sm:d occupancy:d graph_id:q graph_node:q bytes:w
+    comms     collective:i dtype:i in_elements:q out_elements:q group_size:q group_name:i
+              seq:q comms_id:i source_rank:q target_rank:q
+    syncs     sync_kind:i stream:w wait_stream:q wait_record:q
+    frames    python_id:q python_parent:q python_module:q
+    memory    device_type:q device_id:q address:q bytes:q=alloc_bytes total_allocated:q
+              total_reserved:q
+    triton    backend:i=kernel_backend kernel_hash:i kwargs:i=kernel_kwargs num_warps:i num_stages:i
+    stacks    call_stack:i module_path:i
+    launches  kernel:i grid:l
+    labels    name:i labels:i
+"""
+
+
+def _parsed() -> dict[str, tuple[tuple[str, str, str], ...]]:
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for word in _TABLES.split():
+        if ":" not in word:
+            columns = found[word] = []
+            continue
+        name, _, rest = word.partition(":")
+        code, _, attribute = rest.partition("=")
+        columns.append((name, code, attribute or name))
+    return {table: tuple(columns) for table, columns in found.items()}
+
+
+# side table -> (column, type, attribute of `Args`)
+SIDES = _parsed()
+# the side table that holds the arguments of a kind
+KIND_SIDES = {
+    **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset"), "gpu"),
+    "cuda_sync": "syncs",
+    "python_function": "frames",
+    "memory": "memory",
+    "metadata": "labels",
+}
+
+
+def kind_of(phase: str, category: str) -> int:
+    """The kind of an event, as a number into `KINDS`."""
+    if category == "memory":
+        return KIND["memory"]
+    if phase == "X":
+        return KIND[_CATEGORIES.get(category.lower(), "other")]
+    return KIND[_PHASES.get(phase, "unknown")]
+
+
+def kind_without_category(processes: tuple[str, ...], thread: str) -> int:
+    """What ranges without a category are, by what their process and thread are called."""
+    if any(_RUNS_KERNELS.match(f"{process[:99]}\n{thread[:99]}") for process in processes):
+        return KIND["kernel"]
+    if any(map(_ON_DEVICE.match, processes)):
+        return KIND["gpu_user_annotation"]  # derived rows: groups of kernels, waits, free time
+    return KIND["other" if "CANN" in processes else "cpu_op"]
+
+
 EMPTY = Raw()
+EXACT_US = 1 << 43  # below this a float holds microseconds with three decimals
+LAST_US = 4.6e15  # nanoseconds of later times, and sums of two of them, do not fit 64 bits
 NAN = float("nan")  # a time that is not there
 # what does not fit is read carefully, and noted
 Int = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -22,65 +129,68 @@ Word = Int | str | None
 
 
 class Args(Struct, gc=False, omit_defaults=True):
-    """The arguments of every kind of event that foretrace reads."""
+    """The arguments of every kind of event that foretrace reads.
+
+    A number that is not written is already what its column holds for it: `NONE` or `NAN`.
+    """
 
     # host events
-    external_id: Int | None = field(name="External id", default=None)
+    external_id: Int | None = field(name="External id", default=NONE)
     record_function_id: Int | None = field(name="Record function id", default=None)
     concrete: Raw = field(name="Concrete Inputs", default=EMPTY)
     types: Raw = field(name="Input type", default=EMPTY)
     strides: Raw = field(name="Input Strides", default=EMPTY)
     dims: Raw = field(name="Input Dims", default=EMPTY)
     index: Int | None = field(name="Ev Idx", default=None)
-    sequence: Int | None = field(name="Sequence number", default=None)
-    forward_thread: Int | None = field(name="Fwd thread id", default=None)
+    sequence: Int | None = field(name="Sequence number", default=NONE)
+    forward_thread: Int | None = field(name="Fwd thread id", default=NONE)
     cbid: Raw = EMPTY
     kernel: Raw = EMPTY  # of a launch, where ROCm wrote it
     # GPU events and the calls that launch them
     queued: Raw = EMPTY
-    device: Word = None
+    device: Word = NONE
     context: Raw = EMPTY
-    stream: Word = None
-    correlation: Int | None = None
-    registers: Int | None = field(name="registers per thread", default=None)
-    shared_memory: Int | None = field(name="shared memory", default=None)
-    blocks_per_sm: Number = field(name="blocks per SM", default=None)
-    warps_per_sm: Number = field(name="warps per SM", default=None)
+    stream: Word = NONE
+    correlation: Int | None = NONE
+    registers: Int | None = field(name="registers per thread", default=NONE)
+    shared_memory: Int | None = field(name="shared memory", default=NONE)
+    blocks_per_sm: Number = field(name="blocks per SM", default=NAN)
+    warps_per_sm: Number = field(name="warps per SM", default=NAN)
     grid: Raw = EMPTY
     block: Raw = EMPTY
-    occupancy: Number = field(name="est. achieved occupancy %", default=None)
-    graph_id: Int | None = field(name="graph id", default=None)
-    graph_node: Int | None = field(name="graph node id", default=None)
-    bytes: Word = None
+    occupancy: Number = field(name="est. achieved occupancy %", default=NAN)
+    graph_id: Int | None = field(name="graph id", default=NONE)
+    graph_node: Int | None = field(name="graph node id", default=NONE)
+    bytes: Word = NONE
     # waiting
     sync_kind: str | None = field(name="cuda_sync_kind", default=None)
-    wait_stream: Int | None = field(name="wait_on_stream", default=None)
-    wait_record: Int | None = field(name="wait_on_cuda_event_record_corr_id", default=None)
+    wait_stream: Int | None = field(name="wait_on_stream", default=NONE)
+    wait_record: Int | None = field(name="wait_on_cuda_event_record_corr_id", default=NONE)
     # Python frames
-    python_id: Int | None = field(name="Python id", default=None)
-    python_parent: Int | None = field(name="Python parent id", default=None)
-    python_module: Int | None = field(name="Python module id", default=None)
+    python_id: Int | None = field(name="Python id", default=NONE)
+    python_parent: Int | None = field(name="Python parent id", default=NONE)
+    python_module: Int | None = field(name="Python module id", default=NONE)
     call_stack: Raw = field(name="Call stack", default=EMPTY)
     module_path: Raw = field(name="Module Hierarchy", default=EMPTY)
     finished: bool | None = None
     # allocator
-    device_type: Int | None = field(name="Device Type", default=None)
-    device_id: Int | None = field(name="Device Id", default=None)
-    address: Int | None = field(name="Addr", default=None)
-    alloc_bytes: Int | None = field(name="Bytes", default=None)
-    total_allocated: Int | None = field(name="Total Allocated", default=None)
-    total_reserved: Int | None = field(name="Total Reserved", default=None)
+    device_type: Int | None = field(name="Device Type", default=NONE)
+    device_id: Int | None = field(name="Device Id", default=NONE)
+    address: Int | None = field(name="Addr", default=NONE)
+    alloc_bytes: Int | None = field(name="Bytes", default=NONE)
+    total_allocated: Int | None = field(name="Total Allocated", default=NONE)
+    total_reserved: Int | None = field(name="Total Reserved", default=NONE)
     # communication
     collective: str | None = field(name="Collective name", default=None)
     dtype: str | None = None
-    in_elements: Int | None = field(name="In msg nelems", default=None)
-    out_elements: Int | None = field(name="Out msg nelems", default=None)
-    group_size: Int | None = field(name="Group size", default=None)
+    in_elements: Int | None = field(name="In msg nelems", default=NONE)
+    out_elements: Int | None = field(name="Out msg nelems", default=NONE)
+    group_size: Int | None = field(name="Group size", default=NONE)
     group_name: str | None = field(name="Process Group Name", default=None)
-    seq: Int | None = field(name="Seq", default=None)
+    seq: Int | None = field(name="Seq", default=NONE)
     comms_id: Raw = field(name="Comms Id", default=EMPTY)
-    source_rank: Int | None = field(name="Src Rank", default=None)
-    target_rank: Int | None = field(name="Dst Rank", default=None)
+    source_rank: Int | None = field(name="Src Rank", default=NONE)
+    target_rank: Int | None = field(name="Dst Rank", default=NONE)
     # compiled kernels
     kernel_backend: str | None = None
     kernel_hash: Raw = EMPTY
@@ -91,8 +201,8 @@ class Args(Struct, gc=False, omit_defaults=True):
     name: Raw = EMPTY
     labels: Raw = EMPTY
     # spellings of torch 1.8
-    external_id_old: Int | None = field(name="external id", default=None)
-    external_id_title: Int | None = field(name="External Id", default=None)
+    external_id_old: Int | None = field(name="external id", default=NONE)
+    external_id_title: Int | None = field(name="External Id", default=NONE)
     dims_old: Raw = field(name="Input dims", default=EMPTY)
 
 
@@ -140,3 +250,163 @@ def exact_number(text: str) -> Decimal | float:
 
 
 decode_any_exact = msgspec.json.Decoder(float_hook=exact_number).decode
+
+
+# how a field of `Args` is declared -> the plain types that it takes
+_KINDS: dict[str, tuple[type, ...]] = {
+    "Int | None": (int,),
+    "Number": (int, float),
+    "Word": (int, str),
+    "str | None": (str,),
+    "bool | None": (bool,),
+}
+# Python reads more than this: other digits, underscores, words for infinity
+_TIME = re.compile(r"\s*(-?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,4})?)\s*")
+_TEXT_OR_NUMBER = frozenset({b'"', b"-", *(b"%d" % digit for digit in range(10))})
+_TS = attrgetter("ts")
+_LONG = re.compile(r"-?[0-9]{19,}")
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def coerce(record: dict[str, Any], ledger: LedgerBuilder) -> Event:
+    """Never fails: a record is kept even when nothing in it has the right type."""
+    return Event(
+        ph=_text(record.get("ph")) or "",
+        cat=_text(record.get("cat")) or "",
+        name=_text(record.get("name")),
+        pid=_word(record.get("pid")),
+        tid=_word(record.get("tid")),
+        ts=_time(record.get("ts"), ledger),
+        dur=_time(record.get("dur"), ledger),
+        id=_word(record.get("id")),
+        args=_args(record.get("args"), ledger),
+    )
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int | float | Decimal) else _encode(value).decode()
+
+
+def _word(value: Any) -> int | str | None:
+    if isinstance(value, bool) or value is None:
+        return None if value is None else str(value)
+    if isinstance(value, float | Decimal):
+        value = int(value) if float(value).is_integer() else str(value)
+    if isinstance(value, int):
+        return value if value in INT64 else str(value)
+    return _text(value)
+
+
+def _time(value: Any, ledger: LedgerBuilder) -> Any:
+    """A number, or a number written as text (torch_npu); anything else is no time at all."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        found = _TIME.fullmatch(value)
+        ledger.note("ts_type", 1 if found else 0)
+        return exact_number(found[1]) if found else None
+    return value if isinstance(value, int | float | Decimal) else None
+
+
+def beyond_floats(events: Sequence[Event]) -> bool:
+    """Whether some time is absolute and has decimals: a double near 1.7e15 has steps of 0.25."""
+    try:
+        if max(map(_TS, events), default=0) <= EXACT_US:  # quick, and false where one is no number
+            return False
+    except TypeError:
+        pass
+    return any([type(event.ts) is float and event.ts > EXACT_US for event in events])
+
+
+def exact_times(events: Iterable[Event]) -> int:
+    """Decode the times that were kept as written; the number of those that are text."""
+    ledger = LedgerBuilder()
+    for event in events:
+        event.ts = _written(bytes(event.ts), exact_number, ledger)  # type: ignore[arg-type]
+        event.dur = _written(bytes(event.dur), float, ledger)  # type: ignore[arg-type]
+    return ledger.counts.get("ts_type", 0)
+
+
+def _written(raw: bytes, number: Callable[[str], Any], ledger: LedgerBuilder) -> Any:
+    if raw[:1] not in _TEXT_OR_NUMBER:
+        return NAN
+    found = _time(msgspec.json.decode(raw), ledger) if raw[:1] == b'"' else number(raw.decode())
+    return NAN if found is None else found
+
+
+def _args(found: Any, ledger: LedgerBuilder) -> Args | None:
+    if not isinstance(found, dict) or not found:
+        return None
+    args = Args()
+    for key, value in found.items():
+        attribute = ARG_FIELDS.get(key)
+        if attribute is not None and value is not None:
+            number = float(value) if isinstance(value, Decimal) else value  # only times are exact
+            setattr(args, attribute, _fit(number, Args.__annotations__[attribute], ledger))
+    return args
+
+
+def _fit(value: Any, declared: str, ledger: LedgerBuilder) -> Any:
+    """`value` as the type a field declares, or its empty value with a note."""
+    if declared == "Raw":
+        return Raw(_encode(value))
+    kinds = _KINDS[declared]
+    if isinstance(value, kinds) and not (isinstance(value, bool) and bool not in kinds):
+        if isinstance(value, int) and not isinstance(value, bool) and value not in INT64:
+            return str(value) if str in kinds else None
+        return value
+    number = whole(value) if isinstance(value, str) else None
+    if number is None and isinstance(value, str) and _LONG.fullmatch(value):
+        return None  # beyond 64 bits: noted as such where it was read
+    ledger.note("arg_type")
+    if isinstance(value, float) and value.is_integer() and int in kinds and int(value) in INT64:
+        return int(value)
+    if number is not None and int in kinds:
+        return number
+    if str in kinds and isinstance(value, int | float):
+        return str(value)
+    return None
+
+
+# real records reach 6.9 kB; larger ones are checked against the limits
+SUSPICIOUS = 32 << 10
+_ESCAPES = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')  # group 1: escapes nothing
+
+
+def sound_events(body: bytes, exact: bool) -> Sequence[Event] | None:
+    """The records of `body`, separated by commas; None when one needs a closer look."""
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            return None
+    try:
+        decode = decode_exact_events if exact else decode_events
+        events: Sequence[Event] = decode(b"[" + body + b"]")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return None if badly_escaped(body) or _odd_metadata(body, events) else events
+
+
+def badly_escaped(body: bytes) -> bool:
+    """Whether a string that was skipped over is no valid JSON: a bad escape, or a NUL."""
+    if b"\0" in body:
+        return True
+    return b"\\" in body and any(match[1] for match in _ESCAPES.finditer(body))
+
+
+def _odd_metadata(body: bytes, events: Sequence[Event]) -> bool:
+    """Some writers append communication metadata to kernels that have it: keys are there twice."""
+    stated = [a for event in events if (a := event.args) is not None and a.dtype is not None]
+    if not stated:
+        return False
+    written = body.count(b'"dtype"')
+    ids = [bytes(args.comms_id) for args in stated]
+    return written != len(stated) or any(len(text) > 18 and _beyond_64_bits(text) for text in ids)
+
+
+def _beyond_64_bits(text: bytes) -> bool:
+    digits = text.lstrip(b"-")
+    return digits.isdigit() and (len(digits) > 20 or not -(1 << 63) <= int(text) < 1 << 64)

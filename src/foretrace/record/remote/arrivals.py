@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from foretrace.base import files, progress
+from foretrace.base import files, notices
+from foretrace.base.budget import Limits, raised_by
 from foretrace.base.errors import LimitError, TraceError
 from foretrace.base.units import bytes_text
 from foretrace.read.folder import searched
-from foretrace.read.limits import Limits, raised_by
 
 BLOCK = 1 << 20
 MOST_FILES, MOST_PARTS, LONGEST = 10_000, 12, 200
@@ -73,7 +73,7 @@ class Arrivals:
 
     def _count(self, count: int, name: str) -> None:
         self._bytes += count
-        progress.report(f"fetching {name}: {bytes_text(self._bytes)}")
+        notices.report(f"fetching {name}: {bytes_text(self._bytes)}")
         if self._bytes > self.limits.bytes:
             what = f"more than {bytes_text(self.limits.bytes)} in one run"
             raise LimitError("E_TOO_BIG", name, what, hint=raised_by("bytes"))

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from foretrace.base import progress
+from foretrace.base import notices
+from foretrace.base.budget import Limits
 from foretrace.base.errors import UsageError
-from foretrace.read.limits import Limits
 from foretrace.record.remote.arrivals import Arrivals, checksums
 from foretrace.record.remote.hub import HubJobs, stage_of
 from foretrace.record.remote.plan import MOUNT, RUN_NAME, SUMS, TRACES
@@ -64,7 +64,7 @@ class RunFiles:
         """The files, once the job's list of sums is there, or after some patience."""
         until = time.monotonic() + patience
         while SUMS not in (found := self.listed()) and time.monotonic() < until:
-            progress.report("waiting for the last files of the job")
+            notices.report("waiting for the last files of the job")
             time.sleep(POLL_S)
         return found
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from foretrace.base import progress
+from foretrace.base import notices
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
 from foretrace.base.units import span_text
 from foretrace.record.remote.plan import MOUNT, RemotePlan
@@ -154,7 +154,7 @@ class HubJobs:
                 say(f"job {job.id}: {stage.lower()}")
             if stage in ENDED:
                 return job
-            progress.report(f"{stage.lower()}, {span_text(time.monotonic() - started)}")
+            notices.report(f"{stage.lower()}, {span_text(time.monotonic() - started)}")
             time.sleep(POLL_S)
 
     def job(self, number: str) -> Any:

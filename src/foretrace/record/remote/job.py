@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import UsageError
-from foretrace.read.limits import Limits
 from foretrace.record.remote.bucket import RunPlace, fetch, run_place
 from foretrace.record.remote.hub import BUCKET, YOU, HubJobs, JobOptions, stage_of
 from foretrace.record.remote.plan import RemotePlan

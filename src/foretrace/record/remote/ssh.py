@@ -8,8 +8,8 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, UsageError
-from foretrace.read.limits import Limits
 from foretrace.record.remote.arrivals import Arrivals
 from foretrace.record.remote.plan import RUN_NAME, TRACES, RemotePlan
 from foretrace.schema.documents.remote import RemoteDocument

@@ -11,7 +11,7 @@ from foretrace.schema.display import Displayed
 from foretrace.schema.ledger import LedgerEntry
 from foretrace.schema.reuse import CacheUse
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 class TraceEntry(Struct):

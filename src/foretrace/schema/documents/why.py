@@ -18,7 +18,7 @@ from foretrace.schema.compiler import (
 )
 from foretrace.schema.ledger import LedgerEntry
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 class OpMapping(Struct, frozen=True):

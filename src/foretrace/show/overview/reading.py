@@ -14,18 +14,17 @@ from zlib import crc32
 
 import msgspec
 
-from foretrace.base import plugins, progress
+from foretrace.base import budget, notices, plugins
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.model import opening
 from foretrace.model.opening import refused
 from foretrace.model.sets import Member, ranks_of_one_job, set_notes
 from foretrace.names import devices
-from foretrace.read import budget
 from foretrace.read import cache as store
 from foretrace.read.captures import mark
 from foretrace.read.compiler import bundle
 from foretrace.read.folder import FolderContents, nothing_in, resolve
-from foretrace.read.limits import Limits
 from foretrace.schema.documents.look import SCHEMA
 from foretrace.schema.documents.sets import LeftOut, LookSet
 from foretrace.schema.ledger import NoteEntry
@@ -75,9 +74,9 @@ def _summarized(wanted: str, bounds: Limits, cache: bool, captures: str | None) 
     hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
     if hashing:
         hashing.start()  # the summary keeps one core busy; the key is ready when it is
-    progress.report("applying the rules")
+    notices.report("applying the rules")
     found = summarize(trace)
-    progress.report()
+    notices.report()
     if hashing:
         with budget.waiting():  # an entry is written whole
             hashing.join()
@@ -174,14 +173,14 @@ def look_set(path: str, inside: FolderContents, limits: Limits, *, cache: bool) 
     left_out = [refused(each, problem) for each, problem in inside.files if problem]
     paths, looks, members = inside.traces, [], []
     for done, found in enumerate(overviews(paths, limits, cache), start=1):
-        progress.report(f"read {done} of {len(paths)}: {paths[done - 1]}")
+        notices.report(f"read {done} of {len(paths)}: {paths[done - 1]}")
         if isinstance(found, LeftOut):
             left_out.append(found)
             continue
         looks.append(found.look)
         trace = found.look.trace
         members.append(Member(trace.path, trace.rank, found.world_size, found.base_ns, found.job))
-    progress.report()
+    notices.report()
     left_out.sort(key=lambda each: each.path)
     if not looks:
         raise nothing_in(path, [f"{each.path}: {each.text} [{each.code}]" for each in left_out])

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.query import QueryProcess, QueryResult, check
-from foretrace.read.limits import Limits
 from foretrace.show.html import report
 from foretrace.show.html.page import pack, page, policy
 from foretrace.show.render.export import csv_parts, json_rows

@@ -22,14 +22,13 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from foretrace.base import progress
+from foretrace.base import budget, notices
+from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, LimitError, UsageError
 from foretrace.model import opening
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.read import budget
 from foretrace.read.folder import nothing_in, refusal, searched
-from foretrace.read.limits import Limits
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
 from foretrace.show.html.timeline import CONFIG, Timeline
 from foretrace.show.html.trace_facts import facts
@@ -101,9 +100,9 @@ Say = Callable[[str], None]
 def prepared(entry: Entry, limits: Limits, cache: bool) -> tuple[PreparedTrace, Trace]:
     """What the viewer keeps of a trace, and the trace."""
     trace = opening.open(entry.path, cache=cache, limits=limits)
-    progress.report("laying out the timeline")
+    notices.report("laying out the timeline")
     timeline = Timeline(trace)
-    progress.report("applying the rules")
+    notices.report("applying the rules")
     shown = facts(trace, entry.label, timeline.outline(timeline.typical_step))
     answer = {"state": "ready", "entry": shown, "config": CONFIG, "marks": MARKS}
     kept = msgspec.json.encode(answer, enc_hook=str)
@@ -154,7 +153,7 @@ def _begin(sender: Connection) -> None:
             with suppress(OSError):
                 sender.send(text)
 
-    progress.show_with(send)
+    notices.show_with(send)
 
 
 MOST_OPEN = 4  # the least recently used is closed for the next

@@ -7,8 +7,8 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, UsageError
-from foretrace.read.limits import Limits
 from foretrace.show.serve.library import Library, catalog
 
 if TYPE_CHECKING:

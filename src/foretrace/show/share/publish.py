@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from foretrace.base import files
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.base.units import bytes_text
 from foretrace.model import opening
@@ -24,7 +25,6 @@ from foretrace.model.trace import Trace
 from foretrace.read.compiler import CompilerLogs
 from foretrace.read.compiler.bundle import SUFFIX
 from foretrace.read.folder import searched
-from foretrace.read.limits import Limits
 from foretrace.schema.documents.share import SharedTrace
 from foretrace.show.html import write_report
 from foretrace.show.share.handoff import PERFETTO

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 from foretrace.read import compiler
 from foretrace.read.compiler import CompilerLogs
 from foretrace.read.compiler.bundle import SUFFIX
-from foretrace.read.limits import Limits
 from foretrace.show.share import chrome
 from foretrace.show.share.code_text import CODE_WORDS, CodeText
 from foretrace.show.share.compiler_copy import texts_of, write_copy

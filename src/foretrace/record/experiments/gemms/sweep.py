@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
-from foretrace.base import progress
+from foretrace.base import notices
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.files import write_bytes
 from foretrace.names import devices
@@ -175,12 +175,12 @@ def sweep_cpu(most: int | None = None, chosen: Sequence[GemmPoint] = ()) -> Live
         if time.monotonic() - began > BUDGET_S:
             left[f"{len(every) - number} matmuls"] = f"the sweep ends after {BUDGET_S:.0f} s"
             break
-        progress.report(f"matmul {number + 1} of {len(every)}: {point.text}")
+        notices.report(f"matmul {number + 1} of {len(every)}: {point.text}")
         if point.dtype in CPU_TYPES and point.dtype not in left:
             found.append(_entry(point, _seconds(measure.matmul(point, _random)), roofs))
             if slower := _emulated(found):
                 left[point.dtype] = f"{slower:.0f} times slower than fp32: this CPU emulates it"
-    progress.report()
+    notices.report()
     taken = time.monotonic() - began
     return LiveSweep(cpu_name(), str(torch.__version__), roofs, source, found, left, taken)
 

@@ -1,22 +1,88 @@
-"""The CSV of `ncu --csv`: the wide page `raw`, one row per launch, or the long `details`.
-
-A page `raw` has a row of units below its head. Lines of Nsight Compute (`==PROF==`) and of the
-profiled program precede it, and may stand between rows. Several exports may follow each other in
-one file.
-"""
+"""What Nsight Compute exports: from CSV text to launches with counters."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
 
 from msgspec import Struct
 
 from foretrace.base.errors import TraceError
 from foretrace.base.units import plural
-from foretrace.read.ncu.digits import Digits, digits_of
-from foretrace.read.ncu.units import factor
+
+_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_TIME = {
+    "ns": 1.0, "nsecond": 1.0, "nanosecond": 1.0,
+    "us": 1e3, "usecond": 1e3, "microsecond": 1e3,
+    "ms": 1e6, "msecond": 1e6, "millisecond": 1e6,
+    "s": 1e9, "sec": 1e9, "second": 1e9,
+}  # fmt: skip
+# `Kinst` is a thousand instructions: the words that a prefix can precede.
+_COUNTED = ("byte", "sector", "inst", "cycle", "request", "wavefront", "pass", "op", "warp")
+
+
+def factor(unit: str) -> float | None:
+    """What a value in this unit is multiplied by; None for a unit that is not known.
+
+    A unit without a factor of its own (`%`, `block`, a rate) is as it is written.
+    """
+    word = unit.strip().lower()
+    if word in _TIME:
+        return _TIME[word]
+    for counted in _COUNTED:
+        for form in (counted, f"{counted}s"):
+            if word.endswith(form):
+                return _PREFIX.get(word.removesuffix(form))
+    return 1.0 if word in ("", "%") else None
+
+
+_SPACES = "\u00a0\u202f '’"  # what other locales put between groups of digits
+_SHAPE = re.compile(rf"[+-]?\d[\d.,{_SPACES}]*(?:[eE][+-]?\d+)?")
+_GROUPS = {mark: re.compile(rf"[+-]?\d{{1,3}}(?:\{mark}\d{{3}})+") for mark in ",."}
+_MISSING = frozenset({"", "n/a", "nan", "-nan", "inf", "-inf", "none", "no data"})
+
+
+class Digits(Struct, frozen=True):
+    """How a file writes numbers: which mark starts the decimals."""
+
+    decimal: str = "."
+
+    def number(self, text: str) -> float | None:
+        """The number; None for a missing value or text."""
+        text = text.strip()
+        if text.lower() in _MISSING or not _SHAPE.fullmatch(text):
+            return None
+        for mark in (*_SPACES, "." if self.decimal == "," else ","):
+            text = text.replace(mark, "")
+        try:
+            value = float(text.replace(self.decimal, "."))
+        except ValueError:  # two decimal marks
+            return None
+        return value if isfinite(value) else None
+
+
+def digits_of(cells: Iterable[str]) -> Digits | None:
+    """How these numbers are written; None where they contradict each other."""
+    found = {mark for cell in cells if (mark := _decimal(cell.strip()))}
+    return None if len(found) > 1 else Digits(*found)
+
+
+def _decimal(cell: str) -> str:
+    """The mark of the decimals, where this number leaves no choice; else ""."""
+    if not _SHAPE.fullmatch(cell):
+        return ""
+    last = max(cell.rfind(","), cell.rfind("."))
+    if last < 0:
+        return ""
+    mark, other = (",", ".") if cell[last] == "," else (".", ",")
+    if other in cell:
+        return mark if cell.count(mark) == 1 else ""
+    if cell.count(mark) > 1:
+        return other if _GROUPS[mark].fullmatch(cell) else ""
+    return "" if _GROUPS[mark].fullmatch(cell) else mark
+
 
 FIRST = "ID"
 _NAMES = ("Kernel Name", "Function Name")
