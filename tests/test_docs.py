@@ -106,7 +106,9 @@ def test_the_layers_of_the_architecture_page_are_those_that_are_checked() -> Non
     page = _page("architecture.md")
     drawn = next(line for line in page.splitlines() if "base ◀" in line)
     assert re.findall(r"\w+", drawn) == layers[::-1]
-    rooms = re.findall(r"^\| `(\w+)` \|", page.partition("| room |")[2], re.MULTILINE)[: len(layers)]
+    rooms = re.findall(r"^\| `(\w+)` \|", page.partition("| room |")[2], re.MULTILINE)[
+        : len(layers)
+    ]
     assert sorted(rooms) == sorted(layers)
 
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import foretrace as ft
-from foretrace.model.averages import average
+from foretrace.model.reach import average
 from foretrace.read import recordings
 
 PATH = recordings.find("mlp_eager_64x128x768x3072_bf16")

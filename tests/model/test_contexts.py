@@ -2,8 +2,8 @@
 
 import pytest
 
-from foretrace.model.contexts import context_of
 from foretrace.model.costs import Context
+from foretrace.model.serving import context_of
 
 DECODE = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)"
 

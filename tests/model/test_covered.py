@@ -6,15 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.model.covered import Covered
+from foretrace.model.intervals import IntervalUnion
 
 RANGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=12)
 
 
-def covered(ranges: list[tuple[int, int]]) -> tuple[Covered, set[int]]:
+def covered(ranges: list[tuple[int, int]]) -> tuple[IntervalUnion, set[int]]:
     start = np.array([low for low, _ in ranges], np.int64)
     end = np.array([low + length for low, length in ranges], np.int64)
-    return Covered(start, end), {
+    return IntervalUnion(start, end), {
         moment for low, length in ranges for moment in range(low, low + length)
     }
 

@@ -11,7 +11,7 @@ import pytest
 import foretrace as ft
 from corpus.builder import TraceBuilder
 from corpus.places import recorded_traces
-from foretrace.model.flame_views import RAN, FlameViews
+from foretrace.model.flame import RAN, FlameViews
 from foretrace.model.trace import Trace
 from foretrace.show.html.view_data import flame
 from foretrace.show.overview import look

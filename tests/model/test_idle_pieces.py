@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 import foretrace
-from foretrace.model.idle import CAUSES
-from foretrace.model.idle_pieces import UNPROVEN, idle_pieces, unproven
+from foretrace.model.idle import CAUSES, UNPROVEN, idle_pieces, unproven
 from foretrace.read.recordings import traces
 
 
 @pytest.mark.parametrize("name", sorted(traces()))
 def test_pieces_sum_to_every_cause_in_any_range(name: str) -> None:
     trace = foretrace.open(traces()[name], cache=False)
-    pieces, every = idle_pieces(trace), trace.gaps.every
+    pieces, every = idle_pieces(trace, trace.gaps), trace.gaps.every
     assert int((pieces.end - pieces.start).sum()) == int(every.length.sum())
     assert not unproven(trace, every).any()
     random = np.random.default_rng(1)
@@ -29,7 +28,7 @@ def test_pieces_sum_to_every_cause_in_any_range(name: str) -> None:
 
 def test_pieces_touch_only_inside_a_gap() -> None:
     trace = foretrace.open(traces()["llama_train_eager"], cache=False)
-    pieces, every = idle_pieces(trace), trace.gaps.every
+    pieces, every = idle_pieces(trace, trace.gaps), trace.gaps.every
     gaps = int((every.start[1:] != every.end[:-1]).sum()) + 1
     assert int((pieces.start[1:] != pieces.end[:-1]).sum()) + 1 == gaps
     assert (pieces.start[1:] >= pieces.end[:-1]).all()
@@ -43,6 +42,6 @@ def test_a_gap_with_launches_that_ran_nowhere_is_unproven() -> None:
     inside = ((made >= gaps.start[:, None]) & (made < gaps.end[:, None])).any(axis=0)
     lost = int(calls[inside][0])
     trace.gpu.launch[trace.gpu.launch == lost] = -1
-    doubted = idle_pieces(trace)
+    doubted = idle_pieces(trace, trace.gaps)
     at = int(np.flatnonzero(doubted.cause == UNPROVEN)[0])
     assert doubted.start[at] <= trace.host.start[lost] < doubted.end[at]

@@ -18,8 +18,8 @@ from corpus.places import RECORDED
 from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, UsageError
 from foretrace.cli import main
-from foretrace.model import query_process
-from foretrace.model.query_process import QueryProcess
+from foretrace.model import query as query_process
+from foretrace.model.query import QueryProcess
 
 MLP = RECORDED / "mlp_eager.json.gz"
 TRACE = foretrace.open(MLP, cache=False)

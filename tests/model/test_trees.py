@@ -10,9 +10,9 @@ import pytest
 import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.analyze.guess.windows import named
-from foretrace.model import intervals, paths, tree
-from foretrace.model.paths import DEEPEST, ELLIPSIS, Paths
+from foretrace.model import intervals, tree
 from foretrace.model.spans import NESTED
+from foretrace.model.tree import DEEPEST, ELLIPSIS, Paths
 from foretrace.names import families
 from foretrace.schema.kernel import NAME_LIMIT
 
@@ -42,13 +42,13 @@ def test_nearest_and_sums_are_those_of_a_walk(seed: int) -> None:
     events = np.arange(-1, len(parent))
     walks = [_above(parent, int(event)) for event in events]
     nearest = [next((each for each in walk if chosen[each]), -1) for walk in walks]
-    assert paths.nearest(parent, events, chosen).tolist() == nearest
+    assert tree.nearest(parent, events, chosen).tolist() == nearest
     below = np.zeros(len(parent), np.int64)
     for event, walk in zip(events.tolist(), walks, strict=True):
         below[walk] += values[event] if event >= 0 else 0
-    assert paths.summed(parent, values).tolist() == below.tolist()
+    assert tree.summed(parent, values).tolist() == below.tolist()
     above = [float(values[walk].sum()) for walk in walks[1:]]
-    assert paths.sums_above(parent, values.astype(float)).tolist() == above
+    assert tree.sums_above(parent, values.astype(float)).tolist() == above
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -14,7 +14,7 @@ from foretrace.analyze.rules._idle import RANGES
 from foretrace.analyze.rules.graph_launches import graph_rows
 from foretrace.analyze.rules.unfused_optimizer import FUSED, optimizer_rows
 from foretrace.model import groups
-from foretrace.model.about import device_of
+from foretrace.model.metadata import device_of
 from foretrace.model.utilization import utilization
 from foretrace.schema.documents.look import FindingEntry
 from foretrace.show.overview.groups import group_rows

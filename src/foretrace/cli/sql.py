@@ -26,8 +26,7 @@ def command(
     """
     import json
 
-    from foretrace.model.query import check
-    from foretrace.model.query_process import QueryProcess
+    from foretrace.model.query import QueryProcess, check
     from foretrace.show.render import export as render
 
     if as_json and csv:

@@ -15,15 +15,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from foretrace.model import collectives, groups, idle, kernels, serving
-from foretrace.model.covered import Covered
 from foretrace.model.groups import Grouped
 from foretrace.model.host import step_number
 from foretrace.model.idle import Gaps, Idle, Spent
+from foretrace.model.intervals import IntervalUnion
+from foretrace.model.kernels import work_table
 from foretrace.model.module_calls import ModuleCalls, names_outside
 from foretrace.model.order import Order
 from foretrace.model.recording import Recording
 from foretrace.model.serving import Served
-from foretrace.model.work import work_table
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.tables import KINDS, TABLES
 
@@ -97,7 +97,7 @@ class Analysis(Recording):
         return self.grouped.text
 
     @property
-    def busy(self) -> tuple[Covered, ...]:
+    def busy(self) -> tuple[IntervalUnion, ...]:
         """When each device was busy, in the order of `gpu.device_number`."""
         return self.gpu.covered
 

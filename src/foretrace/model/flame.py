@@ -1,10 +1,14 @@
-"""GPU time as stacks: the modules around the work, the pass, the op, the kernel.
+"""GPU and host time as stacks: the modules around the work, the pass, the op, the kernel.
 
 Without recorded nn.Modules the stacks begin with the `record_function` ranges around the work.
+`FlameViews` has the four flame graphs of a trace: GPU time or host time, by module or by op. A row
+is one GPU operation, or one host event with the time that it spends outside the events below it.
+Rows with one stack share a number; `ran` is the pass of each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -12,8 +16,9 @@ from msgspec import Struct
 
 from foretrace.model.analysis import Analysis
 from foretrace.model.autograd import AutogradNodes
-from foretrace.model.intervals import Ints, numbered
-from foretrace.model.module_calls import FORWARD, PREFIX, Owners
+from foretrace.model.intervals import Bools, Ints, numbered
+from foretrace.model.module_calls import FORWARD, OUTSIDE, PREFIX, Owners
+from foretrace.model.tree import DEEPEST, ELLIPSIS, Paths, sums_above
 from foretrace.names import families
 
 PASSES = ("forward", "backward", "recomputed")
@@ -135,3 +140,162 @@ def _numbered_text(texts: list[str]) -> tuple[Ints, list[str]]:
     distinct = sorted(set(texts))
     number = {text: at for at, text in enumerate(distinct)}
     return np.array([number[text] for text in texts], np.int64), distinct
+
+
+RAN = (*PASSES, "optimizer", "not known")
+_OPTIMIZER, _UNKNOWN = 3, 4
+
+
+class Stacked(Struct, frozen=True):
+    """Rows in stacks: the number of each row's stack, its time and its pass (a place in `RAN`).
+
+    `frames` gives the stack of a row, outermost first.
+    """
+
+    number: Ints
+    ns: Ints
+    ran: Ints
+    frames: Callable[[int], tuple[Frame, ...]]
+
+
+class FlameViews:
+    """All four; `of` gives one."""
+
+    def __init__(self, trace: Analysis) -> None:
+        self.trace, self.host = trace, trace.origins.host
+
+    def of(self, time: str, by: str) -> Stacked:
+        """`gpu` or `host` time by `module` or by `op`."""
+        make = {
+            ("gpu", "module"): self._gpu_by_module,
+            ("gpu", "op"): self._gpu_by_op,
+            ("host", "module"): self._host_by_module,
+            ("host", "op"): self._host_by_op,
+        }
+        return make[time, by]()
+
+    @cached_property
+    def stacks(self) -> Stacks:
+        """GPU work by module."""
+        return Stacks(self.trace)
+
+    @cached_property
+    def is_optimizer(self) -> Bools:
+        """The ranges that `torch.optim` writes."""
+        return self.host.is_region & self.host.named(lambda name: name.startswith("Optimizer."))
+
+    @cached_property
+    def gpu_ran(self) -> Ints:
+        """The pass of each GPU row."""
+        grouped = self.trace.grouped
+        fused = np.array([name == "optimizer" for name in grouped.names], bool)[grouped.group]
+        return self._ran(self.stacks, fused, self.stacks.owners.lost)
+
+    def _ran(self, scopes: Scopes, stepping: Bools, lost: Bools) -> Ints:
+        """What autograd tells, else what `torch.optim` does."""
+        ran = scopes.owners.ran.copy()
+        inside = self.host.nearest(scopes.owners.launch, self.is_optimizer) >= 0
+        ran[(ran == 0) & (inside | stepping)] = _OPTIMIZER
+        ran[(ran == 0) & lost] = _UNKNOWN
+        return ran
+
+    def _gpu_by_module(self) -> Stacked:
+        gpu, stacks = self.trace.gpu, self.stacks
+        number, ops = self._ops_inside(self.trace.origins.launch_or_op, self.trace.origins.op)
+
+        def frames(row: int) -> tuple[Frame, ...]:
+            around, inside = stacks.frames(row, stacks.outside(row)), ops(row)
+            return (*around, *(inside or [("op", NO_OP)]), kernel_frame(self.trace, row))
+
+        number = numbered(stacks.stack, number)
+        return Stacked(number, gpu.length, self.gpu_ran, frames)
+
+    def _gpu_by_op(self) -> Stacked:
+        gpu, op = self.trace.gpu, self.trace.origins.op
+        kernel = self.host.name[gpu.id]
+        number = numbered(self.ops.numbers(op), kernel)
+
+        def frames(row: int) -> tuple[Frame, ...]:
+            above = self._chain(self.ops, int(op[row])) or (("op", NO_OP),)
+            return (*above, kernel_frame(self.trace, row))
+
+        return Stacked(number, gpu.length, self.gpu_ran, frames)
+
+    @cached_property
+    def ops(self) -> Paths:
+        """The paths of ops and of calls of the runtime."""
+        host = self.host
+        return host.paths((host.is_op | host.is_call) & host.lasting)
+
+    @cached_property
+    def _every(self) -> Paths:
+        """The paths of modules, ops and calls."""
+        return self.host.paths(self.ops.chosen | self.stacks.chosen)
+
+    @cached_property
+    def _scopes(self) -> Scopes:
+        """The modules of all those events of this recording: a capture's are not its time."""
+        events = np.flatnonzero(self._every.chosen[: self.trace.host.count])
+        return Scopes(self.trace, events)
+
+    @cached_property
+    def _host_ran(self) -> Ints:
+        none = np.zeros(len(self._scopes.owners.ran), bool)
+        return self._ran(self._scopes, none, none)
+
+    def _host_by_op(self) -> Stacked:
+        mine = np.flatnonzero(self.ops.chosen[self._scopes.owners.launch])
+        events = self._scopes.owners.launch[mine]
+        return Stacked(
+            self.ops.numbers(events),
+            self._self_ns(self.ops, events),
+            self._host_ran[mine],
+            lambda row: self._chain(self.ops, int(events[row])),
+        )
+
+    def _host_by_module(self) -> Stacked:
+        scopes, events = self._scopes, self._scopes.owners.launch
+        number, ops = self._ops_inside(events, self.host.nearest(events, self.ops.chosen))
+        outside = OUTSIDE if scopes.has_modules else ""
+
+        def frames(row: int) -> tuple[Frame, ...]:
+            return (*scopes.frames(row, outside), *ops(row))
+
+        number = numbered(scopes.number, number)
+        return Stacked(number, self._self_ns(self._every, events), self._host_ran, frames)
+
+    def _ops_inside(self, events: Ints, op: Ints) -> tuple[Ints, Callable[[int], list[Frame]]]:
+        """The ops around each event that its innermost module is not in: a number for each distinct
+        chain, and the chain of a row.
+        """
+        inside = self.host.nearest(events, self.stacks.chosen)
+        deep = self._level[op] - self._level[self.host.nearest(inside, self.ops.chosen)]
+
+        def chain(row: int) -> list[Frame]:
+            whole = self._chain(self.ops, int(op[row]))
+            return [*whole[-deep[row] :]] if deep[row] > 0 else []
+
+        return numbered(self.ops.numbers(op), deep), chain
+
+    @cached_property
+    def _level(self) -> Ints:
+        """How many ops each op is in, itself included; 0 for -1 (the last place)."""
+        depth = sums_above(self.ops.above, self.ops.chosen.astype(np.float64))
+        return np.append(depth, 0).astype(np.int64)
+
+    def _self_ns(self, paths: Paths, events: Ints) -> Ints:
+        """The time of each event that no chosen event below it accounts for."""
+        host, above = self.host, paths.above[events].astype(np.int64)
+        held = above >= 0
+        inside = np.minimum(host.end[events], host.end[above]) - host.start[events]
+        spent = np.bincount(above[held], weights=inside[held], minlength=host.count)
+        return np.maximum(host.length[events] - spent[events].astype(np.int64), 0)
+
+    def _chain(self, paths: Paths, event: int) -> tuple[Frame, ...]:
+        """The chosen events at and above this one, outermost first, `…` for too many."""
+        found: list[Frame] = []
+        while event >= 0 and len(found) < DEEPEST:
+            kind = "call" if self.host.is_call[event] else "op"
+            found.append((kind, self.host.names[self.host.name[event]]))
+            event = int(paths.above[event])
+        return (*([("op", ELLIPSIS)] * (event >= 0)), *reversed(found))

@@ -12,19 +12,18 @@ import numpy as np
 import polars as pl
 
 from foretrace.base.units import plural, time_text
-from foretrace.model.clocks import disagreement
-from foretrace.model.covered import Covered
 from foretrace.model.host import Host
 from foretrace.model.intervals import (
     Bools,
     Floats,
+    IntervalUnion,
     Ints,
     numbered,
     overlapping,
     shared_lengths,
     union_length,
 )
-from foretrace.model.links import Ids, Linker
+from foretrace.model.links import Ids, Linker, disagreement
 from foretrace.schema.gaps import filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
@@ -232,9 +231,11 @@ class Gpu:
         return numbered(self.device_space, self.device)
 
     @cached_property
-    def covered(self) -> tuple[Covered, ...]:
+    def covered(self) -> tuple[IntervalUnion, ...]:
         """When each device was busy, in the order of `device_number`."""
-        return tuple(Covered(self.start[mine], self.end[mine]) for mine in self.rows_by_device)
+        return tuple(
+            IntervalUnion(self.start[mine], self.end[mine]) for mine in self.rows_by_device
+        )
 
     @cached_property
     def rows_by_device(self) -> list[Ints]:

@@ -8,10 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.model import calls, paths, tree
-from foretrace.model.covered import Covered
-from foretrace.model.intervals import Bools, Ints
-from foretrace.model.paths import Paths
+from foretrace.model import calls, tree
+from foretrace.model.intervals import Bools, IntervalUnion, Ints
+from foretrace.model.tree import Paths
 from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.kernel import NAME_LIMIT
 from foretrace.schema.ledger import LedgerBuilder
@@ -108,7 +107,7 @@ class Host:
         return self.is_call & self.named(calls.waits)
 
     @cached_property
-    def captures(self) -> Covered:
+    def captures(self) -> IntervalUnion:
         """When a CUDA graph was being captured: what is launched then runs nothing."""
         begins = np.flatnonzero(self.is_call & self.named(calls.begins_capture) & self.lasting)
         ends = np.flatnonzero(self.is_call & self.named(calls.ends_capture) & self.lasting)
@@ -118,7 +117,7 @@ class Host:
         closed = np.append(place, -1)[after]
         ended = (closed >= 0) & (closed // self.count == self.track[begins])
         end[ended] = self.end[closed[ended] % self.count]
-        return Covered(start, end)
+        return IntervalUnion(start, end)
 
     def _place(self, events: Ints) -> Ints:
         """Numbers that sort events by thread, then by time."""
@@ -152,7 +151,7 @@ class Host:
 
     def nearest(self, rows: Ints, chosen: Bools) -> Ints:
         """The innermost chosen event at or above each event, or -1."""
-        return paths.nearest(self.parent, rows, chosen)
+        return tree.nearest(self.parent, rows, chosen)
 
     def nearest_op(self, rows: Ints) -> Ints:
         """The innermost op at or above each event, or -1."""

@@ -27,6 +27,11 @@ Totals by cause divide the time of `launch` and `host` as measured, to the nanos
 window (`Spans.window`), or without steps those between the first and the last GPU work. The time
 before the first GPU operation fills the pipeline once: it counts only where there is one step.
 With several devices each has gaps of its own; times are summed over devices.
+
+`idle_pieces` cuts idle time so that its pieces add up to the time of every cause in any range.
+A gap between ops and calls has one cause, but its time counts as `launch` where the host was inside
+an op or a call, and as `host` where it was not. Such a gap is cut at those moments: the pieces of a
+range then sum to what `Idle.by_cause` says of it, to the nanosecond.
 """
 
 from __future__ import annotations
@@ -40,9 +45,8 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.model import calls
-from foretrace.model.covered import Covered
 from foretrace.model.host import HOST_KINDS
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools, IntervalUnion, Ints
 from foretrace.model.recording import Recording
 from foretrace.model.spans import Span
 
@@ -136,10 +140,10 @@ class Spent(Struct, frozen=True):
 class HostTime(Struct, frozen=True):
     """What the host can be seen doing: waiting, serving the profiler, copying, running ops."""
 
-    waiting: Covered
-    profiling: Covered
-    copying: Covered
-    issuing: Covered
+    waiting: IntervalUnion
+    profiling: IntervalUnion
+    copying: IntervalUnion
+    issuing: IntervalUnion
 
 
 class Gaps:
@@ -150,7 +154,7 @@ class Gaps:
         self.every = _every(trace, self._host)
 
     @property
-    def issuing(self) -> Covered:
+    def issuing(self) -> IntervalUnion:
         """When the host was inside ops and calls, and not waiting."""
         return self._host.issuing
 
@@ -311,9 +315,9 @@ def _causes(trace: Recording, doing: HostTime, gaps: Idle, known: Bools, until: 
 def _host_time(trace: Recording) -> HostTime:
     host, aligned = trace.host, trace.gpu.aligned
 
-    def covered(chosen: Bools) -> Covered:
+    def covered(chosen: Bools) -> IntervalUnion:
         rows = chosen & host.lasting & aligned  # by another clock, it says nothing about a gap
-        return Covered(host.start[rows], host.end[rows])
+        return IntervalUnion(host.start[rows], host.end[rows])
 
     return HostTime(
         waiting=covered(host.is_wait),
@@ -321,3 +325,70 @@ def _host_time(trace: Recording) -> HostTime:
         copying=covered(host.is_call & host.named(calls.copies)),
         issuing=covered((host.is_op | host.is_call) & ~host.is_wait),
     )
+
+
+# not a cause but a doubt: the host made launches in the gap whose GPU work is not in the trace
+UNPROVEN = len(CAUSES)
+_LAUNCH, _HOST = CAUSES.index("launch"), CAUSES.index("host")
+
+
+class IdlePieces(Struct, frozen=True):
+    """By device, in order of time; pieces of one gap touch each other. `cause` is a place in
+    CAUSES, or UNPROVEN.
+    """
+
+    start: Ints
+    end: Ints
+    cause: Ints
+    device: Ints
+
+
+def idle_pieces(trace: Recording, gaps: Gaps) -> IdlePieces:
+    """All idle time of a recording, from its first step on."""
+    every, issuing = gaps.every, gaps.issuing
+    doubted = unproven(trace, every)
+    cut = every.of("launch", "host") & ~doubted
+    cause = np.where(doubted, UNPROVEN, every.cause)
+    parts = [_columns(every, cause, ~cut)]
+    for device in np.unique(every.device[cut]).tolist():
+        mine = cut & (every.device == device)
+        start, end, inside = _cut(every.start[mine], every.end[mine], issuing)
+        number = np.full(len(start), device, np.int64)
+        parts.append((start, end, np.where(inside, _LAUNCH, _HOST), number))
+    start, end, cause, number = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((start, number))
+    return IdlePieces(start[order], end[order], cause[order], number[order])
+
+
+def lost_launches(trace: Recording) -> Ints:
+    """Launches without GPU work in the trace: captured into a graph, or their events were lost."""
+    lost, launch = trace.host.is_launch & trace.host.timed, trace.gpu.launch
+    lost[launch[launch >= 0]] = False
+    return np.flatnonzero(lost)
+
+
+def unproven(trace: Recording, idle: Idle) -> Bools:
+    """Gaps in which the host made such launches: what they launched may have run in the gap."""
+    made = np.sort(trace.host.start[lost_launches(trace)])
+    return np.searchsorted(made, idle.start) < np.searchsorted(made, idle.end)
+
+
+def _columns(idle: Idle, cause: Ints, chosen: Bools) -> tuple[Ints, Ints, Ints, Ints]:
+    return idle.start[chosen], idle.end[chosen], cause[chosen], idle.device[chosen]
+
+
+def _cut(start: Ints, end: Ints, issuing: IntervalUnion) -> tuple[Ints, Ints, Bools]:
+    """Stretches that do not overlap, in order, cut at the edges of `issuing`; which are inside."""
+    edges = np.unique(np.concatenate((start, end, issuing.start, issuing.end)))
+    begin, finish = edges[:-1], edges[1:]
+    kept = _within(start, end, begin, finish)
+    begin, finish = begin[kept], finish[kept]
+    return begin, finish, _within(issuing.start, issuing.end, begin, finish)
+
+
+def _within(start: Ints, end: Ints, begin: Ints, finish: Ints) -> Bools:
+    """Which stretches lie inside one of some others, that do not overlap."""
+    if not len(start):
+        return np.zeros(len(begin), bool)
+    at = np.searchsorted(start, begin, side="right") - 1
+    return (at >= 0) & (finish <= end[np.maximum(at, 0)])

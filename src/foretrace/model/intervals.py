@@ -1,4 +1,7 @@
-"""Arithmetic on many intervals at once: unions, overlaps, and which range contains which."""
+"""Arithmetic on many intervals at once: unions, overlaps, and which range contains which.
+
+`IntervalUnion` answers for any moment: it sorts once, then looks up.
+"""
 
 from __future__ import annotations
 
@@ -103,3 +106,39 @@ def split_by(number: Ints, rows: Ints) -> list[Ints]:
     order = np.argsort(number, kind="stable")
     cuts = np.flatnonzero(np.diff(number[order])) + 1
     return np.split(rows[order], cuts) if len(rows) else []
+
+
+class IntervalUnion:
+    """The union of intervals. `start` and `end` are its separate stretches, in order."""
+
+    def __init__(self, start: Ints, end: Ints) -> None:
+        if (start[1:] < start[:-1]).any():  # events come in time order
+            order = np.argsort(start, kind="stable")
+            start, end = start[order], end[order]
+        begin, reach = start, np.maximum.accumulate(end) if len(end) else end
+        opens = (
+            np.concatenate(([True], begin[1:] > reach[:-1])) if len(begin) else np.zeros(0, bool)
+        )
+        first = np.flatnonzero(opens)
+        self.start: Ints = begin[first]
+        self.end: Ints = reach[np.append(first[1:], len(begin)) - 1] if len(begin) else reach
+        self._before: Ints = np.concatenate(([0], np.cumsum(self.end - self.start)))
+
+    def up_to(self, moments: Ints) -> Ints:
+        """IntervalUnion time before each moment."""
+        begun = np.searchsorted(self.start, moments, side="right")
+        if not len(self.start):
+            return np.zeros(len(moments), np.int64)
+        still_open = np.maximum(self.end[np.maximum(begun - 1, 0)] - moments, 0)
+        return self._before[begun] - np.where(begun > 0, still_open, 0)
+
+    def between(self, start: Ints, end: Ints) -> Ints:
+        """IntervalUnion time in each stretch from `start` to `end`."""
+        return self.up_to(end) - self.up_to(start)
+
+    def holds(self, moments: Ints) -> Bools:
+        """Which moments lie inside, both ends of a stretch counted."""
+        if not len(self.start):
+            return np.zeros(len(moments), bool)
+        begun = np.searchsorted(self.start, moments, side="right")
+        return (begun > 0) & (self.end[np.maximum(begun - 1, 0)] >= moments)

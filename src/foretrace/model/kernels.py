@@ -3,11 +3,18 @@ compute and move.
 
 Everything is worked out once per distinct case (name, op, shapes) and then spread over the
 launches, so a million launches cost little more than a thousand.
+
+A trace records which tensors a compiled kernel was given, not which of them it reads, writes or
+both. The code that Inductor generated says so (`with_code`): each element that it loads counts
+once, and so does each that it stores. Where a mask or an index leaves elements out the sum is an
+upper bound, hence an estimate. Such a sum replaces no lower bound, and code that is not understood
+replaces nothing.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,12 +24,103 @@ from msgspec.structs import replace
 from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.collectives import with_messages
-from foretrace.model.contexts import contexts
-from foretrace.model.generated import with_code
-from foretrace.model.intervals import Ints, numbered
+from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.recording import Recording
-from foretrace.model.work import work_table
+from foretrace.model.serving import contexts
 from foretrace.names import families
+from foretrace.schema.compiler import Access, KernelCall
+from foretrace.schema.cost import Certainty
+from foretrace.schema.gaps import with_gaps
+from foretrace.schema.tables import KINDS, NONE
+
+
+def work_table(trace: Recording, chosen: Bools) -> pl.DataFrame:
+    """The chosen rows of `gpu`."""
+    gpu, host, rows = trace.gpu, trace.host, np.flatnonzero(chosen)
+    event, launch, op = gpu.id[rows], gpu.launch[rows], trace.origins.op[rows]
+    names = pl.Series(host.names, dtype=pl.String)
+    ops = trace.origins.host
+    called = pl.Series(ops.names, dtype=pl.String)
+    frame = pl.DataFrame(
+        {
+            "id": event,
+            "kind": pl.Series(KINDS, dtype=pl.String)[gpu.kind[rows]],
+            "name": names[host.name[event]],
+            "ts_ns": with_gaps(gpu.start[rows], gpu.usable[rows]),
+            "dur_ns": with_gaps(gpu.length[rows], gpu.usable[rows]),
+            "device": _known(gpu.device[rows]),
+            "stream": _known(gpu.stream[rows]),
+            "correlation": _known(gpu.correlation[rows]),
+            "launch": _not_negative(launch),
+            "launch_name": with_gaps(names[host.name[np.maximum(launch, 0)]], launch >= 0),
+            "delay_ns": _known(gpu.delay[rows]),
+            "op": _not_negative(op),
+            "op_name": with_gaps(called[ops.name[np.maximum(op, 0)]], op >= 0),
+            "step": _not_negative(trace.spans.step_of_work()[rows]),
+        }
+    )
+    side = trace.tables["gpu"].drop("device", "stream").rename({"event": "id"})
+    return frame.join(side, on="id", how="left", maintain_order="left")
+
+
+def _known(values: Ints) -> pl.Series:
+    return with_gaps(values, values != NONE)
+
+
+def _not_negative(values: Ints) -> pl.Series:
+    return with_gaps(values, values >= 0)
+
+
+EXACT = "each element that the generated code loads and stores, once"
+AT_MOST = "estimate: at most what the generated code loads and stores; it skips some elements"
+_COST = {
+    **dict.fromkeys(("bytes_read", "bytes_written", "bytes"), pl.Int64),
+    **dict.fromkeys(("cost_certainty", "cost_note"), pl.String),
+}
+Row = tuple[int, int, int, int, str, str]
+
+
+def with_code(trace: Recording, kernels: pl.DataFrame) -> pl.DataFrame:
+    """The kernels with the traffic of their generated code, where that is known."""
+    rows = list(_rows(trace))
+    if not rows:
+        return kernels
+    schema = {"id": kernels.schema["id"]} | {f"{name}_code": kind for name, kind in _COST.items()}
+    code = pl.DataFrame(rows, schema, orient="row")
+    joined = kernels.join(code, on="id", how="left", maintain_order="left")
+    bound = (Certainty.EXACT, Certainty.AT_LEAST)
+    better = pl.col("bytes_code").is_not_null() & (
+        pl.col("cost_certainty_code").is_in([str(one) for one in bound])
+        | ~pl.col("cost_certainty").is_in([str(one) for one in bound])
+    )
+    chosen = [pl.when(better).then(f"{name}_code").otherwise(name).alias(name) for name in _COST]
+    return joined.with_columns(chosen).select(kernels.columns)
+
+
+def _rows(trace: Recording) -> Iterator[Row]:
+    known: dict[int, tuple[int, int, int, str, str] | None] = {}
+    for event, launch in trace.compiled.items():
+        call = launch.call
+        if id(call) not in known:
+            known[id(call)] = None if call.extern else traffic(call)
+        if found := known[id(call)]:
+            yield (event, *found)
+
+
+def traffic(call: KernelCall) -> tuple[int, int, int, str, str] | None:
+    """(bytes read, bytes written, both, certainty, note); None where one access is not known."""
+    if call.bytes is None:
+        return None
+    read = sum(_read(access) for access in call.accesses)
+    exact = all(access.certainty == "exact" for access in call.accesses)
+    certainty, note = (Certainty.EXACT, EXACT) if exact else (Certainty.ESTIMATE, AT_MOST)
+    return read, call.bytes - read, call.bytes, str(certainty), note
+
+
+def _read(access: Access) -> int:
+    """The bytes that an access reads; an atomic addition reads half and writes half of its own."""
+    return {"load": access.bytes or 0, "atomic": (access.bytes or 0) // 2}.get(access.mode, 0)
+
 
 _PRICED = {
     **dict.fromkeys(("flops", "bytes_read", "bytes_written", "bytes"), pl.Int64),

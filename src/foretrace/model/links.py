@@ -5,6 +5,10 @@ theirs. Then the process is that of the only launch with this id that fits: its 
 id, no other launch came before the operation, or all others started something else. What remains
 open is decided by the device, if all that is known to run there comes from one process. Otherwise
 the operation stays unlinked: a false link is worse than none.
+
+A delay or a cause of idle time needs one clock for host and GPU (`disagreement`). A queue may delay
+every operation of a recording, but not for a minute, and not for longer than the whole recording
+while the GPU did nothing else. Nothing starts a millisecond before its launch.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from foretrace.model.host import Host
+from foretrace.model.host import HOST_KINDS, Host
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.schema.tables import NONE
 
@@ -113,3 +117,38 @@ class Linker:
             mine = [call for call in fitting[at] if self.host.process[call] == process]
             if mine:
                 launch[at], untold[at] = mine[0], False
+
+
+_MILLISECOND, _SECOND = 10**6, 10**9
+_MINUTE = 60 * _SECOND
+_MOST = 0.9  # the share of a device's operations that must agree
+
+
+def disagreement(host: Host, device: Ints, start: Ints, delay: Ints, linked: Bools) -> int:
+    """How far the clock of the worst device is from the host's, in ns; 0 where they agree.
+
+    `device` is a number for each; `delay` is from the launch to the start, where it is `linked`.
+    """
+    rows = np.flatnonzero(host.lasting & host.is_kind(*HOST_KINDS, "span"))
+    if not len(rows) or not len(start):
+        return 0
+    low, high = int(host.start[rows].min()), int(host.end[rows].max())
+    first = np.full(int(device.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, device, start)
+    least, most, found = _quantiles(device[linked], delay[linked])
+    idle_till_late = (least > max(high - low, _SECOND)) & (first[found] > high)
+    wrong = (least > _MINUTE) | idle_till_late | (most < -_MILLISECOND)
+    linked_by = np.where(most < 0, most, least)[wrong]
+    unlinked = np.delete(first, found)
+    beside = np.maximum(unlinked - high, low - unlinked)[unlinked < np.iinfo(np.int64).max]
+    apart = np.concatenate((np.abs(linked_by), beside[beside > max(high - low, _MINUTE)]))
+    return int(apart.max(initial=0))
+
+
+def _quantiles(device: Ints, delay: Ints) -> tuple[Ints, Ints, Ints]:
+    """What most delays of each device exceed, and what most do not; and those devices."""
+    order = np.lexsort((delay, device))
+    found, begin, count = np.unique(device[order], return_index=True, return_counts=True)
+    low = begin + ((1 - _MOST) * (count - 1)).astype(np.int64)
+    high = begin + np.ceil(_MOST * (count - 1)).astype(np.int64)
+    return delay[order][low], delay[order][high], found

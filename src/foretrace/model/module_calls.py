@@ -18,8 +18,8 @@ import numpy as np
 
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.paths import Paths
 from foretrace.model.recording import Recording
+from foretrace.model.tree import Paths
 
 PREFIX = "nn.Module: "
 OUTSIDE, UNKNOWN = "outside modules", "module not known"

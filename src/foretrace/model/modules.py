@@ -17,12 +17,12 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.about import device_of
 from foretrace.model.analysis import Analysis
 from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.metadata import device_of
 from foretrace.model.module_calls import PASSES, class_of
-from foretrace.model.paths import Paths, summed
+from foretrace.model.tree import Paths, summed
 from foretrace.model.utilization import ideal_times
 from foretrace.schema.gaps import filled
 

@@ -98,9 +98,9 @@ def load(
 def _join_captures(
     trace: Trace, wanted: str, folder: str | None, read: Callable[[str], Trace]
 ) -> None:
-    from foretrace.model.captures import reading
+    from foretrace.model.captures.join import join_captures
 
-    reading.join(trace, find_captures(wanted, folder), folder, read)
+    join_captures(trace, find_captures(wanted, folder), folder, read)
 
 
 def find_captures(wanted: str, folder: str | None) -> list[CaptureFile]:

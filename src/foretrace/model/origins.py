@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from foretrace.model.arguments import Arguments
-from foretrace.model.captures import Captured
+from foretrace.model.captures import Captured, append_tables
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints, numbered
@@ -38,9 +38,7 @@ class WorkOrigins:
         self._gpu, self.launch, self.op = gpu, gpu.launch, gpu.op
         self.is_captured: Bools = joined
         if joined.any():
-            from foretrace.model.captures.appended import appended
-
-            self.tables, first = appended(tables, [each for each, _ in captures])
+            self.tables, first = append_tables(tables, [each for each, _ in captures])
             parts = [gpu.host, *(each for _, each in captures)]
             self.host = Host(self.tables, LedgerBuilder(), parts)
             offset = np.array(first, np.int64)[captured.capture[joined]]

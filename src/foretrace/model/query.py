@@ -1,16 +1,29 @@
 """SQL over the tables of a trace, through Polars: a query reads these tables and nothing else.
 
-`run` works in this process, for Python. The commands and the viewer use `query_process`, because a
-query may take all memory, never end, or crash Polars.
+`run` works in this process, for Python. The commands and the viewer use `QueryProcess`, because a
+query may take all memory, never end, or crash Polars. Its process starts before there is a query
+(Polars takes 0.2 s to import), is handed the tables as files without a name, and runs one query
+under limits. It ends with whoever started it.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from types import TracebackType
+from typing import IO
 
 import polars as pl
+from msgspec import Struct
 
-from foretrace.base.errors import UsageError
+from foretrace.base.budget import Limits, raised_by, waiting
+from foretrace.base.errors import ForetraceError, LimitError, UsageError
 from foretrace.model.analysis import Analysis
 
 _NAMES = re.compile(r"[a-z_]+", re.IGNORECASE)
@@ -65,3 +78,116 @@ def mistake(said: str, trace: Analysis, tables: dict[str, pl.DataFrame]) -> Usag
     close = get_close_matches(wrong.lower(), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "`foretrace sql TRACE` lists them"
     return UsageError(f"sql: no {'column' if is_column else 'table'} {wrong!r}: {hint}")
+
+
+SECONDS = 60
+# beyond what the process holds before the query; a join of the largest recordings needs less
+MEMORY = 4 << 30
+TIMES_TABLES = 8
+MOST_SECONDS, MOST_MEMORY = 1_000_000, 1 << 60  # what the kernel can count
+STARTING_S = 30  # on a busy machine, an import takes this long at most
+_NO_MEMORY = {-signal.SIGABRT, -signal.SIGKILL}  # the second: the system as a whole had none left
+_KEPT = ("LD_LIBRARY_PATH", "PYTHONHOME", "POLARS_MAX_THREADS")
+_CHILD = "from foretrace.model.query_child import main; main()"
+
+
+class QueryResult(Struct, frozen=True):
+    """The rows of a result, or the first of them, and how many there are."""
+
+    frame: pl.DataFrame
+    count: int
+
+
+class QueryProcess:
+    """A process that waits for one query; `end` may be called at any time, from any thread."""
+
+    def __init__(self) -> None:
+        self._line, theirs = socket.socketpair()
+        places = os.pathsep.join(place for place in sys.path if place)
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _CHILD],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=kept | {"PYTHONPATH": places},
+                start_new_session=True,  # Ctrl+C reaches us alone
+            )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> QueryProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Stop the process, whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
+        self._line.close()
+
+    def run(
+        self, trace: Analysis, query: str, limits: Limits, rows: int | None = None
+    ) -> QueryResult:
+        """The result of one query, its first `rows` rows, or all of them."""
+        tables = tables_of(trace, query)
+        size = int(sum(table.estimated_size() for table in tables.values()))
+        seconds = min(limits.seconds or SECONDS, MOST_SECONDS)
+        memory = min(limits.memory or max(MEMORY, size * TIMES_TABLES), MOST_MEMORY)
+        bounds = {"seconds": seconds, "memory": memory}
+        request = bounds | {"query": query, "rows": rows, "tables": list(tables)}
+        with ExitStack() as opened:
+            files = [opened.enter_context(_nameless()) for _ in range(2 + len(tables))]
+            files[0].write(json.dumps(request).encode())
+            for file, table in zip(files[2:], tables.values(), strict=True):
+                table.write_ipc(file)
+            for file in files:
+                file.flush()
+                file.seek(0)
+            status = self._status([file.fileno() for file in files], seconds)
+            if status:
+                raise _stopped(status, seconds, memory)
+            files[1].seek(0)
+            said = json.loads(files[1].readline())
+            if "error" in said:
+                raise mistake(said["error"], trace, tables)
+            return QueryResult(pl.read_ipc(files[1].read()), said["count"])
+
+    def _status(self, files: list[int], seconds: int) -> int:
+        """Hand the files over; returns the exit status of the process once it has ended."""
+        try:
+            socket.send_fds(self._line, [b"?"], files)
+            self._line.settimeout(seconds + STARTING_S)
+            with waiting():  # the query has limits of its own
+                self._line.recv(1)  # nothing comes: the line is closed when the process ends
+        except TimeoutError:
+            return -signal.SIGALRM
+        except OSError:  # it has ended already, or was ended meanwhile
+            pass
+        return self._process.wait()
+
+
+def _nameless() -> IO[bytes]:
+    """A file in memory that nobody else can open."""
+    return os.fdopen(os.memfd_create("foretrace-query"), "w+b")
+
+
+def _stopped(status: int, seconds: int, memory: int) -> ForetraceError:
+    if status == -signal.SIGALRM:
+        words = f"the query did not end within {seconds} s"
+        return LimitError("E_TOO_SLOW", "sql", words, hint=raised_by("seconds"))
+    if status in _NO_MEMORY:
+        words = f"the query needs more than {memory / (1 << 30):.1f} GiB of memory"
+        return LimitError("E_TOO_MUCH_MEMORY", "sql", words, hint=raised_by("memory"))
+    if status < 0:
+        how = signal.Signals(-status).name
+        return UsageError(f"sql: Polars crashed ({how}): write a shorter or less nested query")
+    return UsageError(f"sql: {sys.executable} could not run the query (exit {status})")

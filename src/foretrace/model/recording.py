@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from foretrace.model.about import About, about, device_of
 from foretrace.model.arguments import Arguments
 from foretrace.model.captures import Captured, nothing
 from foretrace.model.compiled import CompiledTrace
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
+from foretrace.model.metadata import About, about, device_of
 from foretrace.model.origins import WorkOrigins
 from foretrace.model.spans import Spans
 from foretrace.schema.ledger import LedgerBuilder

@@ -24,10 +24,10 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.model.arguments import made, operands
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.costs.roofline import Work, memory_rate
 from foretrace.model.intervals import Ints
-from foretrace.model.operands import made, operands
 from foretrace.model.recording import Recording, op_call
 from foretrace.schema.device import Device
 from foretrace.schema.reuse import CachedInput, CacheUse

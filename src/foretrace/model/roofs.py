@@ -16,11 +16,11 @@ import polars as pl
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from foretrace.model.about import device_of
 from foretrace.model.collectives import bus_of_kernels
 from foretrace.model.costs import Certainty, Tensor
 from foretrace.model.costs.limits import Footprint, Traits, limit
 from foretrace.model.costs.roofline import Roofline, Work, impossible, position
+from foretrace.model.metadata import device_of
 from foretrace.model.recording import Recording, op_call
 from foretrace.model.reuse import Reuse
 from foretrace.names import families

@@ -5,6 +5,9 @@ tokens of the batch, then for prefill (context) and decode (generation) the numb
 sums over them: new tokens (sq), context lengths (sk), and their matmuls. Without these it writes
 `execute_context_1(512)_generation_32(32)`: requests and new tokens of both kinds. SGLang writes
 `step[DECODE bs=32]` and `step[EXTEND bs=15 toks=15360]`, without context lengths.
+
+A kernel worked on the requests that the annotation of its step states (`contexts`). Only
+annotations that state context lengths count; of nested ones the innermost around the launch does.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ from bisect import bisect_right
 import numpy as np
 from msgspec import Struct
 
+from foretrace.model.costs import Context
 from foretrace.model.intervals import Ints
+from foretrace.model.recording import Recording
 from foretrace.model.spans import Span, Spans
+from foretrace.schema.kernel import NAME_LIMIT
 
 _SUMS = r"(\d{1,9})\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)"
 _EXECUTE = re.compile(rf"execute_(?:\d{{1,9}}_)?context_{_SUMS}_generation_{_SUMS}")
@@ -142,3 +148,36 @@ def _outermost(pairs: list[tuple[Span, ServedBatch]]) -> list[tuple[Span, Served
         if not kept or pair[0].end_ns > kept[-1][0].end_ns:
             kept.append(pair)
     return kept
+
+
+def context_of(name: str) -> Context | None:
+    """The requests that an annotation states, prefilled and decoding ones together."""
+    batch = served_batch(name)
+    if batch is None:
+        return None
+    both = (batch.prefill, batch.decode)
+    squares = [each.squares for each in both]
+    keys, pairs = batch.context, batch.pairs
+    if keys is None or pairs is None or None in squares:
+        return None
+    count = sum(each.count for each in both)
+    return Context(count, batch.tokens, keys, pairs, sum(each or 0 for each in squares))
+
+
+def contexts(trace: Recording, rows: Ints) -> tuple[Ints, list[Context]]:
+    """For rows of `gpu` the number of their context, or -1, and the distinct contexts."""
+    host = trace.host
+    found = np.full(len(rows), -1, np.int64)
+    regions = np.flatnonzero(host.is_region)
+    names, place = np.unique(host.name[regions], return_inverse=True)
+    stated = [context_of(host.names[name][:NAME_LIMIT]) for name in names.tolist()]
+    known = [context for context in stated if context is not None]
+    if not known:
+        return found, []
+    number = np.cumsum([context is not None for context in stated]) - 1
+    number[[context is None for context in stated]] = -1
+    of_event = np.full(host.count, -1, np.int64)
+    of_event[regions] = number[place.reshape(-1)]
+    event = host.nearest(trace.gpu.launch[rows], of_event >= 0)
+    found[event >= 0] = of_event[event[event >= 0]]
+    return found, known

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from foretrace.base.units import plural
-from foretrace.model.about import is_coordinator
+from foretrace.model.metadata import is_coordinator
 from foretrace.schema.ledger import LedgerBuilder, Note
 
 if TYPE_CHECKING:

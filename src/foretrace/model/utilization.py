@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
-from foretrace.model.about import device_of
 from foretrace.model.analysis import Analysis
 from foretrace.model.costs import MAIN, peak_flops
 from foretrace.model.idle import spent_in
 from foretrace.model.intervals import Ints
+from foretrace.model.metadata import device_of
 from foretrace.model.recording import op_call
 from foretrace.model.roofs import dtype_of
 from foretrace.model.spans import Span

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:ComplexHalf"
 
 from foretrace.model import costs  # noqa: E402
 from foretrace.model.costs import OpCall, Tensor  # noqa: E402
-from foretrace.model.costs._types import SCALAR_TYPES, SIZES  # noqa: E402
+from foretrace.model.costs._call import SCALAR_TYPES, SIZES  # noqa: E402
 
 
 def recorded(name: str, run: Callable[[], Any], folder: Path) -> tuple[OpCall, Any]:

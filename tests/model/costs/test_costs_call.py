@@ -4,8 +4,7 @@ import pytest
 from worked_examples import call
 
 from foretrace.model.costs import Certainty, Cost, OpCall, Tensor, cost
-from foretrace.model.costs._call import broadcast, total
-from foretrace.model.costs._types import FLOATING, INTEGER, promote, with_number
+from foretrace.model.costs._call import FLOATING, INTEGER, broadcast, promote, total, with_number
 from foretrace.model.costs.matmul import OPERANDS
 
 

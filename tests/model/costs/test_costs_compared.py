@@ -15,8 +15,8 @@ import pytest
 
 import foretrace
 from foretrace.model import costs
-from foretrace.model.contexts import context_of
 from foretrace.model.costs import Cost, OpCall
+from foretrace.model.serving import context_of
 
 PUBLIC = Path(os.environ.get("FORETRACE_PUBLIC_TRACES") or ".")
 NAMES = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foretrace.model.costs import occupancy
+from foretrace.model.costs.limits import occupancy
 
 
 @pytest.mark.parametrize(

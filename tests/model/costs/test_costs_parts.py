@@ -8,7 +8,7 @@ from recorded_calls import RECORDED
 
 import foretrace
 from foretrace.model.costs import Certainty, Launch, OpCall, attribute
-from foretrace.model.costs._names import cub_part
+from foretrace.model.costs._cost import cub_part
 from foretrace.names import devices
 
 LADDER = RECORDED[0].parent / "ladder"

@@ -7,8 +7,8 @@ import pytest
 from recorded_calls import RECORDED
 
 import foretrace
-from foretrace.model.about import device_of
 from foretrace.model.costs import peak_flops
+from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
 from foretrace.names import families

@@ -13,9 +13,9 @@ from recorded_calls import RECORDED, Launched, kernels, launched
 
 import foretrace
 from foretrace.model import costs
-from foretrace.model.costs import Certainty, Cost, OpCall, element_type, occupancy
-from foretrace.model.costs._cost import UNSIZED
-from foretrace.model.costs._names import CHUNK
+from foretrace.model.costs import Certainty, Cost, OpCall, element_type
+from foretrace.model.costs._cost import CHUNK, UNSIZED
+from foretrace.model.costs.limits import occupancy
 
 MATMULS = {"aten::mm", "aten::addmm", "aten::bmm"}
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 import processes
-from foretrace.model import query_process
+from foretrace.model import query as query_process
 from show.serve.running import Viewer, viewer
 
 ENDLESS = quote("with recursive t as (select 1 n union all select n + 1 from t) select * from t")

@@ -17,9 +17,8 @@ from foretrace.analyze.guess.amounts import EQUALS, NUMBER, UNITS, Amount, Compa
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.selectors import DTYPES
 from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at, text_at
-from foretrace.model.costs.attention import FORWARD
+from foretrace.model.costs.attention import BACKWARD, FORWARD
 from foretrace.model.costs.attention import described as described_call
-from foretrace.model.costs.attention_backward import BACKWARD
 from foretrace.model.recording import op_call
 from foretrace.names import families
 

@@ -25,8 +25,8 @@ import numpy as np
 from foretrace.model.compiled import program_ops
 from foretrace.model.cpu_ops import ATTENTION_DOES, OP_DOES, ROWWISE, bare, listed_ops
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.paths import DEEPEST, summed
 from foretrace.model.trace import Trace
+from foretrace.model.tree import DEEPEST, summed
 from foretrace.names.families import MATMULS, role_of_op
 from foretrace.schema.compiler import CompiledLaunch
 from foretrace.schema.kernel import KernelId

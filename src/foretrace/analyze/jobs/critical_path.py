@@ -32,8 +32,7 @@ from msgspec import Struct
 from foretrace.analyze.jobs.clocks import aligned
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job
-from foretrace.model.covered import Covered
-from foretrace.model.intervals import Bools, Ints, innermost
+from foretrace.model.intervals import Bools, IntervalUnion, Ints, innermost
 from foretrace.schema.gaps import filled
 
 # On recorded traces (A100, H200) a queued kernel starts 1.2 us after the end of the one before it,
@@ -77,7 +76,7 @@ class StepGraph(Struct, frozen=True):
     last: Ints
     ready: Ints  # of a collective: the row under which its input is complete, or -1
     ready_ns: Ints
-    loading: Covered  # the data loaders of all ranks, each on its lane
+    loading: IntervalUnion  # the data loaders of all ranks, each on its lane
     lane: Ints  # what to add to a time of each row
 
     @property
@@ -260,7 +259,7 @@ def _last(collective: Ints, start: Ints, end: Ints) -> Ints:
 
 def _loading(
     job: Job, clocks: pl.DataFrame, windows: pl.DataFrame, rank: Ints, lane: Ints
-) -> Covered:
+) -> IntervalUnion:
     begin, until = pl.col("own_window_start_ns"), pl.col("own_window_end_ns")
     inside = (
         job.table("host")
@@ -273,7 +272,7 @@ def _loading(
     found = aligned(inside, clocks, "start_ns", "end_ns")
     first = np.flatnonzero(np.append(True, rank[1:] != rank[:-1]))
     shift = lane[first][np.searchsorted(rank[first], found["rank"].to_numpy())]
-    return Covered(*(found[name].to_numpy() + shift for name in ("start_ns", "end_ns")))
+    return IntervalUnion(*(found[name].to_numpy() + shift for name in ("start_ns", "end_ns")))
 
 
 HOST, DATA, COMMS = "host", "data", "comms"

@@ -22,7 +22,7 @@ import polars as pl
 
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job
-from foretrace.model.covered import Covered
+from foretrace.model.intervals import IntervalUnion
 
 _TIMES = (
     "wall_ns", "compute_ns", "exposed_ns", "both_ns", "copy_ns", "idle_ns", "data_ns", "host_ns",
@@ -178,10 +178,10 @@ def _bubbles(job: Job, windows: pl.DataFrame, waiting: pl.DataFrame) -> pl.DataF
         job.table("spans").filter(pl.col("kind") != "comms").select("rank", "start_ns", "end_ns")
     )
     wait, work = _laid(waiting.lazy(), edges), _laid(spans, edges)
-    either = Covered(*(np.concatenate(pair) for pair in zip(wait, work, strict=True)))
+    either = IntervalUnion(*(np.concatenate(pair) for pair in zip(wait, work, strict=True)))
     begin = (edges["window_start_ns"] + edges["lane"]).to_numpy()
     end = begin + edges["wall_ns"].to_numpy()
-    bubble = either.between(begin, end) - Covered(*work).between(begin, end)
+    bubble = either.between(begin, end) - IntervalUnion(*work).between(begin, end)
     return edges.drop("lane").with_columns(pl.Series("bubble_ns", bubble))
 
 

@@ -18,9 +18,8 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.covered import Covered
 from foretrace.model.host import step_number
-from foretrace.model.intervals import Bools, Floats, Ints
+from foretrace.model.intervals import Bools, Floats, IntervalUnion, Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
@@ -48,20 +47,20 @@ class RankWork(Struct, frozen=True):
     end: Ints
     on_host: bool
 
-    def of(self, *kinds: int) -> Covered:
+    def of(self, *kinds: int) -> IntervalUnion:
         """When work of these kinds ran."""
         chosen = np.isin(self.kind, kinds)
-        return Covered(self.start[chosen], self.end[chosen])
+        return IntervalUnion(self.start[chosen], self.end[chosen])
 
 
 class Doing(Struct, frozen=True):
     """Unions over all streams, to be asked about any stretch of time."""
 
-    compute: Covered
-    comms: Covered
-    compute_or_comms: Covered
-    anything: Covered
-    anything_or_data: Covered
+    compute: IntervalUnion
+    comms: IntervalUnion
+    compute_or_comms: IntervalUnion
+    anything: IntervalUnion
+    anything_or_data: IntervalUnion
 
     def between(self, start: Ints, end: Ints) -> dict[str, Ints]:
         """For each stretch the times of the table `steps`."""
@@ -103,7 +102,7 @@ def _talks(trace: Trace) -> Bools:
 
 def _on_host(trace: Trace) -> RankWork:
     host, talking, loading = trace.host, host_comms(trace), data_ranges(trace)
-    data = Covered(host.start[loading], host.end[loading])
+    data = IntervalUnion(host.start[loading], host.end[loading])
     ops = np.flatnonzero(host.is_op & host.lasting & ~host.named(_COMMS_OP.match))
     ops = ops[~data.holds(host.start[ops])]
     event = np.concatenate((ops, talking))
@@ -141,7 +140,7 @@ def doing(trace: Trace, work: RankWork) -> Doing:
     start = np.concatenate((anything.start, host.start[loading]))
     end = np.concatenate((anything.end, host.end[loading]))
     useful = work.of(COMPUTE, COMMS)
-    return Doing(work.of(COMPUTE), work.of(COMMS), useful, anything, Covered(start, end))
+    return Doing(work.of(COMPUTE), work.of(COMMS), useful, anything, IntervalUnion(start, end))
 
 
 _FEW = 0.5  # of the median step, in work and in time: a step at either end with less was cut

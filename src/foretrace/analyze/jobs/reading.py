@@ -28,7 +28,7 @@ from foretrace.base.budget import Limits, clock
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.units import bytes_text, span_text
 from foretrace.model import opening
-from foretrace.model.about import rank_in_name
+from foretrace.model.metadata import rank_in_name
 from foretrace.read.bytestream import UNPACKED, open_regular
 from foretrace.read.folder import NAMED_LIKE_A_TRACE, searched
 from foretrace.read.kineto.parallel import cores

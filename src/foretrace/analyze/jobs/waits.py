@@ -37,8 +37,7 @@ import polars as pl
 from foretrace.analyze.jobs.clocks import aligned, fit
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, match
 from foretrace.analyze.jobs.whole_job import Job
-from foretrace.model.covered import Covered
-from foretrace.model.intervals import Floats, Ints
+from foretrace.model.intervals import Floats, IntervalUnion, Ints
 from foretrace.schema.jobs import WITHOUT_STEPS
 
 OWN_CAUSES = ("compute", "host", "data", "copies")
@@ -375,7 +374,7 @@ def with_exposed(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
     shift = extent.sort("rank").select("rank", room.cum_sum() - room - pl.col("first"))
     shift = shift.rename({"last": "shift"})
     busy, wait = (_shifted(frame, shift) for frame in (compute, ends))
-    under = Covered(*busy).between(*wait)
+    under = IntervalUnion(*busy).between(*wait)
     exposed = (pl.col("wait_ns") - pl.Series(under)).clip(0)
     return waited.with_columns(exposed.alias("exposed_wait_ns"))
 

@@ -35,8 +35,7 @@ from foretrace.analyze.jobs.critical_path import (
 from foretrace.analyze.jobs.exposure import stages
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job
-from foretrace.model.covered import Covered
-from foretrace.model.intervals import Bools, Floats, Ints, split_by
+from foretrace.model.intervals import Bools, Floats, IntervalUnion, Ints, split_by
 from foretrace.schema.gaps import filled
 
 IDLE = "idle"
@@ -53,7 +52,9 @@ class ProgressCurves:
         begin, end = steps.start + steps.lane, steps.end + steps.lane
         rows = {name: (kind == name).to_numpy() for name in (COMPUTE, COPIES)}
         rows[IDLE] = (kind != FINISH).to_numpy()  # what is not idle
-        self._covered = {name: Covered(begin[which], end[which]) for name, which in rows.items()}
+        self._covered = {
+            name: IntervalUnion(begin[which], end[which]) for name, which in rows.items()
+        }
         talks = (kind == TRANSFER).to_numpy()
         knots = np.flatnonzero(talks | (kind == FINISH).to_numpy())
         launch = filled(steps.work["launch_ns"], 0)[knots]

@@ -18,12 +18,12 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.base.units import bytes_text, time_text
-from foretrace.model.about import device_of
+from foretrace.model.arguments import made, operands
 from foretrace.model.costs import OpCall, Tensor, peak_flops, short_type
 from foretrace.model.costs.matmul import OPERANDS
 from foretrace.model.costs.roofline import MEASURED_NOISE, cache_rate, memory_rate, traffic_ns
 from foretrace.model.intervals import Bools, Ints, innermost, split_by
-from foretrace.model.operands import made, operands
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case, Order
 from foretrace.model.trace import Trace
 from foretrace.schema.compiler import CompiledLaunch

@@ -11,8 +11,7 @@ import numpy as np
 
 from foretrace.base.units import plural, time_text
 from foretrace.model import wall
-from foretrace.model.idle import Idle, windows_of
-from foretrace.model.idle_pieces import lost_launches, unproven
+from foretrace.model.idle import Idle, lost_launches, unproven, windows_of
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 

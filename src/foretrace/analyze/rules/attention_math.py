@@ -29,9 +29,9 @@ import numpy as np
 
 from foretrace.analyze.rules._common import counted, each, ids, per, within
 from foretrace.base.units import plural, time_text, times_text
-from foretrace.model.about import device_of
 from foretrace.model.costs import peak_flops
 from foretrace.model.intervals import Ints
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

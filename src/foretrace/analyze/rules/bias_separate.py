@@ -36,7 +36,7 @@ from foretrace.analyze.rules._common import (
     shapes_text,
 )
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.model.about import device_of
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

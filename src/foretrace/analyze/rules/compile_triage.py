@@ -39,8 +39,8 @@ from foretrace.analyze.rules._idle import limited, typical_idle
 from foretrace.analyze.rules.attention_math import least_ns
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import bounds, wall
-from foretrace.model.about import device_of
 from foretrace.model.intervals import Bools, Ints
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

@@ -21,8 +21,7 @@ import numpy as np
 
 from foretrace.analyze.rules._common import counted, each, ids, per
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model.covered import Covered
-from foretrace.model.intervals import Bools, split_by
+from foretrace.model.intervals import Bools, IntervalUnion, split_by
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 
@@ -58,8 +57,8 @@ def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
     works = trace.work_roles != "comms"
     for rows in split_by(gpu.device_number[gpu.usable], np.flatnonzero(gpu.usable)):
         mine, rest = rows[talking[rows]], rows[works[rows]]
-        comms = Covered(gpu.start[mine], gpu.end[mine])
-        other = Covered(gpu.start[rest], gpu.end[rest])
+        comms = IntervalUnion(gpu.start[mine], gpu.end[mine])
+        other = IntervalUnion(gpu.start[rest], gpu.end[rest])
         length = comms.end - comms.start
         total += int(length.sum())
         exposed += int((length - other.between(comms.start, comms.end)).sum())

@@ -23,9 +23,8 @@ import numpy as np
 
 from foretrace.analyze.rules._common import LISTED, ids, listing
 from foretrace.base.units import plural, time_text
-from foretrace.model.covered import Covered
 from foretrace.model.host import HOST_KINDS
-from foretrace.model.intervals import Ints, union_length
+from foretrace.model.intervals import IntervalUnion, Ints, union_length
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 
@@ -63,7 +62,7 @@ def _calls(trace: Trace) -> Ints:
     captures = host.named(lambda name: "Graph" in name or "Capture" in name)
     long = host.is_call & host.lasting & (host.length >= LONG_NS)
     calls = np.flatnonzero(long & ~host.is_wait & ~captures)
-    busy = Covered(gpu.start[gpu.usable], gpu.end[gpu.usable])
+    busy = IntervalUnion(gpu.start[gpu.usable], gpu.end[gpu.usable])
     worked = busy.between(host.start[calls], host.end[calls])
     found: Ints = calls[worked < IDLE * host.length[calls]]
     return found

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from foretrace.analyze.rules._common import facts, faster_by, per, together
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model.about import device_of
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

@@ -47,9 +47,9 @@ from foretrace.analyze.rules._common import (
 )
 from foretrace.analyze.rules.unfused_optimizer import optimizer_rows
 from foretrace.base.units import bytes_text, plural, time_text, times_text
-from foretrace.model.about import device_of
+from foretrace.model.arguments import made, operands
 from foretrace.model.intervals import Ints
-from foretrace.model.operands import made, operands
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled

@@ -32,8 +32,7 @@ from foretrace.analyze.rules._common import bare, ids, listing, per
 from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle, untold
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import wall
-from foretrace.model.idle import Idle
-from foretrace.model.idle_pieces import unproven
+from foretrace.model.idle import Idle, unproven
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 

@@ -33,7 +33,7 @@ from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_id
 from foretrace.analyze.rules.graph_launches import graph_rows
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import bounds
-from foretrace.model.idle_pieces import unproven
+from foretrace.model.idle import unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

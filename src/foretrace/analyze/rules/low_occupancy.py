@@ -12,7 +12,7 @@ occupancy explains a kernel that is near neither roof.
 
 How it is computed: kernels with at least 5% of the kernel time, those too small for the GPU and
 collectives aside; the profiler's estimate, else the
-theoretical occupancy of the footprint (`foretrace.model.costs.occupancy`). No saving is claimed.
+theoretical occupancy of the footprint (`model/costs/limits.py`). No saving is claimed.
 
 When it is wrong: the profiler's figure is an estimate from the grid, the other one a limit for an
 unlimited grid. Traces of AMD cards carry no footprint.
@@ -28,7 +28,7 @@ import numpy as np
 
 from foretrace.analyze.rules._common import LISTED, ids
 from foretrace.base.units import percent_text, plural
-from foretrace.model.costs import occupancy
+from foretrace.model.costs.limits import occupancy
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

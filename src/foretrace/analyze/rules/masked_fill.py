@@ -24,9 +24,9 @@ import numpy as np
 
 from foretrace.analyze.rules._common import bandwidth_ns, counted, each, ids, per
 from foretrace.base.units import time_text, times_text
-from foretrace.model.about import device_of
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
+from foretrace.model.metadata import device_of
 from foretrace.model.recording import op_call
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

@@ -26,7 +26,7 @@ import numpy as np
 
 from foretrace.analyze.rules._common import ids, listing, per
 from foretrace.base.units import time_text, times_text
-from foretrace.model.covered import Covered
+from foretrace.model.intervals import IntervalUnion
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.compiler import GuardFailure
@@ -46,7 +46,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     compiling = np.flatnonzero(host.lasting & host.named(compiled.is_compilation))
     if not again and not len(compiling):
         return
-    spent = Covered(host.start[compiling], host.end[compiling])
+    spent = IntervalUnion(host.start[compiling], host.end[compiling])
     ns = trace.order.per_step(int((spent.end - spent.start).sum()))
     times = sum(seen[-1] for seen in again.values())
     now = "The recording contains no compilation. "

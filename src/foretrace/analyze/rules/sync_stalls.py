@@ -25,7 +25,7 @@ import numpy as np
 from foretrace.analyze.rules._common import LISTED, each, ids, inside_steps, listing, per
 from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle
 from foretrace.base.units import time_text, times_text
-from foretrace.model.idle_pieces import unproven
+from foretrace.model.idle import unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

@@ -27,7 +27,7 @@ import numpy as np
 from foretrace.analyze.rules._common import bare, counted, each, ids, per
 from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle
 from foretrace.base.units import plural, time_text
-from foretrace.model.idle_pieces import unproven
+from foretrace.model.idle import unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule

@@ -25,8 +25,8 @@ from collections.abc import Iterator
 
 from foretrace.analyze.rules._common import Group, matmul_ns, per, together
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.model.about import device_of
 from foretrace.model.costs import Tensor
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.device import Device

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from foretrace.model.about import device_of
 from foretrace.model.compiled.launches import CallRun, Launches
+from foretrace.model.metadata import device_of
 from foretrace.schema.compiler import CompilerRun, KernelCall
 
 if TYPE_CHECKING:

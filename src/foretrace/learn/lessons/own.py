@@ -22,7 +22,7 @@ from foretrace.base.units import plural
 from foretrace.learn.lessons.own_cpu import OwnSteps, cpu_steps, pattern, ranges, said
 from foretrace.learn.lessons.scene import MISSING, Scene, filled
 from foretrace.learn.lessons.sitting import Sitting, right_answer
-from foretrace.model.averages import average
+from foretrace.model.reach import average
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import typed_as
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne

@@ -37,9 +37,9 @@ from foretrace.analyze.guess.windows import (
 )
 from foretrace.base.errors import UsageError
 from foretrace.base.units import bytes_text
-from foretrace.model.about import device_of
 from foretrace.model.cpu_ops import quotable_regions
 from foretrace.model.host import step_number
+from foretrace.model.metadata import device_of
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.schema.verdict import Verdict

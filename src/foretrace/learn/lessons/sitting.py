@@ -21,7 +21,7 @@ from foretrace.base.files import write_bytes
 from foretrace.base.notices import warn
 from foretrace.learn.lessons.lanes import lanes
 from foretrace.learn.lessons.scene import Opens, Scene, filled, opened
-from foretrace.model.averages import average
+from foretrace.model.reach import average
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.lesson import AskedStep, LessonDocument, MarkedAnswer, PlayedStep
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Predict

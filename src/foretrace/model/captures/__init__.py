@@ -1,11 +1,22 @@
-"""From a replayed kernel to the launch that was recorded while its graph was captured."""
+"""From a replayed kernel to the launch that was recorded while its graph was captured.
+
+`append_tables` puts the tables of captures behind those of the trace that replays them, under one
+numbering.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
 import numpy as np
+import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.model.intervals import Ints
+from foretrace.schema.tables import Tables
 
 
 class Captured(Struct, frozen=True):
@@ -21,3 +32,75 @@ def nothing(count: int) -> Captured:
     """No row has a capture."""
     none = np.full(count, -1, np.int64)
     return Captured(none, none)
+
+
+Text = TypeVar("Text", str, bytes)
+_SIDES = ("autograd", "comms", "frames", "launches", "shapes", "stacks", "triton")
+
+
+def append_tables(own: Tables, captures: Sequence[Tables]) -> tuple[Tables, list[int]]:
+    """All tables as one, and where the events of each capture begin. Those of `own` keep their
+    numbers; an equal name or signature has one number, so that eager and replayed calls of an op
+    are the same.
+    """
+    parts = [own, *captures]
+    first = np.cumsum([0, *(part["events"].height for part in parts)]).tolist()
+    names, name_maps = _numbered([part["names"]["name"].to_list() for part in parts])
+    signatures, signature_maps = _signatures(parts)
+    frames = dict(own.frames)
+    frames["names"] = pl.DataFrame({"name": names}, schema={"name": pl.String})
+    frames["signatures"] = signatures
+    frames["tracks"] = _joined([_tracks(part, at) for at, part in enumerate(parts)])
+    tracks = np.cumsum([0, *(part["tracks"].height for part in parts)]).tolist()
+    frames["events"] = _joined(
+        [
+            part["events"].with_columns(
+                pl.Series("name_id", name_maps[at][part["events"]["name_id"].to_numpy()]),
+                pl.col("track").cast(pl.Int64) + tracks[at],
+            )
+            for at, part in enumerate(parts)
+        ]
+    )
+    for side in _SIDES:
+        moved = [
+            part[side].with_columns(pl.col("event") + first[at]) for at, part in enumerate(parts)
+        ]
+        if side == "shapes":
+            moved = [
+                table.with_columns(pl.Series("signature", numbers[table["signature"].to_numpy()]))
+                for table, numbers in zip(moved, signature_maps, strict=True)
+            ]
+        frames[side] = _joined(moved)
+    return replace(own, frames=frames), first[1:-1]
+
+
+def _joined(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(tables, how="vertical_relaxed")
+
+
+def _tracks(part: Tables, at: int) -> pl.DataFrame:
+    """A capture's processes are not those of the replay, even where the system reused a number."""
+    if not at:
+        return part["tracks"]
+    return part["tracks"].with_columns(
+        pl.format("capture {} {}", pl.lit(at), pl.col("pid")).alias("pid")
+    )
+
+
+def _signatures(parts: Sequence[Tables]) -> tuple[pl.DataFrame, list[Ints]]:
+    rows = [list(map(msgspec.json.encode, part["signatures"].iter_rows())) for part in parts]
+    written, maps = _numbered(rows)
+    table = _joined([part["signatures"] for part in parts])
+    every = enumerate(text for part in rows for text in part)
+    place = {text: at for at, text in every}
+    return table[[place[text] for text in written]], maps
+
+
+def _numbered(parts: Sequence[Sequence[Text]]) -> tuple[list[Text], list[Ints]]:
+    """The distinct values, those of the first part first, and the number of each value."""
+    number: dict[Text, int] = {}
+    maps = [
+        np.array([number.setdefault(text, len(number)) for text in part], np.int64)
+        for part in parts
+    ]
+    return list(number), maps

@@ -5,21 +5,35 @@ kernel passes its check: by name where the capture has names, otherwise by what 
 about ops (`fits`). Of several windows that fit, the batch size decides, then the order in which
 graphs were captured and are replayed. Where windows remain that would give a kernel different
 answers, it stays unlinked: a false link is worse than none.
+
+`join_captures` reads the captures of a trace and notes in its ledger what was not used.
 """
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from foretrace.model.captures import batch
-from foretrace.model.captures.candidates import Graph, graphs_of
+from foretrace.base.errors import TraceError
+from foretrace.base.units import plural
+from foretrace.model.captures import Captured
+from foretrace.model.captures.graphs import (
+    Graph,
+    GraphReplay,
+    batch_sizes,
+    graphs_of,
+    replays,
+    size_in,
+)
 from foretrace.model.captures.matching import matched
-from foretrace.model.captures.windows import GraphReplay, replays
 from foretrace.model.intervals import Ints
 from foretrace.model.recording import Recording
+from foretrace.read import captures as found_in
+from foretrace.read.captures import CaptureFile
+from foretrace.schema.ledger import CODES, Note
 
 Fit = tuple[Graph, Ints]
 Kind = tuple[tuple[str, ...], tuple[str, ...], int | None]
@@ -37,7 +51,7 @@ class Join:
         self.capture, self.launch = np.full((2, len(trace.gpu)), -1, np.int64)
         self.refusals: dict[int, str] = {}  # by capture: the first reason
         self.used: set[int] = set()
-        stated = batch.around(trace, np.array([each.launch for each in self.replays], np.int64))
+        stated = batch_sizes(trace, np.array([each.launch for each in self.replays], np.int64))
         kinds: defaultdict[Kind, list[GraphReplay]] = defaultdict(list)
         for replay, size in zip(self.replays, stated, strict=True):
             kinds[replay.kinds, replay.names, size].append(replay)
@@ -93,7 +107,7 @@ class Join:
             return [known.index(each) for each in ids] if len(known) == count else None
         host = self.trace.host
         launches = np.array([each.launch for each in equal], np.int64)
-        around = host.nearest(launches, host.is_step | (host.is_region & host.named(batch.size_in)))
+        around = host.nearest(launches, host.is_step | (host.is_region & host.named(size_in)))
         order = np.lexsort((host.start[launches], around))
         groups, sizes = np.unique(around, return_counts=True)
         if groups[0] < 0 or (sizes != count).any():
@@ -140,3 +154,85 @@ def _agreed(fitting: Sequence[Fit]) -> Ints:
         same = [a >= 0 and b >= 0 and mine[a] == theirs[b] for a, b in pairs]
         places[~np.array(same, bool)] = -1
     return places
+
+
+LISTED = 5  # files that are named
+
+
+def join_captures(
+    trace: Recording,
+    found: Sequence[CaptureFile],
+    folder: str | None,
+    read: Callable[[str], Recording],
+) -> None:
+    """Read the captures that may belong to the graphs of a trace, and link what fits. A trace may
+    hold the captures of its own graphs.
+    """
+    launched = np.array([each.launch for each in replays(trace)], np.int64)
+    own = [(CaptureFile("this trace", None, None), trace)] if len(trace.host.captures.start) else []
+    if not len(launched) or not (found or own):
+        if folder:
+            where = os.path.basename(os.path.abspath(folder))
+            why = "holds no trace" if len(launched) else "is not needed: no graph is replayed here"
+            _note(trace, [f"{where} {why}"])
+        return
+    sizes = batch_sizes(trace, launched)
+    files = found_in.chosen(found, sizes, trace.about.rank)
+    opened, problems = _opened(files[: found_in.MOST], read)
+    if len(files) > found_in.MOST:
+        problems.append(f"{len(files) - found_in.MOST:,} more files are not read")
+    opened = own + opened
+    made = Join(trace, [each for _, each in opened], [file.size for file, _ in opened])
+    trace.captures = tuple(each for _, each in opened)
+    trace.captured = Captured(made.capture, made.launch)
+    names = [os.path.basename(file.path) for file, _ in opened]
+    _conclude(trace, made, names, problems)
+
+
+def _opened(
+    files: Sequence[CaptureFile], read: Callable[[str], Recording]
+) -> tuple[list[tuple[CaptureFile, Recording]], list[str]]:
+    opened, problems = [], []
+    for file in files:
+        name = os.path.basename(file.path)
+        try:
+            capture = read(file.path)
+        except TraceError as problem:
+            problems.append(f"{name}: {problem.message}")
+            continue
+        opened.append((file, capture))
+        if capture.ledger.gap:
+            problems.append(f"{name}: {capture.ledger.gap}")
+    return opened, problems
+
+
+def _conclude(trace: Recording, made: Join, names: Sequence[str], problems: list[str]) -> None:
+    """What was linked, what was not, and which files were of no use."""
+    rows = sum(len(each.rows) for each in made.replays)
+    linked = int((made.launch >= 0).sum())
+    whole = f"{plural(rows, 'replayed GPU event')}"
+    notes = []
+    if linked:
+        text = f"{linked:,} of {whole} have the op of their graph's capture"
+        notes.append(_made("captured", linked, text))
+    if linked < rows:
+        text = f"{rows - linked:,} of {whole} fit no capture of their graph: their ops are unknown"
+        notes.append(_made("capture_mismatch", rows - linked, text))
+        said = {problem.partition(": ")[0] for problem in problems}
+        unused = [place for place in range(len(names)) if place not in made.used]
+        problems += [f"{names[at]}: {made.why(at)}" for at in unused if names[at] not in said]
+    trace.ledger = trace.ledger.with_notes(tuple(notes))
+    _note(trace, problems)
+
+
+def _note(trace: Recording, problems: Sequence[str]) -> None:
+    """One note per file, for the first few."""
+    shown = list(problems[:LISTED])
+    if len(problems) > LISTED:
+        shown.append(f"and {len(problems) - LISTED:,} more")
+    notes = [_made("capture_left_out", 1, text) for text in shown]
+    trace.ledger = trace.ledger.with_notes(tuple(notes))
+
+
+def _made(code: str, count: int, text: str) -> Note:
+    return Note(code, CODES[code][0], count, text)

@@ -9,9 +9,9 @@ expanded operand counts at the size it has in memory. So `bytes` is what a perfe
 move: caches can make the memory see less, and real kernels can move more. What is not known is
 None, and `note` says why. `certainty` says whether a number is exact, a lower bound or an estimate.
 
-Each file of this package prices one kind of op: it declares `KIND = CostKind(prices, shares)`, and
-nothing else needs to know about it. Other packages add theirs through the entry point group
-`foretrace.costs`; those take precedence. Price only ops that launched something: a view costs
+Each file of this package prices ops of one topic. It lists its `CostKind(prices, shares)` in
+`KINDS`, and nothing else needs to know about it. Other packages add theirs through the entry point
+group `foretrace.costs`; those take precedence. Price only ops that launched something: a view costs
 nothing, and no price list says so.
 """
 
@@ -24,7 +24,7 @@ from itertools import zip_longest
 from msgspec.structs import replace
 
 from foretrace.base import plugins
-from foretrace.model.costs._call import Context, OpCall, Tensor, Unpriced
+from foretrace.model.costs._call import Context, OpCall, Tensor, Unpriced, short_type
 from foretrace.model.costs._cost import (
     Cost,
     CostKind,
@@ -32,11 +32,12 @@ from foretrace.model.costs._cost import (
     Launch,
     Price,
     Share,
+    cub_part,
+    element_type,
+    multi_tensor,
     unknown,
 )
-from foretrace.model.costs._names import cub_part, element_type, multi_tensor
-from foretrace.model.costs._types import short_type
-from foretrace.model.costs.occupancy import occupancy
+from foretrace.model.costs.limits import occupancy
 from foretrace.model.costs.roofline import Roofline, Work, peak_flops, position
 from foretrace.schema.cost import Certainty
 
@@ -154,7 +155,8 @@ def kinds() -> tuple[CostKind, ...]:
     """Every kind of op that has prices."""
     import foretrace.model.costs as here
 
-    return tuple(plugins.declared(here, "KIND", CostKind, "foretrace.costs"))
+    own = [kind for module in plugins.modules(here) for kind in getattr(module, "KINDS", ())]
+    return (*own, *plugins.entries(CostKind, "foretrace.costs"))
 
 
 @cache

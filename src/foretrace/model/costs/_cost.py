@@ -1,14 +1,24 @@
-"""`Cost`: what a call must compute and move, and `CostKind`: the declaration of a cost module."""
+"""`Cost`, `CostKind`, and what the names of kernels say about bytes.
+
+`Cost`: what a call must compute and move, and `CostKind`: the declaration of a cost module.
+
+What the name of a kernel says about the bytes it moves, whichever op launched it.
+
+The names of CUB's sorts and scans state types, and sometimes the tile of a block. The op's shapes
+may say how many items there are; otherwise a scan has at least one item more than all its blocks
+but the last can hold. Names come from the trace and may be long and odd: every pattern is bounded.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
-from foretrace.model.costs._call import OpCall, Tensor, total
+from foretrace.model.costs._call import SIZES, OpCall, Tensor, total
 from foretrace.schema.cost import Certainty
 
 NO_TYPE = "the element type of a tensor list is not recorded"
@@ -127,3 +137,123 @@ UNSIZED = unknown("the profiler records no sizes for lists of more than 30 tenso
 def unstated(why: str) -> Price:
     """The price of ops whose arguments never say what they move."""
     return lambda call: unknown(why)
+
+
+# ATen's multi-tensor kernels give each block one chunk of this many elements (kChunkSize in
+# MultiTensorApply.cuh).
+CHUNK = 65_536
+# Blocks of one launch at most, and tensors of one launch at most by the number of lists
+# (depth_to_max_blocks and depth_to_max_tensors there). Kernel arguments hold 4 KiB, or 32 KiB in
+# builds for CUDA 13 and later.
+_FEW, _MANY = 320, 2240
+_TENSORS = {_FEW: (110, 64, 48, 36, 30), _MANY: (770, 448, 336, 252, 210)}
+# A radix sort takes 8 bits of the keys per sweep (ONESWEEP_RADIX_BITS in dispatch_radix_sort.cuh).
+BINS = 256
+# Nominal items per thread are for 4-byte values; others scale (MemBoundScaling, util_arch.cuh).
+NOMINAL = 4
+
+# `CatArrayBatchedCopy<...OpaqueType<2u>...>` moves elements of 2 bytes;
+# `BinaryOpScalarFunctor<c10::BFloat16, ...>` is the functor of a multi-tensor kernel.
+_OPAQUE = re.compile(r"OpaqueType<(\d{1,9})u?l?>")
+_TYPED = re.compile(r"(?:CatArrayBatchedCopy\w{0,60}|\wFunctor)<([A-Za-z_][\w: ]{0,60}?) ?[,>]")
+# `BinaryOpScalarFunctor<T, depth, r_args_depth, res_arg_index>` reads r_args_depth lists.
+_FUNCTOR = re.compile(r"\wFunctor<([\w: ]{1,60}), (\d{1,9}), (\d{1,9}), (\d{1,9})>")
+_STEP = re.compile(r"DeviceRadixSort(\w{1,40}?)Kernel<")
+_SORTED = re.compile(
+    r"(?:policy_hub|DeviceRadixSortPolicy)<([\w ]{1,60}), ([^,]{1,200}), ([\w ]{1,60})>"
+)
+_POLICY = re.compile(r"AgentScanPolicy<(\d{1,9}), (\d{1,9}), ([\w ]{1,60}),")
+_SCANNED = re.compile(r">, ([\w ]{1,60}?)(?: const)?\*, ([\w ]{1,60})\*,")
+_STATE = re.compile(
+    r"Device(?:Scan|Compact)InitKernel<(?:\w{1,60}::){0,6}ScanTileState<([\w ]{1,60}), true>"
+)
+
+
+def after(name: str, template: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    """The first match behind the first occurrence of `template`."""
+    at = name.find(template)
+    return pattern.search(name, at + len(template)) if at >= 0 else None
+
+
+def element_type(kernel_name: str) -> str:
+    """The element type that a kernel over a tensor list states in its name, or ""."""
+    opaque = _OPAQUE.search(kernel_name)
+    if opaque:
+        return f"OpaqueType<{opaque[1]}>"
+    typed = _TYPED.search(kernel_name)
+    return typed[1] if typed and typed[1] in SIZES else ""
+
+
+def multi_tensor(kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    """What a chunked multi-tensor kernel moves at least; None for any other kernel."""
+    found = after(kernel.name, "multi_tensor_apply_kernel<", _FUNCTOR)
+    size = SIZES.get(found[1]) if found else None
+    if found is None or size is None:
+        return None
+    chunks = whole_chunks(kernel, kernels, int(found[2]))
+    elements, note = chunks * CHUNK, chunk_note(kernel, chunks)
+    if not chunks:
+        return Cost(None, None, None, note)
+    read, written = int(found[3]) * elements * size, elements * size
+    return Cost(elements, read, written, note, Certainty.AT_LEAST)
+
+
+def whole_chunks(kernel: Launch, kernels: Sequence[Launch], lists: int) -> int:
+    """How many of a launch's chunks are whole for certain; 0 if none is.
+
+    Each block has one chunk, and only the last chunk of a tensor is cut. A launch that reached the
+    limit of blocks, or exceeded that of the smaller one, tells which limits the build has.
+    """
+    most = max((each.blocks for each in kernels if each.name == kernel.name), default=0)
+    limit = _FEW if most == _FEW else _MANY if most > _FEW else 0
+    if not limit or not 0 < lists <= len(_TENSORS[limit]):
+        return 0
+    return max(0, kernel.blocks - _TENSORS[limit][lists - 1])
+
+
+def chunk_note(kernel: Launch, chunks: int) -> str:
+    """How many chunks are counted, of how many."""
+    if not chunks:
+        return f"{kernel.blocks} chunks of up to {CHUNK:,} elements; their sizes are not recorded"
+    return f"{chunks} of {kernel.blocks} chunks of {CHUNK:,} elements; the others may be cut"
+
+
+def cub_part(kernel: Launch, items: int | None = None) -> Cost | None:
+    """What a kernel of CUB moves at least; None for any other, or where `items` is missing."""
+    state = _STATE.search(kernel.name)
+    if state and kernel.blocks > 0:
+        states = Tensor((kernel.blocks, 2), state[1])
+        return at_least([], [states], "writes the state of one tile per block of the scan")
+    return _sort(kernel, items) or _scan(kernel)
+
+
+def _sort(kernel: Launch, items: int | None) -> Cost | None:
+    named = _STEP.search(kernel.name)
+    found = _SORTED.search(kernel.name, named.end()) if named else None
+    if named is None or found is None:
+        return None
+    step, (key, value, offset) = named[1], found.groups()
+    if step == "ExclusiveSum" and kernel.blocks > 0:
+        counts = [Tensor((kernel.blocks, BINS), offset)]
+        return at_least(counts, counts, f"reads and writes {BINS} counts of keys per block")
+    if items is None:
+        return None
+    keys, values = Tensor((items,), key), Tensor((items,), value.rpartition("::")[2])
+    if step == "Histogram":
+        return at_least([keys], None, "reads the keys")
+    if step == "Onesweep" and values.type in SIZES:
+        return at_least([keys, values], [keys, values], "reads and writes keys and values")
+    return at_least([keys], [keys], "reads and writes the keys") if step == "Onesweep" else None
+
+
+def _scan(kernel: Launch) -> Cost | None:
+    policy = after(kernel.name, "DeviceScanKernel<", _POLICY)
+    found = _SCANNED.search(kernel.name, policy.end()) if policy else None
+    size = SIZES.get(policy[3]) if policy else None
+    if policy is None or found is None or size is None or kernel.blocks < 2:
+        return None
+    threads, nominal = int(policy[1]), int(policy[2])
+    tile = threads * max(1, min(nominal * NOMINAL // size, 2 * nominal))
+    items = (kernel.blocks - 1) * tile + 1
+    note = f"scans {kernel.blocks - 1} whole tiles of {tile:,} items and one item more"
+    return at_least([Tensor((items,), found[1])], [Tensor((items,), found[2])], note)

@@ -1,4 +1,6 @@
-"""Fused attention, forward: two matmuls over all (query, key) pairs; each tensor moved once.
+"""Fused attention, forward and backward, and attention over a paged key-value cache.
+
+Fused attention, forward: two matmuls over all (query, key) pairs; each tensor moved once.
 
 Scores = QK^T and output = PV, 2 * pairs * (D_qk + D_v) FLOP per head. The softmax between them is
 not counted, by convention. What follows holds for the backward too. A causal mask halves the pairs
@@ -8,6 +10,27 @@ packed into one row (`cum_seq`) are not recorded: no FLOP. Bytes: Q, K, V (and a
 output written, and one float of log-sum-exp per query and head where it is kept. Shared key heads
 (GQA) are read once. Few queries over many keys may be split along the keys: every split writes an
 output, and a second kernel combines them.
+
+Fused attention, backward: five matmuls over all (query, key) pairs; each tensor moved once.
+
+The scores are recomputed, and four more matmuls follow: 2 * pairs * (3 D_qk + 2 D_v) FLOP per
+head, the pairs counted as in the forward. Bytes: inputs, output, its gradient and the log-sum-exp
+read, the gradients written. It often takes several kernels: the output times its gradient, summed
+per row; the matmuls; the conversion of the query's gradient, which was accumulated in floats; the
+sums over query heads that share a key head.
+
+Attention over a paged or ragged key-value cache, from the lengths of the requests.
+
+The arguments hold the whole cache, or only the name of the layer that owns it. How much of it a
+call reads depends on the requests of the step, which the engine's annotation states (`Context`):
+every cached key and value once, 2 * pairs * (D_qk + D_v) FLOP per query head, where a new token is
+paired with itself and all that precede it. This holds for decoding, for prefill and for chunks of
+it. A latent cache (MLA) has one row of D_c + D_rope values per token, which all heads share.
+
+Only FlashAttention's ops record a sliding window. A decoding request then reads at most the window;
+elsewhere the bytes are an estimate. What is certain is the queries, the outputs, and the keys and
+values of the new tokens. That is all that is stated without lengths, and where a kernel's name says
+that it has a window.
 """
 
 from __future__ import annotations
@@ -15,8 +38,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from foretrace.model.costs._call import OpCall, Tensor, Unpriced
+from foretrace.model.costs._call import SIZES, Context, OpCall, Tensor, Unpriced
 from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, at_least, moved
 from foretrace.schema.cost import Certainty
 
@@ -159,7 +183,249 @@ def described(call: OpCall, places: Places) -> AttentionCall | None:
     return AttentionCall(query.dims[-1], None if flag is None else bool(flag))
 
 
-KIND = CostKind(
+ATTENTION = CostKind(
     prices={name: _forward(places) for name, places in FORWARD.items()},
     shares={name: _forward_share(places) for name, places in FORWARD.items()},
 )
+
+
+# The kernels beside the matmuls, as cuDNN (`compute_dot_do_o`, `fmha_reduce_head`) and
+# FlashAttention name them.
+_DOT, _CONVERT, _HEADS = "dot_do_o", "convert_dq", "reduce_head"
+
+
+def _price(places: Places) -> Price:
+    """The query follows the output's gradient; `saved` are the output and the log-sum-exp."""
+
+    def price(call: OpCall) -> Cost:
+        query, key, value = places.inputs(call)
+        shape = shape_of(places, query, key, value)
+        saved = [call.tensor(index) for index in (0, places.bias, *places.saved)]
+        grads = [each.dense() for each in (query, key, value)]
+        flops = flops_of(call, places, shape, 3 * shape.width + 2 * shape.value_width)
+        return moved([query, key, value, *saved], grads, *flops)
+
+    return price
+
+
+class _AttentionInputs(Struct, frozen=True):
+    """The tensors of one call; `read` is what the matmuls always read."""
+
+    shape: Shape
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    gradient: Tensor | None
+    output: Tensor | None
+    read: tuple[Tensor | None, ...]
+
+    def per_query_head(self, each: Tensor) -> Tensor:
+        """A gradient of the key or the value before the sum over the query heads that share it."""
+        shape = self.shape
+        return Tensor((shape.batch, shape.heads, shape.keys, each.dims[-1]), each.type)
+
+
+def _share(places: Places) -> Share:
+    def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+        query, key, value = places.inputs(call)
+        shape = shape_of(places, query, key, value)
+        output, *saved = (call.tensor(index) for index in places.saved)
+        read = (query, key, value, call.tensor(0), call.tensor(places.bias), *saved)
+        given = _AttentionInputs(shape, query, key, value, call.tensor(0), output, read)
+        helper = next((_HELPERS[mark] for mark in _HELPERS if mark in kernel.name), None)
+        if helper:
+            return helper(given)
+        if len(without(kernels, *_HELPERS)) != 1 or kernel.role != "attention":
+            return None
+        helped = {mark for mark in _HELPERS for each in kernels if mark in each.name}
+        return _matmuls(given, helped)
+
+    return share
+
+
+def _matmuls(given: _AttentionInputs, helped: set[str]) -> Cost:
+    """The kernel with the matmuls writes its results in the form that the helpers read."""
+    query = given.query.dense("float" if _CONVERT in helped else None)
+    others = [
+        given.per_query_head(each) if _HEADS in helped else each.dense()
+        for each in (given.key, given.value)
+    ]
+    reads = [*given.read, given.shape.rows if _DOT in helped else None]
+    note = "reads the inputs and the output's gradient, writes the gradients once"
+    return at_least(reads, [query, *others], note)
+
+
+def _dot(given: _AttentionInputs) -> Cost:
+    note = "reads the output and its gradient, writes a float per row"
+    return at_least([given.gradient, given.output], [given.shape.rows], note)
+
+
+def _convert(given: _AttentionInputs) -> Cost:
+    note = "reads the query's gradient as floats, writes it in its own type"
+    return at_least([given.query.dense("float")], [given.query.dense()], note)
+
+
+def _heads(given: _AttentionInputs) -> Cost:
+    """Of the key or of the value: the name does not say which, so the smaller."""
+    each = min(given.key, given.value, key=lambda tensor: tensor.elements)
+    note = "reads a gradient per query head, writes one per key head"
+    return at_least([given.per_query_head(each)], [each.dense()], note)
+
+
+_HELPERS = {_DOT: _dot, _CONVERT: _convert, _HEADS: _heads}
+
+_CUDNN = Places(heads_first=True, query=1, saved=(4, 5), bias=8, packed=9, causal=14)
+_OPS = {
+    "_scaled_dot_product_flash_attention": Places(
+        heads_first=True, query=1, saved=(4, 5), packed=6, causal=11
+    ),
+    "_scaled_dot_product_efficient_attention": Places(
+        heads_first=True, query=1, bias=4, saved=(5, 6), causal=11
+    ),
+    "_scaled_dot_product_cudnn_attention": _CUDNN,
+    "_flash_attention": Places(heads_first=False, query=1, saved=(4, 5), packed=6, causal=11),
+    "_efficient_attention": Places(
+        heads_first=False, query=1, bias=4, saved=(5, 10), packed=6, mask_type=14
+    ),
+    "_cudnn_attention": _CUDNN,
+}
+BACKWARD = {f"aten::{name}_backward": places for name, places in _OPS.items()}
+
+ATTENTION_BACKWARD = CostKind(
+    prices={name: _price(places) for name, places in BACKWARD.items()},
+    shares={name: _share(places) for name, places in BACKWARD.items()},
+)
+
+
+WHOLE = "keys and values of the whole context once; a sliding window, if there is one, reads less"
+NO_LENGTHS = "queries, outputs and new tokens alone; the lengths of the requests are not recorded"
+WINDOW = "queries, outputs and new tokens alone; the size of the sliding window is not recorded"
+PAGED_NONE = -1
+_SECOND = ("reduce", "combine", "merge")  # kernels that put the parts of split keys together
+
+
+class CachePlaces(Struct, frozen=True):
+    """Where an op keeps its arguments, and which dimension of the keys counts their heads.
+
+    `window` is the number of tokens before a query that it looks at, -1 for all of them.
+    """
+
+    query: int
+    key: int
+    out: int
+    heads: int = -2
+    window: int = PAGED_NONE
+
+
+def _paged_price(places: CachePlaces) -> Price:
+    def price(call: OpCall) -> Cost | None:
+        query, key = call.need(places.query), call.need(places.key)
+        out = call.tensor(places.out) or query.dense()
+        if len(query.dims) != 3 or len(key.dims) < 3:
+            return None
+        tokens, heads, width = query.dims
+        per_key = Tensor((key.dims[places.heads], 2 * width), cached_type(call, key.type))
+        # the flag before it says that the arguments are in the order that is known here
+        known = places.window != PAGED_NONE and call.flag(places.window - 1) is not None
+        window = call.integer(places.window) if known else None
+        seen = replace(call, context=_seen(call.context, window))
+        return _read(seen, [query], out, per_key, (tokens, 2 * heads * width))
+
+    return price
+
+
+def _seen(context: Context | None, window: int | None) -> Context | None:
+    """What is left of the requests behind a window; None where that depends on single lengths."""
+    if context is None or window is None or window < 0:
+        return context
+    if context.queries != context.requests:
+        return None
+    keys = min(context.keys, context.requests * (window + 1))
+    return replace(context, keys=keys, pairs=keys)
+
+
+def _latent(call: OpCall) -> Cost | None:
+    """unified_mla_attention (query, kv_c, k_pe, output, layer): decoding takes latent queries."""
+    query, latent, rope = call.need(0), call.need(1), call.need(2)
+    if len(query.dims) != 3 or not latent.dims or not rope.dims:
+        return None
+    tokens, heads, _ = query.dims
+    inner, outer = latent.dims[-1] + rope.dims[-1], latent.dims[-1]
+    asked, given = (Tensor((tokens, heads, each), query.type) for each in (inner, outer))
+    context = call.context
+    decodes = context is not None and context.queries == context.requests
+    per_key = Tensor((inner,), cached_type(call, latent.type))
+    known = call if decodes else replace(call, context=None)
+    return _read(known, [asked], given, per_key, (tokens, heads * (inner + outer)))
+
+
+def _read(
+    call: OpCall, reads: list[Tensor], out: Tensor, per_key: Tensor, work: tuple[int, int]
+) -> Cost:
+    """`work`: the new tokens of the call, and the multiply-adds for a pair of tokens."""
+    tokens, width = work
+    new = Tensor((tokens, *per_key.dims), per_key.type)
+    least = at_least([*reads, new], [out], NO_LENGTHS)
+    context = call.context
+    if context is None or context.queries > tokens or context.keys < context.queries:
+        return least
+    if "Sliding" in call.kernel:
+        return replace(least, note=WINDOW)
+    held = Tensor((context.keys, *per_key.dims), per_key.type)
+    cost = at_least([*reads, held], [out], WHOLE, 2 * context.causal_pairs * width)
+    return replace(cost, certainty=Certainty.ESTIMATE, least=least.bytes)
+
+
+def cached_type(call: OpCall, stated: str) -> str:
+    """The element type of the cache: 8 bits where the kernel's name says so."""
+    narrow = any(mark in call.kernel for mark in ("QkvE4m3", "KvE4m3", "fp8_e4m3", "Float8_e4m3"))
+    return "fp8" if narrow and SIZES.get(stated, 0) > 1 else stated
+
+
+def _paged_share(price: Price, out_at: int) -> Share:
+    """Split keys: one kernel reads the cache, another puts the outputs of the splits together."""
+
+    def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+        out = call.tensor(out_at) or call.need(0).dense()
+        first = [each for each in kernels if not _is_second(each)]
+        if _is_second(kernel):
+            return at_least([out], [out], "reads the output of one split, writes the output")
+        if len(first) != 1:
+            return None
+        return price(replace(call, kernel=kernel.name))
+
+    return share
+
+
+def _is_second(kernel: Launch) -> bool:
+    return any(mark in kernel.name[:120] for mark in _SECOND)
+
+
+_PAGED_OPS = {
+    "vllm::unified_attention_with_output": CachePlaces(0, 1, 3),
+    "sglang::unified_attention_with_output": CachePlaces(0, 1, 3),
+    # AITER's (out, workspace, query, key_cache, value_cache, ...), as SGLang's profiler names it
+    "sglang_profiler::attention_paged_attention_ragged_*": CachePlaces(2, 3, 0),
+    "aiter::paged_attention_ragged": CachePlaces(2, 3, 0),
+    "aiter::mha_batch_prefill": CachePlaces(0, 1, PAGED_NONE, window=13),
+    "_vllm_fa2_C::varlen_fwd": CachePlaces(0, 1, 3, window=16),
+    "_vllm_fa3_C::fwd": CachePlaces(0, 1, 6, window=25),
+    "sgl_kernel::fwd": CachePlaces(0, 1, 6, window=25),
+    # [pages, heads, ...] caches
+    "_C::paged_attention_v1": CachePlaces(1, 2, 0, heads=1),
+    "_C::paged_attention_v2": CachePlaces(4, 5, 0, heads=1),
+    "_rocm_C::paged_attention": CachePlaces(4, 5, 0, heads=1),
+}
+_PRICES: dict[str, tuple[Price, int]] = {
+    **{name: (_paged_price(places), places.out) for name, places in _PAGED_OPS.items()},
+    "vllm::unified_mla_attention_with_output": (_latent, 3),
+}
+
+PAGED = CostKind(
+    prices={name: price for name, (price, _) in _PRICES.items()},
+    shares={name: _paged_share(price, out) for name, (price, out) in _PRICES.items()},
+    with_context=True,
+)
+
+
+KINDS = (ATTENTION, ATTENTION_BACKWARD, PAGED)

@@ -53,7 +53,7 @@ def _in_place(call: OpCall) -> Cost:
     return at_least(message, message, NOTE)
 
 
-KIND = CostKind(
+COMMS = CostKind(
     {
         "record_param_comms": _recorded,
         **table("_allgather_base_ _reduce_scatter_base_ alltoall_base_", _into, "c10d::"),
@@ -61,3 +61,5 @@ KIND = CostKind(
         **table("multimem_all_reduce_ two_shot_all_reduce_", _in_place, "symm_mem::"),
     }
 )
+
+KINDS = (COMMS,)

@@ -1,9 +1,17 @@
-"""Copies, casts, fills and joins: what is read is written, by the types on each side. No FLOP.
+"""Copies, fills and random numbers.
+
+Copies, casts, fills and joins: what is read is written, by the types on each side. No FLOP.
 
 `copy_` reads the source at the size it has in memory and writes all of `self`, which is not read. A
 cast to a type that is not recorded counts as one to the same type. Only the kernel's name states
 the element type of the tensors of `cat`: the caller supplies it as `list_type`, otherwise the bytes
 are unknown.
+
+Random numbers and dropout: numbers are made on chip, so only results move. FLOP of the generator
+are not counted.
+
+Dropout writes a mask of one byte per element beside its output. `multinomial` sorts or searches
+inside, in passes that are not counted.
 """
 
 from __future__ import annotations
@@ -67,7 +75,7 @@ _PADS = """
     constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d
     replication_pad1d replication_pad2d replication_pad3d"""
 
-KIND = CostKind(
+COPY = CostKind(
     {
         "aten::copy_": _copy,
         "aten::_to_copy": _cast(dtype=1),
@@ -78,3 +86,42 @@ KIND = CostKind(
         **table(_PADS, _pad),
     }
 )
+
+
+def _in_place(call: OpCall) -> Cost:
+    """normal_, uniform_, ... (self, ...): only probabilities given as a tensor are read."""
+    return moved([call.tensor(1)], [call.need(0)])
+
+
+def _bernoulli(call: OpCall) -> Cost:
+    """bernoulli (self): a draw per probability."""
+    return moved([call.need(0)], [call.need(0).dense()])
+
+
+def _dropout(call: OpCall) -> Cost:
+    """native_dropout, _fused_dropout (input, p, ...): output and mask."""
+    source = call.need(0)
+    return moved([source], [source.dense(), source.dense("bool")], source.elements)
+
+
+def _multinomial(call: OpCall) -> Cost | None:
+    """multinomial (self, num_samples, ...): `num_samples` 64-bit indices per row."""
+    source, samples = call.need(0), call.integer(1)
+    if samples is None or not source.dims:
+        return None
+    return moved([source], [Tensor((*source.dims[:-1], samples), "long int")])
+
+
+_IN_PLACE = "normal_ uniform_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli_"
+
+RANDOM = CostKind(
+    {
+        **table(_IN_PLACE, _in_place),
+        **table("bernoulli poisson", _bernoulli),
+        **table("native_dropout _fused_dropout", _dropout),
+        "aten::multinomial": _multinomial,
+    }
+)
+
+
+KINDS = (COPY, RANDOM)

@@ -20,11 +20,11 @@ from foretrace.model.costs._cost import (
     Launch,
     Price,
     at_least,
+    cub_part,
     moved,
     table,
     unstated,
 )
-from foretrace.model.costs._names import cub_part
 
 
 def _select(call: OpCall) -> Cost:
@@ -119,7 +119,7 @@ def _data_dependent(call: OpCall) -> Cost:
     return at_least([call.need(0), call.tensor(1)], None, note)
 
 
-KIND = CostKind(
+INDEXING = CostKind(
     prices={
         "aten::index_select": _select,
         "aten::embedding": _embedding,
@@ -137,3 +137,5 @@ KIND = CostKind(
     },
     shares={"aten::embedding_dense_backward": _embedding_backward_share},
 )
+
+KINDS = (INDEXING,)

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foretrace.model.costs._call import OpCall, Tensor, broadcast, total
+from foretrace.model.costs._call import OpCall, Tensor, broadcast, promote, total
 from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, moved, table
-from foretrace.model.costs._types import promote
 from foretrace.schema.cost import Certainty
 
 # How many operands these ops take. Compiled code passes the buffer of the result behind them
@@ -150,7 +149,7 @@ def _only(kernel: Launch, kernels: Sequence[Launch], *roles: str) -> bool:
 _PLAIN = "mm bmm mv dot vdot matmul inner"
 _ADDED = "addmm addmm_ baddbmm baddbmm_ addmv addmv_ _addmm_activation"
 
-KIND = CostKind(
+MATMUL = CostKind(
     prices={
         **table(_PLAIN, _plain),
         **table(_ADDED, _added),
@@ -168,3 +167,5 @@ KIND = CostKind(
         "aten::linear": _share(linear, bias_at=2),
     },
 )
+
+KINDS = (MATMUL,)

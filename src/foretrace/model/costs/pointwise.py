@@ -1,4 +1,6 @@
-"""Elementwise ops: every operand read once at the size it has in memory, the broadcast result
+"""Elementwise ops: on tensors, on lists of tensors, and the steps of optimizers.
+
+Elementwise ops: every operand read once at the size it has in memory, the broadcast result
 written once.
 
 - A broadcast or expanded operand is read once, not once per repeat.
@@ -12,15 +14,57 @@ written once.
 - One operand given twice (`x * x`) counts twice: a trace records shapes, not addresses. Optimizers
   call `addcmul_` with one gradient as both factors, so equal factors count once there, as a lower
   bound.
+
+Multi-tensor ops (`_foreach_*`): the elementwise op of that name over lists, in several kernels.
+
+Every list is read, the first is written (or a new one of its sizes). `zero` and `fill` read
+nothing, `copy` reads the second list alone, `norm` and `max` write one value per tensor. One FLOP
+per element, none for copies and fills. A trace does not state the element type of lists (taken from
+the kernel's name where the caller supplies `list_type`, else bytes are unknown) and, beyond 30
+tensors, their sizes.
+
+Fused optimizer steps: parameters, gradients and states read once, parameters and states written
+once.
+
+The profiler records neither the sizes of lists beyond 30 tensors nor their element type (see
+`foreach`), so most real models leave these unknown. Of each kernel the chunks count that are whole
+for certain: a block has one chunk of every list. FLOP per parameter depends on the options of the
+optimizer and is not counted.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
-from foretrace.model.costs._call import OpCall, Tensor, broadcast
-from foretrace.model.costs._cost import Cost, CostKind, Price, moved, table
-from foretrace.model.costs._types import BOOL, FLOATING, INTEGER, category, promote, with_number
+from foretrace.model.costs._call import (
+    BOOL,
+    FLOATING,
+    INTEGER,
+    OpCall,
+    Tensor,
+    broadcast,
+    category,
+    promote,
+    total,
+    with_number,
+)
+from foretrace.model.costs._cost import (
+    CHUNK,
+    UNSIZED,
+    Cost,
+    CostKind,
+    Launch,
+    Price,
+    after,
+    chunk_note,
+    moved,
+    moved_lists,
+    table,
+    whole_chunks,
+)
 from foretrace.schema.cost import Certainty
 
 ARITHMETIC, SELECTION = 1, 0  # FLOP per result element
@@ -130,7 +174,7 @@ def _both(names: str, price: Price) -> dict[str, Price]:
     return table(names, price) | table(" ".join(f"{name}_" for name in names.split()), price)
 
 
-KIND = CostKind(
+POINTWISE = CostKind(
     {
         **_both(_SAME, pointwise((0,))),
         **_both(_TO_FLOAT, pointwise((0,), "float")),
@@ -151,3 +195,75 @@ KIND = CostKind(
         "aten::glu_backward": _glu_backward,
     }
 )
+
+
+def _foreach(call: OpCall) -> Cost | None:
+    op = call.name.removeprefix("aten::_foreach_").rstrip("_")
+    lists = call.tensor_lists()
+    if lists is None:
+        return UNSIZED if "TensorList" in call.types else None
+    reads = {"zero": [], "fill": [], "copy": lists[1:2]}.get(op, lists)
+    first = [tensor.dense() for tensor in lists[0]]
+    writes = [Tensor((), tensor.type) for tensor in first] if op in ("norm", "max") else first
+    flops = 0 if op in ("zero", "fill", "copy") else sum(tensor.elements for tensor in first)
+    return moved_lists(call, (tensor for each in reads for tensor in each), writes, flops)
+
+
+def _unscale(call: OpCall) -> Cost:
+    """_amp_foreach_non_finite_check_and_unscale_ (list, found_inf, inv_scale): in place."""
+    lists = call.tensor_lists()
+    if lists is None:
+        return UNSIZED
+    return moved_lists(call, lists[0], lists[0], sum(tensor.elements for tensor in lists[0]))
+
+
+FOREACH = CostKind(
+    {"aten::_foreach_*": _foreach, "aten::_amp_foreach_non_finite_check_and_unscale_": _unscale}
+)
+
+
+# `FusedAdamMathFunctor<T, lists, ...>`: parameters, gradients and states, all of one type.
+_FUNCTOR = re.compile(r"Fused\w{1,60}?MathFunctor<([\w: ]{1,60}), (\d{1,9})")
+
+
+def _step(written: tuple[int, ...], read_only: tuple[int, ...]) -> Price:
+    """Places of the lists that are updated in place, and of gradients and step counts."""
+
+    def price(call: OpCall) -> Cost:
+        if call.tensors(0) is None:
+            return UNSIZED
+        updated = [tensor for place in written for tensor in call.tensors(place) or ()]
+        others = [tensor for place in read_only for tensor in call.tensors(place) or ()]
+        return moved_lists(call, [*updated, *others], updated)
+
+    return price
+
+
+def _share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
+    """Chunks that are whole. Gradients are written too if the call has a scale for them."""
+    found = after(kernel.name, "multi_tensor_apply_kernel<", _FUNCTOR)
+    if found is None:
+        return None
+    lists = int(found[2])
+    chunks = whole_chunks(kernel, kernels, lists)
+    each, note = total([Tensor((chunks, CHUNK), found[1])]), chunk_note(kernel, chunks)
+    if not each:
+        return Cost(None, None, None, note)
+    writes = lists if any(call.arguments()) else lists - 1
+    return Cost(None, lists * each, writes * each, note, Certainty.AT_LEAST)
+
+
+# (self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, ...); without amsgrad the
+# fifth list is empty.
+_ADAM = _step(written=(0, 2, 3, 4), read_only=(1, 5))
+_PRICES = {
+    "aten::_fused_adam_": _ADAM,
+    "aten::_fused_adamw_": _ADAM,
+    "aten::_fused_sgd_": _step(written=(0, 2), read_only=(1,)),
+    "aten::_fused_adagrad_": _step(written=(0, 2), read_only=(1, 3)),
+}
+
+OPTIMIZER = CostKind(_PRICES, dict.fromkeys(_PRICES, _share))
+
+
+KINDS = (POINTWISE, FOREACH, OPTIMIZER)

@@ -81,4 +81,6 @@ def _template(call: OpCall) -> Cost | None:
     return at_least(given, [out], NOTE, 2 * out.elements * depths.pop())
 
 
-KIND = CostKind({"triton_*": _fused, "triton_tem_*": _template})
+TRITON = CostKind({"triton_*": _fused, "triton_tem_*": _template})
+
+KINDS = (TRITON,)

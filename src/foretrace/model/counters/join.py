@@ -18,9 +18,13 @@ from msgspec.structs import replace
 
 from foretrace.base.units import count_text, plural
 from foretrace.model.analysis import Analysis
-from foretrace.model.counters.align import certain_pairs, occurrences
-from foretrace.model.counters.keys import LaunchShape, numbered_launches
-from foretrace.model.counters.names import function
+from foretrace.model.counters.launches import (
+    LaunchShape,
+    certain_pairs,
+    function,
+    numbered_launches,
+    occurrences,
+)
 from foretrace.read.ncu import CounterLaunch
 
 # Below this share of joined launches a kernel that one run lacks and one that the other repeats may

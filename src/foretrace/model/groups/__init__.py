@@ -1,7 +1,8 @@
 """Groups of GPU work, named as the model's author would name them: RMSNorm, attention, optimizer.
 
-One file per group, found by `plugins`; adding one touches no other. Every kernel, memcpy and memset
-has exactly one group. It is found, in this order, from
+`layers`, `training` and `kernels` have one entry per group; other packages bring theirs through
+entry points. Every kernel, memcpy and memset has exactly one group. It is found, in this order,
+from
 
     what launched it and what its name says   (`name_of` of each group, in `order`)
     its neighbours on the stream              (`patterns`), if that says only what the kernel does
@@ -13,7 +14,6 @@ than to read.
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,9 @@ from msgspec import Struct
 
 from foretrace.base import plugins
 from foretrace.model.autograd import AutogradNodes
-from foretrace.model.groups._distinct import Distinct
+from foretrace.model.groups import kernels, layers, training
 from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup
-from foretrace.model.groups._sequence import Sequence, is_matmul
+from foretrace.model.groups._sequence import Distinct, Sequence, is_matmul
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.module_calls import ModuleCalls
 
@@ -58,9 +58,9 @@ class Grouped(Struct, frozen=True):
 
 @cache
 def every() -> tuple[WorkGroup, ...]:
-    """All groups in the order they are tried: those of this package, then entry points."""
-    here = sys.modules[__name__]
-    groups = plugins.declared(here, "GROUP", WorkGroup, "foretrace.groups")
+    """All groups in the order they are tried, those of entry points included."""
+    groups = [*layers.GROUPS, *training.GROUPS, *kernels.GROUPS]
+    groups += plugins.entries(WorkGroup, "foretrace.groups")
     return tuple(sorted(groups, key=lambda group: (group.order, group.name)))
 
 

@@ -112,8 +112,8 @@ def plain(name: str) -> str:
 
 
 def word_test(pattern: str) -> Callable[[str], object]:
-    """Searches for a pattern."""
-    return re.compile(pattern).search
+    """Searches for a pattern, which is compiled at first use."""
+    return lambda text: re.search(pattern, text)
 
 
 def words(text: str) -> frozenset[str]:

@@ -16,8 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model.covered import Covered
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools, IntervalUnion, Ints
 from foretrace.model.trace import Trace
 from foretrace.show.html.page import read
 from foretrace.show.html.timeline import Timeline
@@ -31,7 +30,9 @@ class Bands:
 
     def __init__(self, start: Ints, end: Ints, group: Ints) -> None:
         groups = np.unique(group).tolist()
-        self.groups = {each: Covered(start[group == each], end[group == each]) for each in groups}
+        self.groups = {
+            each: IntervalUnion(start[group == each], end[group == each]) for each in groups
+        }
 
     def pixels(self, edges: Ints) -> dict[int, Ints]:
         """Busy ns between each two of these moments, by group; nothing for idle groups."""
@@ -99,7 +100,8 @@ class Picture:
         known = [number for number in numbers if number is not None]
         edges, length = np.array([self.start, self.end]), self.end - self.start
         return [
-            np.diff(Covered(*self._ordered(self.on_gpu(number))[:2]).up_to(edges)).item() / length
+            np.diff(IntervalUnion(*self._ordered(self.on_gpu(number))[:2]).up_to(edges)).item()
+            / length
             for number in known
         ]
 

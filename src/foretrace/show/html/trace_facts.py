@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from foretrace.base.units import bytes_text
 from foretrace.model import calls
-from foretrace.model.about import device_of
 from foretrace.model.arguments import json_text
 from foretrace.model.code_lines import line_of
 from foretrace.model.costs.roofline import (
@@ -25,6 +24,7 @@ from foretrace.model.costs.roofline import (
     roof_shares,
     with_measured,
 )
+from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
 from foretrace.names import families

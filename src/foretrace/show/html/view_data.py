@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from foretrace.analyze.rules.idle_gaps import NO_OPS, WORDS
 from foretrace.base.units import time_text
-from foretrace.model.flame_views import RAN, FlameViews, Stacked
-from foretrace.model.idle import CAUSES
-from foretrace.model.idle_pieces import idle_pieces
+from foretrace.model.flame import RAN, FlameViews, Stacked
+from foretrace.model.idle import CAUSES, idle_pieces
 from foretrace.model.intervals import Ints
 from foretrace.model.memory import DeviceMemory, over_time
 from foretrace.model.order import Case
@@ -212,7 +211,7 @@ class IdleTime(Struct, frozen=True):
 
 def idle_time(trace: Trace, origin_ns: int) -> IdleTime:
     """All idle time of a recording, in ns from its first event."""
-    found = idle_pieces(trace)
+    found = idle_pieces(trace, trace.gaps)
     words = WORDS if trace.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
     causes = [(cause, words[cause]) for cause in CAUSES]
     columns = {

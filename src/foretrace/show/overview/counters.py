@@ -25,18 +25,18 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
-from foretrace.model.about import device_of
 from foretrace.model.costs.roofline import type_key
-from foretrace.model.counters.ceilings import ceilings
 from foretrace.model.counters.join import Wanted, joined, launches_of
 from foretrace.model.counters.traffic import (
     LevelTraffic,
+    ceilings,
     counted_ns,
     mean,
     mean_traffic,
     tensor_operations,
     traffic,
 )
+from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.names.families import decode
 from foretrace.read.ncu import CounterExport, CounterLaunch

@@ -9,9 +9,9 @@ from msgspec import convert
 
 from foretrace.analyze.rules import run_all
 from foretrace.model import bounds, code_lines
-from foretrace.model.about import device_of
 from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
 from foretrace.model.host import step_number
+from foretrace.model.metadata import device_of
 from foretrace.model.reach import gpu_time_below, is_view, work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foretrace.model.about import device_of
 from foretrace.model.intervals import Ints
-from foretrace.model.paths import sums_above
+from foretrace.model.metadata import device_of
 from foretrace.model.reach import work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.model.tree import sums_above
 from foretrace.names import families
 from foretrace.schema.tables import NONE
 from foretrace.show.overview.page import EACH_STEP, WHOLE, LaunchRow, LaunchSequence

@@ -19,8 +19,7 @@ from starlette.routing import Route
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, UsageError
 from foretrace.model.intervals import Ints
-from foretrace.model.query import check
-from foretrace.model.query_process import QueryProcess, QueryResult
+from foretrace.model.query import QueryProcess, QueryResult, check
 from foretrace.show.html import report
 from foretrace.show.html.page import pack, page, policy
 from foretrace.show.render.export import csv_parts, json_rows

@@ -11,4 +11,7 @@ EXAMPLES = {
     "aten::cat(f32{1,1024,32;1,1024,32} ?)": Cost(0, 262_144, 262_144),
     "aten::cat({8;8} ?)": Cost(0, None, None, NO_TYPE),
     "aten::constant_pad_nd(f32[2,3] =[1,1] =0.)": Cost(0, 24, 40),
+    "aten::normal_(f32[10,4] ? ?)": Cost(None, 0, 160),
+    "aten::native_dropout(bf16[8,16])": Cost(128, 256, 256 + 128),
+    "aten::multinomial(f32[4,100] =1 =False)": Cost(None, 1600, 32),
 }

@@ -21,7 +21,12 @@ EXAMPLES = {
     # layer norm backward leaves the bias unread
     "aten::native_layer_norm_backward(f32[6,8]*2 =[8] f32[6,1]*2 f32[8] f32[8] "
     "=[True,True,True])": Cost(None, 4 * (48 + 48 + 6 + 6 + 8), 4 * (48 + 8 + 8)),
+    "aten::_log_softmax(f32[4096,32000] =1 =False)": Cost(None, 524_288_000, 524_288_000),
+    "aten::_softmax(f16[8,10] =1 =True)": Cost(None, 160, 320),
+    "aten::_softmax_backward_data(f32[8,10]*2 =1 =5)": Cost(None, 640, 160),
+    "aten::nll_loss_forward(f32[4096,32000] i64[4096] - =1 =-100)": Cost(None, 4096 * 12, 8),
 }
+
 SPLIT = {
     "aten::_fused_rms_norm_backward(f32[6,32]*2 =[32] f32[6,1] f32[32] =[True,True])": {
         Launch(

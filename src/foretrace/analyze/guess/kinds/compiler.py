@@ -22,7 +22,7 @@ from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, compari
 from foretrace.analyze.guess.selectors import HEADS
 from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import count_text, time_text
-from foretrace.model.covered import Covered
+from foretrace.model.intervals import IntervalUnion
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.compiler import Compilation, CompilerRun
@@ -112,7 +112,7 @@ def compile_ns(trace: Trace) -> CompilerFact:
         return CompilerFact(recorded, recorded)
     host = trace.host
     during = np.flatnonzero(host.lasting & host.named(compiled.is_compilation))
-    spent = Covered(host.start[during], host.end[during])
+    spent = IntervalUnion(host.start[during], host.end[during])
     return CompilerFact(int((spent.end - spent.start).sum()), math.inf, missing=NO_RECORDS)
 
 

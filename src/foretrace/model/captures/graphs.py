@@ -4,16 +4,30 @@ A `CaptureWindow` is the time from the begin to the end of one capture, on one t
 launched in it becomes the nodes of one graph, in this order. A `GraphReplay` is one launch of a
 graph: its GPU work in the order of the nodes where the trace numbers them, otherwise in the order
 of its start.
+
+The batch size of a graph is in the ranges around it, as engines and users name them. vLLM:
+`capture_32_FULL`, `execute_32_context_0(…)_generation_32(…)`,
+`execute_context_0(0)_generation_32(32)`. SGLang: `capture_32_DECODE`, `step[DECODE bs=32]`. One's
+own: `capture bs=8`, `decode bs=8`. The innermost range around a call that states a size counts.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from foretrace.model import calls
+from foretrace.model.arguments import Signature
+from foretrace.model.costs import OpCall
 from foretrace.model.intervals import Ints
+from foretrace.model.module_calls import PREFIX
 from foretrace.model.recording import Recording
+from foretrace.model.serving import served_batch
 from foretrace.schema.gaps import filled
 
 KERNEL, COPY, FILL = "kernel", "copy", "fill"
@@ -109,3 +123,77 @@ def _kind(call: str) -> str:
     if not calls.copies(call):
         return KERNEL
     return FILL if "memset" in call.lower() else COPY
+
+
+_SIZE = re.compile(
+    r"\b(?:bs|batch|batch[ _]size)\s?[=:_ ]\s?(\d{1,7})\b|\b(?:capture|execute)_(\d{1,7})_", re.I
+)
+
+
+def size_in(name: str) -> int | None:
+    """`step[DECODE bs=32]` -> 32; None where a name states no size."""
+    if match := _SIZE.search(name):
+        return int(match[1] or match[2])
+    stated = served_batch(name)  # vLLM's graphs are as large as the tokens of a batch
+    return stated.tokens if stated else None
+
+
+def batch_sizes(trace: Recording, events: Ints) -> list[int | None]:
+    """The batch size that the innermost range around each event states, where one does."""
+    host = trace.host
+    stating = host.is_region & host.named(size_in)
+    if not stating.any():
+        return [None] * len(events)
+    found = host.nearest(np.asarray(events, np.int64), stating).tolist()
+    return [size_in(host.names[host.name[event]]) if event >= 0 else None for event in found]
+
+
+class Graph:
+    """One window of the capture at `place`; `size` is its batch size where something states it."""
+
+    def __init__(
+        self, place: int, trace: Recording, window: CaptureWindow, size: int | None
+    ) -> None:
+        self.place, self.trace, self.window, self.size = place, trace, window, size
+        self.ops = trace.host.nearest_op(window.events).tolist()
+
+    @cached_property
+    def chains(self) -> list[tuple[str, ...]]:
+        """The ops around each node's launch."""
+        return [self.trace.host.op_chain(op) for op in self.ops]
+
+    @cached_property
+    def calls(self) -> list[OpCall | None]:
+        """The recorded arguments of each node's op."""
+        host, found = self.trace.host, self._arguments
+        names = [host.names[host.name[op]] if op >= 0 else "" for op in self.ops]
+        pairs = zip(found, names, strict=True)
+        return [None if each is None else each.call(name) for each, name in pairs]
+
+    @cached_property
+    def _arguments(self) -> list[Signature | None]:
+        # not from `origins`: the trace may hold its own captures, and these come first
+        return [self.trace.arguments.of(op) for op in self.ops]
+
+    @cached_property
+    def identities(self) -> list[Any]:
+        """What tells the nodes of two graphs apart: ops, arguments and modules."""
+        host = self.trace.host
+        modules = host.is_kind("python_function") & host.named(lambda name: name.startswith(PREFIX))
+        paths = host.paths(modules)
+        own = host.nearest(self.window.events, modules).tolist()
+        names = [paths.names(event, host.names) if event >= 0 else () for event in own]
+        return list(zip(self.chains, self._arguments, names, strict=True))
+
+
+def graphs_of(captures: Sequence[Recording], sizes: Sequence[int | None]) -> list[Graph]:
+    """Every graph, in the order of the captures; `sizes` are those of whole files, where known."""
+    found = []
+    for place, (trace, size) in enumerate(zip(captures, sizes, strict=True)):
+        made = windows(trace)
+        stated = batch_sizes(trace, np.array([window.begin for window in made], np.int64))
+        found += [
+            Graph(place, trace, window, size if own is None else own)
+            for window, own in zip(made, stated, strict=True)
+        ]
+    return found

@@ -1,0 +1,326 @@
+"""What the layers of a model do: attention, norms, activations, embedding, loss."""
+
+from __future__ import annotations
+
+from foretrace.model.costs import OpCall
+from foretrace.model.groups._group import (
+    MATMULS,
+    GpuWork,
+    Pattern,
+    WorkGroup,
+    gated,
+    named,
+    word_test,
+    words,
+)
+
+_ATTENTION_OPS = word_test(
+    r"scaled_dot_product|(flash|efficient|cudnn|flex|paged|unified|mla)_attention|fmha"
+)
+_ATTENTION_SCALE = "(mul|div|add|masked_fill|where|cast|copy)"
+
+
+def _is_attention(work: GpuWork) -> object:
+    """Fused kernels, and what `scaled_dot_product_attention` launches.
+
+    Attention by hand is a matmul, scale and mask, a softmax, dropout, a matmul.
+    """
+    return work.role == "attention" or any(_ATTENTION_OPS(op) for op in work.ops)
+
+
+_KV_CACHE_KERNEL = word_test(r"reshape_and_cache|kv_?cache|store_cache|set_kv_buffer|append_kv")
+
+
+def _is_kv_cache(work: GpuWork) -> object:
+    """Keys and values written to their cache: a copy to an index, a kernel of a server, or a cat.
+
+    The cat joins [batch, heads, tokens, head size] along the tokens.
+    """
+    if work.role == "attention":
+        return False  # it reads the cache
+    if _KV_CACHE_KERNEL(work.words) or any(_KV_CACHE_KERNEL(op) for op in work.ops):
+        return True
+    return work.call is not None and (_kv_cache_joins(work.call) or _kv_cache_writes(work.call))
+
+
+def _kv_cache_joins(call: OpCall) -> bool:
+    """Two tensors of four dimensions that differ in the third alone; a new cache is empty."""
+    parts = call.tensors(0) if call.name == "aten::cat" else None
+    if parts is None or len(parts) != 2 or call.integer(1) not in (-2, 2):
+        return False
+    old, new = (part.dims for part in parts)
+    return len(new) == 4 and (old == (0,) or _kv_cache_same_but_tokens(old, new))
+
+
+def _kv_cache_writes(call: OpCall) -> bool:
+    """Fewer tokens into a tensor of four dimensions, at indices."""
+    if call.name != "aten::index_copy_":
+        return False
+    cache, new = call.tensor(0), call.tensor(3)
+    return cache is not None and new is not None and _kv_cache_same_but_tokens(cache.dims, new.dims)
+
+
+def _kv_cache_same_but_tokens(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+    return len(one) == len(two) == 4 and (*one[:2], one[3]) == (*two[:2], two[3])
+
+
+def _is_kv_repeat(work: GpuWork) -> bool:
+    """Keys and values copied once per query head: attention has no grouped queries.
+
+    The copy reads five dimensions [batch, key heads, repeats, tokens, head size]. The third has
+    stride 0: it was expanded.
+    """
+    call = work.call
+    source = call.tensor(1) if call and call.name == "aten::copy_" else None
+    if source is None or source.strides is None or len(source.dims) != 5:
+        return False
+    return source.strides[2] == 0 and source.dims[2] > 1
+
+
+_ROPE_KERNEL = word_test(r"rope|rotary")
+_ROPE_CLASS = word_test(r"Rotary|RoPE")
+_ROPE_ROTATES = words("add cat mul neg")
+_ROPE_TABLES = words("cos sin")
+
+
+def _is_rope(work: GpuWork) -> object:
+    """Tables of cos and sin, and the rotated pairs (rotate_half, two multiplications, a sum)."""
+    if work.origins:
+        turned = {"cat", "mul"} <= work.origins and work.origins & _ROPE_TABLES
+        return (turned or work.origins >= _ROPE_ROTATES) and not work.reduces
+    if _ROPE_CLASS(work.module):
+        return work.role not in MATMULS
+    return _ROPE_KERNEL(work.words) or any(_ROPE_KERNEL(op) for op in work.ops)
+
+
+_MASK_OPS = words("tril triu")
+
+
+def _is_mask(work: GpuWork) -> object:
+    """Positions and masks: counting up, comparing, and the mask that comes of it."""
+    counts = work.origins & words("arange iota tril triu")
+    compares = work.origins & words("le lt ge gt tril triu")
+    return work.ops & _MASK_OPS or (counts and compares)
+
+
+_MASK_NEXT = "arange|add|sub|le|lt|ge|gt|ne|eq|bitwise_and|logical_and|where"
+_EMBEDDING_KERNEL = word_test(r"(?<!rotary_)(?<!rotary)embedding")
+_EMBEDDING_TABLES = word_test(r"SplitLookupFunction|split_embedding")  # FBGEMM
+_EMBEDDING_OPS = words("embedding embedding_backward embedding_dense_backward embedding_bag")
+
+
+def _is_embedding(work: GpuWork) -> object:
+    """The lookup of embeddings, and their gradient."""
+    if work.origins:
+        return work.origins & _EMBEDDING_OPS and not work.reduces
+    return (
+        work.ops & _EMBEDDING_OPS
+        or _EMBEDDING_KERNEL(work.words)
+        or any(_EMBEDDING_TABLES(name) for name in work.path)
+    )
+
+
+_RMS_NORM_KERNEL = word_test(r"rms_?norm|rms_norm|add_rms")
+_RMS_NORM_CLASS = word_test(r"RMSNorm|RmsNorm|T5LayerNorm")
+_RMS_NORM_OPS = words("rms_norm fused_rms_norm fused_rms_norm_backward fused_add_rms_norm")
+_RMS_NORM_FUSED = words("_fused_rms_norm _fused_rms_norm_backward rms_norm fused_add_rms_norm")
+_RMS_NORM_CENTRED = words("sub var var_mean std")
+_RMS_NORM_BY_HAND = words("mean pow rsqrt")
+_RMS_NORM_BACKWARD = words("div expand mul pow sum")  # the gradient of mean expands and divides
+
+
+def _is_rms_norm(work: GpuWork) -> object:
+    """RMSNorm: fused, compiled, or by hand.
+
+    By hand it is x.float(), pow, mean, add eps, rsqrt, mul, a cast back and the weight, in the
+    order of Llama, T5 or Gemma (which adds 1 to the weight).
+    """
+    if work.origins:
+        return work.origins & _RMS_NORM_FUSED or (work.reduces and _rms_norm_compiled(work.origins))
+    in_module = _RMS_NORM_CLASS(work.module) and work.role not in MATMULS
+    return in_module or work.ops & _RMS_NORM_OPS or _RMS_NORM_KERNEL(work.words)
+
+
+def _rms_norm_compiled(origins: frozenset[str]) -> bool:
+    """A norm that subtracts the mean is another one."""
+    squares = origins >= _RMS_NORM_BY_HAND or origins >= _RMS_NORM_BACKWARD
+    return squares and not origins & _RMS_NORM_CENTRED
+
+
+_LAYER_NORM_KERNEL = word_test(r"layer_?norm|ln_(fwd|bwd)")
+_LAYER_NORM_CLASS = word_test(r"LayerNorm")
+_LAYER_NORM_OPS = words("layer_norm native_layer_norm native_layer_norm_backward")
+
+
+def _is_layer_norm(work: GpuWork) -> object:
+    """LayerNorm: fused, compiled, or by hand."""
+    if work.origins:
+        return any("layer_norm" in op for op in work.origins)
+    in_module = _LAYER_NORM_CLASS(work.module) and work.role not in MATMULS
+    return in_module or work.ops & _LAYER_NORM_OPS or _LAYER_NORM_KERNEL(work.words)
+
+
+_LAYER_NORM_BY_HAND = "mean sub cast? (pow|square) mean add (rsqrt mul|sqrt div) (mul add|mul)?"
+_OTHER_NORMS_KINDS = {"batch": "BatchNorm", "group": "GroupNorm", "instance": "InstanceNorm"}
+_OTHER_NORMS_FOUND = word_test(r"(batch|group|instance)_?norm")
+
+
+def _other_norms_name(work: GpuWork) -> str:
+    """Batch, group and instance norm, and normalizations whose kind is not in the trace."""
+    texts = (*work.ops, *work.origins, work.words, work.module.lower())
+    kinds = {
+        kind
+        for kind in _OTHER_NORMS_KINDS
+        if any(f"{kind}_norm" in t or f"{kind}norm" in t for t in texts)
+    }
+    if len(kinds) == 1 and _OTHER_NORMS_FOUND(" ".join(texts)) and work.role not in MATMULS:
+        return _OTHER_NORMS_KINDS[kinds.pop()]
+    return "normalization" if work.role == "normalization" else ""
+
+
+_ACTIVATION_NAMES = {
+    "gelu": "GELU",
+    "relu": "ReLU",
+    "threshold": "ReLU",
+    "silu": "SiLU",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+    "leaky_relu": "LeakyReLU",
+    "elu": "ELU",
+    "hardswish": "Hardswish",
+    "mish": "Mish",
+    "softplus": "softplus",
+}
+
+
+def _activation_name(work: GpuWork) -> str:
+    """By op, by its backward op, or by the only such op that an Inductor kernel comes from."""
+    forward = (op.removesuffix("_backward") for op in (*work.ops, *work.origins))
+    known = {_ACTIVATION_NAMES[op] for op in forward if op in _ACTIVATION_NAMES}
+    return known.pop() if work.role == "pointwise" and len(known) == 1 else ""
+
+
+# GPT-2's GELU by hand: 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
+_ACTIVATION_BY_HAND = Pattern("mul pow mul add mul tanh add mul", same_size=True)
+_RESIDUAL_NORM = "cast? (pow|square) mean|mean sub|layer_norm|native_layer_norm|rms_norm"
+_DROPOUT_OPS = words("dropout native_dropout native_dropout_backward fused_dropout bernoulli")
+
+
+def _is_dropout(work: GpuWork) -> object:
+    """Dropout and its mask."""
+    return work.ops & _DROPOUT_OPS or work.origins & _DROPOUT_OPS or "dropout" in work.words
+
+
+_EXPERTS_ROUTING = word_test(
+    r"moe|routing|router|unpermute|topk_(softmax|gating)|expert|matmul_ogs"
+)
+
+
+def _experts_name(work: GpuWork) -> str:
+    """Matmuls of the experts, and the routing of tokens to them and back."""
+    if not _EXPERTS_ROUTING(work.words) and not any("moe" in op for op in work.ops):
+        return ""
+    return "MoE GEMM" if work.role in MATMULS else "MoE routing"
+
+
+_LOSS_OPS = words("""
+    cross_entropy_loss nll_loss nll_loss_forward nll_loss_backward nll_loss2d_forward
+    nll_loss2d_backward mse_loss mse_loss_backward l1_loss smooth_l1_loss huber_loss kl_div
+    binary_cross_entropy binary_cross_entropy_with_logits
+""")
+_LOSS_KERNEL = word_test(r"cross_?entropy|nll_?loss|mse_?loss|jsd_|kldiv")
+
+
+def _is_loss(work: GpuWork) -> object:
+    """The loss: cross entropy (log_softmax and nll_loss), mean squared error and others.
+
+    The cast of the logits to float32 in front of a cross entropy is part of it.
+    """
+    return (
+        work.ops & _LOSS_OPS
+        or (work.origins & _LOSS_OPS and not _loss_norm(work))
+        or _LOSS_KERNEL(work.words)
+    )
+
+
+def _loss_norm(work: GpuWork) -> bool:
+    """Inductor lists the loss among the origins of the first kernel of the backward pass too."""
+    return work.role == "normalization" or "embedding_dense_backward" in work.origins
+
+
+GROUPS = (
+    WorkGroup("KV cache", 28, named("KV cache", _is_kv_cache)),
+    WorkGroup(
+        "attention",
+        30,
+        named("attention", _is_attention),
+        (
+            Pattern(
+                f"bmm {_ATTENTION_SCALE}* softmax (cast|dropout|native_dropout|copy)* bmm",
+                matmuls=True,
+            ),
+        ),
+    ),
+    WorkGroup(
+        "loss",
+        35,
+        named("loss", _is_loss),
+        (
+            Pattern("cast (pad|copy)* (cross_entropy_loss+|log_softmax nll_loss)"),
+            Pattern("log_softmax nll_loss"),
+        ),
+    ),
+    WorkGroup("embedding", 40, named("embedding", _is_embedding)),
+    WorkGroup(
+        "RMSNorm",
+        45,
+        named("RMSNorm", _is_rms_norm),
+        (
+            Pattern(
+                "(?<!sub) (?<!sub cast) cast? (pow|square) mean add (rsqrt mul|sqrt div)"
+                "(cast? add mul cast?|cast mul|mul)?"
+            ),
+        ),
+    ),
+    WorkGroup("LayerNorm", 46, named("LayerNorm", _is_layer_norm), (Pattern(_LAYER_NORM_BY_HAND),)),
+    WorkGroup("normalization", 47, _other_norms_name),
+    WorkGroup(
+        "RoPE",
+        50,
+        named("RoPE", _is_rope),
+        (
+            Pattern("mul neg cat mul add", same_size=True),
+            Pattern("(cast cast?)? (gemm|bmm) cat cos mul? sin mul? (cast cast)?"),
+            Pattern("(cast cast?)? mul cat cos mul? sin mul? (cast cast)?"),
+        ),
+    ),
+    # SwiGLU: silu of one half times the other, in one kernel or two.
+    gated("SwiGLU", "silu", r"silu_?(and_?)?mul|swiglu|act_and_mul.*silu"),
+    # GeGLU: gelu of one half times the other, in one kernel or two.
+    gated("GeGLU", "gelu", r"gelu_?(and_?)?mul|geglu|act_and_mul.*gelu"),
+    WorkGroup("repeat_kv", 55, named("repeat_kv", _is_kv_repeat)),
+    WorkGroup("dropout", 56, named("dropout", _is_dropout)),
+    WorkGroup("MoE routing", 61, _experts_name),
+    # A softmax that is neither attention nor a loss.
+    WorkGroup("softmax", 70, named("softmax", lambda work: work.role == "softmax"), weak=True),
+    WorkGroup(
+        "positions, mask",
+        72,
+        named("positions, mask", _is_mask),
+        (Pattern(f"arange ({_MASK_NEXT})*"),),
+    ),
+    # The sum of a layer's input and output: after the last matmul (or its dropout) and before a
+    # norm; in a ResNet between a batch norm and a ReLU. Both operands have one size.
+    WorkGroup(
+        "residual add",
+        73,
+        lambda work: "",
+        (
+            Pattern(f"(?<=gemm|dropout|native_dropout) add (?={_RESIDUAL_NORM})", one_size=True),
+            Pattern("(?<=batch_norm) add (?=relu)", one_size=True),
+        ),
+        with_backward=False,
+    ),
+    # Activations that stand alone, by name.
+    WorkGroup("GELU", 75, _activation_name, (_ACTIVATION_BY_HAND,), weak=True),
+)
