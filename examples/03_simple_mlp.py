@@ -7,7 +7,7 @@
     uv run examples/03_simple_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
     uv run examples/03_simple_mlp.py --compile --why
 
-Guess first: how many kernels, how many of them matrix products, and which of them does the compiler
+Guess first: how many kernels, how many of them matmuls, and which of them does the compiler
 fuse?
 """
 

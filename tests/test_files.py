@@ -117,7 +117,7 @@ def test_scratch_is_gone_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_two_processes_write_one_file(tmp_path: Path) -> None:
     target = tmp_path / "t.txt"
     code = (
-        "import sys; from pathlib import Path; from foretrace import files\n"
+        "import sys; from pathlib import Path; from foretrace.base import files\n"
         f"for _ in range(50): files.write_text(Path({str(target)!r}), sys.argv[1] * 10_000)"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, each]) for each in "ab"]
@@ -129,7 +129,7 @@ def test_two_processes_write_one_file(tmp_path: Path) -> None:
 def test_the_draft_of_a_killed_process_is_cleared(tmp_path: Path) -> None:
     """SIGKILL runs no cleanup: a later run does it, once the process is gone and time has passed."""
     code = (
-        "import time; from pathlib import Path; from foretrace import files\n"
+        "import time; from pathlib import Path; from foretrace.base import files\n"
         f"with files.replacing(Path({str(tmp_path)!r}) / 't.txt') as draft:\n"
         "    draft.write_text('half'); print('ready', flush=True); time.sleep(60)"
     )

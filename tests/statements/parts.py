@@ -13,7 +13,6 @@ from foretrace.analyze.rules import rules
 from foretrace.analyze.rules._idle import RANGES
 from foretrace.analyze.rules.graph_launches import graph_rows
 from foretrace.analyze.rules.unfused_optimizer import FUSED, optimizer_rows
-from foretrace.model import groups
 from foretrace.model.metadata import device_of
 from foretrace.model.utilization import utilization
 from foretrace.schema.documents.look import FindingEntry
@@ -53,7 +52,7 @@ def costs_are_possible(trace: ft.Trace) -> None:
 
 def every_row_has_one_group(trace: ft.Trace) -> None:
     """And steps that launch the same have the same groups."""
-    found = groups.found(trace)
+    found = trace.grouped
     assert len(found.group) == len(found.call) == len(trace.gpu)
     assert all(found.names[number] for number in np.unique(found.group).tolist())
     assert len(set(found.names)) == len(found.names)

@@ -12,7 +12,6 @@ import pytest
 import foretrace as ft
 from analyze.rules.sketch import GEMM, Sketch, kernel
 from foretrace.base.units import percent_text
-from foretrace.model import groups
 from foretrace.model.intervals import shared_lengths
 from foretrace.read import recordings
 from foretrace.show.overview import summarize
@@ -113,7 +112,7 @@ def test_the_matmuls_of_experts_are_not_plain_matmuls(tmp_path: Path) -> None:
         sketch.op("aten::mm", kernel(name, 20))
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(sketch.document()))
-    found = groups.of_work(ft.open(path, cache=False))
+    found = ft.open(path, cache=False).work_groups
     assert sorted(str(name) for name in found) == ["GEMM", "MoE GEMM"]
 
 

@@ -25,7 +25,7 @@ from foretrace.cli.run import steps_at
 
 if TYPE_CHECKING:
     from foretrace.schema.documents.counters import CountersDocument
-    from foretrace.show.overview.counters import Exported
+    from foretrace.show.overview.counter_document import Exported
 
 LAUNCHES = 1000
 _READ = (".json", ".gz", ".zip")  # what a trace or a document is named, and no script
@@ -103,7 +103,11 @@ def command(
     that could be several kernels of the trace is joined to none.
     """
     from foretrace.schema.documents import encode
-    from foretrace.show.overview.counters import counters_document, load_counters, with_earlier
+    from foretrace.show.overview.counter_document import (
+        counters_document,
+        load_counters,
+        with_earlier,
+    )
     from foretrace.show.render.counters_page import counters_markdown, counters_text
 
     everything, trace = given.pop("all"), None
@@ -131,7 +135,7 @@ def command(
 
 def _earlier(path: str, arguments: tuple[str, ...]) -> CountersDocument:
     """A document of --json, shown again."""
-    from foretrace.show.overview.counters import load_counters
+    from foretrace.show.overview.counter_document import load_counters
 
     if arguments or not path.endswith(".json"):
         raise UsageError(f"{path} is not a script: add --ncu FILE to join an export to a trace")
@@ -152,7 +156,7 @@ def _read(
     from foretrace.model.counters.join import Wanted
     from foretrace.read.ncu import read_export
     from foretrace.record.profiling.ncu import exported
-    from foretrace.show.overview.counters import Exported
+    from foretrace.show.overview.counter_document import Exported
 
     if arguments:
         raise UsageError(f"with --ncu nothing runs: {arguments[0]!r} is not an argument of a trace")

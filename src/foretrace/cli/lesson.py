@@ -63,7 +63,7 @@ def command(
     from foretrace.base.files import scratch
     from foretrace.learn.lessons import lessons
     from foretrace.learn.lessons.sitting import read_progress
-    from foretrace.show.render.lesson import list_text
+    from foretrace.show.render.lesson_page import list_text
 
     if wanted["list"] or (number is None and html is None):
         kept = read_progress().lessons
@@ -137,7 +137,7 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     """Ask one question after the other; progress has the lesson under `name`, if it has one."""
     from foretrace.learn.lessons.sitting import KeptLesson, keep_progress, read_progress
     from foretrace.schema.documents import encode
-    from foretrace.show.render.lesson import end_text, title_text
+    from foretrace.show.render.lesson_page import end_text, title_text
 
     lesson = sitting.lesson
     click.echo(title_text(lesson, bold=shows_bold()), err=as_json)
@@ -155,7 +155,7 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
 def _write(chosen: Sequence[tuple[Sitting, str]], target: Path) -> None:
     """Write one page with these lessons."""
     from foretrace.learn.lessons.lesson_page import answer_key
-    from foretrace.show.html.lesson import lesson_html
+    from foretrace.show.html.lesson_html import lesson_html
     from foretrace.show.html.page import write_page
 
     page = lesson_html([answer_key(*each) for each in chosen])
@@ -165,7 +165,7 @@ def _write(chosen: Sequence[tuple[Sitting, str]], target: Path) -> None:
 
 def ask(sitting: Sitting, to_stderr: bool = False) -> bool:
     """Ask the open question until it is answered, skipped or left; False when the reader stops."""
-    from foretrace.show.render.lesson import asked_text, marked_text
+    from foretrace.show.render.lesson_page import asked_text, marked_text
 
     bold, asked = shows_bold(), sitting.asked(sitting.at)
     click.echo(f"\n{asked_text(asked, bold=bold)}", err=to_stderr)

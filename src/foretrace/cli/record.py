@@ -93,7 +93,7 @@ def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool
     from foretrace.cli.counters import LAUNCHES, count
     from foretrace.model.opening import open as open_trace
     from foretrace.schema.documents import encode
-    from foretrace.show.overview.counters import counters_document
+    from foretrace.show.overview.counter_document import counters_document
     from foretrace.show.render.counters_page import counters_text
 
     given = click.get_current_context().params

@@ -51,7 +51,7 @@ def _guesses(reading: Reading, *, asks: bool) -> None:
     from foretrace.cli.lesson import ask
     from foretrace.learn.lessons import tour
     from foretrace.learn.lessons.sitting import Sitting, right_answer
-    from foretrace.show.render.lesson import asked_text, end_text, told_text
+    from foretrace.show.render.lesson_page import asked_text, end_text, told_text
     from foretrace.show.render.tour import title_text
 
     sitting = Sitting(tour(), reading.trace)

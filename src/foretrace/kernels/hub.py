@@ -77,11 +77,14 @@ def write_repository(folder: Path) -> Path:
     return folder
 
 
+_OURS = ("hub.py", "tune.py")  # need the rest of foretrace
+
+
 def _sources() -> dict[str, str]:
     """Relative path and text of every file of the repository's package: all but this one."""
     here = Path(__file__).parent
     paths = sorted(path for pattern in FILES for path in here.glob(pattern))
-    sources = {path.relative_to(here): path.read_text() for path in paths if path.name != "hub.py"}
+    sources = {path.relative_to(here): path.read_text() for path in paths if path.name not in _OURS}
     return {
         name.as_posix(): _ABSOLUTE.sub(rf"\1{'.' * len(name.parts)}\2 import", text)
         for name, text in sources.items()

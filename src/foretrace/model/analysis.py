@@ -113,7 +113,7 @@ class Analysis(Recording):
 
     @cached_property
     def spent(self) -> dict[tuple[int, ...], Spent | None]:
-        """The time of steps and calls that was asked for; see `bounds.spent`."""
+        """The time of steps and calls that was requested; see `bounds.spent`."""
         return {}
 
     @cached_property

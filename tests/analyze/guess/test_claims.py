@@ -18,7 +18,7 @@ from foretrace.learn.claims import (
     OUTCOMES,
     SECTIONS,
     Claim,
-    Prediction,
+    ClaimPrediction,
     claims,
     find,
     programs,
@@ -36,7 +36,7 @@ FAILING = {"B15", "B24", "B59", "E4", "E6", "E26"}
 STATED_FAILING = {"B12", "B40", "B47", "B67", "E11", "E12"}
 
 
-def _names(pairs: list[tuple[Claim, Prediction]]) -> list[str]:
+def _names(pairs: list[tuple[Claim, ClaimPrediction]]) -> list[str]:
     return [f"{claim.number} {prediction.guess}" for claim, prediction in pairs]
 
 
@@ -85,8 +85,8 @@ def test_another_order_of_evaluation_judges_no_article() -> None:
 
 def test_the_outcome_of_a_prediction() -> None:
     said = Claim("mlp", "B0", "Part 2", "something")
-    here = Prediction(programs()["mlp eager"], "kernels == 1", "")
-    there = Prediction(programs()["mlp eager"], "kernels == 1", "", card=True)
+    here = ClaimPrediction(programs()["mlp eager"], "kernels == 1", "")
+    there = ClaimPrediction(programs()["mlp eager"], "kernels == 1", "", card=True)
     assert said.judged(here, "hit", "NVIDIA H200") == HOLDS
     assert said.judged(here, "unknown", "NVIDIA H200") == INCONCLUSIVE
     assert said.judged(here, "miss", "NVIDIA H200") == FAILS

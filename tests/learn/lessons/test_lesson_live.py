@@ -10,7 +10,7 @@ from foretrace.learn.lessons import lessons
 from foretrace.learn.lessons.live import LiveRecordings, fitted
 from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.schema.lesson import HowMany, Lesson, Predict
-from foretrace.show.render.lesson import WIDTH, asked_text, end_text, marked_text, title_text
+from foretrace.show.render.lesson_page import WIDTH, asked_text, end_text, marked_text, title_text
 from learn.lessons.test_lesson_playing import LONGEST, wrong_answers
 
 torch = pytest.importorskip("torch")

@@ -16,8 +16,8 @@ from foretrace.learn.lessons.lesson_page import HEIGHT, answer_key, lesson
 from foretrace.learn.lessons.own import own_sitting
 from foretrace.learn.lessons.sitting import DIGITS, Sitting
 from foretrace.schema.lesson import HowMany, LessonStep, PickOne, Predict
-from foretrace.show.html.lesson import lesson_html
-from foretrace.show.render.lesson import answer_text, end_text
+from foretrace.show.html.lesson_html import lesson_html
+from foretrace.show.render.lesson_page import answer_text, end_text
 from show.browser import hostile
 from show.browser.conftest import Browser
 

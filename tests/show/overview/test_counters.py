@@ -18,7 +18,7 @@ from foretrace.model.trace import Trace
 from foretrace.read.ncu import read_export
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.counters import CountersDocument
-from foretrace.show.overview.counters import (
+from foretrace.show.overview.counter_document import (
     OVER,
     Exported,
     counters_document,

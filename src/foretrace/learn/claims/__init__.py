@@ -47,7 +47,7 @@ class ClaimProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class ClaimPrediction:
     """One prediction that a claim makes."""
 
     on: ClaimProgram
@@ -69,7 +69,7 @@ class Claim:
     claim: str
     sentence: str = ""
     where: str = ""
-    predictions: tuple[Prediction, ...] = ()
+    predictions: tuple[ClaimPrediction, ...] = ()
     conditional: bool = False
     correction: str = ""
     decides: str = ""
@@ -99,7 +99,7 @@ class Claim:
         heading = re.sub(r"[^\w\s-]", "", self.where.lower()).replace(" ", "-")
         return f"{ARTICLES[self.source]}#{heading}" if self.where else ""
 
-    def judged(self, prediction: Prediction, verdict: str, device: str) -> str:
+    def judged(self, prediction: ClaimPrediction, verdict: str, device: str) -> str:
         """The outcome of one of its predictions with this verdict, measured on this device."""
         if not self.said:
             return NOT_SAID
@@ -151,9 +151,9 @@ def _claim(
     return Claim(section, predictions=found, stated=outcome, **entry)
 
 
-def _prediction(claim: str, on: str, against: str = "", **entry: Any) -> Prediction:
+def _prediction(claim: str, on: str, against: str = "", **entry: Any) -> ClaimPrediction:
     other = programs()[against] if against else None
-    return Prediction(programs()[on], against=other, **{"reason": claim, **entry})
+    return ClaimPrediction(programs()[on], against=other, **{"reason": claim, **entry})
 
 
 @cache

@@ -19,7 +19,7 @@ from foretrace.analyze.compare.verdict import Comparison
 from foretrace.analyze.guess import check, parse
 from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.base.units import ratio_text, time_text
-from foretrace.learn.claims import OUTCOMES, Claim, ClaimProgram, Prediction, claims
+from foretrace.learn.claims import OUTCOMES, Claim, ClaimPrediction, ClaimProgram, claims
 from foretrace.learn.claims import find as find_claim
 from foretrace.learn.ladder import capture_rung
 from foretrace.learn.ladder.rungs import rung, rungs
@@ -175,14 +175,16 @@ def by_recording() -> dict[str, Stop]:
     return {stop.recording(known[stop.rung]): stop for stop in STOPS}
 
 
-def _claims_of(chosen: Sequence[Stop], wanted: Sequence[Claim]) -> list[tuple[Claim, Prediction]]:
+def _claims_of(
+    chosen: Sequence[Stop], wanted: Sequence[Claim]
+) -> list[tuple[Claim, ClaimPrediction]]:
     names = {stop.rung for stop in chosen}
     pairs = ((claim, prediction) for claim in wanted for prediction in claim.predictions)
     return [pair for pair in pairs if pair[1].on.rung in names]
 
 
 def _marked(
-    claim: Claim, prediction: Prediction, find: Find, device: str, named: str
+    claim: Claim, prediction: ClaimPrediction, find: Find, device: str, named: str
 ) -> MarkedClaim:
     program = prediction.on
     stop, way = by_recording().get(program.trace), rung(program.rung)
@@ -204,7 +206,7 @@ def _title(program: ClaimProgram, device: str) -> str:
     return stop.title(rung(program.rung), device) if stop else program.setup
 
 
-def _verdict(prediction: Prediction, find: Find, *, on_cpu: bool) -> Verdict:
+def _verdict(prediction: ClaimPrediction, find: Find, *, on_cpu: bool) -> Verdict:
     guess = parse(prediction.guess, prediction.reason)
     try:
         trace = find(prediction.on.trace)

@@ -8,7 +8,7 @@
     live          the programs of a lesson, recorded on this machine (needs torch)
     own, own_cpu  a lesson on any trace: questions that it decides, built from it
 
-Everything here returns Structs of `schema/documents/lesson.py`; `render/lesson.py` draws them.
+Everything here returns Structs of `schema/documents/lesson.py`; `render/lesson_page.py` draws them.
 Other packages add lessons through entry points in the group `foretrace.lessons`.
 """
 

@@ -39,7 +39,7 @@ from foretrace.schema.answer_key import (
 from foretrace.schema.display import View
 from foretrace.schema.documents.lesson import AskedStep
 from foretrace.schema.lesson import HowMany, LessonStep, PickOne
-from foretrace.show.html.lesson import lesson_html
+from foretrace.show.html.lesson_html import lesson_html
 
 DECIMALS = range(4)  # more than anybody types; the page rounds what has more
 _OTHER = "987654321"  # a number that nobody gives: how all the others fare

@@ -25,7 +25,7 @@ from foretrace.record.profiling.counted import EVERYTHING
 from foretrace.record.profiling.ncu import Choosing, count, find_ncu
 from foretrace.schema.counters import IN_ONE_PASS, IN_SEVERAL
 from foretrace.schema.run_record import content_beside
-from foretrace.show.overview.counters import Exported
+from foretrace.show.overview.counter_document import Exported
 
 
 class CountedScript(NamedTuple):

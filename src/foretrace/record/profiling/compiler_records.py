@@ -9,11 +9,6 @@ logger per module and artifact, and a logger exists once its module is imported.
 more handler; the user's own handlers still get what the user requested. The logs hold lines of the
 user's code, so only the user may read the folder.
 
-Settings: a value that a program sets holds in one thread (torch 2.13; in 2.8 in all), and another
-thread may compile a backward pass. So `applied` changes the default, which holds in every thread. A
-value that the program sets wins. A module that is not loaded yet reads an environment variable:
-loading it early takes seconds and ignores variables that the script sets itself.
-
 Dynamo's counters and compilation metrics change from version to version (2.6 to 2.13 are known), so
 any field may be missing.
 """
@@ -34,7 +29,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch._logging import _internal, structured
@@ -42,6 +37,7 @@ from torch._logging import _internal, structured
 from foretrace.base import files
 from foretrace.base.private.random_tokens import words
 from foretrace.base.version import __version__
+from foretrace.record.profiling.compiler_settings import applied, for_records
 from foretrace.record.profiling.export import BUNDLE, GZIP_LEVEL, MANIFEST, bundle_path, is_bundle
 
 # Fields of a metric: in microseconds where torch has them, else in seconds.
@@ -113,91 +109,6 @@ def seconds_of(metric: object) -> float:
 
 def _first_line(text: str) -> str:
     return text.strip().splitlines()[0] if text.strip() else text
-
-
-class Setting(NamedTuple):
-    """A setting of Inductor, the variable that sets it, its value here and as torch has it."""
-
-    name: str
-    variable: str
-    value: int
-    usual: object
-
-
-# Without a range around it a C++ kernel is not in a trace.
-KERNEL_NAMES = Setting(
-    "cpp.enable_kernel_profile",
-    "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE",
-    True,
-    False,
-)
-RECORDS = (
-    # From which nodes a kernel came. Before torch 2.9 that needs a folder of debug files.
-    Setting("trace.provenance_tracking_level", "INDUCTOR_PROVENANCE", 1, 0),
-    # A graph from a cache leaves no record of the scheduler. AOTAutograd's cache needs this one.
-    Setting("fx_graph_cache", "TORCHINDUCTOR_FX_GRAPH_CACHE", False, True),
-    Setting("fx_graph_remote_cache", "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", False, None),
-)
-
-
-def for_records() -> tuple[Setting, ...]:
-    """What complete records need; a GPU's trace has the names of its kernels anyway."""
-    import torch
-
-    return RECORDS if torch.cuda.is_available() else (*RECORDS, KERNEL_NAMES)
-
-
-@contextmanager
-def applied(settings: tuple[Setting, ...]) -> Iterator[None]:
-    """Inside the block torch.compile has these settings."""
-    with ExitStack() as stack:
-        for setting in settings:
-            stack.callback(_restore_variable, setting.variable, os.environ.get(setting.variable))
-            stack.callback(_set(setting))
-            os.environ[setting.variable] = str(int(setting.value))
-        yield
-
-
-def _set(setting: Setting) -> Callable[[], None]:
-    """Set a setting that is loaded; returns what puts it back."""
-    entry = _entry(setting)
-    if entry is None:
-        return lambda: _as_usual(setting)
-    # where the user's variable gave the value, it is stronger than the default
-    name = "env_value_force" if _is_forced(entry) else "default"
-    before = getattr(entry, name)
-    setattr(entry, name, setting.value)
-    return lambda: setattr(entry, name, before)
-
-
-def _as_usual(setting: Setting) -> None:
-    """Undo what our variable did to a setting that was loaded inside the block."""
-    entry = _entry(setting)
-    if entry is not None and _is_forced(entry):
-        entry.env_value_force = _unset()
-    elif entry is not None:
-        entry.default = setting.usual
-
-
-def _entry(setting: Setting) -> Any:
-    """A setting as torch keeps it; None where Inductor is not loaded, or does not have it."""
-    return getattr(sys.modules.get("torch._inductor.config"), "_config", {}).get(setting.name)
-
-
-def _is_forced(entry: Any) -> bool:
-    return getattr(entry, "env_value_force", _unset()) is not _unset()
-
-
-def _unset() -> object:
-    from torch.utils import _config_module
-
-    return _config_module._UNSET_SENTINEL
-
-
-def _restore_variable(name: str, value: str | None) -> None:
-    os.environ.pop(name, None)  # the program may have emptied the environment
-    if value is not None:
-        os.environ[name] = value
 
 
 # The artifacts of `TORCH_LOGS` that hold reasons; a torch that lacks one never logs it.

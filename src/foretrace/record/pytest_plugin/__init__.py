@@ -27,7 +27,7 @@ import pytest
 
 from foretrace.base import files
 from foretrace.base.units import plural
-from foretrace.record.profiling.compiler_records import KERNEL_NAMES, applied
+from foretrace.record.profiling.compiler_settings import KERNEL_NAMES, applied
 from foretrace.record.pytest_plugin.judging import JUDGED, KernelTraces
 
 # each is an option of the command line and a setting of the ini file

@@ -20,6 +20,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -110,7 +111,7 @@ def _hash(text: str) -> str:
 def safe(value: object) -> object:
     """A section as plain data, each text of it on one line and without marks of direction."""
     if isinstance(value, Section):
-        return {name: safe(getattr(value, name)) for name in value.__struct_fields__}
+        return {each.name: safe(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, str):
         return plain(value)
     return [safe(each) for each in value] if isinstance(value, list | tuple) else value

@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 NORMAL, BOLD = "\x1b[0m", "\x1b[1m"
 _GREEN, _RED, _YELLOW, _CYAN = ("\x1b[1;32m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;36m")
@@ -155,7 +154,8 @@ WIDTH, LINES = 100, 25  # of the first screen, where the terminal does not state
 _QUANTITY = r"(?<=\d) (?=(?:ns|us|ms|s|[kMGT]?B|[kMGTP]?FLOP|[GT]B/s|TFLOP/s)\b)"
 
 
-class Section(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Section:
     """A title with labelled lines, paragraphs, bullets, a table, a line after it, and code.
 
     A bullet is a line and a text below it. A labelled line is a word in front and what it says.
@@ -191,7 +191,8 @@ def fitted(page: Callable[[int], list[Section]], most: int, width: int = WIDTH) 
     return found
 
 
-class _Drawn(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Drawn:
     """How a terminal shows text."""
 
     width: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.show.render.climb import score
-from foretrace.show.render.lesson import KEYS
+from foretrace.show.render.lesson_page import KEYS
 from foretrace.show.render.terminal import Section, drawn, painted
 
 _NEXT = """Next:

@@ -35,7 +35,12 @@ def _row(point: GemmPoint) -> dict[str, Any]:
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
     around = {"gpu": "NVIDIA H200", "sms": "132", "torch": "2.11", "measured": "2026-11-16"}
-    fakes = {"BATCH": 16, "Pools": lambda count: count, "elements": len, "recorded": _recorded}
+    fakes = {
+        "BATCH": 16,
+        "OperandPools": lambda count: count,
+        "elements": len,
+        "recorded": _recorded,
+    }
     for name, fake in fakes.items():
         monkeypatch.setattr(sweep.measure, name, fake)
     monkeypatch.setattr(sweep, "environment", lambda: around)

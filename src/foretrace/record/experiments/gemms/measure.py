@@ -34,7 +34,7 @@ Call = Callable[[], Tensor]
 Cut = Callable[..., Iterable[Tensor]]  # takes a type and shapes
 
 
-class Pools:
+class OperandPools:
     """Random values by type; matrices are cut from them, so that nothing else runs in between."""
 
     def __init__(self, elements: int) -> None:
@@ -95,7 +95,7 @@ def _fp8(x: Tensor, w: Tensor, bias: Tensor | None) -> Call:
     )
 
 
-def recorded(batch: Sequence[GemmPoint], pools: Pools) -> list[dict[str, Any]]:
+def recorded(batch: Sequence[GemmPoint], pools: OperandPools) -> list[dict[str, Any]]:
     """Measure matmuls in one recording; a matmul that the library refuses has an `error`."""
     try:
         from foretrace.record.experiments.roofs.roof_kernels import mark_kernel

@@ -109,7 +109,7 @@ def _roofs(device: str) -> MeasuredRoofs | None:
 
 
 def _measured(chosen: Sequence[GemmPoint], name: str, say: Callable[[str], None]) -> list[Row]:
-    pools = measure.Pools(measure.elements(chosen))
+    pools = measure.OperandPools(measure.elements(chosen))
     found: list[Row] = []
     began = said = time.monotonic()
     for start in range(0, len(chosen), measure.BATCH):
@@ -135,7 +135,7 @@ def marked(found: GemmMap, point: GemmPoint, family: str, us: float) -> tuple[Li
     name = torch.cuda.get_device_name()
     if name != found.facts.device:
         return None, f"this GPU is an {name}, the map is of an {found.facts.device}"
-    rows = measure.recorded([point], measure.Pools(measure.elements([point])))
+    rows = measure.recorded([point], measure.OperandPools(measure.elements([point])))
     if not rows[0].get("kernels"):
         return None, f"the library refused it: {rows[0].get('error')}"
     facts = found.facts

@@ -1,7 +1,7 @@
 """The page of lessons: one file that asks, waits, and answers at once, without a trace or network.
 
 What the page says is what the terminal says: the sentences, the legend of the drawing and the row
-of the table come from `render/lesson.py` and `render/lanes.py`.
+of the table come from `render/lesson_page.py` and `render/lanes.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from foretrace.schema.answer_key import KnownMeasure, LessonKey, Predictable, Ri
 from foretrace.schema.documents.lesson import AskedStep, AverageRow, MarkedAnswer
 from foretrace.show.html.page import page
 from foretrace.show.render.lanes import legend_parts, shown_lanes
-from foretrace.show.render.lesson import WIDTH, answer_text
+from foretrace.show.render.lesson_page import WIDTH, answer_text
 from foretrace.show.render.terminal import plain
 
 
