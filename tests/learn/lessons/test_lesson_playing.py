@@ -197,7 +197,7 @@ def test_the_worked_example_of_the_page_can_be_played() -> None:
     assert (found.verdict, found.right, found.misread) == (
         "miss",
         "1",
-        "The product adds the bias.",
+        "The matmul adds the bias.",
     )
     assert "{" not in found.why
 
