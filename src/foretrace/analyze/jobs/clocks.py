@@ -8,8 +8,9 @@ even if one rank arrived late. So its ends are one moment on several clocks:
 The fit gives an offset and a drift for each rank, also for ranks of one host: each GPU converts its
 times by itself. It uses all groups together, so no group has to span the job. The moments are
 eliminated, since a collective only says how its ranks differ. What remains is one linear system
-with two unknowns for each rank: 33 MB and half a second for 1,024 ranks. It is solved again with
-lower weights for ends that are far from the fit, and at last with none for outliers.
+with two unknowns for each rank: 33 MB for 1,024 ranks, four times that for twice as many. It is
+solved again with lower weights for ends that are far from the fit, and at last with none for
+outliers.
 
 `error_ns` is how far the ends of a rank's collectives are from the fit, together with the standard
 error of the fit. A rank cannot leave a collective before the last rank has started it. Where the
