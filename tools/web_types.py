@@ -24,7 +24,7 @@ ROOTS = (
     Report, GemmsPage, JobPage, LessonPage, RoofsPage, SearchResult, PackedTile,
 )  # fmt: skip
 # What a Struct calls `object`, because it may come from a file or was made safe on the way.
-KNOWN: dict[tuple[str, str], tuple[type[Struct], str]] = {
+KNOWN: dict[tuple[str, str], tuple[type, str]] = {
     ("Report", "guesses"): (CheckDocument, " | null"),
     ("Report", "ladder"): (LadderDocument, " | null"),
     ("GemmsPage", "head"): (Section, ""),
@@ -47,25 +47,27 @@ class Types:
         self.written: dict[str, str] = {}
         self.of: dict[str, type] = {}
 
-    def add(self, struct: type[Struct]) -> str:
-        """The name of the interface of a Struct."""
+    def add(self, struct: type) -> str:
+        """The name of the interface of a Struct or a dataclass."""
         name = struct.__name__
         if self.of.setdefault(name, struct) is not struct:
             raise ValueError(f"two Structs are named {name}")
         if name not in self.written:
             self.written[name] = ""  # it may hold itself
             found = inspect.type_info(struct)
-            assert isinstance(found, inspect.StructType)
+            assert isinstance(found, inspect.StructType | inspect.DataclassType)
             lines = [f"  {self.field(found, field)};" for field in found.fields]
             self.written[name] = "\n".join([f"export interface {name} {{", *lines, "}"])
         return name
 
-    def field(self, struct: inspect.StructType, field: inspect.Field) -> str:
+    def field(
+        self, struct: inspect.StructType | inspect.DataclassType, field: inspect.Field
+    ) -> str:
         """`name: type`; with a question mark where JSON may omit it."""
         name = struct.cls.__name__
         # without a default and not required: UNSET
         bare = field.default is NODEFAULT and field.default_factory is NODEFAULT
-        optional = bare or struct.cls.__struct_config__.omit_defaults
+        optional = bare or (issubclass(struct.cls, Struct) and omits(struct.cls))
         mark = "?" if optional and not field.required else ""
         if (name, field.name) in KNOWN:
             known, more = KNOWN[name, field.name]
@@ -89,6 +91,11 @@ class Types:
             case inspect.DictType():
                 return f"Record<{self.text(kind.key_type)}, {self.text(kind.value_type)}>"
         return NAMES[type(kind)]
+
+
+def omits(struct: type[Struct]) -> bool:
+    """Whether JSON leaves out what has its default."""
+    return struct.__struct_config__.omit_defaults
 
 
 def document() -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from foretrace.read.compiler.heads import compile_id
+from foretrace.read.compiler.reader import compile_id
 from growth.counting import growth
 from read.compiler.written import answer, artifact, head, message, record
 

@@ -91,7 +91,9 @@ def test_a_capture_keeps_what_is_compiled_before_its_recorded_steps(
     assert log_of(tmp_path / "run.json.gz", "torch_trace.log.gz").count('{"dynamo_start"') == 1
     assert {path.name for path in tmp_path.iterdir()} == {"run.json.gz", "run.run.json", "run.why"}
     assert "kept the compiler's records in" in window.bundle.text
-    assert capfd.readouterr().err == ""
+    # Kineto keeps the level of the first profiler of a process, which another test may have started
+    said = capfd.readouterr().err.splitlines()
+    assert [line for line in said if not line.startswith("USDT:")] == []
 
 
 def test_what_is_compiled_after_the_recorded_steps_is_kept_too(tmp_path: Path) -> None:

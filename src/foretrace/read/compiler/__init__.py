@@ -10,9 +10,8 @@ from itertools import chain
 from foretrace.base import budget
 from foretrace.base.budget import Limits
 from foretrace.read.compiler.bundle import beside, located, nothing
-from foretrace.read.compiler.manifest import Manifest, manifest_of, stranger
 from foretrace.read.compiler.records import CompilerLogs, LogRecord, TextRecord
-from foretrace.read.compiler.runs import one_run
+from foretrace.read.compiler.runs import Manifest, manifest_of, one_run, stranger
 from foretrace.schema.ledger import LedgerBuilder
 
 __all__ = [
@@ -31,8 +30,7 @@ __all__ = [
 
 def read(path: str, limits: Limits | None = None) -> CompilerLogs:
     """Read a log, a folder of logs, a bundle, or what lies beside a trace. Raises `TraceError`."""
-    from foretrace.read.compiler.contents import files_of, read_files
-    from foretrace.read.compiler.ranks import Ranks
+    from foretrace.read.compiler.contents import Ranks, files_of, read_files
 
     bounds, ledger, found = limits or Limits(), LedgerBuilder(), located(path)
     with budget.ceiling(path, bounds):

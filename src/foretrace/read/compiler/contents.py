@@ -1,11 +1,20 @@
-"""The logs of a bundle, told by their names and their first bytes. All else is ignored."""
+"""The logs of a bundle, told by their names and their first bytes. All else is ignored.
+
+A process does not know its rank before `init_process_group`. A record without a rank gets the one
+that the rest of its process, or the name of its file, states.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
+from typing import TypeVar
+
+from msgspec.structs import replace
 
 from foretrace.base import notices
 from foretrace.base.budget import Limits
@@ -13,11 +22,60 @@ from foretrace.base.errors import LimitError, TraceError
 from foretrace.base.units import bytes_text
 from foretrace.read.bytestream import open_stream
 from foretrace.read.compiler.bundle import NAMED, PACKED, is_named, names_in, nothing
-from foretrace.read.compiler.heads import HEAD
-from foretrace.read.compiler.manifest import manifest_of
-from foretrace.read.compiler.reader import LogFile
+from foretrace.read.compiler.reader import HEAD, LogFile
+from foretrace.read.compiler.records import LogRecord, TextRecord
+from foretrace.read.compiler.runs import manifest_of
 from foretrace.read.unpack import ZIP, files_in, open_zip
 from foretrace.schema.ledger import LedgerBuilder
+
+_IN_NAME = re.compile(r"(?:^|_)rank_?(\d{1,9})(?!\d)")
+Entry = TypeVar("Entry", LogRecord, TextRecord)
+
+
+def rank_in(path: str) -> int | None:
+    """The rank that a file is named by: `dedicated_log_torch_trace_rank_3_x1.log`."""
+    found = _IN_NAME.search(os.path.basename(path))
+    return int(found[1]) if found else None
+
+
+class Ranks:
+    """What the files of a bundle say about the ranks of their processes."""
+
+    def __init__(self, default: int | None) -> None:
+        self.default = default  # of the bundle
+        self.stated: dict[tuple[str, int], set[int]] = {}  # by file and process
+        self.processes: dict[str, int] = {}  # by file: the one that wrote most of it
+
+    def learn(self, path: str, entries: Iterable[LogRecord | TextRecord]) -> None:
+        """Take note of the ranks in one file."""
+        wrote = Counter((entry.pid, entry.rank) for entry in entries)
+        named = rank_in(path)
+        for pid, stated in wrote:
+            rank = named if stated is None else stated
+            self.stated.setdefault((path, pid), set()).update([] if rank is None else [rank])
+        if wrote:
+            self.processes[path] = max(wrote, key=lambda each: wrote[each])[0]
+
+    def of(self, path: str, pid: int) -> int | None:
+        """The rank of a process; None where the files say nothing, or several things."""
+        own = self.stated.get((path, pid), set())
+        everywhere = own or {
+            rank for (_, other), ranks in self.stated.items() if other == pid != 0 for rank in ranks
+        }
+        if len(everywhere) > 1:
+            return None
+        return next(iter(everywhere), self.default)
+
+    def filled(self, path: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """The entries of one file with their ranks, as far as they are known."""
+        known = {pid: self.of(path, pid) for source, pid in self.stated if source == path}
+        if all(rank is None for rank in known.values()):
+            return entries
+        return [
+            entry if entry.rank is not None else replace(entry, rank=known[entry.pid])
+            for entry in entries
+        ]
+
 
 _PEEK = 256 << 10  # a program may print much before it compiles
 

@@ -1,23 +1,345 @@
-"""One log file to records and messages, with a note of all that was not kept."""
+"""One log file to records and messages, with a note of all that was not kept.
+
+The bytes are cut into pieces: a line, and the lines below it that begin with a tab. The head of
+the line (`[rank0]:V1115 07:59:39.444000 652 torch/_inductor/graph.py:2523] `) decides whether a
+piece is a record of a structured log, a line of a message, or the output of something else.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
+from sys import intern
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foretrace.base.budget import Limits
 from foretrace.read.bytestream import Watch, open_stream
-from foretrace.read.compiler import structured
-from foretrace.read.compiler.heads import HEAD, RECORD_HEAD, pid_of
-from foretrace.read.compiler.pieces import Cutter, Piece
-from foretrace.read.compiler.records import LogRecord
-from foretrace.read.compiler.strings import Strings
-from foretrace.read.compiler.texts import Messages, tagged, uncolored
+from foretrace.read.compiler.records import LogRecord, TextRecord
 from foretrace.schema.ledger import LedgerBuilder
+
+_GLOG = (
+    rb"[VIWEC]\d{4} \d\d:\d\d:\d\d[.,]\d{3,9} (?P<process>\d{1,20}) ?"
+    rb"[^\n\t]{1,400}?:\d{1,9}\](?: |$)"
+)
+HEAD = re.compile(_GLOG)
+RECORD_HEAD = re.compile(_GLOG + rb'(?=\{")')
+_RANK = re.compile(rb"\[rank(\d{1,9})\]:")
+_LARGEST_PID = 1 << 32  # torch 2.4 and earlier write the number of the thread instead
+
+
+def pid_of(head: re.Match[bytes]) -> int:
+    """The process that wrote the line; 0 where the log does not name it."""
+    number = int(head["process"])
+    return number if number < _LARGEST_PID else 0
+
+
+def rank_of(prefix: bytes) -> int | None:
+    """The rank that the text before a head names."""
+    found = _RANK.search(prefix)
+    return int(found[1]) if found else None
+
+
+def compile_id(metadata: dict[str, Any]) -> str:
+    """`0/1`, or `!1/0/0` under compiled autograd, as torch prints it; "" outside of both."""
+    autograd, frame = metadata.get("compiled_autograd_id"), metadata.get("frame_id")
+    numbers = [] if frame is None else [frame, metadata.get("frame_compile_id")]
+    if autograd is not None:
+        numbers = [autograd, *numbers]
+    if not all(isinstance(number, int) for number in numbers):
+        return ""
+    return ("" if autograd is None else "!") + "/".join(map(str, numbers))
+
+
+class Strings:
+    """The names of one log file; each process numbers its own."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, dict[int, str]] = {}
+        self.missing = 0
+
+    def add(self, pid: int, value: object) -> bool:
+        """Learn one; False when the value is not as torch writes it."""
+        match value:
+            case [str(text), int(number)]:
+                self.known.setdefault(pid, {})[number] = text
+                return True
+        return False
+
+    def resolve(self, pid: int, value: Any) -> Any:
+        """The value, with names in place of the numbers in the stack frames inside of it."""
+        if isinstance(value, dict):
+            found = {key: self.resolve(pid, inside) for key, inside in value.items()}
+            if type(number := found.get("filename")) is int:
+                found["filename"] = self._name(pid, number)
+            return found
+        if isinstance(value, list):
+            return [self.resolve(pid, inside) for inside in value]
+        return value
+
+    def _name(self, pid: int, number: int) -> str:
+        """One name; "" for one that the log does not hold."""
+        found = self.known.get(pid, {}).get(number)
+        if found is None:  # of the process that this one was forked from
+            others = {names[number] for names in self.known.values() if number in names}
+            found = others.pop() if len(others) == 1 else None
+        self.missing += found is None
+        return found or ""
+
+
+_ENDS = re.compile(rb"\n(?=[^\t\n])")
+
+
+class Piece(Struct, frozen=True, gc=False):
+    """`data` is without its last line feed; `line` and `offset` say where it begins."""
+
+    data: bytes
+    line: int
+    offset: int
+    size: int  # more than there is data where the piece is too large to hold
+    ended: bool = True  # by a line feed
+
+    @property
+    def eol(self) -> int:
+        """Where its first line ends."""
+        return len(self.data) if (found := self.data.find(b"\n")) < 0 else found
+
+    @property
+    def where(self) -> tuple[int, int]:
+        """Its place for the ledger."""
+        return self.offset, self.size
+
+    def cut(self, places: list[int]) -> list[Piece]:
+        """Several pieces; each after the first begins at one of the places."""
+        starts, ends = [0, *places], [*places, len(self.data)]
+        found, line = [], self.line
+        for start, end in zip(starts, ends, strict=True):
+            data = self.data[start:end]
+            ended = self.ended and end == len(self.data)
+            found.append(Piece(data, line, self.offset + start, len(data), ended))
+            line += data.count(b"\n")
+        return found
+
+
+class Cutter:
+    """Cuts a stream into pieces; of one that is larger than `largest`, only the size is kept."""
+
+    def __init__(self, largest: int) -> None:
+        self.largest, self.line, self.offset = largest, 1, 0
+        self.held: list[bytes] = []
+        self.size = self.lines = 0
+
+    def pieces(self, blocks: Iterator[bytes]) -> Iterator[Piece]:
+        """All pieces; each block is searched once, however long a piece is."""
+        feed = b""  # the last of a block: what follows says whether it ends a piece
+        for block in blocks:
+            text, start = feed + block, 0
+            feed = b"\n" if text.endswith(b"\n") else b""
+            text = text.removesuffix(b"\n")
+            for end in _ENDS.finditer(text):
+                self._hold(text[start : end.start()])
+                yield self._finished(ended=True)
+                start = end.end()
+            self._hold(text[start:])
+        if self.size or feed:
+            yield self._finished(ended=bool(feed))
+
+    def _hold(self, part: bytes) -> None:
+        self.size, self.lines = self.size + len(part), self.lines + part.count(b"\n")
+        if self.size <= self.largest:
+            self.held.append(part)
+        else:
+            self.held.clear()
+
+    def _finished(self, *, ended: bool) -> Piece:
+        piece = Piece(b"".join(self.held), self.line, self.offset, self.size, ended)
+        self.line, self.offset = self.line + self.lines + 1, self.offset + self.size + 1
+        self.held, self.size, self.lines = [], 0, 0
+        return piece
+
+
+_TAGS = re.compile(
+    rb"(?:\[(?P<id>!?\d{1,9}(?:/\d{1,9}){0,2})(?:_(?P<attempt>\d{1,9}))?\](?: |$))?"
+    rb"(?:\[__(?P<channel>\w{1,80})\](?: |$))?"
+)
+_COLOR = re.compile(rb"\x1b\[[\d;]{0,32}m")
+_NONE = TextRecord("", "", "", 0, None)
+
+
+def uncolored(line: bytes) -> bytes:
+    """The line without the codes that color it in a terminal."""
+    return _COLOR.sub(b"", line) if b"\x1b" in line else line
+
+
+def tagged(line: bytes, head: re.Match[bytes]) -> bool:
+    """Whether a compile id or the name of a channel follows the head."""
+    return _tags_end(line, head.end()) > head.end()
+
+
+def _tags_end(line: bytes, start: int) -> int:
+    found = _TAGS.match(line, start)
+    return found.end() if found else start
+
+
+class Messages:
+    """Collects lines; those with one head are one message."""
+
+    def __init__(self, ledger: LedgerBuilder) -> None:
+        self.texts: list[TextRecord] = []
+        self.ledger = ledger
+        self.first, self.key, self.lines = _NONE, b"", [b""]
+        self.untagged = False
+
+    def more(self, line: bytes) -> bool:
+        """Take a line that continues the message; False when it does not."""
+        if not self.key or not (line.startswith(self.key) or line == self.key[:-1]):
+            return False
+        if self.untagged and _tags_end(line, len(self.key)) > len(self.key):
+            return False
+        self.lines.append(line[len(self.key) :])
+        return True
+
+    def begin(self, line: bytes, head: re.Match[bytes], number: int) -> None:
+        """The first line of another message."""
+        self.finish()
+        self.ledger.seen += 1
+        tags = _TAGS.match(line, head.end())
+        assert tags is not None  # it may be empty
+        self.untagged = tags.end() == tags.start()
+        # an editor may have taken the blank before an empty text away
+        self.key, self.lines = line[: tags.end()].rstrip() + b" ", [line[tags.end() :]]
+        self.first = TextRecord(
+            channel=(tags["channel"] or b"").decode(),
+            compile_id=(tags["id"] or b"").decode(),
+            text="",
+            line=number,
+            rank=rank_of(line[: head.start()]),
+            attempt=int(tags["attempt"] or 0),
+            pid=pid_of(head),
+        )
+
+    def cut(self) -> None:
+        """Leave the last line out: the file ends inside of it."""
+        self.lines.pop()
+        self.ledger.note("log_truncated")
+        if self.lines:
+            self.ledger.repaired += 1
+        else:
+            self.ledger.skipped += 1
+            self.key = b""
+
+    def finish(self) -> None:
+        """Keep the message."""
+        if self.key:
+            whole = b"\n".join(self.lines)
+            text = whole.decode("utf-8", "replace")
+            if "\ufffd" in text and "\ufffd".encode() not in whole:
+                self.ledger.note("bad_utf8")
+            self.texts.append(replace(self.first, text=text))
+        self.key = b""
+
+
+# keys that any record may have beside its own
+_COMMON = """
+    rank compiled_autograd_id frame_id frame_compile_id attempt severity timestamp pathname thread
+    process lineno subgraph_name has_payload stack
+"""
+COMMON = frozenset(_COMMON.split())
+# what torch 2.3 to 2.13 write
+_KINDS = """
+    aot_autograd_backward_compilation_metrics aot_backward_graph aot_forward_graph
+    aot_inference_graph aot_joint_graph artifact bwd_compilation_metrics
+    bwd_compilation_metrics_runtime chromium_event compilation_metrics compilation_metrics_runtime
+    compiled_autograd_graph create_symbol create_unbacked_symbol describe_source describe_storage
+    describe_tensor dump_file dynamo_cpp_guards_str dynamo_guards dynamo_output_graph dynamo_start
+    export exported_program expression_created graph_dump guard_added guard_added_fast
+    guard_on_data_dependent_error inductor_input_graph inductor_output_code
+    inductor_post_grad_graph inductor_pre_grad_graph link mismatched_fake_kernel
+    missing_fake_kernel optimize_ddp_split_child optimize_ddp_split_graph propagate_real_tensors
+    propagate_real_tensors_provenance str symbolic_shape_specialization
+"""
+KINDS = frozenset(_KINDS.split())
+KNOWN = KINDS | COMMON
+
+
+def metadata_of(text: bytes) -> dict[str, Any] | None:
+    """The JSON object after a head; None when it is damaged."""
+    try:
+        found = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        try:  # Python writes NaN, and halves of surrogate pairs
+            found = json.loads(text, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            return None
+    return found if isinstance(found, dict) and found else None
+
+
+def payload_of(lines: bytes) -> bytes:
+    """The lines below a head, without their tabs."""
+    return lines.removeprefix(b"\t").replace(b"\n\t", b"\n")
+
+
+def vouched(payload: bytes, digest: object) -> bytes | None:
+    """The payload as torch hashed it; None if it is not that, or has no digest."""
+    if not isinstance(digest, str):
+        return None if payload else payload
+    if _md5(payload) == digest:
+        return payload
+    unix = payload.replace(b"\r\n", b"\n").removesuffix(b"\r")  # copied through Windows
+    below = payload.rstrip(b"\n")  # empty lines that follow the record
+    for form in (unix, below):
+        if len(form) < len(payload) and _md5(form) == digest:
+            return form
+    return None
+
+
+def _md5(payload: bytes) -> str:
+    return hashlib.md5(payload, usedforsecurity=False).hexdigest()
+
+
+def sound(payload: bytes, *, alone: bool) -> bool:
+    """Whether a payload may be read although its digest differs: it is UTF-8 in any case.
+
+    People replace names and paths before they share a log, which leaves whole JSON, or text. Text
+    may as well be cut, so it must stand `alone`: between two records, without damaged lines.
+    """
+    try:
+        text = payload.decode("utf-8")
+        if text.lstrip().startswith(("{", "[")):
+            msgspec.json.decode(text, type=msgspec.Raw)
+            return True
+    except (ValueError, RecursionError):
+        return False
+    return alone and "\0" not in text
+
+
+def record_of(
+    metadata: dict[str, Any], payload: bytes, strings: Strings, pid: int, line: int
+) -> LogRecord:
+    """The record that a head and its payload make. Raises `RecursionError` for nested values."""
+    kind = next((key for key in metadata if key not in COMMON), "")
+    value = strings.resolve(pid, metadata.get(kind))
+    fields = value if isinstance(value, dict) else {"value": value}
+    if "stack" in metadata and "stack" not in fields:
+        fields["stack"] = strings.resolve(pid, metadata["stack"])
+    name, rank, attempt = fields.get("name"), metadata.get("rank"), metadata.get("attempt")
+    return LogRecord(
+        kind=intern(kind),
+        name=intern(name) if kind == "artifact" and isinstance(name, str) else "",
+        compile_id=intern(compile_id(metadata)),
+        attempt=attempt if isinstance(attempt, int) else 0,
+        rank=rank if isinstance(rank, int) else None,
+        pid=pid,
+        fields=fields,
+        payload=payload,
+        line=line,
+    )
+
 
 _SHOWN = 5  # unknown kinds, by name
 _REMAINS = re.compile(rb'\] \{"|\.py:\d{1,9}\]? ?\{')  # of a head
@@ -91,16 +413,16 @@ class LogFile:
     def _holds_records(self, text: bytes) -> bool:
         """Whether this is a structured log: a message may begin with a brace, too."""
         if not self.structured:
-            found = structured.metadata_of(text) or {}
-            self.structured = not structured.KNOWN.isdisjoint(found)
+            found = metadata_of(text) or {}
+            self.structured = not KNOWN.isdisjoint(found)
         return self.structured
 
     def _record(self, piece: Piece, head: re.Match[bytes]) -> None:
         """A record of a structured log, or several if the line feeds between them are damaged."""
         below = piece.data[piece.eol + 1 :]
-        metadata = structured.metadata_of(piece.data[head.end() : piece.eol])
+        metadata = metadata_of(piece.data[head.end() : piece.eol])
         digest = (metadata or {}).get("has_payload")
-        payload = structured.vouched(structured.payload_of(below), digest)
+        payload = vouched(payload_of(below), digest)
         if metadata is not None and payload is not None:
             return self._keep(piece, metadata, payload, pid_of(head))
         inside = [found.start() for found in RECORD_HEAD.finditer(piece.data, head.end())]
@@ -132,13 +454,13 @@ class LogFile:
             return None
         strays = suspect.strays
         below = [suspect.below, *(piece.data[piece.eol + 1 :] for piece in strays)]
-        joined = structured.payload_of(b"\n".join(filter(None, below)))
-        payload = structured.vouched(joined, suspect.metadata.get("has_payload"))
+        joined = payload_of(b"\n".join(filter(None, below)))
+        payload = vouched(joined, suspect.metadata.get("has_payload"))
         if payload is None:
-            payload = structured.payload_of(suspect.below)
+            payload = payload_of(suspect.below)
             # an editor that takes white space away explains a difference, at the end as well
             alone |= suspect.piece.ended and b"\n\n" in suspect.below
-            if not suspect.below or not structured.sound(payload, alone=alone and not strays):
+            if not suspect.below or not sound(payload, alone=alone and not strays):
                 return self._lose(suspect.piece, "log_payload_damaged")
             self.ledger.note("log_payload_changed", where=suspect.piece.where)
         self.ledger.note("log_lines_other", len(strays), where=strays[0].where if strays else None)
@@ -146,7 +468,7 @@ class LogFile:
 
     def _keep(self, piece: Piece, metadata: dict[str, Any], payload: bytes, pid: int) -> None:
         try:
-            record = structured.record_of(metadata, payload, self.strings, pid, piece.line)
+            record = record_of(metadata, payload, self.strings, pid, piece.line)
         except RecursionError:
             return self._lose(piece, "limit_depth")
         if record.kind == "str":
@@ -156,7 +478,7 @@ class LogFile:
             self.records.append(record)
         self.torn = False
         self.ledger.seen += 1
-        if record.kind not in structured.KINDS:
+        if record.kind not in KINDS:
             self.unknown[record.kind] = self.unknown.get(record.kind, 0) + 1
         return None
 

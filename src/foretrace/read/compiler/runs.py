@@ -1,19 +1,115 @@
-"""One run of several whose logs lie in one folder: `TORCH_TRACE` adds a file for every process.
+"""One run of several whose logs lie in one folder, and whether a log belongs to a trace.
 
-Ranks of a job stay together. Processes that state the same rank, or none, are runs of their own:
-both have a compilation `0/0`.
+`TORCH_TRACE` adds a file for every process. Ranks of a job stay together. Processes that state the
+same rank, or none, are runs of their own: both have a compilation `0/0`. A bundle's manifest names
+its run.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError, printable
 from foretrace.read.compiler.records import CompilerLogs, LogRecord, TextRecord
 from foretrace.schema.ledger import LedgerBuilder
+
+NAME = "manifest.json"
+KIND = "foretrace-why"
+_LARGEST = 1 << 20
+_GENERATED = re.compile(rb"\b(?:triton|cpp)_\w{1,400}")
+
+
+class Manifest(Struct, frozen=True):
+    """`manifest.json` of a bundle; what is absent or of another type is not known."""
+
+    trace: str = ""
+    torch: str = ""
+    pid: int = 0
+    rank: int | None = None
+    files: tuple[str, ...] = ()
+    lost: int = 0  # records that could not be written
+    compile_seconds: float | None = None
+    overhead_seconds: float | None = None
+
+
+def manifest_of(folder: str) -> Manifest | None:
+    """The manifest of a bundle; None where there is none, or none of ours."""
+    try:
+        with open(os.path.join(folder, NAME), "rb") as file:
+            found = msgspec.json.decode(file.read(_LARGEST))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        return None
+    names = found.get("files")
+    files = names if isinstance(names, list) else []
+    return Manifest(
+        trace=_of(str, found, "trace", ""),
+        torch=_of(str, found, "torch", ""),
+        pid=_of(int, found, "pid", 0),
+        rank=_of(int, found, "rank", None),
+        files=tuple(each for each in files if isinstance(each, str) and _is_plain(each)),
+        lost=_of(int, found, "lost", 0),
+        compile_seconds=_of((int, float), found, "compile_seconds", None),
+        overhead_seconds=_of((int, float), found, "overhead_seconds", None),
+    )
+
+
+def _of(kind: Any, found: dict[str, Any], key: str, default: Any) -> Any:
+    value = found.get(key)
+    return value if isinstance(value, kind) else default
+
+
+def _is_plain(name: str) -> bool:
+    """Whether it names a file of the folder, and nothing outside of it."""
+    return os.path.basename(name) == name and name not in ("", os.curdir, os.pardir)
+
+
+def stranger(
+    logs: CompilerLogs, trace: str, pids: Collection[int], kernels: Collection[str]
+) -> str:
+    """Why the logs are of another run than the trace at this path; "" where nothing says so.
+
+    `pids` are the trace's processes, `kernels` its kernels that Inductor generated.
+    """
+    manifest = manifest_of(logs.path) or Manifest()
+    named = manifest.trace == os.path.basename(trace)
+    if named and manifest.pid in pids:
+        return ""  # recorded together, though what was compiled before is not in the log
+    generated = _generated(logs)
+    if kernels and generated and generated.isdisjoint(kernels):
+        more = f" (and {len(kernels) - 1:,} more)" if len(kernels) > 1 else ""
+        return f"the log has no code of {min(kernels)}{more}: it is of another run"
+    wrote = {record.pid for record in logs.records} | {text.pid for text in logs.texts}
+    wrote = (wrote | {manifest.pid}) - {0}
+    if pids and wrote:
+        other = f"the log is of process {min(wrote)}, the trace of process {max(pids)}"
+        return f"{other}: two runs" if wrote.isdisjoint(pids) else ""
+    unknown = not kernels and manifest.trace and not named
+    return f"the log belongs to {manifest.trace}" if unknown else ""
+
+
+def _generated(logs: CompilerLogs) -> set[str]:
+    """The names of all kernels that the log holds code of."""
+    return {name.decode() for code in _codes(logs) for name in _GENERATED.findall(code)}
+
+
+def _codes(logs: CompilerLogs) -> Iterable[bytes]:
+    for record in logs.records:
+        if record.kind in ("inductor_output_code", "graph_dump"):
+            yield record.payload
+    for text in logs.texts:
+        if text.channel == "output_code":
+            yield text.text.encode()
+
 
 _LISTED = 8
 
