@@ -1,6 +1,6 @@
 """Finds one-file extensions: the modules of a package that declare one, and entry points.
 
-A family, a device, an analysis, a group, a rung, a lesson or a kind of prediction is one module
+A family, a device, an analysis, a group, a rung or a kind of prediction is one module
 with one declaration. Nothing registers itself anywhere else: dropping the file in is enough, and
 taking it out is enough too. Other packages take part through entry points in the groups
 `foretrace.families`, `foretrace.devices`, `foretrace.costs`, `foretrace.analyses`,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -66,9 +67,8 @@ def command(
     from foretrace.show.render.lesson_page import list_text
 
     if wanted["list"] or (number is None and html is None):
-        kept = read_progress().lessons
-        standing = {name: each.text for name, each in kept.items()}
-        click.echo(list_text(lessons(), standing))
+        standing = {name: each.text for name, each in read_progress().lessons.items()}
+        click.echo(_listed(standing) if as_json else list_text(lessons(), standing))
         return 0
     if html is None and number == "-":
         raise UsageError("the answers come from stdin: give the trace as a file, or add --html")
@@ -85,6 +85,23 @@ def command(
         return (
             1 if reading.fails(*(trace for sitting, _ in chosen for trace in sitting.traces)) else 0
         )
+
+
+def _listed(standing: dict[str, str]) -> str:
+    """The lessons as JSON, with how far the reader is."""
+    from foretrace.learn.lessons import lessons
+
+    listed = [
+        {
+            "number": each.number,
+            "name": each.name,
+            "title": each.title,
+            "questions": len(each.steps),
+            "standing": standing.get(each.name, ""),
+        }
+        for each in lessons()
+    ]
+    return json.dumps({"schema": 1, "lessons": listed}, ensure_ascii=False)
 
 
 def _sittings(

@@ -1,4 +1,4 @@
-"""What a lesson is: `Lesson`, which each file of `lessons/texts` declares.
+"""What a lesson is: `Lesson`, which each file of `lessons/texts` holds.
 
 A lesson holds text, code and questions, and no answer. An answer is a prediction in the language of
 `foretrace check`, and the trace marks it. Text may hold facts between braces (`{gelu time}`,

@@ -139,6 +139,10 @@ def test_ctrl_c_at_the_prompt_ends_the_sitting_at_once() -> None:
 def test_without_a_number_the_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lesson"]) == 0
     assert "One matmul and one addition" in capsys.readouterr().out
+    assert main(["lesson", "--list", "--json"]) == 0
+    first, *rest = json.loads(capsys.readouterr().out)["lessons"]
+    assert (first["number"], first["name"], first["questions"]) == (1, "matmul_add", 4)
+    assert len(rest) == 9
     for wrong in (["-"], ["1", "--html", "t.html", "--json"], ["99"]):
         assert main(["lesson", *wrong]) == 2
     assert "choose from" in capsys.readouterr().err

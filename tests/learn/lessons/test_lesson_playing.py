@@ -12,7 +12,7 @@ import pytest
 import foretrace as ft
 from foretrace.analyze.guess import check
 from foretrace.base.errors import UsageError
-from foretrace.learn.lessons import lesson, lessons
+from foretrace.learn.lessons import lesson, lessons, read_lesson
 from foretrace.learn.lessons.scene import Scene, filled
 from foretrace.learn.lessons.sitting import DIGITS, Sitting, right_answer
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickOne, Predict
@@ -188,11 +188,8 @@ def test_answers_that_are_not_valid_are_refused_and_change_nothing() -> None:
 
 def test_the_worked_example_of_the_page_can_be_played() -> None:
     page = Path(__file__).parents[3] / "docs" / "lessons.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
-    (code,) = [block for block in blocks if "LESSON = " in block]
-    scope: dict[str, Lesson] = {}
-    exec(code, scope)
-    played = sitting(scope["LESSON"])
+    (text,) = re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.M | re.S)
+    played = sitting(read_lesson(text))
     found = played.answer("2")
     assert (found.verdict, found.right, found.misread) == (
         "miss",

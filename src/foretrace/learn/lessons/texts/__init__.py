@@ -1,1 +1,0 @@
-"""The lessons: each module declares `LESSON`."""
