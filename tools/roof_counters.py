@@ -19,7 +19,7 @@ from foretrace.base.files import scratch
 from foretrace.read.ncu import read_export
 from foretrace.record.experiments.gemms.events import MARK, mark_grid, marked_number
 from foretrace.record.profiling.ncu import Choosing, count
-from foretrace.schema.counters import SECTOR
+from foretrace.schema.traffic import SECTOR
 
 TIME = "gpu__time_duration.sum"
 MEMORY = (

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from foretrace.model.trace import Trace
     from foretrace.record.profiling import capture, handler
     from foretrace.schema.documents.look import Look
-    from foretrace.schema.finding import Finding
-    from foretrace.schema.verdict import Verdict
+    from foretrace.schema.finding import Finding, Verdict
     from foretrace.show.overview import look
 
 # Where the public names live; `module:name` where it has another name there. The imports above are
@@ -45,8 +44,7 @@ _PLACES = {
     "record.profiling": "capture handler",
     "model.trace": "Trace",
     "schema.documents.look": "Look",
-    "schema.finding": "Finding",
-    "schema.verdict": "Verdict",
+    "schema.finding": "Finding Verdict",
     "base.errors": "ForetraceError MissingError TraceError UsageError",
 }
 _PUBLIC = {name: place for place, names in _PLACES.items() for name in names.split()}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from foretrace.base.units import whole
 from foretrace.read.kineto.times import outliers
 from foretrace.schema.gaps import Bools, Ints
 from foretrace.schema.tables import KIND
-from foretrace.schema.whole import whole
 
 SECOND = 10**9
 HOUR, DAY = 3_600 * SECOND, 86_400 * SECOND

@@ -11,7 +11,7 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 from statements.places import ladder
 
 H200 = {

@@ -6,6 +6,7 @@ not known is None and is shown as a dash, never as zero.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 DASH = "–"
@@ -93,3 +94,16 @@ def _three_digits(value: float, large: str) -> str:
     if size >= 100:
         return f"{value:,{large}}"
     return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+
+
+INT64 = range(-(1 << 63), 1 << 63)
+# Python also reads the digits of other scripts, underscores and blanks, and refuses 4,301 digits
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+
+
+def whole(text: str) -> int | None:
+    """A number of at most 64 bits in plain digits; None for any other text."""
+    if not _WHOLE.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number in INT64 else None

@@ -17,10 +17,10 @@ from foretrace.cli._options import (
     shows_bold,
     warn_of_loss,
 )
-from foretrace.schema.verdict import in_ci
+from foretrace.schema.finding import in_ci
 
 if TYPE_CHECKING:
-    from foretrace.schema.verdict import Verdict
+    from foretrace.schema.finding import Verdict
 
 
 @click.command("check", epilog="See: foretrace docs guess")
@@ -116,7 +116,7 @@ def _of_job(job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: R
     from foretrace.analyze.guess.guess_files import load_with
     from foretrace.analyze.guess.marking import OF_A_TRACE, check_job, parse_job_or_error
     from foretrace.read.folder import resolve
-    from foretrace.schema.verdict import Verdict
+    from foretrace.schema.finding import Verdict
 
     guesses = [parse_job_or_error(text) for text in texts]
     guesses += [guess for file in files for guess in load_with(file, parse_job_or_error)]

@@ -34,56 +34,20 @@ SLOW_S = 0.5
 # Relative distance allowed between two bf16 results that differ only in the order of rounding.
 CLOSE = 2e-2
 
-# The routes worth trying, by part: least and most rows, then the route as tables write it (kind,
-# bm, bn, bk, stages, warps, group, resident, split). None spills on sm_90: see
-# tests/kernels/test_aot.py.
-_CANDIDATES = """
-gate_up        129    - pingpong 128  64  64 6 4  8 1 1
-gate_up         65 2048 tma      128  64  64 4 8  8 1 1
-gate_up         65    - tma      128 128  64 4 8  8 1 1
-gate_up         33 1024 tma       64  64  64 4 4  8 2 1
-gate_up          1   16 pointer   16  64 128 4 4  1 1 1
-gate_up          1   16 pointer   16  32 256 3 4  1 1 1
-gate_up          1   16 pointer   16  32 128 6 4  1 1 1
-gate_up         17   32 pointer   32  64 128 3 4  1 1 1
-gate_up         17   64 pointer   64  64  64 4 4  1 1 1
-gate_up         17  512 pointer   64  32 128 3 4  8 1 1
-gate_up         65 1024 pointer   64  64  64 4 4  8 1 1
-gate_up_saving 129    - pingpong 128  64  64 6 4  8 1 1
-gate_up_saving 129    - pingpong 128  64  64 5 4  8 1 2
-gate_up_saving  65 4096 tma      128  64  64 3 4  8 2 1
-gate_up_saving  33 1024 tma       64  64  64 4 4  8 2 1
-gate_up_saving   1   16 pointer   16  32 256 3 4  1 1 1
-gate_up_saving  17 1024 pointer   64  64  64 4 4  8 1 1
-down             1   16 narrow    16  32 256 3 4  8 1 2
-down             1   16 narrow    16  32 128 4 4  8 1 4
-down             1   16 narrow    16  64 128 4 4  8 1 8
-down             1   16 narrow    16  64 256 3 4  8 1 4
-down            17   32 narrow    32  64 128 4 4  8 1 4
-down            17   32 narrow    32  32 128 4 4  8 1 4
-down            17  256 narrow    64  32 128 3 4  8 1 4
-down            17 1024 narrow    64  64  64 4 4  8 1 4
-down            65 1024 narrow    64  64  64 4 4  8 1 1
-gradient      1024    - pingpong 128 128  64 5 4  4 1 4
-gradient       129    - pingpong 128 128  64 5 4  8 1 4
-gradient        65    - tma      128 256  64 4 8  8 1 1
-whole         1024    - pingpong 128  64  64 6 4  4 1 1
-whole         1024    - pingpong 128  64  64 6 4  8 1 1
-whole_saving  1024    - pingpong 128  64  64 6 4  4 1 1
-whole_saving  1024    - pingpong 128  64  64 6 4  8 1 1
-"""
+
+def _candidates() -> dict[str, tuple[tuple[int, int, Route], ...]]:
+    """The routes worth trying, by part: least and most rows, and the route."""
+    text = Path(__file__).with_name("tables").joinpath("candidates.txt").read_text()
+    found: dict[str, list[tuple[int, int, Route]]] = {part: [] for part in PARTS}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            part, least, most, route = line.split(maxsplit=3)
+            limit = sys.maxsize if most == "-" else int(most)
+            found[part].append((int(least), limit, Route.parse(route)))
+    return {part: tuple(rows) for part, rows in found.items()}
 
 
-def _parsed() -> dict[str, tuple[tuple[int, int, Route], ...]]:
-    lines = [line.split(maxsplit=3) for line in _CANDIDATES.strip().splitlines()]
-    rows = [
-        (part, int(least), sys.maxsize if most == "-" else int(most), Route.parse(route))
-        for part, least, most, route in lines
-    ]
-    return {part: tuple(row[1:] for row in rows if row[0] == part) for part in PARTS}
-
-
-CANDIDATES = _parsed()
+CANDIDATES = _candidates()
 _BY_TMA = ("pingpong", "tma")
 
 Compute = Callable[[Route], tuple[torch.Tensor, ...]]

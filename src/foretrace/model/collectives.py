@@ -22,7 +22,7 @@ import polars as pl
 
 from foretrace.model.costs.comms import ELEMENT_TYPES, NOTE
 from foretrace.model.recording import Recording
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 
 _SPREAD, _ONCE = "(n - 1) / n", "1"
 # part of the recorded name (letters alone): the collective, and the factor of its bus bandwidth

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from foretrace.base.units import plural, time_text
+from foretrace.base.units import plural, time_text, whole
 from foretrace.model.host import Host
 from foretrace.model.intervals import (
     Bools,
@@ -27,7 +27,6 @@ from foretrace.model.links import Ids, Linker, disagreement
 from foretrace.schema.gaps import filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
-from foretrace.schema.whole import whole
 
 _UNTOLD = (
     "GPU events without a launch in this trace, or with launches in several processes, belong to "

@@ -29,9 +29,9 @@ from foretrace.model.recording import Recording
 from foretrace.model.serving import contexts
 from foretrace.names import families
 from foretrace.schema.compiler import Access, KernelCall
-from foretrace.schema.cost import Certainty
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.tables import KINDS, NONE
+from foretrace.schema.traffic import Certainty
 
 
 def work_table(trace: Recording, chosen: Bools) -> pl.DataFrame:

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from foretrace.base.units import INT64, whole
 from foretrace.names import devices
 from foretrace.schema.device import Device
 from foretrace.schema.ledger import LedgerBuilder
-from foretrace.schema.whole import INT64, whole
 
 _RANK_IN_NAME = re.compile(
     r"rank[_-]?(\d{1,9})|[_-]TP-?(\d{1,9})|profile_(\d{1,9})\.json|ranks?_(\d{1,9})", re.IGNORECASE

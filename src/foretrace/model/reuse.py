@@ -30,8 +30,8 @@ from foretrace.model.costs.roofline import Work, memory_rate
 from foretrace.model.intervals import Ints
 from foretrace.model.recording import Recording, op_call
 from foretrace.schema.device import Device
-from foretrace.schema.reuse import CachedInput, CacheUse
 from foretrace.schema.tables import NONE
+from foretrace.schema.traffic import CachedInput, CacheUse
 
 # Launches of a case that are looked at, and operations back from each: enough for a median, and
 # more than fill L2 in any recorded trace.

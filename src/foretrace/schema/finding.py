@@ -1,8 +1,14 @@
-"""What a rule says about a trace: `Finding`; what each file of `analyses/` declares: `Rule`."""
+"""What a rule says about a trace (`Finding`), and how a prediction fared (`Verdict`).
+
+Lack of data is `unknown`, never a hit. A prediction that cannot be parsed, or names a region that
+is not there, is an `error`. Each file of `analyze/rules` declares a `Rule`.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct, field
@@ -52,3 +58,36 @@ class Rule(Struct, frozen=True):
     title: str
     check: Callable[[Any], Iterable[Finding]]
     needs: tuple[str, ...] = ()
+
+
+VERDICTS = ("hit", "miss", "unknown", "error")
+_OFF = ("", "0", "false")
+
+
+def in_ci() -> bool:
+    """Whether a build machine runs this: nobody reads there that a prediction is undecided."""
+    return any(os.environ.get(name, "").lower() not in _OFF for name in ("CI", "BUILD_NUMBER"))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Displayed):
+    """How one prediction fared.
+
+    `measured` is a text for people; `why` explains a miss or says what data is missing. `expected`
+    is what was predicted in symbols (`== 5`, `< 0.9x of A`, `fused`), else the prediction without
+    its place. `slice` holds the lines of the trace that decide a miss (kernels, chains), or the
+    mark under the wrong word of an error; `reason` is why the author expected it.
+    """
+
+    text: str
+    verdict: str
+    measured: str = ""
+    expected: str = ""
+    why: str = ""
+    slice: tuple[str, ...] = ()
+    reason: str = ""
+    events: tuple[int, ...] = ()
+
+
+class Verdicts(Displayed, list[Verdict]):
+    """A list of verdicts, which a notebook shows as a table."""

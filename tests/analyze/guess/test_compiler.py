@@ -19,8 +19,8 @@ from foretrace.schema.compiler import (
     GuardFailure,
     SourceLine,
 )
+from foretrace.schema.finding import Verdict
 from foretrace.schema.ledger import Ledger
-from foretrace.schema.verdict import Verdict
 
 MODEL = SourceLine("/home/me/model.py", 41, "forward")
 GRAPH = (FxGraph("dynamo"),)

@@ -13,7 +13,7 @@ from foretrace.analyze.guess.guess_files import load
 from foretrace.analyze.guess.selectors import vocabulary
 from foretrace.analyze.guess.tokens import split
 from foretrace.base.errors import UsageError
-from foretrace.schema.verdict import VERDICTS
+from foretrace.schema.finding import VERDICTS
 
 WORDS = sorted({token.text for text in TEXTS for token in split(text)} | set(vocabulary()[:80]))
 QUICK = settings(max_examples=examples(250), suppress_health_check=list(HealthCheck))

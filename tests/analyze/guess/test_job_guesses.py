@@ -15,7 +15,7 @@ from foretrace.analyze.guess.guess_files import load_with
 from foretrace.analyze.guess.marking import check_job, parse_job, parse_job_or_error
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.documents.sets import LeftOut
-from foretrace.schema.verdict import Verdict
+from foretrace.schema.finding import Verdict
 from job_documents import job_document
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ from foretrace.analyze.guess import GuessError, check, kinds, parse
 from foretrace.analyze.guess.selectors import FAMILY_WORDS
 from foretrace.analyze.guess.windows import Scope
 from foretrace.base.errors import UsageError
-from foretrace.schema.verdict import VERDICTS
+from foretrace.schema.finding import VERDICTS
 
 SAID = [(kind, text) for kind, examples in EXAMPLES.items() for text in examples]
 

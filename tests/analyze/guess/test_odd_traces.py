@@ -19,7 +19,7 @@ from foretrace.analyze.guess.questions import questions
 from foretrace.analyze.guess.snapshots import from_text, kernels, to_text
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
-from foretrace.schema.verdict import VERDICTS
+from foretrace.schema.finding import VERDICTS
 
 GUESSES = [parse(text) for text in TEXTS]
 # large ones are made when used

@@ -11,7 +11,7 @@ import pytest
 from analyze.guess.conftest import recorded
 from foretrace.analyze.guess import check
 from foretrace.analyze.guess.reasons import Reason, every
-from foretrace.schema.verdict import Verdict
+from foretrace.schema.finding import Verdict
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from corpus.places import examples
 from foretrace.model import costs
 from foretrace.model.costs import Cost, CostKind, Launch, OpCall
-from foretrace.schema.cost import INEXACT
+from foretrace.schema.traffic import INEXACT
 
 MODULES = [
     importlib.import_module(f"{costs.__name__}.{info.name}")

@@ -12,8 +12,7 @@ from foretrace.model.costs.limits import Footprint, Traits, limit
 from foretrace.model.costs.roofline import Work, impossible, position
 from foretrace.names import devices
 from foretrace.names.devices import _measured
-from foretrace.schema.device import Device
-from foretrace.schema.measured_roofs import SCHEMA, BandwidthPoint, MeasuredRoofs
+from foretrace.schema.device import SCHEMA, BandwidthPoint, Device, MeasuredRoofs
 
 MIB = 1 << 20
 ROOFS = MeasuredRoofs(

@@ -16,7 +16,7 @@ from foretrace.analyze.rules import run_all
 from foretrace.model.intervals import union_length
 from foretrace.read.recordings import traces
 from foretrace.schema.documents import encode
-from foretrace.schema.verdict import Verdict
+from foretrace.schema.finding import Verdict
 from foretrace.show.html import notebook
 from foretrace.show.html.strip import STRIP, WIDTH, Picture, timeline_svg
 from foretrace.show.html.timeline import Timeline

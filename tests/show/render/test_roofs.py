@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 from foretrace.cli import main
 from foretrace.names.devices import _measured
 from foretrace.record.experiments.roofs.measured_roofs import roofs_document
+from foretrace.schema.device import MeasuredRoofs
 from foretrace.schema.documents import encode, json_schema, roofs
-from foretrace.schema.measured_roofs import MeasuredRoofs
 from foretrace.show.render.roofs_page import roofs_markdown, roofs_text
 
 MIB = 1 << 20

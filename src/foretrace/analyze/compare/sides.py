@@ -27,8 +27,8 @@ from foretrace.model.intervals import Bools, Ints, union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
-from foretrace.schema.cost import INEXACT
 from foretrace.schema.documents.compare import LaunchConfig
+from foretrace.schema.traffic import INEXACT
 
 # Both recorded MLPs, the training step and the matmul have all their GPU work inside the region;
 # the optimizer's region of the recorded training step has 12%. Anything between a half and nine

@@ -24,7 +24,7 @@ from foretrace.analyze.guess.marking import mark, parse
 from foretrace.analyze.guess.selectors import HEADS
 from foretrace.analyze.guess.windows import Scope
 from foretrace.model.trace import Trace
-from foretrace.schema.verdict import Verdict
+from foretrace.schema.finding import Verdict
 
 _TRACE = Scope()
 

@@ -22,7 +22,7 @@ from typing import Any
 from foretrace.analyze.guess.marking import Guess, Parsed, parse_or_error
 from foretrace.analyze.guess.tokens import nearest
 from foretrace.base.errors import UsageError
-from foretrace.schema.verdict import Verdict
+from foretrace.schema.finding import Verdict
 
 _TOP, _EACH = ("schema", "guess"), ("text", "reason")
 

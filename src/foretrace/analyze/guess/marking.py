@@ -20,7 +20,7 @@ from foretrace.base.errors import UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess
 from foretrace.schema.documents.job import JobDocument
-from foretrace.schema.verdict import Verdict, Verdicts
+from foretrace.schema.finding import Verdict, Verdicts
 
 Parsed = TypeVar("Parsed")
 

@@ -11,7 +11,7 @@ from foretrace.analyze.guess.selection import Selection, certain
 from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Unknown, Window, named
 from foretrace.base.units import bytes_text, count_text, flops_text, time_text
-from foretrace.schema.cost import INEXACT
+from foretrace.schema.traffic import INEXACT
 
 CLOCKS = ("gpu", "cpu", "wall")
 PER_KERNEL = ("time", "flops", "bytes")

@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 
 from foretrace.analyze.jobs.rank_time import COMMS, Doing, RankWork, Windows, host_comms
+from foretrace.base.units import whole
 from foretrace.model.collectives import messages, named
 from foretrace.model.costs.comms import ELEMENT_TYPES
 from foretrace.model.intervals import Ints
 from foretrace.names import families
 from foretrace.schema.jobs import JobGroup
 from foretrace.schema.tables import NONE
-from foretrace.schema.whole import whole
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

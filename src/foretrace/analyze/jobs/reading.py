@@ -26,7 +26,7 @@ from foretrace.analyze.jobs.whole_job import FileAnswer
 from foretrace.base import notices
 from foretrace.base.budget import Limits, clock
 from foretrace.base.errors import MissingError, UsageError
-from foretrace.base.units import bytes_text, span_text
+from foretrace.base.units import bytes_text, span_text, whole
 from foretrace.model import opening
 from foretrace.model.metadata import rank_in_name
 from foretrace.read.bytestream import UNPACKED, open_regular
@@ -36,7 +36,6 @@ from foretrace.read.remote import SMALL, files_below, is_remote
 from foretrace.read.unpack import ZIP, files_in, open_zip, unreadable
 from foretrace.read.workers import spread
 from foretrace.schema.documents.sets import LeftOut
-from foretrace.schema.whole import whole
 
 MEMBERS = 1 << 14  # of a zip that holds a job: it has many ranks with short names
 _MOST_NUMBERS = 1 << 20

@@ -29,6 +29,7 @@ from foretrace.analyze.jobs.whole_job import FileAnswer, packed
 from foretrace.base import budget
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, TraceError
+from foretrace.base.units import whole
 from foretrace.model import opening
 from foretrace.model.arguments import Signature, distinct_lists, json_text
 from foretrace.model.intervals import Bools, Ints
@@ -40,7 +41,6 @@ from foretrace.read.folder import resolve
 from foretrace.schema.gaps import with_gaps
 from foretrace.schema.jobs import PAUSE_NS, WITHOUT_STEPS, RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry
-from foretrace.schema.whole import whole
 
 # `tensorboard_trace_handler` writes HOST_PID.TIME.pt.trace.json
 _HOST_AND_PID = re.compile(

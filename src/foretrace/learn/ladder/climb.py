@@ -36,8 +36,8 @@ from foretrace.schema.documents.ladder import (
     SkippedSetup,
     UnmarkedClaim,
 )
+from foretrace.schema.finding import Verdict
 from foretrace.schema.run_record import read_run
-from foretrace.schema.verdict import Verdict
 
 SCHEMA = 1
 # Kinds of guess that a CPU cannot decide: it runs smaller sizes, and its host times include the

@@ -28,17 +28,19 @@ from foretrace.learn.lessons.sitting import DIGITS, Sitting, marked, measured_te
 from foretrace.model import opening
 from foretrace.model.trace import Trace
 from foretrace.names.families import MATMULS
-from foretrace.schema.answer_key import (
+from foretrace.schema.display import View
+from foretrace.schema.documents.lesson import AskedStep
+from foretrace.schema.lesson import (
+    HowMany,
     KnownMeasure,
     LessonKey,
+    LessonStep,
+    PickOne,
     Predictable,
     RightRange,
     Stated,
     StepKey,
 )
-from foretrace.schema.display import View
-from foretrace.schema.documents.lesson import AskedStep
-from foretrace.schema.lesson import HowMany, LessonStep, PickOne
 from foretrace.show.html.lesson_html import lesson_html
 
 DECIMALS = range(4)  # more than anybody types; the page rounds what has more

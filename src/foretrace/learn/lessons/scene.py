@@ -42,7 +42,7 @@ from foretrace.model.host import step_number
 from foretrace.model.metadata import device_of
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
-from foretrace.schema.verdict import Verdict
+from foretrace.schema.finding import Verdict
 from foretrace.show.overview.measured_step import measured_spans
 from foretrace.show.overview.roof_words import roofs_entry
 

@@ -24,8 +24,8 @@ from foretrace.learn.lessons.scene import Opens, Scene, filled, opened
 from foretrace.model.reach import average
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.lesson import AskedStep, LessonDocument, MarkedAnswer, PlayedStep
+from foretrace.schema.finding import Verdict
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne, Predict
-from foretrace.schema.verdict import Verdict
 
 DIGITS = "12345678"  # of choices: letters would hide the keys `b` and `s`
 LONGEST = 15  # digits of a number: more than any answer has, and as many as a float keeps

@@ -96,10 +96,10 @@ class CompiledTrace:
 
     def own_run(self, logs: CompilerLogs) -> CompilerLogs:
         """The logs of the trace's run alone. Raises `TraceError` where they are of another run."""
+        from foretrace.base.units import whole
         from foretrace.names import families
         from foretrace.read.compiler import one_run, stranger
         from foretrace.read.compiler.bundle import HINT
-        from foretrace.schema.whole import whole
 
         numbers = [whole(text) for text in self.tables["tracks"]["pid"].to_list()]
         named = [name for name in self.host.names if name.startswith(("triton_", "cpp_"))]

@@ -39,7 +39,7 @@ from foretrace.model.costs._cost import (
 )
 from foretrace.model.costs.limits import occupancy
 from foretrace.model.costs.roofline import Roofline, Work, peak_flops, position
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 
 __all__ = [
     "Certainty", "Context", "Cost", "CostKind", "Launch", "OpCall", "Price", "Roofline", "Share",

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from foretrace.model.costs._call import SIZES, OpCall, Tensor, total
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 
 NO_TYPE = "the element type of a tensor list is not recorded"
 _PREFIX = {Certainty.AT_LEAST: "at least: ", Certainty.ESTIMATE: "estimate: "}

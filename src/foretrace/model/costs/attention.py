@@ -42,7 +42,7 @@ from msgspec.structs import replace
 
 from foretrace.model.costs._call import SIZES, Context, OpCall, Tensor, Unpriced
 from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, at_least, moved
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 
 NONE = -1
 HALF = "causal: half of the query-key pairs"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from foretrace.model.costs._call import OpCall
 from foretrace.model.costs._cost import Cost, CostKind, at_least, table
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 
 NOTE = "the message in and out once; the algorithm moves more"
 SENT = "the message in once; its result is not recorded, and the algorithm moves more"

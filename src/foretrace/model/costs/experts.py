@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from foretrace.model.costs._call import SIZES, OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, Launch, at_least, moved, table, unknown
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 
 HIDDEN = "the weights are not among the arguments, and the kernels do not tell their sizes"
 # triton_kernels: `_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu` is result x input x weight,

@@ -37,9 +37,8 @@ from msgspec import Struct
 
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs.roofline import AT_ROOF, Roofline, Work
-from foretrace.schema.cost import Certainty
 from foretrace.schema.device import Device
-from foretrace.schema.reuse import CacheUse
+from foretrace.schema.traffic import CacheUse, Certainty
 
 WARP = 32
 REGISTERS_PER_SM = 65_536

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from foretrace.model.costs._call import OpCall, Tensor, broadcast, promote, total
 from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, moved, table
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 
 # How many operands these ops take. Compiled code passes the buffer of the result behind them
 # (`out=`), and a trace records it as one more argument.

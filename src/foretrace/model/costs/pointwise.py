@@ -65,7 +65,7 @@ from foretrace.model.costs._cost import (
     table,
     whole_chunks,
 )
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 
 ARITHMETIC, SELECTION = 1, 0  # FLOP per result element
 

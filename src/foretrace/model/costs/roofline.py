@@ -15,8 +15,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.schema.cost import Certainty
 from foretrace.schema.device import Device
+from foretrace.schema.traffic import Certainty
 
 # How many times the memory's bandwidth a cache may give before the cost is wrong instead. In the
 # H200's traces (torch 2.11) exact costs reach 1.14 times.

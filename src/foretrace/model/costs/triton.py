@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from foretrace.model.costs._call import OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, at_least, estimate, unknown
-from foretrace.schema.cost import Certainty
+from foretrace.schema.traffic import Certainty
 
 IN_PART = "the kernel may use its arguments in part"
 NOTE = "each tensor argument once; one that is updated in place moves twice that"

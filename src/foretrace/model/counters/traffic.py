@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from foretrace.names import devices
-from foretrace.schema.counters import SECTOR, WAVEFRONT
 from foretrace.schema.device import Device
 from foretrace.schema.documents.counters import KnownRoof
+from foretrace.schema.traffic import SECTOR, WAVEFRONT
 
 _TENSOR = re.compile(
     r"sm__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?src_(?P<type>[a-z]+\d+)(?:_dst_\w+?)?\.sum"

@@ -14,8 +14,7 @@ from typing import Any
 
 from foretrace.base import plugins
 from foretrace.names.devices import _measured
-from foretrace.schema.device import Device
-from foretrace.schema.measured_roofs import MeasuredRoofs
+from foretrace.schema.device import Device, MeasuredRoofs
 
 PEAKS = Path(__file__).with_name("peaks.toml")
 # A partition or a cut-down sibling carries the big card's name and one of these words, but not the

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from foretrace.base.errors import UsageError
 from foretrace.base.files import write_bytes
 from foretrace.base.notices import warn
-from foretrace.schema.device import Device, MeasuredRates
-from foretrace.schema.measured_roofs import SCHEMA, MeasuredRoofs
+from foretrace.schema.device import SCHEMA, Device, MeasuredRates, MeasuredRoofs
 
 SHIPPED = Path(__file__).with_name("measured")  # of cards that were measured for the package
 _LARGEST = 1 << 20  # bytes: such a file has about ten thousand

@@ -18,10 +18,9 @@ from foretrace.names import devices, families
 from foretrace.names.gemms import table
 from foretrace.names.gemms.distance import held_out_accuracy
 from foretrace.names.gemms.tiling import Launched, Tiling, split_stated, tiling
-from foretrace.schema.device import Device
+from foretrace.schema.device import Device, MeasuredRoofs
 from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 from foretrace.schema.kernel import KernelId
-from foretrace.schema.measured_roofs import MeasuredRoofs
 
 MATMULS = ("gemm", "gemv")
 SWEEP = "foretrace gemms -o"

@@ -14,6 +14,7 @@ from itertools import compress
 from operator import attrgetter
 from typing import Any
 
+from foretrace.base.units import INT64, whole
 from foretrace.read.kineto.records import (
     EMPTY,
     EXACT_US,
@@ -26,7 +27,6 @@ from foretrace.read.kineto.records import (
     kind_of,
 )
 from foretrace.schema.tables import KINDS, NONE
-from foretrace.schema.whole import INT64, whole
 
 _TYPECODES = {"w": "q", "l": "i"}
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,15}")

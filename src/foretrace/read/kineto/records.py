@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
+from foretrace.base.units import INT64, whole
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, NONE
-from foretrace.schema.whole import INT64, whole
 
 # kind <- the categories that writers of every era use for it, matched without case
 _WRITTEN = """

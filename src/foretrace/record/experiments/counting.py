@@ -23,8 +23,8 @@ from foretrace.read.ncu import read_export
 from foretrace.record.profiling import counted
 from foretrace.record.profiling.counted import EVERYTHING
 from foretrace.record.profiling.ncu import Choosing, count, find_ncu
-from foretrace.schema.counters import IN_ONE_PASS, IN_SEVERAL
 from foretrace.schema.run_record import content_beside
+from foretrace.schema.traffic import IN_ONE_PASS, IN_SEVERAL
 from foretrace.show.overview.counter_document import Exported
 
 

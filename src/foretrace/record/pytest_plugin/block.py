@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foretrace.analyze.guess.expecting import Expect
     from foretrace.model.trace import Trace
     from foretrace.record.profiling.compiler_records import CompilerRecords
-    from foretrace.schema.verdict import Verdict
+    from foretrace.schema.finding import Verdict
 
 _NO_TORCH = "kernel_trace records with torch: pip install torch"
 

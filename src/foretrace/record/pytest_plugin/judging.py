@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foretrace.record.pytest_plugin.block import RecordedBlock
-from foretrace.schema.verdict import in_ci
+from foretrace.schema.finding import in_ci
 
 if TYPE_CHECKING:
     from foretrace.analyze.guess.snapshots import SnapshotFile
-    from foretrace.schema.verdict import Verdict
+    from foretrace.schema.finding import Verdict
 
 JUDGED = ("max_kernels", "no_sync", "guess")
 

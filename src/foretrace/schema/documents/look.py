@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from foretrace.schema.display import Displayed
 from foretrace.schema.ledger import LedgerEntry
-from foretrace.schema.reuse import CacheUse
+from foretrace.schema.traffic import CacheUse
 
 SCHEMA = 3
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from foretrace.schema.measured_roofs import MeasuredRoofs
+from foretrace.schema.device import MeasuredRoofs
 
 DOCUMENT = MeasuredRoofs

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, to_builtins
 
-from foretrace.schema.answer_key import KnownMeasure, LessonKey, Predictable, RightRange, StepKey
 from foretrace.schema.documents.lesson import AskedStep, AverageRow, MarkedAnswer
+from foretrace.schema.lesson import KnownMeasure, LessonKey, Predictable, RightRange, StepKey
 from foretrace.show.html.page import page
 from foretrace.show.render.lanes import legend_parts, shown_lanes
 from foretrace.show.render.lesson_page import WIDTH, answer_text

@@ -16,8 +16,7 @@ from foretrace.base.units import DASH, count_text, percent_text, ratio_text, tim
 from foretrace.model.trace import Trace
 from foretrace.schema.display import View, draws, shows
 from foretrace.schema.documents.look import FindingEntry, Look
-from foretrace.schema.finding import Finding, Findings
-from foretrace.schema.verdict import Verdict, Verdicts
+from foretrace.schema.finding import Finding, Findings, Verdict, Verdicts
 from foretrace.show.html.report import report
 from foretrace.show.html.strip import timeline_svg
 from foretrace.show.overview import look

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from foretrace.schema.device import BandwidthPoint, LatencyPoint, MeasuredRoofs
 from foretrace.schema.documents.gemms import GemmsDocument, HeatPlane
-from foretrace.schema.measured_roofs import BandwidthPoint, LatencyPoint, MeasuredRoofs
 from foretrace.show.html.page import page, safe
 from foretrace.show.render.gemms_page import HEAT
 from foretrace.show.render.gemms_page import sections as gemms_sections

@@ -40,8 +40,6 @@ from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.names.families import decode
 from foretrace.read.ncu import CounterExport, CounterLaunch
-from foretrace.schema.cost import Certainty
-from foretrace.schema.counters import CACHED
 from foretrace.schema.documents.counters import (
     CountedKernel,
     CountedRun,
@@ -53,6 +51,7 @@ from foretrace.schema.documents.counters import (
     ReachedRoof,
     ReplacedKernels,
 )
+from foretrace.schema.traffic import CACHED, Certainty
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace

@@ -18,7 +18,7 @@ from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.schema.documents import look
 from foretrace.schema.ledger import LedgerEntry
-from foretrace.schema.reuse import CacheUse
+from foretrace.schema.traffic import CacheUse
 from foretrace.show.overview.groups import case_modules
 from foretrace.show.overview.modules import module_rows
 from foretrace.show.overview.roof_words import roofs_entry

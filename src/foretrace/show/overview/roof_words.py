@@ -6,7 +6,7 @@ from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs.roofline import memory_rate, with_measured
 from foretrace.schema.device import Device
 from foretrace.schema.documents.look import KernelRow, Look, RoofsEntry
-from foretrace.schema.reuse import CachedInput, CacheUse
+from foretrace.schema.traffic import CachedInput, CacheUse
 
 SAME_SIZE = "The trace shows sizes and order, not that it is the same tensor."
 HOW = "`foretrace roofs` on such a GPU measures it"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from foretrace.base.units import DASH, bytes_text, count_text, percent_text, time_text
-from foretrace.schema.cost import Certainty
 from foretrace.schema.documents.counters import CountedKernel, CountersDocument, LevelBytes
+from foretrace.schema.traffic import Certainty
 from foretrace.show.overview.counter_document import level_text, rate_text, reached_text
 from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked
 

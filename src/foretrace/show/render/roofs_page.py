@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from foretrace.base.units import DASH, bytes_text, flops_text, plural, time_text
-from foretrace.schema.measured_roofs import BandwidthPoint, MeasuredRoofs
+from foretrace.schema.device import BandwidthPoint, MeasuredRoofs
 from foretrace.show.render.terminal import WIDTH, Section, drawn, marked
 
 BAR = 24  # characters of the longest bar

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from foretrace.base.units import plural
-from foretrace.schema.verdict import Verdict
+from foretrace.schema.finding import Verdict
 from foretrace.show.render.terminal import painted, plain
 
 SCREEN = 25  # lines of a first screen

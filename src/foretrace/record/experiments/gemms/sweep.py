@@ -25,6 +25,7 @@ from foretrace.names.gemms.table import SUFFIX, GemmMap, entry
 from foretrace.record.experiments.gemms import measure
 from foretrace.record.experiments.gemms.points import held_out, points
 from foretrace.record.experiments.roofs.measured_roofs import cpu_name, environment
+from foretrace.schema.device import MeasuredRoofs
 from foretrace.schema.documents.gemms import (
     GemmsDocument,
     LiveMark,
@@ -34,7 +35,6 @@ from foretrace.schema.documents.gemms import (
     SweptMatmul,
 )
 from foretrace.schema.gemm_point import GemmPoint
-from foretrace.schema.measured_roofs import MeasuredRoofs
 
 COMMAND = "foretrace gemms"
 SAY_EVERY_S = 8.0

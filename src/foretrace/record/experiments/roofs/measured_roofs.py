@@ -16,7 +16,7 @@ import torch
 from foretrace.base.errors import MissingError
 from foretrace.record.experiments.roofs import cpu
 from foretrace.record.experiments.roofs.timing import Found, measured, warm_up
-from foretrace.schema.measured_roofs import SCHEMA, BandwidthPoint, LatencyPoint, MeasuredRoofs
+from foretrace.schema.device import SCHEMA, BandwidthPoint, LatencyPoint, MeasuredRoofs
 
 Group = Mapping[str, Mapping[str, Any]]
 # an H200 takes about a minute

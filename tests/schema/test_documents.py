@@ -1,0 +1,168 @@
+"""Every `--json` answer holds what its JSON Schema promises."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from analyze.compare import traces as compared
+from analyze.guess.conftest import TEXTS, recorded
+from corpus.build import cut, gn
+from corpus.opening import run
+from foretrace.analyze import compare
+from foretrace.analyze.guess import baseline, check
+from foretrace.analyze.guess.marking import document
+from foretrace.learn.claims import programs
+from foretrace.read.recordings import traces
+from foretrace.schema.documents import bench, encode, json_schema, ladder, look
+from foretrace.schema.documents import check as checked
+from foretrace.schema.documents import compare as comparison
+from foretrace.schema.documents import guess as guesses
+from foretrace.schema.documents import name as names
+from foretrace.schema.documents import share as shared
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ("mlp_eager", "mlp_compiled", "linear_eager_stack", "llama_train_eager")
+COMPARED = {
+    "changed kernels": ("mlp_compiled", "mlp_liger"),
+    "fusion and run records": ("mlp eager", "mlp compiled"),
+    "copies": ("matmul_add_4096_eager", "matmul_add_4096_compiled"),
+    "no shapes": ("mlp compiled", "mlp graph"),
+    "three traces": ("mlp_eager", "mlp_compiled", "mlp_liger"),
+}
+
+
+def fits(answer: Any, of: Any) -> None:
+    jsonschema.validate(answer, json_schema(of), cls=jsonschema.Draft202012Validator)
+
+
+def refused(answer: Any, of: Any, match: str = ".") -> None:
+    with pytest.raises(jsonschema.ValidationError, match=match):
+        fits(answer, of)
+
+
+def test_the_kept_results_of_bench() -> None:
+    for path in sorted((ROOT / "benchmarks/results").glob("h200-kernels-*.json")):
+        answer = json.loads(path.read_text())
+        fits(answer, bench.DOCUMENT)
+        assert json.loads(bench.read(path).text()) == answer, path.stem
+
+
+def test_marked_predictions() -> None:
+    for program in programs().values():
+        if not program.setup:
+            found = check(recorded(program.trace), TEXTS, recorded("mlp_compiled"))
+            answer = json.loads(encode(document(found)))
+            fits(answer, checked.DOCUMENT)
+            assert list(answer) == ["schema", "hits", "misses", "unknown", "guesses"]
+            errors = sum(guess["verdict"] == "error" for guess in answer["guesses"])
+            score = answer["hits"] + answer["misses"] + answer["unknown"] + errors
+            assert score == len(TEXTS), program.name
+
+
+@pytest.mark.parametrize("name", ["mlp_eager", "mlp_compiled", "linear_eager"])
+def test_guesses_from_a_trace(name: str) -> None:
+    answer = json.loads(encode(baseline.document(recorded(name))))
+    fits(answer, guesses.DOCUMENT)
+    assert {tuple(guess) for guess in answer["guesses"]} == {("text", "reason")}
+
+
+@pytest.mark.parametrize(("field", "value"), [("verdict", "maybe"), ("measured", None)])
+def test_what_is_not_a_verdict_is_refused(field: str, value: str | None) -> None:
+    answer = json.loads(encode(document(check(recorded("mlp_eager"), "kernels == 15"))))
+    answer["guesses"][0][field] = value
+    refused(answer, checked.DOCUMENT)
+
+
+def compare_answer(*given: str) -> Any:
+    return json.loads(encode(compare.document(compare.compare(*map(compared.recorded, given)))))
+
+
+@pytest.mark.parametrize("given", COMPARED.values(), ids=COMPARED)
+def test_comparisons(given: tuple[str, ...]) -> None:
+    fits(compare_answer(*given), comparison.DOCUMENT)
+
+
+def test_fields_of_a_comparison_that_do_not_apply_are_left_out() -> None:
+    same = compare_answer("mlp_eager", "mlp_eager")
+    assert {"bare_wall_ns", "bare_host_ns", "others"}.isdisjoint(same)
+    assert {"to", "why"}.isdisjoint(same["kernels"]["same"][0])
+    timed = compare_answer("mlp eager", "mlp compiled")
+    assert list(timed)[-2:] == ["bare_wall_ns", "bare_host_ns"]
+    del same["worth"]["text"]
+    refused(same, comparison.DOCUMENT, "'text' is a required property")
+
+
+@pytest.mark.parametrize("part", ["--only linear", "--claim E17"])
+def test_a_climb(part: str) -> None:
+    answer = run("ladder", *part.split(), "--recorded", "h200", "--json").doc
+    fits(answer, ladder.DOCUMENT)
+    assert list(answer) == list(ladder.DOCUMENT.__struct_fields__)
+    assert answer["schema"] == 1
+    del answer["counts"]["miss"]
+    refused(answer, ladder.DOCUMENT)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_look(name: str) -> None:
+    answer = run("look", str(traces()[name]), "--json", "--no-cache").doc
+    fits(answer, look.DOCUMENT)
+    assert list(answer) == list(look.Look.__struct_fields__)
+    assert list(answer["kernels"][0]) == list(look.KernelRow.__struct_fields__)
+    assert list(answer["findings"][0]) == list(look.FindingEntry.__struct_fields__)
+    del answer["totals"]["syncs"]
+    refused(answer, look.DOCUMENT)
+    answer["totals"]["syncs"] = "1"
+    refused(answer, look.DOCUMENT)
+
+
+def test_a_look_at_a_folder(tmp_path: Path) -> None:
+    for name in RECORDED[:2]:
+        shutil.copy(traces()[name], tmp_path)
+    whole = gn(50).bytes()
+    (tmp_path / "cut.json").write_bytes(cut(whole, len(whole) // 2))
+    (tmp_path / "empty.json").write_text("")
+    answer = run("look", str(tmp_path), "--json", "--no-cache").doc
+    jsonschema.validate(answer, run("schema", "sets").doc)
+    assert (len(answer["traces"]), len(answer["left_out"])) == (3, 1)
+
+
+def test_documents_are_listed_with_what_they_are() -> None:
+    listed = run("schema").out.splitlines()
+    assert {line.split()[0] for line in listed} >= {"look", "sets"}
+    assert all(len(line.split()) > 3 for line in listed)
+    ran = run("schema", "nonsense")
+    assert (ran.code, ran.out) == (2, "")
+    assert "look" in ran.err
+    assert json.loads(run("schema", "look").out)["$ref"] == "#/$defs/Look"
+
+
+def test_every_name_of_the_reference() -> None:
+    validator = jsonschema.Draft202012Validator(json_schema(names.DOCUMENT))
+    lines = (ROOT / "tests/names/families/kernel_names.jsonl").read_text("utf-8").splitlines()
+    known = [json.loads(line)["name"] for line in lines]
+    documents = run("name", "-", "--json", stdin="\n".join(known).encode()).doc
+    assert len(documents) == len(known)
+    for each in documents:
+        validator.validate(each)
+    del documents[0]["role"]
+    refused(documents[0], names.DOCUMENT)
+
+
+@pytest.mark.parametrize("text", ["ampere_sgemm_128x64_nn", "nobody knows this"])
+def test_a_name_with_a_card(text: str) -> None:
+    answer = run("name", text, "--gpu", "H200", "--json").doc
+    fits(answer, names.DOCUMENT)
+    assert answer["gpu"]["arch"] == "sm90"
+
+
+def test_what_was_shared(tmp_path: Path) -> None:
+    path = str(traces()["linear_eager"])
+    answer = run("share", path, "--to", str(tmp_path), "--json", "--no-cache").doc
+    fits(answer, shared.DOCUMENT)
+    assert [each["source"] for each in answer["shared"]] == [path]
