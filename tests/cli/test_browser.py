@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from foretrace.cli._browser import in_browser
+from foretrace.cli._options import in_browser
 from foretrace.read.recordings import traces
 
 ADDRESS = "http://127.0.0.1:1/token&<x>/"

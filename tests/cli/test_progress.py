@@ -13,12 +13,12 @@ import pytest
 from corpus.places import RECORDED
 from foretrace.base import notices
 from foretrace.base.units import bytes_text
-from foretrace.cli import _progress
+from foretrace.cli import _options
 
 TRACE = RECORDED / "mlp_eager.json.gz"
 CLEAR = "\r\x1b[K"
 # as if half a second had passed
-NOW = "from foretrace.cli import _progress; _progress.PATIENCE_S = _progress.EVERY_S = 0; "
+NOW = "from foretrace.cli import _options; _options.PATIENCE_S = _progress.EVERY_S = 0; "
 
 
 def on_a_terminal(*arguments: str) -> tuple[str, str]:
@@ -65,7 +65,7 @@ def test_a_pipe_gets_nothing() -> None:
 
 
 def test_a_short_read_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    line = _progress.ProgressLine()
+    line = _options.ProgressLine()
     line("reading")
     line("")
     assert capsys.readouterr().err == ""

@@ -1,23 +1,32 @@
-"""Options, argument types and small checks that several commands share."""
+"""What commands share: options, checks, printing an answer, opening a page, progress."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from foretrace.base import notices
 from foretrace.base.errors import UsageError
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from foretrace.base.budget import Limits
     from foretrace.model.trace import Trace
+    from foretrace.schema.documents.job import JobDocument
     from foretrace.schema.run_record import RecordedRun
+    from foretrace.show.render.terminal import Section
+
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -87,7 +96,6 @@ def opens_trace(command: Command) -> Command:
     @wraps(command)
     def opening(no_cache: bool, strict: bool, limit: tuple[str, ...], **given: Any) -> Any:
         from foretrace.base.budget import ceiling, parse_limits, timed
-        from foretrace.cli._progress import on_terminal
 
         limits = parse_limits(limit)
         with on_terminal(), timed(), ceiling("", limits):
@@ -119,6 +127,35 @@ def in_forms(command: Command) -> Command:
         return command(form="json" if as_json else "markdown" if markdown else "text", **given)
 
     return joined(as_json, flag("--markdown", "Markdown instead of plain text."))(with_form)
+
+
+def answer(
+    form: str, document: Struct, text: Callable[..., str], markdown: Callable[..., str], **how: Any
+) -> None:
+    """Print a document as JSON, as Markdown, or as text, which `how` describes."""
+    from foretrace.schema.documents import encode
+
+    if form == "text":
+        click.echo(text(document, **how))
+    else:
+        click.echo((encode if form == "json" else markdown)(document))
+
+
+def answer_in_sections(form: str, document: Struct, page: Callable[[], list[Section]]) -> None:
+    """Print a document as JSON, or its page as Markdown or for the terminal."""
+    from foretrace.show.render import terminal
+
+    def text(_: Struct) -> str:
+        return terminal.drawn(page(), bold=shows_bold(), width=width())
+
+    answer(form, document, text, lambda _: terminal.marked(page()))
+
+
+def chosen_parts(wanted: dict[str, bool], every: Sequence[str]) -> list[str]:
+    """The parts of a page that options name, or all of them; none means the first screen."""
+    if wanted["all"]:
+        return list(every)
+    return [name for name, on in wanted.items() if on]
 
 
 def builds_rung(note: str = "") -> Decorator:
@@ -203,3 +240,98 @@ def shows_bold() -> bool:
 def width() -> int:
     """Columns of the terminal, or 100 where the output goes elsewhere; never below 80."""
     return min(max(shutil.get_terminal_size((100, 25)).columns, 80), 200)
+
+
+def is_job(path: str, reading: Reading) -> bool:
+    """Whether a path means several traces: a folder or zip of them, or a place in a store."""
+    from foretrace.read.folder import searched
+
+    if "://" in path:
+        return True
+    inside = searched(path, reading.limits)
+    return inside is not None and len(inside.traces) > 1
+
+
+def job_at(path: str, reading: Reading) -> JobDocument:
+    """Read a job; what of it could not be read is said on stderr."""
+    from foretrace.analyze import jobs
+    from foretrace.show.overview.job_verdict import overview_of_job
+    from foretrace.show.render.terminal import plain
+
+    with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:
+        found = overview_of_job(job)
+    for first in found.left_out[:1]:
+        more = f" (and {len(found.left_out) - 1:,} more)" if len(found.left_out) > 1 else ""
+        say(plain(f"warning: left out: {first.path}: {first.text} [{first.code}]{more}"))
+    return found
+
+
+_PAGE = """<!doctype html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={address}">
+<title>foretrace</title>
+<a href="{address}">Open the page</a>
+"""
+
+
+@contextmanager
+def in_browser(address: str, *, wanted: bool) -> Iterator[None]:
+    """Open the address through a file that only this user can read; it is deleted at the end.
+
+    All users of a machine see the arguments of all processes, the browser's among them.
+    """
+    import tempfile
+
+    if not wanted:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="foretrace-", ignore_cleanup_errors=True) as folder:
+        page = os.path.join(folder, "open.html")
+        with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(_PAGE.format(address=escape(address)))
+        if click.launch(page):
+            say("no browser was found: open the address above")
+        yield
+
+
+PATIENCE_S = 0.5  # a shorter wait needs no explanation
+EVERY_S = 0.1  # often enough to be seen to move
+
+
+class ProgressLine:
+    """Draws reports over each other; an empty one clears the line."""
+
+    def __init__(self) -> None:
+        self.due = time.monotonic() + PATIENCE_S
+        self.drawn = False
+
+    def __call__(self, text: str) -> None:
+        now = time.monotonic()
+        if not text and self.drawn:
+            self._write("")
+        elif text and now >= self.due:
+            self._write(text)
+            self.due = now + EVERY_S
+
+    def _write(self, text: str) -> None:
+        from foretrace.show.render.terminal import plain
+
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(f"\r\x1b[K{plain(text)[:width]}")
+        sys.stderr.flush()
+        self.drawn = bool(text)
+
+
+@contextmanager
+def on_terminal() -> Iterator[None]:
+    """Show progress while a command runs; where stderr is not a terminal, show nothing."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    notices.show_with(ProgressLine())
+    try:
+        yield
+    finally:
+        notices.report()
+        notices.show_with(None)

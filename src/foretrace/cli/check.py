@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._jobs import is_job, job_at
+from foretrace.base.notices import in_ci
 from foretrace.cli._options import (
     PATH,
     Reading,
     as_json,
     flag,
+    is_job,
+    job_at,
     opens_trace,
     shows_bold,
     warn_of_loss,
 )
-from foretrace.schema.finding import in_ci
 
 if TYPE_CHECKING:
     from foretrace.schema.finding import Verdict

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._jobs import is_job, job_at
 from foretrace.cli._options import (
     PATH,
     Reading,
+    answer,
+    answer_in_sections,
     flag,
     in_forms,
+    is_job,
+    job_at,
     opens_trace,
     shown,
     shows_bold,
@@ -83,7 +86,6 @@ def command(
     """
     from foretrace.analyze.compare import compare, document
     from foretrace.analyze.guess.fail_if import parse_gate
-    from foretrace.schema.documents import encode
     from foretrace.show.render.comparison import comparison_markdown, comparison_text
 
     several = [is_job(path, reading) for path in (a, b)]
@@ -99,15 +101,13 @@ def command(
     warn_of_loss(*traces)
     found = compare(*traces, region=region, compile_seconds=compile_seconds)
     outcomes = [gate.check(each) for each in (found, *found.others) for gate in gates]
-    if form == "json":
-        click.echo(encode(document(found)))
-    else:
-        wanted = [part for part, is_shown in parts.items() if is_shown]
-        if form == "markdown":
-            click.echo(comparison_markdown(found, top, wanted))
-        else:
-            page = comparison_text(found, top, wanted, width=width(), bold=shows_bold())
-            click.echo(page)
+    wanted = [part for part, is_shown in parts.items() if is_shown]
+    answer(
+        form,
+        document(found),
+        lambda _: comparison_text(found, top, wanted, width=width(), bold=shows_bold()),
+        lambda _: comparison_markdown(found, top, wanted),
+    )
     return 1 if _fails(outcomes) or reading.fails(*traces) else 0
 
 
@@ -123,15 +123,11 @@ def _fails(outcomes: list[Outcome]) -> bool:
 
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: Reading) -> int:
     from foretrace.analyze.compare.jobs import compare_jobs
-    from foretrace.schema.documents import encode
     from foretrace.show.render.job_comparison import job_comparison
-    from foretrace.show.render.terminal import drawn, marked
 
     jobs = [job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)
     outcomes = [gate.check(found) for gate in gates]
-    page = job_comparison(found, width())
-    text = {"json": lambda: encode(found), "markdown": lambda: marked(page)}
-    click.echo(text.get(form, lambda: drawn(page, width=width(), bold=shows_bold()))())
+    answer_in_sections(form, found, lambda: job_comparison(found, width()))
     lost = reading.strict and any(job.left_out for job in jobs)
     return 1 if _fails(outcomes) or lost else 0

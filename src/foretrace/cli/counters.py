@@ -12,6 +12,7 @@ from foretrace.base.errors import UsageError
 from foretrace.cli._options import (
     PATH,
     Reading,
+    answer,
     flag,
     in_forms,
     opens_trace,
@@ -102,7 +103,6 @@ def command(
     It counts the last step that foretrace record records, and the script ends after it. A launch
     that could be several kernels of the trace is joined to none.
     """
-    from foretrace.schema.documents import encode
     from foretrace.show.overview.counter_document import (
         counters_document,
         load_counters,
@@ -125,11 +125,8 @@ def command(
         document = counters_document(trace, found)
     if earlier is not None and against is not None:
         document = with_earlier(document, earlier, against)
-    if form == "text":
-        page = counters_text(document, everything=everything, width=width(), bold=shows_bold())
-        click.echo(page)
-    else:
-        click.echo(encode(document) if form == "json" else counters_markdown(document))
+    how = {"everything": everything, "width": width(), "bold": shows_bold()}
+    answer(form, document, counters_text, counters_markdown, **how)
     return int(reading.fails(trace))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import flag, in_forms, say, shown, shows_bold, width
+from foretrace.cli._options import answer, flag, in_forms, say, shown, shows_bold, width
 from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ def command(
     measured matmuls and says how far away they are. With the map's card in this machine it marks
     itself.
     """
-    from foretrace.schema.documents import encode
     from foretrace.show.render.gemms_page import gemms_markdown, gemms_text
 
     if near and predict:
@@ -79,12 +78,9 @@ def command(
         document = _measured(rest)
     if html:
         _write(document, Path(html))
-    if form == "text":
-        accuracy = rest["accuracy"] and not (near or predict)
-        chosen = {"every": rest["all"], "bold": shows_bold(), "width": width()}
-        click.echo(gemms_text(document, **chosen, accuracy=accuracy))
-    else:
-        click.echo(encode(document) if form == "json" else gemms_markdown(document))
+    accuracy = rest["accuracy"] and not (near or predict)
+    how = {"every": rest["all"], "bold": shows_bold(), "width": width(), "accuracy": accuracy}
+    answer(form, document, gemms_text, gemms_markdown, **how)
 
 
 def _asked(near: str | None, predict: str | None, show: str, rest: dict[str, Any]) -> GemmsDocument:
@@ -118,7 +114,7 @@ def _predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
 
 
 def _measured(rest: dict[str, Any]) -> GemmsDocument:
-    from foretrace.cli._progress import on_terminal
+    from foretrace.cli._options import on_terminal
     from foretrace.names.gemms.answers import parse_points, parse_size
     from foretrace.record.profiling import need_torch
 

@@ -10,13 +10,14 @@ from foretrace.base.errors import UsageError
 from foretrace.cli._options import (
     PATH,
     Reading,
+    answer_in_sections,
+    chosen_parts,
     flag,
     in_forms,
     new_file,
     opens_trace,
     say,
     shown,
-    shows_bold,
     width,
 )
 
@@ -72,7 +73,6 @@ def command(
     """
     from foretrace.analyze import jobs
     from foretrace.analyze.jobs.reading import numbers
-    from foretrace.schema.documents import encode
     from foretrace.show.overview.job_verdict import overview_of_job
 
     if timeline is not None and form == "json" and not (html or perfetto):
@@ -88,18 +88,8 @@ def command(
         beside = _lanes(job, found, chosen) if chosen or html or perfetto else None
     if beside is not None:
         _write(found, beside, html, perfetto)
-    if form == "json":
-        click.echo(encode(found))
-    else:
-        from foretrace.show.render.terminal import drawn, marked
-
-        page = _page(found, wanted, top)
-        if chosen and beside is not None:
-            from foretrace.show.render.job_timeline import job_timeline
-
-            page.append(job_timeline(beside, found.path.step if found.path else None, width()))
-        text = drawn(page, bold=shows_bold(), width=width())
-        click.echo(marked(page) if form == "markdown" else text)
+    drawn = beside if chosen else None
+    answer_in_sections(form, found, lambda: _page(found, wanted, top, drawn))
     return 1 if reading.strict and _odd(found) else 0
 
 
@@ -126,13 +116,17 @@ def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str
         say(f"wrote {perfetto}: open it at ui.perfetto.dev")
 
 
-def _page(found: JobDocument, wanted: dict[str, bool], top: int) -> list[Section]:
+def _page(
+    found: JobDocument, wanted: dict[str, bool], top: int, beside: JobLanes | None
+) -> list[Section]:
     from foretrace.show.render import job_page
+    from foretrace.show.render.job_timeline import job_timeline
 
-    if wanted.pop("all"):
-        return job_page.sections(found, job_page.PARTS, top)
-    names = [name for name, on in wanted.items() if on]
-    return job_page.sections(found, names, top) if names else job_page.first_screen(found, width())
+    names = chosen_parts(wanted, job_page.PARTS)
+    page = job_page.sections(found, names, top) if names else job_page.first_screen(found, width())
+    if beside is None:
+        return page
+    return [*page, job_timeline(beside, found.path.step if found.path else None, width())]
 
 
 def _odd(found: JobDocument) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import DEVICES, flag, in_forms, rung_names, say
+from foretrace.cli._options import DEVICES, answer, flag, in_forms, rung_names, say
 
 
 @click.command("ladder", epilog="See: foretrace docs ladder")
@@ -61,7 +61,6 @@ def command(
     from foretrace.base.files import scratch
     from foretrace.learn.claims import FAILS
     from foretrace.learn.ladder.climb import climb_here, climb_recorded
-    from foretrace.schema.documents import encode
     from foretrace.show.render.climb import claim_text, climb_markdown, climb_summary, climb_text
 
     if (recorded or claim) and (keep or device):
@@ -77,5 +76,5 @@ def command(
         with nullcontext(Path(keep)) if keep else scratch() as folder:
             document = climb_here(folder, device or "auto", only, say, why=why)
     text = claim_text if claim else climb_text if wanted["all"] else climb_summary
-    click.echo({"json": encode, "markdown": climb_markdown, "text": text}[form](document))
+    answer(form, document, text, climb_markdown)
     return 1 if strict and document.outcomes[FAILS] else 0

@@ -14,12 +14,13 @@ from foretrace.base.units import plural
 from foretrace.cli._options import (
     PATH,
     Reading,
+    answer_in_sections,
+    chosen_parts,
     flag,
     in_forms,
     opens_trace,
     say,
     shown,
-    shows_bold,
     warn_of_record,
     width,
 )
@@ -77,7 +78,6 @@ def command(
     overview: a row for each, how far its ranks differ, and which files cannot be read.
     """
     from foretrace.read.folder import searched
-    from foretrace.schema.documents import encode
 
     if beside and (region is None or form == "json" or len(beside) > MOST_BESIDE):
         raise UsageError(
@@ -95,13 +95,7 @@ def command(
         document, page, odd = _look(
             trace, inside, reading, _Wanted(wanted, region, beside, captures, top)
         )
-    if form == "json":
-        click.echo(encode(document))
-    else:
-        from foretrace.show.render.terminal import drawn, marked
-
-        text = drawn(page(), bold=shows_bold(), width=width())
-        click.echo(marked(page()) if form == "markdown" else text)
+    answer_in_sections(form, document, page)
     if reading.strict and odd:
         say(f"--strict: {odd}")
         return 1
@@ -132,10 +126,8 @@ class _Wanted(NamedTuple):
     def page(self, found: Overview) -> list[Section]:
         from foretrace.show.render.look_page import first_screen, sections
 
-        if self.parts["all"]:
-            absent = {"modules"} if not found.look.modules else set()
-            return sections(found, [name for name in EVERY if name not in absent], self.top)
-        names = [name for name, on in self.parts.items() if on]
+        every = [name for name in EVERY if name != "modules" or found.look.modules]
+        names = chosen_parts(self.parts, every)
         return sections(found, names, self.top) if names else first_screen(found, width())
 
 

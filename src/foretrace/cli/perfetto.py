@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._browser import in_browser
-from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
+from foretrace.cli._options import PATH, Reading, flag, in_browser, new_file, opens_trace, shown
 
 LONGEST_WAIT_S = 86_400
 

@@ -99,7 +99,7 @@ def command(script: str | None, run: str | None, limit: tuple[str, ...], **given
     foretrace remote --ssh gpu-box train.py
     """
     from foretrace.base.budget import parse_limits
-    from foretrace.cli._progress import on_terminal
+    from foretrace.cli._options import on_terminal
     from foretrace.schema.documents import encode
 
     if bool(script) == bool(run):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._jobs import is_job
-from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, shown
+from foretrace.cli._options import PATH, Reading, flag, is_job, new_file, opens_trace, shown
 
 if TYPE_CHECKING:
     from pathlib import Path

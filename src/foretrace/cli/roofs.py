@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from foretrace.cli._options import flag, in_forms, say, shows_bold, width
+from foretrace.cli._options import answer, flag, in_forms, say, shows_bold, width
 
 
 @click.command("roofs", epilog="See: foretrace docs roofs")
@@ -50,7 +50,6 @@ def command(
     the fastest). What cannot be measured here is listed with the reason.
     """
     from foretrace.names import devices
-    from foretrace.schema.documents import encode
     from foretrace.show.render.roofs_page import roofs_markdown, roofs_text
 
     if show is not None:
@@ -68,11 +67,5 @@ def command(
         from foretrace.show.html.section_pages import roofs_html
 
         write_text(Path(html), roofs_html(document))
-    if form == "json":
-        click.echo(encode(document))
-        return
-    every = rest["all"]
-    if form == "markdown":
-        click.echo(roofs_markdown(document))
-    else:
-        click.echo(roofs_text(document, place, bold=shows_bold(), width=width(), every=every))
+    how = {"place": place, "bold": shows_bold(), "width": width(), "every": rest["all"]}
+    answer(form, document, roofs_text, roofs_markdown, **how)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._browser import in_browser
-from foretrace.cli._options import PATH, Reading, flag, opens_trace
+from foretrace.cli._options import PATH, Reading, flag, in_browser, opens_trace
 
 
 @click.command("serve", epilog="See: foretrace docs serve")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import flag, in_forms, rung_names, say, shows_bold, sweeps_rung
+from foretrace.cli._options import answer, flag, in_forms, rung_names, say, shows_bold, sweeps_rung
 from foretrace.schema.rung import Choice
 
 
@@ -46,7 +46,6 @@ def command(
     """
     from foretrace.learn.ladder import rung as find
     from foretrace.record.profiling import need_torch
-    from foretrace.schema.documents import encode
     from foretrace.show.render.experiments import (
         need_matplotlib,
         plot_shapes,
@@ -64,7 +63,4 @@ def command(
     document = shapes(find(rung), sweeps, names, Choice(**rest), keep_cache, say)
     if plot:
         plot_shapes(document, plot)
-    if form == "text":
-        click.echo(shapes_text(document, bold=shows_bold(), every=every))
-    else:
-        click.echo(encode(document) if form == "json" else shapes_markdown(document))
+    answer(form, document, shapes_text, shapes_markdown, bold=shows_bold(), every=every)

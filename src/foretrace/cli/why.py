@@ -9,11 +9,12 @@ import click
 from foretrace.cli._options import (
     PATH,
     Reading,
+    answer_in_sections,
+    chosen_parts,
     flag,
     in_forms,
     opens_trace,
     shown,
-    shows_bold,
     warn_of_loss,
     width,
 )
@@ -64,21 +65,12 @@ def command(
     foretrace why traces/run --not-fused --against traces/tuned
     foretrace why torch_trace.log
     """
-    from foretrace.schema.documents import encode
-
     why = _explained(path, reading, against)
     if kernel is not None:
         from foretrace.analyze.why.compiled_kernels import kernels_named
 
         why.kernels = kernels_named(why, kernel)
-    if form == "json":
-        click.echo(encode(why))
-    else:
-        from foretrace.show.render.terminal import drawn, marked
-
-        page = _page(why, wanted, top, one=kernel is not None)
-        text = drawn(page, bold=shows_bold(), width=width())
-        click.echo(marked(page) if form == "markdown" else text)
+    answer_in_sections(form, why, lambda: _page(why, wanted, top, one=kernel is not None))
     return 1 if reading.strict and why.ledger.lost_data else 0
 
 
@@ -103,7 +95,5 @@ def _page(why: Why, wanted: dict[str, bool], top: int, *, one: bool) -> list[Sec
 
     if one:
         return why_page.kernel_pages(why, why.kernels, top)
-    if wanted.pop("all"):
-        return why_page.sections(why, why_page.PARTS, top)
-    names = [name for name, on in wanted.items() if on]
+    names = chosen_parts(wanted, why_page.PARTS)
     return why_page.sections(why, names, top) if names else why_page.first_screen(why, width())

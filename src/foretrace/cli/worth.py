@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import in_forms, rung_names, say, shows_bold, sweeps_rung, width
+from foretrace.cli._options import answer, in_forms, rung_names, say, shows_bold, sweeps_rung, width
 from foretrace.schema.rung import MODES, Choice
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ def command(
 
     from foretrace.base.files import scratch
     from foretrace.record.profiling import need_torch
-    from foretrace.schema.documents import encode
     from foretrace.show.render.experiments import worth_markdown, worth_text
 
     need_torch()
@@ -83,11 +82,8 @@ def command(
     ):
         made = _subject(subject, sweeps, shapes, choice)
         document = worth(made, folder, tried, keep_cache, say)
-    if form == "text":
-        page = worth_text(document, everything=everything, width=width(), bold=shows_bold())
-        click.echo(page)
-    else:
-        click.echo(encode(document) if form == "json" else worth_markdown(document))
+    how = {"everything": everything, "width": width(), "bold": shows_bold()}
+    answer(form, document, worth_text, worth_markdown, **how)
 
 
 def _subject(subject: str, sweeps: tuple[str, ...], shapes: str, choice: Choice) -> CompileSubject:

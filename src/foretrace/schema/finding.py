@@ -6,7 +6,6 @@ is not there, is an `error`. Each file of `analyze/rules` declares a `Rule`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,12 +60,6 @@ class Rule(Struct, frozen=True):
 
 
 VERDICTS = ("hit", "miss", "unknown", "error")
-_OFF = ("", "0", "false")
-
-
-def in_ci() -> bool:
-    """Whether a build machine runs this: nobody reads there that a prediction is undecided."""
-    return any(os.environ.get(name, "").lower() not in _OFF for name in ("CI", "BUILD_NUMBER"))
 
 
 @dataclass(frozen=True, slots=True)

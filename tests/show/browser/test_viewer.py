@@ -11,7 +11,7 @@ import pytest
 
 import foretrace
 from foretrace.base.errors import TraceError
-from foretrace.cli._browser import in_browser
+from foretrace.cli._options import in_browser
 from foretrace.read.recordings import traces
 from foretrace.show.html import write_report
 from foretrace.show.serve import library

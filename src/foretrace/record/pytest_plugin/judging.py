@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from foretrace.base.notices import in_ci
 from foretrace.record.pytest_plugin.block import RecordedBlock
-from foretrace.schema.finding import in_ci
 
 if TYPE_CHECKING:
     from foretrace.analyze.guess.snapshots import SnapshotFile
