@@ -8,19 +8,20 @@ other event has: the thread is the one whose ops of those numbers have the names
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 
 import numpy as np
 
+from foretrace.base.arrays import distinct
+from foretrace.base.patterns import regex
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.recording import Recording
 from foretrace.schema.gaps import filled
 
 ENGINE = "autograd::engine::evaluate_function: "
 # One node for many ops: a checkpoint runs them forward again, a compiled graph has all of them.
-RERUN = re.compile(r"Checkpoint|CompiledFunction")
-_OF_NODE = re.compile(r"^evaluate_function: |Backward\d*$")
+RERUN = regex(r"Checkpoint|CompiledFunction")
+_OF_NODE = regex(r"^evaluate_function: |Backward\d*$")
 
 
 class AutogradNodes:
@@ -56,7 +57,7 @@ class AutogradNodes:
         """For each number in `thread` the track of the thread that made its nodes, or -1."""
         host, nodes = self.trace.origins.host, np.flatnonzero(self.is_node & (self.sequence >= 0))
         found = np.full(int(self.thread.max(initial=0)) + 1, -1, np.int64)
-        tracks = np.unique(host.track[self.op])
+        tracks = distinct(host.track[self.op])
         stems = np.unique([_stem(name) for name in host.names], return_inverse=True)[1]
         score = np.zeros((len(tracks), len(found)), np.int64)
         for at, track in enumerate(tracks.tolist()):

@@ -29,6 +29,7 @@ from collections import Counter
 import numpy as np
 from msgspec.structs import replace
 
+from foretrace.base.arrays import distinct
 from foretrace.model.analysis import Analysis
 from foretrace.model.costs.roofline import AT_ROOF
 from foretrace.model.idle import Spent, spent_in, windows_of
@@ -135,7 +136,7 @@ def time_by_bound(trace: Analysis, rows: Ints) -> dict[str, int]:
     """GPU time of each bound; what came from L2 counts as memory."""
     kinds, length = trace.work_bounds[rows], trace.gpu.length[rows]
     time: dict[str, int] = {}
-    for bound in np.unique(kinds).tolist():
+    for bound in distinct(kinds).tolist():
         name = "memory" if bound == "l2" else str(bound)
         time[name] = time.get(name, 0) + int(length[kinds == bound].sum())
     return time

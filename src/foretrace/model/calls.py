@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import re
+from foretrace.base.patterns import regex
 
-_LAUNCH = re.compile(
+_LAUNCH = regex(
     r"(?:cuda|cu|hip)\w{0,60}Launch(?!HostFunc)\w*|urEnqueueKernelLaunch\w*|zeCommandListAppendLaunch\w*"
 )
-_GRAPH = re.compile(r"(?:cuda|cu|hip)GraphLaunch\w*")
-_WAIT = re.compile(
+_GRAPH = regex(r"(?:cuda|cu|hip)GraphLaunch\w*")
+_WAIT = regex(
     r"(?:cuda|cu|hip)(?:Device|Stream|Event|Ctx|Context)Synchronize\w*"
     r"|(?:cuda|hip)Memcpy(?:2D|3D|ToSymbol|FromSymbol|WithStream|Peer|DtoH|HtoD|DtoD)?(?:_v\d+)?"
     r"|cuMemcpy(?:DtoH|HtoD|DtoD|2D|3D|Peer)?(?:_v\d+)?"
     r"|(?:urQueueFinish|urEventWait|zeEventHostSynchronize|zeCommandQueueSynchronize)"
 )
-_COPY = re.compile(
+_COPY = regex(
     r"(?:cuda|cu|hip)(?:Memcpy|Memset)\w*|urEnqueue(?:USM|Mem)\w*|zeCommandListAppendMemory\w*"
 )
 
-_BEGINS = re.compile(r"(?:cuda|cu|hip)StreamBeginCapture\w*")
-_ENDS = re.compile(r"(?:cuda|cu|hip)StreamEndCapture\w*")
+_BEGINS = regex(r"(?:cuda|cu|hip)StreamBeginCapture\w*")
+_ENDS = regex(r"(?:cuda|cu|hip)StreamEndCapture\w*")
 
 
 def launches(name: str) -> bool:

@@ -7,14 +7,13 @@ the compiler's records beside the trace give for it.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
+from foretrace.base.patterns import regex
 from foretrace.model.analysis import Analysis
 
-_FRAME = re.compile(r"(?P<file>[^<>]+\.py)\((?P<line>\d+)\): .")
-_LIBRARY = re.compile(r"(?:.*/)?torch/")
+_FRAME = regex(r"(?P<file>[^<>]+\.py)\((?P<line>\d+)\): .")
+_LIBRARY = regex(r"(?:.*/)?torch/")
 
 
 def of_cases(trace: Analysis) -> list[str | None]:

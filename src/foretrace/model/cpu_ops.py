@@ -7,11 +7,12 @@ Inductor's C++ kernels count too.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import numpy as np
 
+from foretrace.base.arrays import distinct
+from foretrace.base.patterns import regex
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -38,7 +39,7 @@ ROWWISE = ("reduction", "normalization", "softmax", "sort")
 _CPP = "inductor_cpp"
 _TEMPLATES = ("template", None)  # None: a backend other than Triton, which makes templates alone
 # Ops of serving engines; each is a kernel of its own.
-_CUSTOM = re.compile(r"fused_add_rms_norm|rotary_emb|silu_and_mul|fp8_quant|fmha")
+_CUSTOM = regex(r"fused_add_rms_norm|rotary_emb|silu_and_mul|fp8_quant|fmha")
 # They rename, allocate or pass on; none computes an element.
 _FREE_OPS = """
 empty empty_like empty_strided new_empty new_empty_strided resize resolve_conj resolve_neg
@@ -149,7 +150,7 @@ def _above(parent: Ints, events: Bools, end: Bools | None = None) -> Bools:
     """Everything that calls one of these events; not what calls it through one of `end`."""
     found = np.zeros(len(parent), bool)
     above = parent[events]
-    while len(above := np.unique(above[above >= 0])):
+    while len(above := distinct(above[above >= 0])):
         above = above[~found[above]]
         found[above] = True
         above = parent[above if end is None else above[~end[above]]]

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from foretrace.base.arrays import counted
 from foretrace.base.units import plural, time_text, whole
 from foretrace.model.host import Host
 from foretrace.model.intervals import (
@@ -148,7 +149,7 @@ class Gpu:
         kernels = self.launch[self.is_kernel & (self.launch >= 0)]
         if not len(kernels):
             return
-        launch, count = np.unique(kernels, return_counts=True)
+        launch, count = counted(kernels)
         graph = self.host.is_graph_launch[launch]
         many, graphs = int(count[graph].sum()), int(graph.sum())
         text = f"{plural(graphs, 'graph launch', 'graph launches')} started {many:,} GPU events"

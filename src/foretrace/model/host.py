@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
+from foretrace.base.patterns import regex
 from foretrace.model import calls, tree
 from foretrace.model.intervals import Bools, IntervalUnion, Ints
 from foretrace.model.tree import Paths
@@ -16,7 +16,7 @@ from foretrace.schema.kernel import NAME_LIMIT
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, Tables
 
-STEP_NAME = re.compile(r"Profile[r]?Step\s*#\s*([0-9]{1,18})")  # 19 digits may exceed 64 bits
+STEP_NAME = regex(r"Profile[r]?Step\s*#\s*([0-9]{1,18})")  # 19 digits may exceed 64 bits
 CALL_KINDS = ("cuda_runtime", "cuda_driver")
 HOST_KINDS = ("cpu_op", "user_annotation", "python_function", *CALL_KINDS, "other")
 

@@ -44,6 +44,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import distinct
 from foretrace.model import calls
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import Bools, IntervalUnion, Ints
@@ -228,11 +229,11 @@ def windows_of(trace: Recording, span: Span) -> list[tuple[int, int, int]]:
     mine = span.work[gpu.usable[span.work]]
     if not gpu.aligned:
         numbers = gpu.device_number[mine]
-        rows = [(device, mine[numbers == device]) for device in np.unique(numbers).tolist()]
+        rows = [(device, mine[numbers == device]) for device in distinct(numbers).tolist()]
         return [(at, int(gpu.start[row].min()), int(gpu.end[row].max())) for at, row in rows]
     begin, end = trace.spans.window(span)
     one = len(gpu.covered) == 1  # nearly always, and a step has thousands of rows
-    used = [0] * bool(len(mine)) if one else np.unique(gpu.device_number[mine]).tolist()
+    used = [0] * bool(len(mine)) if one else distinct(gpu.device_number[mine]).tolist()
     return [(device, begin, end) for device in used]
 
 
@@ -350,7 +351,7 @@ def idle_pieces(trace: Recording, gaps: Gaps) -> IdlePieces:
     cut = every.of("launch", "host") & ~doubted
     cause = np.where(doubted, UNPROVEN, every.cause)
     parts = [_columns(every, cause, ~cut)]
-    for device in np.unique(every.device[cut]).tolist():
+    for device in distinct(every.device[cut]).tolist():
         mine = cut & (every.device == device)
         start, end, inside = _cut(every.start[mine], every.end[mine], issuing)
         number = np.full(len(start), device, np.int64)
@@ -379,7 +380,7 @@ def _columns(idle: Idle, cause: Ints, chosen: Bools) -> tuple[Ints, Ints, Ints, 
 
 def _cut(start: Ints, end: Ints, issuing: IntervalUnion) -> tuple[Ints, Ints, Bools]:
     """Stretches that do not overlap, in order, cut at the edges of `issuing`; which are inside."""
-    edges = np.unique(np.concatenate((start, end, issuing.start, issuing.end)))
+    edges = distinct(np.concatenate((start, end, issuing.start, issuing.end)))
     begin, finish = edges[:-1], edges[1:]
     kept = _within(start, end, begin, finish)
     begin, finish = begin[kept], finish[kept]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from foretrace.base.arrays import coded, distinct
 from foretrace.schema.gaps import Bools as Bools
 from foretrace.schema.gaps import Floats as Floats
 from foretrace.schema.gaps import Ints as Ints
@@ -19,12 +20,12 @@ def numbered(*columns: Narrow) -> Ints:
     """A small number for each distinct combination of values."""
     combined, size = np.zeros(len(columns[0]), np.int64), 1
     for values in columns:
-        distinct, number = np.unique(values, return_inverse=True)
-        if size * len(distinct) > _MOST:
-            combined, size = np.unique(combined, return_inverse=True)[1].reshape(-1), len(combined)
-        combined = combined * max(len(distinct), 1) + number.reshape(-1)
-        size *= max(len(distinct), 1)
-    return np.unique(combined, return_inverse=True)[1].reshape(-1)
+        found, number = coded(values)
+        if size * len(found) > _MOST:
+            combined, size = coded(combined)[1], len(combined)
+        combined = combined * max(len(found), 1) + number
+        size *= max(len(found), 1)
+    return coded(combined)[1]
 
 
 def union_length(start: Ints, end: Ints, group: Ints | None = None) -> int:
@@ -42,7 +43,7 @@ def shared_lengths(group: Ints, start: Ints, end: Ints) -> Floats:
     if not len(start):
         return np.zeros(0)
     order, first, last = _lanes(group, start, end)
-    edges = np.unique(np.concatenate((first, last)))
+    edges = distinct(np.concatenate((first, last)))
     began, ended = (np.searchsorted(np.sort(each), edges[:-1], "right") for each in (first, last))
     parts = np.diff(edges) / np.maximum(began - ended, 1)
     before = np.concatenate(([0.0], np.cumsum(np.where(began > ended, parts, 0.0))))
@@ -93,7 +94,7 @@ def _last_beyond(values: Ints, places: Ints, limits: Ints) -> Ints:
 
 def open_at_start(group: Narrow, start: Ints, end: Ints) -> Ints:
     """How many earlier ranges of its group are open when each range (sorted by start) begins."""
-    moments = np.unique(np.concatenate((start, end)))
+    moments = distinct(np.concatenate((start, end)))
     base = group.astype(np.int64) * (len(moments) + 1)
     began, order = np.empty(len(start), np.int64), np.argsort(group, kind="stable")
     began[order] = np.arange(len(start))

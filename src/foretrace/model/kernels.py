@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
+from foretrace.base.arrays import coded
 from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.collectives import with_messages
@@ -211,7 +212,7 @@ class _Cases:
         pairs = zip(self.name[first].tolist(), self.op_name[first].tolist(), strict=True)
         names = [*self.host.names, ""]  # -1: no op
         self.roles = [families.role_for(names[name], names[op]) for name, op in pairs]
-        numbers, place = np.unique(self.name, return_inverse=True)
+        numbers, place = coded(self.name)
         decoded = [families.decode(names[number]) for number in numbers.tolist()]
         family = pl.Series("family", [kernel.family for kernel in decoded], dtype=pl.String)
         apart = families.told_apart(decoded)

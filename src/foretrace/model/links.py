@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import distinct
 from foretrace.model.host import HOST_KINDS, Host
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.schema.tables import NONE
@@ -69,7 +70,7 @@ class Linker:
         if untold.any():
             self._by_elimination(launch, untold, fitting)
             self._by_device(launch, untold, fitting)
-        repeated = np.unique(self.wanted[several][np.isin(launch[several], self.crowded)])
+        repeated = distinct(self.wanted[several][np.isin(launch[several], self.crowded)])
         return Links(launch, len(repeated), untold)
 
     def _fitting(self, at: int) -> list[int]:

@@ -7,15 +7,16 @@ from typing import Any
 
 from msgspec import Struct
 
+from foretrace.base.patterns import regex
 from foretrace.base.units import INT64, whole
 from foretrace.names import devices
 from foretrace.schema.device import Device
 from foretrace.schema.ledger import LedgerBuilder
 
-_RANK_IN_NAME = re.compile(
+_RANK_IN_NAME = regex(
     r"rank[_-]?(\d{1,9})|[_-]TP-?(\d{1,9})|profile_(\d{1,9})\.json|ranks?_(\d{1,9})", re.IGNORECASE
 )
-_COORDINATOR = re.compile(r"\.async_llm\.|coordinator", re.IGNORECASE)
+_COORDINATOR = regex(r"\.async_llm\.|coordinator", re.IGNORECASE)
 
 
 class About(Struct, frozen=True):

@@ -24,19 +24,20 @@ from msgspec import Struct
 
 from foretrace.base.budget import Limits, raised_by, waiting
 from foretrace.base.errors import ForetraceError, LimitError, UsageError
+from foretrace.base.patterns import regex
 from foretrace.model.analysis import Analysis
 
-_NAMES = re.compile(r"[a-z_]+", re.IGNORECASE)
+_NAMES = regex(r"[a-z_]+", re.IGNORECASE)
 # Polars' SQL has functions that read files (`read_csv`, `scan_parquet`). Polars can neither turn
 # them off nor show a query's syntax tree, so no word of a query may begin like one of them.
-_FORBIDDEN = re.compile(r"(?<![a-z0-9_])(?:read|scan)_", re.IGNORECASE)
+_FORBIDDEN = regex(r"(?<![a-z0-9_])(?:read|scan)_", re.IGNORECASE)
 
 
 # Polars also runs DROP, DELETE and CREATE, which would print nothing or an empty table.
-_READS = re.compile(
+_READS = regex(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*+(?:select|with|from|values|explain|show)\b", re.I | re.S
 )
-_UNKNOWN = re.compile(r"(column|relation)(?: named)? [\"']([^\"']+)[\"']")
+_UNKNOWN = regex(r"(column|relation)(?: named)? [\"']([^\"']+)[\"']")
 
 
 def run(trace: Analysis, query: str) -> pl.DataFrame:

@@ -24,6 +24,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.base.arrays import distinct
 from foretrace.model.arguments import made, operands
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.costs.roofline import Work, memory_rate
@@ -94,7 +95,7 @@ class Reuse:
 
     def of(self, events: list[int], work: Work) -> CacheUse:
         """What explains the rate of a case, by some of its launches."""
-        chosen = np.unique(np.linspace(0, len(events) - 1, LAUNCHES).round().astype(np.int64))
+        chosen = distinct(np.linspace(0, len(events) - 1, LAUNCHES).round().astype(np.int64))
         rows = np.searchsorted(self.trace.gpu.id, np.array(events)[chosen])
         kernel = self._touch(int(rows[0]))
         moved = round(memory_rate(self.device) * (work.ns or 0) / 1e9)

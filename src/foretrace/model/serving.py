@@ -18,6 +18,8 @@ from bisect import bisect_right
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import coded
+from foretrace.base.patterns import regex
 from foretrace.model.costs import Context
 from foretrace.model.intervals import Ints
 from foretrace.model.recording import Recording
@@ -25,11 +27,11 @@ from foretrace.model.spans import Span, Spans
 from foretrace.schema.kernel import NAME_LIMIT
 
 _SUMS = r"(\d{1,9})\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)"
-_EXECUTE = re.compile(rf"execute_(?:\d{{1,9}}_)?context_{_SUMS}_generation_{_SUMS}")
-_COUNTED = re.compile(
+_EXECUTE = regex(rf"execute_(?:\d{{1,9}}_)?context_{_SUMS}_generation_{_SUMS}")
+_COUNTED = regex(
     r"execute_(?:\d{1,9}_)?context_(\d{1,9})\((\d{1,15})\)_generation_(\d{1,9})\((\d{1,15})\)"
 )
-_STEP = re.compile(
+_STEP = regex(
     r"\b(decode|prefill|extend|mixed)\b.{0,3}\bbs=(\d{1,9})(?: toks=(\d{1,12}))?", re.IGNORECASE
 )
 
@@ -169,7 +171,7 @@ def contexts(trace: Recording, rows: Ints) -> tuple[Ints, list[Context]]:
     host = trace.host
     found = np.full(len(rows), -1, np.int64)
     regions = np.flatnonzero(host.is_region)
-    names, place = np.unique(host.name[regions], return_inverse=True)
+    names, place = coded(host.name[regions])
     stated = [context_of(host.names[name][:NAME_LIMIT]) for name in names.tolist()]
     known = [context for context in stated if context is not None]
     if not known:
@@ -177,7 +179,7 @@ def contexts(trace: Recording, rows: Ints) -> tuple[Ints, list[Context]]:
     number = np.cumsum([context is not None for context in stated]) - 1
     number[[context is None for context in stated]] = -1
     of_event = np.full(host.count, -1, np.int64)
-    of_event[regions] = number[place.reshape(-1)]
+    of_event[regions] = number[place]
     event = host.nearest(trace.gpu.launch[rows], of_event >= 0)
     found[event >= 0] = of_event[event[event >= 0]]
     return found, known

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import distinct
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import HOST_KINDS, Host
 from foretrace.model.intervals import Ints, innermost, open_at_start
@@ -81,13 +82,20 @@ class Spans:
 
         Only one of its rank, in a merged file; -1 where its own launches nothing and several do.
         """
-        host, calls = self.host, np.unique(self.gpu.launch[self._work])
-        own, space = host.process[events], host.namespace[events]
-        pairs = np.unique(np.stack((host.namespace[calls], host.process[calls])), axis=1)
-        ranks, first, count = np.unique(pairs[0], return_index=True, return_counts=True)
+        own, space = self.host.process[events], self.host.namespace[events]
+        launching, only = self._launchers
+        return np.where(np.isin(own, launching), own, only[space])
+
+    @cached_property
+    def _launchers(self) -> tuple[Narrow, Ints]:
+        """The processes that launch, and the only one of each rank; -1 where a rank has several."""
+        host, calls = self.host, distinct(self.gpu.launch[self._work])
+        process, first = np.unique(host.process[calls], return_index=True)
+        rank = host.namespace[calls[first]]
         only = np.full(int(host.namespace.max(initial=0)) + 1, -1, np.int64)
-        only[ranks] = np.where(count == 1, pairs[1][first], -1)
-        return np.where(np.isin(own, pairs[1]), own, only[space])
+        only[rank] = process
+        only[np.bincount(rank, minlength=len(only)) > 1] = -1
+        return process, only
 
     def _places(self, process: Narrow, moments: Ints) -> Ints:
         """Numbers that sort by process, and within one as the launches before each moment do."""
@@ -143,7 +151,7 @@ class Spans:
         events = np.array([span.event for span in self.steps])
         rows, own = np.flatnonzero(host.timed), host.process[events]
         mine = host.process[rows] if (own != own[0]).any() else np.full(len(rows), own[0])
-        moments = np.unique(np.concatenate((host.start[events], host.end[events])))
+        moments = distinct(np.concatenate((host.start[events], host.end[events])))
 
         def place(process: Narrow, at: Ints) -> Ints:
             return process.astype(np.int64) * (len(moments) + 1) + np.searchsorted(

@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from foretrace.base.arrays import coded, distinct
 from foretrace.model.intervals import Bools, Floats, Ints
 from foretrace.schema.gaps import Narrow
 
@@ -34,7 +35,7 @@ def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, In
     level = np.arange(count) - np.searchsorted(np.sort(finish), begin, side="right")
     above = _last_above(level)
     crossing = (above >= 0) & (finish[above] < finish) & (above != np.arange(count))
-    wrong = np.unique(lane[crossing])
+    wrong = distinct(lane[crossing])
     parent[order] = np.where(above >= 0, order[above], -1)
     depth[order] = level
     edges = np.append(np.searchsorted(lane, wrong), np.searchsorted(lane, wrong, "right"))
@@ -151,8 +152,8 @@ class Paths:
         """A number for the path that ends at each of these events; -1 for a row of -1."""
         if not len(rows):
             return rows
-        _, number = np.unique(self._keys()[np.maximum(rows, 0)], return_inverse=True)
-        return np.where(rows >= 0, number.reshape(-1), -1)
+        _, number = coded(self._keys()[np.maximum(rows, 0)])
+        return np.where(rows >= 0, number, -1)
 
     def _keys(self) -> NDArray[np.uint64]:
         """Of each event the names in its path as the coefficients of a polynomial."""

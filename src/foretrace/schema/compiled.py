@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
+
+from foretrace.base.patterns import regex
 
 CACHE_LOOKUP = "TorchDynamo Cache Lookup"
 REGION = "Torch-Compiled Region"
@@ -11,9 +12,9 @@ GRAPH = "## Call CompiledFxGraph"
 FUNCTION = "CompiledFunction"
 # how the names of all rows around compiled code begin
 ROWS = ("TorchDynamo", REGION, "Pregraph bytecode", "AOTDispatcher", GRAPH, FUNCTION)
-_VERSION = re.compile(rf"{REGION}: (\d{{1,9}})/(\d{{1,9}})(?:_\d+)?")
-_FRAME = re.compile(rf"{REGION}: \d+/\d+")
-_HASH = re.compile(rf"{GRAPH} \S+ ##")
+_VERSION = regex(rf"{REGION}: (\d{{1,9}})/(\d{{1,9}})(?:_\d+)?")
+_FRAME = regex(rf"{REGION}: \d+/\d+")
+_HASH = regex(rf"{GRAPH} \S+ ##")
 
 
 def is_row(name: str) -> bool:

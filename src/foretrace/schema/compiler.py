@@ -6,13 +6,13 @@ rooms above use these Structs alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from math import prod
 from typing import Literal
 
 from msgspec import Struct
 
+from foretrace.base.patterns import regex
 from foretrace.schema.ledger import Ledger
 
 ITEM_BYTES = {
@@ -30,7 +30,7 @@ SHORT_TYPES = {
     "float8_e8m0fnu": "f8e8m0fnu",
     "float": "f32", "double": "f64", "half": "f16", "long": "i64", "int": "i32",
 }  # fmt: skip
-MEMBER = re.compile(r"(?:op|buf)\d+")  # nodes were named by their buffers before torch 2.5
+MEMBER = regex(r"(?:op|buf)\d+")  # nodes were named by their buffers before torch 2.5
 Mode = Literal["load", "store", "atomic"]
 Size = int | str  # a number, or a symbol such as `s77` where the shape is dynamic
 

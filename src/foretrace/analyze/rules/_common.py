@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from foretrace.base.arrays import coded
 from foretrace.base.units import bytes_text, time_text
 from foretrace.model.arguments import made, operands
 from foretrace.model.costs import OpCall, Tensor, peak_flops, short_type
@@ -232,9 +233,9 @@ def following(order: Order, distance: int, test: Callable[[int, int], bool]) -> 
     )
     base = len(order.cases)
     codes = order.case[left] * base + order.case[right]
-    distinct, inverse = np.unique(codes, return_inverse=True)
-    passes = np.array([test(code // base, code % base) for code in distinct.tolist()], bool)
-    return np.flatnonzero(together & passes[inverse.reshape(-1)]) + distance
+    found, inverse = coded(codes)
+    passes = np.array([test(code // base, code % base) for code in found.tolist()], bool)
+    return np.flatnonzero(together & passes[inverse]) + distance
 
 
 MAKERS = frozenset({"aten::copy_", "aten::clone"})

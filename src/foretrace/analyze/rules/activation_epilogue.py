@@ -24,6 +24,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.rules._common import LISTED, each, following, ids, listing, per, shapes_text
+from foretrace.base.arrays import counted
 from foretrace.base.units import plural, time_text
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
@@ -45,7 +46,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     rows = following(order, 1, lambda left, right: _follows(cases[left], cases[right]))
     if not len(rows):
         return
-    numbers, counts = np.unique(order.case[rows], return_counts=True)
+    numbers, counts = counted(order.case[rows])
     kinds = [(cases[number], count) for number, count in zip(numbers, counts.tolist(), strict=True)]
     ns, count = order.per_step(int(order.length[rows].sum())), each(trace, len(rows))
     words = listing(sorted({_activation(case) for case, _ in kinds}))

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.rules._common import counted, each, ids, per, within
+from foretrace.base.arrays import distinct
 from foretrace.base.units import plural, time_text, times_text
 from foretrace.model.costs import peak_flops
 from foretrace.model.intervals import Ints
@@ -51,7 +52,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if len(fallback):
         what = "scaled_dot_product_attention fell back to the math path"
         fix = "fused attention (sdpa_kernel with one backend says what prevents it)"
-        yield _finding(trace, fallback, len(np.unique(call[fallback])), what, fix)
+        yield _finding(trace, fallback, len(distinct(call[fallback])), what, fix)
     pairs = [pair for pair in _by_hand(trace) if call[pair[0]] < 0]
     if pairs:
         what = "Attention written out as matmul, softmax, matmul"
@@ -106,7 +107,7 @@ def _between(trace: Trace, pairs: list[tuple[int, int]]) -> Ints:
     """All rows of `gpu` from the first to the second matmul on their stream."""
     lane = trace.gpu.lane  # rows are in time order
     rows = [first + np.flatnonzero(lane[first : last + 1] == lane[first]) for first, last in pairs]
-    return np.unique(np.concatenate(rows))
+    return distinct(np.concatenate(rows))
 
 
 def _writes(case: Case, sizes: tuple[int, ...]) -> bool:

@@ -37,6 +37,7 @@ from msgspec import Struct
 from foretrace.analyze.rules._common import bandwidth_ns, each, following, ids, listing, per
 from foretrace.analyze.rules._idle import limited, typical_idle
 from foretrace.analyze.rules.attention_math import least_ns
+from foretrace.base.arrays import coded
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import bounds, wall
 from foretrace.model.intervals import Bools, Ints
@@ -247,7 +248,7 @@ def _copied(trace: Trace) -> Bools:
 
 def _where(trace: Trace, rows: Ints) -> str:
     """` (most in RMSNorm, RoPE and SwiGLU)`: the groups with most of the time."""
-    names, place = np.unique(trace.work_groups[rows], return_inverse=True)
+    names, place = coded(trace.work_groups[rows])
     time = np.bincount(place.reshape(-1), weights=trace.gpu.length[rows], minlength=len(names))
     most = [str(names[at]) for at in np.argsort(-time, kind="stable")[:NAMED]]
     return f" (most in {listing(most)})" if most else ""

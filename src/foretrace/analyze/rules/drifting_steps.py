@@ -26,6 +26,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.rules._common import LISTED, bare, ids, shapes_text
+from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, time_text
 from foretrace.model.intervals import Ints, split_by
 from foretrace.model.recording import op_call
@@ -119,7 +120,7 @@ def _by_op(trace: Trace, spans: list[Span]) -> dict[str, Ints]:
     rows = np.concatenate([span.work for span in spans])
     op = trace.origins.op[rows]
     name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
-    numbers = np.unique(name).tolist()
+    numbers = distinct(name).tolist()
     names = [host.names[number] if number >= 0 else "(no op)" for number in numbers]
     return dict(zip(names, split_by(name, rows), strict=True))
 

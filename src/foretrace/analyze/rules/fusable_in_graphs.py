@@ -25,6 +25,7 @@ import numpy as np
 
 from foretrace.analyze.rules._common import counted, each, ids, listing, per
 from foretrace.analyze.rules.graph_launches import graph_rows
+from foretrace.base.arrays import coded, distinct
 from foretrace.base.units import plural, time_text
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.trace import Trace
@@ -39,12 +40,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
     rows, run = _runs(trace)
     if not len(rows):
         return
-    gpu, runs = trace.gpu, len(np.unique(run))
+    gpu, runs = trace.gpu, len(distinct(run))
     length = gpu.length[rows]
     shortest = np.full(int(run.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(shortest, run, length)
     total = int(length.sum())
-    saved = trace.order.per_step(total - int(shortest[np.unique(run)].sum()))
+    saved = trace.order.per_step(total - int(shortest[distinct(run)].sum()))
     kernels, fewest = each(trace, len(rows)), each(trace, runs)
     count = f"{plural(kernels, 'kernel')} {per(trace)} in CUDA graphs"
     detail = (
@@ -87,7 +88,7 @@ def _small(trace: Trace) -> Bools:
 
 def _most(trace: Trace, rows: Ints) -> list[str]:
     """The groups with most of the time."""
-    names, place = np.unique(trace.work_groups[rows], return_inverse=True)
+    names, place = coded(trace.work_groups[rows])
     time = np.bincount(place.reshape(-1), weights=trace.gpu.length[rows])
     return [str(names[at]) for at in np.argsort(-time, kind="stable")[:NAMED]]
 

@@ -46,6 +46,7 @@ from foretrace.analyze.rules._common import (
     within,
 )
 from foretrace.analyze.rules.unfused_optimizer import optimizer_rows
+from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural, time_text, times_text
 from foretrace.model.arguments import made, operands
 from foretrace.model.intervals import Ints
@@ -103,7 +104,7 @@ def _groups(trace: Trace) -> tuple[list[dict[str, Any]], Ints]:
     order = trace.order
     reader, writer = _links(trace)
     label = _joined(len(order.row), reader, writer)
-    places = np.unique(np.concatenate((reader, writer)))
+    places = distinct(np.concatenate((reader, writer)))
     places = places[np.argsort(label[places], kind="stable")]
     cuts = np.flatnonzero(np.diff(label[places])) + 1
     seen: dict[bytes, list[Ints]] = {}

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.rules._common import counted, each, ids, per
+from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import calls
 from foretrace.model.intervals import Ints
@@ -32,7 +33,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     rows, mine = graph_rows(trace), counted(trace)
     if not len(rows):
         return
-    launches = np.unique(gpu.launch[rows])
+    launches = distinct(gpu.launch[rows])
     ns, host_ns = int(gpu.length[rows].sum()), int(host.length[launches].sum())
     share = round(ns / max(int(gpu.length[mine].sum()), 1), 4)
     count, work = each(trace, len(launches)), each(trace, len(rows))

@@ -30,6 +30,7 @@ import numpy as np
 
 from foretrace.analyze.rules._common import bare, ids, listing, per
 from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle, untold
+from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import wall
 from foretrace.model.idle import Idle, unproven
@@ -80,7 +81,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     real /= max(idle.window_ns - total + real, 1)
     if limit is not None:
         title += f"; without the profiler for at most {percent_text(real)}"
-    gaps = len(np.unique(idle.end))
+    gaps = len(distinct(idle.end))
     count = plural(gaps, "gap")
     detail = (
         f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {_longest(trace, idle)}"

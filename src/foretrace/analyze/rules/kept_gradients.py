@@ -21,6 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.rules._common import counted, each, ids, per, within
+from foretrace.base.arrays import distinct
 from foretrace.base.units import plural, time_text
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -32,7 +33,7 @@ ACCUMULATE, ADD = "torch::autograd::AccumulateGrad", "aten::add_"
 def _check(trace: Trace) -> Iterator[Finding]:
     gpu, order = trace.gpu, trace.order
     spans = [span.work for span in trace.spans.regions if span.name.startswith(ZEROING)]
-    fills = np.unique(np.concatenate([np.empty(0, np.int64), *spans]))
+    fills = distinct(np.concatenate([np.empty(0, np.int64), *spans]))
     fills = fills[counted(trace)[fills]]
     inside = within(trace, order.op, lambda name: name == ACCUMULATE) >= 0
     added = trace.origins.host.named(lambda name: name == ADD)[np.maximum(order.op, 0)]

@@ -31,6 +31,7 @@ import numpy as np
 from foretrace.analyze.rules._common import counted, each, ids, per
 from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle, untold
 from foretrace.analyze.rules.graph_launches import graph_rows
+from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import bounds
 from foretrace.model.idle import unproven
@@ -104,7 +105,7 @@ def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
     timed = rows[gpu.usable[rows]]
     ended = np.zeros(len(gpu), bool)
     ended[idle.then[idle.of("launch", "host") & (idle.then >= 0)]] = True
-    launches = np.unique(gpu.launch[rows])
+    launches = distinct(gpu.launch[rows])
     apart, length = _apart(trace, launches), order.length[order.counts]
     return launches, {
         "launches": each(trace, len(launches)),

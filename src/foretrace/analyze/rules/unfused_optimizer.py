@@ -26,6 +26,7 @@ import numpy as np
 
 from foretrace.analyze.rules._common import bare, counted, each, ids, per
 from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle
+from foretrace.base.arrays import coded, distinct
 from foretrace.base.units import plural, time_text
 from foretrace.model.idle import unproven
 from foretrace.model.intervals import Ints
@@ -86,7 +87,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
 def optimizer_rows(trace: Trace) -> Ints:
     """Rows of `gpu` that an optimizer's step launched, where they count."""
     spans = [span for span in trace.spans.regions if span.name.startswith(PREFIX)]
-    rows = np.unique(np.concatenate([np.empty(0, np.int64), *(span.work for span in spans)]))
+    rows = distinct(np.concatenate([np.empty(0, np.int64), *(span.work for span in spans)]))
     counting: Ints = rows[counted(trace)[rows]]
     return counting
 
@@ -96,7 +97,7 @@ def _passes(trace: Trace, rows: Ints) -> dict[str, int]:
     gpu, host = trace.gpu, trace.origins.host
     op = trace.origins.op[rows]
     name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
-    names, inverse = np.unique(name, return_inverse=True)
+    names, inverse = coded(name)
     total = np.bincount(inverse.reshape(-1), weights=gpu.length[rows]).astype(np.int64)
     found = [host.names[name] if name >= 0 else "(no op)" for name in names.tolist()]
     by_name = dict(zip(found, total.tolist(), strict=True))

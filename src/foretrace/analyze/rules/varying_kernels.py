@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretrace.analyze.rules._common import LISTED, ids, per, shapes_text
+from foretrace.base.arrays import coded
 from foretrace.base.units import plural, ratio_text, time_text
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.intervals import Ints
@@ -89,7 +90,7 @@ def _groups(trace: Trace, rows: Ints) -> Ints:
     _, grid = distinct_lists(trace.kernels["grid"])
     place = np.searchsorted(trace.kernels["id"].to_numpy(), trace.order.event[rows])
     keys = trace.order.case[rows] * (int(grid.max()) + 1) + grid[place]
-    numbers: Ints = np.unique(keys, return_inverse=True)[1].reshape(-1)
+    numbers: Ints = coded(keys)[1]
     return numbers
 
 

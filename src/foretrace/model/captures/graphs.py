@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.patterns import regex
 from foretrace.model import calls
 from foretrace.model.arguments import Signature
 from foretrace.model.costs import OpCall
@@ -125,7 +126,7 @@ def _kind(call: str) -> str:
     return FILL if "memset" in call.lower() else COPY
 
 
-_SIZE = re.compile(
+_SIZE = regex(
     r"\b(?:bs|batch|batch[ _]size)\s?[=:_ ]\s?(\d{1,7})\b|\b(?:capture|execute)_(\d{1,7})_", re.I
 )
 

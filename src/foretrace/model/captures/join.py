@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from foretrace.base.arrays import counted
 from foretrace.base.errors import TraceError
 from foretrace.base.units import plural
 from foretrace.model.captures import Captured
@@ -109,7 +110,7 @@ class Join:
         launches = np.array([each.launch for each in equal], np.int64)
         around = host.nearest(launches, host.is_step | (host.is_region & host.named(size_in)))
         order = np.lexsort((host.start[launches], around))
-        groups, sizes = np.unique(around, return_counts=True)
+        groups, sizes = counted(around)
         if groups[0] < 0 or (sizes != count).any():
             return None
         turn = np.empty(len(equal), np.int64)

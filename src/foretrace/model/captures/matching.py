@@ -10,13 +10,14 @@ elements they have, and so which of two batch sizes was captured.
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
 
 import numpy as np
 
+from foretrace.base.arrays import distinct
+from foretrace.base.patterns import regex
 from foretrace.model.captures.graphs import KERNEL, CaptureWindow, Graph, GraphReplay
 from foretrace.model.costs import OpCall
 from foretrace.model.intervals import Ints
@@ -32,9 +33,9 @@ _HELPS = frozenset({"copy", "fill", "zero", "contiguous", "clone", "sum"})
 _ALIASES = {"sub": "add", "rsub": "add", "relu": "clamp_min", "clamp": "clamp_min"}
 # elements of one thread in ATen's elementwise loops, by the vector width in the name
 _WORK = {"<2": (4,), "<4": (4, 8), "<8": (8,), "<": (4,)}
-_WORD = re.compile(r"\w+(?:::\w+)?")
+_WORD = regex(r"\w+(?:::\w+)?")
 _PREFIX = 200  # the loop's name stands at the front
-_LOOP = re.compile(r"(?:vectorized|unrolled)_elementwise_kernel(<[248]?)")
+_LOOP = regex(r"(?:vectorized|unrolled)_elementwise_kernel(<[248]?)")
 
 
 def fits(kernel: str, chain: Sequence[str]) -> bool | None:
@@ -99,7 +100,7 @@ def matched(trace: Recording, replay: GraphReplay, graph: Graph) -> Ints | str:
 def _is_in_turn(trace: Recording, replay: GraphReplay) -> bool:
     """Whether the order of the rows is that of the nodes: numbered, or all on one stream."""
     gpu = trace.gpu
-    if len(np.unique(gpu.lane[replay.rows])) == 1:
+    if len(distinct(gpu.lane[replay.rows])) == 1:
         return True
     nodes = trace.tables["gpu"]["graph_node"][gpu.side_row[replay.rows]]
     return nodes.null_count() == 0 and nodes.n_unique() == len(nodes)

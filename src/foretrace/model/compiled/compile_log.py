@@ -7,7 +7,6 @@ version does not log stays empty.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from foretrace.base.patterns import regex
 from foretrace.model.compiled.syntax import json_object
 from foretrace.schema.compiler import (
     Compilation,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BREAK_RECORD = "dynamo_graph_break_reason"
 _PLACE = "in user code at "
-_FRAME = re.compile(r'\s*File "([^"]*)", line (\d{1,9}), in (.*)')
+_FRAME = regex(r'\s*File "([^"]*)", line (\d{1,9}), in (.*)')
 _REASONS = ("Graph Break Reason: ", "Reason: ")
 _ENDS = ("User code traceback:", "Traceback (most recent call last):")
 _SKIPS = ("Graph break: skip", "Graph break: torch.compile cannot properly resume", "WON'T CONVERT")
@@ -39,12 +39,12 @@ _VISIT = "please visit: "
 _FIELDS = ("Explanation:", "Hint:", "Developer debug context:")
 RECOMPILE_RECORD = "recompile_reasons"
 CHANNELS = frozenset({"recompiles", "recompiles_verbose"})
-_VERSION = re.compile(r"(!?\d+(?:/\d+)+(?:_\d+)?): (.*)")
+_VERSION = regex(r"(!?\d+(?:/\d+)+(?:_\d+)?): (.*)")
 # `tensor 'x' size mismatch at index 0. expected 64, actual 32`
-_TENSOR = re.compile(r"tensor '(.{1,1000}?)' ([a-z_ ]{1,40}) mismatch( at index \d+)?\. expected ")
-_CHECK = re.compile(r"___check_(obj|type)_id\(([^,]*),")
+_TENSOR = regex(r"tensor '(.{1,1000}?)' ([a-z_ ]{1,40}) mismatch( at index \d+)?\. expected ")
+_CHECK = regex(r"___check_(obj|type)_id\(([^,]*),")
 _STACK = "User stack trace:"
-_LIMIT = re.compile(r"torch\._dynamo hit config\.(\w+) \((\d+)\)")
+_LIMIT = regex(r"torch\._dynamo hit config\.(\w+) \((\d+)\)")
 # How names of phases begin, torch 2.4 to 2.13. One without a stage belongs to the phase around it.
 STAGES = (
     ("dynamo", "Dynamo"), ("entire_frame_compile", "Dynamo"), ("_compile.compile_inner", "Dynamo"),
@@ -63,12 +63,12 @@ STAGES = (
     ("remote_fx_graph_cache", "caches"), ("inductor_codecache", "caches"),
     ("AOTAutogradCache", "caches"), ("TritonBundler", "caches"), ("gc", "garbage collection"),
 )  # fmt: skip
-_CACHE = re.compile(r"(fx_graph|aotautograd)(?:_bundled)?_cache_(hit|miss|bypass|hash)")
-_DISABLED = re.compile(r"(fx_graph|autograd)_cache_(disabled)")
+_CACHE = regex(r"(fx_graph|aotautograd)(?:_bundled)?_cache_(hit|miss|bypass|hash)")
+_DISABLED = regex(r"(fx_graph|autograd)_cache_(disabled)")
 _CACHES = {"fx_graph": "FX graph", "aotautograd": "AOTAutograd", "autograd": "AOTAutograd"}
 _SKIP = "skipping cudagraphs due to "
-_USER_FRAME = re.compile(r'\s*File "([^"]*)", line (\d{1,9})')
-_AGAIN = re.compile(
+_USER_FRAME = regex(r'\s*File "([^"]*)", line (\d{1,9})')
+_AGAIN = regex(
     r"\[([^]]{0,99})\] Re-recording function=([^,]{0,999}),(?: mode=(\w*),)? reason=(.*)"
 )
 

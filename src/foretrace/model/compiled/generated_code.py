@@ -12,7 +12,6 @@ The variable counts them once.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
@@ -20,6 +19,7 @@ from math import prod
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.base.patterns import regex
 from foretrace.model.compiled.accesses import Touch, accesses, template, unseen, with_tensors
 from foretrace.model.compiled.indices import (
     Form,
@@ -35,7 +35,7 @@ from foretrace.model.compiled.indices import (
 from foretrace.model.compiled.syntax import dotted, evaluate, expression, number, parse
 from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, Mode, NamedTensor, Size
 
-_ROOT = re.compile(r"(?:[xyz]|r\d{0,3}_?)index")
+_ROOT = regex(r"(?:[xyz]|r\d{0,3}_?)index")
 _TRITON_TYPES = {
     "fp64": "f64", "fp32": "f32", "fp16": "f16", "bf16": "bf16", "i64": "i64", "i32": "i32",
     "i16": "i16", "i8": "i8", "u8": "u8", "u16": "u16", "u32": "u32", "u64": "u64", "i1": "b8",
@@ -51,11 +51,11 @@ _CPP_TYPES = {
     "c10::Half": "f16", "unsigned char": "u8", "signed char": "i8", "short": "i16",
     "uint32_t": "u32", "uint64_t": "u64", "uint16_t": "u16",
 }  # fmt: skip
-_PARAMETER = re.compile(r"(?:const )?([\w:]{1,60}(?: char)?) ?(\*?) ?(?:__restrict__ )?(\w{1,200})")
-_ALIAS = re.compile(r"auto (\w{1,200}) = (\w{1,200});")
-_WORD = re.compile(r"\w+")
-_NUMBER = re.compile(r"\b(\d{1,19})L{0,2}\b")
-_CAST = re.compile(r"(?:static_cast|c10::convert)<(?:int64_t|long|int32_t|int)>")
+_PARAMETER = regex(r"(?:const )?([\w:]{1,60}(?: char)?) ?(\*?) ?(?:__restrict__ )?(\w{1,200})")
+_ALIAS = regex(r"auto (\w{1,200}) = (\w{1,200});")
+_WORD = regex(r"\w+")
+_NUMBER = regex(r"\b(\d{1,19})L{0,2}\b")
+_CAST = regex(r"(?:static_cast|c10::convert)<(?:int64_t|long|int32_t|int)>")
 _LONGEST = 5000  # characters of an index
 _VECTOR = ("loadu(", ".store(", "transpose_mxn<")
 

@@ -7,7 +7,6 @@ wrapper in order.
 from __future__ import annotations
 
 import ast
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -16,6 +15,7 @@ from pathlib import PurePosixPath
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.patterns import regex
 from foretrace.model.arguments import Signature
 from foretrace.model.compiled.accesses import base_op
 from foretrace.model.compiled.syntax import dotted, expression, solve
@@ -29,7 +29,7 @@ from foretrace.schema.gaps import filled
 from foretrace.schema.tables import NONE, Tables
 
 _VIEW = "reinterpret_tensor"
-_GRAPH = re.compile(r"\Agraph_\d{1,9}_")
+_GRAPH = regex(r"\Agraph_\d{1,9}_")
 
 
 class GraphRun(Struct, frozen=True):

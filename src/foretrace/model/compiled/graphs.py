@@ -10,11 +10,12 @@ from __future__ import annotations
 import ast
 import re
 
+from foretrace.base.patterns import regex
 from foretrace.model.compiled.syntax import dotted, parse
 from foretrace.schema.compiler import FxGraph, GraphNode, NamedTensor, Size, SourceLine, Stage
 
-_INPUT = re.compile(r"(\w{1,1000}): \"([^\"]{0,2000})\"")
-_TENSOR = re.compile(r"(\w{1,20})\[([^\]]*)\](?:\[([^\]]*)\])?([\w:]{0,40})")
+_INPUT = regex(r"(\w{1,1000}): \"([^\"]{0,2000})\"")
+_TENSOR = regex(r"(\w{1,20})\[([^\]]*)\](?:\[([^\]]*)\])?([\w:]{0,40})")
 _OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.MatMult: "matmul",
     ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow", ast.BitAnd: "and_",

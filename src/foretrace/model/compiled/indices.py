@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from foretrace.base.arrays import distinct
 from foretrace.model.compiled.syntax import dotted
 
 LISTED = 1 << 22  # values that are listed at most: 32 MiB for each step, some 0.1 s
@@ -287,7 +288,7 @@ def _distinct(found: list[NDArray[np.int64]]) -> int:
         return 0
     low, high = min(int(each.min()) for each in found), max(int(each.max()) for each in found)
     if high - low >= _MARKED:
-        return len(np.unique(np.concatenate(found)))
+        return len(distinct(np.concatenate(found)))
     marks = np.zeros(high - low + 1, np.bool_)  # ten times as fast as sorting
     for each in found:
         marks[each - low] = True

@@ -8,9 +8,9 @@ other nodes of an op has begun it. Where the records do not map an op, the answe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from foretrace.base.patterns import regex
 from foretrace.names.families import VIEWS
 from foretrace.schema.compiler import (
     Compilation,
@@ -25,7 +25,7 @@ _SYMBOLS = {
     "**": "pow", "%": "remainder", "truediv": "div", "floordiv": "floor_divide", "iadd": "add",
     "isub": "sub", "imul": "mul", "itruediv": "div", "imatmul": "matmul", "mod": "remainder",
 }  # fmt: skip
-_PARTS = re.compile(r"[.:]+")
+_PARTS = regex(r"[.:]+")
 # What prepares another op and computes nothing of its own.
 _PREPARES = VIEWS | {"convert_element_type", "clone", "to", "getitem", "empty", "type_as"}
 _SILENT = VIEWS | {"getitem"}

@@ -13,12 +13,12 @@ Backward graphs and older versions record less. Then three other records name th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
+from foretrace.base.patterns import regex
 from foretrace.model.compiled.accesses import (
     UNSIZED,
     base_op,
@@ -41,14 +41,14 @@ NODES, STACKS = (
     "inductor_provenance_tracking_node_mappings",
     "inductor_provenance_tracking_kernel_stack_traces",
 )
-_FRAME = re.compile(r'  File "([^"\n]+)", line (\d{1,9}), in ([^\n]*)\n? *([^\n]*)')
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/torch/")
-_CANDIDATE = re.compile(r"\s*SchedulerNode\(name='(op\d{1,9})'\), \w{1,40}\(")
-_ORIGINS = re.compile(r"origins=(?:OrderedSet\()?[\[{]([^\]}]{0,20000})[\]}]")
-_MEMBER = re.compile(r"op\d+")
-_BUFFER = re.compile(r"buf(\d{1,9})")
-_KERNEL = re.compile(r"(\w{1,1000}) = async_compile\.")
-_NODE = re.compile(r"#   %(\w{1,200}) : .{0,4000}= call_function\[target=")
+_FRAME = regex(r'  File "([^"\n]+)", line (\d{1,9}), in ([^\n]*)\n? *([^\n]*)')
+_LIBRARY = regex(r"/(?:site|dist)-packages/torch/")
+_CANDIDATE = regex(r"\s*SchedulerNode\(name='(op\d{1,9})'\), \w{1,40}\(")
+_ORIGINS = regex(r"origins=(?:OrderedSet\()?[\[{]([^\]}]{0,20000})[\]}]")
+_MEMBER = regex(r"op\d+")
+_BUFFER = regex(r"buf(\d{1,9})")
+_KERNEL = regex(r"(\w{1,1000}) = async_compile\.")
+_NODE = regex(r"#   %(\w{1,200}) : .{0,4000}= call_function\[target=")
 Names = dict[str, tuple[str, ...]]
 
 

@@ -9,11 +9,11 @@ how often. Forward and backward each have a scheduler, and both name their nodes
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
+from foretrace.base.patterns import regex
 from foretrace.schema.compiler import (
     MEMBER,
     SHORT_TYPES,
@@ -26,26 +26,26 @@ from foretrace.schema.compiler import (
 if TYPE_CHECKING:
     from foretrace.read.compiler import TextRecord
 
-_HEAD = re.compile(r"(\w+): (\w+)\(([\w,]*)\)")
-_FIELD = re.compile(r"(\w+)\.([a-z_.]+)(?:\[\d+\])? =(.*)")
-_LAYOUT = re.compile(r"(\w+)(?:_layout|\.layout) = (.*)")
-_DEPENDENCY = re.compile(r"(?:Memory|Star)Dep\((?:name=)?'([^']*)'")
-_WEAK = re.compile(r"WeakDep\((?:name=)?'([^']*)'")
-_QUOTED = re.compile(r"'(\w+)'")
-_NUMBER = re.compile(r"-?\d{1,18}")
-_SIZES = re.compile(r"\w+\('([\w:]*)', torch\.(\w+), size=\[([^]]*)\], stride=\[([^]]*)\]")
-_TERM = re.compile(r"(\d{1,18})?\*?([a-z]\d{1,9})?")
-_RANGES = re.compile(r": ([^,{}]+)")
+_HEAD = regex(r"(\w+): (\w+)\(([\w,]*)\)")
+_FIELD = regex(r"(\w+)\.([a-z_.]+)(?:\[\d+\])? =(.*)")
+_LAYOUT = regex(r"(\w+)(?:_layout|\.layout) = (.*)")
+_DEPENDENCY = regex(r"(?:Memory|Star)Dep\((?:name=)?'([^']*)'")
+_WEAK = regex(r"WeakDep\((?:name=)?'([^']*)'")
+_QUOTED = regex(r"'(\w+)'")
+_NUMBER = regex(r"-?\d{1,18}")
+_SIZES = regex(r"\w+\('([\w:]*)', torch\.(\w+), size=\[([^]]*)\], stride=\[([^]]*)\]")
+_TERM = regex(r"(\d{1,18})?\*?([a-z]\d{1,9})?")
+_RANGES = regex(r": ([^,{}]+)")
 _KERNELS = {"ForeachKernelSchedulerNode": "foreach", "NopKernelSchedulerNode": "nop"}
 # what a loop's body says of it; the first that occurs counts
 _LOOPS = (("ops.sort(", "sort"), ("scan", "scan"), ("reduction", "reduction"))
-_REFUSED = re.compile(r"cannot fuse (\w+) with (\w+): (.*)")
-_FUSED = re.compile(r"fusing (\w+) with (\w+)")
+_REFUSED = regex(r"cannot fuse (\w+) with (\w+): (.*)")
+_FUSED = regex(r"fusing (\w+) with (\w+)")
 _SLOWER = "cannot fuse (benchmark): fusing "
 # the first of at most ten rounds: another scheduler begins
-FIRST_ROUND = re.compile(r"=* ?attempting fusion \(1/\d+\)")
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
-_BUFFER = re.compile(r"'(\w+)'")
+FIRST_ROUND = regex(r"=* ?attempting fusion \(1/\d+\)")
+_COLOUR = regex(r"\x1b\[[\d;]*m")
+_BUFFER = regex(r"'(\w+)'")
 Pair = tuple[int, str, str, bool, str]  # graph, a, b, fused, words
 
 

@@ -9,11 +9,11 @@ the sizes of its buffers are not read: what its library calls move is not known.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from foretrace.base.patterns import regex
 from foretrace.model.compiled.accesses import (
     UNSIZED,
     library_accesses,
@@ -37,12 +37,12 @@ HANDLE = "[Provenance debug handles] "
 ORIGINS = "Topologically Sorted Source Nodes: ["
 _LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
-_BETWEEN = re.compile(r"\s*(?:#|stream\d{1,4} = |\w{1,1000}numel = |$)")  # comment and its call
-_CALL = re.compile(r"(?:kernels\.)?call_(\w{1,500})\((.*)\);")
-_LIBRARY = re.compile(r".{0,60}?\b(aoti_torch_(?:cuda|cpu|xpu|mps)_\w{1,200})\((.*)\)\);")
+_BETWEEN = regex(r"\s*(?:#|stream\d{1,4} = |\w{1,1000}numel = |$)")  # comment and its call
+_CALL = regex(r"(?:kernels\.)?call_(\w{1,500})\((.*)\);")
+_LIBRARY = regex(r".{0,60}?\b(aoti_torch_(?:cuda|cpu|xpu|mps)_\w{1,200})\((.*)\)\);")
 _LAUNCHES = "aoti_torch_cuda_", "aoti_torch_cpu_", "aoti_torch_xpu_", "aoti_torch_mps_"
-_NUMBER = re.compile(r"(-?\d{1,19})L{0,2}")
-_PATH = re.compile(r"# kernel path: (\S{1,1000})")
+_NUMBER = regex(r"(-?\d{1,19})L{0,2}")
+_PATH = regex(r"# kernel path: (\S{1,1000})")
 _LANGUAGES = {"triton": "triton", "cpp": "cpp", "cpp_pybinding": "cpp"}
 
 

@@ -18,6 +18,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
+from foretrace.base.patterns import regex
 from foretrace.model.costs._call import SIZES, OpCall, Tensor, total
 from foretrace.schema.traffic import Certainty
 
@@ -154,17 +155,17 @@ NOMINAL = 4
 
 # `CatArrayBatchedCopy<...OpaqueType<2u>...>` moves elements of 2 bytes;
 # `BinaryOpScalarFunctor<c10::BFloat16, ...>` is the functor of a multi-tensor kernel.
-_OPAQUE = re.compile(r"OpaqueType<(\d{1,9})u?l?>")
-_TYPED = re.compile(r"(?:CatArrayBatchedCopy\w{0,60}|\wFunctor)<([A-Za-z_][\w: ]{0,60}?) ?[,>]")
+_OPAQUE = regex(r"OpaqueType<(\d{1,9})u?l?>")
+_TYPED = regex(r"(?:CatArrayBatchedCopy\w{0,60}|\wFunctor)<([A-Za-z_][\w: ]{0,60}?) ?[,>]")
 # `BinaryOpScalarFunctor<T, depth, r_args_depth, res_arg_index>` reads r_args_depth lists.
-_FUNCTOR = re.compile(r"\wFunctor<([\w: ]{1,60}), (\d{1,9}), (\d{1,9}), (\d{1,9})>")
-_STEP = re.compile(r"DeviceRadixSort(\w{1,40}?)Kernel<")
-_SORTED = re.compile(
+_FUNCTOR = regex(r"\wFunctor<([\w: ]{1,60}), (\d{1,9}), (\d{1,9}), (\d{1,9})>")
+_STEP = regex(r"DeviceRadixSort(\w{1,40}?)Kernel<")
+_SORTED = regex(
     r"(?:policy_hub|DeviceRadixSortPolicy)<([\w ]{1,60}), ([^,]{1,200}), ([\w ]{1,60})>"
 )
-_POLICY = re.compile(r"AgentScanPolicy<(\d{1,9}), (\d{1,9}), ([\w ]{1,60}),")
-_SCANNED = re.compile(r">, ([\w ]{1,60}?)(?: const)?\*, ([\w ]{1,60})\*,")
-_STATE = re.compile(
+_POLICY = regex(r"AgentScanPolicy<(\d{1,9}), (\d{1,9}), ([\w ]{1,60}),")
+_SCANNED = regex(r">, ([\w ]{1,60}?)(?: const)?\*, ([\w ]{1,60})\*,")
+_STATE = regex(
     r"Device(?:Scan|Compact)InitKernel<(?:\w{1,60}::){0,6}ScanTileState<([\w ]{1,60}), true>"
 )
 

@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.base.patterns import regex
 from foretrace.model.costs._call import SIZES, OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, Launch, at_least, moved, table, unknown
 from foretrace.schema.traffic import Certainty
@@ -36,20 +37,18 @@ from foretrace.schema.traffic import Certainty
 HIDDEN = "the weights are not among the arguments, and the kernels do not tell their sizes"
 # triton_kernels: `_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu` is result x input x weight,
 # then the tile of rows, columns and K, and the parts of K.
-_OGS = re.compile(
+_OGS = regex(
     r"_matmul_ogs_[NT]{3}_([a-z0-9]{2,9}?)x([a-z0-9]{2,9}?)x([a-z0-9]{2,9}?)"
     r"_(\d{1,5})x(\d{1,5})x\d{1,5}x(\d{1,5})"
 )
 # TensorRT-LLM: `bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256...transOut` is the result, the weight
 # and the input, then the tile of columns, rows and K.
-_BMM = re.compile(
-    r"bmm_(\w{3,9}?)_((?:Mx)?[A-Z]\w{2,8}?)((?:Mx)?[A-Z]\w{2,8}?)_Fp32_t(\d+)x(\d+)x\d+"
-)
+_BMM = regex(r"bmm_(\w{3,9}?)_((?:Mx)?[A-Z]\w{2,8}?)((?:Mx)?[A-Z]\w{2,8}?)_Fp32_t(\d+)x(\d+)x\d+")
 _BITS = {
     "mxfp4": 4.25, "mxfp8": 8.25, "fp8": 8, "bf16": 16, "fp16": 16, "fp32": 32, "u8": 8, "i8": 8,
     "MxE2m1": 4.25, "MxE4m3": 8.25, "E2m1": 4.5, "E4m3": 8, "Bfloat16": 16, "Fp16": 16, "Fp32": 32,
 }  # fmt: skip
-_GATED = re.compile("swiglu|geglu", re.IGNORECASE)
+_GATED = regex("swiglu|geglu", re.IGNORECASE)
 _FINAL = ("finalize", "moe_sum")
 
 

@@ -34,11 +34,11 @@ optimizer and is not counted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from foretrace.base.patterns import regex
 from foretrace.model.costs._call import (
     BOOL,
     FLOATING,
@@ -223,7 +223,7 @@ FOREACH = CostKind(
 
 
 # `FusedAdamMathFunctor<T, lists, ...>`: parameters, gradients and states, all of one type.
-_FUNCTOR = re.compile(r"Fused\w{1,60}?MathFunctor<([\w: ]{1,60}), (\d{1,9})")
+_FUNCTOR = regex(r"Fused\w{1,60}?MathFunctor<([\w: ]{1,60}), (\d{1,9})")
 
 
 def _step(written: tuple[int, ...], read_only: tuple[int, ...]) -> Price:

@@ -19,17 +19,17 @@ person wrote: it may take a cache or a table of which it uses little.
 from __future__ import annotations
 
 import math
-import re
 
 from msgspec.structs import replace
 
+from foretrace.base.patterns import regex
 from foretrace.model.costs._call import OpCall, Tensor
 from foretrace.model.costs._cost import Cost, CostKind, at_least, estimate, unknown
 from foretrace.schema.traffic import Certainty
 
 IN_PART = "the kernel may use its arguments in part"
 NOTE = "each tensor argument once; one that is updated in place moves twice that"
-_PICKING = re.compile(r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss|scatter)")
+_PICKING = regex(r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss|scatter)")
 # How many sizes a kernel has at least: `xnumel`, and `r0_numel` where it reduces.
 _FEWEST = {"poi": 1, "per": 2, "red": 2}
 

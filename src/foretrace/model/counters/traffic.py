@@ -6,18 +6,18 @@ datasheet.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from foretrace.base.patterns import regex
 from foretrace.names import devices
 from foretrace.schema.device import Device
 from foretrace.schema.documents.counters import KnownRoof
 from foretrace.schema.traffic import SECTOR, WAVEFRONT
 
-_TENSOR = re.compile(
+_TENSOR = regex(
     r"sm__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?src_(?P<type>[a-z]+\d+)(?:_dst_\w+?)?\.sum"
 )
 _TIMES = ("gpu__time_duration.sum", "gpu__time_duration_measured_user.sum")

@@ -10,12 +10,13 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from foretrace.base.patterns import regex
 from foretrace.model.autograd import ENGINE
 from foretrace.model.costs import OpCall
 from foretrace.schema.kernel import KernelId
 
 MATMULS = frozenset({"gemm", "gemv"})
-_NODE = re.compile(rf"{ENGINE}|Backward\d*$")
+_NODE = regex(rf"{ENGINE}|Backward\d*$")
 
 
 class GpuWork(Struct, frozen=True, dict=True):

@@ -15,6 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
+from foretrace.base.arrays import coded
+from foretrace.base.patterns import regex
 from foretrace.model.groups._group import MATMULS, GpuWork, Pattern, plain, words
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.module_calls import ModuleCalls, class_of
@@ -25,7 +27,7 @@ from foretrace.names import families
 SIZED = frozenset({"aten::cat", "aten::copy_", "aten::index_copy_", "aten::index_put_"})
 _FIRST = 0x100  # characters below are regular expression syntax
 _OTHER = "\x01"  # any word that no pattern has
-_WORD = re.compile(r"\w+")
+_WORD = regex(r"\w+")
 _LARGEST = 1 << 62  # sizes beyond are no tensor's, and no number of NumPy's
 # Of the ops that Inductor's kernels come from, those that a pattern needs; the first counts.
 _ORIGINS = {
@@ -63,7 +65,7 @@ class Distinct:
         """Classes of modules, "" last, and the place of each row's: -1 without a module."""
         host, own = self.trace.origins.host, self.modules.own
         name = np.where(own >= 0, host.name[np.maximum(own, 0)], -1)
-        numbers, place = np.unique(name, return_inverse=True)
+        numbers, place = coded(name)
         written = [class_of(host.names[number]) if number >= 0 else "" for number in numbers]
         classes = sorted({*written, ""}, reverse=True)
         return classes, np.array([classes.index(each) for each in written], np.int64)[place]

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from foretrace.base.arrays import coded
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.document import Document
 from foretrace.read.kineto.joined import Joined, as_numpy, joined_arrays, json_text, mapped
@@ -50,7 +51,7 @@ def signatures(forms: Ints, texts: Sequence[bytes]) -> tuple[Ints, pl.DataFrame]
     building nested lists from Python objects takes twenty times as long. Signatures are numbered in
     sorted order, so that they do not depend on the order of the file.
     """
-    used, number = np.unique(forms, return_inverse=True)
+    used, number = coded(forms)
     rows = [_row(texts[form]) for form in used.tolist()]
     distinct = sorted(set(rows))
     rank = {row: place for place, row in enumerate(distinct)}
@@ -256,7 +257,7 @@ def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints)
 
 def _values(forms: Ints, joined: Joined, code: str) -> pl.Series:
     """Interned texts, or the lists they hold, by their number; a negative number is null."""
-    used, number = np.unique(forms, return_inverse=True)
+    used, number = coded(forms)
     texts = [None if form < 0 else joined.text_list[form] for form in used.tolist()]
     if code == "l":
         return sizes(texts)[number.reshape(-1)]

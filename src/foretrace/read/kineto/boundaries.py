@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from foretrace.base.budget import Limits
+from foretrace.base.patterns import regex
 
 # large enough that per-chunk cost vanishes, small enough that its objects stay in cache
 CHUNK = 256 << 10
@@ -44,25 +45,25 @@ class Buffer:
 
 _FIRST = rb'\{\s*+"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"\s*+:'
 # possessive: a megabyte of blanks is read once
-BOUNDARY = re.compile(rb"\}\s*+(?:,\s*+)?(?=" + _FIRST + rb")")
-FIRST_KEY = re.compile(_FIRST)
-FIRST_RECORD = re.compile(rb"\[[\s,]*+" + _FIRST)
+BOUNDARY = regex(rb"\}\s*+(?:,\s*+)?(?=" + _FIRST + rb")")
+FIRST_KEY = regex(_FIRST)
+FIRST_RECORD = regex(rb"\[[\s,]*+" + _FIRST)
 # a record that begins where no value of another record can begin
-_BEGINS = re.compile(rb"[:\[]\s*+\{|(" + _FIRST + rb")")
+_BEGINS = regex(rb"[:\[]\s*+\{|(" + _FIRST + rb")")
 _TAIL_KEY = (
     rb'"(?:traceName|displayTimeUnit|baseTimeNanoseconds|schemaVersion|deviceProperties'
     rb'|distributedInfo|record_shapes|profile_memory|with_\w{1,9}|traceEvents)"\s*+:'
 )
 _STOPS = rb"\}\s*+(?:(?:,\s*+)?(?=" + _FIRST + rb")|(?=\]\s*+(?:,\s*+" + _TAIL_KEY + rb"%s)))"
 _OTHER_LIST = rb'|"traceEvents"\s*+:\s*+\['
-_STOP = re.compile(_STOPS % b"" + _OTHER_LIST)
-_LAST_STOP = re.compile(_STOPS % rb"|(?:\}\s*+)?\Z" + _OTHER_LIST)
-_LIST_END = re.compile(rb'\}\s*+(?=\]\s*+(?:,\s*+"|\}|\Z))')
-HOLE = re.compile(rb"\0{4}")  # a block that was never written; one NUL may stand in a name
+_STOP = regex(_STOPS % b"" + _OTHER_LIST)
+_LAST_STOP = regex(_STOPS % rb"|(?:\}\s*+)?\Z" + _OTHER_LIST)
+_LIST_END = regex(rb'\}\s*+(?=\]\s*+(?:,\s*+"|\}|\Z))')
+HOLE = regex(rb"\0{4}")  # a block that was never written; one NUL may stand in a name
 # group 1 is empty when the string has no end
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
-OTHER_HEADER = re.compile(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*+:')
-_BLANKS = re.compile(rb"\s*+")
+_TOKEN = regex(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
+OTHER_HEADER = regex(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*+:')
+_BLANKS = regex(rb"\s*+")
 OBJECT, CLOSED, LIST, LIST_CLOSED, QUOTE = b'{}[]"'
 _CLOSES = {CLOSED: OBJECT, LIST_CLOSED: LIST}
 _REAL_DEPTH = 8  # of records; public traces have 6

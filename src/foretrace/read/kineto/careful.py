@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from foretrace.base.budget import Limits, raised_by
+from foretrace.base.patterns import regex
 from foretrace.read.kineto.boundaries import (
     BOUNDARY,
     CHUNK,
@@ -41,8 +42,8 @@ from foretrace.read.kineto.records import (
 from foretrace.schema.ledger import PLACES, LedgerBuilder
 
 # an open one matches too: else each of its escaped quotes is tried up to the end
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
-_LONG_NUMBER = re.compile(rb"[:,\[\s]-?\d{19,}+\s*+[,}\]]")  # may not fit 64 bits
+_STRING = regex(rb'"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
+_LONG_NUMBER = regex(rb"[:,\[\s]-?\d{19,}+\s*+[,}\]]")  # may not fit 64 bits
 
 
 class SingleRecord:
@@ -140,12 +141,12 @@ def _shallow(value: object, depth: int) -> bool:
 _COMMENT = 4 << 10  # longer ones are no comments
 _LOOK = 64 << 10  # blanks behind a closing bracket
 _LONG_LIST = 1 << 20  # a longer one among the events is no value
-_IN_LIST = re.compile(rb'\s*+(?:\]|,\s*+(?!"[^"]{0,120}+"\s*+:))')
-_CLOSING = re.compile(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
-_EMPTY = re.compile(rb"\{\s*+\}")
-_EMPTIES = re.compile(rb"\{\}(?:,\s*+\{\}(?=,)){1,9999}+")  # each followed by a comma
-_SEPARATORS = re.compile(rb"[ \t\r\n,]*+")
-_SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]\[{}"\0]++', re.DOTALL)
+_IN_LIST = regex(rb'\s*+(?:\]|,\s*+(?!"[^"]{0,120}+"\s*+:))')
+_CLOSING = regex(rb'\]\s*+(?:,\s*+(?:"|\Z)|\}|\Z)')
+_EMPTY = regex(rb"\{\s*+\}")
+_EMPTIES = regex(rb"\{\}(?:,\s*+\{\}(?=,)){1,9999}+")  # each followed by a comma
+_SEPARATORS = regex(rb"[ \t\r\n,]*+")
+_SCALAR = regex(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]\[{}"\0]++', re.DOTALL)
 _TRIES = 4  # a stop is tried as the end of this many records that end before it
 
 

@@ -6,7 +6,6 @@ column is an `array`, so a part is a few flat buffers however many events it hol
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Sequence
 from decimal import Decimal
@@ -14,6 +13,7 @@ from itertools import compress
 from operator import attrgetter
 from typing import Any
 
+from foretrace.base.patterns import regex
 from foretrace.base.units import INT64, whole
 from foretrace.read.kineto.records import (
     EMPTY,
@@ -29,7 +29,7 @@ from foretrace.read.kineto.records import (
 from foretrace.schema.tables import KINDS, NONE
 
 _TYPECODES = {"w": "q", "l": "i"}
-_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,15}")
+_HEX = regex(r"0[xX][0-9a-fA-F]{1,15}")
 # calls that state what they launch: ROCm's; CUDA's have no such argument, and need no look
 NAMING = frozenset(
     f"hip{call}Kernel"

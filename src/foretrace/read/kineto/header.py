@@ -13,17 +13,18 @@ from typing import Any
 from msgspec import Struct
 
 from foretrace.base.budget import Limits
+from foretrace.base.patterns import regex
 from foretrace.read.kineto.boundaries import CHUNK, FIRST_KEY, Buffer
 from foretrace.read.kineto.careful import After
 from foretrace.schema.ledger import LedgerBuilder
 
-EVENTS_KEY = re.compile(rb'"traceEvents"\s*+:\s*+([\[{])')
+EVENTS_KEY = regex(rb'"traceEvents"\s*+:\s*+([\[{])')
 # group 1 is empty when the string has no end
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
+_TOKEN = regex(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
 # torch begins every record with its phase
-RECORD = re.compile(rb'\}\s*+(?:,\s*+)?(?=\{\s*+"ph"\s*+:)')
+RECORD = regex(rb'\}\s*+(?:,\s*+)?(?=\{\s*+"ph"\s*+:)')
 _BLANKS = b" \t\r\n"
-_LONE = re.compile("[\ud800-\udfff]")
+_LONE = regex("[\ud800-\udfff]")
 _CLOSING = {b"{": b"}", b"[": b"]"}
 
 

@@ -17,38 +17,39 @@ from typing import Any
 from msgspec import Struct
 
 from foretrace.base.budget import Limits
+from foretrace.base.patterns import regex
 from foretrace.read.kineto.records import ARG_FIELDS, EVENT_KEYS, exact_number
 from foretrace.schema.ledger import LedgerBuilder
 
-_SPACE = re.compile(r"[ \t\r\n]*+")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?(?=[\s,\]}]|$)", re.A)
+_SPACE = regex(r"[ \t\r\n]*+")
+_NUMBER = regex(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?(?=[\s,\]}]|$)", re.A)
 # 007, 0x1f, +5, .5, 1.
-_ODD_NUMBER = re.compile(
+_ODD_NUMBER = regex(
     r"[+-]?(?:0[xX][0-9a-fA-F]{1,15}|(?:\d++\.?|\.(?=\d))\d*+(?:[eE][+-]?\d++)?)(?=[\s,\]}]|$)",
     re.A,
 )
 _WORDS = {"true": True, "false": False, "null": None}
-_NONFINITE = re.compile(r"-?(?:NaN|nan|Infinity|infinity|inf|Inf|N/A)(?=[\s,\]}]|$)")
-_WORD = re.compile(r"true|false|null")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*+')
+_NONFINITE = regex(r"-?(?:NaN|nan|Infinity|infinity|inf|Inf|N/A)(?=[\s,\]}]|$)")
+_WORD = regex(r"true|false|null")
+_PLAIN = regex(r'[^"\\\x00-\x1f]*+')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_KEY = re.compile(r'"((?:[^"\\\n]|\\.){0,120}+)"[ \t\r\n]*+:')
+_KEY = regex(r'"((?:[^"\\\n]|\\.){0,120}+)"[ \t\r\n]*+:')
 _KNOWN = "|".join(map(re.escape, (*EVENT_KEYS.split(), *ARG_FIELDS, "Op count", "sort_index")))
-_NEXT_KNOWN_KEY = re.compile(rf'"\s*+,\s*+"(?:{_KNOWN})"\s*+:')
-NEXT_KEY = re.compile(r'"\s*+,\s*+"[^"\\\n]{1,80}+"\s*+:')
-_CLOSES_OBJECT = re.compile(r'"\s*+\}\s*+(?:[,}\]]|$)')
-_NEXT_ELEMENT = re.compile(r'"\s*+,\s*+(?:["\[{\d-]|true|false|null)')
-_CLOSES_LIST = re.compile(r'"\s*+\]\s*+(?:[,}\]]|$)')
-_CONTROL = re.compile(r"[\x00-\x1f]")
+_NEXT_KNOWN_KEY = regex(rf'"\s*+,\s*+"(?:{_KNOWN})"\s*+:')
+NEXT_KEY = regex(r'"\s*+,\s*+"[^"\\\n]{1,80}+"\s*+:')
+_CLOSES_OBJECT = regex(r'"\s*+\}\s*+(?:[,}\]]|$)')
+_NEXT_ELEMENT = regex(r'"\s*+,\s*+(?:["\[{\d-]|true|false|null)')
+_CLOSES_LIST = regex(r'"\s*+\]\s*+(?:[,}\]]|$)')
+_CONTROL = regex(r"[\x00-\x1f]")
 # group 1: a backslash that escapes nothing
-_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')
-_SIMPLE_ESCAPE = re.compile(r'\\(["\\/bfnrt])')
-_LONE = re.compile("[\ud800-\udfff]")
-_UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})++")
+_ESCAPE = regex(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')
+_SIMPLE_ESCAPE = regex(r'\\(["\\/bfnrt])')
+_LONE = regex("[\ud800-\udfff]")
+_UNICODE = regex(r"(?:\\u[0-9a-fA-F]{4})++")
 # a string that holds such a key, or begins a record, is the head of one record and the tail of
 # another; user text may hold the short names
 _OWN = "|".join(map(re.escape, (key for key in ARG_FIELDS if " " in key)))
-_TORN = re.compile(
+_TORN = regex(
     rf'"(?:ph|cat|pid|tid|ts|dur|args|correlation|{_OWN})"\s*+:|,\s*+\{{\s*+"(?:name|id|s|bp)"\s*+:'
 )
 BAD_BYTE = "�"
@@ -294,11 +295,11 @@ class Reader:
         return _LONE.sub(BAD_BYTE, units) if lone else units
 
 
-_NEXT_LINE_KEY = re.compile(r'\n[ \t\r]*+"[^"\n]{1,120}+"\s*+:')
-_ODD_BLANK = re.compile(r"[^ \t\r\n,]")
-_END = re.compile(r"\}?\s*+\Z")
-_EARLY_END = re.compile(r"\}\s*+,")
-_SEPARATORS = re.compile(r"[\s,]*+")
+_NEXT_LINE_KEY = regex(r'\n[ \t\r]*+"[^"\n]{1,120}+"\s*+:')
+_ODD_BLANK = regex(r"[^ \t\r\n,]")
+_END = regex(r"\}?\s*+\Z")
+_EARLY_END = regex(r"\}\s*+,")
+_SEPARATORS = regex(r"[\s,]*+")
 
 
 # failed attempts may look at the text so many times over

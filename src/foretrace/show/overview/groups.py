@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import coded, counted, distinct
 from foretrace.base.units import plural
 from foretrace.model.costs.roofline import AT_ROOF
 from foretrace.model.intervals import Floats, Ints
@@ -53,7 +54,7 @@ class GroupWork(Struct, frozen=True, dict=True):
         forward = kernels[~grouped.backward[kernels]]
         call = grouped.call[forward]
         known = bool(len(call)) and bool((call >= 0).all())
-        return np.unique(call, return_counts=True)[1] if known else np.zeros(0, np.int64)
+        return counted(call)[1] if known else np.zeros(0, np.int64)
 
 
 def works(trace: Trace, rows: Ints) -> Iterator[GroupWork]:
@@ -61,7 +62,7 @@ def works(trace: Trace, rows: Ints) -> Iterator[GroupWork]:
     order, place = trace.order, np.full(len(trace.gpu), -1, np.int64)
     place[order.row] = order.case
     group = trace.grouped.group[rows]
-    for number in np.unique(group).tolist():
+    for number in distinct(group).tolist():
         mine = rows[group == number]
         kernels = mine[place[mine] >= 0]
         numbers, at, count = np.unique(place[kernels], return_inverse=True, return_counts=True)
@@ -275,7 +276,7 @@ def _copied(trace: Trace, rows: Ints) -> str:
     gpu, host = trace.gpu, trace.host
     name = host.name[gpu.id[rows]]
     found = []
-    numbers, place = np.unique(name, return_inverse=True)
+    numbers, place = coded(name)
     spent, least = np.bincount(place, gpu.length[rows]), PART * int(gpu.length[rows].sum())
     for number in numbers[spent >= least].tolist():  # at most five
         decoded, mine = families.decode(host.names[number]), rows[name == number]

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import convert
 
 from foretrace.analyze.rules import run_all
+from foretrace.base.arrays import coded, counted, distinct
 from foretrace.model import bounds, code_lines
 from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
 from foretrace.model.host import step_number
@@ -87,7 +88,7 @@ def _region(trace: Trace, name: str, calls: list[Span]) -> look.RegionRow:
     # calls of one name may nest: their work then counts for each
     work = np.concatenate([span.work for span in calls])
     kernels = work[gpu.is_kernel[work]]
-    roles, times = np.unique(trace.work_roles[kernels], return_counts=True)
+    roles, times = counted(trace.work_roles[kernels])
     by_role = zip(roles.tolist(), times.tolist(), strict=True)
     return look.RegionRow(
         name=name,
@@ -95,7 +96,7 @@ def _region(trace: Trace, name: str, calls: list[Span]) -> look.RegionRow:
         cpu_ns=sum(span.cpu_ns for span in calls),
         kernels_per_call=_per_call(len(kernels), count),
         roles_per_call={role: _per_call(number, count) for role, number in by_role},
-        gpu_busy_ns=gpu.busy(np.unique(work)) if len(gpu) else None,
+        gpu_busy_ns=gpu.busy(distinct(work)) if len(gpu) else None,
         bound=bounds.of_spans(trace, calls),
         gpu_ns_per_call=trace.spans.median_busy(calls),
     )
@@ -147,7 +148,7 @@ def _op_rows(trace: Trace) -> list[look.OpRow]:
     rows = np.flatnonzero(host.is_op)
     if not len(rows):
         return []
-    numbers, inverse = np.unique(host.name[rows], return_inverse=True)
+    numbers, inverse = coded(host.name[rows])
     on_cpu = runs_on_cpu(trace)
     launched, work = work_below(trace)
     if on_cpu:

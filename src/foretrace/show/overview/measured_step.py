@@ -11,6 +11,7 @@ from statistics import median
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import distinct
 from foretrace.model import bounds
 from foretrace.model.idle import Spent, spent_in
 from foretrace.model.intervals import Ints
@@ -84,7 +85,7 @@ def _measured_step(
     gpu, host = trace.gpu, trace.host
     rows, busy = np.concatenate(works), median(gpu.busy(work) for work in works)
     kernels = [work[gpu.is_kernel[work]] for work in works]
-    launches = [np.unique(gpu.launch[work[gpu.launch[work] >= 0]]) for work in kernels]
+    launches = [distinct(gpu.launch[work[gpu.launch[work] >= 0]]) for work in kernels]
     apart = [np.diff(np.sort(host.start[each])) for each in launches]
     lengths = gpu.length[rows[gpu.is_kernel[rows] & gpu.usable[rows]]]
     middle = sorted(times, key=lambda time: time.wall_ns)[len(times) // 2]
@@ -110,7 +111,7 @@ def _measured_step(
         kernel_ns=float(np.median(lengths)) if len(lengths) else None,
         by_bound=bounds.time_by_bound(trace, rows),
         at_roof=bounds.time_at_roof(trace, rows),
-        devices=len(np.unique(gpu.device_number[rows])),
+        devices=len(distinct(gpu.device_number[rows])),
         spans=spans,
     )
 
@@ -153,4 +154,4 @@ def _working(trace: Trace, spans: Sequence[Span]) -> list[Span]:
 
 def _busy(trace: Trace, spans: Sequence[Span]) -> int:
     work = [span.work for span in spans]
-    return trace.gpu.busy(np.unique(np.concatenate(work))) if work else 0
+    return trace.gpu.busy(distinct(np.concatenate(work))) if work else 0

@@ -1,0 +1,74 @@
+"""The distinct values of a column, sorted, as `np.unique` gives them, sooner.
+
+Most columns of a trace hold small numbers: names, threads, ops, rows of another table. A table of
+all numbers between the least and the largest finds theirs without a sort. Any other column is
+sorted; `np.unique` hashes it, which takes forty times as long where most values differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SPREAD = 4  # entries of the table per value: beyond that a sort is quicker
+_SMALL = 1 << 10
+
+
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """The distinct values."""
+    if (table := _offsets(values)) is None:
+        ordered = np.sort(values)
+        return ordered[_changes(ordered)]
+    low, offsets = table
+    return _restored(np.flatnonzero(_occurring(offsets)), low, values)
+
+
+def coded(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The distinct values, and the place of each value among them."""
+    if (table := _offsets(values)) is None:
+        found, places = np.unique(values, return_inverse=True)
+        return found, places.reshape(-1)
+    low, offsets = table
+    occurs = _occurring(offsets)
+    places = np.cumsum(occurs)
+    places -= 1
+    return _restored(np.flatnonzero(occurs), low, values), places[offsets]
+
+
+def counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The distinct values, and how often each occurs."""
+    if (table := _offsets(values)) is None:
+        return np.unique(values, return_counts=True)
+    low, offsets = table
+    counts = np.bincount(offsets)
+    found = np.flatnonzero(counts)
+    return _restored(found, low, values), counts[found]
+
+
+def _offsets(values: NDArray[Any]) -> tuple[int, NDArray[np.int64]] | None:
+    """The least value and how far above it each is; None where a table would be too large."""
+    if values.dtype.kind not in "iu" or values.dtype == np.uint64 or not len(values):
+        return None
+    low, high = int(values.min()), int(values.max())
+    if high - low > _SPREAD * len(values) + _SMALL:
+        return None
+    return low, values.astype(np.int64) - low
+
+
+def _occurring(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    occurs = np.zeros(int(offsets.max()) + 1, bool)
+    occurs[offsets] = True
+    return occurs
+
+
+def _restored(offsets: NDArray[np.int64], low: int, values: NDArray[Any]) -> NDArray[Any]:
+    return (offsets + low).astype(values.dtype)
+
+
+def _changes(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a sorted column begins a new value."""
+    changes = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
+    return changes
