@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 from foretrace.base.units import time_text
 from foretrace.show.overview.page import LaunchRow, LaunchSequence
-from foretrace.show.render.look_page import op_path
+from foretrace.show.render.look_page import kernel_times, op_path
 from foretrace.show.render.terminal import Section
 
 LETTERS = "ABCDEFGH"  # of the traces, as `compare` names them
@@ -72,5 +72,5 @@ def _cells(label: str, traces: list[list[LaunchRow]]) -> Iterator[list[str]]:
 
 
 def _shown(row: LaunchRow) -> list[str]:
-    kernel = f"{row.times}x {row.kernel}" if row.times > 1 else row.kernel
-    return [kernel, op_path(row.chain), row.chain[-1] if row.chain else "", time_text(row.ns)]
+    launch = row.chain[-1] if row.chain else ""
+    return [kernel_times(row), op_path(row.chain), launch, time_text(row.ns)]

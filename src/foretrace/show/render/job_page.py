@@ -3,158 +3,147 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from statistics import fmean, median
 
 from foretrace.analyze.jobs.rank_consistency import ranks_text
-from foretrace.base.units import (
-    DASH,
-    bytes_text,
-    count_text,
-    percent_text,
-    plural,
-    ratio_text,
-    time_text,
-)
-from foretrace.schema.documents.job import JobCell, JobDocument, JobRank, JobSegment
+from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
+from foretrace.schema.documents.job import JobCell, JobDocument, JobRank
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.job_lines import CAUSES, cause_word
 from foretrace.show.overview.job_verdict import lines, title
 from foretrace.show.render.look_page import NAME, note_text
-from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten
+from foretrace.show.render.terminal import (
+    WIDTH,
+    Column,
+    Section,
+    cell_text,
+    filled,
+    fitted,
+    listing,
+    shorten,
+)
 
 CHANGES = {  # of a replay
     "rank": "at the median of its stage",
     "host": "with the bandwidth of its equals",
     "collective": "free",
 }
+PARTS = ("stragglers", "exposed", "path", "network", "same")
+MOST = 8  # ranks of the first screen
 
 
 def stragglers(document: JobDocument, top: int) -> list[Section]:
     """Every rank by how much it delays the others, and every host."""
-    ordered = sorted(document.ranks, key=lambda row: (-(row.delays_ns or 0), row.rank))
-    head = ["rank", "host", "waits", "last", "of", "others wait", "in all", "slow", "cause"]
-    rows = [_late_cells(row) for row in ordered[:top]]
-    more = _more(len(ordered), top)
     how = (
         "Per step. `others wait` counts from the median arrival on, `in all` sums over the ranks "
-        f"that wait. A rank counts as last where it is late beyond the clocks' error. {more}"
+        "that wait. A rank counts as last where it is late beyond the clocks' error."
     )
+    late: dict[str, Column] = {
+        "rank": "rank", "host": "host", "waits": "wait_ns", "last": "times_last",
+        "of": "collectives", "others wait": "delays_ns", "in all": "made_others_wait_ns",
+        "slow": _slow, "cause": _causes,
+    }  # fmt: skip
+    of_hosts: dict[str, Column] = {
+        "host": "host", "ranks": "ranks", "last": "times_last", "others wait": "delays_ns",
+        "in all": "made_others_wait_ns", "slow": lambda row: "yes" if row.slow else "no",
+        "cause": _cause,
+    }  # fmt: skip
     hosts = sorted(document.hosts, key=lambda row: -row.delays_ns)
-    host_rows = [
-        [
-            row.host,
-            count_text(row.ranks),
-            count_text(row.times_last),
-            time_text(row.delays_ns),
-            time_text(row.made_others_wait_ns),
-            "yes" if row.slow else "no",
-            cause_word(row.cause) or DASH,
-        ]
-        for row in hosts[:top]
-    ]
+    name = "Ranks, by how long the others wait for them"
     return [
-        Section("Ranks, by how long the others wait for them",
-                head=head, rows=rows, left=(1, 7, 8), after=how.rstrip()),
-        Section("Hosts", head=["host", "ranks", "last", "others wait", "in all", "slow", "cause"],
-                rows=host_rows, left=(0, 5, 6), after=_more(len(hosts), top)),
-    ]  # fmt: skip
+        listing(name, _latest(document), late, top=top, left=(1, 7, 8), after=how),
+        listing("Hosts", hosts, of_hosts, top=top, left=(0, 5, 6)),
+    ]
 
 
-def _late_cells(row: JobRank) -> list[str]:
-    counts = map(count_text, (row.times_last, row.collectives))
-    times = map(time_text, (row.delays_ns, row.made_others_wait_ns))
+def _latest(document: JobDocument) -> list[JobRank]:
+    """The ranks, those that the others wait for longest first."""
+    return sorted(document.ranks, key=lambda row: (-(row.delays_ns or 0), row.rank))
+
+
+def _slow(row: JobRank) -> str:
     ratio = f" {ratio_text(row.kernel_ratio)}" if row.slow == "gpu" and row.kernel_ratio else ""
+    return f"{row.slow}{ratio}" or DASH
+
+
+def _cause(row: JobRank) -> str:
+    return cause_word(row.cause) or DASH
+
+
+def _causes(row: JobRank) -> str:
+    """The causes with their shares of the delay, the largest first."""
     shares = sorted(row.causes.items(), key=lambda item: -item[1])
-    causes = ", ".join(
-        f"{cause_word(name)} {share:.0%}" for name, share in shares if name in CAUSES
-    )
-    slow = f"{row.slow}{ratio}" or DASH
-    who = [str(row.rank), row.host or DASH, time_text(row.wait_ns)]
-    return [*who, *counts, *times, slow, causes or cause_word(row.cause) or DASH]
+    causes = [f"{cause_word(name)} {share:.0%}" for name, share in shares if name in CAUSES]
+    return ", ".join(causes) or _cause(row)
 
 
 def exposed(document: JobDocument, top: int) -> list[Section]:
     """What a step's time is made of, by rank and by step; overlap by group and kind; bubbles."""
+    times: dict[str, Column] = {
+        "rank": "rank", "step": "wall_ns", "compute": "compute_ns", "both": "both_ns",
+        "exposed": "exposed_ns", "share": lambda row: _share(row.exposed_ns, row.wall_ns),
+        "copies": "copy_ns", "idle": "idle_ns", "data": "data_ns",
+    }  # fmt: skip
+    overlap: dict[str, Column] = {
+        "group": "group", "collective": "collective", "n": "count", "time": "total_ns",
+        "exposed": "exposed_ns",
+        "hidden": lambda row: _share(row.total_ns - row.exposed_ns, row.total_ns),
+        "waits": "wait_ns",
+    }  # fmt: skip
+    bubbles: dict[str, Column] = {
+        "stage": "stage", "ranks": lambda row: ranks_text(row.ranks), "bubble": "bubble_ns",
+        "share": "share",
+    }  # fmt: skip
     ranks = sorted(document.ranks, key=lambda row: -(row.exposed_ns or 0))
-    head = ["rank", "step", "compute", "both", "exposed", "share", "copies", "idle", "data"]
-    rows = [_time_cells(row) for row in ranks[:top]]
-    overlap = [
-        [
-            row.group or DASH,
-            row.collective,
-            count_text(row.count),
-            time_text(row.total_ns),
-            time_text(row.exposed_ns),
-            percent_text(1 - row.exposed_ns / row.total_ns if row.total_ns else None),
-            time_text(row.wait_ns),
-        ]
-        for row in document.overlap[:top]
-    ]
     saves = document.perfect_overlap_ns
     best = f"Perfect overlap would save at most {time_text(saves)} per step." if saves else ""
+    name = "Overlap by group and collective (per rank and step)"
     return [
-        Section("Ranks, by exposed communication (means per step)", head=head, rows=rows,
-                after=_more(len(ranks), top)),
-        Section("Steps (means over the ranks)", head=_STEPS, rows=_step_rows(document)[:top],
-                after=_more(len(document.job.steps), top)),
-        Section("Overlap by group and collective (per rank and step)",
-                head=["group", "collective", "n", "time", "exposed", "hidden", "waits"],
-                rows=overlap, left=(0, 1), after=best),
-        _bubbles(document),
-    ]  # fmt: skip
+        listing("Ranks, by exposed communication (means per step)", ranks, times, top=top),
+        listing("Steps (means over the ranks)", _by_step(document), _STEPS, top=top),
+        listing(name, document.overlap[:top], overlap, left=(0, 1), after=best),
+        listing("Pipeline bubbles (per step)", document.bubbles, bubbles, left=(1,)),
+    ]
 
 
-def _time_cells(row: JobRank) -> list[str]:
-    share = row.exposed_ns / row.wall_ns if row.exposed_ns is not None and row.wall_ns else None
-    first = map(time_text, (row.wall_ns, row.compute_ns, row.both_ns, row.exposed_ns))
-    rest = map(time_text, (row.copy_ns, row.idle_ns, row.data_ns))
-    return [str(row.rank), *first, percent_text(share), *rest]
+def _share(part: float | None, whole: float | None) -> str:
+    return percent_text(part / whole if part is not None and whole else None)
 
 
-_STEPS = ["step", "ranks", "longest", "rank", "median", "compute", "exposed", "idle", "waits"]
-
-
-def _step_rows(document: JobDocument) -> list[list[str]]:
+def _by_step(document: JobDocument) -> list[list[JobCell]]:
+    """The ranks of each step."""
     steps: dict[int, list[JobCell]] = {}
-    for cell in document.cells:
-        steps.setdefault(cell.step, []).append(cell)
-    return [_step_cells(step, cells) for step, cells in sorted(steps.items())]
+    for each in document.cells:
+        steps.setdefault(each.step, []).append(each)
+    return [steps[step] for step in sorted(steps)]
 
 
-def _step_cells(step: int, cells: list[JobCell]) -> list[str]:
-    longest = max(cells, key=lambda cell: cell.wall_ns)
-    means = [fmean(values) for values in (
-        [cell.compute_ns for cell in cells],
-        [cell.exposed_ns for cell in cells],
-        [cell.idle_ns for cell in cells],
-    )]  # fmt: skip
-    waits = [cell.wait_ns for cell in cells if cell.wait_ns is not None]
-    times = map(time_text, [median(cell.wall_ns for cell in cells), *means])
-    name = DASH if step < 0 else str(step)
-    wait = time_text(fmean(waits) if waits else None)
-    return [
-        name,
-        count_text(len(cells)),
-        time_text(longest.wall_ns),
-        str(longest.rank),
-        *times,
-        wait,
-    ]
+def _mean(name: str) -> Column:
+    """The mean over the ranks of a step, where it is known."""
+
+    def text(cells: list[JobCell]) -> str:
+        known = [getattr(each, name) for each in cells if getattr(each, name) is not None]
+        return time_text(fmean(known) if known else None)
+
+    return text
 
 
-def _bubbles(document: JobDocument) -> Section:
-    rows = [
-        [
-            str(row.stage),
-            ranks_text(row.ranks),
-            time_text(row.bubble_ns),
-            percent_text(row.share),
-        ]
-        for row in document.bubbles
-    ]
-    head = ["stage", "ranks", "bubble", "share"]
-    return Section("Pipeline bubbles (per step)", head=head, rows=rows, left=(1,))
+def _longest(cells: list[JobCell]) -> JobCell:
+    return max(cells, key=lambda each: each.wall_ns)
+
+
+_STEPS: dict[str, Column] = {
+    "step": lambda cells: DASH if cells[0].step < 0 else str(cells[0].step),
+    "ranks": lambda cells: count_text(len(cells)),
+    "longest": lambda cells: time_text(_longest(cells).wall_ns),
+    "rank": lambda cells: str(_longest(cells).rank),
+    "median": lambda cells: time_text(median(each.wall_ns for each in cells)),
+    "compute": _mean("compute_ns"),
+    "exposed": _mean("exposed_ns"),
+    "idle": _mean("idle_ns"),
+    "waits": _mean("wait_ns"),
+}
 
 
 def path(document: JobDocument, top: int) -> list[Section]:
@@ -168,114 +157,67 @@ def path(document: JobDocument, top: int) -> list[Section]:
     apart = document.job.ranks - (found.compared or document.job.ranks)
     if apart:
         text += f" Without {plural(apart, 'rank')} whose clocks do not compare with these."
-    changes = [
-        [f"{each.what} {CHANGES[each.kind]}", time_text(each.saves_ns)]
-        for each in found.what_ifs[:top]
-    ]
-    rows = [_segment_cells(each) for each in found.segments[:top]]
+    segments: dict[str, Column] = {
+        "at": "start_ns", "rank": "rank", "kind": "kind", "what": "name",
+        "time": lambda row: time_text(row.end_ns - row.start_ns),
+    }  # fmt: skip
+    changes: dict[str, Column] = {
+        "if": lambda row: f"{row.what} {CHANGES[row.kind]}", "saves": "saves_ns",
+    }  # fmt: skip
+    name = "What a replay of the step saves (an estimate)"
     return [
         Section(f"Critical path through {which}", [text]),
-        Section("", head=["at", "rank", "kind", "what", "time"], rows=rows, left=(2, 3),
-                after=_more(len(found.segments), top)),
-        Section("What a replay of the step saves (an estimate)", head=["if", "saves"], rows=changes,
-                after=_more(len(found.what_ifs), top)),
-    ]  # fmt: skip
-
-
-def _segment_cells(row: JobSegment) -> list[str]:
-    at, time = time_text(row.start_ns), time_text(row.end_ns - row.start_ns)
-    return [at, str(row.rank), row.kind, row.name or DASH, time]
+        listing("", found.segments, segments, top=top, left=(2, 3)),
+        listing(name, found.what_ifs, changes, top=top),
+    ]
 
 
 def network(document: JobDocument, top: int) -> list[Section]:
     """Bandwidths of the transfers alone, and what is slower than its equals."""
-    head = [
-        "collective",
-        "dtype",
-        "message",
-        "ranks",
-        "group",
-        "n",
-        "transfer",
-        "alg",
-        "bus",
-        "best",
-    ]
-    rows = []
-    for row in document.network[:top]:
-        rates = map(_rate, (row.algorithm_gbps, row.bus_gbps, row.best_bus_gbps))
-        what = [
-            row.collective,
-            row.dtype,
-            bytes_text(row.message_bytes),
-            count_text(row.group_size),
-        ]
-        count = [row.group or DASH, count_text(row.count), time_text(row.transfer_ns)]
-        rows.append([*what, *count, *rates])
-    slow = [
-        [
-            f"{row.kind} {row.what}",
-            row.collective,
-            bytes_text(row.message_bytes),
-            _rate(row.bus_gbps),
-            _rate(row.usual_gbps),
-            count_text(row.count),
-        ]
-        for row in document.outliers[:top]
-    ]
-    after = "Waits for late ranks are taken out. Bandwidths are those of nccl-tests, in GB/s."
+    rates: dict[str, Column] = {
+        "collective": "collective", "dtype": "dtype", "message": "message_bytes",
+        "ranks": "group_size", "group": "group", "n": "count", "transfer": "transfer_ns",
+        "alg": "algorithm_gbps", "bus": "bus_gbps", "best": "best_bus_gbps",
+    }  # fmt: skip
+    slow: dict[str, Column] = {
+        "what": lambda row: f"{row.kind} {row.what}", "collective": "collective",
+        "message": "message_bytes", "bus": "bus_gbps", "usual": "usual_gbps", "n": "count",
+    }  # fmt: skip
+    how = "Waits for late ranks are taken out. Bandwidths are those of nccl-tests, in GB/s."
     return [
-        Section("Network", head=head, rows=rows, left=(0, 1, 4),
-                after=f"{after} {_more(len(document.network), top)}".rstrip()),
-        Section("Slower than their equals", rows=slow, left=(0, 1),
-                head=["what", "collective", "message", "bus", "usual", "n"],
-                after=_more(len(document.outliers), top)),
-    ]  # fmt: skip
-
-
-def _rate(gbps: float | None) -> str:
-    return DASH if gbps is None else f"{gbps:.3g}"
+        listing("Network", document.network, rates, top=top, left=(0, 1, 4), after=how),
+        listing("Slower than their equals", document.outliers, slow, top=top, left=(0, 1)),
+    ]
 
 
 def same(document: JobDocument, top: int) -> list[Section]:
     """Whether the traces are one job, the clocks, the files left out, the notes."""
-    odd = [(f"{row.severity}: {row.text} [{row.code}]", _named(row.ranks)) for row in document.same]
-    rows = [_clock_cells(row) for row in document.ranks[:top]]
+    odd = [
+        (f"{row.severity}: {row.text} [{row.code}]", ranks_text(row.ranks) if row.ranks else "")
+        for row in document.same
+    ]
     matched = f"{count_text(document.matched)} collectives were matched across ranks"
     how = f", {count_text(document.by_order)} of them by order" if document.by_order else ""
     left_out = [(f"{each.path}: {each.text} [{each.code}]", "") for each in document.left_out]
-    notes = [
-        (f"{note.severity}: {note.code} ({count_text(note.count)}): {note.text}", "")
-        for note in document.notes
-    ]
+    notes = [(f"{note.severity}: {note_text(note)}", "") for note in document.notes]
+    clocks: dict[str, Column] = {
+        "rank": "rank",
+        "host": "host",
+        "offset": lambda row: time_text(row.clock.offset_ns) if row.clock.fitted else "not fitted",
+        "drift": _drift,
+        "error": lambda row: time_text(row.clock.error_ns),
+        "collectives": lambda row: count_text(row.clock.collectives),
+    }
     return [
         Section("Are they the same job", [f"{matched}{how}."], bullets=odd),
-        Section("Clocks, against the lowest rank", rows=rows, left=(1,),
-                head=["rank", "host", "offset", "drift", "error", "collectives"],
-                after=_more(len(document.ranks), top)),
+        listing("Clocks, against the lowest rank", document.ranks, clocks, top=top, left=(1,)),
         Section("Not read", bullets=left_out),
         Section("Notes", bullets=notes),
-    ]  # fmt: skip
+    ]
 
 
-def _named(ranks: list[int]) -> str:
-    return ranks_text(ranks) if ranks else ""
-
-
-def _clock_cells(row: JobRank) -> list[str]:
-    clock = row.clock
-    drift = DASH if clock.drift_ppm is None else f"{clock.drift_ppm:.3f} ppm"
-    offset = time_text(clock.offset_ns) if clock.fitted else "not fitted"
-    error = time_text(clock.error_ns)
-    return [str(row.rank), row.host or DASH, offset, drift, error, count_text(clock.collectives)]
-
-
-def _more(count: int, shown: int) -> str:
-    return f"… and {count_text(count - shown)} more (--top {count})" if count > shown else ""
-
-
-PARTS = ("stragglers", "exposed", "path", "network", "same")
-MOST = 8  # ranks of the first screen
+def _drift(row: JobRank) -> str:
+    return DASH if row.clock.drift_ppm is None else f"{row.clock.drift_ppm:.3f} ppm"
 
 
 def first_screen(document: JobDocument, width: int = WIDTH) -> list[Section]:
@@ -283,7 +225,7 @@ def first_screen(document: JobDocument, width: int = WIDTH) -> list[Section]:
     top = head(document)
     options = " ".join(f"--{part}" for part in PARTS)
     more = Section("", [f"more: {options} --all --html FILE --perfetto FILE"])
-    ordered = sorted(document.ranks, key=lambda row: (-(row.delays_ns or 0), row.rank))
+    ordered = _latest(document)
 
     def page(most: int) -> list[Section]:
         left = len(ordered) - most
@@ -291,8 +233,8 @@ def first_screen(document: JobDocument, width: int = WIDTH) -> list[Section]:
             top.title,
             labelled=top.labelled,
             bullets=top.bullets,
-            head=HEAD,
-            rows=[_cells(row) for row in ordered[:most]],
+            head=list(_RANKS),
+            rows=[[cell_text(row, each) for each in _RANKS.values()] for row in ordered[:most]],
             left=(1, 8),
             after=f"and {plural(left, 'rank')} more" if left and most else "",
         )
@@ -301,38 +243,24 @@ def first_screen(document: JobDocument, width: int = WIDTH) -> list[Section]:
     return fitted(page, min(MOST, len(ordered)), width)
 
 
+_RANKS: dict[str, Column] = {
+    "rank": "rank", "host": "host", "step": "wall_ns", "compute": "compute_ns",
+    "exposed": "exposed_ns", "waits": "wait_ns", "last": "times_last", "others wait": "delays_ns",
+    "cause": _cause,
+}  # fmt: skip
+
+
 def sections(document: JobDocument, wanted: Collection[str], top: int) -> list[Section]:
     """The parts of the page that the options name, below the verdict."""
-    parts = {
-        "stragglers": stragglers,
-        "exposed": exposed,
-        "path": path,
-        "network": network,
-        "same": same,
-    }
-    chosen = [part for name in PARTS if name in wanted for part in parts[name](document, top)]
-    return [
-        head(document),
-        *(part for part in chosen if part.rows or part.paragraphs or part.bullets),
-    ]
+    parts = (stragglers, exposed, path, network, same)
+    chosen = [part for name, part in zip(PARTS, parts, strict=True) if name in wanted]
+    return [head(document), *filled([each for part in chosen for each in part(document, top)])]
 
 
 def head(document: JobDocument) -> Section:
     """Every page begins with the job and its verdict."""
     name = shorten(os.path.basename(document.job.path.rstrip("/")) or document.job.path, NAME)
     labelled = [(line.label, line.text) for line in lines(document)]
-    return Section(f"{name} · {title(document)}", labelled=labelled, bullets=_warnings(document))
-
-
-def _warnings(document: JobDocument) -> Sequence[tuple[str, str]]:
     grave = [note for note in document.notes if note.severity in GRAVE]
-    return [(f"! {note_text(note)}", "") for note in grave[:1]]
-
-
-HEAD = ["rank", "host", "step", "compute", "exposed", "waits", "last", "others wait", "cause"]
-
-
-def _cells(row: JobRank) -> list[str]:
-    times = map(time_text, (row.wall_ns, row.compute_ns, row.exposed_ns, row.wait_ns))
-    late = [count_text(row.times_last), time_text(row.delays_ns), cause_word(row.cause) or DASH]
-    return [str(row.rank), row.host or DASH, *times, *late]
+    warnings = [(f"! {note_text(note)}", "") for note in grave[:1]]
+    return Section(f"{name} · {title(document)}", labelled=labelled, bullets=warnings)

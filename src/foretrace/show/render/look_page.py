@@ -32,7 +32,16 @@ from foretrace.show.overview.page import (
 from foretrace.show.overview.roof_words import cached_lines, roofs_text
 from foretrace.show.overview.sentences import headline, roles_text
 from foretrace.show.render.roofline import roofline
-from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten
+from foretrace.show.render.terminal import (
+    WIDTH,
+    Column,
+    Section,
+    filled,
+    fitted,
+    listing,
+    more_text,
+    shorten,
+)
 
 MODULES = 60  # `--json` has every module
 OWN = "its own ops"
@@ -72,8 +81,7 @@ class _ModulePage(Struct, frozen=True):
         head = ["module", *self._head(), "FLOP", "MFU", *memory, "each"]
         rows = [row for node in nodes for row in self._rows(node, "")]
         steps = f", {plural(len(self.look.steps), 'step')}" if self.look.steps else ""
-        left_out = len(rows) - MODULES
-        after = f"… and {count_text(left_out)} more (--json has all)" if left_out > 0 else ""
+        after = more_text(len(rows), MODULES, ALL)
         title = f"Modules: GPU time of the recording{steps}"
         return Section(title, head=head, rows=rows[:MODULES], after=after)
 
@@ -141,6 +149,7 @@ TREE = 40  # rows of an op tree
 NAME = 40  # of a region or a file, in a heading that is to fit one line
 HEADLINE = 120  # cut only where a file names its GPU at length
 UNTOLD = ", cause not in the trace"  # a share of a roof that stands alone says as much
+ALL = "--json has all"
 BANNER = 2  # warnings that the first screen has room for; --findings has all
 
 
@@ -180,8 +189,7 @@ def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Sect
         "findings": [*_findings(overview), _ledger(look)],
     }
     chosen = [part for name, part in parts.items() if name in wanted]
-    shown = [part for each in chosen for part in each]
-    return [part for part in [_head(overview), *shown] if part.filled]
+    return filled([_head(overview), *(part for each in chosen for part in each)])
 
 
 def region_page(overview: RegionOverview, top: int) -> list[Section]:
@@ -189,7 +197,7 @@ def region_page(overview: RegionOverview, top: int) -> list[Section]:
     line = overview.line
     head = Section(overview.name, labelled=[(line.label, line.text)])
     parts = [_op_tree(overview.cpu), *(_sequence(entry, top) for entry in overview.sequences)]
-    return [head, *(part for part in parts if part.filled)]
+    return [head, *filled(parts)]
 
 
 def _head(overview: Overview) -> Section:
@@ -235,22 +243,29 @@ def note_text(note: NoteEntry) -> str:
 
 def _sequence(entry: LaunchSequence, top: int) -> Section:
     """One call of a region, operation by operation; a long one is folded by kind."""
-    head = ["kernel", "op", "host", "delay", "time", "TFLOP/s", "TB/s", "bound"]
-    rows = [_launch_cells(row) for row in entry.rows]
-    left_out = len(rows[top:]) + entry.left_out
-    after = f"… and {left_out} more kinds (--top {len(rows)})" if left_out else ""
+    columns: dict[str, Column] = {
+        "kernel": kernel_times,
+        "op": lambda row: op_path(row.chain),
+        "host": "host_ns",
+        "delay": "delay_ns",
+        "time": lambda row: time_text(row.ns),
+        "TFLOP/s": lambda row: _tflops(row.tflops),
+        "TB/s": lambda row: _tbps(row.gbps),
+        "bound": lambda row: row.bound,
+    }
+    left_out = max(len(entry.rows) - top, 0) + entry.left_out
+    after = f"… and {left_out} more kinds (--top {len(entry.rows)})" if left_out else ""
     same, every = entry.same, entry.calls
     calls = plural(every, "call") if same == every else f"{same} of {every} calls"
     how = "by kind, in order of first launch" if entry.folded else "in launch order"
     what = f"{shorten(entry.region, NAME)}: {plural(entry.operations, 'GPU operation')}"
     title = f"{what} {how}, {'' if same == 1 else 'medians of '}{calls}"
-    return Section(title, head=head, rows=rows[:top], left=(0, 1), after=after)
+    return listing(title, entry.rows[:top], columns, left=(0, 1), after=after)
 
 
-def _launch_cells(row: LaunchRow) -> list[str]:
-    times = [time_text(ns) for ns in (row.host_ns, row.delay_ns, row.ns)]
-    kernel = f"{row.times}x {row.kernel}" if row.times > 1 else row.kernel
-    return [kernel, op_path(row.chain), *times, _tflops(row.tflops), _tbps(row.gbps), row.bound]
+def kernel_times(row: LaunchRow) -> str:
+    """`3x gelu` for three launches of a kernel."""
+    return f"{row.times}x {row.kernel}" if row.times > 1 else row.kernel
 
 
 def op_path(chain: list[str]) -> str:
@@ -276,40 +291,39 @@ def _totals(look: Look) -> Section:
 
 
 def _steps(look: Look) -> Section:
-    head = ["step", "host", "kernels", "memcpys", "memsets", "gpu busy", "idle between", "bound"]
-    rows = []
-    for row in look.steps[:ROWS]:
-        counts = map(count_text, (row.kernels, row.memcpys, row.memsets))
-        gpu = map(time_text, (row.gpu_busy_ns, row.gpu_idle_ns))
-        rows.append([row.name, time_text(row.cpu_ns), *counts, *gpu, row.bound])
-    after = _more(len(look.steps), ROWS, "--json has all")
-    return Section("Steps", head=head, rows=rows, after=after)
+    columns: dict[str, Column] = {
+        "step": "name", "host": "cpu_ns", "kernels": "kernels", "memcpys": "memcpys",
+        "memsets": "memsets", "gpu busy": "gpu_busy_ns", "idle between": "gpu_idle_ns",
+        "bound": "bound",
+    }  # fmt: skip
+    return listing("Steps", look.steps, columns, top=ROWS, how=ALL)
 
 
 def _regions(look: Look) -> Section:
-    head = ["region", "calls", "host/call", "kernels/call", "roles/call", "gpu/call", "bound"]
-    rows = []
-    for row in look.regions[:ROWS]:
-        host, kernels = time_text(row.cpu_ns / row.count), count_text(row.kernels_per_call)
-        roles = roles_text(row.roles_per_call, 3) or DASH
-        calls = count_text(row.count)
-        rows.append(
-            [row.name, calls, host, kernels, roles, time_text(row.gpu_ns_per_call), row.bound]
-        )
-    after = _more(len(look.regions), ROWS, "--json has all")
+    columns: dict[str, Column] = {
+        "region": "name",
+        "calls": "count",
+        "host/call": lambda row: time_text(row.cpu_ns / row.count),
+        "kernels/call": "kernels_per_call",
+        "roles/call": lambda row: roles_text(row.roles_per_call, 3) or DASH,
+        "gpu/call": lambda row: time_text(row.gpu_ns_per_call),
+        "bound": "bound",
+    }
     title = "Regions (per call: GPU time is the median, the rest are means)"
-    return Section(title, head=head, rows=rows, left=(0, 4), after=after)
+    return listing(title, look.regions, columns, top=ROWS, how=ALL, left=(0, 4))
 
 
 def _kernels(look: Look, top: int) -> Section:
-    head = ["kernel", "op", "n", "total", "median", "rate", "limited by"]
-    rows = []
-    for row in look.kernels[:top]:
-        cost = [count_text(row.count), time_text(row.total_ns), time_text(row.median_ns)]
-        limit = row.limited_by.removesuffix(UNTOLD) or row.bound
-        rows.append([row.short or row.name, _caller(row), *cost, _rate(row), limit])
-    after = _more(len(look.kernels), top, f"--top {len(look.kernels)}")
-    return Section("Kernels", head=head, rows=rows, left=(0, 1, 6), after=after)
+    columns: dict[str, Column] = {
+        "kernel": lambda row: row.short or row.name,
+        "op": _caller,
+        "n": "count",
+        "total": "total_ns",
+        "median": "median_ns",
+        "rate": _rate,
+        "limited by": lambda row: row.limited_by.removesuffix(UNTOLD) or row.bound,
+    }
+    return listing("Kernels", look.kernels, columns, top=top, left=(0, 1, 6))
 
 
 def _roofs(look: Look, top: int) -> list[Section]:
@@ -326,15 +340,14 @@ def _roofs(look: Look, top: int) -> list[Section]:
 
 
 def _collectives(look: Look) -> Section:
-    head = ["collective", "message", "ranks", "group", "n", "total", "median", "bus", "best"]
-    rows = []
-    for row in sorted(look.collectives, key=lambda row: -row.total_ns)[:ROWS]:
-        ranks, times = count_text(row.group_size), (row.total_ns, row.median_ns)
-        what = [row.collective, bytes_text(row.message_bytes), ranks, row.group_name or DASH]
-        bus = [_bandwidth(each) for each in (row.bus_gbps, row.best_bus_gbps)]
-        rows.append([*what, count_text(row.count), *map(time_text, times), *bus])
-    after = _more(len(look.collectives), ROWS, "--json has all")
-    return Section("Collectives", head=head, rows=rows, left=(0, 3), after=after)
+    columns: dict[str, Column] = {
+        "collective": "collective", "message": "message_bytes", "ranks": "group_size",
+        "group": "group_name", "n": "count", "total": "total_ns", "median": "median_ns",
+        "bus": lambda row: _bandwidth(row.bus_gbps),
+        "best": lambda row: _bandwidth(row.best_bus_gbps),
+    }  # fmt: skip
+    rows = sorted(look.collectives, key=lambda row: -row.total_ns)
+    return listing("Collectives", rows, columns, top=ROWS, how=ALL, left=(0, 3))
 
 
 def _bandwidth(gbps: float | None) -> str:
@@ -350,35 +363,26 @@ def _caller(row: KernelRow) -> str:
 
 def _op_tree(tree: Sequence[CpuOpRow]) -> Section:
     """The ops of one call on a CPU, below the op that called them."""
-    rows = [
-        [
-            f"{'  ' * row.depth}{f'{row.count}x ' if row.count > 1 else ''}{row.name}",
-            *map(time_text, (row.total_ns, row.self_ns)),
-            row.note or row.does,
-        ]
-        for row in tree[:TREE]
-    ]
+    columns: dict[str, Column] = {
+        "op": lambda row: (
+            f"{'  ' * row.depth}{f'{row.count}x ' if row.count > 1 else ''}{row.name}"
+        ),
+        "total": "total_ns",
+        "self": "self_ns",
+        "": lambda row: row.note or row.does,
+    }
     title = f"Op tree of {tree[0].name}, the call of median length" if tree else ""
-    after = _more(len(tree), TREE, "--json has all")
-    return Section(title, head=["op", "total", "self", ""], rows=rows, left=(0, 3), after=after)
+    return listing(title, tree, columns, top=TREE, how=ALL, left=(0, 3))
 
 
 def _ops(look: Look, top: int) -> Section:
-    head = ["op", "calls", "self", "total", "kernels", "gpu time", ""]
-    rows = []
-    for row in look.ops[:top]:
-        times = map(time_text, (row.self_cpu_ns, row.total_cpu_ns))
-        below = (count_text(row.kernels), DASH if row.gpu_ns is None else time_text(row.gpu_ns))
-        quiet = "metadata only" if row.metadata_only else ""
-        rows.append([row.name, count_text(row.count), *times, *below, quiet])
-    if look.cpu:  # no op launches anything
-        head, rows = _without(head, (4, 5)), [_without(row, (4, 5)) for row in rows]
-    after = _more(len(look.ops), top, f"--top {len(look.ops)}")
-    return Section("Host ops", head=head, rows=rows, after=after)
-
-
-def _without(cells: list[str], left_out: Collection[int]) -> list[str]:
-    return [cell for at, cell in enumerate(cells) if at not in left_out]
+    launched: dict[str, Column] = {"kernels": "kernels", "gpu time": "gpu_ns"}
+    columns: dict[str, Column] = {
+        "op": "name", "calls": "count", "self": "self_cpu_ns", "total": "total_cpu_ns",
+        **({} if look.cpu else launched),  # no op launches anything
+        "": lambda row: "metadata only" if row.metadata_only else "",
+    }  # fmt: skip
+    return listing("Host ops", look.ops, columns, top=top)
 
 
 def _findings(overview: Overview) -> list[Section]:
@@ -447,7 +451,3 @@ def _tflops(value: float | None) -> str:
 
 def _tbps(gbps: float | None) -> str:
     return "" if not gbps or gbps < 5 else f"{gbps / 1000:.2f}"
-
-
-def _more(count: int, shown: int, how: str) -> str:
-    return f"… and {count_text(count - shown)} more ({how})" if count > shown else ""

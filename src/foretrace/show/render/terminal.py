@@ -12,8 +12,19 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from foretrace.base.units import (
+    DASH,
+    bytes_text,
+    count_text,
+    percent_text,
+    plural,
+    ratio_text,
+    time_text,
+)
 
 NORMAL, BOLD = "\x1b[0m", "\x1b[1m"
 _GREEN, _RED, _YELLOW, _CYAN = ("\x1b[1;32m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;36m")
@@ -175,6 +186,60 @@ class Section:
     def filled(self) -> bool:
         """Whether there is anything below the title."""
         return bool(self.paragraphs or self.labelled or self.bullets or self.rows)
+
+
+Column = str | Callable[[Any], str]  # a field of a row, or a function of the row
+_NUMBERS = ("rank", "step", "stage", "region")  # that count nothing
+_BY_END = {
+    "_ns": time_text,
+    "bytes": bytes_text,
+    "share": percent_text,
+    "noise": percent_text,
+    "ratio": ratio_text,
+    "gbps": lambda rate: f"{rate:.3g}",
+}
+
+
+def cell_text(row: object, column: Column) -> str:
+    """A cell of a table. The name of a field says its unit: times end in `_ns`."""
+    if callable(column):
+        return column(row)
+    value = getattr(row, column)
+    if value is None or value == "":
+        return DASH
+    if isinstance(value, str) or column in _NUMBERS:
+        return str(value)
+    return next((text for end, text in _BY_END.items() if column.endswith(end)), count_text)(value)
+
+
+def listing(
+    title: str,
+    rows: Sequence[Any],
+    columns: Mapping[str, Column],
+    *,
+    top: int | None = None,
+    how: str = "",
+    what: str = "",
+    left: Sequence[int] = (0,),
+    after: str = "",
+) -> Section:
+    """A table with a row for each of `rows`, up to `top`, and a line about those left out."""
+    cells = [[cell_text(row, column) for column in columns.values()] for row in rows[:top]]
+    rest = "" if top is None else more_text(len(rows), top, how or f"--top {len(rows)}", what)
+    below = f"{after} {rest}".strip()
+    return Section(title, head=list(columns), rows=cells, left=left, after=below)
+
+
+def more_text(count: int, shown: int, how: str, what: str = "") -> str:
+    """`… and 3 more kernels (--kernels)`; empty where all are shown."""
+    more = count_text(count - shown)
+    words = plural(count - shown, f"more {what}") if what else f"{more} more"
+    return f"… and {words} ({how})" if count > shown else ""
+
+
+def filled(sections: Sequence[Section]) -> list[Section]:
+    """The sections that have anything below their titles."""
+    return [section for section in sections if section.filled]
 
 
 def drawn(sections: Sequence[Section], *, bold: bool = False, width: int = WIDTH) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from foretrace.base.units import DASH, bytes_text, count_text, plural, time_text, times_text
-from foretrace.schema.compiler import Access, GuardFailure, GuardTally
+from foretrace.schema.compiler import GuardFailure
 from foretrace.schema.documents.why import (
     BreakEntry,
     CompiledKernel,
     NotFused,
-    ReasonRow,
     RecompileEntry,
     RegionStages,
     Why,
@@ -32,9 +31,9 @@ from foretrace.show.overview.why import (
     unit,
 )
 from foretrace.show.render.look_page import banner
-from foretrace.show.render.terminal import WIDTH, Section, drawn
+from foretrace.show.render.terminal import WIDTH, Column, Section, filled, fitted, listing
 
-LINES = 25  # of the first screen
+ALL = "--json has all"
 MOST = 12  # rows of each of its tables, at most
 LISTED = 24  # ops of a region and accesses of a kernel that a page has room for
 PARTS = ("stages", "kernels", "not_fused", "breaks", "cost", "strides")
@@ -46,12 +45,11 @@ def first_screen(why: Why, width: int = WIDTH) -> list[Section]:
     """The answer, the compiled regions, the kernels that take most time: at most 25 lines."""
     options = " ".join(f"--{part}".replace("_", "-") for part in PARTS)
     more = Section("", [f"more: KERNEL {options} --all"])
-    for rows in range(MOST, 0, -1):
-        page = [head(why), regions(why, rows), kernels(why, rows), more]
-        page = [part for part in page if part.rows or part.labelled or part.paragraphs]
-        if drawn(page, width=width).count("\n") < LINES:
-            break
-    return page
+    return fitted(
+        lambda rows: filled([head(why), regions(why, rows or 1), kernels(why, rows or 1), more]),
+        MOST,
+        width,
+    )
 
 
 def sections(why: Why, wanted: Collection[str], top: int) -> list[Section]:
@@ -77,96 +75,90 @@ def head(why: Why) -> Section:
 
 def regions(why: Why, most: int) -> Section:
     """A row for each compiled graph: the count of nodes at every stage, and the time."""
-    titles = ["region", "source", "ops", "nodes", "fusion", "kernels"]
-    titles += [unit(why)] if why.launches is not None else []
+    columns: dict[str, Column] = {
+        "region": _region,
+        "source": lambda row: row.function.place if row.function else DASH,
+        "ops": "dynamo_ops",
+        "nodes": "post_grad_nodes",
+        "fusion": _fusion,
+        "kernels": _calls,
+        **({unit(why): lambda row: _spent(why, row)} if why.launches is not None else {}),
+        "compile": "compile_ns",
+    }
     ordered = sorted(why.stages, key=lambda row: not row.launches)  # what ran comes first
-    rows = [_region_cells(why, row) for row in ordered[:most]]
-    left = len(why.stages) - most
-    after = f"… and {left} more (--stages)" if left > 0 else ""
-    return Section("", head=[*titles, "compile"], rows=rows, left=(0, 1), after=after)
+    return listing("", ordered, columns, top=most, how="--stages", left=(0, 1))
 
 
-def _region_cells(why: Why, row: RegionStages) -> list[str]:
+def _region(row: RegionStages) -> str:
     graph = "" if row.graph == "inference" else f" {row.graph}"
-    rank = "" if row.rank is None else f" rank {row.rank}"
+    return f"{row.region}{graph}" + ("" if row.rank is None else f" rank {row.rank}")
+
+
+def _fusion(row: RegionStages) -> str:
     scheduled = (row.before_fusion, row.after_fusion)
-    fusion = DASH if None in scheduled else " to ".join(map(count_text, scheduled))
-    spent = per_step(why, row.time_ns) if row.time_ns and row.launches else None
+    return DASH if None in scheduled else " to ".join(map(count_text, scheduled))
+
+
+def _calls(row: RegionStages) -> str:
     calls = (row.generated_calls, row.library_calls)
-    kernels = " + ".join(DASH if count is None else count_text(count) for count in calls)
-    return [
-        f"{row.region}{graph}{rank}",
-        row.function.place if row.function else DASH,
-        count_text(row.dynamo_ops),
-        count_text(row.post_grad_nodes),
-        fusion,
-        f"{kernels} lib" if calls != (None, None) else DASH,
-        *([time_text(spent)] if why.launches is not None else []),
-        time_text(row.compile_ns),
-    ]
+    return DASH if calls == (None, None) else f"{' + '.join(map(count_text, calls))} lib"
+
+
+def _spent(why: Why, row: RegionStages | CompiledKernel) -> str:
+    return time_text(per_step(why, row.time_ns) if row.time_ns and row.launches else None)
 
 
 def kernels(why: Why, most: int, more: str = "--kernels") -> Section:
     """The kernels that take most time; without a trace those that move most."""
     ordered = sorted(why.kernels, key=lambda row: (-(row.time_ns or 0), -(row.bytes or 0)))
-    titles = ["kernel", "source", "nodes", "calls", "bytes"]
-    if why.launches is not None:
-        titles = ["kernel", "source", "nodes", "n", unit(why), "bytes", "roof"]
-    rows = [_kernel_cells(why, row) for row in ordered[:most]]
-    left = len(ordered) - most
-    after = f"… and {plural(left, 'more kernel')} ({more})" if left > 0 else ""
-    return Section("", head=titles, rows=rows, left=(0, 1), after=after)
+    columns = _kernel_columns(why)
+    return listing("", ordered, columns, top=most, how=more, what="kernel", left=(0, 1))
 
 
-def _kernel_cells(why: Why, row: CompiledKernel) -> list[str]:
-    cells = [kernel_label(row), first_place(row.sources) or DASH, count_text(len(row.nodes))]
+def _kernel_columns(why: Why) -> dict[str, Column]:
+    columns: dict[str, Column] = {
+        "kernel": kernel_label,
+        "source": lambda row: first_place(row.sources) or DASH,
+        "nodes": lambda row: count_text(len(row.nodes)),
+    }
     if why.launches is None:
-        return [*cells, count_text(len(row.calls)), moved(row)]
-    spent = per_step(why, row.time_ns) if row.time_ns else None
-    count = count_text(per_step(why, row.launches or 0))
+        return columns | {"calls": lambda row: count_text(len(row.calls)), "bytes": moved}
+    return columns | {
+        "n": lambda row: count_text(per_step(why, row.launches or 0)),
+        unit(why): lambda row: time_text(per_step(why, row.time_ns) if row.time_ns else None),
+        "bytes": moved,
+        "roof": lambda row: _roof(row) if row.launches and why.device else DASH,
+    }
+
+
+def _roof(row: CompiledKernel) -> str:
     at_roof = row.roof_percent is not None and row.bound in ("compute", "memory")
-    roof = f"{row.bound} {row.roof_percent:.0f}%" if at_roof else row.bound
-    roof = roof if row.launches and why.device else DASH
-    return [*cells, count, time_text(spent), moved(row), roof]
+    return f"{row.bound} {row.roof_percent:.0f}%" if at_roof else row.bound
 
 
 def _every_stage(why: Why) -> Iterator[Section]:
     """Each region by itself: what became of every op."""
+    columns: dict[str, Column] = {
+        "op": op_label,
+        "source": lambda op: op.source.place if op.source else DASH,
+        "nodes": lambda op: count_text(len(op.post_grad)),
+        "computed by": lambda op: ", ".join(op.kernels) or DASH,
+    }
     for row in why.stages:
-        rows = [
-            [
-                op_label(op),
-                op.source.place if op.source else DASH,
-                count_text(len(op.post_grad)),
-                ", ".join(op.kernels) or DASH,
-            ]
-            for op in row.ops
-        ]
-        if rows:
-            left = len(rows) - LISTED
-            after = f"… and {plural(left, 'more op')} (--json has all)" if left > 0 else ""
-            yield Section(
-                f"Region {row.region}, {row.graph}: what became of each op",
-                head=["op", "source", "nodes", "computed by"],
-                rows=rows[:LISTED],
-                left=(0, 1, 3),
-                after=after,
-            )
+        title = f"Region {row.region}, {row.graph}: what became of each op"
+        if row.ops:
+            left = (0, 1, 3)
+            yield listing(title, row.ops, columns, top=LISTED, how=ALL, what="op", left=left)
 
 
 def kernel_page(why: Why, row: CompiledKernel) -> list[Section]:
     """One kernel: lines, nodes, traffic, launches, code."""
     labelled = [(line.label, line.text) for line in words.kernel_lines(why, row)]
     accesses = [*row.loads, *row.stores]
-    exact = all(each.certainty == "exact" for each in accesses)
-    titles = ["access", "tensor", "argument", "type", "shape", "stride", "bytes"]
-    table = Section(
-        "",
-        head=titles if exact else [*titles, "certainty"],
-        rows=[_access_cells(each)[: 7 + (not exact)] for each in accesses[:LISTED]],
-        left=(0, 1, 2, 3, 4, 5) if exact else (0, 1, 2, 3, 4, 5, 7),
-        after=f"… and {len(accesses) - LISTED} more (--json)" if len(accesses) > LISTED else "",
-    )
+    columns, left = _ACCESS, tuple(range(6))
+    if any(each.certainty != "exact" for each in accesses):
+        columns, left = columns | {"certainty": "certainty"}, (*left, 7)
+    table = listing("", accesses, columns, top=LISTED, how="--json", left=left)
     title = "Call in the wrapper" if row.extern else f"Generated code ({row.language})"
     page = [Section(words.kernel_title(row), labelled=labelled), table]
     page += [Section(title, code=_body(row.code))] if row.code else []
@@ -182,18 +174,22 @@ def _body(code: str) -> str:
     return "\n".join(kept).strip("\n")
 
 
-def _access_cells(each: Access) -> list[str]:
-    tensor = each.tensor
-    where = [each.mode, tensor.name, each.argument or DASH, tensor.dtype or DASH]
-    return [*where, shape(tensor), stride(tensor), bytes_text(each.bytes), each.certainty]
+_ACCESS: dict[str, Column] = {
+    "access": "mode",
+    "tensor": lambda each: each.tensor.name,
+    "argument": "argument",
+    "type": lambda each: each.tensor.dtype or DASH,
+    "shape": lambda each: shape(each.tensor),
+    "stride": lambda each: stride(each.tensor),
+    "bytes": "bytes",
+}
 
 
 def kernel_pages(why: Why, rows: Sequence[CompiledKernel], top: int) -> list[Section]:
     """The page of each; of many, a table to choose from."""
     if len(rows) > 4:
-        names = [[row.calls[0].handle, *_kernel_cells(why, row)] for row in rows[:top]]
-        titles = ["call", *kernels(why, 0).head]
-        return [Section(words.title(why), head=titles, rows=names, left=(0, 1, 2))]
+        columns = {"call": lambda row: row.calls[0].handle, **_kernel_columns(why)}
+        return [listing(words.title(why), rows[:top], columns, left=(0, 1, 2))]
     return [part for row in rows for part in kernel_page(why, row)]
 
 
@@ -201,10 +197,12 @@ def not_fused(why: Why, top: int) -> list[Section]:
     """Every reason with its cost, then the pairs that cost most."""
     if not why.reasons:
         return [Section("Not fused", ["nothing: no two neighbours with shared data stay apart"])]
-    titles = ["reason", "pairs", "refusals", "fused later", "bytes", "at most"]
-    rows = [_reason_cells(why, row) for row in why.reasons]
+    columns: dict[str, Column] = {
+        "reason": "reason", "pairs": "pairs", "refusals": "refusals", "fused later": "fused_later",
+        "bytes": "bytes", "at most": lambda row: _saving(why, row.at_most_ns),
+    }  # fmt: skip
     per = f", times {unit(why)}" if why.launches is not None else ""
-    reasons = Section(f"Not fused, by reason{per}", head=titles, rows=rows)
+    reasons = listing(f"Not fused, by reason{per}", why.reasons, columns)
     groups = _same(why.not_fused)
     bullets = [(_pair(why, rows), _evidence(why, rows[0])) for rows in groups[:top]]
     left = sum(map(len, groups[top:]))
@@ -223,11 +221,6 @@ def _same(pairs: Sequence[NotFused]) -> list[list[NotFused]]:
 
 def _total(rows: Sequence[NotFused]) -> int:
     return sum(row.at_most_ns or 0 for row in rows)
-
-
-def _reason_cells(why: Why, row: ReasonRow) -> list[str]:
-    counts = map(count_text, (row.pairs, row.refusals, row.fused_later))
-    return [row.reason, *counts, bytes_text(row.bytes), _saving(why, row.at_most_ns)]
 
 
 def _saving(why: Why, at_most_ns: int | None) -> str:
@@ -278,8 +271,7 @@ def recompiles(why: Why) -> Iterator[Section]:
     bullets = [(_again(row), _failed(row)) for row in why.recompiles]
     yield Section("Recompilations", [] if bullets else ["none"], bullets=bullets)
     if why.guards:
-        titles = ["guard", "of", "failed", "expected", "met"]
-        yield Section("Guards that failed", head=titles, rows=[_tally(row) for row in why.guards])
+        yield listing("Guards that failed", why.guards, _GUARDS)
 
 
 def _failed(row: RecompileEntry) -> str:
@@ -295,9 +287,13 @@ def _values(values: Sequence[str]) -> str:
     return ", ".join(shown) or DASH
 
 
-def _tally(row: GuardTally) -> list[str]:
-    values = [_values(each) for each in (row.expected, row.actual)]
-    return [row.what or DASH, row.subject or DASH, times_text(len(row.caused)), *values]
+_GUARDS: dict[str, Column] = {
+    "guard": "what",
+    "of": "subject",
+    "failed": lambda row: times_text(len(row.caused)),
+    "expected": lambda row: _values(row.expected),
+    "met": lambda row: _values(row.actual),
+}
 
 
 def _again(row: RecompileEntry) -> str:
@@ -336,15 +332,15 @@ def cost(why: Why) -> list[Section]:
 
 def strides(why: Why, top: int) -> list[Section]:
     """Views in another order of dimensions, and the calls that read them without a copy."""
-    rows = []
-    for row in why.strides[:top]:
-        tensors = (row.source, row.result)
-        shown = [f"{shape(each)} {stride(each)}" for each in tensors]
-        name = library_name(row.op)
-        rows.append([name, *shown, row.layout or DASH, ", ".join(row.used_by) or DASH])
-    titles = ["op", "tensor", "view", "layout", "read by"]
-    left = len(why.strides) - top
-    after = f"… and {plural(left, 'more view')} (--json has all)" if left > 0 else ""
-    none = [] if rows else ["no view in another order of dimensions"]
     title = "Strides: views that copy nothing"
-    return [Section(title, none, head=titles, rows=rows, left=(0, 1, 2, 3, 4), after=after)]
+    if not why.strides:
+        return [Section(title, ["no view in another order of dimensions"])]
+    columns: dict[str, Column] = {
+        "op": lambda row: library_name(row.op),
+        "tensor": lambda row: f"{shape(row.source)} {stride(row.source)}",
+        "view": lambda row: f"{shape(row.result)} {stride(row.result)}",
+        "layout": "layout",
+        "read by": lambda row: ", ".join(row.used_by) or DASH,
+    }
+    left = tuple(range(5))
+    return [listing(title, why.strides, columns, top=top, how=ALL, what="view", left=left)]
