@@ -194,48 +194,11 @@ class FusionChoice(Struct, frozen=True):
     graph: int = 0
 
 
-class Separation(Struct, frozen=True):
-    """Two neighbours that share data and stay two kernels.
-
-    `a` runs first. Names are those of kernels (`extern_kernels.mm:1`), or of scheduler nodes where
-    no wrapper was recorded. `reason` is a key of `why.refusals.REASONS`. `bytes` is what one run
-    would not move if they were one kernel: each shared buffer is read once less, and not written
-    where nothing else needs it. `at_most_ns` is the time of that in the whole trace; `a_ns` and
-    `b_ns` are what of it would be taken from each of the two.
-    """
-
-    a: str
-    b: str
-    reason: str
-    inductor: str = ""  # Inductor's own words; empty where it was never asked
-    refusals: int = 0  # lines of the fusion log
-    shared: tuple[NamedTensor, ...] = ()
-    bytes: int | None = None
-    at_most_ns: int | None = None
-    a_ns: int | None = None
-    b_ns: int | None = None
-    a_kind: str = ""  # as in SchedulerNode
-    b_kind: str = ""
-    a_target: str = ""  # `extern_kernels.mm`
-    b_target: str = ""
-    a_index: str = ""  # how each goes through the first shared buffer
-    b_index: str = ""
-    a_sizes: tuple[Size, ...] = ()  # iterations
-    b_sizes: tuple[Size, ...] = ()
-    produced: bool = True  # a writes what b reads; else both read it
-    sources: tuple[SourceLine, ...] = ()
-    a_call: int | None = None  # place in `Compilation.calls`
-    b_call: int | None = None
-    compilation: str = ""
-    b_compilation: str = ""  # differs behind a graph break
-    graph: int = 0
-    stopped_at: SourceLine | None = None  # the graph break
-
-
 class Elsewhere(Struct, frozen=True):
     """The kernels of another run that compute two separated ones; `fused` computes both.
 
-    Where they are apart there, too, `reason` and `inductor` are as in Separation.
+    Where they are apart there, too, `reason` is a key of `why.refusals.REASONS`, `inductor` what
+    Inductor said.
     """
 
     a: tuple[str, ...]
@@ -243,18 +206,6 @@ class Elsewhere(Struct, frozen=True):
     fused: str = ""
     reason: str = ""
     inductor: str = ""
-
-
-class RefusalGroup(Struct, frozen=True):
-    """All refusals and separations for one reason. A line of the log counts in one group."""
-
-    reason: str
-    lines: int = 0  # of the fusion log, each round counted
-    pairs: int = 0  # of scheduler nodes
-    fused_later: int = 0  # pairs that ended in one kernel all the same
-    separations: int = 0
-    bytes: int | None = None
-    at_most_ns: int | None = None  # never more than the kernels themselves take
 
 
 class GraphBreak(Struct, frozen=True):

@@ -13,11 +13,11 @@ import foretrace
 from foretrace.analyze.why.graph_breaks import across_breaks
 from foretrace.analyze.why.measured import Measured, Ran
 from foretrace.analyze.why.not_fused import OtherRun, grouped, not_fused
-from foretrace.analyze.why.refusals import REASONS, WORDS, code
+from foretrace.analyze.why.refusals import REASONS, WORDS, Separation, code
 from foretrace.cli import main
 from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read
-from foretrace.schema.compiler import Compilation, CompilerRun, Elsewhere, FusionChoice, Separation
+from foretrace.schema.compiler import Compilation, CompilerRun, Elsewhere, FusionChoice
 from model.compiled.recorded import DATA, RUNS, compiled, joined
 
 MIB = 1 << 20
@@ -44,11 +44,11 @@ def _pairs(found: tuple[Separation, ...]) -> dict[tuple[str, str], Separation]:
 def test_the_gemms_around_the_activation_of_an_mlp() -> None:
     found = _pairs(not_fused(_part("mlp", "0/0"), measured("mlp")))
     assert set(found) == {("1", "2"), ("1", "3"), ("2", "3"), ("3", "4")}
-    assert {each.reason for each in found.values()} == {"extern"}
+    assert {each.code for each in found.values()} == {"extern"}
     gate = found["1", "3"]
     assert gate.shared[0].shape == (8192, 3072)
     assert gate.bytes == 2 * 48 * MIB  # written once, read once
-    assert (gate.a_target, gate.b_kind) == ("extern_kernels.mm", "pointwise")
+    assert (gate.a_target, gate.b_target) == ("extern_kernels.mm", "")
     both = found["1", "2"]
     assert (both.produced, both.bytes) == (False, 12 * MIB)  # x is read twice
     assert gate.sources[0].line == 27
@@ -70,11 +70,11 @@ def test_534_refusals_have_plain_reasons() -> None:
     apart = not_fused(part, measured("llama_train"))
     groups = grouped(part, apart, measured("llama_train"))
     assert len(groups) <= 12
-    assert sum(group.lines for group in groups) == 534
-    assert sum(group.pairs for group in groups) == sum(not each.fused for each in part.choices)
-    assert sum(group.separations for group in groups) == len(apart)
-    assert {group.reason for group in groups} <= set(REASONS)
-    lines = {group.reason: group.lines for group in groups}
+    assert sum(group.refusals for group in groups) == 534
+    assert sum(group.asked for group in groups) == sum(not each.fused for each in part.choices)
+    assert sum(group.pairs for group in groups) == len(apart)
+    assert {group.code for group in groups} <= set(REASONS)
+    lines = {group.code: group.refusals for group in groups}
     assert lines == {"extern": 0, "between": 249, "sizes": 203, "order": 79, "mutation": 3}
     assert all(each.a_call is not None and each.b_call is not None for each in apart)
 
@@ -97,22 +97,22 @@ def test_no_saving_is_larger_than_the_kernels(run: str) -> None:
 def test_inductor_says_no_shared_data_of_a_buffer_in_another_order() -> None:
     found = _pairs(not_fused(_part("unfusable", "1/0")))
     sums = found["2", "3"]
-    assert (sums.reason, sums.inductor, sums.refusals) == ("order", "no shared data", 3)
+    assert (sums.code, sums.inductor, sums.refusals) == ("order", "no shared data", 3)
     assert sums.a_index == "c0, {c0: 8192}"
     assert sums.b_index == "c0 + 1024*c1, {c0: 1024, c1: 8}"
-    assert found["3", "4"].reason == "sizes"
+    assert found["3", "4"].code == "sizes"
     assert (found["3", "4"].a_sizes, found["3", "4"].b_sizes) == ((1024, 8), (1024, 1024))
     sort = found["1", "4"]
-    assert (sort.reason, sort.a_target) == ("extern", "torch.ops.aten.sort.stable")
+    assert (sort.code, sort.a_target) == ("extern", "torch.ops.aten.sort.stable")
 
 
 def test_a_graph_break_between_softmax_and_sum() -> None:
     found = across_breaks(compiled("unfusable"), measured("unfusable"))
     assert [each.shared[0].name for each in found] == ["z", "s"]
     for each in found:
-        assert each.reason == "graph_break"
+        assert each.code == "graph_break"
         assert each.stopped_at is not None
-        assert (each.stopped_at.line, each.compilation, each.b_compilation) == (52, "0/0", "1/0")
+        assert (each.stopped_at.line, each.region, each.b_region) == (52, "0/0", "1/0")
         assert each.bytes == 2 * 4 * MIB
         assert {50, 51, 53} <= {line.line for line in each.sources}
     assert across_breaks(compiled("mlp")) == ()
@@ -122,7 +122,7 @@ def test_both_sides_of_a_branch_follow_its_graph_break() -> None:
     run, rest = compiled("unfusable"), _part("unfusable", "1/0")
     others = [replace(rest, id=name) for name in ("2/0", "2/1")]  # the last for other sizes
     found = across_breaks(replace(run, compilations=(*run.compilations, *others)))
-    assert [each.b_compilation for each in found] == ["1/0", "1/0", "2/0", "2/0"]
+    assert [each.b_region for each in found] == ["1/0", "1/0", "2/0", "2/0"]
 
 
 def test_dynamic_shapes_have_a_time_and_no_bytes() -> None:
@@ -141,15 +141,15 @@ def test_without_the_log_text_the_wrapper_shows_the_same_neighbours(
     assert [(each.a, each.b, each.bytes) for each in listed] == [
         (each.a, each.b, each.bytes) for each in seen
     ]
-    assert {each.reason for each in seen} <= {"extern", "between", "not_recorded"}
+    assert {each.code for each in seen} <= {"extern", "between", "not_recorded"}
     assert {each.inductor for each in seen} == {""}
 
 
 def test_llama_without_the_log_text() -> None:
     part = _part("llama_train", "0/0")
     bare = not_fused(replace(part, before=(), after=(), choices=()))
-    listed = {(each.graph, each.a, each.b) for each in not_fused(part)}
-    seen = {(each.graph, each.a, each.b) for each in bare}
+    listed = {(each.part, each.a, each.b) for each in not_fused(part)}
+    seen = {(each.part, each.a, each.b) for each in bare}
     assert len(listed & seen) / len(listed | seen) > 0.95
 
 
@@ -174,7 +174,7 @@ def test_words_that_nobody_knows() -> None:
     assert code("a reason of torch 3") == "other"
     part = Compilation("0/0", choices=(FusionChoice("op1", "op2", False, "a new reason", 2),))
     (group,) = grouped(part, ())
-    assert (group.reason, group.lines, group.bytes) == ("other", 2, None)
+    assert (group.code, group.refusals, group.bytes) == ("other", 2, None)
 
 
 @pytest.fixture(scope="module")
@@ -220,17 +220,17 @@ def test_refusals_around_templates(tuned: CompilerRun) -> None:
     mlp, relu = tuned.compilations
     found = {(one.a[-1], one.b[-1]): one for one in not_fused(mlp)}
     # the last choice was cuBLAS: it was a template when Inductor asked
-    assert (found["1", "3"].reason, found["1", "3"].inductor) == ("extern", "no shared data")
+    assert (found["1", "3"].code, found["1", "3"].inductor) == ("extern", "no shared data")
     same = found["2", "3"]
-    assert (same.reason, same.a_kind) == ("loops", "template")
+    assert same.code == "loops"
     assert same.a_index == "3072*d0 + d1, {d0: 8192, d1: 3072}"
     assert same.b_index == "c0, {c0: 25165824}"
     # asked in both directions: "node1 must go before node2" is only the answer to the other one
     prologue = found["3", "4"]
-    assert prologue.reason == "not_worth_it"
+    assert prologue.code == "not_worth_it"
     assert prologue.inductor.startswith("prologue fusion will not increase")
     assert prologue.refusals == 4
     (slower,) = not_fused(relu)
-    assert (slower.reason, slower.inductor) == ("not_worth_it", "benchmark: 1.927x slowdown")
+    assert (slower.code, slower.inductor) == ("not_worth_it", "benchmark: 1.927x slowdown")
     lines = sum(choice.times for choice in mlp.choices if not choice.fused)
-    assert sum(group.lines for group in grouped(mlp, not_fused(mlp))) == lines == 12
+    assert sum(group.refusals for group in grouped(mlp, not_fused(mlp))) == lines == 12

@@ -8,9 +8,7 @@ of its operations, so it leaves out that some may overlap.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
-
-from msgspec import Struct
+from collections.abc import Sequence
 
 from foretrace.analyze.compare.fusion import (
     Fusion,
@@ -23,6 +21,7 @@ from foretrace.analyze.compare.fusion import (
 )
 from foretrace.analyze.compare.sides import Kernel
 from foretrace.base.units import change_text, count_text, plural, time_text
+from foretrace.schema.documents.compare import WorkRow
 
 BACKENDS = {"cublas": "cuBLAS", "cudnn": "cuDNN"}
 BACKENDS |= {"inductor": "Inductor", "liger": "Liger", "triton": "Triton"}
@@ -34,26 +33,9 @@ MINOR = 0.05  # of the time of a change: groups below it are not part of its nam
 SHOWN = 0.01  # of a time: three digits are shown, so less is not missed
 
 
-class WorkChange(Struct, frozen=True):
-    """GPU work of A and what replaces it in B, per unit; the same in `times` places.
+class WorkChange(WorkRow, frozen=True):
+    """A row with the work itself: `places` has a part for each of its `times`."""
 
-    `even` where all places have as many. `a` and `b` count operations, `copies_a` and `copies_b`
-    the memcpys and memsets among them. `fate` is same, changed (one for one), replaced, removed or
-    added. `how` says what differs. `ops` are the ops above the work, `places` the work itself.
-    """
-
-    group: str
-    fate: str
-    how: str
-    times: int
-    even: bool
-    a: int
-    b: int
-    copies_a: int
-    copies_b: int
-    ns_a: int | None
-    ns_b: int | None
-    ops: frozenset[str]
     places: tuple[WorkPart, ...] = ()
 
     @property
@@ -101,11 +83,6 @@ def work_changes(table: KernelTable, gpu_ns: float) -> tuple[WorkChange, ...]:
     return tuple(sorted(rows, key=lambda row: (row.fate == "same", -abs(row.saved_ns), row.group)))
 
 
-def saved_ns(changes: Iterable[WorkChange], ops: Collection[str]) -> int:
-    """The GPU time that B takes less for work under any of these ops."""
-    return sum(row.saved_ns for row in changes if not row.ops.isdisjoint(ops))
-
-
 def _changed(parts: Sequence[WorkPart]) -> list[WorkChange]:
     """One row for all places with one kind of work."""
     by_label: defaultdict[str, list[WorkPart]] = defaultdict(list)
@@ -121,11 +98,10 @@ def _row(label: str, parts: Sequence[WorkPart]) -> WorkChange:
     names, fates = _names(a, b), {_fate(part) for part in parts}
     group = ", ".join(names) if names[0] == label else label
     fate = fates.pop() if len(fates) == 1 else "replaced"
-    ops = frozenset(op for each in (*a, *b) for op in each.path)
     old, new = (sum(not each.is_kernel for each in side) for side in (a, b))
     even = len({_sizes(part) for part in parts}) == 1
     counts = (len(parts), even, len(a), len(b), old, new)
-    return WorkChange(group, fate, _how(parts), *counts, spent(a), spent(b), ops, tuple(parts))
+    return WorkChange(group, fate, _how(parts), *counts, spent(a), spent(b), tuple(parts))
 
 
 def _sizes(part: WorkPart) -> tuple[int, ...]:
@@ -167,10 +143,9 @@ def _from_cache(row: KernelPair) -> str:
 def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
     count, fate = sum(row.count for row in rows), "changed" if how else "same"
     a, b = total([row.spent_a for row in rows]), total([row.spent_b for row in rows])
-    ops = frozenset(op for row in rows for op in row.kernel.path)
     copies = sum(row.count for row in rows if not row.kernel.is_kernel)
     places = tuple(WorkPart((old,), (new,), None, None) for row in rows for old, new in row.pairs)
-    return WorkChange(group, fate, how, 1, True, count, count, copies, copies, a, b, ops, places)
+    return WorkChange(group, fate, how, 1, True, count, count, copies, copies, a, b, places)
 
 
 def _label(a: Sequence[Kernel], b: Sequence[Kernel], *, fused: bool) -> str:

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct
 
 from foretrace.analyze.compare.fusion import KernelPair, KernelTable
 from foretrace.analyze.compare.measure import Change
-from foretrace.analyze.compare.sides import OpPair, OpTable, Side
+from foretrace.analyze.compare.sides import Side
 from foretrace.analyze.compare.verdict import Comparison
 from foretrace.schema.documents import compare as documents
 from foretrace.schema.ledger import LedgerEntry
@@ -24,7 +24,7 @@ def document(found: Comparison) -> documents.CompareDocument:
         _trace(found.a),
         _trace(found.b),
         _kernels(found.kernels),
-        _ops(found.ops),
+        found.ops,
         [
             documents.FusionEntry(**_own(documents.FusionEntry, one))
             for one in found.kernels.fusions
@@ -82,14 +82,3 @@ def _kernel(row: KernelPair) -> documents.ComparedKernel:
 def _own(entry: type[Struct], found: object) -> dict[str, Any]:
     """The fields of an entry, which the comparison has under the same names."""
     return {name: getattr(found, name) for name in entry.__struct_fields__}
-
-
-def _ops(table: OpTable) -> documents.ComparedOps:
-    every = (table.removed, table.added, table.same)
-    return documents.ComparedOps(*([_op(row) for row in rows] for rows in every))
-
-
-def _op(row: OpPair) -> documents.ComparedOp:
-    self_cpu = documents.TimePair(row.a_ns, row.b_ns)
-    gpu = documents.TimePair(row.a_gpu_ns, row.b_gpu_ns)
-    return documents.ComparedOp(row.name, row.a, row.b, self_cpu, gpu)

@@ -16,7 +16,7 @@ import msgspec
 
 from foretrace.analyze.compare.fusion import Fusion, KernelPair
 from foretrace.analyze.compare.measure import Change
-from foretrace.analyze.compare.sides import Kernel, OpPair
+from foretrace.analyze.compare.sides import Kernel
 from foretrace.analyze.compare.verdict import Comparison, differs
 from foretrace.base.units import (
     bytes_text,
@@ -32,6 +32,7 @@ from foretrace.model.metadata import device_of
 from foretrace.names.gemms import table
 from foretrace.names.gemms.table import Boundary, GemmMap, crossed, differing, gemm_point
 from foretrace.schema.device import Device
+from foretrace.schema.documents.compare import ComparedOp
 from foretrace.schema.gemm_point import GemmPoint
 
 FEW = 4  # names that one sentence holds; the tables list all
@@ -249,8 +250,8 @@ def _once(found: Comparison) -> list[str]:
 
 def _host_parts(found: Comparison) -> list[str]:
     """What one part of the host saves, another may cost: the parts shown add up to the net."""
-    saved = sum(row.a_ns - row.b_ns for row in found.ops.removed)
-    cost = sum(row.b_ns - row.a_ns for row in found.ops.added)
+    saved = sum(row.self_cpu_ns.saved for row in found.ops.removed)
+    cost = -sum(row.self_cpu_ns.saved for row in found.ops.added)
     net = found.cpu_ns.saved
     if not net or saved <= 0 or cost <= 0:
         return []
@@ -279,14 +280,14 @@ def _many(count: int, name: str) -> str:
     return plural(count, name, "launches" if name == "launch" else "")
 
 
-def _ops(rows: Sequence[OpPair], word: str, per: str) -> list[str]:
+def _ops(rows: Sequence[ComparedOp], word: str, per: str) -> list[str]:
     """Ops and the rows of torch.compile have a sentence each."""
     lines = []
     for what in ("op call", "torch.compile row"):
         chosen = [row for row in rows if row.by_compiler is (what != "op call")]
         if chosen:
             count = sum(abs(row.a - row.b) for row in chosen)
-            spent = abs(sum(row.a_ns - row.b_ns for row in chosen))
+            spent = abs(sum(row.self_cpu_ns.saved for row in chosen))
             names = listed([(row.name, abs(row.a - row.b)) for row in chosen], few=3 * FEW)
             counted = plural(count, f"{word} {what}")
             lines.append(f"{counted} {per} ({time_text(spent)} self CPU time): {names}.")
@@ -329,7 +330,7 @@ def _changed_counts(found: Comparison, per: str) -> list[str]:
 def _compiler_rows(found: Comparison, per: str) -> list[str]:
     """What torch.compile itself costs the host in each call."""
     rows = [entry for entry in found.ops.added if entry.by_compiler]
-    spent = sum(entry.b_ns - entry.a_ns for entry in rows)
+    spent = -sum(entry.self_cpu_ns.saved for entry in rows)
     return [f"torch.compile's own rows take {time_text(spent)} of host time {per}."] if rows else []
 
 
@@ -340,9 +341,9 @@ def _changed_ops(found: Comparison, per: str) -> list[str]:
     return [f"{word} {per}: {names}." for word, names in named]
 
 
-def _own(rows: tuple[OpPair, ...]) -> list[OpPair]:
+def _own(rows: tuple[ComparedOp, ...]) -> list[ComparedOp]:
     return [entry for entry in rows if not entry.by_compiler]
 
 
-def _named(rows: tuple[OpPair, ...]) -> str:
+def _named(rows: tuple[ComparedOp, ...]) -> str:
     return listed([(entry.name, abs(entry.a - entry.b) or entry.a) for entry in _own(rows)], few=8)

@@ -27,7 +27,13 @@ from foretrace.model.intervals import Bools, Ints, union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
-from foretrace.schema.documents.compare import LaunchConfig
+from foretrace.schema.documents.compare import (
+    ComparedOp,
+    ComparedOps,
+    KernelEntry,
+    LaunchConfig,
+    TimePair,
+)
 from foretrace.schema.traffic import INEXACT
 
 # Both recorded MLPs, the training step and the matmul have all their GPU work inside the region;
@@ -148,7 +154,7 @@ COPIES = {"gpu_memcpy": "memcpy", "gpu_memset": "memset"}  # role of work that i
 Kind = tuple[str, LaunchConfig, str | None]
 
 
-class Kernel(Struct, frozen=True):
+class Kernel(KernelEntry, frozen=True):
     """One kernel, memcpy or memset of a typical repeat. `length_ns` is its own time, `ns` that of
     every launch of its kind.
 
@@ -159,14 +165,8 @@ class Kernel(Struct, frozen=True):
     its row of `trace.gpu`.
     """
 
-    name: str
-    short: str
     family: str
-    role: str
-    op: str | None
     path: tuple[str, ...]
-    shapes: str | None
-    config: LaunchConfig
     flops: int | None
     bytes: int | None
     written: int | None
@@ -220,8 +220,8 @@ def launched(
         (name, config, shapes), op = kind, known["op"]
         chain = trace.origins.host.op_chain(op) if op is not None else ()
         return Kernel(
-            *(name, known["short"], known["family"], known["role"], known["op_name"]),
-            *(tuple(compiled.label(each) for each in chain), shapes, config),
+            *(name, known["short"], known["role"], known["op_name"], shapes, config),
+            *(known["family"], tuple(compiled.label(each) for each in chain)),
             *(known["flops"], known["bytes"], known["bytes_written"]),
             known["cost_certainty"] in INEXACT,
             samples[kind],
@@ -311,31 +311,6 @@ class OpCalls(Struct, frozen=True):
     gpu_ns: float = 0
 
 
-class OpPair(Struct, frozen=True):
-    """One op in A and in B: calls, self CPU time and kernel time per unit."""
-
-    name: str
-    a: int
-    b: int
-    a_ns: float
-    b_ns: float
-    a_gpu_ns: float
-    b_gpu_ns: float
-
-    @property
-    def by_compiler(self) -> bool:
-        """Whether torch.compile wrote this row around the code that it compiled."""
-        return compiled.is_row(self.name)
-
-
-class OpTable(Struct, frozen=True):
-    """Each op is in one of the three: called less often in B, more often, or as often."""
-
-    removed: tuple[OpPair, ...]
-    added: tuple[OpPair, ...]
-    same: tuple[OpPair, ...]
-
-
 def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[str, OpCalls]:
     """The ops of a typical repeat and its `kernels`; self CPU time is the median over repeats."""
     host = trace.host
@@ -366,15 +341,15 @@ def started_inside(trace: Trace, span: Span, wanted: Bools) -> Ints:
     return np.flatnonzero(inside)
 
 
-def compare_ops(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> OpTable:
+def compare_ops(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> ComparedOps:
     """The ops of two typical repeats, the largest difference in calls first."""
     rows, none = [], OpCalls()
     for name in sorted({*a, *b}):
         old, new = a.get(name, none), b.get(name, none)
-        times = (old.self_ns, new.self_ns, old.gpu_ns, new.gpu_ns)
-        rows.append(OpPair(name, old.calls, new.calls, *times))
+        times = TimePair(old.self_ns, new.self_ns), TimePair(old.gpu_ns, new.gpu_ns)
+        rows.append(ComparedOp(name, old.calls, new.calls, *times))
     rows.sort(key=lambda row: -abs(row.a - row.b))
-    return OpTable(
+    return ComparedOps(
         tuple(row for row in rows if row.a > row.b),
         tuple(row for row in rows if row.a < row.b),
         tuple(row for row in rows if row.a == row.b),

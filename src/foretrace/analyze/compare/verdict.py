@@ -23,10 +23,10 @@ from foretrace.analyze.compare.changes import WorkChange
 from foretrace.analyze.compare.fusion import KernelTable, spent
 from foretrace.analyze.compare.matching import MATMULS
 from foretrace.analyze.compare.measure import Change, Sample, measured
-from foretrace.analyze.compare.sides import Kernel, OpCalls, OpTable, RepeatUnit, Side
+from foretrace.analyze.compare.sides import Kernel, OpCalls, RepeatUnit, Side
 from foretrace.base.units import change_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.display import Displayed, View, view
-from foretrace.schema.documents.compare import CompareVerdict, Worth
+from foretrace.schema.documents.compare import ComparedOps, CompareVerdict, Worth
 
 # Recorded pairs of one program on an H200 share 94% or more of the GPU time of one side, or 71% of
 # their ops; an H100's and an MI300X's share 99%. Unrelated pairs share at most 42% and 39%.
@@ -236,7 +236,7 @@ class Comparison(Displayed, Struct, frozen=True):
     verdict: CompareVerdict
     work: tuple[WorkChange, ...]
     kernels: KernelTable
-    ops: OpTable
+    ops: ComparedOps
     gpu_ns: Change
     cpu_ns: Change
     wall_ns: Change

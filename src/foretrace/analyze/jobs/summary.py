@@ -5,20 +5,19 @@ A step that a recording cut counts only where no other was recorded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import polars as pl
 from msgspec import Struct
 
-from foretrace.analyze.jobs.critical_path import CriticalPath, graph, walked
+from foretrace.analyze.jobs.critical_path import graph, walked
 from foretrace.analyze.jobs.exposure import bubbles, exposure, overlap, perfect, typical
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
 from foretrace.analyze.jobs.rank_consistency import rank_consistency, world_size
 from foretrace.analyze.jobs.stragglers import delays, exposed_delays, hosts, stragglers
 from foretrace.analyze.jobs.waits import timed_collectives
-from foretrace.analyze.jobs.what_if import WhatIf, what_ifs
+from foretrace.analyze.jobs.what_if import what_ifs
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.schema.documents import job as documents
 from foretrace.schema.jobs import WITHOUT_STEPS
@@ -205,19 +204,13 @@ def _path(
     late: pl.DataFrame,
     slow: pl.DataFrame,
 ) -> documents.JobPath | None:
+    """The critical path through a step, with times from its start."""
     steps = None if step is None else graph(job, matched, clocks, step)
     if steps is None:
         return None
     path = walked(steps)
     suspects = late.filter(pl.col("delays_ns") > 0).top_k(SUSPECTS, by="delays_ns")
     changes = what_ifs(job, steps, path, matched, suspects["rank"].to_list(), slow)
-    return _path_row(path, changes, _whole(clocks["error_ns"].max()))
-
-
-def _path_row(
-    path: CriticalPath, changes: Sequence[WhatIf], error_ns: int | None
-) -> documents.JobPath:
-    """The path with times from its start."""
     since = pl.col("start_ns", "end_ns") - path.start_ns
     return documents.JobPath(
         step=path.step,
@@ -225,16 +218,7 @@ def _path_row(
         ranks=path.segments["rank"].unique().sort().to_list(),
         kinds=dict(path.by("kind").iter_rows()),
         segments=_rows(documents.JobSegment, path.segments.with_columns(since)),
-        what_ifs=[_what_if(each) for each in changes],
-        error_ns=error_ns,
+        what_ifs=changes,
+        error_ns=_whole(clocks["error_ns"].max()),
         compared=path.compared,
     )
-
-
-def _what_if(change: WhatIf) -> documents.JobWhatIf:
-    if change.rank is not None:
-        return documents.JobWhatIf("rank", f"rank {change.rank}", change.rank, change.saves_ns)
-    if change.host:
-        return documents.JobWhatIf("host", f"network of {change.host}", None, change.saves_ns)
-    group = f", group {change.group}" if change.group else ""
-    return documents.JobWhatIf("collective", f"{change.collective}{group}", None, change.saves_ns)

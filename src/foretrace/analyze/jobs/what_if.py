@@ -36,6 +36,7 @@ from foretrace.analyze.jobs.exposure import stages
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.intervals import Bools, Floats, IntervalUnion, Ints, split_by
+from foretrace.schema.documents.job import JobWhatIf
 from foretrace.schema.gaps import filled
 
 IDLE = "idle"
@@ -272,21 +273,6 @@ _SPENT = (pl.col("end_ns") - pl.col("start_ns")).alias("ns")
 MOST = 3  # of each kind: those that have the most time on the path
 
 
-class WhatIf(Struct, frozen=True):
-    """An estimate of the step with a change, and what it saves.
-
-    The change is a rank at the median, or that all collectives of one kind are free in the groups
-    of one role, or that all collectives of a host have the bandwidth of its equals.
-    """
-
-    step_ns: int = 0
-    saves_ns: int = 0
-    rank: int | None = None
-    group: str = ""
-    collective: str = ""
-    host: str = ""
-
-
 def what_ifs(
     job: Job,
     steps: StepGraph,
@@ -294,7 +280,7 @@ def what_ifs(
     matched: MatchedCollectives,
     late: Collection[int] = (),
     slow: pl.DataFrame | None = None,
-) -> list[WhatIf]:
+) -> list[JobWhatIf]:
     """What the changes with the most time on the path save, and those of suspects: ranks that come
     late, and the hosts in what `outliers` gives. The largest first; a suspect may save nothing.
     """
@@ -306,16 +292,16 @@ def what_ifs(
     ]
     lengths = replay.lengths([change for _, change in rows])
     found = [
-        replace(each, step_ns=length, saves_ns=max(path.length_ns - length, 0))
+        replace(each, saves_ns=max(path.length_ns - length, 0))
         for (each, _), length in zip(rows, lengths, strict=True)
-        if length < path.length_ns or each.rank in late or each.host
+        if length < path.length_ns or each.rank in late or each.kind == "host"
     ]
     return sorted(found, key=lambda each: -each.saves_ns)
 
 
 def _free(
     job: Job, path: CriticalPath, matched: MatchedCollectives
-) -> Iterator[tuple[WhatIf, StepChange]]:
+) -> Iterator[tuple[JobWhatIf, StepChange]]:
     """The kinds of collective and group with the most time on the path, each free."""
     role = roles(job).select(pl.col("label").alias("group"), "role").unique("group", keep="first")
     known = matched.collectives.join(role, on="group", how="left").select(
@@ -331,12 +317,13 @@ def _free(
     kinds = talks.group_by("group", "collective", maintain_order=True).agg(pl.col("ns").sum())
     for group, collective, _ in kinds.top_k(MOST, by="ns").iter_rows():
         free = known.filter(group=group, collective=collective)["collective_id"]
-        yield WhatIf(group=group, collective=collective), StepChange(frozenset(free.to_list()))
+        what = f"{collective}, group {group}" if group else collective
+        yield JobWhatIf("collective", what, None, 0), StepChange(frozenset(free.to_list()))
 
 
 def _slow(
     replay: Replay, path: CriticalPath, stage: dict[int, int], late: Collection[int]
-) -> Iterator[tuple[WhatIf, StepChange]]:
+) -> Iterator[tuple[JobWhatIf, StepChange]]:
     """The ranks with the most time on the path and those that come late, at the median of their
     stage.
     """
@@ -347,12 +334,12 @@ def _slow(
     for rank in dict.fromkeys([*on_path, *(rank for rank in late if rank in ranks)]):
         peers = [each for each in ranks if stage.get(each) == stage.get(rank)]
         curves = replay.progress.at_median(rank, peers)
-        yield WhatIf(rank=rank), StepChange(rank=rank, curves=curves)
+        yield JobWhatIf("rank", f"rank {rank}", rank, 0), StepChange(rank=rank, curves=curves)
 
 
 def _hosts(
     job: Job, matched: MatchedCollectives, slow: pl.DataFrame | None
-) -> Iterator[tuple[WhatIf, StepChange]]:
+) -> Iterator[tuple[JobWhatIf, StepChange]]:
     """Slow hosts with the bandwidth that is usual."""
     for row in slow.filter(kind="host").iter_rows(named=True) if slow is not None else ():
         ranks = [each.rank for each in job.members if each.host == row["what"]]
@@ -360,4 +347,5 @@ def _hosts(
             matched.arrivals.filter(pl.col("rank").is_in(ranks))["collective_id"].unique().to_list()
         )
         left = row["bus_gbps"] / row["usual_gbps"]
-        yield WhatIf(host=row["what"]), StepChange(frozenset(met), left)
+        what = f"network of {row['what']}"
+        yield JobWhatIf("host", what, None, 0), StepChange(frozenset(met), left)

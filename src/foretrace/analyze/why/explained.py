@@ -52,7 +52,7 @@ def explained(
         reasons=reasons,
         guards=list(tallies(run.compilations)),
         rerecordings=list(run.rerecordings),
-        strides=[row for each in run.compilations for row in _strides(each)],
+        strides=[row for each in run.compilations for row in strided_views(each)],
     )
     if trace is not None:
         found.device, found.steps = trace.about.device, len(trace.spans.steps)
@@ -127,13 +127,6 @@ def _ops(part: Compilation, dynamo: FxGraph | None) -> Iterator[documents.OpMapp
 
 def _size(graph: FxGraph | None) -> int | None:
     return len(graph.nodes) if graph else None
-
-
-def _strides(each: Compilation) -> Iterator[documents.StrideEntry]:
-    for one in strided_views(each):
-        used = list(one.used_by)
-        entry = (one.op, one.source, one.result, used, one.layout, one.line)
-        yield documents.StrideEntry(each.id, *entry, each.rank)
 
 
 def _breaks(each: Compilation, run: CompilerRun) -> Iterator[documents.BreakEntry]:

@@ -11,14 +11,9 @@ from collections.abc import Iterator
 
 from foretrace.analyze.why.measured import Measured
 from foretrace.analyze.why.neighbours import returns
+from foretrace.analyze.why.refusals import REASONS, Separation
 from foretrace.model.compiled.compile_log import resume_name
-from foretrace.schema.compiler import (
-    Compilation,
-    CompilerRun,
-    NamedTensor,
-    Separation,
-    SourceLine,
-)
+from foretrace.schema.compiler import Compilation, CompilerRun, NamedTensor, SourceLine
 
 
 def across_breaks(run: CompilerRun, trace: Measured | None = None) -> tuple[Separation, ...]:
@@ -111,20 +106,20 @@ def _separation(
     return Separation(
         a.name,
         b.name,
+        REASONS["graph_break"],
+        "",
+        None if a_ns is None or b_ns is None else a_ns + b_ns,
         "graph_break",
+        2 * size if size is not None else None,
+        first.id,
         shared=(tensor,),
-        bytes=2 * size if size is not None else None,
-        at_most_ns=None if a_ns is None or b_ns is None else a_ns + b_ns,
-        a_ns=a_ns,
-        b_ns=b_ns,
-        a_kind="extern" if a.extern else "",
-        b_kind="extern" if b.extern else "",
         a_target=a.kernel if a.extern else "",
         b_target=b.kernel if b.extern else "",
         sources=tuple(dict.fromkeys((*a.sources, *b.sources))),
+        b_region=second.id,
+        stopped_at=place,
+        a_ns=a_ns,
+        b_ns=b_ns,
         a_call=made,
         b_call=used,
-        compilation=first.id,
-        b_compilation=second.id,
-        stopped_at=place,
     )

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from foretrace.analyze.why.graph_breaks import across_breaks
 from foretrace.analyze.why.measured import Measured, Ran
 from foretrace.analyze.why.neighbours import Neighbours, NodeOrder, neighbours, nodes_of_calls
-from foretrace.analyze.why.refusals import REASONS, Refusals, index_of, why_apart
+from foretrace.analyze.why.refusals import REASONS, Refusals, Separation, index_of, why_apart
 from foretrace.model.compiled.assemble import graph_name, parts
 from foretrace.schema.compiler import (
     MEMBER,
@@ -22,9 +24,7 @@ from foretrace.schema.compiler import (
     FusionChoice,
     KernelCall,
     NamedTensor,
-    RefusalGroup,
     SchedulerNode,
-    Separation,
 )
 from foretrace.schema.documents.why import NotFused, ReasonRow
 
@@ -58,21 +58,20 @@ def _two_kernels(found: Iterable[Separation]) -> tuple[Separation, ...]:
 
 def grouped(
     compilation: Compilation, separations: Sequence[Separation], trace: Measured | None = None
-) -> tuple[RefusalGroup, ...]:
-    """Refusals and separations by reason, largest saving first; the lines add up."""
+) -> list[ReasonRow]:
+    """Refusals and separations by reason; the lines add up."""
     lines: dict[str, list[FusionChoice]] = {}
     refusals = Refusals(compilation)
     for choice in refusals.refused:
         lines.setdefault(refusals.reason(choice), []).append(choice)
     apart: dict[str, list[Separation]] = {}
     for each in separations:
-        apart.setdefault(each.reason, []).append(each)
-    groups = [
+        apart.setdefault(each.code, []).append(each)
+    return [
         _group(compilation, reason, lines.get(reason, []), apart.get(reason, []), trace)
         for reason in REASONS
         if reason in lines or reason in apart
     ]
-    return tuple(sorted(groups, key=lambda each: (-(each.at_most_ns or 0), -(each.bytes or 0))))
 
 
 def _nodes(compilation: Compilation, graph: int) -> tuple[SchedulerNode, ...]:
@@ -119,33 +118,32 @@ def _separation(
     a_ns, b_ns = _times(pair, calls, trace)
     spent = [a_ns, b_ns] if pair.produced else [b_ns]
     moved = [count for count in (pair.written, pair.read) if count is not None]
-    shared = pair.shared[0].name
+    shared, found = pair.shared[0].name, why_apart(order, pair, refused)
     return Separation(
         calls[0].name if calls[0] else a.name,
         calls[1].name if calls[1] else b.name,
-        why_apart(order, pair, refused),
+        REASONS[found],
         refused[-1].words if refused else "",
-        sum(each.times for each in refused),
-        pair.shared,
-        sum(moved) if len(moved) == 2 else None,
         None if None in spent else sum(ns for ns in spent if ns is not None),
-        a_ns,
-        b_ns,
-        a.kind,
-        b.kind,
-        a.target,
-        b.target,
-        index_of(a, shared),
-        index_of(b, shared),
-        a.iteration,
-        b.iteration,
-        pair.produced,
-        tuple(dict.fromkeys(line for call in calls if call for line in call.sources)),
-        places[0],
-        places[1],
+        found,
+        sum(moved) if len(moved) == 2 else None,
         compilation.id,
-        compilation.id,
-        a.graph,
+        sources=tuple(dict.fromkeys(line for call in calls if call for line in call.sources)),
+        refusals=sum(each.times for each in refused),
+        shared=pair.shared,
+        produced=pair.produced,
+        a_target=a.target,
+        b_target=b.target,
+        a_index=index_of(a, shared),
+        b_index=index_of(b, shared),
+        a_sizes=a.iteration,
+        b_sizes=b.iteration,
+        b_region=compilation.id,
+        a_ns=a_ns,
+        b_ns=b_ns,
+        a_call=places[0],
+        b_call=places[1],
+        part=a.graph,
     )
 
 
@@ -163,13 +161,14 @@ def _group(
     choices: Sequence[FusionChoice],
     apart: Sequence[Separation],
     trace: Measured | None,
-) -> RefusalGroup:
+) -> ReasonRow:
     ended = {
         (node.graph, member): node.name for node in compilation.after for member in node.members
     }
     later = [each for each in choices if _end(ended, each, each.a) & _end(ended, each, each.b)]
     moved = [each.bytes for each in apart if each.bytes is not None]
-    return RefusalGroup(
+    return ReasonRow(
+        REASONS[reason],
         reason,
         sum(each.times for each in choices),
         len(choices),
@@ -222,11 +221,11 @@ class OtherRun:
 
     def made_of(self, one: Separation, mine: Compilation) -> Elsewhere | None:
         """What this run made of a separation of a compilation; None where it has no such graph."""
-        same = self._graphs.get((one.graph, _graph(mine, one.graph)))
+        same = self._graphs.get((one.part, _graph(mine, one.part)))
         if same is None or one.a_call is None or one.b_call is None:
             return None
         a, b = set(mine.calls[one.a_call].nodes), set(mine.calls[one.b_call].nodes)
-        calls = [(place, call) for place, call in enumerate(same.calls) if call.graph == one.graph]
+        calls = [(place, call) for place, call in enumerate(same.calls) if call.graph == one.part]
         does_a = {place: call for place, call in calls if set(call.nodes) & (a - b)}
         does_b = {place: call for place, call in calls if set(call.nodes) & (b - a)}
         # a template lists the nodes of its operands, too: another kernel computes them
@@ -237,7 +236,7 @@ class OtherRun:
             if not fused and each.a_call in does_a and each.b_call in does_b
         )
         still = next(apart, None)
-        why = (still.reason, still.inductor) if still else ()
+        why = (still.code, still.inductor) if still else ()
         return Elsewhere(_names(does_a), _names(does_b), fused, *why)
 
     @cached_property
@@ -271,7 +270,7 @@ def separated(
     `other` is another run of the same program: what it made of each pair.
     """
     pairs: list[NotFused] = []
-    groups: list[RefusalGroup] = []
+    groups: list[ReasonRow] = []
     measured, second = ran.measured, OtherRun(other) if other else None
     broken = across_breaks(run, measured)
     for each in run.compilations:
@@ -279,14 +278,14 @@ def separated(
         groups += grouped(each, found, measured)
         made = [second.made_of(one, each) if second else None for one in found]
         pairs += _entries(each, zip(found, made, strict=True))
-        behind = [one for one in broken if one.compilation == each.id]
+        behind = [one for one in broken if one.region == each.id]
         groups += _of_breaks(behind)
         pairs += _entries(each, ((one, None) for one in behind))
-        broken = tuple(one for one in broken if one.compilation != each.id)
+        broken = tuple(one for one in broken if one.region != each.id)
     return pairs, _rows(groups)
 
 
-def _of_breaks(broken: Sequence[Separation]) -> Iterator[RefusalGroup]:
+def _of_breaks(broken: Sequence[Separation]) -> Iterator[ReasonRow]:
     """The pairs across graph breaks as groups: the fusion log does not have them."""
     held: dict[tuple[str, str], list[Separation]] = {}
     for one in broken:
@@ -297,60 +296,36 @@ def _of_breaks(broken: Sequence[Separation]) -> Iterator[RefusalGroup]:
         written = (rows[0].shared[0].bytes or 0) * again if rows[0].shared else 0
         first = max((one.a_ns for one in rows if one.a_ns is not None), default=None)
         less = None if moved is None else max(moved - written, 0)
-        yield RefusalGroup("graph_break", 0, 0, 0, len(rows), less, _sum([first, spent]))
+        told = (REASONS["graph_break"], "graph_break", 0, 0, 0)
+        yield ReasonRow(*told, len(rows), less, _sum([first, spent]))
 
 
 def _entries(
     each: Compilation, found: Iterable[tuple[Separation, Elsewhere | None]]
 ) -> Iterator[NotFused]:
-    graphs = [graph_name(part) for part in parts(each)]
+    graphs = dict(enumerate(graph_name(part) for part in parts(each)))
     for one, made in found:
-        yield NotFused(
-            one.a,
-            one.b,
-            REASONS.get(one.reason, one.reason),
-            one.inductor,
-            one.at_most_ns,
-            one.reason,
-            one.bytes,
-            one.compilation,
-            graphs[one.graph] if one.graph < len(graphs) else "",
-            list(one.sources),
-            one.refusals,
-            list(one.shared),
-            one.produced,
-            one.a_target,
-            one.b_target,
-            one.a_index,
-            one.b_index,
-            list(one.a_sizes),
-            list(one.b_sizes),
-            one.b_compilation,
-            one.stopped_at,
-            each.rank,
-            made,
-        )
+        held = {name: getattr(one, name) for name in NotFused.__struct_fields__}
+        more = {"graph": graphs.get(one.part, ""), "rank": each.rank, "elsewhere": made}
+        yield NotFused(**held | more)
 
 
-def _rows(groups: Iterable[RefusalGroup]) -> list[ReasonRow]:
-    """The groups of all compilations, one row for a reason."""
-    by_reason: dict[str, list[RefusalGroup]] = {}
+def _rows(groups: Iterable[ReasonRow]) -> list[ReasonRow]:
+    """The groups of all compilations, one row for a reason, the largest saving first."""
+    found: dict[str, ReasonRow] = {}
     for group in groups:
-        by_reason.setdefault(group.reason, []).append(group)
-    rows = [
-        ReasonRow(
-            REASONS.get(reason, reason),
-            reason,
-            sum(each.lines for each in held),
-            sum(each.pairs for each in held),
-            sum(each.fused_later for each in held),
-            sum(each.separations for each in held),
-            _sum(each.bytes for each in held),
-            _sum(each.at_most_ns for each in held),
-        )
-        for reason, held in by_reason.items()
-    ]
+        held = found.get(group.code)
+        found[group.code] = _added(held, group) if held else group
+    rows = found.values()
     return sorted(rows, key=lambda row: (-(row.at_most_ns or 0), -(row.bytes or 0), -row.refusals))
+
+
+def _added(one: ReasonRow, other: ReasonRow) -> ReasonRow:
+    """Two groups of one reason."""
+    names = ReasonRow.__struct_fields__[2:]
+    return replace(
+        one, **{name: _sum((getattr(one, name), getattr(other, name))) for name in names}
+    )
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from foretrace.analyze.why.neighbours import Neighbours, NodeOrder
 from foretrace.model.compiled.scheduler import elements, walk
 from foretrace.schema.compiler import MEMBER, Compilation, FusionChoice, SchedulerNode
+from foretrace.schema.documents.why import NotFused
 
 REASONS = {
     "extern": "a library kernel (extern)",
@@ -51,6 +52,21 @@ WORDS = (
     ("foreach", "other"), ("Split scan", "other"), ("device mismatch", "other"),
     ("explicit disabled", "other"), ("grouped node", "other"),
 )  # fmt: skip
+
+
+class Separation(NotFused, frozen=True):
+    """Two neighbours that share data and stay two kernels, with what the document leaves out.
+
+    `a_ns` and `b_ns` are what fusing would save of each. `a_call` and `b_call` are places in
+    `Compilation.calls`, `part` the place of the graph.
+    """
+
+    a_ns: int | None = None
+    b_ns: int | None = None
+    a_call: int | None = None
+    b_call: int | None = None
+    part: int = 0
+
 
 _BY_INDEX = ("no_shared_data", "order")  # the index expressions say more than these words
 

@@ -9,38 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from foretrace.schema.compiler import (
     Compilation,
     FxGraph,
     GraphNode,
     KernelCall,
     NamedTensor,
-    SourceLine,
 )
+from foretrace.schema.documents.why import StrideEntry
 
 # Ops that put the dimensions of a tensor into another order.
 _ORDERS = frozenset({"permute", "t", "transpose", "swapaxes", "movedim"})
 _MATMULS = ("mm", "addmm", "bmm", "baddbmm", "_int_mm")
 
 
-class ReorderedView(Struct, frozen=True):
-    """A tensor and its view in another order of dimensions.
-
-    `used_by` are calls that read the memory of the source under the strides of the view: proof that
-    nothing was copied. `layout` has the letters of such a matmul: weight first, as in `tn`.
-    """
-
-    op: str
-    source: NamedTensor
-    result: NamedTensor
-    used_by: tuple[str, ...] = ()
-    layout: str = ""
-    line: SourceLine | None = None
-
-
-def strided_views(compilation: Compilation) -> tuple[ReorderedView, ...]:
+def strided_views(compilation: Compilation) -> tuple[StrideEntry, ...]:
     """The views of all post-grad graphs whose strides are recorded."""
     return tuple(
         _view(compilation, graph, node, source)
@@ -88,7 +71,7 @@ def _is_order(source: NamedTensor, result: NamedTensor) -> bool:
 
 def _view(
     compilation: Compilation, graph: FxGraph, node: GraphNode, source: NamedTensor
-) -> ReorderedView:
+) -> StrideEntry:
     assert node.tensor is not None
     wanted = (source.name, node.tensor.shape, node.tensor.stride)
     calls = [
@@ -103,4 +86,5 @@ def _view(
     ]
     letters = next((found for call in calls if (found := layout(call))), "")
     names = tuple(call.name for call in calls)
-    return ReorderedView(node.target, source, node.tensor, names, letters, node.source)
+    view = (node.target, source, node.tensor, names, letters, node.source)
+    return StrideEntry(compilation.id, *view, compilation.rank)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
+from foretrace.schema import compiled
 from foretrace.schema.documents.look import TraceEntry
 from foretrace.schema.ledger import LedgerEntry
 
@@ -88,6 +89,11 @@ class TimePair(Struct, frozen=True):
     a: float
     b: float
 
+    @property
+    def saved(self) -> float:
+        """A less B."""
+        return self.a - self.b
+
 
 class ComparedOp(Struct, frozen=True):
     """Calls of an op per unit, its self CPU time, and the time of the kernels it launched."""
@@ -98,13 +104,18 @@ class ComparedOp(Struct, frozen=True):
     self_cpu_ns: TimePair
     gpu_ns: TimePair
 
+    @property
+    def by_compiler(self) -> bool:
+        """Whether torch.compile wrote this row around the code that it compiled."""
+        return compiled.is_row(self.name)
+
 
 class ComparedOps(Struct, frozen=True):
-    """Ops called less often in B, more often, and as often."""
+    """Each op is in one of the three: called less often in B, more often, or as often."""
 
-    removed: list[ComparedOp]
-    added: list[ComparedOp]
-    same: list[ComparedOp]
+    removed: tuple[ComparedOp, ...]
+    added: tuple[ComparedOp, ...]
+    same: tuple[ComparedOp, ...]
 
 
 class FusionEntry(Struct, frozen=True):
@@ -123,8 +134,8 @@ class FusionEntry(Struct, frozen=True):
     sources: tuple[str, ...] = ()
 
 
-class WorkEntry(Struct, frozen=True):
-    """GPU work of A and what stands in its place in B, per unit; the same in `times` places.
+class WorkRow(Struct, frozen=True):
+    """GPU work of A and what replaces it in B, per unit; the same in `times` places.
 
     `fate` is same, changed (one for one), replaced, removed or added; `how` says what differs.
     `even` where all places have as many kernels. `a` and `b` count kernels, memcpys and memsets,
@@ -143,6 +154,11 @@ class WorkEntry(Struct, frozen=True):
     copies_b: int
     ns_a: int | None
     ns_b: int | None
+
+
+class WorkEntry(WorkRow, frozen=True):
+    """The same with its sentence."""
+
     text: str
 
 

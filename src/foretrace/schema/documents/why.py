@@ -153,16 +153,16 @@ class NotFused(Struct, frozen=True):
     bytes: int | None = None
     region: str = ""
     graph: str = ""
-    sources: list[SourceLine] = []
+    sources: tuple[SourceLine, ...] = ()
     refusals: int = 0
-    shared: list[NamedTensor] = []
+    shared: tuple[NamedTensor, ...] = ()
     produced: bool = True
     a_target: str = ""
     b_target: str = ""
     a_index: str = ""
     b_index: str = ""
-    a_sizes: list[Size] = []
-    b_sizes: list[Size] = []
+    a_sizes: tuple[Size, ...] = ()
+    b_sizes: tuple[Size, ...] = ()
     b_region: str = ""
     stopped_at: SourceLine | None = None
     rank: int | None = None
@@ -234,7 +234,7 @@ class StrideEntry(Struct, frozen=True):
     op: str
     source: NamedTensor
     result: NamedTensor
-    used_by: list[str]
+    used_by: tuple[str, ...]
     layout: str
     line: SourceLine | None
     rank: int | None = None

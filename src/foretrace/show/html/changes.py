@@ -86,11 +86,6 @@ _DIFFERENCES = frozenset({"event", "start"})
 KERNEL_LISTS = ComparedKernels.__struct_fields__
 
 
-def comparison(a: Trace, b: Trace) -> CompareDocument:
-    """The document of `foretrace compare --json`."""
-    return document(compare(a, b))
-
-
 class ComparedPair(Struct, frozen=True):
     """Trace `b` compared with trace `a`, numbers of the page; `document` is that of `compare`.
 

@@ -9,7 +9,7 @@ from foretrace.analyze.compare.changes import COPY, WorkChange
 from foretrace.analyze.compare.fusion import KernelPair, total
 from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.sentences import called, circumstances
-from foretrace.analyze.compare.sides import Kernel, OpPair, Side
+from foretrace.analyze.compare.sides import Kernel, Side
 from foretrace.analyze.compare.verdict import Comparison
 from foretrace.base.units import (
     DASH,
@@ -20,6 +20,7 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
+from foretrace.schema.documents.compare import ComparedOp
 from foretrace.show.render.look_page import note_text
 from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked, shorten
 
@@ -133,11 +134,11 @@ def _op(kernel: Kernel) -> str:
 def op_table(found: Comparison, letter: str, which: str, top: int) -> Section:
     """Ops whose calls differ or that launch kernels, the largest difference in time first."""
     every = (*found.ops.removed, *found.ops.added, *found.ops.same)
-    rows = [row for row in every if row.a != row.b or row.a_gpu_ns or row.b_gpu_ns]
+    rows = [row for row in every if row.a != row.b or row.gpu_ns.a or row.gpu_ns.b]
     cells = []
     for row in sorted(rows, key=_weight, reverse=True)[:top]:
-        times = (row.a_ns, row.b_ns, row.a_gpu_ns, row.b_gpu_ns)
-        spent = (time_text(ns) if ns else "" for ns in times)
+        times = (row.self_cpu_ns, row.gpu_ns)
+        spent = (time_text(ns) if ns else "" for each in times for ns in (each.a, each.b))
         cells.append([row.name, count_text(row.a), count_text(row.b), *spent])
     cells += [[f"… and {len(rows) - top} more", *[""] * 6]] if len(rows) > top else []
     heads = [f"{what} {name}" for what in ("calls", "host", "GPU") for name in ("A", letter)]
@@ -145,8 +146,8 @@ def op_table(found: Comparison, letter: str, which: str, top: int) -> Section:
     return Section(title, head=["op", *heads], rows=cells)
 
 
-def _weight(row: OpPair) -> float:
-    return abs(row.a_ns - row.b_ns) + max(row.a_gpu_ns, row.b_gpu_ns)
+def _weight(row: ComparedOp) -> float:
+    return abs(row.self_cpu_ns.saved) + max(row.gpu_ns.a, row.gpu_ns.b)
 
 
 PARTS = ("times", "kernels", "ops")  # shown on demand

@@ -19,8 +19,8 @@ from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Unknown
 from foretrace.analyze.why.graph_breaks import across_breaks
 from foretrace.analyze.why.not_fused import not_fused
-from foretrace.analyze.why.refusals import REASONS
-from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun, Separation
+from foretrace.analyze.why.refusals import REASONS, Separation
+from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun
 
 
 def measure(query: Query) -> Measurement:
@@ -82,10 +82,8 @@ class _Pair:
         return next(names, "")
 
     def _about(self, one: Separation) -> bool:
-        a = self.does.get((one.compilation, -1 if one.a_call is None else one.a_call), frozenset())
-        b = self.does.get(
-            (one.b_compilation, -1 if one.b_call is None else one.b_call), frozenset()
-        )
+        a = self.does.get((one.region, -1 if one.a_call is None else one.a_call), frozenset())
+        b = self.does.get((one.b_region, -1 if one.b_call is None else one.b_call), frozenset())
         first, second = self.ops
         return (first in a and second in b) or (first in b and second in a)
 
@@ -95,7 +93,7 @@ class _Pair:
 
     def reasons(self) -> list[str]:
         """Each reason once; without a pair that shares data, that this is so."""
-        found = list(dict.fromkeys(one.reason for one in self.apart))
+        found = list(dict.fromkeys(one.code for one in self.apart))
         if found or self._in(self.ops[0]) & self._in(self.ops[1]):
             return found or ["no_shared_data"]
         if any(each.breaks for each in self.compilations):
@@ -106,7 +104,7 @@ class _Pair:
         for one in self.apart:
             said = f' (Inductor: "{one.inductor}")' if one.inductor else ""
             place = f" at {one.stopped_at.place}" if one.stopped_at else ""
-            yield f"{one.a} and {one.b}: {REASONS[one.reason]}{place}{said}"
+            yield f"{one.a} and {one.b}: {one.reason}{place}{said}"
 
 
 # reason -> how people say it
