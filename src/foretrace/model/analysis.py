@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foretrace.model import collectives, groups, idle, kernels, serving
+from foretrace.model import collectives, groups, idle, kernels, reach, serving
 from foretrace.model.groups import Grouped
 from foretrace.model.host import step_number
 from foretrace.model.idle import Gaps, Idle, Spent
-from foretrace.model.intervals import IntervalUnion
+from foretrace.model.intervals import IntervalUnion, Ints
 from foretrace.model.kernels import work_table
 from foretrace.model.module_calls import ModuleCalls, names_outside
 from foretrace.model.order import Order
@@ -56,6 +56,16 @@ class Analysis(Recording):
     def collectives(self) -> pl.DataFrame:
         """Collectives by message size and group, with the bandwidth that they reached."""
         return collectives.collectives(self, self.kernels)
+
+    @cached_property
+    def kernels_below(self) -> Ints:
+        """For every event: how many kernels it launched, itself or through what it called."""
+        return reach.kernels_below(self)
+
+    @cached_property
+    def work_below(self) -> Ints:
+        """The same of GPU work of any kind."""
+        return reach.work_below(self)
 
     @cached_property
     def work_roles(self) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Ints
 from foretrace.model.recording import Recording
 from foretrace.model.tree import summed
 from foretrace.schema.documents.lesson import AverageRow
@@ -29,11 +29,15 @@ def is_view(name: str) -> bool:
     return name.removeprefix("aten::") in VIEWS
 
 
-def work_below(trace: Recording) -> tuple[Ints, Ints]:
-    """For every event: kernels, and GPU work of any kind, launched by it or anything it called."""
+def kernels_below(trace: Recording) -> Ints:
+    """For every event: how many kernels it launched, itself or through what it called."""
     gpu = trace.gpu
-    linked = gpu.launch >= 0
-    return _climbed(trace, gpu.launch[linked & gpu.is_kernel]), _climbed(trace, gpu.launch[linked])
+    return _climbed(trace, gpu.launch[(gpu.launch >= 0) & gpu.is_kernel])
+
+
+def work_below(trace: Recording) -> Ints:
+    """The same of GPU work of any kind."""
+    return _climbed(trace, trace.gpu.launch[trace.gpu.launch >= 0])
 
 
 def gpu_time_below(trace: Recording) -> Ints:
@@ -48,17 +52,6 @@ def gpu_time_below(trace: Recording) -> Ints:
 def _climbed(trace: Recording, at: Ints) -> Ints:
     host = trace.host
     return summed(host.parent, np.bincount(at, minlength=host.count))
-
-
-def reaches(trace: Recording) -> Bools:
-    """Which events launched GPU work, themselves or through what they called."""
-    return _climbed(trace, trace.gpu.launch[trace.gpu.launch >= 0]) > 0
-
-
-def views(trace: Recording) -> Ints:
-    """The calls of view ops that launched nothing."""
-    host = trace.host
-    return np.flatnonzero(host.is_op & host.named(is_view) & host.lasting & ~reaches(trace))
 
 
 def average(trace: Recording, name: str) -> AverageRow:

@@ -152,9 +152,10 @@ class Paths:
         """A number for the path that ends at each of these events; -1 for a row of -1."""
         if not len(rows):
             return rows
-        _, number = coded(self._keys()[np.maximum(rows, 0)])
+        _, number = coded(self._keys[np.maximum(rows, 0)])
         return np.where(rows >= 0, number, -1)
 
+    @cached_property
     def _keys(self) -> NDArray[np.uint64]:
         """Of each event the names in its path as the coefficients of a polynomial."""
         events = np.flatnonzero(self.chosen)

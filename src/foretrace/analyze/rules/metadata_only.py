@@ -26,7 +26,8 @@ import numpy as np
 from foretrace.analyze.rules._common import bare, each, ids, inside_steps, listing, per
 from foretrace.analyze.rules._idle import host_note, most_idle
 from foretrace.base.units import plural, time_text
-from foretrace.model.reach import views
+from foretrace.model.intervals import Ints
+from foretrace.model.reach import is_view
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
@@ -36,7 +37,7 @@ NAMED = 8  # the names that fit one line of the detail
 
 def _check(trace: Trace) -> Iterator[Finding]:
     host = trace.host
-    rows = inside_steps(trace, views(trace))
+    rows = inside_steps(trace, _views(trace))
     rows = rows[~host.captures.holds(host.start[rows])]
     if not len(rows):
         return
@@ -61,3 +62,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 
 RULE = Rule("metadata_only", "Ops that only change shapes and strides", _check, ("gpu", "ops"))
+
+
+def _views(trace: Trace) -> Ints:
+    """The calls of view ops that launched nothing."""
+    host = trace.host
+    chosen = host.is_op & host.named(is_view) & host.lasting
+    return np.flatnonzero(chosen & (trace.work_below == 0))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from foretrace.model.intervals import Ints
 from foretrace.model.metadata import device_of
-from foretrace.model.reach import work_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.model.tree import sums_above
@@ -78,7 +77,7 @@ class _Describer:
         self.trace, order, size = trace, trace.order, len(trace.gpu)
         self.case, self.chain = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
         self.case[order.row], self.chain[order.row] = order.case, order.chain
-        host, below = trace.host, work_below(trace)[1]
+        host, below = trace.host, trace.work_below
         share = host.self_length / np.maximum(below, 1)
         self.shares = sums_above(host.parent, np.where(host.is_op | host.is_call, share, 0))
         device = device_of(trace.about)
