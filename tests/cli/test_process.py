@@ -17,7 +17,6 @@ from foretrace.cli import _process, main
 from foretrace.read import entries, recordings
 
 MLP = str(recordings.traces()["mlp_eager"])
-LARGE = str(recordings.traces()["llama_train_eager"])
 
 
 def shell(arguments: list[str], ending: str, **env: str) -> subprocess.CompletedProcess[bytes]:
@@ -108,6 +107,7 @@ def packed(tables):
     print("saving", flush=True)
     time.sleep(60)
 cache._packed = packed
+cache.WORTHWHILE_BYTES = 0
 run()
 """
 
@@ -117,7 +117,7 @@ def test_a_signal_while_tables_are_saved_leaves_nothing(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     """Interrupting while tables are saved left a draft in the cache."""
-    command = [sys.executable, "-c", SLOW, "sql", LARGE, "select 1"]
+    command = [sys.executable, "-c", SLOW, "sql", MLP, "select 1"]
     env = {**os.environ, "FORETRACE_CACHE": str(tmp_path)}
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=env) as process:
         assert process.stdout is not None

@@ -18,7 +18,6 @@ import msgspec
 import foretrace
 from corpus.cases import Case, Opened
 from foretrace.base.budget import Limits
-from foretrace.base.errors import TraceError, UsageError
 from foretrace.cli import main
 from foretrace.show.overview import look
 
@@ -43,16 +42,6 @@ def _no_constant(name: str) -> None:
 def open_at(path: Path | str, limits: dict[str, int] | None = None) -> Opened:
     trace = foretrace.open(path, cache=False, limits=Limits(**limits) if limits else None)
     return Opened(trace, msgspec.to_builtins(look(trace)))
-
-
-def outcome(path: Path | str, case: Case) -> Opened | TraceError | UsageError:
-    """The opened trace, or the error a person would read. Anything else that is raised is a bug and
-    goes through.
-    """
-    try:
-        return open_at(path, case.limits)
-    except (TraceError, UsageError) as error:
-        return error
 
 
 def run(*args: str, stdin: bytes | None = None) -> Ran:

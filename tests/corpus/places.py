@@ -20,11 +20,11 @@ DEEP = FULL_SWEEP or bool(os.environ.get("FORETRACE_DEEP"))  # the sweeps of the
 
 def examples(sample: int) -> int:
     """How many examples a property is tried on."""
-    return sample * 30 if FULL_SWEEP else sample
+    return sample * 30 if FULL_SWEEP else sample // 2
 
 
-def sampled(cases: Sequence[Case], every: int = 3) -> list[Case]:
-    """Every third case, or all: for what reads each trace of the corpus once more."""
+def sampled(cases: Sequence[Case], every: int = 6) -> list[Case]:
+    """Every sixth case, or all: for what reads each trace of the corpus once more."""
     return list(cases if DEEP else cases[::every])
 
 

@@ -95,7 +95,9 @@ def test_a_sound_trace_is_read_the_same_at_every_size_of_chunk(layout: str) -> N
     data = unlike(2).bytes(layout)
     truth = read(data).shown()
     assert truth["counted"] == (5, 0, 0)
-    told([f"{size} bytes" for size in range(1, len(data) + 2) if read(data, size).shown() != truth])
+    step = 1 if DEEP else len(WRITTEN)  # each layout has its share of the sizes
+    tried = range(1 + WRITTEN.index(layout) % step, len(data) + 2, step)
+    told([f"{size} bytes" for size in tried if read(data, size).shown() != truth])
 
 
 @pytest.mark.parametrize("layout", WRITTEN)
@@ -104,16 +106,16 @@ def test_zeros_are_read_the_same_at_every_size_of_chunk(layout: str, size: int) 
     """A block of zeros inside: what is whole is kept, what lies between is counted, at all sizes."""
     sound = SOUND[layout]
     edit = zeros(size)(sound.data, sound.scan.records[2].start + 30, b"")
-    step = 1 if DEEP else 13
+    step = 1 if DEEP else 31
     told(faults(sound, edit, range(1, len(sound.data) + 2, step)))
 
 
-# Every kind of damage in two layouts, in turn.
+# Every kind of damage in one layout, in turn.
 TURNS = [
     (layout, kind)
     for number, kind in enumerate(KINDS)
     for at, layout in enumerate(WRITTEN)
-    if DEEP or (number - at) % len(WRITTEN) < 2
+    if DEEP or (number - at) % len(WRITTEN) < 1
 ]
 
 
@@ -138,7 +140,7 @@ def test_unescaped_quotes_lose_no_record_at_any_size(layout: str, written: str) 
     assert (truth.ledger.seen, truth.ledger.repaired, truth.ledger.skipped) == (63, 10, 0)
     escaped = right.replace(name, written.replace('"', r"\"").encode())
     assert truth.shown()["rows"] == read(escaped).shown()["rows"]
-    step = 37 if DEEP else 999
+    step = 37 if DEEP else 2999
     told([
         f"{size} bytes: {difference(truth.shown(), part)}"
         for size in (*range(1, len(data), step), len(data))

@@ -196,7 +196,7 @@ def test_bomb_is_told_by_its_ratio(tmp_path: Path) -> None:
     assert read(path)["totals"]["kernels"] == 1
 
 
-@pytest.mark.parametrize("most", [400_000, 650_000])
+@pytest.mark.parametrize("most", [400_000, pytest.param(650_000, marks=full)])
 def test_the_limit_of_events_holds_for_files_read_by_several(most: int, tmp_path: Path) -> None:
     """Each worker counts for itself: together they must not pass the limit."""
     path = tmp_path / "t.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def _training() -> Callable[[], None]:
     return step
 
 
+@cache
 def _compiled() -> Callable[[], None]:
     model, x = torch.compile(_mlp().eval()), torch.randn(8, 16)
 
