@@ -18,7 +18,7 @@ from foretrace.cli import _options
 TRACE = RECORDED / "mlp_eager.json.gz"
 CLEAR = "\r\x1b[K"
 # as if half a second had passed
-NOW = "from foretrace.cli import _options; _options.PATIENCE_S = _progress.EVERY_S = 0; "
+NOW = "from foretrace.cli import _options; _options.PATIENCE_S = _options.EVERY_S = 0; "
 
 
 def on_a_terminal(*arguments: str) -> tuple[str, str]:
