@@ -8,7 +8,7 @@ trace that is incomplete.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import PurePath
@@ -19,7 +19,7 @@ from foretrace.analyze.guess.evidence import GpuOperation
 from foretrace.analyze.guess.kinds.gaps import longest_gap
 from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
-from foretrace.learn.lessons.own_cpu import OwnSteps, cpu_steps, pattern, ranges, said
+from foretrace.learn.lessons.own_cpu import COUNTED, OwnSteps, cpu_steps, pattern, said, texts
 from foretrace.learn.lessons.scene import MISSING, Scene, filled
 from foretrace.learn.lessons.sitting import Sitting, right_answer
 from foretrace.model.reach import average
@@ -27,49 +27,7 @@ from foretrace.model.trace import Trace
 from foretrace.read.recordings import typed_as
 from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, PickOne
 
-COUNTED = 30  # kernels; nobody counts more
 CHOICES = 3
-ROLES = {
-    "gemm": "matmuls",
-    "gemv": "matrix-vector products",
-    "conv": "convolutions",
-    "attention": "attention",
-    "optimizer": "the optimizer",
-    "pointwise": "pointwise kernels",
-    "reduction": "reductions",
-    "normalization": "norms",
-    "softmax": "softmax",
-    "copy": "kernels that copy",
-    "scatter_gather": "indexing",
-    "comms": "collectives",
-    "random": "random numbers",
-    "sort": "sorting",
-}
-# what a bound means, and what a reader who names it would then see
-BOUNDS = {
-    "host": ("the host: launches", "the GPU would be idle for more than half of the time"),
-    "compute": ("compute: arithmetic", "kernels that arithmetic limits would take most of it"),
-    "memory": ("memory: reads and writes", "kernels that memory limits would take most of it"),
-    "sync": ("waits of the host", "the host would wait while the GPU has nothing to do"),
-    "copy": ("memcpys and memsets", "they would take most of the GPU time"),
-    "comms": ("collectives", "they would take most of the GPU time"),
-    "mixed": ("no single limit", "no kind of work would take 60% of the GPU time"),
-}
-CAUSES = {
-    "launch": ("the host's ops and launches", "ops and calls of the host would fill most of it"),
-    "host": ("the host between ops: Python, data", "no op would fill it, and no wait begin it"),
-    "sync": ("a wait of the host", "the host would be in a wait when the GPU runs dry"),
-    "copy": ("a copy of the host", "a copy would fill most of it"),
-    "queue": ("the queue: the work is launched", "the next work would be launched before it"),
-}
-
-SLOWED = "The profiler slows the host: alone it is shorter."
-AFTER = {
-    **dict.fromkeys(CAUSES, SLOWED),
-    "sync": "The wait kept the host from launching ahead.",
-    "queue": "It waits for another stream, or for work outside the recording.",
-}
-
 SHORT_NS = 2_000  # a shorter gap is that between any two kernels
 
 
@@ -92,6 +50,8 @@ def gpu_steps(scene: Scene) -> Iterator[LessonStep]:
 
 class OwnGpu(OwnSteps):
     """The GPU work of the call that is drawn, and the steps that are about it."""
+
+    kind = "gpu"
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -134,63 +94,39 @@ class OwnGpu(OwnSteps):
         op = operation.chain[-1] if operation.chain else ""
         return op if average(self.scene.trace, op).calls else operation.name
 
+    @property
+    def roles(self) -> list[str]:
+        """The three known roles with the most time."""
+        return [role for role in self._summed("role") if role in texts()["roles"]][:CHOICES]
+
     def counted(self) -> LessonStep:
         """How many kernels there are."""
-        text = f"How many kernels does {self.where} launch?"
-        roles = [role for role in self._summed("role") if role in ROLES][:3]
-        listed = ", ".join(f"{{{role}}} {role}" for role in roles)
-        why = f"{{kernels}} kernels take {{kernel time}}: {listed or 'of many kinds'}."
-        hint = "Count the ops that compute, in every layer. Views launch nothing."
-        if len(self.kernels) <= COUNTED:
-            return self._step(HowMany(text, "kernels == {}"), why, hint, "kernels", self.row)
-        ask = ranges(
-            self.scene,
-            text,
-            "kernels CMP EDGE",
-            ("100", "1,000", "10,000"),
-            "There are more: every op that computes launches one, in every layer.",
-            "There are fewer: views, wrappers and allocations launch none.",
-        )
-        return self._step(ask, why, hint, "kernels", self.row)
+        listed = ", ".join(f"{{{role}}} {role}" for role in self.roles) or "of many kinds"
+        many = len(self.kernels) > COUNTED
+        return self._step("counted", self.row, {"listed": listed}, in_ranges=many)
 
     def role(self) -> Iterator[LessonStep]:
         """Which kind of kernel takes the most time."""
-        roles = [role for role in self._summed("role") if role in ROLES][:CHOICES]
+        roles, named = self.roles, texts()["roles"]
         if len(roles) < 2:
             return
-        choices = tuple(
+        choices = [
             PickChoice(
-                ROLES[role],
+                named[role],
                 tuple(f"{role} time > {other} time" for other in roles if other != role),
                 f"They take {{{role} time}} of {{gpu time}}. Count time, not kernels.",
             )
             for role in sorted(roles)
-        )
-        ask = PickOne(f"Which kind of kernel takes the most GPU time in {self.where}?", choices)
-        listed = ", ".join(f"{ROLES[role]} {{{role} time}}" for role in roles)
-        why = f"Of {{gpu time}}: {listed}."
-        yield self._step(
-            ask, why, f"The kernels are of {len(roles)} kinds or more.", roles[0], self.row
-        )
+        ]
+        listed = ", ".join(f"{named[role]} {{{role} time}}" for role in roles)
+        words = {"listed": listed, "count": str(len(roles)), "role": roles[0]}
+        yield self._step("role", self.row, words, choices)
 
     def share(self) -> Iterator[LessonStep]:
         """How much of the time the top kernel takes."""
-        if not self.selector or len({*self._summed("name")}) < 2:
-            return
-        ask = ranges(
-            self.scene,
-            f"No kernel takes more time than {said(self.top.label)}. How much of all kernel time?",
-            f"{self.selector} time CMP EDGE of kernel time",
-            ("10%", "30%", "60%"),
-            f"It takes more: {{{self.selector} time}} in all.",
-            f"It takes less: {{{self.selector} time}} in all. The others add up.",
-        )
-        why = (
-            f"It is {{{self.selector}}} of {{kernels}} kernels, {{{self.selector} time}} of "
-            "{kernel time}. No more than that can be saved there."
-        )
-        hint = "A program of many small ops spreads its time; one large matmul holds it together."
-        yield self._step(ask, why, hint, self.selector, self.row)
+        if self.selector and len({*self._summed("name")}) > 1:
+            words = {"kernel": said(self.top.label), "selector": self.selector}
+            yield self._step("share", self.row, words)
 
     def launcher(self) -> Iterator[LessonStep]:
         """Which op launches the top kernel."""
@@ -203,130 +139,80 @@ class OwnGpu(OwnSteps):
         others = [op for op, _ in inner.most_common() if op not in self.top.chain and '"' not in op]
         if not (self.selector and self.top.chain and others) or "{" in "".join(others[:2]):
             return
-        right = self.top.chain[-1]
-        choices = tuple(
+        choices = [
             PickChoice(
                 said(op),
                 (f'every {self.selector} comes from "{op}"',),
                 f"{said(op)} launches other kernels in {self.where}.",
             )
-            for op in sorted([right, *others[: CHOICES - 1]])
-        )
-        chain = " > ".join(map(said, self.top.chain[-2:]))
-        why = f"{chain} calls {{call of {self.selector}}}, which launches it."
-        hint = f"Its role is {self.top.role}."
-        ask = PickOne(f"Which op launches {said(self.top.label)}?", choices)
-        yield self._step(ask, why, hint, self.selector, self.row)
-
-    def busy(self) -> Iterator[LessonStep]:
-        """How busy the GPU is; nobody knows where work waited in the queue for something else."""
-        gap = longest_gap(self.scene.call)
-        if gap and gap.cause in ("queue", "unknown"):
-            return
-        ask = ranges(
-            self.scene,
-            f"For how much of the time of {self.where} is the GPU busy?",
-            "gpu busy CMP EDGE",
-            ("50%", "90%"),
-            "It is busier: {gpu busy}.",
-            "It is idle {gpu idle} of the time.",
-        )
-        why = "The GPU is busy {gpu busy} of the time, {gpu time} in all; {kernels} kernels are "
-        why += "launched. Times on the host include profiler overhead."
-        yield self._step(ask, why, "Is a kernel longer than a launch?", "kernels", self.row)
+            for op in sorted([self.top.chain[-1], *others[: CHOICES - 1]])
+        ]
+        words = {"kernel": said(self.top.label), "selector": self.selector, "role": self.top.role}
+        words["chain"] = " > ".join(map(said, self.top.chain[-2:]))
+        yield self._step("launcher", self.row, words, choices)
 
     def bound(self) -> Iterator[LessonStep]:
-        """What bounds the time, else how busy the GPU is."""
-        known = [name for name in BOUNDS if self.scene.marked(f"bound is {name}").verdict == "hit"]
-        if not known:
-            yield from self.busy()
+        """What bounds the time, else how busy the GPU is; nobody knows that where work waited in
+        the queue for something else.
+        """
+        bounds = texts()["bounds"]
+        known = [name for name in bounds if self.scene.marked(f"bound is {name}").verdict == "hit"]
+        if known:
+            names = dict.fromkeys(["host", "compute", "memory", *known])
+            yield self._step("bound", self.row, choices=_named("bound is", bounds, names))
             return
-        names = list(dict.fromkeys(["host", "compute", "memory", *known]))
-        choices = tuple(
-            PickChoice(BOUNDS[name][0], (f"bound is {name}",), f"Then {BOUNDS[name][1]}.")
-            for name in names
-        )
-        ask = PickOne(f"What bounds {self.where}?", choices)
-        why = "The GPU is busy {gpu busy} of the time and works {gpu time}. `foretrace look` says "
-        why += "what to do about it."
-        hint = "First ask whether the GPU is busy, then with what."
-        yield self._step(ask, why, hint, "kernels", self.row)
+        gap = longest_gap(self.scene.call)
+        if not (gap and gap.cause in ("queue", "unknown")):
+            yield self._step("busy", self.row)
 
     def gap(self) -> Iterator[LessonStep]:
         """What the longest gap on the GPU is."""
-        marks = {name: self.scene.marked(f"longest gap is {name}") for name in CAUSES}
+        causes = texts()["causes"]
+        marks = {name: self.scene.marked(f"longest gap is {name}") for name in causes}
         right = next((name for name, mark in marks.items() if mark.verdict == "hit"), "")
         gap = longest_gap(self.scene.call)
         if not (right and gap) or not self.scene.trace.host.is_op.any():
             return  # what the host did is told by its ops
         if gap.end_ns - gap.start_ns < SHORT_NS:
             return
-        names = sorted(dict.fromkeys([right, "launch", "host", "sync"]))
-        choices = tuple(
-            PickChoice(CAUSES[name][0], (f"longest gap is {name}",), f"Then {CAUSES[name][1]}.")
-            for name in names
-        )
-        ask = PickOne(f"What causes the GPU's longest gap in {self.where}?", choices)
-        hint = "What does the host do between two launches?"
+        names = sorted({right, "launch", "host", "sync"})
         ended = self.scene.evidence.operation(gap.then) if gap.then >= 0 else self.top
-        length = marks[right].measured.partition(",")[0]
-        why = f"It lasts {length}, until {said(ended.label)} runs. {AFTER[right]}"
-        yield self._step(ask, why, hint, "gap", self._row_of(ended))
+        words = {
+            "length": marks[right].measured.partition(",")[0],
+            "ended": said(ended.label),
+            "after": texts()["after"][right],
+        }
+        choices = _named("longest gap is", causes, names)
+        yield self._step("gap", self._row_of(ended), words, choices)
 
     def length(self) -> LessonStep:
         """How long a kernel is."""
-        edges = ("5 us", "20 us", "100 us")
-        ask = ranges(
-            self.scene,
-            f"How long is a kernel of {self.where}, as a median?",
-            "median kernel time CMP EDGE",
-            edges,
-            "They are longer. Launching takes a few us, so the host can stay ahead of them.",
-            "They are shorter: most kernels of a program are small, and a few hold its time.",
-        )
-        shown = self.scene.marked("median kernel time > 0 us").measured.partition(" (")[0]
-        why = f"The median is {shown}; {{kernels}} kernels take {{kernel time}}. A kernel that is "
-        why += "shorter than its launch leaves the GPU waiting."
-        return self._step(ask, why, "Most ops of a model are pointwise.", "kernels", self.row)
+        return self._step("length", self.row, {"median": self._median("kernel")})
 
     def waits(self) -> Iterator[LessonStep]:
         """How often the host waits for the GPU."""
         if self.scene.scope.kind == "trace":
             return  # every recording ends with one
-        host = self.scene.trace.host
-        events = self.scene.call.events(host.is_wait).tolist()
+        events = self.scene.call.events(self.scene.trace.host.is_wait).tolist()
         row = self.scene.evidence.name(events[0]) if events else self.row
-        choices = (
-            PickChoice("never", ("sync == 0",), "It does: {name of sync}."),
-            PickChoice("once", ("sync == 1",), "It waits {sync} times."),
-            PickChoice("several times", ("sync > 1",), "It waits {sync} times."),
-        )
-        ask = PickOne(f"How often does the host wait for the GPU in {self.where}?", choices)
-        why = "{sync} waits in one call. A wait in the loop keeps the host from launching ahead."
-        hint = ".item(), .cpu(), print of a tensor and synchronize() wait."
-        yield self._step(ask, why, hint, "sync" if events else "kernels", row)
+        yield self._step("waits", row, {"shown": "sync" if events else "kernels"})
 
     def copies(self) -> Iterator[LessonStep]:
         """How many memcpys there are."""
         gpu, rows = self.scene.trace.gpu, self.scene.call.rows
         if 0 < int(np.count_nonzero(gpu.is_memcpy[rows])) <= COUNTED:
-            ask = HowMany(f"How many memcpys are in {self.where}?", "memcpy == {}")
-            why = "{memcpy} memcpys take {memcpy time}: {name of memcpy}."
-            hint = "Inputs are copied to the GPU, and some ops copy within it."
-            yield self._step(ask, why, hint, "memcpy", self.row)
+            yield self._step("copies", self.row)
 
     def distinct(self) -> LessonStep:
         """How many different kernels there are."""
-        ask = ranges(
-            self.scene,
-            f"How many different kernels, by name, does {self.where} run?",
-            "distinct kernels CMP EDGE",
-            ("5", "20", "80"),
-            "There are more: one for each op, type and shape of loop.",
-            "There are fewer: layers repeat, and so do their kernels.",
-        )
-        why = "{distinct kernels} names for {kernels} kernels."
-        return self._step(ask, why, "Layers repeat.", "kernels", self.row)
+        return self._step("distinct", self.row)
+
+
+def _named(says: str, known: Mapping[str, Sequence[str]], names: Iterable[str]) -> list[PickChoice]:
+    """A choice for each name: what it means, and what a reader who names it would see."""
+    return [
+        PickChoice(known[name][0], (f"{says} {name}",), f"Then {known[name][1]}.") for name in names
+    ]
 
 
 MOST = 4  # questions: a transcript has at most 80 lines

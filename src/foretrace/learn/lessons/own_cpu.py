@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 from foretrace.analyze.guess.selection import working_ops
 from foretrace.analyze.guess.tokens import LONGEST
@@ -19,16 +24,61 @@ from foretrace.schema.lesson import HowMany, LessonStep, PickChoice, PickOne, Pr
 NAMES = 6  # that a line lists
 SHORT = 24  # characters of a name that a question repeats
 _BRACES = str.maketrans("{}", "()")  # braces in a lesson's text hold facts
+_WORD = re.compile(r"<(\w+)>")
+_NO_WORDS: Mapping[str, str] = {}
+
+
+@cache
+def texts() -> dict[str, Any]:
+    """The questions, and what words in them mean."""
+    return tomllib.loads(Path(__file__).with_name("own.toml").read_text(encoding="utf-8"))
 
 
 class OwnSteps:
-    """Steps about the call of a trace that is drawn: where they look, and how one is made."""
+    """Steps about the call of a trace that is drawn; `own.toml` has their texts, by `kind`."""
+
+    kind = ""
 
     def __init__(self, scene: Scene) -> None:
         self.scene, self.where, self.program = scene, place_text(scene), program(scene)
 
-    def _step(self, ask: PickOne | HowMany, why: str, hint: str, show: str, row: str) -> LessonStep:
-        return LessonStep(self.program, ask, why, hint, show, row)
+    def _step(
+        self,
+        name: str,
+        row: str,
+        words: Mapping[str, str] = _NO_WORDS,
+        choices: Sequence[PickChoice] = (),
+        *,
+        in_ranges: bool = False,
+    ) -> LessonStep:
+        """The step of that name: with these choices, ranges where it has no other way or so many
+        are there that nobody counts them, else a number.
+        """
+        said = {"where": self.where, **words}
+        text = {key: _worded(value, said) for key, value in texts()[self.kind][name].items()}
+        if choices or "choices" in text:
+            given = text.get("choices", ())
+            own = tuple(PickChoice(text, (holds,), misread) for text, holds, misread in given)
+            ask: PickOne | HowMany = PickOne(text["ask"], own or tuple(choices))
+        elif in_ranges or "holds" not in text:
+            ask = ranges(self.scene, *(text[key] for key in _RANGE))
+        else:
+            ask = HowMany(text["ask"], text["holds"])
+        return LessonStep(self.program, ask, text["why"], text["hint"], text["show"], row)
+
+    def _median(self, what: str) -> str:
+        """The median time of something, as it is measured."""
+        return self.scene.marked(f"median {what} time > 0 us").measured.partition(" (")[0]
+
+
+_RANGE = ("ask", "states", "edges", "low", "high")
+
+
+def _worded(text: Any, words: Mapping[str, str]) -> Any:
+    """The text, or each of a list, with `<where>` and the like replaced."""
+    if isinstance(text, list):
+        return [_worded(each, words) for each in text]
+    return _WORD.sub(lambda found: words[found[1]], text)
 
 
 def place_text(scene: Scene) -> str:
@@ -128,6 +178,8 @@ def cpu_steps(scene: Scene) -> Iterator[LessonStep]:
 class OwnCpu(OwnSteps):
     """The ops of the call that is drawn, and the steps that are about it."""
 
+    kind = "cpu"
+
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         host, call = scene.trace.host, scene.call
@@ -146,137 +198,72 @@ class OwnCpu(OwnSteps):
 
     def computing(self) -> LessonStep:
         """How many ops compute."""
-        text, row = f"How many ops of {self.where} compute?", self.times.most_common(1)[0][0]
-        why = "{cpu kernels} of {ops} compute. The others are views, allocations and wrappers."
-        hint = "Views and wrappers, such as aten::linear over aten::addmm, compute nothing."
-        if len(self.working) <= COUNTED:
-            return self._step(HowMany(text, "cpu kernels == {}"), why, hint, "cpu kernels", row)
-        ask = ranges(
-            self.scene,
-            text,
-            "cpu kernels CMP EDGE",
-            ("100", "1,000", "10,000"),
-            "There are more: {cpu kernels} of {ops}.",
-            "There are fewer: most of the {ops} ops change metadata, or call others.",
-        )
-        return self._step(ask, why, hint, "cpu kernels", row)
+        row = self.times.most_common(1)[0][0]
+        return self._step("computing", row, in_ranges=len(self.working) > COUNTED)
 
     def top(self) -> Iterator[LessonStep]:
         """Which op takes the most time."""
         ops = self.spelled[:CHOICES]
         if len(ops) < 2:
             return
-        choices = tuple(
+        choices = [
             PickChoice(
                 op,
                 tuple(f"{op} time > {other} time" for other in ops if other != op),
                 f"It takes {{{op} time}} in {{{op}}} calls.",
             )
             for op in sorted(ops)
-        )
+        ]
         listed = ", ".join(f"{op} {{{op} time}}" for op in ops)
-        ask = PickOne(f"Which of these takes the most time in {self.where}?", choices)
-        hint = "Matmuls do the most arithmetic; small tensors leave the rest to dispatch."
-        yield self._step(ask, f"{listed}. Times include profiler overhead.", hint, ops[0], ops[0])
+        yield self._step("top", ops[0], {"listed": listed, "op": ops[0]}, choices)
 
     def share(self) -> Iterator[LessonStep]:
         """How much of the call the top op takes."""
-        if not self.spelled or self.scene.scope.kind == "trace":
-            return
-        op = self.spelled[0]
-        ask = ranges(
-            self.scene,
-            f"{op} computes for longer than any other op. How much of {self.where} is that?",
-            f"{op} time CMP EDGE of cpu time",
-            ("25%", "50%", "90%"),
-            f"It takes more: {{{op} time}} of {{cpu time}}.",
-            f"It takes less: {{{op} time}} of {{cpu time}}. The rest is other ops, dispatch and "
-            "Python.",
-        )
-        why = f"{{{op} time}} of {{cpu time}}, in {{{op}}} calls. Times include profiler overhead."
-        yield self._step(ask, why, "Think of the size of its inputs.", op, op)
+        if self.spelled and self.scene.scope.kind != "trace":
+            yield self._step("share", self.spelled[0], {"op": self.spelled[0]})
 
     def views(self) -> Iterator[LessonStep]:
         """How many calls of the commonest view there are."""
         known = (op for op, _ in self.calls.most_common() if is_view(op) and _plain(op))
-        views = [op for op in known if "resolve_" not in op]
-        if not views or self.calls[views[0]] > COUNTED or self.calls[views[0]] < 2:
-            return
-        op = views[0]
-        ask = HowMany(f"How often does {self.where} call {op}?", f"{op} == {{}}")
-        why = f"{op} changes metadata alone: shape and strides, not elements. {{{op}}} calls take "
-        why += f"{{{op} time}}, all of it dispatch and profiler."
-        yield self._step(ask, why, "Wrappers call it: a linear layer takes views.", op, op)
+        op = next((op for op in known if "resolve_" not in op), "")
+        if 2 <= self.calls[op] <= COUNTED:
+            yield self._step("views", op, {"op": op})
 
     def wrapped(self) -> Iterator[LessonStep]:
         """How many different ops the commonest wrapper runs."""
         for op in WRAPPERS:
             if self.calls[op]:
-                ask = HowMany(
-                    f"How many different ops does one {op} run, itself included?",
-                    f"in {op}: distinct ops == {{}}",
-                )
-                why = f"{op} is a wrapper: it calls others until one computes. {{{op}}} calls take "
-                why += f"{{{op} time}}."
-                yield self._step(ask, why, "Views, then the op that computes.", op, op)
+                yield self._step("wrapped", op, {"op": op})
 
     def copies(self) -> Iterator[LessonStep]:
         """How many copies there are, and what makes them."""
-        count = self.calls["aten::copy_"]
-        if 0 < count <= COUNTED:
-            ask = HowMany(
-                f"How many copies (aten::copy_) are in {self.where}?", "aten::copy_ == {}"
+        if 0 < self.calls["aten::copy_"] <= COUNTED:
+            of_a_bias = (
+                self.scene.marked("some aten::copy_ comes from aten::addmm").verdict == "hit"
             )
-            bias = "" if not self._of_a_bias() else " aten::addmm copies its bias into the output."
-            why = f"{{aten::copy_}} copies take {{aten::copy_ time}}.{bias}"
-            hint = "A clone, a change of type or layout, and the bias of aten::addmm are copies."
-            yield self._step(ask, why, hint, "aten::copy_", "aten::copy_")
-
-    def _of_a_bias(self) -> bool:
-        return self.scene.marked("some aten::copy_ comes from aten::addmm").verdict == "hit"
+            bias = " aten::addmm copies its bias into the output." if of_a_bias else ""
+            yield self._step("copies", "aten::copy_", {"bias": bias})
 
     def generated(self) -> Iterator[LessonStep]:
         """How many C++ kernels Inductor generated."""
         names = [op for op in self.times if decode(op).family == "inductor_cpp"]
         if names:
-            ask = HowMany(
-                f"How many C++ kernels of Inductor run in {self.where}?", 'op "*cpp_*" == {}'
-            )
-            why = 'They take {op "*cpp_*" time} in all, such as '
-            why += f"{said(names[0])}: its name lists the ops that it fuses."
-            hint = "A loop for each group of pointwise ops that lie between matmuls."
-            yield self._step(ask, why, hint, 'op "*cpp_*"', names[0])
+            yield self._step("generated", names[0], {"first": said(names[0])})
 
     def distinct(self) -> LessonStep:
         """How many different ops there are."""
-        text = f"How many different ops does {self.where} run, views and wrappers included?"
         row = self.calls.most_common(1)[0][0]
-        why = f"{{distinct ops}} names in {{ops}} calls; {said(row)} is called most often."
-        if len(self.calls) <= COUNTED:
-            ask: PickOne | HowMany = HowMany(text, "distinct ops == {}")
-        else:
-            low, high = "There are more: {distinct ops}.", "There are fewer: {distinct ops}."
-            ask = ranges(self.scene, text, "distinct ops CMP EDGE", ("50", "100", "200"), low, high)
-        return self._step(ask, why, "Layers repeat, and so do their ops.", "ops", row)
+        return self._step("distinct", row, {"most": said(row)}, in_ranges=len(self.calls) > COUNTED)
 
     def within(self) -> Iterator[LessonStep]:
         """Where no op computes, ranges say what the time is spent on: how often, and how much."""
         names = [name for name, _ in self.inner.most_common(1) if '"' not in name]
         if self.working or not names or "{" in names[0]:
             return
-        what, row = f'region "{names[0]}"', names[0]
-        ask: PickOne | HowMany = HowMany(
-            f"How many ranges {said(names[0])} are in {self.where}?", f"{what} == {{}}"
-        )
-        why = f"{{{what}}} of them take {{{what} time}}."
-        hint = "No op computes here: the program's own ranges say what it does."
-        yield self._step(ask, why, hint, what, row)
-        text = f"How long is one {said(names[0])} of {self.where}, as a median?"
-        edges = ("100 us", "1 ms", "10 ms", "100 ms")
-        low, high = "They are longer.", "They are shorter."
-        ask = ranges(self.scene, text, f"median {what} time CMP EDGE", edges, low, high)
-        shown = self.scene.marked(f"median {what} time > 0 us").measured.partition(" (")[0]
-        yield self._step(ask, f"The median is {shown}.", hint, what, row)
+        what = f'region "{names[0]}"'
+        words = {"range": said(names[0]), "what": what, "median": self._median(what)}
+        yield self._step("within", names[0], words)
+        yield self._step("range_length", names[0], words)
 
 
 def _plain(op: str) -> bool:
