@@ -63,7 +63,7 @@ class SingleRecord:
 
     def _typed(self, piece: bytes) -> Event | None:
         """The record as every chunk of sound records is read."""
-        events = sound_events(piece, exact=True)
+        events = sound_events(b"[" + piece + b"]", exact=True)
         if events is None or len(events) != 1 or not events[0].ph:
             return None
         if self._exceeded(piece):

@@ -6,7 +6,7 @@ decode is read again carefully, so damage costs time only where it is. Workers d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from operator import attrgetter
 from typing import Any
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from foretrace.base.budget import Limits, raised_by
 from foretrace.base.errors import TraceError
+from foretrace.base.patterns import regex
 from foretrace.read.bytestream import (
     CHROME_HINT,
     ByteStream,
@@ -28,7 +29,6 @@ from foretrace.read.kineto.columns import Columns, Pools
 from foretrace.read.kineto.header import find_events, read_ending, read_header
 from foretrace.read.kineto.records import (
     SUSPICIOUS,
-    Event,
     beyond_floats,
     exact_times,
     sound_events,
@@ -36,6 +36,7 @@ from foretrace.read.kineto.records import (
 from foretrace.schema.ledger import DAMAGE, LedgerBuilder
 
 _PHASE = attrgetter("ph")
+_SEPARATOR = regex(rb"[ \t\r\n]*+(,?)")
 
 
 class EventReader:
@@ -83,7 +84,7 @@ class EventReader:
         data, reader = self.buffer.data, self.careful
         stop = min(at + 2 * CHUNK, len(data))
         cut = last_boundary(data, at, stop)
-        if cut > at and self._fast(data[at:cut]):
+        if cut > at and self._fast(data, at, cut):
             reader.after = After.RECORD
             return cut, False
         closed = reader.run(at, cut if cut > at else stop, self.most - len(self.columns))
@@ -91,13 +92,19 @@ class EventReader:
         self.exact |= "ts_type" in self.ledger.counts
         return reader.at, closed
 
-    def _fast(self, data: bytes) -> bool:
+    def _fast(self, data: bytes, at: int, cut: int) -> bool:
         """Take a stretch of whole records, if all of them are sound."""
-        first = self.careful.after is After.START
-        events = fast_events(data, first, self.limits, self.exact)
+        separator = _SEPARATOR.match(data, at, cut)
+        if not separator or bool(separator[1]) is (self.careful.after is After.START):
+            return False
+        # one copy of the stretch: it is checked and decoded as a list
+        listed = b"".join((b"[", memoryview(data)[separator.end() : cut], b"]"))
+        events = sound_events(listed, self.exact)
         if events and not self.exact and beyond_floats(events):
             self.exact = True
-            events = fast_events(data, first, self.limits, exact=True)
+            events = sound_events(listed, exact=True)
+        if _holds_huge_record(listed, self.limits):
+            return False
         if events is None or len(events) > self.most - len(self.columns):
             return False
         if not all(map(_PHASE, events)):
@@ -107,19 +114,6 @@ class EventReader:
         self.ledger.seen += len(events)
         self.ledger.note("ts_type", texts)
         return True
-
-
-def fast_events(
-    data: bytes, first: bool, limits: Limits, exact: bool = False
-) -> Sequence[Event] | None:
-    """The records of a sound stretch, or None when it must be read carefully."""
-    body = data.lstrip(b" \t\r\n")
-    if not first:
-        if not body.startswith(b","):
-            return None
-        body = body[1:]
-    events = sound_events(body, exact)
-    return None if events is None or _holds_huge_record(body, limits) else events
 
 
 def _holds_huge_record(body: bytes, limits: Limits) -> bool:

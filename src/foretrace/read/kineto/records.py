@@ -375,19 +375,19 @@ SUSPICIOUS = 32 << 10
 _ESCAPES = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)')  # group 1: escapes nothing
 
 
-def sound_events(body: bytes, exact: bool) -> Sequence[Event] | None:
-    """The records of `body`, separated by commas; None when one needs a closer look."""
-    if not body.isascii():
+def sound_events(listed: bytes, exact: bool) -> Sequence[Event] | None:
+    """The records of a list; None when one needs a closer look."""
+    if not listed.isascii():
         try:
-            body.decode()
+            listed.decode()
         except UnicodeDecodeError:
             return None
     try:
         decode = decode_exact_events if exact else decode_events
-        events: Sequence[Event] = decode(b"[" + body + b"]")
+        events: Sequence[Event] = decode(listed)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return None if badly_escaped(body) or _odd_metadata(body, events) else events
+    return None if badly_escaped(listed) or _odd_metadata(listed, events) else events
 
 
 def badly_escaped(body: bytes) -> bool:
