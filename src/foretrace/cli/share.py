@@ -16,7 +16,9 @@ from foretrace.cli._options import PATH, Reading, as_json, opens_trace
 @click.option(
     "-b", "--bucket", metavar="NAME", help="A bucket of the Hugging Face Hub: NAME, or USER/NAME."
 )
-@click.option("--keep", default="", metavar="WORDS", help="Keep any of stacks,paths,inputs,hosts.")
+@click.option(
+    "--keep", default="", metavar="WORDS", help="Keep any of names,stacks,paths,inputs,hosts."
+)
 @as_json
 @opens_trace
 def command(

@@ -1,16 +1,10 @@
-"""Names that compilers and libraries choose pass unchanged, and hostile ones end."""
+"""Hostile texts end: no rule takes more than linear time."""
 
 from __future__ import annotations
-
-import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from foretrace.base.private import hide_addresses, hide_keys, hide_paths, hide_random
-
-FAMILIES = Path(__file__).parents[2] / "names/families"
 
 
 def without(text: str) -> str:
@@ -18,20 +12,6 @@ def without(text: str) -> str:
     for hide in (hide_keys, hide_addresses, hide_paths, hide_random):
         text = hide(text, lambda found: f"hidden_{len(found)}")
     return text
-
-
-def changed(names: Iterator[str]) -> list[tuple[str, str]]:
-    return [(name, shown) for name in names if (shown := without(name)) != name]
-
-
-@pytest.mark.parametrize(
-    "file",
-    [*sorted(FAMILIES.glob("examples/*.jsonl")), *FAMILIES.glob("*_names.jsonl")],
-    ids=lambda file: file.stem,
-)
-def test_names_of_known_kernels_stay(file: Path) -> None:
-    lines = file.read_text(encoding="utf-8").splitlines()
-    assert changed(json.loads(line)["name"] for line in lines if line) == []
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,9 @@ PLACES_AND_PEOPLE = (
     Form("file URL", f"file:///home/{_WHO[0]}/{_WHO[1]}", _WHO),
     Form("host", f"gpu7.{_WHO[1]}.internal", _WHO[1:]),
     Form("EC2 host", "on ip-10-83-117-204", ("83-117",)),
+    Form("project", "moonshot_v2", ("moonshot",)),
+    Form("class", "VeselyModel", ("Vesely",)),
+    Form("word among words", "train moonshot on gpu", ("moonshot",)),
     Form("telephone", "call +49 170 5550 1234", ("170 5550",)),
 )
 NAMES = (_WHO[0], "nas7")

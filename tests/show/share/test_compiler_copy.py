@@ -19,6 +19,7 @@ from foretrace.schema.ledger import LedgerBuilder
 from foretrace.show.share.compiler_copy import CodeText, write_copy
 from foretrace.show.share.pseudonyms import Pseudonyms
 from foretrace.show.share.publish import share
+from foretrace.show.share.redact import KEEP
 from foretrace.show.share.stores import Folder
 from show.share import secrets
 from show.share.test_redact import everything_in
@@ -116,8 +117,8 @@ def copied(records: list[Record], folder: Path, *, keep: bool = False) -> str:
         LedgerBuilder().freeze(),
         (),
     )
-    private = Pseudonyms(secrets.NAMES, paths=keep, hosts=keep)
-    write_copy(logs, folder / "copy.why", "copy.json.gz", CodeText(private, stacks=keep))
+    private = Pseudonyms(secrets.NAMES, frozenset(KEEP) if keep else frozenset())
+    write_copy(logs, folder / "copy.why", "copy.json.gz", CodeText(private))
     return everything_in(folder / "copy.why")
 
 

@@ -132,6 +132,7 @@ def test_one_text_has_one_pseudonym_in_all_traces_of_a_run(tmp_path: Path) -> No
     first, second = share(str(source), Folder(tmp_path / "out"))
     again, _ = share(str(source), Folder(tmp_path / "again"))
     [[one], [other], [later]] = (
-        [name for name in each.regions if name.startswith("at ")] for each in (first, second, again)
+        [name for name in each.regions if name.startswith("path_")]
+        for each in (first, second, again)
     )
     assert one == other != later

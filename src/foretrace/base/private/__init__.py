@@ -2,8 +2,8 @@
 
     hide_secrets("login hf_AbCdEf…")        # "login ***"
 
-`keys` knows the forms of credentials, `places` those of paths and addresses, `random_tokens` tells
-a random token from a word. `cleaned` looks inside JSON.
+`keys` knows the forms of credentials, `places` those of paths and addresses. `cleaned` looks inside
+JSON.
 """
 
 from __future__ import annotations

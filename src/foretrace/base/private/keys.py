@@ -1,4 +1,4 @@
-"""Credentials in a text: by their prefix, by what they are called, by their form, by chance.
+"""Credentials in a text: by their prefix, by what they are called, by their form, by how random.
 
 Words are joined by `_` in names, so a key may follow one: `run_hf_…`. A boundary here is where
 letters and digits end, not where `\\w` does. Every pattern is linear: what may be long is
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-
-from foretrace.base.private.random_tokens import random_parts
 
 Replace = Callable[[str], str]  # from a private text to what takes its place
 # Patterns, each with words without which a text cannot match it: most names have none of them.
@@ -95,6 +93,23 @@ _RULES: Rules = (
 )
 
 
+# A token, its pieces between `_`, and what in it is a type, a size or an argument of Triton 2.
+_TOKEN = re.compile(r"\w[\w+/-]{10,}[\w=]++")
+_PIECE = re.compile(r"[A-Za-z0-9+/=-]++")
+_TYPES = re.compile(
+    r"[bt]?f(?:8|16|32|64)|[Ee]\d[Mm]\d|\d++(?:x\d++)++|0[cde]{1,2}1[cde](?:\d|[cde])*+"
+)
+_CHANGE = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+# Of 20 random letters and digits 9 change their kind, of as many in words 4.
+_SHORTEST, _LEAST_CHANGES, _CHANGES = 12, 4, 0.2
+_DIGITS = re.compile(r"(?=[a-f]*+\d)[0-9a-f]{16}|(?=[A-F]*+\d)[0-9A-F]{16}")
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, for tables in code."""
+    return frozenset(text.split())
+
+
 def hide_keys(text: str, replace: Replace) -> str:
     """The text without credentials of known forms; what a credential is called stays."""
     return applied(_RULES, text, replace)
@@ -102,11 +117,35 @@ def hide_keys(text: str, replace: Replace) -> str:
 
 def hide_random(text: str, replace: Replace) -> str:
     """The text without tokens that look random."""
+    return _TOKEN.sub(lambda token: _without_random(token[0], replace), text)
+
+
+def _without_random(token: str, replace: Replace) -> str:
+    """The token without pieces in a row that nobody would write for people to read."""
+    rows = list[tuple[int, int]]()
+    for piece in _PIECE.finditer(token):
+        if _is_odd(piece[0]):
+            follows = bool(rows) and rows[-1][1] == piece.start() - 1
+            rows.append((rows.pop()[0] if follows else piece.start(), piece.end()))
     parts, done = list[str](), 0
-    for start, end in random_parts(text):
-        parts += [text[done:start], replace(text[start:end])]
-        done = end
-    return "".join((*parts, text[done:]))
+    for start, end in rows:
+        if _looks_random(token[start:end]):
+            parts += [token[done:start], replace(token[start:end])]
+            done = end
+    return "".join((*parts, token[done:]))
+
+
+def _is_odd(piece: str) -> bool:
+    """Whether letters and digits change more often than in words and numbers."""
+    plain = _TYPES.sub("", piece)
+    often = len(_CHANGE.findall(plain)) > _CHANGES * len(piece)
+    return often or _DIGITS.search(plain) is not None
+
+
+def _looks_random(row: str) -> bool:
+    plain = _TYPES.sub("", row)
+    often = len(row) >= _SHORTEST and len(_CHANGE.findall(plain)) >= _LEAST_CHANGES
+    return often or _DIGITS.search(plain) is not None
 
 
 def applied(rules: Rules, text: str, replace: Replace) -> str:

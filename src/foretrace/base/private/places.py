@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from foretrace.base.private.keys import ASSIGNED, VALUE, Replace, Rules, applied
-from foretrace.base.private.random_tokens import words
+from foretrace.base.private.keys import ASSIGNED, VALUE, Replace, Rules, applied, words
 
 _HEX = "[0-9A-Fa-f]{1,4}"
 _START = "(?<![A-Za-z0-9:.])"

@@ -35,7 +35,7 @@ import torch
 from torch._logging import _internal, structured
 
 from foretrace.base import files
-from foretrace.base.private.random_tokens import words
+from foretrace.base.private.keys import words
 from foretrace.base.version import __version__
 from foretrace.record.profiling.compiler_settings import applied, for_records
 from foretrace.record.profiling.export import BUNDLE, GZIP_LEVEL, MANIFEST, bundle_path, is_bundle

@@ -10,7 +10,6 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,11 @@ from msgspec import Raw
 
 from foretrace.base import files
 from foretrace.base.private import cleaned
-from foretrace.base.private.random_tokens import words
+from foretrace.base.private.keys import words
 from foretrace.model.arguments import Signature
 from foretrace.model.trace import Trace
 from foretrace.schema.ledger import DAMAGE, UNCOPIED
+from foretrace.show.share import vocabulary
 from foretrace.show.share.pseudonyms import Pseudonyms
 
 Record = dict[str, Any]
@@ -38,30 +38,6 @@ def _fields(text: str) -> list[tuple[str, str, str]]:
     return [(table, column.strip(), key.strip()) for table, (column, _, key) in pairs]
 
 
-# Fields that hold one of a few words: a text outside its vocabulary is left out of the copy.
-_COLLECTIVE = words("""
-    all allgather allreduce alltoall alltoallv allv async barrier base broadcast coalesced
-    coalescing end gather gloo group init into list monitored nccl oop out p2p quantized recv
-    recvanysource
-    reduce reducescatter scatter send single sparse start tensor to uneven v wait work
-    """)
-_DTYPE = re.compile(
-    r"(?:torch\.|c10::)?(?:byte|char|short|int|long|half|float|double|bool|u?int\d{1,2}|b?float\d{1,2}"
-    r"|float[48]_e\dm\d(?:fnuz|fnu|fn)?(?:_x2)?|qu?int\d{1,2}(?:x\d)?|bits\d{0,2}(?:x\d)?"
-    r"|complex(?:half|float|double|\d{2,3}|<(?:float|double|c10::half)>)?)",
-    re.IGNORECASE,
-)
-_TYPE = re.compile(
-    r"(?:(?:unsigned |signed )?(?:char|short|int|long|long long)(?: int)?|Scalar|ScalarList"
-    r"|TensorList|GenericList|Tensor|Device|Generator|None|)"
-)
-_SYNC = re.compile(
-    r"(?:(?:Context|Stream|Event|Device|Unknown|Invalid) Sync|Stream Wait Event)", re.I
-)
-_BACKEND = re.compile(
-    r"triton|cutlass|cuda|cpp|cute|cutedsl|ck|rocm|hip|xpu|helion|gluon|eager|aten"
-)
-_COUNT = re.compile(r"\d{1,4}")
 _ITEM = r"(?:-?\d{1,6}(?:\.\d{0,4})?(?:e[+-]?\d{1,3})?|True|False|None|)"
 _PLAIN = re.compile(rf"{_ITEM}|[\[(]{_ITEM}(?:, ?{_ITEM}){{0,15}}[\])]")
 # Words of the names of cards; a model is a letter or three and a number (H100, MI300X).
@@ -77,35 +53,9 @@ _CARD = re.compile(
 _SERIES = re.compile(r"(?i:rtx|gtx|rx|pro|max|titan|quadro|arc|radeon|geforce|pg\d{3})")
 
 
-def dtype(text: str) -> str | None:
-    """A dtype as PyTorch writes one, or None."""
-    return text if _DTYPE.fullmatch(text) else None
-
-
-def argument_type(text: str) -> str | None:
-    """The type of an op's argument, or None."""
-    return text if _TYPE.fullmatch(text) else dtype(text)
-
-
-def collective(text: str) -> str | None:
-    """`_allgather_base` and every other name made of the words for collectives, or None."""
-    parts = re.split(r"[_:-]", text.lower()) if len(text) <= 64 else [text]
-    return text if {part for part in parts if part} <= _COLLECTIVE else None
-
-
-def sync_kind(text: str) -> str | None:
-    """What the host or a stream waited for, or None."""
-    return text if _SYNC.fullmatch(text) else None
-
-
-def backend(text: str) -> str | None:
-    """What made a kernel, or None."""
-    return text if _BACKEND.fullmatch(text) else None
-
-
-def count(text: str) -> str | None:
-    """A small number that the trace holds as text, or None."""
-    return text if _COUNT.fullmatch(text) else None
+def known(text: str) -> str | None:
+    """The name of a type, a collective or a backend if each of its words is known, or None."""
+    return text if vocabulary.keeps(text) else None
 
 
 def plain_value(text: str) -> str | None:
@@ -138,14 +88,12 @@ NUMBERS = _fields("""
     memory: device_type = Device Type, device_id = Device Id, bytes = Bytes
     memory: total_allocated = Total Allocated, total_reserved = Total Reserved
 """)
-# Texts that are one of a few words, and which.
-WORDS = {
-    "comms: collective = Collective name": collective,
-    "comms: dtype = dtype": dtype,
-    "syncs: sync_kind = cuda_sync_kind": sync_kind,
-    "triton: backend = kernel_backend": backend,
-    "triton: num_warps = num_warps, num_stages = num_stages": count,
-}
+# Texts that are made of known words.
+WORDS = _fields("""
+    comms: collective = Collective name, dtype = dtype
+    syncs: sync_kind = cuda_sync_kind
+    triton: backend = kernel_backend, num_warps = num_warps, num_stages = num_stages
+""")
 INPUTS = _fields("triton: kwargs = kernel_kwargs")
 STACKS = _fields("stacks: call_stack = Call stack, module_path = Module Hierarchy")
 HEADER = words("""
@@ -233,7 +181,8 @@ def _records(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Iterato
             known = {key: value for key, value in ids.items() if value is not None}
             args = arguments.get(event, {}) | known
             pid, tid = places[track]
-            yield complete(kind, private.clean(name), pid, tid, ts - base, dur, args)
+            shown = private.kept(name) if kind == "python_function" else private.clean(name)
+            yield complete(kind, shown, pid, tid, ts - base, dur, args)
         elif kind == "python_function":
             private.left_out["frame"] += 1
     yield from _arrows(trace, places, base)
@@ -284,7 +233,7 @@ def _tracks(
         pid, tid = places[track]
         private.left_out["thread"] += bool(thread or process) and "hosts" not in keep
         on_gpu = track in gpu
-        named = private.clean(thread) if "hosts" in keep and thread else f"thread {tid}"
+        named = private.kept(thread) if "hosts" in keep and thread else f"thread {tid}"
         yield metadata("process_name", pid, 0, name=f"GPU {pid}" if on_gpu else "python")
         yield metadata("thread_name", pid, tid, name=f"stream {tid}" if on_gpu else named)
 
@@ -312,11 +261,10 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
                         found.setdefault(event, {})[key] = known[value]
 
     take(NUMBERS, lambda value: value if abs(value) < _LARGEST else None)
-    for text, vocabulary in WORDS.items():
-        take(_fields(text), partial(_word, private, vocabulary))
+    take(WORDS, lambda value: private.word(str(value), known))
     for name, kind, fields in (("inputs", "value", INPUTS), ("stacks", "stack", STACKS)):
         if name in keep:
-            take(fields, lambda value: cleaned(_parsed(value), private.clean))
+            take(fields, lambda value: cleaned(_parsed(value), private.kept))
         else:
             private.left_out[kind] += sum(
                 trace.tables[table][column].count() for table, column, _ in fields
@@ -331,12 +279,6 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
     return found
 
 
-def _word(
-    private: Pseudonyms, vocabulary: Callable[[str], str | None], value: object
-) -> str | None:
-    return private.word(str(value), vocabulary)
-
-
 def _parsed(text: str) -> Any:
     """A value that the tables hold as JSON text; the text itself where it is not JSON."""
     try:
@@ -349,9 +291,9 @@ def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Rec
     """The recorded arguments of an op call; of the values, numbers unless inputs are kept."""
     more = {
         "Input Strides": [size or [] for size in form.strides],
-        "Input type": [private.word(name, argument_type) or "" for name in form.types],
+        "Input type": [private.word(name, known) or "" for name in form.types],
         "Concrete Inputs": (
-            cleaned(form.concrete, private.clean)
+            cleaned(form.concrete, private.kept)
             if "inputs" in keep
             else [private.word(value, plain_value, "value") or "" for value in form.concrete]
         ),

@@ -55,6 +55,8 @@ class _Unchanged(Pseudonyms):
     def clean(self, text: str) -> str:
         return text
 
+    kept = clean
+
     def word(
         self, text: str, vocabulary: Callable[[str], str | None], kind: str = "word"
     ) -> str | None:

@@ -1,9 +1,9 @@
-"""Text that leaves the machine: what a name may keep, and what is replaced by a pseudonym.
+"""Text that leaves the machine: known words stay, and everything else gets a pseudonym.
 
 People and programs choose the names in a trace: mostly `aten::mm`, sometimes `/home/alice/run.py`.
-Paths, addresses, host and user names, keys and random tokens are replaced by a pseudonym. It is the
-same wherever the same text was, and nobody can turn it back: the secret that makes it is lost when
-the run ends.
+`vocabulary` knows the first kind. A pseudonym is the same wherever the same text was, and nobody
+can turn it back: the secret that makes it is lost when the run ends. Text that its owner chose to
+keep loses its keys, and addresses, paths and names of people unless they are kept too.
 """
 
 from __future__ import annotations
@@ -11,63 +11,82 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-import string
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from foretrace.base.private import hide_addresses, hide_keys, hide_paths, hide_random
-from foretrace.base.private.random_tokens import words
+from foretrace.show.share import vocabulary
 
 _FOLDER = r"home|users|scratch|work|data|fsx|mnt|nfs|private"
 _OWNER = re.compile(
     rf"(?i)[\\/](?:{_FOLDER})[\\/]{{1,2}}([\w.@-]{{1,64}}(?:(?: [\w.@-]{{1,64}}){{1,3}}(?=[\\/]))?)"
 )
-# Names of accounts and machines that tell nothing, and words of kernel names that one may have.
-_COMMON = words("""
-    admin data home local localhost main private python python3 root runner shared tmp ubuntu user
-    users work
-    a100 ampere aten attention b200 backward blackwell cublas cuda cudnn cutlass flash forward fused
-    gemm gpu h100 h200 hopper inductor kernel linear mi300 model nccl nvidia nvjet rocm step tensor
-    torch train triton turing v100 vector volta
-""")
 _SHORTEST = 3  # a shorter name would be found inside everything
 _DISTINCT = 5  # a name as long as this is replaced even where other letters follow it
-_WORD = re.compile(r"(?<![^\W_])(?=[^\W_])|(?<=[a-z0-9])(?=[A-Z])")  # where a word begins
-# The longest kernel name that was recorded has 5,123 letters.
-_LONGEST = 1 << 14
-_TOKEN = string.ascii_letters + string.digits + "_.+/=-"
+_LONGEST = 1 << 14  # the longest kernel name that was recorded has 5,123 letters
+# Names that are cleaned word by word: what stands around a user's word says what ran.
+_STRUCTURED = re.compile(r"\w+|[^:<]*(?:::|<|: ).*|(?:Optimizer\.|nn\.Module: ).*", re.DOTALL)
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits would look like a random token
+# What a replaced text was, by the first rule that finds something in it.
+_KINDS = (
+    ("key", hide_keys),
+    ("address", hide_addresses),
+    ("path", hide_paths),
+    ("key", hide_random),
+)
 
 
 class Pseudonyms:
-    """Replaces private text, and the `names` of hosts or people wherever a word begins with one.
+    """Decides what a text may keep, and replaces the rest.
 
-    `common` are words that do not tell who ran it (`max`, where the trace has `aten::max`).
-    `left_out` counts what the copy does not hold, by kind.
+    `keep` has the words of `--keep`. `names` are those of hosts and people: a text that is kept
+    loses them wherever a word begins with one. `left_out` counts what the copy does not hold.
     """
 
     def __init__(
         self,
         names: Iterable[str] = (),
-        *,
-        common: frozenset[str] = frozenset(),
-        paths: bool = False,
-        hosts: bool = False,
+        keep: frozenset[str] = frozenset(),
         salt: bytes | None = None,
     ) -> None:
         self.left_out = Counter[str]()
-        self.keep_paths, self.keep_hosts = paths, hosts
+        self.keep = keep
         self._salt = salt or secrets.token_bytes(16)
-        lowered = {name.lower() for name in names if _SHORTEST <= len(name) <= 255}
-        self._names = frozenset() if hosts else frozenset(lowered - _COMMON - common)
-        self._lengths = sorted({len(name) for name in self._names}, reverse=True)
+        own = {name for name in names if len(name) >= _SHORTEST and not vocabulary.keeps(name)}
+        listed = "|".join(map(_pattern, sorted(own, key=len, reverse=True)))
+        self._names = re.compile(rf"(?:(?<![^\W_])|(?<=[a-z0-9])(?=[A-Z]))(?:{listed})")
+        self._has_names = bool(own) and "hosts" not in keep
         self._known: dict[str, str] = {}
         self._replaced: dict[str, set[str]] = {}
 
     def clean(self, text: str) -> str:
-        """The text with everything private replaced."""
+        """The name of an op, a kernel, a region or a file as others may see it."""
         if text not in self._known:
             self._known[text] = self._clean(text)
         return self._known[text]
+
+    def _clean(self, text: str) -> str:
+        if "names" in self.keep:
+            return self.kept(text)
+        if vocabulary.keeps(text):
+            return text
+        if len(text) <= _LONGEST and vocabulary.is_joined(text) and _STRUCTURED.fullmatch(text):
+            return vocabulary.by_word(text, partial(self.pseudonym, "name"))
+        return self.pseudonym(_kind(text), text)
+
+    def kept(self, text: str) -> str:
+        """A text that its owner chose to keep, without what is still private in it."""
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        if len(text) > _LONGEST:
+            return self.pseudonym("text", text)
+        for kind, hide in _KINDS:
+            if f"{kind}s" not in self.keep and (kind, "hosts" in self.keep) != ("address", True):
+                text = hide(text, partial(self.pseudonym, kind))
+        return self._names.sub(self._name, text) if self._has_names else text
+
+    def _name(self, match: re.Match[str]) -> str:
+        return self.pseudonym("name", match[0].lower())
 
     def word(
         self, text: str, vocabulary: Callable[[str], str | None], kind: str = "word"
@@ -84,46 +103,21 @@ class Pseudonyms:
         replaced = {kind: len(texts) for kind, texts in self._replaced.items()}
         return dict(self.left_out + Counter(replaced))
 
-    def _clean(self, text: str) -> str:
-        text = text.encode("utf-8", "replace").decode("utf-8")
-        if len(text) > _LONGEST:
-            shown = text[:_LONGEST].rstrip(_TOKEN)  # no half of a key
-            text = f"{shown} {self._pseudonym('text', text)}"
-        text = hide_keys(text, self._replacing("key"))
-        text = text if self.keep_hosts else hide_addresses(text, self._replacing("address"))
-        text = text if self.keep_paths else hide_paths(text, self._replacing("path"))
-        return self.without_names(hide_random(text, self._replacing("key")))
-
-    def without_names(self, text: str) -> str:
-        """The text without names of hosts and people, and otherwise as it is."""
-        # one look at each beginning of a word, however many names there are
-        parts, done = list[str](), 0
-        for match in _WORD.finditer(text) if self._names else ():
-            end = self._name_end(text, match.start())
-            if end and match.start() >= done:
-                parts += [
-                    text[done : match.start()],
-                    self._pseudonym("name", text[match.start() : end]),
-                ]
-                done = end
-        return "".join((*parts, text[done:]))
-
-    def _name_end(self, text: str, start: int) -> int:
-        for length in self._lengths:
-            end = start + length
-            whole = length >= _DISTINCT or not text[end : end + 1].islower()
-            if whole and text[start:end].lower() in self._names:
-                return end
-        return 0
-
-    def _replacing(self, kind: str) -> Callable[[str], str]:
-        return lambda text: self._pseudonym(kind, text)
-
-    def _pseudonym(self, kind: str, text: str) -> str:
+    def pseudonym(self, kind: str, text: str) -> str:
         """Eight letters stand for a text in this run and mean nothing after it."""
         self._replaced.setdefault(kind, set()).add(text)
-        data = text.lower().encode() if kind == "name" else text.encode()
-        return f"{kind}_{hashlib.blake2b(data, key=self._salt, digest_size=4).hexdigest()}"
+        data = text.encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(data, key=self._salt, digest_size=4).hexdigest()
+        return f"{kind}_{digest.translate(_LETTERS)}"
+
+
+def _pattern(name: str) -> str:
+    return f"(?i:{re.escape(name)})" + ("(?![a-z])" if len(name) < _DISTINCT else "")
+
+
+def _kind(text: str) -> str:
+    found = (kind for kind, hide in _KINDS if hide(text[:_LONGEST], lambda _: "") != text)
+    return "text" if len(text) > _LONGEST else next(found, "name")
 
 
 def owners(texts: Iterable[str]) -> set[str]:

@@ -115,7 +115,7 @@ def _one(
     if not was_there:
         copy = redact(trace, folder, keep, mark, private)
         # before the trace: where that is, they are
-        for file in redact_records(logs, copy, keep, private) if logs else ():
+        for file in redact_records(logs, copy, private) if logs else ():
             inside = f"{file.parent.name}/{file.name}"
             store.put(file, inside, partial(sent, inside))
         store.put(copy, name, partial(sent, name))

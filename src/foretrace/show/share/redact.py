@@ -16,19 +16,20 @@ from foretrace.read import compiler
 from foretrace.read.compiler import CompilerLogs
 from foretrace.read.compiler.bundle import SUFFIX
 from foretrace.show.share import chrome
-from foretrace.show.share.compiler_copy import CODE_WORDS, CodeText, texts_of, write_copy
+from foretrace.show.share.compiler_copy import CodeText, texts_of, write_copy
 from foretrace.show.share.pseudonyms import Pseudonyms, owners, texts_in
 
 # What may be kept beyond the list, and what that means.
 KEEP = {
+    "names": "your own names of regions, ops, kernels and modules",
     "stacks": "Python frames and call stacks",
     "paths": "paths in names and stacks",
     "inputs": "the values of arguments (numbers, texts, file names)",
     "hosts": "names of hosts, users, processes and threads",
 }
 REMAINS = (
-    "names of ops, kernels, regions and steps, with paths, addresses, host and user names, keys "
-    "and random tokens replaced",
+    "names of ops, kernels, regions and steps that are made of words of PyTorch, CUDA and their "
+    "libraries; every other word has a pseudonym",
     "times and durations; process, thread and stream numbers; correlation ids",
     "sizes, strides and types of operands; arguments that are short numbers; launch grids, "
     "registers and shared memory; bytes copied and allocated",
@@ -36,8 +37,8 @@ REMAINS = (
 )
 # of the compiler's records, where a trace has some
 OF_COMPILER = (
-    "graphs with the names of variables and modules, generated code, the scheduler's lists and "
-    "reasons, graph breaks, failed guards, numbers of lines, times of phases"
+    "graphs, generated code, the scheduler's lists and reasons, graph breaks, failed guards, "
+    "numbers of lines, times of phases, all without words of your own"
 )
 # `{host}_{pid}.{time}.pt.trace.json`: how torch's own handler names its files.
 _HANDLER = re.compile(r"(?P<host>.{1,255})_(?P<pid>\d{1,15})\.\d{10,}")
@@ -52,7 +53,7 @@ REMOVED = {
     "key": "keys and random tokens",
     "path": "paths",
     "address": "addresses",
-    "name": "names of hosts and people",
+    "name": "names that are not PyTorch's, CUDA's or their libraries'",
     "text": "ends of names longer than 16,384 letters",
     "word": "words outside the vocabulary of their field",
     "header": "header entries",
@@ -62,11 +63,10 @@ REMOVED = {
     "value": "recorded argument values",
     "record": "records of the compiler",
     "source": "lines of code",
-    "comment": "comments in code",
 }
 UNKNOWN = (
-    "a plain word that is private (a person, a project, a customer) passes unless a path or the "
-    "header names it: read the names of regions"
+    "a word that PyTorch or a library uses passes wherever it stands (a project called flash), and "
+    "so do numbers: read the names of regions"
 )
 
 
@@ -116,11 +116,9 @@ def pseudonyms_for(
         for column in trace.tables[table].iter_columns():
             if column.dtype == str:
                 texts += column.drop_nulls().unique().to_list()
-    names = {*owners(texts), *_identities(trace), *_here()}
+    names = {*owners(texts), *_identities(trace), *_here()} if keep else set[str]()
     # the first word of a full host name is what people call the machine
-    names |= {name.partition(".")[0] for name in names}
-    common = _op_words(trace) | (CODE_WORDS if logs else frozenset())
-    return Pseudonyms(names, common=common, paths="paths" in keep, hosts="hosts" in keep, salt=salt)
+    return Pseudonyms(names | {name.partition(".")[0] for name in names}, keep, salt)
 
 
 def records_of(trace: Trace, limits: Limits) -> CompilerLogs | None:
@@ -134,12 +132,10 @@ def records_of(trace: Trace, limits: Limits) -> CompilerLogs | None:
         return None
 
 
-def redact_records(
-    logs: CompilerLogs, copy: Path, keep: frozenset[str], private: Pseudonyms
-) -> list[Path]:
+def redact_records(logs: CompilerLogs, copy: Path, private: Pseudonyms) -> list[Path]:
     """Write the records beside the copy of their trace; returns the files."""
     folder = copy.with_name(copy.name.removesuffix(".json.gz") + SUFFIX)
-    return write_copy(logs, folder, copy.name, CodeText(private, stacks="stacks" in keep))
+    return write_copy(logs, folder, copy.name, CodeText(private))
 
 
 def _identities(trace: Trace) -> set[str]:
@@ -156,11 +152,6 @@ def _here() -> set[str]:
     return {platform.node(), user, os.path.basename(os.path.expanduser("~"))}
 
 
-def _op_words(trace: Trace) -> frozenset[str]:
-    ops = (name for name in trace.host.names if name.startswith("aten::"))
-    return frozenset(word for name in ops for word in re.split(r"[^a-z0-9]+", name.lower()))
-
-
 def shared_name(path: str, private: Pseudonyms) -> str:
     """The file's name without its suffixes, its folder, and the host that torch puts in front.
 
@@ -169,8 +160,9 @@ def shared_name(path: str, private: Pseudonyms) -> str:
     """
     name = _SUFFIX.sub("", Path(path.rpartition("::")[2] or path).name)
     match = _HANDLER.match(name)
-    if match and not private.keep_hosts:
+    if match and "hosts" not in private.keep:
         name = f"worker_{match['pid']}"
-    name = name if private.clean(name) == name else "trace"
+    elif private.clean(name) != name:
+        name = "trace"
     stem = re.sub(r"[^\w.-]+", "_", name).strip("._").encode()[:_STEM]
     return stem.decode(errors="ignore") or "trace"
