@@ -58,6 +58,7 @@ GENTLE_ROUNDS, STRICT_ROUNDS = 4, 4
 HUBER, TUKEY = 1.345, 4.685  # 95% as efficient as least squares where the noise is normal
 MAD = 1.4826  # from the median distance to the standard deviation, where the noise is normal
 _MANY = 30  # with fewer spare arrivals a strict fit would choose those that happen to agree
+_MOST_ROUNDS, _CLOSE = 200, 1e-6  # of conjugate gradients; the square of a standard error
 _AT_ONCE = 256  # collectives whose ranks are put into one dense table
 
 
@@ -122,7 +123,7 @@ def solve(problem: Problem, reference: Ints) -> Fitted:
         pull = weight * problem.centered(weight, problem.time_ns) / scale**2
         sums = np.concatenate([problem.by_rank(pull), problem.by_rank(pull * problem.t)])
         matrix = _matrix(problem, weight / scale**2, reference)
-        clocks = np.linalg.solve(matrix, sums).reshape(2, -1)
+        clocks = _solved(matrix, sums, clocks.reshape(-1)).reshape(2, -1)
         shown = clocks[0][problem.rank] + clocks[1][problem.rank] * problem.t
         off = problem.centered(weight, problem.time_ns - shown)
         # at least 1: a few collectives may agree by chance
@@ -135,6 +136,25 @@ def solve(problem: Problem, reference: Ints) -> Fitted:
     seen = problem.by_rank(weight * problem.t**2) / scale**2
     drift_error = (seen + problem.free_ns**-2.0) ** -0.5
     return Fitted(clocks[0], clocks[1], off * widened, error, drift_error)
+
+
+def _solved(matrix: Floats, sums: Floats, near: Floats) -> Floats:
+    """The solution by conjugate gradients from the one of the round before: for a thousand ranks a
+    tenth of the time of a direct solution, which is the fallback.
+    """
+    found, weak = near, 1 / np.diag(matrix)
+    rest = sums - matrix @ found
+    way, size = weak * rest, float(rest @ (weak * rest))
+    for _ in range(_MOST_ROUNDS):
+        if size < _CLOSE:
+            return found
+        moved = matrix @ way
+        step = size / float(way @ moved)
+        found, rest = found + step * way, rest - step * moved
+        size, before = float(rest @ (weak * rest)), size
+        way = weak * rest + size / before * way
+    solution: Floats = np.linalg.solve(matrix, sums)
+    return solution
 
 
 def _trust(off: Floats, turn: int) -> Floats:
