@@ -158,7 +158,8 @@ def _label(a: Sequence[Kernel], b: Sequence[Kernel], *, fused: bool) -> str:
 
 def _names(a: Sequence[Kernel], b: Sequence[Kernel]) -> list[str]:
     """By the side with more kernels, or more time: the other holds several names in one kernel."""
-    return _groups(max(a, b, key=_weight))
+    weights = [(sum(each.is_kernel for each in work), spent(work) or 0) for work in (a, b)]
+    return _groups(a if weights[0] >= weights[1] else b)
 
 
 def _groups(work: Sequence[Kernel]) -> list[str]:
@@ -170,10 +171,6 @@ def _groups(work: Sequence[Kernel]) -> list[str]:
     names = [name for name, ns in ranked if ns >= MINOR * times.total()][:MOST_GROUPS]
     left_out = times.total() - sum(times[name] for name in names)
     return [*names, "…"] if left_out > SHOWN * times.total() else names
-
-
-def _weight(work: Sequence[Kernel]) -> tuple[int, int]:
-    return sum(each.is_kernel for each in work), spent(work) or 0
 
 
 def _fate(part: WorkPart) -> str:

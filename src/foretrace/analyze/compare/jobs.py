@@ -46,7 +46,10 @@ _WORDS = {
 def compare_jobs(a: JobDocument, b: JobDocument) -> CompareJobsDocument:
     """Compare job B with job A, each as `foretrace job` answers about it."""
     steps_a, steps_b = _steps(a), _steps(b)
-    changes = {what: _change(steps_a, steps_b, of) for what, of in _QUANTITIES.items()}
+    changes = {
+        what: measured(*(sample(list(map(of, side)), TICK_NS) for side in (steps_a, steps_b)))
+        for what, of in _QUANTITIES.items()
+    }
     late, network = _last_sentence(a, b), _network(a, b)
     said = [_time_sentence(_WORDS[what], changes[what]) for what in _WORDS]
     said += [late, *_network_sentences(network)]
@@ -90,12 +93,6 @@ _QUANTITIES: dict[str, Callable[[list[JobCell]], float | None]] = {
 }
 
 
-def _change(
-    a: list[list[JobCell]], b: list[list[JobCell]], of: Callable[[list[JobCell]], float | None]
-) -> Change:
-    return measured(*(sample([of(cells) for cells in steps], TICK_NS) for steps in (a, b)))
-
-
 def _entry(what: str, value: Change) -> JobChange:
     return JobChange(what, value.a, value.b, value.ratio, value.noise, value.beyond)
 
@@ -112,8 +109,11 @@ def _network(a: JobDocument, b: JobDocument) -> list[NetworkChange]:
     """Collectives of equal kind, type, size and number of ranks; those that move most first."""
     sides = [_rates(document) for document in (a, b)]
     both = [key for key in sides[0] if key in sides[1]]
-    return [NetworkChange(*key, *(rates := (sides[0][key], sides[1][key])), _over(*rates))
-            for key in sorted(both, key=lambda key: -key[2])]  # fmt: skip
+    found = []
+    for key in sorted(both, key=lambda key: -key[2]):
+        old, new = (side[key] for side in sides)
+        found.append(NetworkChange(*key, old, new, new / old if old else None))
+    return found
 
 
 _Equal = tuple[str, str, int, int | None]
@@ -129,10 +129,6 @@ def _rates(document: JobDocument) -> dict[_Equal, float]:
         key: sum((row.bus_gbps or 0) * row.count for row in rows) / sum(row.count for row in rows)
         for key, rows in groups.items()
     }
-
-
-def _over(a: float, b: float) -> float | None:
-    return b / a if a else None
 
 
 def _verdict(a: JobDocument, b: JobDocument, step: Change, working: Change) -> CompareVerdict:

@@ -161,15 +161,12 @@ def _by_records(wall: Change, per: str) -> CompareVerdict:
     if saved == 0:
         return CompareVerdict("same", f"{time_text(wall.a)} {per} in both run records", RECORDS)
     if not wall.beyond:
-        noise = "the noise is unknown" if wall.noise is None else _within(wall.noise)
+        within = f"within the noise of {percent_text(wall.noise)}"
+        noise = "the noise is unknown" if wall.noise is None else within
         return CompareVerdict("inconclusive", f"{times} {per} {how}: {noise}", RECORDS)
     word = "less" if saved > 0 else "more"
     text = f"{time_text(abs(saved))} {word} {per}: {times} {how}"
     return CompareVerdict("faster" if saved > 0 else "slower", text, RECORDS, saved, saved)
-
-
-def _within(noise: float) -> str:
-    return f"within the noise of {percent_text(noise)}"
 
 
 def _same_text(gpu: Change, has_work: bool, per: str) -> str:

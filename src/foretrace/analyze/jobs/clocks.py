@@ -153,8 +153,7 @@ def _solved(matrix: Floats, sums: Floats, near: Floats) -> Floats:
         found, rest = found + step * way, rest - step * moved
         size, before = float(rest @ (weak * rest)), size
         way = weak * rest + size / before * way
-    solution: Floats = np.linalg.solve(matrix, sums)
-    return solution
+    return np.linalg.solve(matrix, sums).astype(np.float64)
 
 
 def _trust(off: Floats, turn: int) -> Floats:

@@ -41,12 +41,13 @@ def transfers(job: Job, matched: MatchedCollectives) -> pl.DataFrame:
         stay.min().alias("transfer_ns"), host.n_unique().alias("hosts")
     )
     pair = pl.col("collective") == "send"
+    link = pl.format("rank {} to rank {}", "sender", "receiver")
     sizes = pl.col("message_bytes").log(_CLASS).floor()
     return (
         matched.collectives.join(met, on="collective_id")
         .with_columns(
             pl.when(pair).then(2).otherwise("group_size").cast(pl.Int64).alias("group_size"),
-            pl.when(pair).then(_link()).otherwise("group").alias("link"),
+            pl.when(pair).then(link).otherwise("group").alias("link"),
         )
         .filter(
             pl.col("message_bytes") > 0, pl.col("transfer_ns") > 0, pl.col("group_size") > 1
@@ -58,10 +59,6 @@ def transfers(job: Job, matched: MatchedCollectives) -> pl.DataFrame:
         )
         .with_columns((pl.col("algorithm_gbps") * bus_factor()).alias("bus_gbps"))
     )  # fmt: skip
-
-
-def _link() -> pl.Expr:
-    return pl.format("rank {} to rank {}", "sender", "receiver")
 
 
 def bandwidths(found: pl.DataFrame) -> pl.DataFrame:

@@ -189,11 +189,12 @@ def _next(found: pl.DataFrame) -> Ints:
     caused = np.where(caused > found["error_ns"].to_numpy(), caused, 0)
     ends, to = _Ends(found, caused), np.full(len(found), _NONE)
     cause, pair = found["cause"], found["pair"].to_numpy()
+    begun = found.select(pl.col("start_ns").min().over("rank", "step")).to_series()
     earlier = late & (cause == _EARLIER).fill_null(False).to_numpy()
     for rows, since in (
         (np.flatnonzero(late & (cause == _OTHERS).fill_null(False).to_numpy()), found["since_ns"]),
         # pipelines are not released together: any wait of the step may have made this rank late
-        (np.flatnonzero(earlier & pair), _step_starts(found)),
+        (np.flatnonzero(earlier & pair), begun),
     ):
         held = ends.longest_wait(rows, since.fill_null(0).to_numpy())
         to[rows] = np.where((held != _NONE) & (caused[held] > 0), last[held], _NONE)
@@ -201,11 +202,6 @@ def _next(found: pl.DataFrame) -> Ints:
     held = ends.before(rows)
     to[rows] = np.where((held != _NONE) & late[held], held, _NONE)
     return to
-
-
-def _step_starts(found: pl.DataFrame) -> pl.Series:
-    """When the rank came to its first collective of the step."""
-    return found.select(pl.col("start_ns").min().over("rank", "step")).to_series()
 
 
 class _Ends:
@@ -288,7 +284,8 @@ def waits(job: Job, matched: MatchedCollectives, clocks: pl.DataFrame) -> pl.Dat
     found = aligned(matched.arrivals.join(shared, on="collective_id"), clocks, "start_ns", "end_ns")
     if found.is_empty():
         return pl.DataFrame(schema=WAITS)
-    found = _timed(found.join(_errors(clocks), on="rank", how="left"))
+    errors = clocks.select("rank", pl.col("error_ns").fill_null(0).alias("own_ns"))
+    found = _timed(found.join(errors, on="rank", how="left"))
     late = (pl.col("behind_ns") > pl.col("error_ns")).fill_null(False)
     found = with_beside(found, matched).with_columns(late.alias("late"))
     why = aligned(causes(job, found), clocks, "since_ns")
@@ -302,10 +299,6 @@ def waits(job: Job, matched: MatchedCollectives, clocks: pl.DataFrame) -> pl.Dat
         .with_columns(times)
         .select(pl.col(name).cast(kind) for name, kind in WAITS.items())
     )
-
-
-def _errors(clocks: pl.DataFrame) -> pl.DataFrame:
-    return clocks.select("rank", pl.col("error_ns").fill_null(0).alias("own_ns"))
 
 
 def _timed(found: pl.DataFrame) -> pl.DataFrame:

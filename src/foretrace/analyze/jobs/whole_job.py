@@ -149,7 +149,10 @@ class Job:
 
     def _join(self, parts: Iterable[tuple[int | None, int]]) -> None:
         """Few files for many parts: each costs time whenever a table is scanned."""
-        held: dict[str, list[pl.DataFrame]] = {name: [_empty(name)] for name in COLUMNS}
+        held = {
+            name: [pl.DataFrame(schema={"rank": pl.Int64, **columns})]
+            for name, columns in COLUMNS.items()
+        }
         rows = dict.fromkeys(COLUMNS, 0)
         for rank, number in parts:
             with open(self._part(number), "rb") as file:
@@ -190,10 +193,6 @@ class Job:
         if self.steps is None or "step" not in COLUMNS[name]:
             return whole
         return whole.filter(pl.col("step").is_in(sorted(self.steps)))
-
-
-def _empty(name: str) -> pl.DataFrame:
-    return pl.DataFrame(schema={"rank": pl.Int64, **COLUMNS[name]})
 
 
 def _members(facts: Sequence[RankFacts]) -> list[RankFacts]:

@@ -66,7 +66,7 @@ def _entry(
         first.extern,
         distinct_lines(line for call in calls for line in call.sources),
         list(nodes),
-        kernel.code if kernel else _written(first),
+        kernel.code if kernel else f"{first.kernel}({', '.join(first.arguments)})",
         kernel.language if kernel else "",
         [each for each in first.accesses if each.mode == "load"],
         [each for each in first.accesses if each.mode != "load"],
@@ -97,11 +97,6 @@ def _call(call: KernelCall, ran: Ran) -> CallEntry:
     runs = [RunEntry(list(run.kernels), run.ns, run.bytes) for run in found.runs]
     nodes, sources = list(call.nodes), list(call.sources)
     return CallEntry(call.name, nodes, sources, found.launches, found.total_ns, runs)
-
-
-def _written(call: KernelCall) -> str:
-    """A library's call as the wrapper has it."""
-    return f"{call.kernel}({', '.join(call.arguments)})"
 
 
 def _certainty(accesses: Iterable[Access]) -> str:

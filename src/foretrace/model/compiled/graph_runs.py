@@ -192,12 +192,9 @@ def matching_wrapper(
     if len(found) > 1:
         found.sort(key=lambda each: (abs(len(each.calls) - best), each.graph))
         if len({(abs(len(each.calls) - best)) for each in found[:2]}) == 1:
-            return found[-1 if graph_run.backward else 0] if _one_compilation(found) else None
+            one = len({each.compilation for each in found}) == 1
+            return found[-1 if graph_run.backward else 0] if one else None
     return found[0] if found else None
-
-
-def _one_compilation(found: Sequence[Wrapper]) -> bool:
-    return len({each.compilation for each in found}) == 1
 
 
 def _contradicts(ops: Sequence[SeenOp], wrapper: Wrapper) -> bool:

@@ -134,7 +134,9 @@ def _blocks(lines: Iterable[str]) -> Iterator[_Block]:
             continue
         elif (layout := _LAYOUT.match(text)) and (tensor := _tensor(layout[1], layout[2])):
             block.layouts[layout[1]] = tensor
-        elif (found := _FIELD.match(text)) and _owner(found[1], block.name):
+        elif (found := _FIELD.match(text)) and (
+            found[1] == block.name or MEMBER.fullmatch(found[1])
+        ):
             name = found[2] if found[1] == block.name else f"{found[1]}.{found[2]}"
             field = block.fields.setdefault(name, [])
             field.append(found[3].strip())
@@ -144,10 +146,6 @@ def _blocks(lines: Iterable[str]) -> Iterator[_Block]:
             field.append(text)
     if block:
         yield block
-
-
-def _owner(name: str, block: str) -> bool:
-    return name == block or MEMBER.fullmatch(name) is not None
 
 
 def _node(blocks: list[_Block]) -> SchedulerNode:

@@ -205,7 +205,8 @@ class Walk:
             return call
         tensors = [access.tensor for access in call.accesses]
         types = [tensor.dtype or self.buffers.type_of(tensor.name) for tensor in tensors]
-        return with_tensors(call, map(_retyped, tensors, types))
+        known = zip(tensors, types, strict=True)
+        return with_tensors(call, [replace(tensor, dtype=dtype) for tensor, dtype in known])
 
     def _enter(self, name: str) -> None:
         if name not in self.entered:
@@ -314,10 +315,6 @@ class Walk:
             name, extern, handle, accesses=found, arguments=texts,
             origins=listed(origins), ops=listed(ops),
         )  # fmt: skip
-
-
-def _retyped(tensor: NamedTensor, dtype: str) -> NamedTensor:
-    return replace(tensor, dtype=dtype)
 
 
 def _partition(call: ast.Call) -> str:

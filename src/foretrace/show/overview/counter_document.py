@@ -330,7 +330,8 @@ class _Gathered:
         for at, launch in enumerate(launches):
             if at in events:
                 self._join(launch, events[at])
-        self.alone.append([_apart(one) for at, one in enumerate(launches) if at not in events])
+        alone = [launch for at, launch in enumerate(launches) if at not in events]
+        self.alone.append([_Launch(one.name, dict(one.metrics), one.passes) for one in alone])
         self.notes += [*export.notes, *(f"{export.path}: {note}" for note in notes)]
         self.runs.append(
             CountedRun(
@@ -356,10 +357,6 @@ class _Gathered:
             if metric not in known.metrics or (fewer and metric in CACHED):
                 known.metrics[metric] = value
         known.passes = min(filter(None, (known.passes, launch.passes)), default=0)
-
-
-def _apart(launch: CounterLaunch) -> _Launch:
-    return _Launch(launch.name, dict(launch.metrics), launch.passes)
 
 
 def _kernels(trace: Trace, launches: list[_Launch], roofs: list[KnownRoof]) -> list[CountedKernel]:

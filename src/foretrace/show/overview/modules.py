@@ -107,11 +107,10 @@ def _folded(nodes: Sequence[ModuleNode]) -> list[ModuleNode]:
     alike: dict[tuple[object, ...], list[ModuleNode]] = {}
     for node in nodes:
         alike.setdefault(node.shape, []).append(node)
-    return [_merged(equals) for equals in alike.values()]
-
-
-def _merged(equals: Sequence[ModuleNode]) -> ModuleNode:
-    return ModuleNode([row for node in equals for row in node.rows], _folded(_joined(equals)))
+    return [
+        ModuleNode([row for node in equals for row in node.rows], _folded(_joined(equals)))
+        for equals in alike.values()
+    ]
 
 
 def _joined(same: Sequence[ModuleNode]) -> list[ModuleNode]:

@@ -40,7 +40,10 @@ def verdict_of(step: MeasuredStep | None, findings: Sequence[FindingEntry] = ())
     """The verdict on a step, a call or a recording; None launched nothing."""
     if step is None:
         return LookVerdict("unknown", "it launched nothing")
-    orders = [_order(row) for row in fixes(step, findings)]
+    orders = [
+        f"{row.fix}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
+        for row in fixes(step, findings)
+    ]
     first, then = (*orders, "", "")[:2]
     floor = next((row.title for row in findings if row.rule == FLOOR and row.state == "found"), "")
     return LookVerdict(step.bound, "".join(_evidence(step)), first, floor or then)
@@ -61,10 +64,6 @@ def label(bound: str, step: MeasuredStep | None) -> str:
     if step is None:
         return "NO GPU TIME"
     return "GPU-BOUND" if busy and bound in ("mixed", "unknown") else LABELS[bound]
-
-
-def _order(row: FindingEntry) -> str:
-    return f"{row.fix}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
 
 
 def _why(row: FindingEntry) -> str:

@@ -54,10 +54,12 @@ def lines(why: Why) -> list[Line]:
 def _compiled(why: Why) -> str:
     # a number that began again, after a reset, is another function
     regions = {(row.rank, row.region, row.function) for row in why.stages}
-    again = len(why.recompiles)
+    again, breaks = len(why.recompiles), [each.source for each in why.graph_breaks]
+    lines = {(line.file, line.line) for line in breaks}  # each once, however often compiled
+    at = f" ({places(breaks)})" if breaks else ""
     counts = [
         plural(len(regions), "graph"),
-        f"{_count(len(_break_lines(why)), 'graph break')}{_break_places(why)}",
+        f"{_count(len(lines), 'graph break')}{at}",
         _count(again, "recompilation"),
     ]
     failed = sum(bool(cost.failure) for cost in why.compile_cost)
@@ -68,15 +70,6 @@ def _compiled(why: Why) -> str:
 
 def _count(count: int, one: str) -> str:
     return plural(count, one) if count else f"no {one}"
-
-
-def _break_lines(why: Why) -> set[tuple[str, int]]:
-    """A line counts once, however often it was compiled."""
-    return {(each.source.file, each.source.line) for each in why.graph_breaks}
-
-
-def _break_places(why: Why) -> str:
-    return f" ({places([each.source for each in why.graph_breaks])})" if why.graph_breaks else ""
 
 
 def _kernels(why: Why) -> str:

@@ -250,7 +250,8 @@ def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str
     if work[most:]:
         rows.append(_sum(f"… {plural(len(work) - most, 'more change')}", work[most:]))
     if same:
-        rows.append(_sum("same work", same, _listed(same)))
+        groups = ", ".join(f"{row.group} {count_text(row.a)}" for row in same)
+        rows.append(_sum("same work", same, groups))
     rows += [_sum("all GPU work", found.work)] if len(rows) > 1 else []
     head = [f"GPU work per {found.unit.word}", "x", "count", "A", "B", "saved", ""]
     sizes = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head) - 1)]
@@ -280,10 +281,6 @@ def _spent(rows: Sequence[WorkChange]) -> list[str]:
     a, b = total([row.ns_a for row in rows]), total([row.ns_b for row in rows])
     saved = "" if a is None or b is None else time_text(a - b)
     return [time_text(a), time_text(b), saved]
-
-
-def _listed(rows: Sequence[WorkChange]) -> str:
-    return ", ".join(f"{row.group} {count_text(row.a)}" for row in rows)
 
 
 def _fit(text: str, size: int) -> str:

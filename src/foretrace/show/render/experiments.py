@@ -240,7 +240,8 @@ def worth_text(
     """For a terminal: the verdict and what it rests on; `everything` adds all that was measured."""
     if everything:
         return drawn([*_worth_screen(document), *_worth_rest(document)], width=width, bold=bold)
-    changed = [f"+ {text}" for mode in document.modes[:1] for text in _changed(mode)]
+    first = [mode for mode in document.modes[:1] if not mode.failed]
+    changed = [f"+ {text}" for mode in first for text in mode.changed]
 
     def page(rows: int) -> list[Section]:
         lines = [Section("", bullets=[(text, "") for text in changed[:rows]])] if rows else []
@@ -284,10 +285,6 @@ def _worth_rest(document: WorthDocument) -> list[Section]:
         Section("Notes", [_worth_setting(document), *document.notes]),
     ]
     return [section for section in found if section.filled]
-
-
-def _changed(mode: CompileMode) -> list[str]:
-    return [] if mode.failed else mode.changed
 
 
 def _times(tried: list[CompileMode]) -> Section:

@@ -79,14 +79,10 @@ def _dense(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
     return "".join(_DECIDES if cell in deciding else shade for cell, shade in enumerate(shades))
 
 
-def _fill(each: LaneSlice) -> str:
-    return _DECIDES if each.decides else _WORK if each.number else _HOST
-
-
 def _slice(each: LaneSlice, size: int) -> str:
     """A launch or a GPU operation shows its number, an op as much of its name as fits."""
     label = str(each.number) if each.number else plain(each.label)
-    fill = _fill(each)
+    fill = _DECIDES if each.decides else _WORK if each.number else _HOST
     if len(label) > size and each.decides and not each.number:
         return fill * max(size, 0)  # the text below names it
     if len(label) > size:

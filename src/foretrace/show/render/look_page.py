@@ -101,7 +101,7 @@ class _ModulePage(Struct, frozen=True):
     def _rows(self, node: ModuleNode, indent: str) -> Iterator[list[str]]:
         equal, row = len(node.rows), node.row
         shown = f"{row.kind} x{equal}" if equal > 1 else row.name
-        cells = self._cells(node.sum("total_ns"), node.sum if row.kind else _nothing)
+        cells = self._cells(node.sum("total_ns"), node.sum if row.kind else lambda _: 0)
         mfu = "" if node.mfu is None else percent_text(node.mfu)
         cells += [_flops(node.sum("flops")), mfu]
         yield [f"{indent}{shown}", *cells, *self._memory(node), _each(node)]
@@ -121,11 +121,6 @@ class _ModulePage(Struct, frozen=True):
     def _memory(self, node: ModuleNode) -> list[str]:
         kept = node.sum("memory_bytes")
         return [bytes_text(kept) if kept else ""] if self.has_memory else []
-
-
-def _nothing(_name: str) -> int:
-    """What no module owns has no passes to tell apart."""
-    return 0
 
 
 def _flops(count: int) -> str:
@@ -389,7 +384,8 @@ def _findings(overview: Overview) -> list[Section]:
     """What was found, by largest possible saving, then the rules that found nothing, and why."""
     look = overview.look
     found = [row for row in look.findings if row.state == "found"]
-    small = [row for row in found if _is_small(row, overview.worth_ns)]
+    worth = overview.worth_ns
+    small = [row for row in found if row.at_most_ns is not None and row.at_most_ns < worth]
     per = "per step" if look.steps else "in the whole recording"
     bullets = []
     for row in found:
@@ -408,10 +404,6 @@ def _findings(overview: Overview) -> list[Section]:
         Section(f"Findings, by largest possible saving {per}", bullets=bullets),
         Section("", [text for text in rest if text]),
     ]
-
-
-def _is_small(row: FindingEntry, worth_ns: float) -> bool:
-    return row.at_most_ns is not None and row.at_most_ns < worth_ns
 
 
 def _named(look: Look, state: str, title: str, words: Callable[[FindingEntry], str]) -> str:

@@ -58,9 +58,10 @@ def _sections(document: MeasuredRoofs, *, every: bool, bars: bool = True) -> lis
         _curve(document, every=every, bars=bars),
     ]
     if every:
+        shared = {name: value / 1e3 for name, value in document.shared_gbps.items()}
         found += [
             _values("Matmuls and units, TFLOP/s", document.tflops, document.units_tflops),
-            _values("Shared memory, TB/s", _scaled(document.shared_gbps, 1e-3)),
+            _values("Shared memory, TB/s", shared),
             _values("Memory with all cores, GB/s", document.all_cores_gbps),
             _values("Atomic additions, 10^9 per second", document.atomics_gops),
             _values("Launches, us", document.launch_us),
@@ -123,7 +124,7 @@ def _curve(document: MeasuredRoofs, *, every: bool, bars: bool) -> Section:
     """One row per working set: reads, with a bar, the other rates, and the latency of a load."""
     points = document.bandwidth
     if not every and len(points) > FIRST_ROWS:
-        points = tuple(each for each in points if _is_power(each.working_set_bytes))[::2]
+        points = tuple(each for each in points if each.working_set_bytes.bit_count() == 1)[::2]
     top = max((point.best_gbps() for point in document.bandwidth), default=0.0)
     loads = {point.working_set_bytes: point.load_ns for point in document.latency}
     rows = [_row(point, top, loads.get(point.working_set_bytes)) for point in points]
@@ -137,10 +138,6 @@ def _curve(document: MeasuredRoofs, *, every: bool, bars: bool) -> Section:
     return Section(title, head=(*head[:2], *head[3:]), rows=[row[:2] + row[3:] for row in rows])
 
 
-def _is_power(size: int) -> bool:
-    return size & (size - 1) == 0
-
-
 def _row(point: BandwidthPoint, top: float, load_ns: float | None) -> list[str]:
     rates = (point.read_gbps, point.write_gbps, point.copy_gbps)
     bar = "█" * max(1, round(BAR * (point.read_gbps or 0) / top)) if point.read_gbps else ""
@@ -151,10 +148,6 @@ def _row(point: BandwidthPoint, top: float, load_ns: float | None) -> list[str]:
 
 def _load(ns: float) -> str:
     return f"{ns:.1f} ns" if ns < 100 else time_text(ns)
-
-
-def _scaled(values: Mapping[str, float], factor: float) -> dict[str, float]:
-    return {name: value * factor for name, value in values.items()}
 
 
 def _values(title: str, *tables: Mapping[str, float]) -> Section:

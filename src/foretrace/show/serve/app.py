@@ -129,7 +129,8 @@ class _Routes:
     def tile(self, request: Request) -> Response:
         opened, marks = self._opened(request), self._marks(request)
         start, end = _range(request)
-        place = start, end, _width(request), _tracks(request)
+        width = min(max(_number(request, "width"), 1), WIDEST)
+        place = start, end, width, _tracks(request)
         rows, tiles = opened.tiles.boxes(*place), opened.tiles
         boxes = opened.timeline.packed(rows)
         answer = PackedTile(tiles.bands(*place), tiles.strips(*place[:3]), boxes)
@@ -219,10 +220,6 @@ def _number(request: Request, name: str) -> int:
 def _range(request: Request) -> tuple[int, int]:
     start, end = _number(request, "from"), _number(request, "to")
     return start, max(end, start + 1)
-
-
-def _width(request: Request) -> int:
-    return min(max(_number(request, "width"), 1), WIDEST)
 
 
 def _tracks(request: Request) -> frozenset[int] | None:
