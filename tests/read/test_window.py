@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from foretrace.base.arrays import Bools, Ints
 from foretrace.base.units import whole
 from foretrace.read.kineto.times import outliers
-from foretrace.schema.gaps import Bools, Ints
 from foretrace.schema.tables import KIND
 
 SECOND = 10**9

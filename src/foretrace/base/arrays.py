@@ -1,4 +1,4 @@
-"""The distinct values of a column, sorted, as `np.unique` gives them, sooner.
+"""Columns of numbers: their types, nulls, and distinct values as `np.unique` gives them, sooner.
 
 Most columns of a trace hold small numbers: names, threads, ops, rows of another table. A table of
 all numbers between the least and the largest finds theirs without a sort. Any other column is
@@ -10,7 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Narrow = NDArray[Any]  # integers of whatever width holds them
 
 _SPREAD = 4  # entries of the table per value: beyond that a sort is quicker
 _SMALL = 1 << 10
@@ -25,7 +31,7 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return _restored(np.flatnonzero(_occurring(offsets)), low, values)
 
 
-def coded(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def coded(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
     """The distinct values, and the place of each value among them."""
     if (table := _offsets(values)) is None:
         found, places = np.unique(values, return_inverse=True)
@@ -37,7 +43,7 @@ def coded(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return _restored(np.flatnonzero(occurs), low, values), places[offsets]
 
 
-def counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def counted(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
     """The distinct values, and how often each occurs."""
     if (table := _offsets(values)) is None:
         return np.unique(values, return_counts=True)
@@ -47,7 +53,7 @@ def counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return _restored(found, low, values), counts[found]
 
 
-def _offsets(values: NDArray[Any]) -> tuple[int, NDArray[np.int64]] | None:
+def _offsets(values: NDArray[Any]) -> tuple[int, Ints] | None:
     """The least value and how far above it each is; None where a table would be too large."""
     if values.dtype.kind not in "iu" or values.dtype == np.uint64 or not len(values):
         return None
@@ -57,18 +63,33 @@ def _offsets(values: NDArray[Any]) -> tuple[int, NDArray[np.int64]] | None:
     return low, values.astype(np.int64) - low
 
 
-def _occurring(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _occurring(offsets: Ints) -> Bools:
     occurs = np.zeros(int(offsets.max()) + 1, bool)
     occurs[offsets] = True
     return occurs
 
 
-def _restored(offsets: NDArray[np.int64], low: int, values: NDArray[Any]) -> NDArray[Any]:
+def _restored(offsets: Ints, low: int, values: NDArray[Any]) -> NDArray[Any]:
     return (offsets + low).astype(values.dtype)
 
 
-def _changes(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+def _changes(ordered: NDArray[Any]) -> Bools:
     """Where a sorted column begins a new value."""
     changes = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
     return changes
+
+
+def with_gaps(values: Any, present: Bools, name: str = "") -> pl.Series:
+    """`values` with nulls wherever `present` is False."""
+    series = values if isinstance(values, pl.Series) else pl.Series(name, values)
+    if present.all():
+        return series.alias(name)
+    return series.zip_with(pl.Series(present), pl.Series([None], dtype=series.dtype)).alias(name)
+
+
+def filled(series: pl.Series, value: int) -> Ints:
+    """Integers with `value` in place of nulls."""
+    if series.null_count():
+        series = series.fill_null(value)
+    return series.to_numpy().astype(np.int64, copy=False)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from foretrace.base.arrays import with_gaps
 from foretrace.model import collectives, groups, idle, kernels, reach, serving
 from foretrace.model.groups import Grouped
 from foretrace.model.host import step_number
@@ -24,7 +25,6 @@ from foretrace.model.module_calls import ModuleCalls, names_outside
 from foretrace.model.order import Order
 from foretrace.model.recording import Recording
 from foretrace.model.serving import Served
-from foretrace.schema.gaps import with_gaps
 from foretrace.schema.tables import KINDS, TABLES
 
 # tables that a property makes; the others are as the source gave them

@@ -12,11 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.base.arrays import distinct
+from foretrace.base.arrays import distinct, filled
 from foretrace.base.patterns import regex
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.recording import Recording
-from foretrace.schema.gaps import filled
 
 ENGINE = "autograd::engine::evaluate_function: "
 # One node for many ops: a checkpoint runs them forward again, a compiled graph has all of them.

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from foretrace.base.arrays import counted
+from foretrace.base.arrays import counted, filled
 from foretrace.base.units import plural, time_text, whole
 from foretrace.model.host import Host
 from foretrace.model.intervals import (
@@ -25,7 +25,6 @@ from foretrace.model.intervals import (
     union_length,
 )
 from foretrace.model.links import Ids, Linker, disagreement
-from foretrace.schema.gaps import filled
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from foretrace.base.arrays import Narrow, filled
 from foretrace.base.patterns import regex
 from foretrace.model import calls, tree
 from foretrace.model.intervals import Bools, IntervalUnion, Ints
 from foretrace.model.tree import Paths
-from foretrace.schema.gaps import Narrow, filled
 from foretrace.schema.kernel import NAME_LIMIT
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, Tables

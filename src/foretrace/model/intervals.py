@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.base.arrays import coded, distinct
-from foretrace.schema.gaps import Bools as Bools
-from foretrace.schema.gaps import Floats as Floats
-from foretrace.schema.gaps import Ints as Ints
-from foretrace.schema.gaps import Narrow
+from foretrace.base.arrays import Bools as Bools
+from foretrace.base.arrays import Floats as Floats
+from foretrace.base.arrays import Ints as Ints
+from foretrace.base.arrays import Narrow, coded, distinct
 
 _MOST = 1 << 62  # beyond this a sum of two numbers leaves 64 bits
 

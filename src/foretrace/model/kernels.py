@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from foretrace.base.arrays import coded
+from foretrace.base.arrays import coded, with_gaps
 from foretrace.model import costs, roofs
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.collectives import with_messages
@@ -30,7 +30,6 @@ from foretrace.model.recording import Recording
 from foretrace.model.serving import contexts
 from foretrace.names import families
 from foretrace.schema.compiler import Access, KernelCall
-from foretrace.schema.gaps import with_gaps
 from foretrace.schema.tables import KINDS, NONE
 from foretrace.schema.traffic import Certainty
 

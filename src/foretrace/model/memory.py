@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import filled
 from foretrace.model.analysis import Analysis
 from foretrace.model.flame import Scopes
 from foretrace.model.intervals import Ints, numbered
 from foretrace.model.modules import CPU, around
-from foretrace.schema.gaps import filled
 
 _UNTOLD = -1
 

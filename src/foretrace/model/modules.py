@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.base.arrays import filled
 from foretrace.model.analysis import Analysis
 from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints
@@ -24,7 +25,6 @@ from foretrace.model.metadata import device_of
 from foretrace.model.module_calls import PASSES, class_of
 from foretrace.model.tree import Paths, summed
 from foretrace.model.utilization import ideal_times
-from foretrace.schema.gaps import filled
 
 CPU = 0  # c10::DeviceType
 

@@ -13,11 +13,10 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from foretrace.base.arrays import distinct
+from foretrace.base.arrays import Narrow, distinct
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import HOST_KINDS, Host
 from foretrace.model.intervals import Ints, innermost, open_at_start
-from foretrace.schema.gaps import Narrow
 
 # Steps or regions that may be open at once, more than any program nests: each costs its own look
 # at the work that it shares with the others. Further ones are left out, and noted.

@@ -18,9 +18,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from foretrace.base.arrays import coded, distinct
+from foretrace.base.arrays import Narrow, coded, distinct
 from foretrace.model.intervals import Bools, Floats, Ints
-from foretrace.schema.gaps import Narrow
 
 
 def build(track: Ints, start: Ints, end: Ints, is_call: Bools) -> tuple[Ints, Ints, int]:

@@ -32,8 +32,8 @@ from msgspec import Struct
 from foretrace.analyze.jobs.clocks import aligned
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job
+from foretrace.base.arrays import filled
 from foretrace.model.intervals import Bools, IntervalUnion, Ints, innermost
-from foretrace.schema.gaps import filled
 
 # On recorded traces (A100, H200) a queued kernel starts 1.2 us after the end of the one before it,
 # 99 of 100 within 2.7 us. Work that waits for another stream needs a little longer.

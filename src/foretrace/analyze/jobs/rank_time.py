@@ -18,12 +18,12 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.base.arrays import with_gaps
 from foretrace.model.host import step_number
 from foretrace.model.intervals import Bools, Floats, IntervalUnion, Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
-from foretrace.schema.gaps import with_gaps
 from foretrace.schema.jobs import WITHOUT_STEPS
 from foretrace.schema.kernel import NAME_LIMIT
 

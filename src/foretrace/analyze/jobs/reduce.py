@@ -27,6 +27,7 @@ from foretrace.analyze.jobs.rank_time import (
 )
 from foretrace.analyze.jobs.whole_job import FileAnswer, packed
 from foretrace.base import budget
+from foretrace.base.arrays import with_gaps
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, TraceError
 from foretrace.base.units import whole
@@ -38,7 +39,6 @@ from foretrace.names import families
 from foretrace.read import cache as store
 from foretrace.read import entries, remote
 from foretrace.read.folder import resolve
-from foretrace.schema.gaps import with_gaps
 from foretrace.schema.jobs import PAUSE_NS, WITHOUT_STEPS, RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry
 

@@ -35,9 +35,9 @@ from foretrace.analyze.jobs.critical_path import (
 from foretrace.analyze.jobs.exposure import stages
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job
+from foretrace.base.arrays import filled
 from foretrace.model.intervals import Bools, Floats, IntervalUnion, Ints, split_by
 from foretrace.schema.documents.job import JobWhatIf
-from foretrace.schema.gaps import filled
 
 IDLE = "idle"
 KINDS = (COMPUTE, COPIES, IDLE)

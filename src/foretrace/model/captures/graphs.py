@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import filled
 from foretrace.base.patterns import regex
 from foretrace.model import calls
 from foretrace.model.arguments import Signature
@@ -29,7 +30,6 @@ from foretrace.model.intervals import Ints
 from foretrace.model.module_calls import PREFIX
 from foretrace.model.recording import Recording
 from foretrace.model.serving import served_batch
-from foretrace.schema.gaps import filled
 
 KERNEL, COPY, FILL = "kernel", "copy", "fill"
 

@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import filled
 from foretrace.base.patterns import regex
 from foretrace.model.arguments import Signature
 from foretrace.model.compiled.accesses import base_op
@@ -25,7 +26,6 @@ from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, Ints
 from foretrace.schema.compiled import FUNCTION, GRAPH, REGION, version
 from foretrace.schema.compiler import CompilerRun, GeneratedKernel, KernelCall, Size
-from foretrace.schema.gaps import filled
 from foretrace.schema.tables import NONE, Tables
 
 _VIEW = "reinterpret_tensor"

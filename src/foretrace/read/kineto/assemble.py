@@ -14,13 +14,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from foretrace.base.arrays import coded
+from foretrace.base.arrays import Ints, coded, with_gaps
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.document import Document
 from foretrace.read.kineto.joined import Joined, as_numpy, joined_arrays, json_text, mapped
 from foretrace.read.kineto.records import KNOWN_CATEGORIES, KNOWN_PHASES, SIDES, Int
 from foretrace.read.kineto.times import EventTimes, clock_of, time_order
-from foretrace.schema.gaps import Ints, with_gaps
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, NONE, Tables
 

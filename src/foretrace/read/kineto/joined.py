@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from foretrace.base.arrays import Bools, Floats, Ints, Narrow
 from foretrace.base.patterns import regex
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.records import kind_of, kind_without_category
-from foretrace.schema.gaps import Bools, Floats, Ints, Narrow
 from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
 
 GPU_WORK = tuple(KIND[name] for name in WORK_KINDS)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import Bools, Floats, Ints
 from foretrace.base.units import whole
 from foretrace.read.kineto.joined import GPU_WORK, Joined, is_one_of
 from foretrace.read.kineto.records import LAST_US, kind_of
-from foretrace.schema.gaps import Bools, Floats, Ints
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
 
