@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from foretrace.kernels import gated_mlp, mlp_reference
-from foretrace.kernels.bench.subjects import mlp_training
+from foretrace.kernels.bench.subjects import mlp
 
 SIZES = ((1, 4096, 11008), (16, 768, 3072), (64, 768, 3072), (256, 1024, 4096), (512, 2048, 8192))
 ROUNDS, CALLS = 60, 4  # few calls in a row, so that the GPU's queue never makes the host wait
@@ -39,7 +39,7 @@ def host_us(call: Callable[[], object]) -> float:
 
 def measured(size: tuple[int, int, int]) -> dict[str, dict[str, float]]:
     """Microseconds of each function at one size."""
-    *inputs, dy = mlp_training(size, torch.bfloat16).inputs()
+    *inputs, dy = mlp(size, torch.bfloat16, trains=True).inputs()
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     found = {}
     for name, function in (("eager", mlp_reference), ("ours", gated_mlp)):

@@ -14,7 +14,7 @@ import (exit 4, with the command that installs it) as one line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar
 
@@ -22,6 +22,14 @@ from typing import ClassVar
 def printable(text: str) -> str:
     """The text on one line: the names of files and of members may hold newlines, or worse."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """`did you mean look?` for a mistyped name, else what to do."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 class ForetraceError(Exception):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from foretrace.base.errors import ForetraceError, nearest
 from foretrace.base.version import __version__
 from foretrace.cli._process import drop
 
@@ -39,10 +40,7 @@ class SuggestingGroup(click.Group):
         name, names = args[0], self.list_commands(ctx)
         if name in names or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}"
+        hint = nearest(name, names, f"choose one of {', '.join(names)}")
         raise click.UsageError(f"no {self.what} {name!r}: {hint}", ctx)
 
 
@@ -120,8 +118,6 @@ def _run(arguments: list[str] | None) -> int:
 
 def _described(error: BaseException) -> tuple[str, int]:
     """What ended a command, in words, and the exit code; what is not foreseen is a bug."""
-    from foretrace.base.errors import ForetraceError
-
     if isinstance(error, ForetraceError):
         return str(error), error.exit_code
     if isinstance(error, click.ClickException):

@@ -63,8 +63,10 @@ def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
     """The activation alone, forward, and forward with backward."""
     subjects = _subjects()
     pairs = [_size(text, 2) for text in sizes] or list(subjects.GLU_SIZES)
-    kind, makers = subjects.dtype_named(dtype), (subjects.glu_forward, subjects.glu_backward)
-    _measure([make(*pair, kind) for make in makers for pair in pairs], kind, **options)
+    kind = subjects.dtype_named(dtype)
+    ways = [(pair, trains) for trains in (False, True) for pair in pairs]
+    rows = [subjects.glu(*pair, kind, trains=trains) for pair, trains in ways]
+    _measure(rows, kind, **options)
 
 
 @command.command()
@@ -85,8 +87,8 @@ def mlp(
     main = [_size(text, 3) for text in sizes] or list(subjects.MAIN)
     more = list(subjects.FURTHER) if further and not sizes else []
     kind = subjects.dtype_named(dtype)
-    forward = partial(subjects.mlp_forward, activation=activation)
-    trained = partial(subjects.mlp_training, activation=activation)
+    forward = partial(subjects.mlp, activation=activation)
+    trained = partial(forward, trains=True)
     parts = [(forward, main), (trained, main if training else [])]
     parts += [(subjects.gate_up, main if activation == "gelu_tanh" else []), (forward, more)]
     _measure([make(size, kind) for make, group in parts for size in group], kind, **options)
@@ -102,7 +104,7 @@ def sweep(count: int, seed: int, dtype: str, activation: str, **options: Any) ->
     subjects = _subjects()
     kind = subjects.dtype_named(dtype)
     sizes = subjects.random_sizes(count, seed)
-    rows = [subjects.mlp_forward(size, kind, activation) for size in sizes]
+    rows = [subjects.mlp(size, kind, activation) for size in sizes]
     _measure(rows, kind, **options)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
 import click
 
-from foretrace.base.errors import UsageError
+from foretrace.base.errors import UsageError, nearest
 
 PACKAGED = Path(__file__).parents[1] / "docs"
 CHECKOUT = Path(__file__).parents[3] / "docs"
@@ -41,6 +40,5 @@ def command(page: str | None) -> None:
     elif page in found:
         click.echo(found[page].read_text(encoding="utf-8").rstrip("\n"))
     else:
-        close = get_close_matches(page, found, n=1)
-        hint = f"did you mean {close[0]}?" if close else "foretrace docs lists the pages"
+        hint = nearest(page, found, "foretrace docs lists the pages")
         raise UsageError(f"no page {page!r}: {hint}")

@@ -15,7 +15,7 @@ def command(name: str | None) -> None:
     import json
 
     from foretrace.base import plugins
-    from foretrace.base.errors import UsageError
+    from foretrace.base.errors import UsageError, nearest
     from foretrace.schema import documents
 
     modules = {
@@ -29,8 +29,5 @@ def command(name: str | None) -> None:
     elif name in modules:
         click.echo(json.dumps(documents.json_schema(modules[name].DOCUMENT), indent=2))
     else:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, modules, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(modules)}"
+        hint = nearest(name, modules, f"choose from {', '.join(modules)}")
         raise UsageError(f"no document named {name!r}: {hint}")

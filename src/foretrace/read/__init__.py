@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from foretrace.base import budget, notices
 from foretrace.base.budget import Limits
-from foretrace.base.units import bytes_text
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import Tables
 
@@ -55,17 +54,13 @@ def _read(
     path: str, limits: Limits, meanwhile: Callable[[], object] | None = None
 ) -> tuple[Document, LedgerBuilder]:
     """Read a document; with `meanwhile`, worker processes may decode it."""
-    from foretrace.read.bytestream import open_stream
+    from foretrace.read.bytestream import open_stream, reported
     from foretrace.read.kineto.document import read_document
     from foretrace.read.kineto.parallel import read_apart
-
-    def watch(done: int, size: int) -> None:
-        of = f" of {bytes_text(size)}" if size else ""  # standard input has none
-        notices.report(f"reading {bytes_text(done)}{of}: {path}")
 
     def apart(stream: ByteStream, buffer: Buffer) -> list[Columns]:
         return read_apart(stream, buffer, limits, ledger, meanwhile) if meanwhile else []
 
     ledger = LedgerBuilder()
-    stream = open_stream(path, limits, ledger, watch)
+    stream = open_stream(path, limits, ledger, reported(path))
     return read_document(stream, limits, ledger, apart), ledger

@@ -13,14 +13,15 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import IO, cast
 
 from msgspec import Struct
 
-from foretrace.base import budget
+from foretrace.base import budget, notices
 from foretrace.base.budget import Limits, raised_by
 from foretrace.base.errors import LimitError, TraceError
+from foretrace.base.units import bytes_text
 from foretrace.read.remote import BLOCK, SMALL, RemoteFile, is_remote, open_remote
 from foretrace.read.unpack import (
     GZIP,
@@ -165,6 +166,26 @@ def open_stream(
     plain = _checked(_peel(raw, label, limits, ledger, 0), label, limits)
     start = len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
     return ByteStream(label, plain, size * (UNPACKED if _container(first) else 1), start)
+
+
+def first_bytes(path: str, limits: Limits, most: int) -> bytes:
+    """The start of a file, unpacked: about `most` bytes, or less after eight blocks."""
+    held = b""
+    for block in islice(open_stream(path, limits, LedgerBuilder()).blocks, 8):
+        held += block
+        if len(held) >= most:
+            break
+    return held
+
+
+def reported(path: str) -> Watch:
+    """Say on the way how much of a file is read."""
+
+    def watch(done: int, size: int) -> None:
+        of = f" of {bytes_text(size)}" if size else ""  # standard input has none
+        notices.report(f"reading {bytes_text(done)}{of}: {path}")
+
+    return watch
 
 
 def open_regular(path: str, block: int) -> IO[bytes]:

@@ -16,6 +16,8 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
+from foretrace.read.compiler.bundle import names_in
+
 SUFFIX = ".captures"
 DETAILS = "execution_details.json"
 FOLDERS = ("captures", "capture_traces")
@@ -67,7 +69,7 @@ def files(folder: str, trace_path: str = "") -> list[CaptureFile]:
     if os.path.isfile(folder):
         return [_described(folder, {})]
     details = _details(folder)
-    names = [name for name in _names(folder) if _TRACE.search(name) and name != DETAILS]
+    names = [name for name in names_in(folder) if _TRACE.search(name) and name != DETAILS]
     paths = [os.path.join(folder, name) for name in names]
     return [_described(path, details) for path in paths if not _same(path, trace_path)]
 
@@ -120,13 +122,6 @@ def _details(folder: str) -> dict[str, int | None]:
     except (OSError, msgspec.DecodeError):
         return {}
     return {os.path.basename(row.file): row.batch_size for row in rows}
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def _same(path: str, other: str) -> bool:

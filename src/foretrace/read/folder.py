@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 
 from msgspec import Struct
 
@@ -19,11 +18,10 @@ from foretrace.base import notices
 from foretrace.base.budget import Limits, ceiling
 from foretrace.base.errors import TraceError, UsageError, printable
 from foretrace.read import captures
-from foretrace.read.bytestream import empty, open_stream, refuse_no_events, refuse_non_json
+from foretrace.read.bytestream import empty, first_bytes, refuse_no_events, refuse_non_json
 from foretrace.read.compiler.bundle import NAMED as LOG_NAMED
 from foretrace.read.compiler.bundle import SUFFIX as BUNDLE
-from foretrace.read.unpack import ZIP, files_in, open_zip
-from foretrace.schema.ledger import LedgerBuilder
+from foretrace.read.unpack import zip_members
 
 NAMED_LIKE_A_TRACE = r"(?i)\.(?:json|trace|tmp)(?:\.(?:gz|zst|zstd|tmp))?$|\.(?:gz|zst|zstd|zip)$"
 _RECORD = ".run.json"  # what `foretrace run` writes beside a trace
@@ -77,18 +75,10 @@ def searched(path: str, limits: Limits) -> FolderContents | None:
         return None
     if os.path.isdir(path):
         return _in_folder(path, limits)
-    if not os.path.isfile(path):
+    members = zip_members(path, limits)
+    if members is None:
         return None
-    try:
-        with open(path, "rb") as file:
-            if file.read(4) != ZIP:
-                return None
-            file.seek(0)
-            with open_zip(file, path, limits) as archive:
-                paths = [f"{path}::{member}" for member in files_in(archive)]
-                return _contents([(each, refusal(each, limits)) for each in paths])
-    except OSError:
-        return None  # opening it for reading says what is wrong
+    return _contents([(each, refusal(each, limits)) for each in members])
 
 
 def _in_folder(path: str, limits: Limits) -> FolderContents:
@@ -163,7 +153,7 @@ def refusal(path: str, limits: Limits) -> TraceError | None:
 
 
 def _refusal(path: str, limits: Limits) -> TraceError | None:
-    held = _first_bytes(path, limits)
+    held = first_bytes(path, limits, _PEEK)
     if re.search(_TRACE, held):
         return None
     refuse_non_json(path, held, limits.depth)
@@ -171,12 +161,3 @@ def _refusal(path: str, limits: Limits) -> TraceError | None:
         return empty(path)
     whole = len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]"))
     return refuse_no_events(path, held, whole)
-
-
-def _first_bytes(path: str, limits: Limits) -> bytes:
-    held = b""
-    for block in islice(open_stream(path, limits, LedgerBuilder()).blocks, 8):
-        held += block
-        if len(held) >= _PEEK:
-            break
-    return held

@@ -460,6 +460,20 @@ def _stated_later(feed: Feed) -> int:
     return crc
 
 
+def zip_members(path: str, limits: Limits) -> list[str] | None:
+    """The members of a zip as paths; None for another file, or one that cannot be opened."""
+    try:
+        if not os.path.isfile(path):
+            return None
+        with open(path, "rb") as file:
+            if file.read(len(ZIP)) != ZIP:
+                return None
+            with open_zip(file, path, limits) as archive:
+                return [f"{path}::{member}" for member in files_in(archive)]
+    except OSError:
+        return None  # opening it for reading says what is wrong
+
+
 def files_in(archive: zipfile.ZipFile) -> list[str]:
     """The names of the members that are not folders."""
     return [name for name in archive.namelist() if not name.endswith("/")]

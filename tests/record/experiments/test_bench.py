@@ -93,11 +93,11 @@ def test_subjects_compute_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None
     )
     size = (3, 8, 16)
     for subject in (
-        subjects.glu_forward(3, 16, torch.float32),
-        subjects.glu_backward(3, 16, torch.float32),
+        subjects.glu(3, 16, torch.float32),
+        subjects.glu(3, 16, torch.float32, trains=True),
         subjects.gate_up(size, torch.float32),
-        subjects.mlp_forward(size, torch.float32),
-        subjects.mlp_training(size, torch.float32),
+        subjects.mlp(size, torch.float32),
+        subjects.mlp(size, torch.float32, trains=True),
     ):
         inputs = subject.inputs()
         truth = subject.truth(inputs)

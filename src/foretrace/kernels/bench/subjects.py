@@ -99,16 +99,11 @@ class BenchSubject:
         return (y.detach(), *torch.autograd.grad(y, leaves, exact[-1]))
 
 
-def glu_forward(m: int, h: int, dtype: torch.dtype) -> BenchSubject:
-    """`gelu(gate) * up` alone."""
-    inputs = partial(_random, *[(m, h)] * 2, dtype=dtype)
-    return BenchSubject("glu forward", m, 0, h, inputs, gated_reference, 0, 3 * m * h)
-
-
-def glu_backward(m: int, h: int, dtype: torch.dtype) -> BenchSubject:
-    """Forward and backward of `gelu(gate) * up`."""
-    inputs = partial(_random, *[(m, h)] * 3, dtype=dtype)
-    return BenchSubject("glu forward and backward", m, 0, h, inputs, gated_reference, 0, 8 * m * h)
+def glu(m: int, h: int, dtype: torch.dtype, *, trains: bool = False) -> BenchSubject:
+    """`gelu(gate) * up` alone: forward, or forward and backward."""
+    name, moved = ("glu forward and backward", 8) if trains else ("glu forward", 3)
+    inputs = partial(_random, *[(m, h)] * (3 if trains else 2), dtype=dtype)
+    return BenchSubject(name, m, 0, h, inputs, gated_reference, 0, moved * m * h)
 
 
 def gate_up(size: Size, dtype: torch.dtype) -> BenchSubject:
@@ -123,27 +118,18 @@ def gate_up(size: Size, dtype: torch.dtype) -> BenchSubject:
     return BenchSubject("gate, up and activation", *size, inputs, plain, *work)
 
 
-def mlp_forward(size: Size, dtype: torch.dtype, activation: str = "gelu_tanh") -> BenchSubject:
-    """The whole MLP, inference."""
+def mlp(
+    size: Size, dtype: torch.dtype, activation: str = "gelu_tanh", *, trains: bool = False
+) -> BenchSubject:
+    """The whole MLP: inference, or forward and backward, gradients of the input and all weights."""
     m, d, h = size
-    work = (6 * m * d * h, 2 * m * d + 3 * d * h)
-    inputs = partial(_mlp_inputs, size, dtype, 4)
+    name = "MLP forward and backward" if trains else "MLP forward"
+    named = name if activation == "gelu_tanh" else f"{name}, {activation}"
+    times = 3 if trains else 1  # what backward adds is twice the forward pass
+    work = (times * 6 * m * d * h, times * (2 * m * d + 3 * d * h))
+    inputs = partial(_mlp_inputs, size, dtype, 5 if trains else 4)
     plain = partial(mlp_reference, activation=activation)
-    return BenchSubject(_named("MLP forward", activation), *size, inputs, plain, *work, activation)
-
-
-def mlp_training(size: Size, dtype: torch.dtype, activation: str = "gelu_tanh") -> BenchSubject:
-    """The whole MLP, forward and backward, gradients of the input and all weights."""
-    m, d, h = size
-    work = (18 * m * d * h, 6 * m * d + 9 * d * h)
-    inputs = partial(_mlp_inputs, size, dtype, 5)
-    plain = partial(mlp_reference, activation=activation)
-    name = _named("MLP forward and backward", activation)
-    return BenchSubject(name, *size, inputs, plain, *work, activation)
-
-
-def _named(what: str, activation: str) -> str:
-    return what if activation == "gelu_tanh" else f"{what}, {activation}"
+    return BenchSubject(named, *size, inputs, plain, *work, activation)
 
 
 def _random(*shapes: tuple[int, ...], dtype: torch.dtype) -> Tensors:

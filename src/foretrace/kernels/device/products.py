@@ -84,7 +84,8 @@ def gate_up_tma(
     way = w_up.data_ptr() - w_gate.data_ptr()
     # Two tensors anywhere in memory are one (2, h, d) tensor to TMA, given the stride between them.
     lower = w_gate if way > 0 else w_up
-    variant = _gate_up_tma(x.dtype, activation, pre is not None, way < 0, tile)
+    save = pre is not None
+    variant = _tiled(gate_up_tma_kernel, x.dtype, tile, activation, save, way < 0)
     grid = _persistent(x, count_tiles(m, h, tile), tile)
     sizes = (m, h, d, x.stride(-2), w_gate.stride(0), abs(way) // x.element_size())
     variant.launch(grid, (x, lower, out, out if pre is None else pre), sizes)
@@ -98,7 +99,7 @@ def gate_up(
     m, d, h = size
     x_row, gate_row, up_row = x.stride(-2), w_gate.stride(0), w_up.stride(0)
     vec = 1 if (d | x_row | gate_row | up_row) & 7 else 8
-    variant = _gate_up(x.dtype, activation, pre is not None, vec, tile)
+    variant = _tiled(gate_up_kernel, x.dtype, tile, activation, pre is not None, vec)
     sizes = (m, h, d // vec, x_row // vec, gate_row // vec, up_row // vec)
     variant.launch(
         count_tiles(m, h, tile), (x, w_gate, w_up, out, out if pre is None else pre), sizes
@@ -115,7 +116,8 @@ def gradient_tma(
     m, d, h = size
     grid = _persistent(dy, count_tiles(m, h, tile), tile)
     sizes = (m, h // 8, d, dy.stride(-2), w_down.stride(0))
-    _gradient_tma(dy.dtype, activation, tile).launch(grid, (dy, w_down, pre, grads), sizes)
+    variant = _tiled(gradient_tma_kernel, dy.dtype, tile, activation)
+    variant.launch(grid, (dy, w_down, pre, grads), sizes)
 
 
 def narrow_product(a: Tensor, w: Tensor, out: Tensor, size: Size, tile: Tile) -> None:
@@ -132,25 +134,9 @@ def narrow_product(a: Tensor, w: Tensor, out: Tensor, size: Size, tile: Tile) ->
 
 
 @lru_cache
-def _gate_up_tma(
-    dtype: torch.dtype, activation: str, save: bool, up_first: bool, tile: Tile
-) -> Variant:
-    kernel = gate_up_tma_kernel
-    fixed = (activation, save, up_first, interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
-    return Variant(kernel, fixed, tile.options())
-
-
-@lru_cache
-def _gate_up(dtype: torch.dtype, activation: str, save: bool, vec: int, tile: Tile) -> Variant:
-    kernel = gate_up_kernel
-    fixed = (activation, save, vec, interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
-    return Variant(kernel, fixed, tile.options())
-
-
-@lru_cache
-def _gradient_tma(dtype: torch.dtype, activation: str, tile: Tile) -> Variant:
-    kernel = gradient_tma_kernel
-    fixed = (activation, interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
+def _tiled(kernel: Any, dtype: torch.dtype, tile: Tile, *chosen: str | bool | int) -> Variant:
+    """A kernel for one dtype; what was chosen comes first of its constexprs, then the tile."""
+    fixed = (*chosen, interpreted(kernel), tile.bm, tile.bn, tile.bk, tile.group)
     return Variant(kernel, fixed, tile.options())
 
 

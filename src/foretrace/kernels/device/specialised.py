@@ -81,7 +81,8 @@ def gate_up_pingpong(
         _Described(w_up, (h, d), (w_up.stride(0), 1), weights),
         *_written(out, pre, m, h, _block(tile, pre)),
     )
-    _launch(_gate_up(x.dtype, activation, save, tile), described, size, tile)
+    variant = _tiled(gate_up_pingpong_kernel, x.dtype, tile, activation, save)
+    _launch(variant, described, size, tile)
 
 
 def whole_pingpong(
@@ -108,7 +109,8 @@ def whole_pingpong(
         _Described(y, (m, d), (d, 1), block),
     )
     counts = counters(x, 2 * -(-m // tile.bm))
-    variant = _whole(x.dtype, activation, save, tile)
+    # Programs wait for each other: all of them must run at once.
+    variant = _tiled(whole_pingpong_kernel, x.dtype, tile, activation, save, together=True)
     try:
         _launch(variant, described, size, tile, counts)
     except RuntimeError as error:
@@ -131,7 +133,8 @@ def gradient_pingpong(
         *_pair(pre, m, h, block),
         *_pair(grads, m, h, block),
     )
-    _launch(_gradient(dy.dtype, activation, tile), described, size, tile)
+    variant = _tiled(gradient_pingpong_kernel, dy.dtype, tile, activation)
+    _launch(variant, described, size, tile)
 
 
 def _block(tile: Tile, pre: Tensor | None) -> tuple[int, int]:
@@ -165,23 +168,13 @@ def _launch(
 
 
 @lru_cache
-def _gate_up(dtype: torch.dtype, activation: str, save: str, tile: Tile) -> Variant:
+def _tiled(
+    kernel: Any, dtype: torch.dtype, tile: Tile, *chosen: str, together: bool = False
+) -> Variant:
+    """A kernel for one dtype; what was chosen comes first of its constexprs, then the tile."""
     cut = (tile.bm, tile.bn, tile.bk, tile.group, tile.stages, tile.split)
-    return Variant(gate_up_pingpong_kernel, (activation, save, *cut), options(tile))
-
-
-@lru_cache
-def _whole(dtype: torch.dtype, activation: str, save: str, tile: Tile) -> Variant:
-    cut = (tile.bm, tile.bn, tile.bk, tile.group, tile.stages, tile.split)
-    # Programs wait for each other: all of them must run at once.
-    together = {**options(tile), "launch_cooperative_grid": True}
-    return Variant(whole_pingpong_kernel, (activation, save, *cut), together)
-
-
-@lru_cache
-def _gradient(dtype: torch.dtype, activation: str, tile: Tile) -> Variant:
-    cut = (tile.bm, tile.bn, tile.bk, tile.group, tile.stages, tile.split)
-    return Variant(gradient_pingpong_kernel, (activation, *cut), options(tile))
+    how = {**options(tile), **({"launch_cooperative_grid": True} if together else {})}
+    return Variant(kernel, (*chosen, *cut), how)
 
 
 def options(tile: Tile) -> dict[str, Any]:

@@ -10,22 +10,18 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from foretrace.base import notices
 from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, TraceError
-from foretrace.base.units import bytes_text
-from foretrace.read.bytestream import open_stream
+from foretrace.read.bytestream import first_bytes, reported
 from foretrace.read.compiler.bundle import NAMED, PACKED, is_named, names_in, nothing
 from foretrace.read.compiler.reader import HEAD, LogFile
 from foretrace.read.compiler.records import LogRecord, TextRecord
 from foretrace.read.compiler.runs import manifest_of
-from foretrace.read.unpack import ZIP, files_in, open_zip
+from foretrace.read.unpack import zip_members
 from foretrace.schema.ledger import LedgerBuilder
 
 _IN_NAME = re.compile(r"(?:^|_)rank_?(\d{1,9})(?!\d)")
@@ -103,15 +99,9 @@ def files_of(path: str, limits: Limits, ledger: LedgerBuilder) -> list[str]:
 
 def _members(path: str, limits: Limits) -> list[str]:
     """The logs in a zip; none where it is something else."""
-    try:
-        with open(path, "rb") as file:
-            if path == "-" or file.read(len(ZIP)) != ZIP:
-                return []
-            with open_zip(file, path, limits) as archive:
-                members = [f"{path}::{member}" for member in files_in(archive) if is_named(member)]
-    except OSError:
-        return []  # opening it for reading says what is wrong
-    return [member for member in members if _is_log(member, limits)]
+    members = zip_members(path, limits) or []
+    named = [member for member in members if is_named(member.removeprefix(f"{path}::"))]
+    return [member for member in named if _is_log(member, limits)]
 
 
 def read_files(sources: Sequence[str], limits: Limits, ledger: LedgerBuilder) -> dict[str, LogFile]:
@@ -121,7 +111,7 @@ def read_files(sources: Sequence[str], limits: Limits, ledger: LedgerBuilder) ->
     for source in sources:
         file = LogFile(ledger, limits)
         try:
-            file.read(source, partial(_watch, source))
+            file.read(source, reported(source))
             files[source] = file
         except LimitError:
             raise
@@ -133,21 +123,11 @@ def read_files(sources: Sequence[str], limits: Limits, ledger: LedgerBuilder) ->
     return files
 
 
-def _watch(source: str, done: int, size: int) -> None:
-    of = f" of {bytes_text(size)}" if size else ""  # standard input has none
-    notices.report(f"reading {bytes_text(done)}{of}: {source}")
-
-
 def _is_log(path: str, limits: Limits) -> bool:
     """Whether a file is named as torch names its logs, or begins like one."""
     if NAMED.fullmatch(os.path.basename(path)):
         return True
-    held = b""
     try:
-        for block in islice(open_stream(path, limits, LedgerBuilder()).blocks, 8):
-            held += block
-            if len(held) > _PEEK:
-                break
+        return HEAD.search(first_bytes(path, limits, _PEEK)) is not None
     except TraceError:
         return False
-    return HEAD.search(held) is not None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 
 from foretrace.base import plugins
-from foretrace.base.errors import UsageError
+from foretrace.base.errors import UsageError, nearest
 from foretrace.schema.rung import Rung
 
 # The order in which a user climbs; a rung from another package comes after these.
@@ -25,6 +24,5 @@ def rung(name: str) -> Rung:
     known = {each.name: each for each in rungs()}
     if name in known:
         return known[name]
-    close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(known)}"
+    hint = nearest(name, known, f"choose from {', '.join(known)}")
     raise UsageError(f"no rung named {name!r}: {hint}")

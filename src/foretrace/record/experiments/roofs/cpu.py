@@ -6,7 +6,6 @@ cores. Other programs take cores away at times, so the fastest repeat counts.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from foretrace.read.kineto.parallel import cores
 from foretrace.record.experiments.roofs import host
 from foretrace.record.experiments.roofs.timing import Figure
 
@@ -42,11 +42,6 @@ def figures() -> Iterator[Figure]:
         yield Figure("matmuls", name, partial(matmul, name))
     for name in host.OPS:
         yield Figure("host", name, partial(host.op, name, "cpu"))
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def working_sets() -> Iterator[int]:

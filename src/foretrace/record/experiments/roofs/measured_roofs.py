@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from foretrace.base.errors import MissingError
+from foretrace.read.kineto.parallel import cores
 from foretrace.record.experiments.roofs import cpu
 from foretrace.record.experiments.roofs.timing import Found, measured, warm_up
 from foretrace.schema.device import SCHEMA, BandwidthPoint, LatencyPoint, MeasuredRoofs
@@ -67,7 +68,7 @@ def cpu_name() -> str:
         lines = listed.read_text(encoding="utf-8", errors="replace").splitlines()
         models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         name = models[0] if models else name
-    return f"{name}, {cpu.cores()} cores"
+    return f"{name}, {cores()} cores"
 
 
 def environment() -> dict[str, str]:
