@@ -168,9 +168,7 @@ def all_slots() -> dict[str, Slot]:
     return SLOTS | {name: slot for slots in own for name, slot in slots.items()}
 
 
-def _kind(
-    kind: kinds.GuessKind | job_kinds.JobKind, examples: dict[str, dict[str, str]], head: str = ""
-) -> str:
+def _kind(kind: kinds.GuessKind, examples: dict[str, dict[str, str]], head: str = "") -> str:
     doc = _body(sys.modules[kind.measure.__module__].__doc__)
     # `{what:selector}` -> `SELECTOR`
     shown = (

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from foretrace.analyze.guess import GuessError, job_kinds
 from foretrace.analyze.guess.guess_files import load_with
+from foretrace.analyze.guess.kinds import GuessKind
 from foretrace.analyze.guess.marking import check_job, parse_job, parse_job_or_error
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.documents.sets import LeftOut
@@ -40,7 +41,7 @@ def test_an_example_belongs_to_its_kind_and_can_be_marked(kind: str, text: str) 
 
 
 @pytest.mark.parametrize("kind", job_kinds.every(), ids=lambda kind: kind.name)
-def test_a_kind_is_documented(kind: job_kinds.JobKind) -> None:
+def test_a_kind_is_documented(kind: GuessKind) -> None:
     assert inspect.getdoc(sys.modules[kind.measure.__module__])
     assert all(EXAMPLES[kind.name].values())
 

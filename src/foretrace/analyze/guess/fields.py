@@ -16,7 +16,7 @@ from typing import Any
 from foretrace.analyze.guess.amounts import EQUALS, NUMBER, UNITS, Amount, Compare
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.selectors import DTYPES
-from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at, text_at
+from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at, language, text_at
 from foretrace.model.costs.attention import BACKWARD, FORWARD
 from foretrace.model.costs.attention import described as described_call
 from foretrace.model.recording import op_call
@@ -42,44 +42,6 @@ class Field:
     mark: bool = False
 
 
-# name | roles it applies to | meaning; `*` after the name: absent from the name means absent
-_NAME_FIELDS = """
-layout | gemm conv | transposition of weight and activation as cuBLAS sees them: tn, nn, nt
-tile | gemm conv attention | rows x columns (x depth) of one block's tile: 256x128x64
-stages | gemm conv attention | tiles in flight in the pipeline
-cluster | gemm conv attention | blocks that share memory: 1x2
-epilogue* | gemm conv attention | done to the result before it is written: bias, relu, gelu
-splitk* | gemm conv attention | the depth is split and a second kernel adds the parts
-batch_mode | gemm | nvjet's bz (output only) or badd (adds to the output)
-coop | gemm | which operand nvjet's warps share: A or B
-mma | gemm conv attention | the tensor-core instruction: 16x8x16
-tensor_core | gemm conv attention | whether tensor cores do the work
-dtype | | type of the operands: bf16, fp16, fp32, fp8
-arch | | the architecture that the code was built for: sm90
-vec | pointwise copy random | elements that one thread moves at once
-functor | pointwise copy optimizer | ATen's functor
-template | | ATen's kernel template: vectorized_elementwise_kernel
-ops | | ops that Inductor fused
-head_dim | attention | size of an attention head
-causal | attention | whether the mask is causal
-"""
-_KEYS = {
-    "tile": ("tile", "tile_mnk", "tile_mn"),
-    "splitk": ("splitk", "split_k"),
-    "dtype": ("dtype_in", "dtype", "dtype_a", "dtype_class"),
-}
-_OTHER_FIELDS = (
-    Field("family", "the family of names: nvjet, cutlass2x, aten_elementwise", source="case"),
-    Field("role", "gemm, pointwise, …", source="case"),
-    Field("grid", "blocks launched: 132x1x1", source="launch"),
-    Field("block", "threads per block: 128x1x1", source="launch"),
-    Field("registers", "registers per thread", source="launch"),
-    Field("shared_memory", "bytes of shared memory per block", source="launch"),
-    Field("occupancy", "percent, as the profiler estimates it; 0: not estimated", source="launch"),
-    Field("stream", "the stream it ran on", source="launch"),
-    Field("bound", "compute, memory, l2, latency or comms, by the roofs", source="bound"),
-    Field("roof", "percent of the nearest roof; from 70 on the kernel is at it", source="bound"),
-)
 _ATTENTION = FORWARD | BACKWARD
 _SPACED = ("shared_memory", "tensor_core", "head_dim", "batch_mode")
 _PHRASES = {name.replace("_", " "): name for name in _SPACED}
@@ -90,13 +52,13 @@ _YES, _NO = ("yes", "true", "on"), ("no", "false", "off")
 @cache
 def described() -> tuple[Field, ...]:
     """The fields that the manual lists."""
-    found = []
-    for line in _NAME_FIELDS.strip().splitlines():
-        name, roles, meaning = (part.strip() for part in line.split("|"))
-        plain = name.removesuffix("*")
-        keys, mark = _KEYS.get(plain, (plain,)), name.endswith("*")
-        found.append(Field(plain, meaning, keys, tuple(roles.split()), mark=mark))
-    return (*found, *_OTHER_FIELDS)
+    return tuple(map(_described, language("fields").strip().splitlines()))
+
+
+def _described(line: str) -> Field:
+    name, source, roles, keys, meaning = (part.strip() for part in line.split("|"))
+    applies, mark = (tuple(keys.split()), tuple(roles.split())), name.endswith("*")
+    return Field(name.removesuffix("*"), meaning, *applies, source, mark)
 
 
 @cache

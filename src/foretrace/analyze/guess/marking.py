@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from foretrace.analyze.guess import job_kinds, kinds, phrasing
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import match
-from foretrace.analyze.guess.job_kinds import JobKind, JobQuery
+from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.phrasing import suggestion
 from foretrace.analyze.guess.reasons import Miss, likely
@@ -23,6 +23,7 @@ from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.finding import Verdict, Verdicts
 
 Parsed = TypeVar("Parsed")
+Asked = TypeVar("Asked", Query, JobQuery)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +96,45 @@ def check(
 
 def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Verdict:
     """Mark one prediction."""
+    found = _measured(guess, lambda: _query(guess, evidence, other))
+    if isinstance(found, Verdict):
+        return found
+    query, measured = found
+    if query is not None and measured.verdict == "miss":
+        reasons = (measured.why, likely(guess.kind, Miss(guess.kind.name, query, measured)))
+        why = " ".join(reason for reason in reasons if reason)
+        return _verdict(guess, measured, why, *_deciding(measured))
+    why, gap = measured.why, evidence.trace.ledger.gap
+    if measured.verdict == "unknown" and gap and gap not in why:
+        why = f"{gap}; {why}"  # an incomplete trace may lack the data because of the gap
+    return _verdict(guess, measured, why)
+
+
+def _measured(
+    guess: Guess, query: Callable[[], Asked]
+) -> tuple[Asked | None, Measurement] | Verdict:
+    """The query and what its kind measured; a verdict `error` where that is not possible."""
     try:
-        query = _query(guess, evidence, other)
-        found = guess.kind.measure(query)
+        asked = query()
+        return asked, guess.kind.measure(asked)
     except Unknown as missing:
-        found = Measurement("unknown", "", str(missing))
+        return None, Measurement("unknown", "", str(missing))
     except NoSuchPlace as problem:
-        return Verdict(guess.text, "error", "", guess.expected, str(problem), reason=guess.reason)
+        why = str(problem)
     except Exception as problem:  # noqa: BLE001 - one bad kind must not hide the other verdicts
         why = f"the kind {guess.kind.name} failed: {type(problem).__name__}: {problem}"
-        return Verdict(guess.text, "error", "", guess.expected, why, reason=guess.reason)
-    facts = (guess.text, found.verdict, found.measured, guess.expected)
-    if found.verdict == "miss":
-        reasons = (found.why, likely(guess.kind, Miss(guess.kind.name, query, found)))
-        why = " ".join(reason for reason in reasons if reason)
-        lines, events = _deciding(found)
-        return Verdict(*facts, why, lines, guess.reason, events)
-    why, gap = found.why, evidence.trace.ledger.gap
-    if found.verdict == "unknown" and gap and gap not in why:
-        why = f"{gap}; {why}"  # an incomplete trace may lack the data because of the gap
-    return Verdict(*facts, why, reason=guess.reason)
+    return _verdict(guess, Measurement("error", ""), why)
+
+
+def _verdict(
+    guess: Guess,
+    found: Measurement,
+    why: str,
+    lines: tuple[str, ...] = (),
+    events: tuple[int, ...] = (),
+) -> Verdict:
+    facts = (guess.text, found.verdict, found.measured, guess.expected, why)
+    return Verdict(*facts, lines, guess.reason, events)
 
 
 def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
@@ -151,17 +171,7 @@ EXAMPLE = "every rank: exposed comms < 10%"
 OF_A_TRACE = "this is a prediction about one trace: check it on the file of a rank"
 
 
-@dataclass(frozen=True, slots=True)
-class JobGuess:
-    """One prediction about a job: its text, why its author expects it, what was parsed from it."""
-
-    text: str
-    reason: str
-    kind: JobKind
-    args: Mapping[str, Any]
-
-
-def parse_job(text: str, reason: str = "") -> JobGuess:
+def parse_job(text: str, reason: str = "") -> Guess:
     """Parse one prediction about a job; `GuessError` points at the wrong word."""
     tokens = [token for token in split(text.rstrip(" ?.!")) if token.key != "the"]
     try:
@@ -170,7 +180,7 @@ def parse_job(text: str, reason: str = "") -> JobGuess:
         if _reads(text):
             raise UsageError(OF_A_TRACE) from None
         raise error.suggesting(EXAMPLE) from None
-    return JobGuess(text, reason, kind, args)
+    return Guess(text, reason, kind, Scope(), args, text)
 
 
 def _reads(text: str) -> bool:
@@ -181,7 +191,7 @@ def _reads(text: str) -> bool:
     return True
 
 
-def check_job(found: JobDocument, guesses: Iterable[str | JobGuess | Verdict]) -> Verdicts:
+def check_job(found: JobDocument, guesses: Iterable[str | Guess | Verdict]) -> Verdicts:
     """Mark each prediction on the document of a job: hit, miss, unknown or error."""
     parsed = (parse_job_or_error(guess) if isinstance(guess, str) else guess for guess in guesses)
     return Verdicts(
@@ -189,22 +199,14 @@ def check_job(found: JobDocument, guesses: Iterable[str | JobGuess | Verdict]) -
     )
 
 
-def parse_job_or_error(text: str, reason: str = "") -> JobGuess | Verdict:
+def parse_job_or_error(text: str, reason: str = "") -> Guess | Verdict:
     """Parse one prediction; one that cannot be parsed is a verdict `error` and stops no other."""
     return or_error(parse_job, text, reason)
 
 
-def _mark_job(guess: JobGuess, found: JobDocument) -> Verdict:
-    expected = guess.kind.expected(guess.args) or guess.text
-    try:
-        measured = guess.kind.measure(JobQuery(guess.args, found))
-    except Unknown as missing:
-        return Verdict(guess.text, "unknown", "", expected, str(missing), reason=guess.reason)
-    except NoSuchPlace as problem:
-        return Verdict(guess.text, "error", "", expected, str(problem), reason=guess.reason)
-    except Exception as problem:  # noqa: BLE001 - one bad kind must not hide the other verdicts
-        why = f"the kind {guess.kind.name} failed: {type(problem).__name__}: {problem}"
-        return Verdict(guess.text, "error", "", expected, why, reason=guess.reason)
-    lines = measured.lines if measured.verdict == "miss" else ()
-    facts = (guess.text, measured.verdict, measured.measured, expected, measured.why)
-    return Verdict(*facts, lines, guess.reason)
+def _mark_job(guess: Guess, job: JobDocument) -> Verdict:
+    found = _measured(guess, lambda: JobQuery(guess.args, job))
+    if isinstance(found, Verdict):
+        return found
+    measured = found[1]
+    return _verdict(guess, measured, measured.why, measured.lines * (measured.verdict == "miss"))

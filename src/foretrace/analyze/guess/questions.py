@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.marking import Guess, mark, parse
 from foretrace.analyze.guess.selectors import op_words
-from foretrace.analyze.guess.tokens import nearest
+from foretrace.analyze.guess.tokens import language, nearest
 from foretrace.analyze.guess.windows import Scope
 from foretrace.base.errors import UsageError
 from foretrace.model.cpu_ops import quotable_regions
@@ -76,9 +76,9 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
     places = {"region": f"one call of {scope.name}", "steps": "one step"}
     where = places.get(scope.kind, "the whole trace")
     if evidence.runs_on_cpu:
-        yield from _counts(_ON_CPU, where, scope)
+        yield from _counts("asked_on_cpu", where, scope)
         return
-    kernels, matmuls, *others = _counts(_ON_GPU, where, scope)
+    kernels, matmuls, *others = _counts("asked_on_gpu", where, scope)
     yield from (kernels, matmuls)
     pair = _pair(evidence)
     if pair:
@@ -111,36 +111,8 @@ def _all(evidence: Evidence, scope: Scope) -> Iterator[Question]:
     )
 
 
-# three lines each: the question ({} is where it looks), the lesson, what is counted
-_ON_GPU = """
-How many GPU kernels does {} launch?
-A kernel is one program on the GPU; views and reshapes launch none.
-kernels
-How many of the kernels of {} are matmuls?
-A linear layer is one matmul; its epilogue adds the bias.
-gemm
-How many memcpys does {} make?
-Ops copy when they need their input elsewhere, or a bias in the output.
-memcpy
-How often does the host wait for the GPU in {}?
-A sync in the loop keeps the host from running ahead.
-sync
-"""
-_ON_CPU = """
-How many ops of {} compute something?
-Views, reshapes and allocations do not; a wrapper counts through what it calls.
-cpu kernels
-How many times does {} call aten::mm?
-A linear layer without bias is one aten::mm below aten::linear and aten::matmul.
-aten::mm
-How many views (aten::view) does {} take?
-They cost host time and move nothing.
-aten::view
-"""
-
-
-def _counts(text: str, where: str, scope: Scope) -> list[Question]:
-    lines = iter(text.strip().splitlines())
+def _counts(table: str, where: str, scope: Scope) -> list[Question]:
+    lines = iter(language(table).strip().splitlines())
     return [
         Question(asked.format(where), lesson, scope.prefix + what + " == {}")
         for asked, lesson, what in zip(lines, lines, lines, strict=True)

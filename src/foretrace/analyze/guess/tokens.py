@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 from foretrace.base.errors import UsageError
 
@@ -18,6 +21,14 @@ _TOKEN = re.compile(
     r"|(?P<odd>\S))"
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+
+
+@cache
+def language(table: str) -> str:
+    """A table of `language.toml`: words that belong to no kind of prediction alone."""
+    text = files(__package__).joinpath("language.toml").read_text(encoding="utf-8")
+    found: str = tomllib.loads(text)[table]
+    return found
 
 
 class GuessError(UsageError):

@@ -6,14 +6,19 @@ Each measures the document of `foretrace job`, so that a prediction copied from 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from foretrace.analyze.guess.amounts import EQUALS
-from foretrace.analyze.guess.grammar import Pattern, Slot, items
-from foretrace.analyze.guess.kinds import Measurement, comparison
+from foretrace.analyze.guess.kinds import (
+    GuessKind,
+    Measurement,
+    Patterns,
+    in_order,
+    patterns_of,
+)
 from foretrace.base import plugins
 from foretrace.base.units import plural
 from foretrace.schema.documents.job import JobDocument, JobRank
@@ -56,29 +61,16 @@ class JobQuery:
         return Measurement("unknown", found.measured, self.gap)
 
 
-@dataclass(frozen=True, slots=True)
-class JobKind:
-    """One kind of prediction about a job; the docstring of its module is its text in the manual."""
-
-    name: str
-    order: int
-    patterns: tuple[str, ...]
-    measure: Callable[[JobQuery], Measurement]
-    expected: Callable[[Mapping[str, Any]], str] = comparison
-    slots: Mapping[str, Slot] = field(default_factory=dict)
-
-
 @cache
-def every() -> tuple[JobKind, ...]:
+def every() -> tuple[GuessKind, ...]:
     """Every kind, in the order in which their patterns are tried."""
-    found: list[JobKind] = [module.JOB_KIND for module in plugins.modules(sys.modules[__name__])]
-    return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
+    return in_order(module.JOB_KIND for module in plugins.modules(sys.modules[__name__]))
 
 
 @cache
-def patterns() -> tuple[tuple[JobKind, Pattern], ...]:
+def patterns() -> Patterns:
     """Every pattern with its kind, in the order in which they are tried."""
-    return tuple((kind, items(text, kind.slots)) for kind in every() for text in kind.patterns)
+    return patterns_of(every())
 
 
 def named(rank: JobRank) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
-from foretrace.analyze.guess.job_kinds import NO_WAITS, JobKind, JobQuery, named
-from foretrace.analyze.guess.kinds import Measurement
+from foretrace.analyze.guess.job_kinds import NO_WAITS, JobQuery, named
+from foretrace.analyze.guess.kinds import GuessKind, Measurement
 from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import count_text, time_text
 from foretrace.schema.documents.job import JobRank
@@ -70,7 +70,7 @@ data = data; data loading; its data; its data loader; data loader; dataloader
 copies = copies; its copies; memcpy
 other_comms = other comms; other communication; other collectives
 """)
-JOB_KIND = JobKind(
+JOB_KIND = GuessKind(
     "last",
     30,
     (

@@ -12,8 +12,8 @@ from typing import Any
 
 from foretrace.analyze.guess.amounts import Amount
 from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
-from foretrace.analyze.guess.job_kinds import LISTED, JobKind, JobQuery
-from foretrace.analyze.guess.kinds import Measurement, judge_all
+from foretrace.analyze.guess.job_kinds import LISTED, JobQuery
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, judge_all
 from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import bytes_text, count_text, plural
 from foretrace.schema.documents.job import JobNetwork
@@ -74,7 +74,7 @@ scatter = scatter
 send = send; sends
 receive = receive; recv; receives
 """)
-JOB_KIND = JobKind(
+JOB_KIND = GuessKind(
     "network",
     50,
     (

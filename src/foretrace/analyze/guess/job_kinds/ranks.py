@@ -13,8 +13,8 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
-from foretrace.analyze.guess.job_kinds import LISTED, JobKind, JobQuery, limited, named
-from foretrace.analyze.guess.kinds import Measurement, judge_all
+from foretrace.analyze.guess.job_kinds import LISTED, JobQuery, limited, named
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, judge_all
 from foretrace.analyze.guess.windows import NoSuchPlace, Unknown
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.schema.documents.job import JobRank
@@ -123,7 +123,7 @@ host = host time; host; host idle
 wait = wait; waits; waiting; wait time; waiting time
 transfer = transfer; transfers; transfer time
 """)
-JOB_KIND = JobKind(
+JOB_KIND = GuessKind(
     "ranks",
     10,
     tuple(

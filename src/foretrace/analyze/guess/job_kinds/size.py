@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from foretrace.analyze.guess.amounts import EQUALS
-from foretrace.analyze.guess.job_kinds import JobKind, JobQuery
-from foretrace.analyze.guess.kinds import Measurement
+from foretrace.analyze.guess.job_kinds import JobQuery
+from foretrace.analyze.guess.kinds import GuessKind, Measurement
 from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import count_text
 from foretrace.schema.documents.job import JobDocument
@@ -41,7 +41,7 @@ def measure(query: JobQuery) -> Measurement:
     return Measurement(verdict, count_text(count))
 
 
-JOB_KIND = JobKind(
+JOB_KIND = GuessKind(
     "size",
     40,
     (

@@ -10,8 +10,8 @@ from __future__ import annotations
 import statistics
 
 from foretrace.analyze.guess.amounts import Amount, Compare
-from foretrace.analyze.guess.job_kinds import NO_WAITS, JobKind, JobQuery, named
-from foretrace.analyze.guess.kinds import Measurement
+from foretrace.analyze.guess.job_kinds import NO_WAITS, JobQuery, named
+from foretrace.analyze.guess.kinds import GuessKind, Measurement
 from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import percent_text, time_text
 from foretrace.schema.documents.job import JobRank
@@ -46,7 +46,7 @@ def measure(query: JobQuery) -> Measurement:
     return query.complete(Measurement(verdict, measured, lines=lines))
 
 
-JOB_KIND = JobKind(
+JOB_KIND = GuessKind(
     "slowest",
     20,
     (

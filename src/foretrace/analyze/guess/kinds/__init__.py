@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from typing import Any
@@ -22,6 +22,7 @@ from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Scope, Unknown, Window
 from foretrace.base import plugins
 
+NONE = Amount("0", 0)
 _WORST = ("miss", "unknown", "hit")
 
 
@@ -41,10 +42,31 @@ class Query:
         found: Selector = self.args["what"]
         return found
 
+    @property
+    def compare(self) -> Compare:
+        """The comparison that the prediction makes; without one, that both are equal."""
+        found: Compare = self.args.get("compare", EQUALS)
+        return found
+
+    @property
+    def number(self) -> Amount:
+        """How many the prediction wants; none where it says `no`."""
+        found: Amount = self.args.get("number", NONE)
+        return found
+
     def judge(self, value: float) -> str:
         """The verdict on a measured value."""
-        verdict: str = self.args.get("compare", EQUALS).of(value, self.args["amount"])
-        return verdict
+        return self.compare.of(value, self.args["amount"])
+
+    def hit_if(self, right: bool) -> str:
+        """The verdict on what the prediction says, or says `not` of."""
+        return "hit" if right is ("not" not in self.args) else "miss"
+
+    def need_gpu(self) -> None:
+        """For what only the GPU events of complete windows decide."""
+        for window in self.windows:
+            window.need_gpu()
+            window.need_whole()
 
     def need_others(self) -> list[Window]:
         """The windows of the other trace; `Unknown` without a complete one."""
@@ -78,7 +100,7 @@ class Measurement:
     lines: tuple[str, ...] = ()
 
 
-MeasureFunction = Callable[[Query], Measurement]
+MeasureFunction = Callable[[Any], Measurement]  # takes a `Query`; of a job, a `JobQuery`
 
 
 def comparison(args: Mapping[str, Any]) -> str:
@@ -187,14 +209,26 @@ class GuessKind:
 @cache
 def every() -> tuple[GuessKind, ...]:
     """Every kind of prediction, in the order in which their patterns are tried."""
-    found = plugins.declared(sys.modules[__name__], "KIND", GuessKind, "foretrace.guesses")
+    return in_order(plugins.declared(sys.modules[__name__], "KIND", GuessKind, "foretrace.guesses"))
+
+
+Patterns = tuple[tuple[GuessKind, Pattern], ...]
+
+
+def in_order(found: Iterable[GuessKind]) -> tuple[GuessKind, ...]:
+    """The kinds in the order in which their patterns are tried."""
     return tuple(sorted(found, key=lambda kind: (kind.order, kind.name)))
 
 
+def patterns_of(found: Iterable[GuessKind]) -> Patterns:
+    """Every pattern with its kind."""
+    return tuple((kind, items(text, kind.slots)) for kind in found for text in kind.patterns)
+
+
 @cache
-def patterns() -> tuple[tuple[GuessKind, Pattern], ...]:
+def patterns() -> Patterns:
     """Every pattern with its kind, in the order in which they are tried."""
-    return tuple((kind, items(text, kind.slots)) for kind in every() for text in kind.patterns)
+    return patterns_of(every())
 
 
 def per_window(judge: Callable[[Window, Query], Measurement]) -> MeasureFunction:

@@ -30,11 +30,9 @@ _GPU = ("compute", "memory", "mixed")
 
 def measure(query: Query) -> Measurement:
     """Judge `bound is …`, `gpu idle …` or `gpu busy …`."""
-    for window in query.windows:
-        window.need_gpu()
-        window.need_whole()
-        if window.lost > len(window.rows):
-            raise Unknown("most launches have no GPU event, as during the capture of a graph")
+    query.need_gpu()
+    if any(window.lost > len(window.rows) for window in query.windows):
+        raise Unknown("most launches have no GPU event, as during the capture of a graph")
     return _bound(query) if "bound" in query.args else _share(query)
 
 
@@ -84,11 +82,7 @@ def _decided(query: Query, verdict: str, measured: str) -> Measurement:
 
 
 def _median_idle(query: Query) -> float:
-    return median(_idle(window) for window in query.windows)
-
-
-def _idle(window: Window) -> float:
-    return _spent(window).idle_share
+    return median(_spent(window).idle_share for window in query.windows)
 
 
 def _spent(window: Window) -> Spent:

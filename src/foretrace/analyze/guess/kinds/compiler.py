@@ -17,7 +17,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
+from foretrace.analyze.guess.amounts import Amount
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison, counts
 from foretrace.analyze.guess.selectors import HEADS
 from foretrace.analyze.guess.windows import Unknown
@@ -197,14 +197,13 @@ def measure(query: Query) -> Measurement:
         raise Unknown(WHOLE)
     if word:
         fact = COUNTED[word](trace)
-        return _judged(query, fact, query.args.get("number", Amount("0", 0)), fact.shown)
+        return _judged(query, fact, query.number, fact.shown)
     fact = compile_ns(trace)
     return _judged(query, fact, query.args["amount"], shown_time(fact))
 
 
 def _judged(query: Query, fact: CompilerFact, wanted: Amount, shown: str) -> Measurement:
-    compare: Compare = query.args.get("compare", EQUALS)
-    verdict = compare.verdict(fact.low, fact.high, wanted)
+    verdict = query.compare.verdict(fact.low, fact.high, wanted)
     said = {"unknown": fact.missing, "miss": next(iter(fact.reasons), "")}
     return Measurement(verdict, shown, said.get(verdict, ""), query.windows[0], lines=fact.lines)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
+from foretrace.analyze.guess.amounts import Amount
 from foretrace.analyze.guess.kinds import (
     GuessKind,
     Measurement,
@@ -27,11 +27,10 @@ from foretrace.base.units import count_text
 
 
 def _count(window: Window, query: Query) -> Measurement:
-    compare: Compare = query.args.get("compare", EQUALS)
     found = select(window, query.what)
     items, low = found.sure + found.maybe, len(found.sure)
     high = float("inf") if found.lost or found.gap else len(items)
-    verdict = compare.verdict(low, high, query.args.get("number", Amount("0", 0)))
+    verdict = query.compare.verdict(low, high, query.number)
     measured = count_text(low) + ("" if low == high else " or more")
     why = found.why(query.what) if verdict == "unknown" else ""
     return from_selection(found, verdict, measured, why, items)
@@ -101,12 +100,13 @@ def _whole_trace(miss: Miss) -> bool:
     several = len(miss.evidence.trace.spans.steps) > 1 and miss.query.scope.kind == "trace"
     if not several or selector is None or selector.kind == "step":
         return False
-    compare = miss.query.args.get("compare", EQUALS)
     if not isinstance(wanted, Amount) or wanted.value <= 0:
         return False
     steps = windows_of(Scope("steps"), miss.evidence)
     counts = [len(select(window, selector).sure) for window in steps]
-    return compare.symbol in ("==", "<=", "~") and all(count == wanted.value for count in counts)
+    return miss.query.compare.symbol in ("==", "<=", "~") and all(
+        count == wanted.value for count in counts
+    )
 
 
 WHOLE_TRACE = Reason(

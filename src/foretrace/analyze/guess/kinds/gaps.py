@@ -42,9 +42,7 @@ def longest_gap(window: Window) -> LongestGap | None:
 
 def measure(query: Query) -> Measurement:
     """Judge `longest gap is sync` or `longest gap < 1 ms`."""
-    for each in query.windows:
-        each.need_gpu()
-        each.need_whole()
+    query.need_gpu()
     window = middle(query.windows)[0]
     if not window.evidence.trace.gpu.usable[window.rows].any():
         raise Unknown(f"no GPU operations with times in {window.label}")
@@ -57,9 +55,9 @@ def measure(query: Query) -> Measurement:
         return Measurement(query.judge(length), measured, window=window)
     if gap.cause == "unknown":
         raise Unknown("the launch that ended the longest gap is not in the trace")
-    right = (gap.cause == query.args["launch"]) is ("not" not in query.args)
+    verdict = query.hit_if(gap.cause == query.args["launch"])
     rows = [gap.then] if gap.then >= 0 else []
-    return Measurement("hit" if right else "miss", measured, window=window, rows=rows)
+    return Measurement(verdict, measured, window=window, rows=rows)
 
 
 KIND = GuessKind(

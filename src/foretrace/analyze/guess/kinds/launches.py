@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.grammar import Slot, list_of
 from foretrace.analyze.guess.kinds import (
     GuessKind,
@@ -34,9 +33,7 @@ def _each_call(window: Window, query: Query) -> Measurement:
         raise Unknown("some launches have no GPU event")
     wanted = (query.what,) if "what" in query.args else _ANYTHING
     launched = [[row for each in wanted for row in select(call, each).sure] for call in calls]
-    compare: Compare = query.args.get("compare", EQUALS)
-    number = query.args.get("number", Amount("nothing", 0))
-    wrong = [rows for rows in launched if compare.of(len(rows), number) != "hit"]
+    wrong = [rows for rows in launched if query.compare.of(len(rows), query.number) != "hit"]
     of_ops = Scope("region", " and ".join(op.text for op in ops))
     measured = together([count_text(len(rows)) for rows in launched], of_ops)
     rows = [row for found in wrong for row in found]

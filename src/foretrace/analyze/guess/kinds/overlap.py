@@ -28,9 +28,8 @@ def _judge(window: Window, query: Query) -> Measurement:
             raise Unknown(f"`{first.text}` and `{second.text}` are the same kernels here")
         together = _shared(gpu, rows, others)
         rows, what = np.concatenate((rows, others)), f"{first.text} and {second.text}"
-    right = (together > 0) is ("not" not in query.args)
     measured = f"{what} overlap for {time_text(together)}" if together else f"no overlap of {what}"
-    return Measurement("hit" if right else "miss", measured, rows=rows.tolist())
+    return Measurement(query.hit_if(together > 0), measured, rows=rows.tolist())
 
 
 def _each_lane(gpu: Gpu, rows: Ints) -> int:

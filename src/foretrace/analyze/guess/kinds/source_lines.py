@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from foretrace.analyze.guess import kinds
-from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.grammar import Slot
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
 from foretrace.analyze.guess.kinds.compiler import NO_RECORDS
@@ -46,11 +45,10 @@ def measure(query: Query) -> Measurement:
 
 
 def _count(window: Window, query: Query) -> Measurement:
-    compare: Compare = query.args.get("compare", EQUALS)
     found = select(window, _selector(window, query.what))
     here, maybe = _divided(window, found, found.sure, query.args["line"])
     high = math.inf if found.lost or found.gap else len(here) + len(maybe) + len(found.maybe)
-    verdict = compare.verdict(len(here), high, query.args.get("number", Amount("0", 0)))
+    verdict = query.compare.verdict(len(here), high, query.number)
     most = " or more" if math.isinf(high) else f" to {count_text(high)}"
     measured = count_text(len(here)) + ("" if len(here) == high else most)
     names = list(dict.fromkeys(label(window, found, item) for item in here))

@@ -35,8 +35,7 @@ def _judge(window: Window, query: Query) -> Measurement:
     time, whole = int(gpu.length[rows].sum()), max(sum(times.values()), 1)
     share = f"{time_text(time)}, {percent_text(time / whole)} of kernel time"
     measured = f"{label(window, kernels, rows[0])}: {share}"
-    verdict = "hit" if right is ("not" not in query.args) else "miss"
-    return Measurement(verdict, measured, rows=rows)
+    return Measurement(query.hit_if(right), measured, rows=rows)
 
 
 KIND = GuessKind(

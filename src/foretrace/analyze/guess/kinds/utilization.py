@@ -8,7 +8,6 @@ where 20% does as well.
 
 from __future__ import annotations
 
-from foretrace.analyze.guess.amounts import Compare
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import percent_text
@@ -19,9 +18,7 @@ _CLOCKS = {"wall": "wall time", "gpu": "GPU time"}
 
 def measure(query: Query) -> Measurement:
     """Judge `mfu > 20%` on a step, a call, or the recording."""
-    for window in query.windows:
-        window.need_gpu()
-        window.need_whole()
+    query.need_gpu()
     figure, clock = query.args["mfu"], query.args.get("wall", "wall")
     found = _found(query)
     value, most = (getattr(found, f"{figure}_{name}") for name in (clock, "gpu"))
@@ -29,9 +26,8 @@ def measure(query: Query) -> Measurement:
         raise Unknown(found.note or "FLOPs and bytes need recorded shapes: record_shapes=True")
     profiled = clock == "wall" and found.profiled
     shown = f"{percent_text(value)} of {_CLOCKS[clock]}{' (profiled)' if profiled else ''}"
-    compare: Compare = query.args["compare"]
-    if profiled and compare.symbol[0] in "<>":
-        verdict = compare.verdict(value, most, query.args["amount"])
+    if profiled and query.compare.symbol[0] in "<>":
+        verdict = query.compare.verdict(value, most, query.args["amount"])
     else:
         verdict = query.judge(value)
     why = f"without the profiler it is {percent_text(value)} to {percent_text(most)}"
