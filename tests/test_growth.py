@@ -93,7 +93,6 @@ def test_a_long_name_costs_in_proportion(kind: str) -> None:
         name = hard_names(n)[kind]
         return lambda: families.decode(name)
 
-    decoded(50)()
     assert growth(decoded, 700) < MOST
 
 

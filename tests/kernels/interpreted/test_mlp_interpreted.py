@@ -3,6 +3,7 @@
 """
 
 import os
+from itertools import product
 
 import pytest
 import torch
@@ -25,7 +26,16 @@ POINTER = Plan(
 )
 PLANS = {"library": ALL_LIBRARY, "tma": TMA, "pointer": POINTER}
 # How an operator is registered does not depend on the route; the full sweep asks for all the same.
-ONCE = list(PLANS) if os.environ.get("FORETRACE_SWEEP") == "full" else ["tma"]
+FULL = os.environ.get("FORETRACE_SWEEP") == "full"
+ONCE = list(PLANS) if FULL else ["tma"]
+# Each value beside each other one of another kind, but for the full sweep.
+SAVINGS = list(product((torch.float16, torch.bfloat16), (True, False), ("products", "factors")))
+SOME = [
+    (torch.float16, True, "products"),
+    (torch.bfloat16, False, "products"),
+    (torch.bfloat16, True, "factors"),
+    (torch.float16, False, "factors"),
+]
 
 
 @pytest.fixture(params=PLANS)
@@ -50,9 +60,7 @@ def _gradients(function, tensors: list[torch.Tensor], dy: torch.Tensor) -> list[
     return [y.detach(), *torch.autograd.grad(y, leaves, dy.to(y.dtype))]
 
 
-@pytest.mark.parametrize("saved", ["products", "factors"])
-@pytest.mark.parametrize("stacked", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("dtype", "stacked", "saved"), SAVINGS if FULL else SOME)
 def test_forward_and_gradients(
     plan: Plan, dtype: torch.dtype, stacked: bool, saved: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

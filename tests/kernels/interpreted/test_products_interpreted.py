@@ -1,5 +1,8 @@
 """The matrix-product kernels against float64 at odd sizes, under Triton's interpreter."""
 
+import os
+from itertools import product
+
 import pytest
 import torch
 from exactness import assert_as_good_as_torch, poisoned
@@ -16,6 +19,10 @@ from foretrace.kernels.device.products import (
 )
 
 SIZES = [(1, 8, 8), (5, 24, 40), (33, 64, 72), (70, 136, 104)]
+DTYPES = [torch.float16, torch.bfloat16]
+# Both types in turn, but for the full sweep.
+FULL = os.environ.get("FORETRACE_SWEEP") == "full"
+TYPED = list(product(SIZES, DTYPES)) if FULL else list(zip(SIZES, DTYPES * 2, strict=True))
 SMALL = Tile(32, 32, 32, 2, 4, 2)
 
 
@@ -23,8 +30,7 @@ def _random(*shape: int, dtype: torch.dtype) -> torch.Tensor:
     return (torch.randn(shape) / shape[-1] ** 0.5).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "dtype"), TYPED)
 @pytest.mark.parametrize("compute", [gate_up_tma, gate_up])
 def test_gate_and_up(compute, size, dtype) -> None:
     m, d, h = size
@@ -85,8 +91,7 @@ def test_what_the_accelerator_does_not_take() -> None:
     assert not takes_pair(ok, torch.zeros(4, 32, dtype=torch.float16)[:, :16])
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "dtype"), TYPED)
 def test_gradient(size, dtype) -> None:
     m, d, h = size
     dy, w_down, pre = (
