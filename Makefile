@@ -14,7 +14,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 # Hundreds of processes start in the tests: they start from byte code.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tour ladder test lint types imports unit audit site docs pages web bundle clean
+.PHONY: tour ladder test test-full lint types imports unit audit site docs pages web bundle clean
 
 tour: $(RUN_STAMP)
 	@$(BIN)/python -m foretrace tour $(ARGS)
@@ -27,6 +27,10 @@ ladder: $(LADDER_STAMP)
 test:
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types imports web site audit
 	@$(MAKE) --no-print-directory unit
+
+# The same with every sweep whole, and the viewer in every window: hours.
+test-full:
+	@FORETRACE_SWEEP=full FORETRACE_ALL_LOOKS=1 $(MAKE) --no-print-directory test
 
 lint: $(DEV_STAMP)
 	@$(BIN)/ruff format --quiet --check $(CODE) || { echo "run: $(BIN)/ruff format $(CODE)"; exit 1; }
@@ -92,9 +96,10 @@ $(LADDER_STAMP): $(RUN_STAMP) requirements/ladder.txt
 	@said=$$($(PIP) -r requirements/ladder.txt 2>&1) && touch $@ \
 		|| { echo "torch could not be installed: $$(echo "$$said" | grep -m 1 '^ERROR' || echo "pip failed")"; }
 
+# Most of these packages' 20,000 files are never imported: those that are get their byte code then.
 $(DEV_STAMP): $(RUN_STAMP) requirements/ladder.txt requirements/dev.txt
 	@echo "setting up the test environment (torch included; this takes a few minutes the first time)"
-	@$(PIP) -r requirements/ladder.txt && $(PIP) --no-deps -r requirements/dev.txt \
+	@$(PIP) --no-compile -r requirements/ladder.txt && $(PIP) --no-compile --no-deps -r requirements/dev.txt \
 		|| { echo "could not install requirements/dev.txt: is the network reachable?"; exit 1; }
 	@touch $@
 

@@ -22,6 +22,8 @@ MLP, COMPILED = H200 / "mlp_eager.json.gz", H200 / "mlp_compiled.json.gz"
 foretrace.check(foretrace.open(MLP, cache=False), "in nowhere: kernels == 0")
 foretrace.check(foretrace.open(MLP, cache=False), "kernels == 0")
 KERNELS = "__kernels__/test_it/test_it.sm90.txt"
+OTHERS = ("unraisableexception", "threadexception", "hypothesispytest", "anyio")
+FEWER = [part for name in OTHERS for part in ("-p", f"no:{name}")]
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +36,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     """A run inside this one, without the plugins that it does not need (one collects garbage many
     times over).
     """
-    others = ("unraisableexception", "threadexception", "hypothesispytest", "anyio")
-    return pytester.runpytest(
-        *(part for name in others for part in ("-p", f"no:{name}")), *arguments
-    )
+    return pytester.runpytest(*FEWER, *arguments)
 
 
 def _test(pytester: pytest.Pytester, body: str, marks: str = "", trace: Path = MLP) -> None:
@@ -247,9 +246,7 @@ def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
             heavy = {"torch", "polars", "numpy", "foretrace.analyze.guess", "foretrace.model"}
             assert not heavy & set(sys.modules)
     """)
-    result = pytester.runpytest_subprocess(
-        "-p", "no:hypothesispytest", "-p", "no:anyio", "-W", "error"
-    )
+    result = pytester.runpytest_subprocess(*FEWER, "-W", "error")
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*= foretrace =*")
     assert not any((pytester.path / name).exists() for name in ("__kernels__", ".foretrace"))
@@ -265,7 +262,7 @@ def test_without_torch(pytester: pytest.Pytester) -> None:
             with kernel_trace() as t:
                 pass
     """)
-    result = pytester.runpytest_subprocess("-rs")
+    result = pytester.runpytest_subprocess(*FEWER, "-rs")
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["*kernel_trace records with torch: pip install torch*"])
 
@@ -343,7 +340,8 @@ class TestWithTorch:
             "import os, pytest\n"
             "for way, file in (('eager', 'mlp'), ('compiled', 'mlp'), ('failed', 'error')):\n"
             "    os.environ['WAY'] = way\n"
-            "    print(way, int(pytest.main(['-p', 'no:cacheprovider', f'test_{file}.py'])))"
+            f"    options = {[*FEWER, '-p', 'no:cacheprovider']}\n"
+            "    print(way, int(pytest.main([*options, f'test_{file}.py'])))"
         )
         result.stdout.fnmatch_lines(
             [

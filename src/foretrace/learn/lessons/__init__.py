@@ -67,7 +67,11 @@ def tour() -> Lesson:
 @cache
 def _shipped() -> tuple[Lesson, ...]:
     texts = files(__name__).joinpath("texts").iterdir()
-    return tuple(read_lesson(each.read_text(encoding="utf-8")) for each in texts)
+    return tuple(
+        read_lesson(each.read_text(encoding="utf-8"))
+        for each in texts
+        if each.name.endswith(".toml")
+    )
 
 
 def read_lesson(text: str) -> Lesson:
