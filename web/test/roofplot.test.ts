@@ -2,14 +2,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Joins } from "../src/core/joins";
 import { joinedDots, type RoofPlot, roofPlots } from "../src/core/roofplot";
-import type { CaseRow, Roofs } from "../src/data/documents";
+import type { CaseRow, RoofsEntry } from "../src/data/documents";
 
-const ROOFS: Roofs = {
-  name: "NVIDIA H200",
-  bytes_per_s: 4.7e12,
-  peaks: { bf16: 894e12, fp16: 894e12, tf32: 400e12, fp32: 67e12, fp64: 34e12 },
+const ROOFS: RoofsEntry = {
+  device: "NVIDIA H200",
+  hbm_gbps: 4700,
+  l2_gbps: 9400,
+  l2_bytes: null,
+  tflops: { bf16: 894, fp16: 894, tf32: 400, fp32: 67, fp64: 34 },
   source: "measured",
-  l2_bytes_per_s: 9.4e12,
   measured: true,
 };
 
@@ -78,11 +79,11 @@ test("nothing lies outside the axes", () => {
 });
 
 test("one plot for each kind of GPU, none where the roofs are not known", () => {
-  const other = { ...ROOFS, name: "NVIDIA A100" };
+  const other = { ...ROOFS, device: "NVIDIA A100" };
   const traces = [ROOFS, other, null, ROOFS].map((roofs, index) => ({ index, kernels: KERNELS, roofs }));
   const plots = roofPlots(traces);
   assert.deepEqual(
-    plots.map(({ roofs, traces: own }) => [roofs.name, own.map(({ index }) => index)]),
+    plots.map(({ roofs, traces: own }) => [roofs.device, own.map(({ index }) => index)]),
     [
       ["NVIDIA H200", [0, 3]],
       ["NVIDIA A100", [1]],

@@ -66,7 +66,7 @@ def test_a_gpu_that_was_not_measured_says_so() -> None:
 
 
 def test_the_report_has_three_roofs() -> None:
-    roofs = facts(ladder(GEMMA), "", Timeline(ladder(GEMMA)).outline(0)).roofs
+    roofs = facts(ladder(GEMMA), "", Timeline(ladder(GEMMA)).outline(0)).look.roofs
     assert roofs is not None
-    assert (roofs.bytes_per_s, roofs.l2_bytes_per_s, roofs.measured) == (4.709e12, 8.925e12, True)
-    assert roofs.peaks["fp32"] == 66.9e12, "no unit alone was measured: the datasheet's"
+    assert (roofs.hbm_gbps, roofs.l2_gbps, roofs.measured) == (4709, 8925, True)
+    assert roofs.tflops["fp32"] == 66.9, "no unit alone was measured: the datasheet's"

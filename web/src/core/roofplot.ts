@@ -1,7 +1,7 @@
 // What the roofline draws: a dot for each kernel by case whose work and traffic are known, the roofs of the precisions that they
 // use, and axes that hold all of it; below, kernels that only move bytes. Rates are TFLOP/s and TB/s, the x axis is FLOP per byte.
 
-import type { CaseRow, Roofs } from "../data/documents";
+import type { CaseRow, RoofsEntry } from "../data/documents";
 import type { Joins } from "./joins";
 
 export interface Dot {
@@ -36,7 +36,7 @@ interface Missing {
 export interface Kernels {
   index: number;
   kernels: readonly CaseRow[];
-  roofs: Roofs | null;
+  roofs: RoofsEntry | null;
 }
 
 export class RoofPlot {
@@ -51,7 +51,7 @@ export class RoofPlot {
 
   // Of traces that were recorded on one kind of GPU.
   constructor(
-    readonly roofs: Roofs,
+    readonly roofs: RoofsEntry,
     readonly traces: readonly Kernels[],
   ) {
     const every = traces.flatMap(dotsOf).sort((a, b) => b.share - a.share);
@@ -59,8 +59,8 @@ export class RoofPlot {
     this.traffic = every.filter(({ tflops }) => !tflops);
     this.missing = traces.map((trace) => missingOf(trace, every));
     this.flats = flatsOf(roofs, new Set(this.dots.map(({ kernel }) => kernel.precision)));
-    this.slopes = [{ name: "HBM", rate: roofs.bytes_per_s / 1e12 }];
-    if (roofs.l2_bytes_per_s) this.slopes.push({ name: "L2", rate: roofs.l2_bytes_per_s / 1e12 });
+    this.slopes = [{ name: "HBM", rate: roofs.hbm_gbps / 1e3 }];
+    if (roofs.l2_gbps) this.slopes.push({ name: "L2", rate: roofs.l2_gbps / 1e3 });
     const peaks = this.flats.map(({ tflops }) => tflops),
       highest = Math.max(...peaks);
     this.x = around([...this.dots.map(({ intensity }) => intensity), highest / this.slopes[0].rate]);
@@ -92,9 +92,9 @@ export class RoofPlot {
 export function roofPlots(traces: readonly Kernels[]): RoofPlot[] {
   const devices = new Map<string, Kernels[]>();
   for (const trace of traces) {
-    if (trace.roofs) devices.set(trace.roofs.name, [...(devices.get(trace.roofs.name) ?? []), trace]);
+    if (trace.roofs) devices.set(trace.roofs.device, [...(devices.get(trace.roofs.device) ?? []), trace]);
   }
-  const plots = [...devices.values()].map((own) => new RoofPlot(own[0].roofs as Roofs, own));
+  const plots = [...devices.values()].map((own) => new RoofPlot(own[0].roofs as RoofsEntry, own));
   return plots.filter(({ dots, traffic }) => dots.length + traffic.length);
 }
 
@@ -137,11 +137,11 @@ function timeOf(kernels: readonly CaseRow[]): number {
 }
 
 // Where no precision is known, all peaks are drawn.
-function flatsOf({ peaks }: Roofs, used: ReadonlySet<string>): Flat[] {
+function flatsOf({ tflops: peaks }: RoofsEntry, used: ReadonlySet<string>): Flat[] {
   const names = Object.keys(peaks).filter((name) => used.has(name)),
     flats = new Map<number, string[]>();
   for (const name of names.length ? names : Object.keys(peaks)) {
-    const tflops = peaks[name] / 1e12;
+    const tflops = peaks[name];
     flats.set(tflops, [...(flats.get(tflops) ?? []), name]);
   }
   return Array.from(flats, ([tflops, own]) => ({ names: own, tflops })).sort((a, b) => b.tflops - a.tflops);

@@ -700,15 +700,6 @@ export interface RoofShare {
   percent: number;
 }
 
-export interface Roofs {
-  name: string;
-  bytes_per_s: number;
-  peaks: Record<string, number>;
-  source: string;
-  l2_bytes_per_s: number | null;
-  measured: boolean;
-}
-
 export interface RoofsEntry {
   device: string;
   hbm_gbps: number;
@@ -829,7 +820,6 @@ export interface TraceFacts {
   kernels: CaseRow[];
   decoded: NameParts[];
   shapes: OperandRow[];
-  roofs: Roofs | null;
   origins: Origins;
   flame: Flame;
   idle: IdleTime;

@@ -11,7 +11,6 @@ import type {
   NameParts,
   OperandRow,
   Origins,
-  Roofs,
   StepExtent,
 } from "./documents";
 
@@ -20,18 +19,7 @@ const CALLS = ["cuda_runtime", "cuda_driver"];
 const ANNOTATIONS = ["user_annotation", "gpu_user_annotation"];
 
 // What the timeline and the panel read of a trace.
-type Known =
-  | "title"
-  | "names"
-  | "kinds"
-  | "kernels"
-  | "roofs"
-  | "origins"
-  | "decoded"
-  | "shapes"
-  | "timeline"
-  | "launch_names"
-  | "code_lines";
+type Known = "title" | "names" | "kinds" | "kernels" | "origins" | "decoded" | "shapes" | "timeline" | "launch_names" | "code_lines";
 export type KnownTrace = Pick<Entry, Known> & { look: Look | null; idle: IdleTime | null };
 
 // A run of rows of the columns: one row of one lane.
@@ -50,7 +38,6 @@ export class TraceFacts {
   readonly kinds: string[];
   readonly kernels: CaseRow[];
   readonly look: Look | null;
-  readonly roofs: Roofs | null;
   readonly origins: Origins;
   readonly idle: IdleTime | null;
   readonly launchNames: ReadonlySet<number>;
@@ -75,7 +62,7 @@ export class TraceFacts {
     entry: KnownTrace,
     readonly configNames: string[],
   ) {
-    ({ title: this.title, names: this.names, kinds: this.kinds, kernels: this.kernels, look: this.look, roofs: this.roofs } = entry);
+    ({ title: this.title, names: this.names, kinds: this.kinds, kernels: this.kernels, look: this.look } = entry);
     ({ lanes: this.lanes, end: this.end, steps: this.steps, step: this.step, configs: this.configs } = entry.timeline);
     this.leftOut = entry.timeline.left_out ?? 0;
     this.groups = entry.timeline.groups;

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,12 @@ from foretrace.model.costs.roofline import (
     RoofShare,
     peak_name,
     roof_shares,
-    with_measured,
 )
 from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.schema.compiler import Access, Compilation, CompiledLaunch, GeneratedKernel
-from foretrace.schema.device import Device
 from foretrace.schema.documents.look import FindingEntry, Look
 from foretrace.schema.tables import KINDS
 from foretrace.show.html.timeline import Outline
@@ -278,17 +276,6 @@ class OperandRow(Struct, frozen=True):
     concrete: str | None
 
 
-class Roofs(Struct, frozen=True):
-    """What the GPU can do: as measured, else as its datasheet says."""
-
-    name: str
-    bytes_per_s: float
-    peaks: Mapping[str, float]
-    source: str
-    l2_bytes_per_s: float | None = None
-    measured: bool = False
-
-
 class TraceFacts(Struct):
     """Everything that a page knows of one trace.
 
@@ -308,7 +295,6 @@ class TraceFacts(Struct):
     kernels: list[CaseRow]
     decoded: list[NameParts]
     shapes: list[OperandRow]
-    roofs: Roofs | None
     origins: Origins
     flame: Flame
     idle: IdleTime
@@ -327,13 +313,12 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
     # a report is sent to others: it does not name the folder that it was made in
     document.trace.path = plain(os.path.basename(trace.path))
     document.kernels = []  # the rows of cases say the same, and more
-    names, gpu = trace.host.names, device_of(trace.about)
+    names = trace.host.names
     return TraceFacts(
         *(title, headline(document), overview.lines, timeline, document, names, KINDS),
         kernels=case_rows(trace),
         decoded=_decoded(trace),
         shapes=_shapes(trace),
-        roofs=_roofs(gpu) if gpu else None,
         origins=origins(trace),
         flame=flame(trace),
         idle=idle_time(trace, timeline.origin_ns),
@@ -343,18 +328,6 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
         places=places(trace, document.findings, timeline),
         worth_ns=overview.worth_ns,
         notes=overview.notes,
-    )
-
-
-def _roofs(gpu: Device) -> Roofs:
-    best, measured = with_measured(gpu), gpu.measured
-    return Roofs(
-        gpu.name,
-        best.bytes_per_s,
-        {name: best.peak_flops[name] for name in gpu.peak_flops},
-        measured.source if measured else gpu.source,
-        measured.l2_bytes_per_s if measured else None,
-        measured=measured is not None,
     )
 
 

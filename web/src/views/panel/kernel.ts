@@ -78,7 +78,8 @@ function roofPart({ colours }: Context, { facts }: Shown, kernel: CaseRow): HTML
     kernel.tflops === null ? "" : `${flopsText(kernel.flops)}, ${numberText(kernel.tflops, 1)} TFLOP/s`,
     kernel.bytes === null ? "" : `${bytesText(kernel.bytes)}${kernel.gbps === null ? "" : `, ${numberText(kernel.gbps)} GB/s`}`,
   ];
-  const roof = facts.roofs ? `of ${facts.roofs.name}, ${facts.roofs.measured ? "as measured" : "by its datasheet"}` : "";
+  const roofs = facts.look?.roofs;
+  const roof = roofs ? `of ${roofs.device}, ${roofs.measured ? "as measured" : "by its datasheet"}` : "";
   return titled(
     kernel.roofs.length ? "Percent of each roof" : "Roofs",
     kernel.roofs.length

@@ -6,16 +6,16 @@ import { numberText, percentText, timeText } from "../../base/units";
 import type { Context } from "../../core/context";
 import { framed } from "../../core/places";
 import { type Dot, joinedDots, type RoofPlot, roofPlots } from "../../core/roofplot";
-import type { Roofs } from "../../data/documents";
+import type { RoofsEntry } from "../../data/documents";
 import { plot, rove } from "../page/plotting";
 import { type Drawn, paintRoofline } from "./drawing";
 
 export function rooflineTab(context: Context): HTMLElement | null {
   const { traces } = context;
   if (!traces.some(({ entry }) => entry.kernels.length)) return null;
-  const kernels = traces.map(({ index, entry }) => ({ index, kernels: entry.kernels, roofs: entry.roofs }));
+  const kernels = traces.map(({ index, entry }) => ({ index, kernels: entry.kernels, roofs: entry.look.roofs }));
   const plots = roofPlots(kernels);
-  const unknown = traces.filter(({ entry }) => !entry.roofs && entry.kernels.length);
+  const unknown = traces.filter(({ entry }) => !entry.look.roofs && entry.kernels.length);
   return make(
     "section",
     { class: "plots" },
@@ -30,7 +30,7 @@ function onePlot(context: Context, found: RoofPlot): HTMLElement {
   const pairs = joinedDots(found, context.joins);
   let drawn: Drawn[] = [];
   const read = (dot: Dot | undefined) => replace(line, dot ? [nameOf(words(context, dot))] : "Choose a dot to see its kernel.");
-  const made = plot(`Roofline of ${found.roofs.name}`, "roofline", (svg, width) => {
+  const made = plot(`Roofline of ${found.roofs.device}`, "roofline", (svg, width) => {
     drawn = paintRoofline(svg, width, found, pairs, context, (dot) => words(context, dot));
     rove(
       drawn.map(({ shape }) => shape),
@@ -130,9 +130,9 @@ function notes({ traces }: Context, found: RoofPlot): HTMLElement[] {
 }
 
 // A kernel between the two slopes found part of its bytes in L2.
-function roofsText(roofs: Roofs): string {
-  const missing = roofs.l2_bytes_per_s ? "A kernel between the two slopes found part of its bytes in L2. " : "";
-  const l2 = roofs.l2_bytes_per_s ? "" : "The rate of L2 is not known: foretrace roofs measures it. ";
+function roofsText(roofs: RoofsEntry): string {
+  const missing = roofs.l2_gbps ? "A kernel between the two slopes found part of its bytes in L2. " : "";
+  const l2 = roofs.l2_gbps ? "" : "The rate of L2 is not known: foretrace roofs measures it. ";
   const source = roofs.measured ? `as measured: ${roofs.source}` : `dense peaks: ${roofs.source}`;
-  return `The size of a dot is its share of kernel time. ${missing}${l2}Roofs of ${roofs.name}, ${source}.`;
+  return `The size of a dot is its share of kernel time. ${missing}${l2}Roofs of ${roofs.device}, ${source}.`;
 }
