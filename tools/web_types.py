@@ -10,8 +10,8 @@ from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.show.html.job_report import JobPage
 from foretrace.show.html.lesson_html import LessonPage
+from foretrace.show.html.page import GemmsPage, RoofsPage
 from foretrace.show.html.report import Report
-from foretrace.show.html.section_pages import GemmsPage, RoofsPage
 from foretrace.show.render.terminal import Section
 from foretrace.show.serve.navigation import SearchResult
 from foretrace.show.serve.tiles import PackedTile

@@ -129,6 +129,6 @@ def _measured(rest: dict[str, Any]) -> GemmsDocument:
 
 def _write(document: GemmsDocument, path: Path) -> None:
     from foretrace.base.files import write_text
-    from foretrace.show.html.section_pages import gemms_html
+    from foretrace.show.html.page import gemms_html
 
     write_text(path, gemms_html(document))

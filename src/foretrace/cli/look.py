@@ -169,7 +169,7 @@ def _beside(paths: list[str], region: str, reading: Reading) -> list[Section]:
     from foretrace.learn.ladder import rungs
     from foretrace.model.opening import shown
     from foretrace.show.overview import look_region
-    from foretrace.show.render.beside import beside_page
+    from foretrace.show.render.look_page import beside_page
 
     found = []
     traces = [reading.trace(path) for path in paths]

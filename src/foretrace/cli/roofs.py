@@ -64,7 +64,7 @@ def command(
         place = devices.save_roofs(document, output)
     if html:
         from foretrace.base.files import write_text
-        from foretrace.show.html.section_pages import roofs_html
+        from foretrace.show.html.page import roofs_html
 
         write_text(Path(html), roofs_html(document))
     how = {"place": place, "bold": shows_bold(), "width": width(), "every": rest["all"]}

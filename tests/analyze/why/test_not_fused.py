@@ -10,10 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 import foretrace
-from foretrace.analyze.why.graph_breaks import across_breaks
 from foretrace.analyze.why.measured import Measured, Ran
 from foretrace.analyze.why.not_fused import OtherRun, grouped, not_fused
-from foretrace.analyze.why.refusals import REASONS, WORDS, Separation, code
+from foretrace.analyze.why.refusals import REASONS, WORDS, Separation, across_breaks, code
 from foretrace.cli import main
 from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.analyze.why.strides import strided_views
+from foretrace.analyze.why.compiled_kernels import strided_views
 from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read
 from foretrace.schema.compiler import NamedTensor

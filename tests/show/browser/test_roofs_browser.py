@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foretrace.names import devices
-from foretrace.show.html.section_pages import roofs_html
+from foretrace.show.html.page import roofs_html
 from show.browser.conftest import Browser
 
 pytestmark = pytest.mark.browser

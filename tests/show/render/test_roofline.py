@@ -12,7 +12,7 @@ from foretrace.show.html.trace_facts import facts
 from foretrace.show.overview import look, summarize
 from foretrace.show.overview.roof_words import cached_lines, roofs_entry, roofs_text
 from foretrace.show.render.look_page import sections
-from foretrace.show.render.roofline import COLUMNS, roofline
+from foretrace.show.render.roofs_page import COLUMNS, roofline
 from foretrace.show.render.terminal import drawn
 from statements.places import ladder
 

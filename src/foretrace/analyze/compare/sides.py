@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -206,17 +207,17 @@ def launched(
 ) -> tuple[Kernel, ...]:
     """The GPU work of a typical repeat in launch order; `launch` are the parts that count."""
     rows = _rows(trace)
-    kinds = _Kinds(trace, launch)
+    kinds = _kinds(trace, launch, rows)
     lengths: defaultdict[Kind, list[float | None]] = defaultdict(list)
     for span in found.spans:
         for at in span.work.tolist():
-            lengths[kinds.of(rows[at])].append(rows[at]["dur_ns"])
+            lengths[kinds[at]].append(rows[at]["dur_ns"])
     samples = {kind: sample(values, tick_ns) for kind, values in lengths.items()}
     call = trace.origins.call
     calls = Counter(call[at] for at, row in enumerate(rows) if row["role"] not in COPIES.values())
 
     def kernel(at: int) -> Kernel:
-        known, kind = rows[at], kinds.of(rows[at])
+        known, kind = rows[at], kinds[at]
         (name, config, shapes), op = kind, known["op"]
         chain = trace.origins.host.op_chain(op) if op is not None else ()
         return Kernel(
@@ -270,37 +271,27 @@ def _rows(trace: Trace) -> list[dict[str, Any]]:
     return every.sort("id").to_dicts()
 
 
-class _Kinds:
+def _kinds(trace: Trace, launch: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Kind]:
     """The kind of every row; operands are made once for each distinct signature."""
 
-    def __init__(self, trace: Trace, launch: Sequence[str]) -> None:
-        self.trace, self.launch = trace, launch
-        self.operands: dict[tuple[str | None, int], str | None] = {}
-        self.known: dict[int, Kind] = {}
-
-    def of(self, row: Mapping[str, Any]) -> Kind:
-        event = row["id"]
-        if event not in self.known:
-            self.known[event] = self._kind(row)
-        return self.known[event]
-
-    def _kind(self, row: Mapping[str, Any]) -> Kind:
-        if row["role"] in COPIES.values():
-            return row["name"], LaunchConfig(), str(row["bytes"])
-        form = row["op_name"], row["signature"]
-        if form not in self.operands:
-            self.operands[form] = self._operands(*form)
-        parts = {part: row[part] for part in self.launch}
-        # grids and blocks are JSON text in the document
-        texts = {part: json_text(value) for part, value in parts.items() if type(value) is list}
-        return row["name"], LaunchConfig(**parts | texts), self.operands[form]
-
-    def _operands(self, op: str | None, signature: int) -> str | None:
+    @cache
+    def operands(op: str | None, signature: int) -> str | None:
         """Sizes and types of an op's operands as text; None when they were not recorded."""
         if signature < 0:
             return None
-        found, count = self.trace.origins.arguments.signatures[signature], OPERANDS.get(op or "")
+        found, count = trace.origins.arguments.signatures[signature], OPERANDS.get(op or "")
         return " ".join(json_text(each[:count]) for each in (found.dims, found.types))
+
+    def kind(row: Mapping[str, Any]) -> Kind:
+        if row["role"] in COPIES.values():
+            return row["name"], LaunchConfig(), str(row["bytes"])
+        parts = {part: row[part] for part in launch}
+        # grids and blocks are JSON text in the document
+        texts = {part: json_text(value) for part, value in parts.items() if type(value) is list}
+        known = operands(row["op_name"], row["signature"])
+        return row["name"], LaunchConfig(**parts | texts), known
+
+    return [kind(row) for row in rows]
 
 
 class OpCalls(Struct, frozen=True):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from foretrace.analyze.why.compiled_kernels import compiled_kernels
+from foretrace.analyze.why.compiled_kernels import compiled_kernels, strided_views
 from foretrace.analyze.why.measured import Ran
 from foretrace.analyze.why.not_fused import separated
-from foretrace.analyze.why.strides import strided_views
 from foretrace.base.units import plural
 from foretrace.model.compiled.assemble import graph_name, parts
 from foretrace.model.compiled.compile_log import resume_name, stage_times

@@ -11,10 +11,16 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from foretrace.analyze.why.graph_breaks import across_breaks
 from foretrace.analyze.why.measured import Measured, Ran
 from foretrace.analyze.why.neighbours import Neighbours, NodeOrder, neighbours, nodes_of_calls
-from foretrace.analyze.why.refusals import REASONS, Refusals, Separation, index_of, why_apart
+from foretrace.analyze.why.refusals import (
+    REASONS,
+    Refusals,
+    Separation,
+    across_breaks,
+    index_of,
+    why_apart,
+)
 from foretrace.model.compiled.assemble import graph_name, parts
 from foretrace.schema.compiler import (
     MEMBER,

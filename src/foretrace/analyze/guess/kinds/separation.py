@@ -17,9 +17,8 @@ from foretrace.analyze.guess.kinds.compiler import NO_RECORDS, WHOLE, mine
 from foretrace.analyze.guess.kinds.fusion import op_of
 from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Unknown
-from foretrace.analyze.why.graph_breaks import across_breaks
 from foretrace.analyze.why.not_fused import not_fused
-from foretrace.analyze.why.refusals import REASONS, Separation
+from foretrace.analyze.why.refusals import REASONS, Separation, across_breaks
 from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun
 
 
