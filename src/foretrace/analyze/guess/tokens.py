@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from foretrace.base.errors import UsageError
 
@@ -24,10 +25,15 @@ _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 
 
 @cache
-def language(table: str) -> str:
-    """A table of `language.toml`: words that belong to no kind of prediction alone."""
+def tables() -> dict[str, Any]:
+    """The tables of `language.toml`: words for the language, and for what it answers."""
     text = files(__package__).joinpath("language.toml").read_text(encoding="utf-8")
-    found: str = tomllib.loads(text)[table]
+    return tomllib.loads(text)
+
+
+def language(table: str) -> str:
+    """A table of words: one entry a line."""
+    found: str = tables()[table]
     return found
 
 

@@ -19,6 +19,7 @@ from foretrace.analyze.guess.grammar import Pattern, Slot, items
 from foretrace.analyze.guess.measures import Measure
 from foretrace.analyze.guess.selection import Selection
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.tokens import tables
 from foretrace.analyze.guess.windows import Scope, Unknown, Window
 from foretrace.base import plugins
 
@@ -181,6 +182,11 @@ class Reason:
     example: str
     text: str
     source: str
+
+
+def known(name: str, explains: Callable[[Miss], bool]) -> Reason:
+    """A reason whose words are in `language.toml`."""
+    return Reason(name, explains, **tables()["reasons"][name])
 
 
 @dataclass(frozen=True, slots=True)

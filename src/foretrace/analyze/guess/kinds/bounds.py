@@ -16,6 +16,7 @@ from typing import Any
 
 from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
+from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
@@ -100,32 +101,6 @@ def _spent(window: Window) -> Spent:
     return time
 
 
-# other words for its own
-_PHRASES = """
-host|cpu|launch|overhead bound = host-bound ; gpu bound = gpu-bound
-cpu-bound|launch-bound|overhead-bound|dispatch-bound = host-bound
-compute bound = compute-bound ; math-bound = compute-bound ; memory|bandwidth bound = memory-bound
-bandwidth-bound|dram-bound|hbm-bound|memory-bandwidth-bound = memory-bound
-memory bandwidth bound = memory-bound
-communication|comms|comm|nccl bound = comms-bound ; communication-bound|comm-bound = comms-bound
-copy bound = copy-bound ; sync bound = sync-bound ; synchronization-bound = sync-bound
-latency bound = latency-bound ; l2 bound = l2-bound ; cache-bound = l2-bound
-limited|bottlenecked by host|cpu|overhead = host-bound ; bottlenecked on host|cpu = host-bound
-limited|bottlenecked by memory [bandwidth] = memory-bound
-limited|bottlenecked by bandwidth = memory-bound
-limited|bottlenecked by compute|math = compute-bound
-bottleneck is host|cpu|overhead|launch = bound is host
-bottleneck is memory|bandwidth = bound is memory ; bottleneck is compute = bound is compute
-cpu|host is bottleneck = bound is host ; bound by = bound is ; bound is overhead = bound is host
-it|step|steps|iteration|program|model|workload|everything|run is|are = bound is
-it|step|steps|iteration|program|model|workload|everything|run is|are not = bound is not
-launch|dispatch|python|cpu|host overhead dominates = bound is host
-kernel launch overhead dominates = bound is host ; launch overhead is bottleneck = bound is host
-data loading|loader is bottleneck = bound is host ; dataloader is bottleneck = bound is host
-gpu is starved = bound is host
-gpu utilization|util|usage = gpu busy ; gpu is busy = gpu busy
-gpu idle time = gpu idle ; gpu is|sits idle = gpu idle ; idle time = gpu idle
-"""
 KIND = GuessKind(
     "bounds",
     50,
@@ -147,5 +122,5 @@ KIND = GuessKind(
             one_of({f"{bound}-bound": bound for bound in BOUNDS}),
         ),
     },
-    phrases=_PHRASES,
+    phrases=language("of_bounds"),
 )

@@ -4,7 +4,7 @@ op.
 
 from __future__ import annotations
 
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, Reason, per_window
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, known, per_window
 from foretrace.analyze.guess.kinds.fields import judged, kernels
 from foretrace.analyze.guess.selection import NO_CALLS
 from foretrace.analyze.guess.windows import Unknown, Window, named
@@ -45,15 +45,7 @@ def _occupancy_query(miss: Miss) -> bool:
     return preceded and miss.names("cudaOccupancy") and miss.has_family("nvjet")
 
 
-OCCUPANCY_QUERY = Reason(
-    "occupancy_query",
-    _occupancy_query,
-    "every gemm is preceded by cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-    "On Hopper, cuBLAS launches its nvjet kernels through cuLaunchKernelEx without an occupancy "
-    "query. On the articles' A100 it precedes cuBLAS's Ampere kernels.",
-    "an H200, torch 2.11: none before the 765 nvjet kernels of llama_train_eager; its six queries "
-    "belong to CUB's sort and scan",
-)
+OCCUPANCY_QUERY = known("occupancy_query", _occupancy_query)
 
 
 def _triton_launch(miss: Miss) -> bool:
@@ -62,14 +54,7 @@ def _triton_launch(miss: Miss) -> bool:
     return by_runtime and miss.has_family("triton")
 
 
-TRITON_LAUNCH = Reason(
-    "triton_launch",
-    _triton_launch,
-    "every pointwise is launched by cudaLaunchKernel",
-    "Triton launches through the driver API: cuLaunchKernel from Inductor's launcher, "
-    "cuLaunchKernelEx from Triton's own.",
-    "an H200, torch 2.11, Triton 3.6: both recorded",
-)
+TRITON_LAUNCH = known("triton_launch", _triton_launch)
 KIND = GuessKind(
     "calls",
     25,

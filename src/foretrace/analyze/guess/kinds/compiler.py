@@ -20,6 +20,7 @@ import numpy as np
 from foretrace.analyze.guess.amounts import Amount
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison, counts
 from foretrace.analyze.guess.selectors import HEADS
+from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import count_text, time_text
 from foretrace.model.intervals import IntervalUnion
@@ -208,14 +209,6 @@ def _judged(query: Query, fact: CompilerFact, wanted: Amount, shown: str) -> Mea
     return Measurement(verdict, shown, said.get(verdict, ""), query.windows[0], lines=fact.lines)
 
 
-# other words for its own
-_PHRASES = """
-graph break|breaks = graph-breaks ; graph_break|graph_breaks|graph-break = graph-breaks
-recompile|recompilation|recompilations = recompiles
-compiled|dynamo|fx graph|graphs = compiled-graphs
-compile|compilation|compiling time = compile-time
-compiles|compile in = compile-time <= ; compiling takes = compile-time
-"""
 KIND = GuessKind(
     "compiler",
     9,
@@ -228,5 +221,5 @@ KIND = GuessKind(
     measure,
     expected=lambda args: comparison(args) or "== 0",
     records=True,
-    phrases=_PHRASES,
+    phrases=language("of_compiler"),
 )

@@ -14,14 +14,15 @@ from foretrace.analyze.guess.kinds import (
     Measurement,
     Miss,
     Query,
-    Reason,
     comparison,
     from_selection,
+    known,
     per_window,
 )
 from foretrace.analyze.guess.kinds.calls import OCCUPANCY_QUERY
 from foretrace.analyze.guess.kinds.fields import HOPPER_NAMES, is_ampere
 from foretrace.analyze.guess.selection import select
+from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Scope, Window, windows_of
 from foretrace.base.units import count_text
 
@@ -46,14 +47,7 @@ def _addmm_copy(miss: Miss) -> bool:
     return _too_many_below(miss, "memcpy", "aten::addmm")
 
 
-ADDMM_COPY = Reason(
-    "addmm_copy",
-    _addmm_copy,
-    "in matmul_add: memcpy == 0",
-    "aten::addmm first copies a 2-D bias into the output, and the matmul adds to it. A 1-D "
-    "bias is added in the epilogue and needs no copy.",
-    "an H200, torch 2.11: Memcpy DtoD inside aten::addmm, then a matmul named badd",
-)
+ADDMM_COPY = known("addmm_copy", _addmm_copy)
 
 
 def _final_sync(miss: Miss) -> bool:
@@ -68,14 +62,7 @@ def _final_sync(miss: Miss) -> bool:
     return len(waits) == 1 and int(spans.host.start[waits[0]]) >= end
 
 
-FINAL_SYNC = Reason(
-    "final_sync",
-    _final_sync,
-    "sync == 0",
-    "The one sync comes after the last step: the profiler itself waits for the GPU when a "
-    "recording ends.",
-    "an H200, torch 2.11: one cudaDeviceSynchronize after ProfilerStep#4 in every recorded trace",
-)
+FINAL_SYNC = known("final_sync", _final_sync)
 
 
 def _matmul_memset(miss: Miss) -> bool:
@@ -83,15 +70,7 @@ def _matmul_memset(miss: Miss) -> bool:
     return _too_many_below(miss, "memset", *matmuls)
 
 
-MATMUL_MEMSET = Reason(
-    "matmul_memset",
-    _matmul_memset,
-    "in mlp_fwd: memset == 0",
-    "cuBLAS clears a few bytes before some matmuls (its 256x128 nvjet kernels on Hopper). This "
-    "memset is not an op of the program.",
-    "an H200, torch 2.11: 4 bytes, cudaMemsetAsync inside aten::mm, before each 256x128 kernel "
-    "and no other",
-)
+MATMUL_MEMSET = known("matmul_memset", _matmul_memset)
 
 
 def _whole_trace(miss: Miss) -> bool:
@@ -109,14 +88,7 @@ def _whole_trace(miss: Miss) -> bool:
     )
 
 
-WHOLE_TRACE = Reason(
-    "whole_trace",
-    _whole_trace,
-    "kernels == 5",
-    "This is the number per step, and the trace has several steps. Write `per step: …`, or name a "
-    "region.",
-    "any trace with steps",
-)
+WHOLE_TRACE = known("whole_trace", _whole_trace)
 
 
 def _too_few_ampere(miss: Miss) -> bool:
@@ -132,12 +104,6 @@ def _too_few_queries(miss: Miss) -> bool:
 
 
 TOO_MANY = (ADDMM_COPY, FINAL_SYNC, MATMUL_MEMSET)  # more than counted on
-# other words for its own
-_PHRASES = """
-cuda|gpu graph|graphs = cuda-graphs ; graph|graphs launches|replays = cuda-graphs
-uses|use graphs|cuda-graphs = at least 1 cuda-graphs
-is|are captured in graphs|cuda-graphs = at least 1 cuda-graphs
-"""
 KIND = GuessKind(
     "counts",
     10,
@@ -154,5 +120,5 @@ KIND = GuessKind(
         replace(OCCUPANCY_QUERY, explains=_too_few_queries),
         WHOLE_TRACE,
     ),
-    phrases=_PHRASES,
+    phrases=language("of_counts"),
 )

@@ -28,14 +28,14 @@ from foretrace.analyze.guess.kinds import (
     Measurement,
     Miss,
     Query,
-    Reason,
     judge_all,
+    known,
     per_window,
     tally,
 )
 from foretrace.analyze.guess.selection import Selection, has_trait, select
 from foretrace.analyze.guess.selectors import HEADS, Selector
-from foretrace.analyze.guess.tokens import ParseFailure, Token
+from foretrace.analyze.guess.tokens import ParseFailure, Token, language
 from foretrace.analyze.guess.windows import Unknown, Window
 
 
@@ -138,14 +138,7 @@ def _hopper_names(miss: Miss) -> bool:
     return wanted and miss.has_family("nvjet")
 
 
-HOPPER_NAMES = Reason(
-    "hopper_names",
-    _hopper_names,
-    "every gemm is cutlass",
-    "On Hopper cuBLAS uses its nvjet kernels where Ampere used CUTLASS and ampere_ ones: "
-    "predict fields, not names.",
-    "an H200, torch 2.11: every matmul of the recorded traces is nvjet",
-)
+HOPPER_NAMES = known("hopper_names", _hopper_names)
 
 
 def _vector_width(miss: Miss) -> bool:
@@ -154,30 +147,7 @@ def _vector_width(miss: Miss) -> bool:
     return four and any(operation.ident.get("vec") == 8 for operation in miss.operations)
 
 
-VECTOR_WIDTH = Reason(
-    "vector_width",
-    _vector_width,
-    "every pointwise has vec 4",
-    "Newer ATen moves eight 16-bit elements per thread on this card, where the articles' A100 "
-    "moved four.",
-    "an H200, torch 2.11: vectorized_elementwise_kernel<8, …>",
-)
-# other words for its own, and those with an `in` that names no place
-_PHRASES = """
-is|are at|near roof = has roof >= 70 ; is|are not at roof = has roof < 70
-tensor-core is|are used = gemm uses tensor-core ; attention|sdpa backend is = attention uses
-flash attention is used = attention uses flash ; cudnn attention is used = attention uses cudnn
-run|runs|launched on = uses ; is|are using = uses ; is|are run with = uses
-not use|uses = uses no
-runs at = reaches ; achieves|achieve|hits|hit|reach = reaches ; of [its] roof = of peak
-of its peak = of peak
-"""
-_SCOPED = """
-run|runs|computed|done in = uses
-nothing runs|run in = no kernel uses ; nothing is in = no kernel uses
-is|are in bf16 = uses bf16 ; is|are in fp16 = uses fp16 ; is|are in fp32 = uses fp32
-is|are in tf32 = uses tf32 ; is|are in fp8 = uses fp8
-"""
+VECTOR_WIDTH = known("vector_width", _vector_width)
 KIND = GuessKind(
     "fields",
     30,
@@ -204,6 +174,6 @@ KIND = GuessKind(
         ),
     },
     reasons=(HOPPER_NAMES, VECTOR_WIDTH),
-    scoped=_SCOPED,
-    phrases=_PHRASES,
+    scoped=language("of_fields_scoped"),
+    phrases=language("of_fields"),
 )

@@ -19,6 +19,7 @@ from foretrace.analyze.guess.kernel_ops import launch_ops, with_records
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
 from foretrace.analyze.guess.selection import Selection, cpu_kernels, label
 from foretrace.analyze.guess.selectors import Selector, read_selector
+from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.model.cpu_ops import bare, cpu_does
 
@@ -118,17 +119,6 @@ def _on_cpu(window: Window) -> _KernelOps:
     return _KernelOps(Selection(False, list(does), []), does, may_do)
 
 
-# other words for its own, and those with an `in` that names no place
-_PHRASES = """
-fuses|fused with|into = is fused with ; is|are fused with|into = is fused with
-[is|are] not fused with|into = is not fused with
-is|are fused together = are fused ; gets|get|got fused = are fused ; fuse|fuses together = are fused
-is|are not fused together = are not fused ; not fuse = are not fused
-"""
-_SCOPED = """
-is|are|run|runs|happen|happens in one|a|same|single kernel = are fused
-is|are|run|runs in a single kernel = are fused ; is|are done by one|same kernel = are fused
-"""
 KIND = GuessKind(
     "fusion",
     40,
@@ -144,6 +134,6 @@ KIND = GuessKind(
             "two or more selectors, with commas or `and`", list_of(read_selector, least=2)
         ),
     },
-    scoped=_SCOPED,
-    phrases=_PHRASES,
+    scoped=language("of_fusion_scoped"),
+    phrases=language("of_fusion"),
 )

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
+from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import bytes_text
 
@@ -42,17 +43,10 @@ def _by_device(window: Window, column: str) -> list[int]:
     return found
 
 
-# other words for its own
-_PHRASES = """
-peak|max|maximum gpu|device|cuda memory = peak memory ; memory peak|usage = peak memory
-max|maximum memory = peak memory ; peak memory usage = peak memory
-peak allocated memory = peak memory ; [peak] vram = peak memory
-gpu|cuda|device memory = peak memory
-"""
 KIND = GuessKind(
     "memory",
     55,
     ("peak [reserved] memory {compare:compare} {amount:bytes}",),
     per_window(_peak),
-    phrases=_PHRASES,
+    phrases=language("of_memory"),
 )

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from foretrace.analyze.guess.grammar import Slot, list_of
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, Reason, per_window
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, known, per_window
 from foretrace.analyze.guess.selection import label, launch_time, select
 from foretrace.analyze.guess.selectors import HEADS, LINEAR_WORDS, Selector, read_selector
 from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at, text_at
@@ -92,15 +92,7 @@ def _evaluation_order(miss: Miss) -> bool:
     return any(selector.word for selector in wanted)
 
 
-EVALUATION_ORDER = Reason(
-    "evaluation_order",
-    _evaluation_order,
-    "in mlp_fwd: gate, up, gelu, mul, down",
-    "The kernels are the same, the order differs. Launches follow Python's evaluation order: "
-    "gelu(gate(x)) * up(x) launches gelu before up. A compiler can group them differently.",
-    "an H200, torch 2.11: eager launches gate, gelu, up, mul, down; compiled gate, up, "
-    "gelu+mul, down",
-)
+EVALUATION_ORDER = known("evaluation_order", _evaluation_order)
 KIND = GuessKind(
     "order",
     90,

@@ -11,6 +11,7 @@ import numpy as np
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.analyze.guess.selection import certain
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import time_text
 from foretrace.model.gpu import Gpu
@@ -58,13 +59,6 @@ def _rows(window: Window, selector: Selector) -> Ints:
     return rows
 
 
-# other words for its own
-_PHRASES = """
-overlaps|overlap with = overlaps ; overlapped|overlapping with = overlaps
-is|are overlapped with = overlaps ; is|are hidden behind|by = overlaps
-not overlap|overlaps [with] = not overlaps ; concurrently|simultaneously with = overlaps
-run|runs|execute|executes concurrently|simultaneously = overlap ; uses parallel = overlap
-"""
 KIND = GuessKind(
     "overlap",
     42,
@@ -75,5 +69,5 @@ KIND = GuessKind(
     ),
     per_window(_judge),
     expected=lambda args: "no overlap" if "not" in args else "overlap",
-    phrases=_PHRASES,
+    phrases=language("of_overlap"),
 )

@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, Reason
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, known
 from foretrace.analyze.guess.kinds.time import MASKED_LANES
 from foretrace.analyze.guess.measures import Measure
 from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown
 from foretrace.base.units import percent_text, ratio_text
 
@@ -110,30 +111,7 @@ def _compiled_overhead(miss: Miss) -> bool:
     return slower and miss.evidence.is_compiled and not others[0].evidence.is_compiled
 
 
-COMPILED_OVERHEAD = Reason(
-    "compiled_overhead",
-    _compiled_overhead,
-    "in linear_fwd: cpu time < 1x of A",
-    "Every compiled call runs Dynamo's cache lookup, the guards and the runtime wrapper. With "
-    "few ops that takes longer than the dispatch it saves.",
-    "an H200, torch 2.11: linear_fwd takes the host 107 us in eager mode and 264 us compiled "
-    "(medians, includes profiler overhead)",
-)
-# other words for its own, and those with an `in` that names no place
-_PHRASES = """
-of [total] [gpu] time = of gpu time ; of total|gpu|step|iteration = of gpu time
-of [all] kernels = of kernel time ; of total|all kernel time = of kernel time
-of runtime = of gpu time
-takes up = takes ; take up = take ; accounts|account for = takes ; makes|make up = takes
-consumes|consume|costs|cost = takes
-it|this|compiled|b|version is faster than = faster than
-it|this|compiled|b|version is slower than = slower than
-"""
-_SCOPED = """
-most of [gpu|kernel] time is spent in|on = mostly ; most of [gpu|kernel] time is in|on = mostly
-most of time goes to|into = mostly ; time is mostly spent in|on = mostly ; mostly in = mostly
-step|it is dominated by = mostly ; dominated by = mostly ; of step|iteration time = of gpu time
-"""
+COMPILED_OVERHEAD = known("compiled_overhead", _compiled_overhead)
 KIND = GuessKind(
     "ratios",
     80,
@@ -154,6 +132,6 @@ KIND = GuessKind(
     measure,
     expected=expected,
     reasons=(COMPILED_OVERHEAD, MASKED_LANES),
-    scoped=_SCOPED,
-    phrases=_PHRASES,
+    scoped=language("of_ratios_scoped"),
+    phrases=language("of_ratios"),
 )

@@ -14,8 +14,8 @@ from foretrace.analyze.guess.kinds import (
     Measurement,
     Miss,
     Query,
-    Reason,
     from_selection,
+    known,
     per_window,
 )
 from foretrace.analyze.guess.selection import certain
@@ -92,14 +92,7 @@ def _added_in_place(miss: Miss) -> bool:
     return any(name not in theirs and name.replace("_badd_", "_bz_") in theirs for name in mine)
 
 
-ADDED_IN_PLACE = Reason(
-    "added_in_place",
-    _added_in_place,
-    "in matmul_add: same gemm kernels as A",
-    "The names differ in one word, bz and badd: the matmul now adds to an output that already "
-    "contains the bias. Tile, pipeline and layout are the same.",
-    "an H200, torch 2.11: nvjet_…_bz_…NNT in A, nvjet_…_badd_…NNT here",
-)
+ADDED_IN_PLACE = known("added_in_place", _added_in_place)
 KIND = GuessKind(
     "same",
     45,

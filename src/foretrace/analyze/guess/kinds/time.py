@@ -20,12 +20,13 @@ from foretrace.analyze.guess.kinds import (
     Measurement,
     Miss,
     Query,
-    Reason,
     judge_all,
+    known,
     per_window,
 )
 from foretrace.analyze.guess.measures import CLOCKS, Measure, each
 from foretrace.analyze.guess.selection import certain
+from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import count_text, percent_text, time_text
 
@@ -107,24 +108,7 @@ def _masked_lanes(miss: Miss) -> bool:
     return all(geglu) and any(count & (count - 1) for count in columns)
 
 
-MASKED_LANES = Reason(
-    "masked_lanes",
-    _masked_lanes,
-    "in mlp_fwd: pointwise time <= 1.05x of A",
-    "Liger gives each row one program whose block is the next power of two: at 3072 columns a "
-    "quarter of the 4096 lanes do nothing.",
-    "liger-kernel 0.8.5; an H200, torch 2.11: 44 us; Inductor's kernel for gelu(gate(x)) * up(x) "
-    "37 us",
-)
-# other words for its own, and those with an `in` that names no place
-_PHRASES = """
-gpu busy time = gpu time ; gpu|device latency = gpu time ; host time = cpu time
-wall-clock|wallclock time = wall time ; wall clock time = wall time
-"""
-_SCOPED = """
-step|iteration time|duration|latency = per step : cpu time
-[each|every|one|a] step|iteration takes = per step : cpu time is
-"""
+MASKED_LANES = known("masked_lanes", _masked_lanes)
 KIND = GuessKind(
     "time",
     70,
@@ -140,6 +124,6 @@ KIND = GuessKind(
     ),
     measure,
     reasons=(MASKED_LANES,),
-    scoped=_SCOPED,
-    phrases=_PHRASES,
+    scoped=language("of_time_scoped"),
+    phrases=language("of_time"),
 )
