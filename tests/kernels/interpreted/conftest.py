@@ -1,7 +1,7 @@
 """Tests that run the Triton kernels on a CPU, under Triton's interpreter.
 
 The interpreter is chosen when a kernel is defined, so these run in a process of their own:
-`test_interpreted.py` one folder up starts it with TRITON_INTERPRET=1. Without that variable there
+`test_compiled_ahead.py` one folder up starts it with TRITON_INTERPRET=1. Without that variable there
 is nothing to collect here.
 """
 

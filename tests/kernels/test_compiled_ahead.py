@@ -1,4 +1,4 @@
-"""What can be launched compiles ahead of time, without spills and within the shared memory."""
+"""Kernels without a GPU: compiled ahead of time, and interpreted."""
 
 from __future__ import annotations
 
@@ -33,3 +33,22 @@ def test_no_spills_and_shared_memory_within_the_limit(tmp_path: Path) -> None:
     assert all(compiled[arch] >= LEAST[arch] for arch in SHARED_LIMIT), compiled
     bad = [v for v in variants if v["stack"] > FEW_BYTES or v["shared"] > SHARED_LIMIT[v["arch"]]]
     assert not bad
+
+
+def test_under_the_interpreter() -> None:
+    folder = Path(__file__).with_name("interpreted")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore",
+        str(folder),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "TRITON_INTERPRET": "1"}
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
