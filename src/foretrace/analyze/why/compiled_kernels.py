@@ -18,6 +18,7 @@ from difflib import get_close_matches
 
 from foretrace.analyze.why.measured import Ran
 from foretrace.base.errors import UsageError
+from foretrace.model.compiled.accesses import base_op
 from foretrace.names.families import VIEWS
 from foretrace.schema.compiler import (
     Access,
@@ -232,7 +233,7 @@ def kernels_named(why: Why, wanted: str) -> list[CompiledKernel]:
     names: dict[str, list[CompiledKernel]] = {}
     for row in why.kernels:
         calls = (call.handle for call in row.calls)
-        for name in {row.name, _op(row.name), *row.gpu_names, *calls}:
+        for name in {row.name, base_op(row.name), *row.gpu_names, *calls}:
             names.setdefault(name, []).append(row)
     for fits in (str.__eq__, str.startswith, str.__contains__, _has_words):
         found = _fitting(names, wanted, fits)
@@ -242,12 +243,6 @@ def kernels_named(why: Why, wanted: str) -> list[CompiledKernel]:
     near = get_close_matches(wanted, kernels, n=NEAREST, cutoff=0.3) or kernels[:NEAREST]
     known = f"the nearest: {', '.join(near)}" if near else "the log has no kernel"
     raise UsageError(f"no kernel {wanted!r}; {known}")
-
-
-def _op(name: str) -> str:
-    """`mm` of `extern_kernels.mm`, `sort` of `torch.ops.aten.sort.stable`."""
-    parts = name.split(".")
-    return parts[parts.index("aten") + 1] if "aten" in parts[:-1] else parts[-1]
 
 
 def _fitting(

@@ -22,7 +22,7 @@ from foretrace.base.units import (
 )
 from foretrace.schema.documents.compare import ComparedOp
 from foretrace.show.render.look_page import note_text
-from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked, shorten
+from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked, shorten, stem
 
 MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -211,9 +211,7 @@ def _lost(sides: Iterable[tuple[str, Side]]) -> list[tuple[str, str]]:
 
 def _short(paths: Sequence[str]) -> Sequence[str]:
     """File names without what all traces end with; whole paths where two names are equal."""
-    names = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in paths]
-    for end in (".gz", ".json", ".pt.trace"):
-        names = [name.removesuffix(end) for name in names]
+    names = [stem(path) for path in paths]
     return names if all(names) and len({*names}) == len({*paths}) else paths
 
 

@@ -42,6 +42,7 @@ from foretrace.show.render.terminal import (
     listing,
     more_text,
     shorten,
+    stem,
 )
 
 MODULES = 60  # `--json` has every module
@@ -199,10 +200,8 @@ def region_page(overview: RegionOverview, top: int) -> list[Section]:
 def _head(overview: Overview) -> Section:
     """Every page begins with the trace and its verdict."""
     look = overview.look
-    name = look.trace.path.replace("\\", "/").rsplit("/", 1)[-1]
-    for end in (".gz", ".json", ".pt.trace"):
-        name = name.removesuffix(end)
-    title = f"{shorten(name, NAME) or look.trace.path} · {shorten(headline(look), HEADLINE)}"
+    name = shorten(stem(look.trace.path), NAME) or look.trace.path
+    title = f"{name} · {shorten(headline(look), HEADLINE)}"
     labelled = [(line.label, line.text) for line in overview.lines]
     return Section(title, labelled=labelled, bullets=_warnings(look.ledger.banner))
 

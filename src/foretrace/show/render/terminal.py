@@ -69,6 +69,14 @@ def csv_cell(text: str) -> str:
     return f"'{shown}" if text.startswith(_FORMULA) else shown
 
 
+def stem(path: str) -> str:
+    """The name of a file, without its folder and what every trace ends with."""
+    name = path.replace("\\", "/").rsplit("/", 1)[-1]
+    for end in (".gz", ".json", ".pt.trace"):
+        name = name.removesuffix(end)
+    return name
+
+
 NARROWEST = 8  # a column of words keeps this much, whatever the width
 MOST_OF_IT = 0.7  # of the room: a cut between words that leaves more empty says less
 
