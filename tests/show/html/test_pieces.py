@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import runpy
 import zlib
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,12 @@ def test_other_documents_are_refused(
         == 2
     )
     assert "x.json: " in capsys.readouterr().err
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_types_are_those_of_the_structs() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "web_types.py"))
+    written = tool["FILE"].read_text(encoding="utf-8")
+    assert written == tool["document"](), "run: python tools/web_types.py, then make web"
