@@ -1,19 +1,25 @@
-"""What can be said, and what happens to what cannot."""
+"""What can be said, what happens to what cannot, and the page about it."""
 
 from __future__ import annotations
 
 import inspect
+import runpy
 import sys
+from pathlib import Path
 
 import pytest
 
-from analyze.guess.conftest import EXAMPLES, recorded
-from foretrace.analyze.guess import GuessError, check, kinds, parse
+from analyze.guess.conftest import EXAMPLES, TEXTS, recorded
+from foretrace.analyze.guess import GuessError, check, kinds, parse, reasons
+from foretrace.analyze.guess.fields import described
 from foretrace.analyze.guess.selectors import FAMILY_WORDS
 from foretrace.analyze.guess.windows import Scope
 from foretrace.base.errors import UsageError
 from foretrace.schema.finding import VERDICTS
 
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "guess.md").read_text(encoding="utf-8")
+TOOL = runpy.run_path(str(ROOT / "tools" / "guess_page.py"))
 SAID = [(kind, text) for kind, examples in EXAMPLES.items() for text in examples]
 
 
@@ -198,3 +204,18 @@ def test_strides_tell_a_transposed_view() -> None:
     verdicts = check(linear, [parse(text) for text in texts])
     assert [one.verdict for one in verdicts] == list(texts.values())
     assert verdicts[2].measured == "3 x 1 and 32x1 and 1x32"
+
+
+def test_the_page_is_fresh() -> None:
+    assert TOOL["page"]() == PAGE, "run: python tools/guess_page.py"
+
+
+def test_the_page_holds_the_whole_vocabulary() -> None:
+    for words in (
+        TOOL["all_slots"](),
+        [field.name for field in described()],
+        [kind.name for kind in kinds.every()],
+        TEXTS,
+        [reason.example for reason in reasons.every()],
+    ):
+        assert [word for word in words if word.lower() not in PAGE.lower()] == []

@@ -5,9 +5,10 @@
 
 `docs/guess.md` lists the whole vocabulary. A kind of prediction is one file of `kinds/`.
 
-Language: `tokens`, `amounts`, `selectors`, `fields`, `grammar`. Evidence: `evidence`, `kernel_ops`,
-`windows`, `selection`, `measures`. Marking: `kinds`, `marking`, `reasons`, `expecting`,
-`questions`, `fail_if`. Files: `guess_files`, `baseline`, `snapshots`.
+Language: `tokens`, `amounts`, `selectors`, `fields`, `grammar`, `phrasing`, and its words in
+`language.toml`. Evidence: `evidence`, `kernel_ops`, `windows`, `selection`, `measures`. Marking:
+`kinds`, `marking`, `reasons`, `expecting`, `questions`, `fail_if`. Files: `guess_files`,
+`baseline`, `snapshots`.
 """
 
 from foretrace.analyze.guess.expecting import expect
