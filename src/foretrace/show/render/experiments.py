@@ -400,11 +400,10 @@ def _bench_line(cells: tuple[str, ...]) -> str:
 
 def plot_bench(results: BenchDocument, path: Path) -> None:
     """One panel per subject: each contender's device time over the best peer's, by size."""
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Patch
-    except ImportError as error:
-        raise MissingError("the plot needs matplotlib: pip install 'foretrace[bench]'") from error
+    need_matplotlib(path)
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
     subjects = list(dict.fromkeys(row.subject for row in results.rows))
     names = list(dict.fromkeys(name for row in results.rows for name in row.timings))
     colours = {name: "black" if name == "ours" else f"C{index}" for index, name in enumerate(names)}

@@ -1,6 +1,6 @@
 """The local viewer: a folder of traces, or one of millions of events, in this machine's browser.
 
-`catalog` lists what may be opened, `library` holds what is open, `tiles` answers with what fits on
-the screen, `queries` runs SQL apart, `guard` refuses whatever does not come from our own page,
-`prompt` whoever is too slow or sends too much, `app` puts them together, `run` starts it.
+`library` lists what may be opened and holds what is open, `tiles` answers with what fits on the
+screen, `navigation` with what belongs to an event, `http_limits` refuses what does not come from
+our own page, is too slow or too large, `app` has the routes and runs SQL apart, `run` starts it.
 """
