@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from corpus.build import Doc, Raw
 
 Case = TypeVar("Case")
 RECORDED = Path(__file__).resolve().parents[2] / "src" / "foretrace/read/recordings/h200"
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 FULL_SWEEP = os.environ.get("FORETRACE_SWEEP") == "full"
+full = pytest.mark.skipif(not FULL_SWEEP, reason="`make test-full` runs it")
 DEEP = FULL_SWEEP or bool(os.environ.get("FORETRACE_DEEP"))  # the sweeps of the reader alone
 
 

@@ -22,7 +22,7 @@ from corpus.build import g0, gn_chunks, gz
 from corpus.cases import G0
 from corpus.cases_ranges import short_kernels
 from corpus.cases_strings import op
-from corpus.places import FULL_SWEEP, RECORDED
+from corpus.places import RECORDED, full
 from foretrace.read.kineto import parallel
 
 MIB = 1 << 20
@@ -47,9 +47,6 @@ with open("/proc/self/status") as status:
 result["workers_rss"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 json.dump(result, sys.stdout)
 """
-full = pytest.mark.skipif(
-    not FULL_SWEEP, reason="FORETRACE_SWEEP=full builds the file at full size"
-)
 
 
 def read(path: Path) -> dict[str, Any]:

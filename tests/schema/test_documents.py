@@ -14,6 +14,7 @@ from analyze.compare import traces as compared
 from analyze.guess.conftest import TEXTS, recorded
 from corpus.build import cut, gn
 from corpus.opening import run
+from corpus.places import sampled
 from foretrace.analyze import compare
 from foretrace.analyze.guess import baseline, check
 from foretrace.analyze.guess.marking import document
@@ -54,7 +55,7 @@ def test_the_kept_results_of_bench() -> None:
 
 
 def test_marked_predictions() -> None:
-    for program in programs().values():
+    for program in sampled(list(programs().values()), every=3):
         if not program.setup:
             found = check(recorded(program.trace), TEXTS, recorded("mlp_compiled"))
             answer = json.loads(encode(document(found)))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
+from corpus.places import full  # noqa: E402
 from foretrace.cli import main  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -211,7 +212,9 @@ def test_why_needs_something_that_is_compiled(capsys: pytest.CaptureFixture[str]
     assert "--why keeps the records of torch.compile: add --compile" in said
 
 
+@full
 def test_a_compiled_rung_keeps_the_compilers_records(tmp_path: Path) -> None:
+    """With Inductor; `test_on_a_cpu.py` compiles an example so in every run."""
     line = ("run", "linear", "--small", "--compile", "--device", "cpu", "--dtype", "fp32")
     done = foretrace(*line, "--why", "--json", "-o", ".", cwd=tmp_path)
     folder = tmp_path / json.loads(done.stdout)["why"]
