@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 SOURCE = Path(__file__).parents[2] / "src"
 _METHODS = "match search fullmatch findall finditer sub subn split"
 METHODS = frozenset(_METHODS.split())
-MAKERS = frozenset({"compile", "rx", "word_test"})
+MAKERS = frozenset({"compile", "regex", "rx", "word_test"})
 
 
 class Written(NamedTuple):
@@ -30,7 +30,7 @@ def written(folder: Path = SOURCE / "foretrace") -> Iterator[Written]:
     """Every one, in the order of the files."""
     for path in sorted(folder.rglob("*.py")):
         text = path.read_text()
-        if "re." in text or "rx(" in text:
+        if "re." in text or "rx(" in text or "regex(" in text:
             yield from _in_module(path, ast.parse(text))
 
 

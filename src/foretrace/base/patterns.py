@@ -16,12 +16,12 @@ class _Uncompiled:
     """Stands for a pattern; after the first use its methods are those of the compiled one."""
 
     def __init__(self, text: Any, flags: int) -> None:
-        self._written = (text, flags)
+        self._text, self._flags = text, flags
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        compiled: re.Pattern[Any] = re.compile(*self._written)
+        compiled: re.Pattern[Any] = re.compile(self._text, self._flags)
         vars(self).update({method: getattr(compiled, method) for method in _METHODS})
         return getattr(compiled, name)
 

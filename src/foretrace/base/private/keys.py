@@ -94,10 +94,10 @@ _RULES: Rules = (
 
 
 # A token, its pieces between `_`, and what in it is a type, a size or an argument of Triton 2.
-_TOKEN = re.compile(r"\w[\w+/-]{10,}[\w=]++")
+_TOKEN = re.compile(r"\w[\w+/-]{11,}+=*+")
 _PIECE = re.compile(r"[A-Za-z0-9+/=-]++")
 _TYPES = re.compile(
-    r"[bt]?f(?:8|16|32|64)|[Ee]\d[Mm]\d|\d++(?:x\d++)++|0[cde]{1,2}1[cde](?:\d|[cde])*+"
+    r"[bt]?f(?:8|16|32|64)|[Ee]\d[Mm]\d|(?<!\d)\d++(?:x\d++)++|0[cde]{1,2}1[cde](?:\d|[cde])*+"
 )
 _CHANGE = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 # Of 20 random letters and digits 9 change their kind, of as many in words 4.

@@ -54,24 +54,21 @@ _FRAME = {"filename", "line", "name", "loc"}
 _ID = re.compile(r"(?:!(\d{1,9})/?)?(?:(\d{1,9})/(\d{1,9}))?")
 _HEAD = "V0101 00:00:00.000000 {} foretrace/show/share.py:{}]"
 _NUMBERS = 1 << 53
-# A Triton kernel of the user, with its source: alone, or as a string of a wrapper.
-_USERS_KERNEL = re.compile(
-    r"(?P<open>'''|\A)(?P<code>(?:(?!''')[\s\S])*?user_autotune(?:(?!''')[\s\S])*)(?P<close>'''|\Z)"
-)
+_USERS_KERNEL = "user_autotune"  # a Triton kernel of the user, with its source
 _FILE = re.compile(r"File: (?P<file>[^\n]{1,4096}?):(?P<line>\d{1,9}) in (?P<rest>[^\n]*)")
 _STACK_FRAME = re.compile(r'^( *)File "([^"\n]{1,4096})", line (\d{1,9}), in [^\n]*$')
 _VERSION = re.compile(
     r"[\d.]{1,16}(?:a0|b\d|rc\d)?(?:\.dev\d{8})?(?:\+(?:cpu|cu\d+|rocm[\d.]+|git\w{7}))?"
 )
 # A frame or its code in a list of the scheduler.
-_QUOTED_FRAME = re.compile(r"""(['"])  (?:(?!\1)[^\\\n]|\\.)*+\1""")
+_QUOTED_FRAME = re.compile(r"""(['"])  (?:(?!\1)[^\\\n]|\\.){0,4096}+\1""")
 _RESUMED = "torch_dynamo_resume_in_"
 _FUNCTION = re.compile(r"(?<=Recompiling function )\S{1,256}(?= in )")
 _PYTHON_LINE = re.compile(r"(?<![\w./@~+-])[\w./@~+-]{1,1024}\.py(?=:\d)")
-_PACKAGE = re.compile(r".*[\\/](?:site|dist)-packages[\\/](?=torch[\\/]|triton[\\/])", re.DOTALL)
+_PACKAGE = re.compile(r"\A.*[\\/](?:site|dist)-packages[\\/](?=torch[\\/]|triton[\\/])", re.DOTALL)
 # Numbers that are no size: longer than any, or joined as those of addresses and telephones are.
 _FRACTION = re.compile(r"(?<=\.)(\d{12})\d++")
-_NO_SIZE = re.compile(r"\d++(?:[.:-]\d++){2,}+|\d++(?: \d++)++")
+_NO_SIZE = re.compile(r"(?<!\d)\d++(?:[.:-]\d++){2,}+|(?<!\d)\d++(?: \d++)++")
 _LONGEST_SIZE = 12
 
 
@@ -239,12 +236,14 @@ class CodeText:
 
     def code(self, text: str) -> str:
         """A graph, a wrapper, or a kernel inside one."""
-        if "user_autotune" in text:
-            return self._between(_USERS_KERNEL, text, self._kernel, self._own_code)
-        return self._own_code(text)
-
-    def _own_code(self, text: str) -> str:
-        return self._between(_FILE, text, self._source, self._words)
+        pieces = text.split("'''")  # a wrapper holds the code of kernels as strings
+        shown = (
+            self._kernel(piece)
+            if _USERS_KERNEL in piece
+            else self._between(_FILE, piece, self._source, self._words)
+            for piece in pieces
+        )
+        return "'''".join(shown)
 
     @staticmethod
     def _between(
@@ -260,10 +259,9 @@ class CodeText:
             done = match.end()
         return "".join((*shown, rest(text[done:])))
 
-    def _kernel(self, match: re.Match[str]) -> str:
+    def _kernel(self, code: str) -> str:
         self.private.left_out["source"] += not self.stacks
-        code = self.private.kept(match["code"]) if self.stacks else "\n"
-        return f"{match['open']}{code}{match['close']}"
+        return self.private.kept(code) if self.stacks else "\n"
 
     def _source(self, match: re.Match[str]) -> str:
         rest = self.private.kept(match["rest"]) if self.stacks else "function, code: "
