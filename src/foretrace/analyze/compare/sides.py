@@ -20,6 +20,7 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.analyze.compare.measure import Sample, sample
+from foretrace.base.arrays import distinct
 from foretrace.base.errors import UsageError
 from foretrace.model.arguments import json_text
 from foretrace.model.costs.matmul import OPERANDS
@@ -122,7 +123,7 @@ def _share(trace: Trace, around: Sequence[Span], every: Bools, name: str) -> flo
     """The part of the recording inside the calls of a region: of the steps, else of everything."""
     calls = trace.spans.region_groups()[name]
     if len(trace.gpu):
-        held = np.unique(np.concatenate([span.work for span in calls]))
+        held = distinct(np.concatenate([span.work for span in calls]))
         return float(every[held].sum() / max(every.sum(), 1))
     total = _covered(around)
     return min(_covered(calls) / total, 1.0) if total else 0.0

@@ -22,6 +22,7 @@ from itertools import islice
 
 import numpy as np
 
+from foretrace.base.arrays import distinct
 from foretrace.model.compiled import program_ops
 from foretrace.model.cpu_ops import ATTENTION_DOES, OP_DOES, ROWWISE, bare, listed_ops
 from foretrace.model.intervals import Bools, Ints
@@ -114,7 +115,7 @@ def callers(trace: Trace, number: Ints, chains: Sequence[tuple[str, ...]]) -> li
         alone: Bools = np.ones(len(chains), bool)
         counts = direct if level == 0 else below
         np.logical_and.at(alone, number[there], counts[at[there]] <= 1)
-        for place in np.unique(number[there]).tolist():
+        for place in distinct(number[there]).tolist():
             if alone[place]:
                 found[place].append(chains[place][-1 - level])
     return found

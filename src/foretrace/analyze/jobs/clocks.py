@@ -31,6 +31,7 @@ from msgspec import Struct
 
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 from foretrace.analyze.jobs.whole_job import Job
+from foretrace.base.arrays import coded, distinct
 from foretrace.model.collectives import BOTH_SIDES
 from foretrace.model.intervals import Floats, Ints
 
@@ -115,7 +116,7 @@ class Fitted(Struct, frozen=True):
 
 def solve(problem: Problem, reference: Ints) -> Fitted:
     """The clocks, relative to that of each rank's `reference` rank."""
-    unknowns = len(problem.first) + 2 * (problem.ranks - len(np.unique(reference)))
+    unknowns = len(problem.first) + 2 * (problem.ranks - len(distinct(reference)))
     spare = len(problem.rank) - unknowns
     widened = np.sqrt(len(problem.rank) / max(spare, 1))
     weight, unit = problem.noise_ns**-2.0, problem.noise_ns / problem.spread
@@ -175,7 +176,7 @@ def _matrix(problem: Problem, weight: Floats, reference: Ints) -> Floats:
     for low in range(0, len(moments), _AT_ONCE):
         t = moments[low : low + _AT_ONCE, None]
         rows = slice(edges[low], edges[low + len(t)])
-        here, column = np.unique(problem.rank[rows], return_inverse=True)
+        here, column = coded(problem.rank[rows])
         shares = np.zeros((len(t), len(here)))
         np.add.at(shares, (problem.collective[rows] - low, column), root[rows])
         for power, block in enumerate(blocks):
@@ -183,7 +184,7 @@ def _matrix(problem: Problem, weight: Floats, reference: Ints) -> Floats:
     matrix = np.block([[blocks[0], blocks[1]], [blocks[1], blocks[2]]])
     drifts = np.arange(problem.ranks) + problem.ranks
     matrix[drifts, drifts] += problem.free_ns**-2.0
-    pinned = np.unique(reference)  # only differences of offsets are determined
+    pinned = distinct(reference)  # only differences of offsets are determined
     matrix[pinned, pinned] += own[0][pinned]
     return matrix
 
@@ -264,7 +265,7 @@ def _ends(matched: MatchedCollectives) -> pl.DataFrame:
 
 
 def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
-    met = np.unique(ends["rank"].to_numpy())
+    met = distinct(ends["rank"].to_numpy())
     rank = np.searchsorted(met, ends["rank"].to_numpy())
     collective = ends["collective_id"].rle_id().to_numpy().astype(np.int64)
     first = np.flatnonzero(np.diff(collective, prepend=-1))

@@ -32,7 +32,7 @@ from msgspec import Struct
 from foretrace.analyze.jobs.clocks import aligned
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job
-from foretrace.base.arrays import filled
+from foretrace.base.arrays import coded, filled
 from foretrace.model.intervals import Bools, IntervalUnion, Ints, innermost
 
 # On recorded traces (A100, H200) a queued kernel starts 1.2 us after the end of the one before it,
@@ -247,9 +247,7 @@ def _last(collective: Ints, start: Ints, end: Ints) -> Ints:
     found = np.arange(len(collective))
     if len(rows):
         low = int(start[rows].min())
-        number = np.unique(collective[rows], return_inverse=True)[1] * (
-            int(end[rows].max()) - low + 1
-        )
+        number = coded(collective[rows])[1] * (int(end[rows].max()) - low + 1)
         arrived = number + start[rows] - low
         order = np.argsort(arrived, kind="stable")
         place = np.searchsorted(arrived[order], number + end[rows] - low, side="left") - 1

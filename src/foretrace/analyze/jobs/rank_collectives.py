@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from foretrace.analyze.jobs.rank_time import COMMS, Doing, RankWork, Windows, host_comms
+from foretrace.base.arrays import distinct
 from foretrace.base.units import whole
 from foretrace.model.collectives import messages, named
 from foretrace.model.costs.comms import ELEMENT_TYPES
@@ -68,7 +69,7 @@ def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
     gpu, host, chosen = trace.gpu, trace.host, work.kind == COMMS
     rows, event = work.row[chosen], work.event[chosen]
     names, asked = host.name[event], _ops(trace, gpu.op[rows])
-    told = {name: _told(host.names[name]) for name in np.unique(names).tolist()}
+    told = {name: _told(host.names[name]) for name in distinct(names).tolist()}
     frame = pl.DataFrame(
         {
             "id": event,

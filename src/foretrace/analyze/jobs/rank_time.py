@@ -18,7 +18,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.base.arrays import with_gaps
+from foretrace.base.arrays import distinct, with_gaps
 from foretrace.model.host import step_number
 from foretrace.model.intervals import Bools, Floats, IntervalUnion, Ints
 from foretrace.model.spans import Span
@@ -93,7 +93,7 @@ def _talks(trace: Trace) -> Bools:
     """Which rows of `gpu` are collectives: by their name, or by what is recorded beside them."""
     gpu, host = trace.gpu, trace.host
     name = host.name[gpu.id]
-    used = np.unique(name[gpu.is_kernel]).tolist()
+    used = distinct(name[gpu.is_kernel]).tolist()
     talking = [at for at in used if families.decode(host.names[at]).role == KINDS[COMMS]]
     stated = np.isin(gpu.id, trace.tables["comms"]["event"].to_numpy())
     found: Bools = gpu.is_kernel & (np.isin(name, talking) | stated)
@@ -126,7 +126,7 @@ def _ranges(trace: Trace, pattern: re.Pattern[str]) -> Ints:
     """Of the ranges alone: a trace with stacks has many more names of Python functions."""
     host = trace.host
     rows = np.flatnonzero(host.is_kind("user_annotation", "cpu_op") & host.lasting)
-    names = np.unique(host.name[rows]).tolist()
+    names = distinct(host.name[rows]).tolist()
     meant = [name for name in names if pattern.search(host.names[name][:NAME_LIMIT])]
     return rows[np.isin(host.name[rows], meant)]
 

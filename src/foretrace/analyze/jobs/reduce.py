@@ -27,7 +27,7 @@ from foretrace.analyze.jobs.rank_time import (
 )
 from foretrace.analyze.jobs.whole_job import FileAnswer, packed
 from foretrace.base import budget
-from foretrace.base.arrays import with_gaps
+from foretrace.base.arrays import distinct, with_gaps
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, TraceError
 from foretrace.base.units import whole
@@ -191,7 +191,7 @@ def spans_table(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
     longest = np.lexsort((-np.arange(len(start)), end - start, number))
     longest = longest[np.append(first[1:], len(start)) - 1] if len(first) else longest
     names = host.name[event[longest]]
-    short = {at: families.decode(host.names[at]).short for at in np.unique(names).tolist()}
+    short = {at: families.decode(host.names[at]).short for at in distinct(names).tolist()}
     return pl.DataFrame(
         {
             "step": found.numbers(owner[first]),
@@ -277,10 +277,10 @@ def _sizes(trace: Trace, rows: Ints) -> tuple[Ints, list[str]]:
     )
     texts = [_text(each) for each in arguments.signatures]
     texts += [f"grid {json_text(each)}" if each else "" for each in grids]
-    distinct = {text: at for at, text in enumerate(dict.fromkeys(texts))}
-    number = np.array([distinct[text] for text in texts], np.int64)
+    numbers = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+    number = np.array([numbers[text] for text in texts], np.int64)
     place = np.where(stated >= 0, stated, len(arguments.signatures) + grid)
-    return number[place] if len(rows) else place, list(distinct)
+    return number[place] if len(rows) else place, list(numbers)
 
 
 def _text(signature: Signature) -> str:

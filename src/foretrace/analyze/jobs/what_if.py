@@ -35,7 +35,7 @@ from foretrace.analyze.jobs.critical_path import (
 from foretrace.analyze.jobs.exposure import stages
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job
-from foretrace.base.arrays import filled
+from foretrace.base.arrays import coded, filled
 from foretrace.model.intervals import Bools, Floats, IntervalUnion, Ints, split_by
 from foretrace.schema.documents.job import JobWhatIf
 
@@ -235,7 +235,7 @@ class Replay:
         """The collectives that several ranks recorded, and the points that are their arrivals."""
         steps, count = self.steps, len(self.rows)
         met = np.flatnonzero(steps.collective >= 0)
-        number = np.unique(steps.collective[met], return_inverse=True)[1].reshape(-1)
+        number = coded(steps.collective[met])[1]
         self._members = [self._number[rows] for rows in split_by(number, met)]
         self._collective = np.full(len(steps.rank), -1)
         self._collective[met] = number

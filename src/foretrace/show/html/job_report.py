@@ -11,6 +11,7 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.analyze.jobs.lanes import KINDS, JobLanes
+from foretrace.base.arrays import distinct
 from foretrace.base.units import count_text, time_text
 from foretrace.model.intervals import Ints
 from foretrace.schema.documents.check import CheckDocument
@@ -85,7 +86,7 @@ def _rows(spans: pl.DataFrame) -> Ints:
     group = spans["kind"].replace_strict(_GROUP_OF, return_dtype=pl.Int64).to_numpy()
     start, end = spans["start_ns"].to_numpy(), spans["end_ns"].to_numpy()
     rows, below = np.zeros(spans.height, np.int64), 0
-    for number in np.unique(group).tolist():
+    for number in distinct(group).tolist():
         mine = np.flatnonzero(group == number)
         rows[mine] = below + free_rows(start[mine], end[mine])
         below = int(rows[mine].max()) + 1

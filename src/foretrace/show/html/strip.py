@@ -15,6 +15,7 @@ from html import escape
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model.intervals import Bools, IntervalUnion, Ints
 from foretrace.model.trace import Trace
@@ -29,7 +30,7 @@ class Bands:
     """The intervals of one row, in order of start, each with the number of its group."""
 
     def __init__(self, start: Ints, end: Ints, group: Ints) -> None:
-        groups = np.unique(group).tolist()
+        groups = distinct(group).tolist()
         self.groups = {
             each: IntervalUnion(start[group == each], end[group == each]) for each in groups
         }

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from foretrace.base.arrays import distinct
 from foretrace.model.arguments import json_text
 from foretrace.model.host import HOST_KINDS, Host
 from foretrace.model.intervals import Ints, union_length
@@ -54,17 +55,17 @@ class Tracks:
         frames = host.is_kind("python_function")[shown]
         self.count = len(trace.tracks)
         self.of: Ints = host.track[shown] + np.where(frames, self.count, 0)
-        self.gpus = set(np.unique(host.track[shown][host.is_kind(*GPU_KINDS)[shown]]).tolist())
+        self.gpus = set(distinct(host.track[shown][host.is_kind(*GPU_KINDS)[shown]]).tolist())
         # a device by the name of its process: merged traces have several GPUs 0
         work = host.track[trace.gpu.id]
         found = zip(work.tolist(), trace.gpu.device_number.tolist(), strict=True)
         self.numbers = {self._pid(track): number for track, number in dict(found).items()}
-        self.stepping = set(np.unique(host.track[host.is_step]).tolist())
+        self.stepping = set(distinct(host.track[host.is_step]).tolist())
         linked = trace.gpu.launch[trace.gpu.launch >= 0]
         self.launches = np.bincount(host.track[linked], minlength=self.count)
         self.busy = {
             track: union_length(host.start[mine], host.end[mine])
-            for track in np.unique(self.of).tolist()
+            for track in distinct(self.of).tolist()
             for mine in [shown[self.of == track]]
         }
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text
 from foretrace.model import calls
 from foretrace.model.arguments import json_text
@@ -334,7 +335,7 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
 def _decoded(trace: Trace) -> list[NameParts]:
     """What the name of each distinct kernel says, part by part."""
     found = []
-    for number in np.unique(trace.host.name[trace.gpu.id]).tolist():
+    for number in distinct(trace.host.name[trace.gpu.id]).tolist():
         kernel = families.decode(trace.host.names[number])
         parts = [(part.text, part.field, part.meaning, part.certainty) for part in kernel.parts]
         found.append(NameParts(number, kernel.short, kernel.family, kernel.role, parts))
@@ -343,7 +344,7 @@ def _decoded(trace: Trace) -> list[NameParts]:
 
 def _code_lines(trace: Trace) -> dict[int, str]:
     host = trace.host
-    frames = np.unique(host.name[host.is_kind("python_function")]).tolist()
+    frames = distinct(host.name[host.is_kind("python_function")]).tolist()
     lines = ((number, line_of(host.names[number])) for number in frames)
     return {number: plain(line) for number, line in lines if line}
 

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.rules.idle_gaps import NO_OPS, WORDS
+from foretrace.base.arrays import distinct
 from foretrace.base.units import time_text
 from foretrace.model.flame import RAN, FlameViews, Stacked
 from foretrace.model.idle import CAUSES, idle_pieces
@@ -189,7 +190,7 @@ def thinned(values: Ints, most: int, more: Ints | None = None) -> Ints:
     for each in (values, *(() if more is None else (more,))):
         for sign in (1, -1):
             ends.append(_largest(sign * each, edges))
-    return np.unique(np.concatenate(ends))
+    return distinct(np.concatenate(ends))
 
 
 def _largest(values: Ints, edges: Ints) -> Ints:

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import distinct
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.show.html.page import Packed
@@ -72,7 +73,7 @@ class OpenTrace:
         timeline, launches = self.timeline, self.navigation.launches[1]
         rows = np.flatnonzero(np.isin(timeline.columns["kind"], WORK))
         if len(rows):
-            rows = np.unique(np.concatenate((rows, launches, self._calls)))
+            rows = distinct(np.concatenate((rows, launches, self._calls)))
         else:
             rows = np.arange(len(timeline))
         return msgspec.json.encode({"events": timeline.packed(rows)})
@@ -111,7 +112,7 @@ class Navigation:
         for row in [own, *self._launched_by(own)]:
             launch = self._row_of(int(self.columns["launch"][row]))
             found += [row, *(self._chain(launch) if launch >= 0 else [])]
-        return np.unique(np.array(found, np.int64))
+        return distinct(np.array(found, np.int64))
 
     def _row_of(self, event: int) -> int:
         return int(self._rows[event]) if 0 <= event < len(self._rows) else -1

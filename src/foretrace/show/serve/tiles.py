@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct
 
+from foretrace.base.arrays import distinct
 from foretrace.model.intervals import Ints
 from foretrace.schema.tables import KINDS, WORK_KINDS
 from foretrace.show.html.page import Packed, pack
@@ -86,7 +87,7 @@ class Tiles:
         numbers = [-1 if lane.gpu_number is None else lane.gpu_number for lane in timeline.lanes]
         work = np.flatnonzero(np.isin(timeline.columns["kind"], WORK))
         gpu = np.array(numbers, np.int64)[timeline.lane[work]]
-        for number in np.unique(gpu[gpu >= 0]).tolist():
+        for number in distinct(gpu[gpu >= 0]).tolist():
             mine = work[gpu == number]
             mine = mine[np.argsort(timeline.start[mine], kind="stable")]
             start, end = timeline.start[mine], timeline.start[mine] + timeline.length[mine]

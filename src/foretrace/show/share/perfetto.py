@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from foretrace.analyze.jobs.lanes import JobLanes
 from foretrace.analyze.rules import run_all
+from foretrace.base.arrays import distinct
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.names import families
@@ -102,10 +103,10 @@ def _joined(start: Ints, end: Ints) -> list[tuple[int, int]]:
 def _streams(trace: Trace) -> Iterator[Track]:
     """Two tracks for each stream, more where its work overlaps."""
     gpu = trace.gpu
-    for lane in np.unique(gpu.lane).tolist():
+    for lane in distinct(gpu.lane).tolist():
         mine = np.flatnonzero((gpu.lane == lane) & gpu.usable)
         rows = free_rows(gpu.start[mine], gpu.end[mine])
-        for row in np.unique(rows).tolist():
+        for row in distinct(rows).tolist():
             yield from _stream(trace, mine[rows == row], f" ({row + 1})" if row else "")
 
 

@@ -13,6 +13,7 @@ from foretrace.analyze.guess.selection import certain
 from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.base.arrays import distinct
 from foretrace.base.units import time_text
 from foretrace.model.gpu import Gpu
 from foretrace.model.intervals import Ints
@@ -35,13 +36,13 @@ def _judge(window: Window, query: Query) -> Measurement:
 
 def _each_lane(gpu: Gpu, rows: Ints) -> int:
     """The busy time of each stream, summed."""
-    return sum(gpu.busy(rows[gpu.lane[rows] == lane]) for lane in np.unique(gpu.lane[rows]))
+    return sum(gpu.busy(rows[gpu.lane[rows] == lane]) for lane in distinct(gpu.lane[rows]))
 
 
 def _shared(gpu: Gpu, rows: Ints, others: Ints) -> int:
     """The time in which some of `rows` and some of `others` of another stream run."""
     shared = 0
-    for lane in np.unique(gpu.lane[rows]):
+    for lane in distinct(gpu.lane[rows]):
         mine, theirs = rows[gpu.lane[rows] == lane], others[gpu.lane[others] != lane]
         both = np.concatenate((mine, theirs))
         shared += gpu.busy(mine) + gpu.busy(theirs) - gpu.busy(both)
