@@ -23,7 +23,7 @@ from show.browser.looks import Look, Page
 pytestmark = pytest.mark.browser
 RECORDINGS = {**traces(), **ladder(), **decoding()}
 # a page has recordings of one scale
-NAMES = sampled(sorted(RECORDINGS, key=lambda name: RECORDINGS[name].stat().st_size))
+NAMES = sampled(sorted(RECORDINGS, key=lambda name: RECORDINGS[name].stat().st_size), every=3)
 PAGES = [NAMES[at : at + 10] for at in range(0, len(NAMES), 10)]
 # Parts of a step, beside the whole of the recordings: they begin and end between pixels.
 ZOOMS = ((0.0, 1.0), (0.113, 0.497), (0.31, 0.3617), (0.6, 0.6131))
