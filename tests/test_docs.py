@@ -47,6 +47,16 @@ def _tool(name: str) -> ModuleType:
     return module
 
 
+def test_the_pages_about_the_code_name_files_that_are_there() -> None:
+    folders = ("src", "tests", "tools", "benchmarks", "web")
+    files = [f"/{file}" for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    for page in ("architecture.md", "first-hour.md"):
+        named = set(re.findall(r"`([\w/]+\.py)`", _page(page)))
+        missing = [name for name in named if not any(file.endswith(f"/{name}") for file in files)]
+        assert named
+        assert not missing, f"{page} names files that are gone"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_in_the_readme_or_a_page(name: str) -> None:
     assert re.search(rf"foretrace {name}\b", TEXT), (
