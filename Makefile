@@ -8,6 +8,8 @@ RUN_STAMP := $(VENV)/.run-$(shell cksum < requirements/run.txt 2>/dev/null | cut
 LADDER_STAMP := $(VENV)/.ladder-$(shell cat requirements/run.txt requirements/ladder.txt 2>/dev/null | cksum | cut -d' ' -f1)
 DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/*.txt 2>/dev/null | cksum | cut -d' ' -f1)
 WEB_STAMP := web/node_modules/.stamp
+# Tests wait for processes, browsers and clusters almost half of their time.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 + (os.cpu_count() or 1))')
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
@@ -43,7 +45,7 @@ imports: $(DEV_STAMP)
 	@$(BIN)/lint-imports --no-cache
 
 unit: $(DEV_STAMP)
-	@$(BIN)/python -m pytest -n auto --dist worksteal
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Lists what an installation brings (build/sbom.json) and asks for known weaknesses, where the network allows.
 audit: $(DEV_STAMP)

@@ -32,6 +32,27 @@ settings.register_profile("full", deadline=None)
 settings.load_profile("full" if FULL else "sample")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `sampled.txt` lists, unless the sweep is full or a test is asked for."""
+    if FULL or any("::" in asked for asked in config.args):
+        return
+    left: list[pytest.Item] = []
+    for every, start in _sampled():
+        cases = [item for item in items if f"{item.nodeid}[".startswith(start)]
+        left += [case for at, case in enumerate(cases) if not every or at % every]
+    dropped = {item.nodeid for item in left}
+    items[:] = [item for item in items if item.nodeid not in dropped]
+    config.hook.pytest_deselected(items=left)
+
+
+def _sampled() -> Iterator[tuple[int, str]]:
+    """How many cases stand for one that runs, and how their names start."""
+    for line in Path(__file__).with_name("sampled.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            every, _, start = line.partition(" ")
+            yield int(every), f"tests/{start.strip()}"
+
+
 def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: no later collection goes through it."""
     gc.collect()
