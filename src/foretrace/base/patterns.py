@@ -1,7 +1,6 @@
 """Regular expressions that compile when they are first used.
 
-Reading a small trace loads two hundred patterns and uses a few. Compiling the others took a tenth
-of its time.
+A command loads the patterns of every module that it may need, and uses few of them.
 """
 
 from __future__ import annotations

@@ -58,13 +58,8 @@ class Analysis(Recording):
         return collectives.collectives(self, self.kernels)
 
     @cached_property
-    def kernels_below(self) -> Ints:
-        """For every event: how many kernels it launched, itself or through what it called."""
-        return reach.kernels_below(self)
-
-    @cached_property
     def work_below(self) -> Ints:
-        """The same of GPU work of any kind."""
+        """For every event: how much GPU work it launched, itself or through what it called."""
         return reach.work_below(self)
 
     @cached_property

@@ -103,11 +103,9 @@ class EventReader:
         if events and not self.exact and beyond_floats(events):
             self.exact = True
             events = sound_events(listed, exact=True)
-        if _holds_huge_record(listed, self.limits):
-            return False
         if events is None or len(events) > self.most - len(self.columns):
             return False
-        if not all(map(_PHASE, events)):
+        if _holds_huge_record(listed, self.limits) or not all(map(_PHASE, events)):
             return False
         texts = exact_times(events) if self.exact else 0
         self.columns.add(events, exact=self.exact)

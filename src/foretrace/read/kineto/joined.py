@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from foretrace.base.arrays import Bools, Floats, Ints, Narrow
+from foretrace.base.arrays import Bools, Floats, Ints, Narrow, distinct
 from foretrace.base.patterns import regex
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.records import kind_of, kind_without_category
@@ -138,13 +138,7 @@ class Joined:
 def _streams(sides: list[Any]) -> int:
     """At most how many streams of all devices the GPU events state."""
     stated = [joined_arrays([side[name] for side in sides]) for name in ("device", "stream")]
-    return min(len(stated[0]), _distinct(stated[0]) * _distinct(stated[1]))
-
-
-def _distinct(values: Ints) -> int:
-    """How many different values there are."""
-    ordered = np.sort(values)
-    return len(values) and 1 + int((ordered[1:] != ordered[:-1]).sum())
+    return min(len(stated[0]), len(distinct(stated[0])) * len(distinct(stated[1])))
 
 
 def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:

@@ -13,7 +13,7 @@ from foretrace.model import bounds, code_lines
 from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
 from foretrace.model.host import step_number
 from foretrace.model.metadata import device_of
-from foretrace.model.reach import gpu_time_below, is_view
+from foretrace.model.reach import gpu_time_below, is_view, kernels_below
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
@@ -150,7 +150,7 @@ def _op_rows(trace: Trace) -> list[look.OpRow]:
         return []
     numbers, inverse = coded(host.name[rows])
     on_cpu = runs_on_cpu(trace)
-    launched, work = trace.kernels_below, trace.work_below
+    launched, work = kernels_below(trace), trace.work_below
     if on_cpu:
         work = computing_ops(trace)[1].astype(np.int64)  # a reshape that copies is no view
     told, below = has_gpu or on_cpu, (launched, work, gpu_time_below(trace))

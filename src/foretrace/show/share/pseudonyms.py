@@ -88,11 +88,9 @@ class Pseudonyms:
     def _name(self, match: re.Match[str]) -> str:
         return self.pseudonym("name", match[0].lower())
 
-    def word(
-        self, text: str, vocabulary: Callable[[str], str | None], kind: str = "word"
-    ) -> str | None:
-        """The text if its vocabulary has it."""
-        shown = vocabulary(text)
+    def word(self, text: str, known: Callable[[str], str | None], kind: str = "word") -> str | None:
+        """The text if it is known."""
+        shown = known(text)
         if shown != text:
             self._replaced.setdefault(kind, set()).add(text)
         return shown
