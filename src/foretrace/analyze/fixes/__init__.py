@@ -1,0 +1,147 @@
+"""What a user can change, and what a step takes then: one file per fix.
+
+A file declares `FIX = Fix(...)`; its docstring is the manual. `find` looks at a typical step and
+yields proposals: the order to the user, the evidence, and what changes in the graph of the step.
+The graph then runs again, and its time ranks the proposals. Adding a file is all it takes; other
+packages bring fixes through the entry point group `foretrace.fixes`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foretrace.analyze.fixes._step import Step
+from foretrace.base import budget, plugins
+from foretrace.base.errors import LimitError
+from foretrace.model import replay
+from foretrace.model.replay import Change, StepGraph
+from foretrace.model.trace import Trace
+
+# A fix that brings less of the step than this is not worth a line.
+WORTH = 0.03
+# Host times without the profiler: what two processes of one program differ by, and the fit's error.
+HOST = (0.75, 1.3)
+GPU = (0.95, 1.05)  # GPU times of two recordings
+MOST_CALLS = 200_000  # in a step that is replayed
+
+
+class Proposal(Struct, frozen=True):
+    """A change that a user can make to the program.
+
+    `order` is what to do, `why` what was seen. `change` is the expected change of the graph, `best`
+    and `worst` are its limits where the new times are not certain. `first` says what must go before
+    this can be done; `risk` what the user must check (types, results).
+    """
+
+    order: str
+    why: str
+    change: Change
+    best: Change | None = None
+    worst: Change | None = None
+    first: str = ""
+    risk: str = ""
+    events: tuple[int, ...] = ()
+
+
+class Fix(Struct, frozen=True):
+    """One kind of change; the docstring of its module is the manual."""
+
+    name: str
+    title: str
+    find: Callable[[Step], Iterable[Proposal]]
+    needs: tuple[str, ...] = ()
+
+
+class Prediction(Struct, frozen=True):
+    """A proposal, and the time of a step with it: expected, at best and at worst."""
+
+    fix: str
+    proposal: Proposal
+    ns: float
+    low_ns: float
+    high_ns: float
+
+
+class Predicted(Struct, frozen=True):
+    """The step without the profiler, and the fixes that shorten it, the best first."""
+
+    step: Step
+    recorded_ns: float
+    replayed_ns: float
+    now_ns: float
+    low_ns: float
+    high_ns: float
+    fixes: list[Prediction]
+
+
+@cache
+def fixes() -> tuple[Fix, ...]:
+    """Every fix, by name."""
+    found = plugins.declared(sys.modules[__name__], "FIX", Fix, "foretrace.fixes")
+    return tuple(sorted(found, key=lambda fix: fix.name))
+
+
+def predict(trace: Trace, step: Step, recorded_ns: float) -> Predicted:
+    """The time of the step now, and with each fix."""
+    graph = step.graph
+    cost = replay.cost_of(trace)
+    usual = replay.without_profiler(trace, graph, cost)
+    rated = [usual, *(_rated(usual, *parts) for parts in zip(HOST, GPU, strict=True))]
+    now, low, high = (replay.run(each) for each in rated)
+    found = [_predicted(fix.name, each, rated) for fix in fixes() for each in _proposals(fix, step)]
+    kept = [each for each in found if each.ns < (1 - WORTH) * now]
+    kept.sort(key=lambda each: (bool(each.proposal.first), each.ns, each.fix))
+    return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept)
+
+
+def _proposals(fix: Fix, step: Step) -> Iterator[Proposal]:
+    """What a fix proposes; one that fails proposes nothing and hides no other."""
+    if any(not step.trace.has(need) for need in fix.needs):
+        return
+    try:
+        budget.check()
+        yield from fix.find(step)
+    except (LimitError, MemoryError):
+        raise
+
+
+def _rated(graph: StepGraph, host: float, gpu: float) -> StepGraph:
+    """The graph on a faster or slower machine."""
+    before, inside = graph.before * host, graph.inside * host
+    length = graph.length * gpu
+    return replace(graph, before=before, inside=inside, after=graph.after * host, length=length)
+
+
+def _predicted(name: str, proposal: Proposal, rated: Sequence[StepGraph]) -> Prediction:
+    usual, quick, slow = rated
+    expected = replay.run(usual, proposal.change)
+    low = replay.run(quick, proposal.best or proposal.change)
+    high = replay.run(slow, proposal.worst or proposal.change)
+    return Prediction(name, proposal, expected, min(low, expected), max(high, expected))
+
+
+def both(first: Change, then: Change) -> Change:
+    """Two changes at once; where both change a time, the shorter one counts."""
+    length = dict(first.length)
+    for row, ns in then.length.items():
+        length[row] = min(ns, length.get(row, ns))
+    graphs = [each.graph_ns for each in (first, then) if each.graph_ns is not None]
+    return Change(
+        first.removed + then.removed,
+        min(first.left, then.left) if first.removed and then.removed else first.left + then.left,
+        length,
+        first.gone | then.gone,
+        first.unwaited | then.unwaited,
+        min(graphs, default=None),
+    )
+
+
+def scaled(rows: np.ndarray, ns: Iterable[float]) -> dict[int, float]:
+    """New times by row."""
+    return dict(zip(rows.tolist(), ns, strict=True))

@@ -1,0 +1,143 @@
+"""The step that fixes look at: its ops, the GPU work below them, its waits, and its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import cached_property
+
+import numpy as np
+
+from foretrace.base.arrays import distinct
+from foretrace.model.autograd import AutogradNodes
+from foretrace.model.costs import OpCall
+from foretrace.model.costs.roofline import memory_rate
+from foretrace.model.intervals import Bools, Ints
+from foretrace.model.metadata import device_of
+from foretrace.model.order import Case
+from foretrace.model.recording import op_call
+from foretrace.model.replay import StepGraph
+from foretrace.model.trace import Trace
+
+Stretches = tuple[tuple[int, int], ...]
+
+
+class Step:
+    """One typical step. Events are ids of host events, rows are rows of `trace.gpu`."""
+
+    def __init__(self, trace: Trace, graph: StepGraph) -> None:
+        self.trace, self.graph, self.span = trace, graph, graph.span
+        self.rows: Ints = graph.rows
+        self.device = device_of(trace.about)
+
+    @cached_property
+    def inside(self) -> Bools:
+        """Which host events began in the step."""
+        host, span = self.trace.host, self.span
+        return host.lasting & (host.start >= span.start_ns) & (host.start < span.end_ns)
+
+    @cached_property
+    def nodes(self) -> AutogradNodes:
+        """Forward ops and the backward nodes that they made."""
+        return AutogradNodes(self.trace)
+
+    def ops(self, *names: str) -> Ints:
+        """Ops of these names, in order of time; those inside another of them are left out."""
+        return self.outermost(self.named(names))
+
+    def named(self, names: Collection[str]) -> Bools:
+        """Which host events of the step have one of these names."""
+        wanted = frozenset(names)
+        return self.inside & self.trace.host.named(wanted.__contains__)
+
+    def outermost(self, chosen: Bools) -> Ints:
+        """These events, without those below another of them, in order of time."""
+        host = self.trace.host
+        rows = np.flatnonzero(chosen)
+        above = host.nearest(host.parent[rows].astype(np.int64), chosen)
+        found = rows[above < 0]
+        return found[np.argsort(host.start[found], kind="stable")]
+
+    def name(self, event: int) -> str:
+        """The name of a host event."""
+        name: str = self.trace.host.names[self.trace.host.name[event]]
+        return name
+
+    def call(self, event: int) -> OpCall | None:
+        """The arguments of an op, where they were recorded."""
+        return op_call(self.trace, event)
+
+    def stretches(self, events: Iterable[int]) -> Stretches:
+        """The host time of these events."""
+        host = self.trace.host
+        return tuple((int(host.start[at]), int(host.end[at])) for at in events)
+
+    def below(self, events: Ints) -> Ints:
+        """The GPU work that these events launched, themselves or through what they called."""
+        chosen = np.zeros(self.trace.host.count, bool)
+        chosen[events] = True
+        launch = self.trace.gpu.launch[self.rows]
+        return self.rows[self.trace.host.nearest(launch, chosen) >= 0]
+
+    def calls_below(self, events: Ints) -> Ints:
+        """The calls of the runtime that these events made."""
+        chosen = np.zeros(self.trace.host.count, bool)
+        chosen[events] = True
+        return self.graph.calls[self.trace.host.nearest(self.graph.calls, chosen) >= 0]
+
+    def backward(self, events: Ints) -> Ints:
+        """The nodes of the backward pass that ops below these events made."""
+        host, nodes = self.trace.host, self.nodes
+        found = np.flatnonzero(nodes.is_node[: host.count] & self.inside)
+        made, chosen = nodes.made_by(found), np.zeros(host.count, bool)
+        chosen[events] = True
+        mine = (made >= 0) & (host.nearest(np.maximum(made, 0), chosen) >= 0)
+        kept = np.zeros(host.count, bool)
+        kept[found[mine]] = True
+        return self.outermost(kept)
+
+    def ns(self, rows: Ints) -> float:
+        """The GPU time of these rows."""
+        return float(self.trace.gpu.length[rows].sum())
+
+    def events(self, rows: Ints) -> tuple[int, ...]:
+        """Ids of the events of some GPU work."""
+        return tuple(self.trace.gpu.id[rows[:50]].tolist())
+
+    @cached_property
+    def _case(self) -> dict[int, int]:
+        order = self.trace.order
+        return dict(zip(order.row.tolist(), order.case.tolist(), strict=True))
+
+    def case(self, row: int) -> Case | None:
+        """What is known of a kernel; None for a copy or a fill."""
+        at = self._case.get(row)
+        return None if at is None else self.trace.order.cases[at]
+
+    @cached_property
+    def waiting(self) -> Ints:
+        """The calls that wait for the GPU."""
+        waits = np.array([bool(each) for each in self.graph.waits], bool)
+        found: Ints = self.graph.calls[waits]
+        return found
+
+    def makers(self, calls: Ints) -> Ints:
+        """The innermost op around each call, or -1."""
+        return self.trace.host.nearest_op(calls)
+
+    def callers(self, calls: Ints) -> Ints:
+        """The outermost op around each event, or the event itself."""
+        host, found = self.trace.host, calls.copy()
+        at = host.nearest_op(calls)
+        while (at >= 0).any():
+            found = np.where(at >= 0, at, found)
+            above = np.where(at >= 0, host.parent[np.maximum(at, 0)], -1).astype(np.int64)
+            at = host.nearest_op(above)
+        return found
+
+    def move_ns(self, count: float) -> float:
+        """The time to move this many bytes through the GPU's memory."""
+        return count / memory_rate(self.device) * 1e9 if self.device else 0.0
+
+    def distinct_rows(self, parts: Iterable[Ints]) -> Ints:
+        """Rows of all these, each once."""
+        return distinct(np.concatenate([np.empty(0, np.int64), *parts]))

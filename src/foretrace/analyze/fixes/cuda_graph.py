@@ -1,0 +1,69 @@
+"""Launch a step as one CUDA graph.
+
+What it looks for: a host that needs longer to issue the work of a step than the GPU to do it.
+
+What must hold: a graph has fixed shapes and addresses. So no call of the step waits for the GPU,
+none allocates or frees memory of the device, no copy comes from pageable memory, and every step
+launches the same kernels. Where one of these fails, the fix says what must go first, and comes
+last.
+
+What changes: one launch brings all work of the step. A call in `mode="reduce-overhead"` keeps 105
+us on the host (an H200's, torch 2.11: guards, copies of the inputs, the launch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.units import plural, time_text
+from foretrace.model.replay import Change
+
+CALL_NS = 105_000
+FEW = 8  # launches: less than this is no work for a graph
+ALLOCATES = frozenset(
+    {"cudaMalloc", "cudaFree", "cudaMallocAsync", "cudaFreeAsync", "cudaHostAlloc"}
+)
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    host, calls = step.trace.host, step.graph.calls
+    launches = int(host.is_launch[calls].sum())
+    if launches < FEW or host.is_graph_launch[calls].any():
+        return
+    busy = time_text(step.trace.gpu.busy(step.rows))
+    why = f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work"
+    change = Change(graph_ns=CALL_NS, unwaited=frozenset(step.waiting.tolist()))
+    yield Proposal(
+        'CUDA graph (torch.compile(mode="reduce-overhead"))',
+        why,
+        change,
+        first=", ".join(_obstacles(step)),
+        events=tuple(calls[host.is_launch[calls]][:50].tolist()),
+    )
+
+
+def _obstacles(step: Step) -> Iterator[str]:
+    """What a graph cannot hold."""
+    calls = step.graph.calls
+    if len(step.waiting):
+        yield plural(len(step.waiting), "wait of the host", "waits of the host")
+    allocating = int(np.isin(calls, np.flatnonzero(step.named(ALLOCATES))).sum())
+    if allocating:
+        yield plural(allocating, "allocation of GPU memory", "allocations of GPU memory")
+    if _varies(step):
+        yield "shapes that differ between steps"
+
+
+def _varies(step: Step) -> bool:
+    """Whether steps launch different kernels."""
+    order, spans = step.trace.order, step.trace.spans
+    number = spans.step_of_work()[order.row]
+    steps = [np.sort(order.case[number == at]).tobytes() for at in np.unique(number[number >= 0])]
+    return len(set(steps)) > 1
+
+
+FIX = Fix("cuda_graph", "Launch a step as one CUDA graph", _find, ("gpu",))

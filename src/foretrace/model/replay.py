@@ -1,0 +1,297 @@
+"""One step as a graph that can run again: when everything would happen if some of it changed.
+
+What the graph has: the calls of the CUDA runtime in the order of their time, with the host's own
+time before and inside each; the GPU work that each call launches, in the queues of its streams;
+and what each waiting call waited for. A call that returned no earlier than the work it launched
+waited for it, whatever its name says: a copy from pageable memory does.
+
+How it runs: the host does one thing after another, on whatever thread. Work starts after its launch
+with the delay that was recorded, and not before the work that was ahead of it in its stream, or
+that it was seen to wait for in another stream, has ended. Steps follow each other: the time of a
+step is the distance of two of them, so a host that runs ahead hides behind the GPU.
+
+`without_profiler` takes off what the profiler costs: a fixed time for each recorded op, call and
+Python function. The fixed times were fitted on recordings whose step time without the profiler is
+known (`tools/fit_overhead.py`).
+
+When it is wrong: threads that launch at the same time run one after the other here. A collective
+keeps its time, waiting for others included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from foretrace.base.arrays import Bools, Floats, Ints
+from foretrace.model.intervals import IntervalUnion
+from foretrace.model.recording import Recording
+from foretrace.model.spans import Span
+
+ROUNDS = 3  # of a step: the last two are apart by the time of a step
+# A waiting call returns this long after what it waited for; less of it is the call's own time.
+RETURN_NS = 5_000
+# Work that starts this long after its launch and its stream allow waited for another stream.
+LATE_NS = 4_000
+PAUSE_NS = (500, 1_500)  # between two operations of one stream that were both in the queue
+# What is left of a host time at the least when the profiler's part is taken off.
+LEAST = 0.15
+_EMPTY = np.empty(0, np.int64)
+
+
+class ProfilerCost(Struct, frozen=True):
+    """What the profiler adds to the host: ns for each op, call and Python function, and a step."""
+
+    op: float = 0.0
+    call: float = 0.0
+    python: float = 0.0
+    step: float = 0.0
+
+
+# Fitted with `tools/fit_overhead.py` on an H200's host, torch 2.11.
+COST = ProfilerCost(op=2_000, call=6_000, python=1_200, step=60_000)
+
+
+def cost_of(trace: Recording) -> ProfilerCost:
+    """What the profiler cost in this recording; nothing where the times are those without it."""
+    return COST
+
+
+class Change(Struct, frozen=True):
+    """What a fix changes in a step.
+
+    Of the host time in `removed` (start and end of stretches), `left` remains, a share. `length`
+    has new times of GPU work by its row in `gpu`; `gone` are rows that no longer run. `unwaited` are calls
+    that no longer wait. In a `graph`, one launch of `graph_ns` brings all work.
+    """
+
+    removed: tuple[tuple[int, int], ...] = ()
+    left: float = 0.0
+    length: dict[int, float] = field(default_factory=dict)
+    gone: frozenset[int] = frozenset()
+    unwaited: frozenset[int] = frozenset()
+    graph_ns: float | None = None
+
+
+class StepGraph(Struct, frozen=True):
+    """Calls in order: host time before and inside each, and the place in `rows` of the work that
+    it waits for (-1: it waits for none). Then the work: its call, stream and times.
+    """
+
+    span: Span
+    steady: bool
+    calls: Ints
+    began: Ints
+    before: Floats
+    inside: Floats
+    after: float
+    waits: list[tuple[int, ...]]
+    rows: Ints
+    launch: Ints
+    lane: Ints
+    length: Floats
+    delay: Floats
+    pause: Floats
+    depends: Ints
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+
+def graph_of(trace: Recording, span: Span, steady: bool) -> StepGraph:
+    """The graph of one step, or of one call of a region; `steady` steps follow each other."""
+    host, gpu = trace.host, trace.gpu
+    calls = _within(trace, span, host.is_call)
+    began, ended = host.start[calls], host.end[calls]
+    reached = np.maximum.accumulate(np.append(span.start_ns, ended))  # when the host is done so far
+    rows = span.work[gpu.usable[span.work] & np.isin(gpu.launch[span.work], calls)]
+    launch = np.searchsorted(began, host.start[gpu.launch[rows]], side="left")
+    launch = _exact(calls, launch, gpu.launch[rows])
+    order = np.lexsort((gpu.start[rows], launch))
+    rows, launch = rows[order], launch[order]
+    delay, pause, depends = _delays(trace, rows, began[launch])
+    waits = _waits(trace, calls, rows, launch)
+    inside = np.maximum(ended - np.maximum(began, reached[:-1]), 0).astype(np.float64)
+    waiting = np.array([bool(each) for each in waits], bool)
+    return StepGraph(
+        span=span,
+        steady=steady,
+        calls=calls,
+        began=began,
+        before=np.maximum(began - reached[:-1], 0).astype(np.float64),
+        inside=np.where(waiting, np.minimum(inside, RETURN_NS), inside),
+        after=float(max(_until(trace, span, steady) - int(reached[-1]), 0)),
+        waits=waits,
+        rows=rows,
+        launch=launch,
+        lane=gpu.lane[rows],
+        length=gpu.length[rows].astype(np.float64),
+        delay=delay,
+        pause=pause,
+        depends=depends,
+    )
+
+
+def _until(trace: Recording, span: Span, steady: bool) -> int:
+    """The end of a step on the host: where the next one begins, if one follows."""
+    next_ns = [each.start_ns for each in trace.spans.steps if each.start_ns >= span.end_ns]
+    return min(next_ns) if steady and next_ns else span.end_ns
+
+
+def _within(trace: Recording, span: Span, chosen: Bools) -> Ints:
+    """Events of the step that have a length, in the order of their time."""
+    host = trace.host
+    mine = chosen & host.lasting & (host.start >= span.start_ns) & (host.start < span.end_ns)
+    rows = np.flatnonzero(mine)
+    return rows[np.argsort(host.start[rows], kind="stable")]
+
+
+def _exact(calls: Ints, near: Ints, wanted: Ints) -> Ints:
+    """Places of calls; several may begin in the same nanosecond."""
+    place = {call: at for at, call in enumerate(calls.tolist())}
+    wrong = np.flatnonzero(calls[np.minimum(near, len(calls) - 1)] != wanted)
+    near[wrong] = [place[call] for call in wanted[wrong].tolist()]
+    return near
+
+
+def _delays(trace: Recording, rows: Ints, launched: Ints) -> tuple[Floats, Floats, Ints]:
+    """From the launch to the start, from the end of the work before it in its stream to the start,
+    each as recorded where that decided and else as usual; and what it waited for in another stream.
+    """
+    gpu = trace.gpu
+    start, end, lane = gpu.start[rows], gpu.end[rows], gpu.lane[rows]
+    order = np.lexsort((start, lane))
+    same = lane[order][1:] == lane[order][:-1]
+    ahead = np.full(len(rows), -1)
+    ahead[order[1:]] = np.where(same, order[:-1], -1)
+    freed = np.where(ahead >= 0, end[ahead], np.iinfo(np.int64).min // 2)
+    queued = freed >= launched
+    delay = np.maximum(start - launched, 0).astype(np.float64)
+    pause = np.maximum(start - freed, 0).astype(np.float64)
+    usual_delay = float(np.median(delay[~queued])) if (~queued).any() else float(RETURN_NS)
+    usual_pause = float(np.clip(np.median(pause[queued]), *PAUSE_NS)) if queued.any() else 1_000.0
+    allowed = np.where(queued, freed + usual_pause, launched + usual_delay)
+    depends = np.full(len(rows), -1)
+    late = np.flatnonzero(start - allowed > LATE_NS)
+    by_end = np.argsort(end, kind="stable")
+    for at in late.tolist():
+        near = int(np.searchsorted(end[by_end], start[at], side="right")) - 1
+        other = int(by_end[near]) if near >= 0 else -1
+        if other >= 0 and lane[other] != lane[at] and start[at] - end[other] < LATE_NS:
+            depends[at] = other
+    free = depends < 0
+    delay = np.where(queued | ~free, usual_delay, delay)
+    return delay, np.where(queued & free, pause, usual_pause), depends
+
+
+def _waits(trace: Recording, calls: Ints, rows: Ints, launch: Ints) -> list[tuple[int, ...]]:
+    """Of each call the last work of each stream that it waited for."""
+    host, gpu = trace.host, trace.gpu
+    found: list[tuple[int, ...]] = [()] * len(calls)
+    end, lane = gpu.end[rows], gpu.lane[rows]
+    ended = host.end[calls][launch]
+    own = np.flatnonzero(~gpu.is_kernel[rows] & (end <= ended))  # it returned after its own work
+    for at in own.tolist():
+        found[launch[at]] = (at,)
+    for place in np.flatnonzero(host.is_wait[calls]).tolist():
+        before = np.arange(int(np.searchsorted(launch, place, side="right")))
+        done = before[end[before] <= host.end[calls[place]] + RETURN_NS]
+        last = {int(lane[at]): at for at in done[np.argsort(end[done], kind="stable")].tolist()}
+        found[place] = tuple(last.values()) or (-1,)
+    return found
+
+
+NOTHING = Change()
+
+
+def run(graph: StepGraph, change: Change = NOTHING) -> float:
+    """The time of a step."""
+    before, inside, after = _host_times(graph, change)
+    if change.graph_ns is not None:
+        before, inside = np.zeros_like(before), np.zeros_like(inside)
+        after = change.graph_ns
+    launched: list[list[int]] = [[] for _ in graph.calls]
+    gone = np.isin(graph.rows, list(change.gone))
+    for at in np.flatnonzero(~gone).tolist():
+        launched[graph.launch[at]].append(at)
+    length = [
+        change.length.get(row, ns)
+        for row, ns in zip(graph.rows.tolist(), graph.length.tolist(), strict=True)
+    ]
+    unwaited = np.isin(graph.calls, list(change.unwaited))
+    waits = [() if free else each for free, each in zip(unwaited, graph.waits, strict=True)]
+    return _time(graph, before.tolist(), inside.tolist(), after, waits, launched, length)
+
+
+def _time(
+    graph: StepGraph,
+    before: list[float],
+    inside: list[float],
+    after: float,
+    waits: Sequence[tuple[int, ...]],
+    launched: list[list[int]],
+    length: list[float],
+) -> float:
+    lane, delay, pause = graph.lane.tolist(), graph.delay.tolist(), graph.pause.tolist()
+    depends = graph.depends.tolist()
+    free: dict[int, float] = {}
+    done = [0.0] * len(length)
+    now, ends = 0.0, [0.0]
+    for _ in range(ROUNDS if graph.steady else 1):
+        for place, own in enumerate(inside):
+            now += before[place]
+            for at in launched[place]:
+                start = max(now + delay[at], free.get(lane[at], 0.0) + pause[at])
+                if depends[at] >= 0:
+                    start = max(start, done[depends[at]])
+                free[lane[at]] = done[at] = start + length[at]
+            now += own
+            for at in waits[place]:
+                now = max(now, done[at] + own if at >= 0 else now)
+        now += after
+        ends.append(max(now, *free.values()) if free else now)
+    return ends[-1] - ends[-2]
+
+
+def _host_times(graph: StepGraph, change: Change) -> tuple[Floats, Floats, float]:
+    """Host time before, inside and after the calls, less what the change takes away."""
+    if not change.removed:
+        return graph.before, graph.inside, graph.after
+    start, end = (np.array(edge, np.int64) for edge in zip(*change.removed, strict=True))
+    away, span = IntervalUnion(start, end), graph.span
+    taken = 1.0 - change.left
+    first = np.append(span.start_ns, graph.began)[:-1] if len(graph) else graph.began
+    part = away.between(first, graph.began) / np.maximum(graph.began - first, 1)
+    within = away.holds(graph.began)
+    before = graph.before * (1 - taken * part)
+    inside = graph.inside * np.where(within, change.left, 1.0)
+    last = int(graph.began[-1]) if len(graph) else span.start_ns
+    rest = np.array([last]), np.array([max(span.end_ns, last + 1)])
+    after = graph.after * (1 - taken * float(away.between(*rest)[0]) / float(rest[1][0] - last))
+    return before, inside, after
+
+
+def without_profiler(trace: Recording, graph: StepGraph, cost: ProfilerCost) -> StepGraph:
+    """The graph with the host times that it has without the profiler."""
+    host = trace.host
+    edges = [span_edges(trace, graph.span, kind) for kind in (host.is_op, _python(trace))]
+    marks = np.concatenate(([graph.span.start_ns], graph.began, [graph.span.end_ns]))
+    counts = [np.diff(np.searchsorted(each, marks)) / 2 for each in edges]
+    added = counts[0] * cost.op + counts[1] * cost.python
+    before = np.maximum(graph.before - added[:-1], LEAST * graph.before)
+    inside = np.maximum(graph.inside - cost.call, LEAST * graph.inside)
+    after = max(graph.after - float(added[-1]) - cost.step, LEAST * graph.after)
+    return replace(graph, before=before, inside=inside, after=after)
+
+
+def span_edges(trace: Recording, span: Span, chosen: Bools) -> Ints:
+    """When these events of a step begin and end, in order."""
+    rows = _within(trace, span, chosen)
+    return np.sort(np.concatenate((trace.host.start[rows], trace.host.end[rows])))
+
+
+def _python(trace: Recording) -> Bools:
+    return trace.host.is_kind("python_function")
