@@ -64,8 +64,8 @@ class Change(Struct, frozen=True):
     """What a fix changes in a step.
 
     Of the host time in `removed` (start and end of stretches), `left` remains, a share. `length`
-    has new times of GPU work by its row in `gpu`; `gone` are rows that no longer run. `unwaited` are calls
-    that no longer wait. In a `graph`, one launch of `graph_ns` brings all work.
+    has new times of GPU work by its row in `gpu`; `gone` are rows that no longer run. `unwaited`
+    are calls that no longer wait. In a `graph`, one launch of `graph_ns` brings all work.
     """
 
     removed: tuple[tuple[int, int], ...] = ()
