@@ -55,11 +55,6 @@ class ProfilerCost(Struct, frozen=True):
 COST = ProfilerCost(op=2_000, call=6_000, python=1_200, step=60_000)
 
 
-def cost_of(trace: Recording) -> ProfilerCost:
-    """What the profiler cost in this recording; nothing where the times are those without it."""
-    return COST
-
-
 class Change(Struct, frozen=True):
     """What a fix changes in a step.
 
@@ -285,6 +280,21 @@ def without_profiler(trace: Recording, graph: StepGraph, cost: ProfilerCost) -> 
     inside = np.maximum(graph.inside - cost.call, LEAST * graph.inside)
     after = max(graph.after - float(added[-1]) - cost.step, LEAST * graph.after)
     return replace(graph, before=before, inside=inside, after=after)
+
+
+def fitted(graph: StepGraph, known_ns: float) -> StepGraph:
+    """The graph with host times scaled so that a step takes the time that it is known to take."""
+    low, high = 0.02, 2.0
+    for _ in range(12):
+        part = (low + high) / 2
+        low, high = (part, high) if run(rated(graph, part, 1.0)) < known_ns else (low, part)
+    return rated(graph, (low + high) / 2, 1.0)
+
+
+def rated(graph: StepGraph, host: float, gpu: float) -> StepGraph:
+    """The graph on a host and a GPU that take more or less time."""
+    before, inside, after = graph.before * host, graph.inside * host, graph.after * host
+    return replace(graph, before=before, inside=inside, after=after, length=graph.length * gpu)
 
 
 def span_edges(trace: Recording, span: Span, chosen: Bools) -> Ints:

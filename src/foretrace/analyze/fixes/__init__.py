@@ -14,7 +14,6 @@ from functools import cache
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from foretrace.analyze.fixes._step import Step
 from foretrace.base import budget, plugins
@@ -69,7 +68,10 @@ class Prediction(Struct, frozen=True):
 
 
 class Predicted(Struct, frozen=True):
-    """The step without the profiler, and the fixes that shorten it, the best first."""
+    """The step without the profiler, and the fixes that shorten it, the best first.
+
+    `rated` are its graphs: as expected, on a faster and on a slower machine.
+    """
 
     step: Step
     recorded_ns: float
@@ -78,6 +80,14 @@ class Predicted(Struct, frozen=True):
     low_ns: float
     high_ns: float
     fixes: list[Prediction]
+    rated: list[StepGraph]
+
+    def together(self, chosen: Sequence[Prediction]) -> float:
+        """The time of a step with several fixes."""
+        change = Change()
+        for each in chosen:
+            change = both(change, each.proposal.change)
+        return replay.run(self.rated[0], change)
 
 
 @cache
@@ -87,17 +97,23 @@ def fixes() -> tuple[Fix, ...]:
     return tuple(sorted(found, key=lambda fix: fix.name))
 
 
-def predict(trace: Trace, step: Step, recorded_ns: float) -> Predicted:
-    """The time of the step now, and with each fix."""
+def predict(
+    trace: Trace, step: Step, recorded_ns: float, known_ns: float | None = None
+) -> Predicted:
+    """The time of the step now, and with each fix. `known_ns` is its time without the profiler,
+    where a run record has it.
+    """
     graph = step.graph
-    cost = replay.cost_of(trace)
-    usual = replay.without_profiler(trace, graph, cost)
-    rated = [usual, *(_rated(usual, *parts) for parts in zip(HOST, GPU, strict=True))]
+    usual = replay.without_profiler(trace, graph, replay.COST)
+    spread = HOST
+    if known_ns is not None:
+        usual, spread = replay.fitted(usual, known_ns), GPU
+    rated = [usual, *(replay.rated(usual, *parts) for parts in zip(spread, GPU, strict=True))]
     now, low, high = (replay.run(each) for each in rated)
     found = [_predicted(fix.name, each, rated) for fix in fixes() for each in _proposals(fix, step)]
     kept = [each for each in found if each.ns < (1 - WORTH) * now]
     kept.sort(key=lambda each: (bool(each.proposal.first), each.ns, each.fix))
-    return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept)
+    return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated)
 
 
 def _proposals(fix: Fix, step: Step) -> Iterator[Proposal]:
@@ -109,13 +125,6 @@ def _proposals(fix: Fix, step: Step) -> Iterator[Proposal]:
         yield from fix.find(step)
     except (LimitError, MemoryError):
         raise
-
-
-def _rated(graph: StepGraph, host: float, gpu: float) -> StepGraph:
-    """The graph on a faster or slower machine."""
-    before, inside = graph.before * host, graph.inside * host
-    length = graph.length * gpu
-    return replace(graph, before=before, inside=inside, after=graph.after * host, length=length)
 
 
 def _predicted(name: str, proposal: Proposal, rated: Sequence[StepGraph]) -> Prediction:

@@ -52,6 +52,38 @@ class LookVerdict(Struct, frozen=True):
     then: str = ""
 
 
+class StepTime(Struct, frozen=True):
+    """How long a step or call takes: as recorded, as its replay gives, and as it should be without
+    the profiler, with an interval; all in ns.
+    """
+
+    recorded_ns: float
+    replayed_ns: float
+    ns: float
+    low_ns: float
+    high_ns: float
+
+
+class FixEntry(Struct, frozen=True):
+    """A change to the program, and the time of a step with it as predicted, without the profiler.
+
+    `order` is what to do and `why` what was seen. `first` says what must go before this can be
+    done; such a fix is never the first advice. `risk` is what the user must check. `after_ns` is
+    the time of a step with the first fix and this one.
+    """
+
+    name: str
+    order: str
+    why: str
+    ns: float
+    low_ns: float
+    high_ns: float
+    after_ns: float | None = None
+    first: str = ""
+    risk: str = ""
+    events: tuple[int, ...] = ()
+
+
 class GroupRow(Struct, frozen=True, rename={"time_ns": "time"}):
     """GPU work under the name that the model's author would use.
 
@@ -271,7 +303,8 @@ class Look(Displayed, Struct, dict=True):
     `mfu` and `mbu` are fractions of the GPU's peaks over wall time, `mfu_gpu` and `mbu_gpu` over
     GPU time. `host_times_profiled`: the profiler slowed the host, and no run record has wall times
     without it. `options` are the profiler's options that were on. `cpu` is the op tree of the step
-    or call of median length where the CPU computed.
+    or call of median length where the CPU computed. `step` is None where a step cannot be replayed;
+    `fixes` are then empty.
     """
 
     schema: int
@@ -296,6 +329,8 @@ class Look(Displayed, Struct, dict=True):
     options: list[str] = []
     cpu: list[CpuOpRow] = []
     roofs: RoofsEntry | None = None
+    step: StepTime | None = None
+    fixes: list[FixEntry] = []
 
     @property
     def sentences(self) -> list[str]:

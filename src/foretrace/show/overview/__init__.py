@@ -52,10 +52,14 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.show.overview.look_document import document
     from foretrace.show.overview.measured_step import measured
     from foretrace.show.overview.on_cpu import cpu_tree
+    from foretrace.show.overview.predictions import entries, predicted, time_of, without_profiler
     from foretrace.show.overview.sequences import sequences
     from foretrace.show.overview.verdict import verdict
 
     found, step = document(trace), measured(trace)
+    if step is not None and (future := predicted(trace)):
+        step = without_profiler(trace, step, future)
+        found.step, found.fixes = time_of(future), entries(future)
     found.cpu = cpu_tree(trace) if step is None else []
     found.verdict = verdict(step, found)
     if step is not None:

@@ -30,6 +30,7 @@ class MeasuredStep(Struct, frozen=True):
     `apart_ns` is the usual distance of two launches, without the profiler where the run record has
     the wall time; `kernel_ns` is the usual length of a kernel. `by_bound` divides the GPU time of
     all `spans`, which are empty for a whole recording; `at_roof` has that of kernels at their roof.
+    `recorded_ns` is the time with the profiler, where `wall_ns` is predicted without it.
     """
 
     per: str
@@ -49,6 +50,7 @@ class MeasuredStep(Struct, frozen=True):
     at_roof: dict[str, int]
     devices: int
     spans: list[Span]
+    recorded_ns: float | None = None
 
     @property
     def busy_share(self) -> float:

@@ -13,13 +13,8 @@ from foretrace.base.units import count_text, percent_text, plural
 from foretrace.schema.documents.look import Look, TraceEntry
 from foretrace.schema.ledger import ABSENT
 from foretrace.show.overview.fixes import (
-    BY_COMPILING,
-    HARDLY,
-    WORTH,
     captured,
-    fixes,
     triage,
-    whole_ns,
 )
 from foretrace.show.overview.measured_step import MeasuredStep
 from foretrace.show.overview.on_cpu import cpu_lines
@@ -105,17 +100,9 @@ def _nothing(look: Look, step: MeasuredStep | None) -> Iterator[Line]:
     if captured(step):
         yield Line("DO FIRST", "record the replays: a capture runs nothing on the GPU")
         return
-    if triage(look.findings).startswith(HARDLY) and _by_compiling(look, step):
-        yield Line("DO FIRST", "no fix but compiling is worth 1% of the time")
-        return
     skipped = sum(row.state == "skipped" for row in look.findings)
     lacking = f"; {plural(skipped, 'rule')} lacked data (--findings)" if skipped else ""
-    yield Line("DO FIRST", f"no rule found a fix worth 1% of the time{lacking}")
-
-
-def _by_compiling(look: Look, step: MeasuredStep) -> bool:
-    least = WORTH * whole_ns(step)
-    return any(row.rule in BY_COMPILING and (row.at_most_ns or 0) >= least for row in look.findings)
+    yield Line("DO FIRST", f"no known fix shortens this by 3%{lacking}")
 
 
 def _rates(look: Look) -> Iterator[str]:
@@ -128,10 +115,8 @@ def _rates(look: Look) -> Iterator[str]:
 
 def _other_findings(look: Look, step: MeasuredStep | None) -> Iterator[str]:
     found = [row for row in look.findings if row.state == "found"]
-    shown = fixes(step, look.findings)[:2] if step else []
-    rest = len(found) - len(shown)
-    if rest:
-        yield plural(rest, "more finding" if shown else "finding")
+    if found:
+        yield plural(len(found), "finding")
 
 
 def _captures(look: Look) -> Iterator[str]:

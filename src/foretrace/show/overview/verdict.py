@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from foretrace.base.units import count_text, percent_text, plural, time_text
-from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
+from foretrace.model.bounds import PARTLY_IDLE
 from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
-from foretrace.show.overview.fixes import FLOOR, TRIAGE, WORTH, captured, fixes
+from foretrace.show.overview.fixes import TRIAGE, WORTH, captured, whole_ns
 from foretrace.show.overview.measured_step import MeasuredStep
+from foretrace.show.overview.predictions import first_text, next_fix, then_text
 
 LABELS = {
     "host": "HOST-BOUND",
@@ -28,10 +29,6 @@ KINDS = {
     "comms": "collectives",
     "unknown": "kernels of unknown cost",
 }
-# The profiler slowed the host by at most four times in 37 of the 44 recordings of the ladder (H200,
-# torch 2.11, record_shapes on); the others launch one or two kernels. A GPU that is busy for less
-# than this would idle for most of the step without it too.
-SURELY_IDLE = MOSTLY_IDLE / 4
 KIND_SHARE, KINDS_NAMED = 0.05, 3
 ROOFS = ("compute", "memory")
 
@@ -40,22 +37,33 @@ def verdict_of(step: MeasuredStep | None, findings: Sequence[FindingEntry] = ())
     """The verdict on a step, a call or a recording; None launched nothing."""
     if step is None:
         return LookVerdict("unknown", "it launched nothing")
-    orders = [
-        f"{row.fix}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
-        for row in fixes(step, findings)
-    ]
-    first, then = (*orders, "", "")[:2]
-    floor = next((row.title for row in findings if row.rule == FLOOR and row.state == "found"), "")
-    return LookVerdict(step.bound, "".join(_evidence(step)), first, floor or then)
+    first = _largest(step, findings)
+    return LookVerdict(step.bound, "".join(_evidence(step)), first)
 
 
 def verdict(step: MeasuredStep | None, look: Look) -> LookVerdict:
-    """The verdict on one trace."""
+    """The verdict on one trace: what to do is ranked by the predicted time of a step."""
     if step is None:
         return LookVerdict("unknown", _without_gpu(look))
-    # the floor of a served batch has its own line, with the cache in it
-    served = any(row.floor_ns for row in look.serving)
-    return verdict_of(step, [row for row in look.findings if not (served and row.rule == FLOOR)])
+    if look.step is None:
+        return verdict_of(step, look.findings)
+    done = [each for each in look.fixes if not each.first]
+    first = first_text(look.step, done[0]) if done else ""
+    after = next_fix(look.fixes)
+    then = then_text(after) if after else ""
+    return LookVerdict(step.bound, "".join(_evidence(step)), first, then)
+
+
+def _largest(step: MeasuredStep, findings: Sequence[FindingEntry]) -> str:
+    """Where a step cannot be replayed: the fix that may save most, with its bound."""
+    if captured(step):
+        return ""
+    least = max(WORTH * whole_ns(step), 1)
+    rows = [row for row in findings if row.fix and (row.at_most_ns or 0) >= least]
+    if not rows:
+        return ""
+    row = max(rows, key=lambda row: row.at_most_ns or 0)
+    return f"{row.fix}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
 
 
 def label(bound: str, step: MeasuredStep | None) -> str:
@@ -86,7 +94,8 @@ def _evidence(step: MeasuredStep) -> Iterator[str]:
     """How busy the GPU is, then what the bound rests on."""
     gpus = "" if step.devices == 1 else f"{step.devices} GPUs together: "
     yield f"{gpus}GPU busy {_part(step.busy_ns, step.wall_ns)} {step.per}"
-    yield f" ({percent_text(step.busy_share)})"
+    recorded = f", recorded {time_text(step.recorded_ns)}" if step.recorded_ns else ""
+    yield f" ({percent_text(step.busy_share)}{recorded})"
     if step.bound == "host":
         yield f": {_launches(step)}"
     elif step.bound == "sync":
@@ -97,8 +106,6 @@ def _evidence(step: MeasuredStep) -> Iterator[str]:
         yield f": {_kinds(step)}"
     if step.queued_ns > WORTH * step.wall_ns:
         yield f"; launched work waited {time_text(step.queued_ns)} more in the queue"
-    if step.bound == "host" and step.profiled and step.busy_share > SURELY_IDLE:
-        yield "; without the profiler the GPU may keep busy"
 
 
 def _part(part: float, whole: float) -> str:
