@@ -6,12 +6,17 @@ not give the recorded time back, or where the trace lacks what a replay needs.
 
 from __future__ import annotations
 
+import inspect
+import sys
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec.structs import replace
 
 from foretrace.analyze import fixes
-from foretrace.analyze.fixes import Predicted, Prediction
+from foretrace.analyze.fixes import Fix, Predicted, Prediction
 from foretrace.analyze.fixes._step import Step
+from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.model import bounds, replay
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
@@ -20,6 +25,7 @@ from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.model.wall import unprofiled_ns, unprofiled_step_ns
 from foretrace.schema.documents.look import FixEntry, StepTime
+from foretrace.schema.documents.whatif import WhatIf
 from foretrace.show.overview.measured_step import MeasuredStep, measured_spans
 
 MOST_WRONG = 0.1  # how far the replay of a step may be from the recorded time
@@ -122,3 +128,24 @@ def then_text(fix: FixEntry) -> str:
     """What the second fix brings after the first."""
     before = f"; {fix.first} must go first" if fix.first else ""
     return f"{fix.order}: {fix.why}; after that about {time_text(fix.after_ns)}{before}"
+
+
+def whatif(trace: Trace, names: Sequence[str]) -> WhatIf:
+    """The document of `foretrace whatif`. Raises `UsageError` for a fix that does not apply."""
+    per = measured_spans(trace)[0]
+    future = predicted(trace)
+    if future is None:
+        reason = "no step of this trace can be replayed: it needs launches, GPU work and one clock"
+        return WhatIf(trace.path, per, None, [], [], None, reason)
+    by_name = {each.fix: each for each in future.fixes}
+    if wrong := [name for name in names if name not in by_name]:
+        known = ", ".join(by_name) or "none"
+        raise UsageError(f"no fix {wrong[0]!r} applies to this step; those that do: {known}")
+    together = future.together([by_name[name] for name in names]) if names else None
+    manual = {fix.name: _manual(fix) for fix in fixes.fixes() if fix.name in by_name}
+    step, found = time_of(future), entries(future)
+    return WhatIf(trace.path, per, step, found, list(names), together, manual=manual)
+
+
+def _manual(fix: Fix) -> str:
+    return inspect.cleandoc(sys.modules[fix.find.__module__].__doc__ or fix.title)

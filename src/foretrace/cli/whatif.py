@@ -1,0 +1,52 @@
+"""Read: Predict what a step takes after each fix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    answer_in_sections,
+    flag,
+    in_forms,
+    opens_trace,
+    warn_of_loss,
+)
+
+if TYPE_CHECKING:
+    from foretrace.show.render.terminal import Section
+
+
+@click.command("whatif", epilog="See: foretrace docs whatif")
+@click.argument("trace", type=PATH)
+@click.argument("fix", nargs=-1)
+@in_forms
+@flag("--explain", "The manual of each fix: what it looks for, what must hold, what changes.")
+@opens_trace
+def command(trace: str, fix: tuple[str, ...], form: str, explain: bool, reading: Reading) -> int:
+    """Replay one typical step with each fix that applies, and rank them by the predicted time.
+
+    Times are without the profiler, with an interval. With the names of fixes, the step after all of
+    them.
+
+    \b
+    foretrace whatif trace.json
+    foretrace whatif trace.json boolean_mask cuda_graph
+    foretrace whatif trace.json --explain
+    """
+    from foretrace.show.overview.predictions import whatif
+
+    opened = reading.trace(trace)
+    warn_of_loss(opened)
+    found = whatif(opened, fix)
+
+    def drawn() -> list[Section]:
+        from foretrace.show.render.whatif_page import page
+
+        return page(found, explain=explain)
+
+    answer_in_sections(form, found, drawn)
+    return 1 if reading.strict and opened.ledger.lost_data else 0

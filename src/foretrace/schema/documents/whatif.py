@@ -1,0 +1,28 @@
+"""`foretrace whatif --json`: a step without the profiler, and with each fix that applies."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from foretrace.schema.documents.look import SCHEMA, FixEntry, StepTime
+
+
+class WhatIf(Struct, frozen=True):
+    """`step` is None where a step cannot be replayed, and `reason` says why.
+
+    `chosen` are the fixes that were asked for, and `together_ns` is the step with all of them.
+    `manual` explains each fix in the list.
+    """
+
+    path: str
+    per: str
+    step: StepTime | None
+    fixes: list[FixEntry]
+    chosen: list[str]
+    together_ns: float | None
+    reason: str = ""
+    manual: dict[str, str] = {}
+    schema: int = SCHEMA
+
+
+DOCUMENT = WhatIf
