@@ -40,10 +40,10 @@ from foretrace.base.units import bytes_text
 from foretrace.model.cpu_ops import quotable_regions
 from foretrace.model.host import step_number
 from foretrace.model.metadata import device_of
+from foretrace.model.repeats import measured_spans
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.schema.finding import Verdict
-from foretrace.show.overview.measured_step import measured_spans
 from foretrace.show.overview.roof_words import roofs_entry
 
 Opens = Callable[[str], Trace]

@@ -45,6 +45,7 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
 
 def summarize(trace: Trace) -> Overview:
     """The document, what each region launches, and the summary in sentences."""
+    from foretrace.analyze.fixes._typical import predicted
     from foretrace.model.utilization import utilization
     from foretrace.show.overview import sentences
     from foretrace.show.overview.fixes import WORTH, whole_ns
@@ -52,7 +53,7 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.show.overview.look_document import document
     from foretrace.show.overview.measured_step import measured
     from foretrace.show.overview.on_cpu import cpu_tree
-    from foretrace.show.overview.predictions import entries, predicted, time_of, without_profiler
+    from foretrace.show.overview.predictions import entries, time_of, without_profiler
     from foretrace.show.overview.sequences import sequences
     from foretrace.show.overview.verdict import verdict
 

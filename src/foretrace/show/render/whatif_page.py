@@ -24,7 +24,14 @@ def page(found: WhatIf, *, explain: bool) -> list[Section]:
         left=(0, 4),
     )
     reasons = Section("", labelled=[(each.name, _reason(each)) for each in found.fixes])
-    manuals = [Section(name, text.split("\n\n")) for name, text in found.manual.items()] if explain else []
+    manuals = (
+        [
+            Section(name, [" ".join(part.split()) for part in text.split("\n\n")])
+            for name, text in found.manual.items()
+        ]
+        if explain
+        else []
+    )
     return [head, table, reasons, *_together(found), *manuals]
 
 
