@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from foretrace.analyze.compare.changes import work_changes
 from foretrace.analyze.compare.document import document
 from foretrace.analyze.compare.fusion import compare_kernels
+from foretrace.analyze.compare.marks import marked
 from foretrace.analyze.compare.measure import Sample, measured
 from foretrace.analyze.compare.sentences import changed, unchanged
 from foretrace.analyze.compare.sides import RepeatUnit, choose, compare_ops, launch_recorded, side
@@ -83,7 +84,8 @@ def compare_two(
         bare_host_ns=measured(*(Sample(run.timing.host_ns_per_call) for run in bare)),
         cost_s=compile_seconds if compile_seconds is not None else runs[1].compile.seconds,
     )
-    return replace(found, changed=changed(found), unchanged=unchanged(found))
+    mark = marked(a, b) if unit.kind == "step" else None
+    return replace(found, changed=changed(found), unchanged=unchanged(found), mark=mark)
 
 
 def _wall(run: RecordedRun) -> Sample:

@@ -26,7 +26,7 @@ from foretrace.analyze.compare.measure import Change, Sample, measured
 from foretrace.analyze.compare.sides import Kernel, OpCalls, RepeatUnit, Side
 from foretrace.base.units import change_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.display import Displayed, View, view
-from foretrace.schema.documents.compare import ComparedOps, CompareVerdict, Worth
+from foretrace.schema.documents.compare import ComparedOps, CompareVerdict, MarkedFix, Worth
 
 # Recorded pairs of one program on an H200 share 94% or more of the GPU time of one side, or 71% of
 # their ops; an H100's and an MI300X's share 99%. Unrelated pairs share at most 42% and 39%.
@@ -244,6 +244,7 @@ class Comparison(Displayed, Struct, frozen=True):
     changed: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     others: tuple[Comparison, ...] = ()
+    mark: MarkedFix | None = None
 
     @property
     def worth(self) -> Worth:

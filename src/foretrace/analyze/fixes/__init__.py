@@ -70,7 +70,8 @@ class Prediction(Struct, frozen=True):
 class Predicted(Struct, frozen=True):
     """The step without the profiler, and the fixes that shorten it, the best first.
 
-    `rated` are its graphs: as expected, on a faster and on a slower machine.
+    `rated` are its graphs: as expected, on a faster and on a slower machine. `proposed` has the
+    names of all fixes that apply, also of those that bring little.
     """
 
     step: Step
@@ -81,6 +82,7 @@ class Predicted(Struct, frozen=True):
     high_ns: float
     fixes: list[Prediction]
     rated: list[StepGraph]
+    proposed: frozenset[str]
 
     def together(self, chosen: Sequence[Prediction]) -> float:
         """The time of a step with several fixes."""
@@ -111,9 +113,10 @@ def predict(
     rated = [usual, *(replay.rated(usual, *parts) for parts in zip(spread, GPU, strict=True))]
     now, low, high = (replay.run(each) for each in rated)
     found = [_predicted(fix.name, each, rated) for fix in fixes() for each in _proposals(fix, step)]
+    names = frozenset(each.fix for each in found)
     kept = [each for each in found if each.ns < (1 - WORTH) * now]
     kept.sort(key=lambda each: (bool(each.proposal.first), each.ns, each.fix))
-    return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated)
+    return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated, names)
 
 
 def _proposals(fix: Fix, step: Step) -> Iterator[Proposal]:

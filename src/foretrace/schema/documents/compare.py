@@ -188,6 +188,23 @@ class Worth(Struct, frozen=True):
     text: str
 
 
+class MarkedFix(Struct, frozen=True):
+    """The fixes that B has and A lacked: what the replay of A predicted, and the step of B.
+
+    Times are of a step without the profiler, in ns. `hit`: the measured time is inside the
+    interval, or within 30% of the prediction.
+    """
+
+    fixes: list[str]
+    orders: list[str]
+    before_ns: float
+    predicted_ns: float
+    low_ns: float
+    high_ns: float
+    measured_ns: float
+    hit: bool
+
+
 class CompareDocument(Struct, frozen=True):
     """B compared with A; `others` compares each further trace with A.
 
@@ -211,6 +228,7 @@ class CompareDocument(Struct, frozen=True):
     bare_wall_ns: ChangeEntry | UnsetType = UNSET
     bare_host_ns: ChangeEntry | UnsetType = UNSET
     others: list[CompareDocument] | UnsetType = UNSET
+    predicted: MarkedFix | UnsetType = UNSET
 
 
 DOCUMENT = CompareDocument

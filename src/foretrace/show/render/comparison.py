@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from foretrace.analyze.compare.changes import COPY, WorkChange
 from foretrace.analyze.compare.fusion import KernelPair, total
+from foretrace.analyze.compare.marks import mark_text
 from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.sentences import called, circumstances
 from foretrace.analyze.compare.sides import Kernel, Side
@@ -192,6 +193,7 @@ def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
         ]
         return [Section("", labelled=[*lines, *_lost(sides)]), quantities(every)]
     lines += [(_answer(found), found.verdict.text), *(("", text) for text in _cost(found))]
+    lines += [("PREDICTED", mark_text(found.mark))] if found.mark else []
     if found.verdict.answer == "different":
         return [Section("", labelled=[*lines, *_lost(sides)], after=_times(found))]
     lines += [("NOTE", text) for text in circumstances(found)] + _lost(sides)
