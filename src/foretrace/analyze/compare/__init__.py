@@ -23,6 +23,7 @@ from foretrace.analyze.compare.measure import Sample, measured
 from foretrace.analyze.compare.sentences import changed, unchanged
 from foretrace.analyze.compare.sides import RepeatUnit, choose, compare_ops, launch_recorded, side
 from foretrace.analyze.compare.verdict import Comparison, judge, likeness
+from foretrace.analyze.fixes._typical import predicted
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.run_record import MOST_S, NO_RECORD, RecordedRun
@@ -70,9 +71,10 @@ def compare_two(
     bare = runs if timed else [NO_RECORD, NO_RECORD]
     table, wall = compare_kernels(left.work, right.work), measured(*map(_wall, bare))
     work = work_changes(table, left.gpu.median or 0)
+    steps = [predicted(trace) if unit.kind == "step" else None for trace in (a, b)]
     found = Comparison(
         *(unit, left, right),
-        judge(left, right, likeness(table, left.ops, right.ops), wall, work),
+        judge(left, right, likeness(table, left.ops, right.ops), wall, work, steps),
         work,
         table,
         compare_ops(left.ops, right.ops),
@@ -84,7 +86,7 @@ def compare_two(
         bare_host_ns=measured(*(Sample(run.timing.host_ns_per_call) for run in bare)),
         cost_s=compile_seconds if compile_seconds is not None else runs[1].compile.seconds,
     )
-    mark = marked(a, b) if unit.kind == "step" else None
+    mark = marked(*steps)
     return replace(found, changed=changed(found), unchanged=unchanged(found), mark=mark)
 
 

@@ -7,21 +7,24 @@ or as its own replay gives it.
 
 from __future__ import annotations
 
-from foretrace.analyze.fixes import Predicted
-from foretrace.analyze.fixes._typical import predicted
+from foretrace.analyze.fixes import Predicted, fixes
 from foretrace.base.units import time_text
-from foretrace.model.trace import Trace
 from foretrace.schema.documents.compare import MarkedFix
 
 CLOSE = 0.3  # of the measured time: a prediction that is nearer is a hit
 
 
-def marked(a: Trace, b: Trace) -> MarkedFix | None:
+def marked(before: Predicted | None, after: Predicted | None) -> MarkedFix | None:
     """The prediction for what changed; None where no known fix was made."""
-    before, after = predicted(a), predicted(b)
     if before is None or after is None:
         return None
-    made = [each for each in before.fixes if each.fix not in after.proposed]
+    shown = {fix.name: fix.made for fix in fixes()}
+    made = [
+        each
+        for each in before.fixes
+        if each.fix not in after.proposed
+        and ((test := shown[each.fix]) is None or test(after.step))
+    ]
     if not made:
         return None
     expected = before.together(made)

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -24,6 +24,7 @@ from foretrace.analyze.compare.fusion import KernelTable, spent
 from foretrace.analyze.compare.matching import MATMULS
 from foretrace.analyze.compare.measure import Change, Sample, measured
 from foretrace.analyze.compare.sides import Kernel, OpCalls, RepeatUnit, Side
+from foretrace.analyze.fixes import Predicted
 from foretrace.base.units import change_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.display import Displayed, View, view
 from foretrace.schema.documents.compare import ComparedOps, CompareVerdict, MarkedFix, Worth
@@ -126,23 +127,50 @@ def on_the_gpu(gpu: Change, cost_s: float | None, word: str) -> str:
 
 
 DECIDE = "to decide, time both without the profiler (`foretrace worth`, `foretrace run`)"
-RECORDS, BOUNDS, TRACES = "run records", "bounds", "traces"
+RECORDS, BOUNDS, TRACES, REPLAY = "run records", "bounds", "traces", "replay"
 
 
 def judge(
-    a: Side, b: Side, likeness: Likeness | None, wall: Change, work: tuple[WorkChange, ...]
+    a: Side,
+    b: Side,
+    likeness: Likeness | None,
+    wall: Change,
+    work: tuple[WorkChange, ...],
+    steps: Sequence[Predicted | None] = (),
 ) -> CompareVerdict:
-    """The verdict on B against A; `wall` is one call without the profiler, where both have it."""
+    """The verdict on B against A; `wall` is one call without the profiler, where both have it, and
+    `steps` are the replayed steps.
+    """
     per = f"per {a.unit.word}"
     if likeness is not None and not likeness.one_program:
-        return CompareVerdict("different", f"two programs: {likeness.text}", TRACES)
+        what = f"two programs: {likeness.text}"
+        return _by_replay(steps, per, f"; {what}") or CompareVerdict("different", what, TRACES)
     if wall.saved is not None:
         return _by_records(wall, per)
     times = [measured(a.gpu, b.gpu), measured(a.cpu, b.cpu), measured(a.wall, b.wall)]
     timed = not _untimed(a, b)
     if timed and all(row.fate == "same" for row in work) and not any(map(differs, times)):
         return CompareVerdict("same", _same_text(times[0], bool(work), per), TRACES)
-    return _by_bounds(a, b, per) or _open(a, b, times, per)
+    return _by_bounds(a, b, per) or _by_replay(steps, per) or _open(a, b, times, per)
+
+
+def _by_replay(
+    steps: Sequence[Predicted | None], per: str, note: str = ""
+) -> CompareVerdict | None:
+    """The verdict if the predicted times of a step without the profiler do not overlap."""
+    known = [each for each in steps if each is not None]
+    if len(known) != 2:
+        return None
+    a, b = known
+    least, most = a.low_ns - b.high_ns, a.high_ns - b.low_ns
+    if least <= 0 <= most:
+        return None
+    sides = [
+        f"{time_text(each.now_ns)} ({time_text(each.low_ns)} to {time_text(each.high_ns)})"
+        for each in (a, b)
+    ]
+    text = f"{sides[0]} to {sides[1]} {per}, predicted without the profiler{note}"
+    return CompareVerdict("faster" if least > 0 else "slower", text, REPLAY, least, most)
 
 
 def _untimed(a: Side, b: Side) -> list[str]:

@@ -49,12 +49,17 @@ class Proposal(Struct, frozen=True):
 
 
 class Fix(Struct, frozen=True):
-    """One kind of change; the docstring of its module is the manual."""
+    """One kind of change; the docstring of its module is the manual.
+
+    `made` tells whether a step shows that the fix was made, where that takes more than the absence
+    of its cause.
+    """
 
     name: str
     title: str
     find: Callable[[Step], Iterable[Proposal]]
     needs: tuple[str, ...] = ()
+    made: Callable[[Step], bool] | None = None
 
 
 class Prediction(Struct, frozen=True):

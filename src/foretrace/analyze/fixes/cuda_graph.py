@@ -66,4 +66,8 @@ def _varies(step: Step) -> bool:
     return len(set(steps)) > 1
 
 
-FIX = Fix("cuda_graph", "Launch a step as one CUDA graph", _find, ("gpu",))
+def _made(step: Step) -> bool:
+    return bool(step.trace.host.is_graph_launch[step.graph.calls].any())
+
+
+FIX = Fix("cuda_graph", "Launch a step as one CUDA graph", _find, ("gpu",), _made)
