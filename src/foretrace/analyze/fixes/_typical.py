@@ -23,17 +23,18 @@ CAPTURED = 0.5  # a step that captures a graph for longer is not the step that c
 
 def predicted(trace: Trace) -> Predicted | None:
     """The replayed step with its fixes; None where it cannot be replayed."""
-    per, spans = measured_spans(trace)
-    if not spans or not trace.gpu.aligned or not trace.has("gpu"):
+    if not trace.has("gpu") or not trace.gpu.aligned:
         return None
-    span, steady = _typical(spans), per == "per step" and len(spans) > 1
+    per, spans = measured_spans(trace)
+    steady = per == "per step" and len(spans) > 1
+    span, recorded = _steady(trace, spans) if steady else _single(trace, spans)
     if not len(span.work) or _captures(trace, span):
         return None
     graph = replay.graph_of(trace, span, steady)
     if not len(graph) or len(graph) > MOST_CALLS or not len(graph.rows):
         return None
     known = unprofiled_step_ns(trace) if steady else unprofiled_ns(trace, span.name)
-    found = predict(trace, Step(trace, graph), _recorded(trace, spans, span, steady), known)
+    found = predict(trace, Step(trace, graph), recorded, known)
     return found if is_right(found) else None
 
 
@@ -42,20 +43,33 @@ def is_right(found: Predicted) -> bool:
     return abs(found.replayed_ns / found.recorded_ns - 1) <= MOST_WRONG
 
 
-def _typical(spans: list[Span]) -> Span:
-    return sorted(spans, key=lambda span: span.cpu_ns)[len(spans) // 2]
+def _steady(trace: Trace, spans: list[Span]) -> tuple[Span, float]:
+    """Of steps that follow each other the one of median time: from the end of the one before."""
+    ends = np.maximum.accumulate([trace.spans.window(each)[1] for each in spans])
+    times = np.diff(ends)
+    middle = int(np.argsort(times, kind="stable")[(len(times) - 1) // 2])
+    return spans[middle + 1], float(times[middle])
+
+
+def _single(trace: Trace, spans: list[Span]) -> tuple[Span, float]:
+    """The call of median time, or the whole recording; and its time."""
+    calls = sorted(spans, key=lambda span: span.cpu_ns) or [_whole(trace)]
+    span = calls[len(calls) // 2]
+    begin, end = trace.spans.window(span)
+    return span, float(end - begin)
+
+
+def _whole(trace: Trace) -> Span:
+    """All that was recorded, as one call."""
+    host, gpu = trace.host, trace.gpu
+    seen = np.flatnonzero(host.lasting & (host.is_op | host.is_call))
+    begin = int(host.start[seen].min()) if len(seen) else 0
+    end = int(host.end[seen].max()) if len(seen) else 0
+    work = gpu.launch_order[gpu.launch[gpu.launch_order] >= 0]
+    return Span("recording", 0, -1, begin, end + 1, work)
 
 
 def _captures(trace: Trace, span: Span) -> bool:
     window = trace.spans.window(span)
     idle = spent_in(trace.gaps.inside([(0, *window)])).idle_by_cause
     return idle.get("capture", 0) > CAPTURED * (window[1] - window[0])
-
-
-def _recorded(trace: Trace, spans: list[Span], span: Span, steady: bool) -> float:
-    """The time of a step: the usual distance of the ends of two, or the window of the only one."""
-    ends = np.maximum.accumulate([trace.spans.window(each)[1] for each in spans])
-    if steady and len(ends) > 1:
-        return float(np.median(np.diff(ends)))
-    begin, end = trace.spans.window(span)
-    return float(end - begin)
