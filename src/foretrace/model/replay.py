@@ -21,6 +21,7 @@ keeps its time, waiting for others included.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct, field
@@ -131,9 +132,10 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> StepGraph:
 
 
 def _until(trace: Recording, span: Span, steady: bool) -> int:
-    """The end of a step on the host: where the next one begins, if one follows."""
-    next_ns = [each.start_ns for each in trace.spans.steps if each.start_ns >= span.end_ns]
-    return min(next_ns) if steady and next_ns else span.end_ns
+    """The end of a step on the host: where the next one begins, or would begin."""
+    steps = sorted((each.start_ns, each.end_ns) for each in trace.spans.steps)
+    apart = [later[0] - earlier[1] for earlier, later in pairwise(steps)]
+    return span.end_ns + (max(int(np.median(apart)), 0) if steady and apart else 0)
 
 
 def _within(trace: Recording, span: Span, chosen: Bools) -> Ints:
