@@ -73,14 +73,16 @@ class Change(Struct, frozen=True):
 
 
 class StepGraph(Struct, frozen=True):
-    """Calls in order: host time before and inside each, and the place in `rows` of the work that
-    it waits for (-1: it waits for none). Then the work: its call, stream and times.
+    """Calls in order: when each began, when the host was done with all before it (and at last with
+    all), host time before and inside each, and the places in `rows` of the work that it waits for
+    (-1: of earlier steps). Then the work: its call, stream and times.
     """
 
     span: Span
     steady: bool
     calls: Ints
     began: Ints
+    reached: Ints
     before: Floats
     inside: Floats
     after: float
@@ -110,13 +112,17 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> StepGraph:
     rows, launch = rows[order], launch[order]
     delay, pause, depends = _delays(trace, rows, began[launch])
     waits = _waits(trace, calls, rows, launch)
-    inside = np.maximum(ended - np.maximum(began, reached[:-1]), 0).astype(np.float64)
+    # a waiting call has its own time after what it waited for
+    last = [max((int(gpu.end[rows[at]]) for at in each if at >= 0), default=0) for each in waits]
+    own = ended - np.maximum(np.maximum(began, reached[:-1]), np.array(last, np.int64))
+    inside = np.maximum(own, 0).astype(np.float64)
     waiting = np.array([bool(each) for each in waits], bool)
     return StepGraph(
         span=span,
         steady=steady,
         calls=calls,
         began=began,
+        reached=reached,
         before=np.maximum(began - reached[:-1], 0).astype(np.float64),
         inside=np.where(waiting, np.minimum(inside, RETURN_NS), inside),
         after=float(max(_until(trace, span, steady) - int(reached[-1]), 0)),
@@ -258,17 +264,12 @@ def _host_times(graph: StepGraph, change: Change) -> tuple[Floats, Floats, float
     if not change.removed:
         return graph.before, graph.inside, graph.after
     start, end = (np.array(edge, np.int64) for edge in zip(*change.removed, strict=True))
-    away, span = IntervalUnion(start, end), graph.span
-    taken = 1.0 - change.left
-    first = np.append(span.start_ns, graph.began)[:-1] if len(graph) else graph.began
-    part = away.between(first, graph.began) / np.maximum(graph.began - first, 1)
-    within = away.holds(graph.began)
-    before = graph.before * (1 - taken * part)
-    inside = graph.inside * np.where(within, change.left, 1.0)
-    last = int(graph.began[-1]) if len(graph) else span.start_ns
-    rest = np.array([last]), np.array([max(span.end_ns, last + 1)])
-    after = graph.after * (1 - taken * float(away.between(*rest)[0]) / float(rest[1][0] - last))
-    return before, inside, after
+    away, taken = IntervalUnion(start, end), 1.0 - change.left
+    until = np.append(graph.began, graph.span.end_ns)
+    since = np.minimum(graph.reached, until)
+    part = taken * away.between(since, until) / np.maximum(until - since, 1)
+    inside = graph.inside * np.where(away.holds(graph.began), change.left, 1.0)
+    return graph.before * (1 - part[:-1]), inside, graph.after * (1 - float(part[-1]))
 
 
 def without_profiler(trace: Recording, graph: StepGraph, cost: ProfilerCost) -> StepGraph:

@@ -11,7 +11,6 @@ import numpy as np
 from foretrace.analyze.fixes import MOST_CALLS, Predicted, predict
 from foretrace.analyze.fixes._step import Step
 from foretrace.model import replay
-from foretrace.model.idle import spent_in
 from foretrace.model.repeats import measured_spans
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -70,6 +69,6 @@ def _whole(trace: Trace) -> Span:
 
 
 def _captures(trace: Trace, span: Span) -> bool:
-    window = trace.spans.window(span)
-    idle = spent_in(trace.gaps.inside([(0, *window)])).idle_by_cause
-    return idle.get("capture", 0) > CAPTURED * (window[1] - window[0])
+    """Whether the host captured a CUDA graph for most of the step: that runs nothing."""
+    begin, end = np.array([span.start_ns]), np.array([max(span.end_ns, span.start_ns + 1)])
+    return float(trace.host.captures.between(begin, end)[0]) > CAPTURED * float(end[0] - begin[0])

@@ -1,0 +1,94 @@
+"""The replay of a step, with exact numbers: host, streams, waits, and what a change takes away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from corpus.builder import TraceBuilder
+from foretrace.analyze.fixes import _typical
+from foretrace.model import replay
+from foretrace.model.replay import Change, ProfilerCost, StepGraph
+from foretrace.model.trace import Trace
+from foretrace.read import recordings
+
+Open = Callable[[TraceBuilder], Trace]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Open:
+    def open_it(builder: TraceBuilder) -> Trace:
+        path = tmp_path / "trace.json"
+        path.write_bytes(builder.bytes())
+        return ft.open(path, cache=False)
+
+    return open_it
+
+
+def three_steps(host_ns: int, kernel_ns: int, *, wait: bool = False) -> TraceBuilder:
+    """Steps of 100 us with one op that launches after `host_ns`; the GPU is never late."""
+    builder = TraceBuilder()
+    for number in range(3):
+        at = number * 100_000
+        builder.step(number, at, 100_000).op("aten::mm", at, host_ns + 2_000)
+        builder.launch(at + host_ns, 2_000).kernel("sgemm", at + host_ns + 5_000, kernel_ns)
+        if wait:
+            builder.sync(at + host_ns + 2_000, 3_000 + kernel_ns)
+    return builder
+
+
+def graph(trace: Trace) -> StepGraph:
+    return replay.graph_of(trace, trace.spans.steps[1], steady=True)
+
+
+def test_an_unchanged_step_takes_what_it_took(opened: Open) -> None:
+    assert replay.run(graph(opened(three_steps(10_000, 20_000)))) == 100_000
+
+
+def test_host_time_that_goes_shortens_a_step_until_the_gpu_bounds_it(opened: Open) -> None:
+    made = graph(opened(three_steps(10_000, 20_000)))
+    begin, end = made.span.start_ns, made.span.end_ns
+    all_of_it = Change(removed=((begin, end),))
+    assert replay.run(made, all_of_it) == pytest.approx(21_000, abs=1_000)  # the kernel, a pause
+    half = Change(removed=((begin + 50_000, end),))
+    assert replay.run(made, half) == pytest.approx(50_000, abs=1_000)
+
+
+def test_a_longer_kernel_bounds_the_step(opened: Open) -> None:
+    made = graph(opened(three_steps(10_000, 20_000)))
+    row = int(made.rows[0])
+    assert replay.run(made, Change(length={row: 150_000.0})) == pytest.approx(151_000, abs=1_000)
+
+
+def test_a_wait_adds_the_gpu_to_the_host(opened: Open) -> None:
+    made = graph(opened(three_steps(10_000, 60_000, wait=True)))
+    assert replay.run(made) == 100_000
+    free = Change(unwaited=frozenset(made.calls[1:].tolist()))
+    # 10 us before, 2 us of the launch, what the wait takes itself, 25 us after
+    assert replay.run(made, free) < 62_000
+
+
+def test_the_cost_of_the_profiler_is_taken_off_the_host(opened: Open) -> None:
+    trace = opened(three_steps(10_000, 20_000))
+    cost = ProfilerCost(op=2_000, call=1_000)
+    bare = replay.without_profiler(trace, graph(trace), cost)
+    # half of the op's cost before its launch, half after, and the call's
+    assert replay.run(bare) == 100_000 - 2_000 - 1_000
+
+
+def test_known_times_scale_the_host(opened: Open) -> None:
+    made = graph(opened(three_steps(10_000, 20_000)))
+    assert replay.run(replay.fitted(made, 60_000)) == pytest.approx(60_000, rel=0.01)
+
+
+def test_recorded_steps_are_replayed_to_their_time() -> None:
+    wrong = {}
+    for name, path in sorted(recordings.ladder().items())[::4]:
+        found = _typical.predicted(ft.open(path))
+        if found is not None:
+            wrong[name] = abs(found.replayed_ns / found.recorded_ns - 1)
+    assert len(wrong) > 5
+    assert sorted(wrong.values())[len(wrong) // 2] < 0.03, wrong
