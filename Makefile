@@ -98,9 +98,11 @@ $(LADDER_STAMP): $(RUN_STAMP) requirements/ladder.txt
 	@said=$$($(PIP) -r requirements/ladder.txt 2>&1) && touch $@ \
 		|| { echo "torch could not be installed: $$(echo "$$said" | grep -m 1 '^ERROR' || echo "pip failed")"; }
 
-# Most of these packages' 20,000 files are never imported: those that are get their byte code then.
-$(DEV_STAMP): $(RUN_STAMP) requirements/ladder.txt requirements/dev.txt
+# Most of these packages' 20,000 files are never imported: those that are get their byte code then. The pip that comes
+# with Python 3.11 takes twice as long over the index; it does as well, where there is no other.
+$(DEV_STAMP): $(RUN_STAMP) requirements/pip.txt requirements/ladder.txt requirements/dev.txt
 	@echo "setting up the test environment (torch included; this takes a few minutes the first time)"
+	@$(PIP) --no-compile -r requirements/pip.txt || echo "going on with the pip that is there"
 	@$(PIP) --no-compile -r requirements/ladder.txt && $(PIP) --no-compile --no-deps -r requirements/dev.txt \
 		|| { echo "could not install requirements/dev.txt: is the network reachable?"; exit 1; }
 	@touch $@
