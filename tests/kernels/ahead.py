@@ -22,7 +22,7 @@ from typing import Any
 # specifications).
 SHARED_LIMIT = {80: 166_912, 90: 232_448, 100: 232_448}
 
-DEAR = ("gradient_tma_kernel", "gradient_pingpong_kernel", "whole_pingpong_kernel")
+DEAR = ("gradient_tma_kernel", "whole_pingpong_kernel")
 
 INTS = {"int32": "i32", "int64": "i64"}
 
@@ -173,7 +173,7 @@ def usage(
 
 def sample(arch: int) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
     """On Hopper, where registers and shared memory are short, the largest variant of every kernel,
-    which saves what the gradient needs; not the three that take longest, whose parts the others have.
+    which saves what the gradient needs; not the two that take longest, whose parts the others have.
     Elsewhere the smallest matmul.
     """
     seen = set()
