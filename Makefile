@@ -7,9 +7,10 @@ CODE := src tests benchmarks examples tools
 RUN_STAMP := $(VENV)/.run-$(shell cksum < requirements/run.txt 2>/dev/null | cut -d' ' -f1)
 LADDER_STAMP := $(VENV)/.ladder-$(shell cat requirements/run.txt requirements/ladder.txt 2>/dev/null | cksum | cut -d' ' -f1)
 DEV_STAMP := $(VENV)/.dev-$(shell cat requirements/*.txt 2>/dev/null | cksum | cut -d' ' -f1)
+COLLECT_STAMP := $(VENV)/.collected
 WEB_STAMP := web/node_modules/.stamp
-# Tests wait for processes, browsers and clusters almost half of their time.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 + (os.cpu_count() or 1))')
+# Tests wait for processes, browsers and clusters a part of their time.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
@@ -27,7 +28,7 @@ ladder: $(LADDER_STAMP)
 
 # All but the tests need one core each, and two run at a time; the tests use every core.
 test:
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types imports web site audit
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync types $(COLLECT_STAMP) web lint imports site audit
 	@$(MAKE) --no-print-directory unit
 
 # The same with every sweep whole, and the viewer in every window: hours.
@@ -46,6 +47,11 @@ imports: $(DEV_STAMP)
 
 unit: $(DEV_STAMP)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# One process imports every test before several do: they start from the byte code that it leaves, of the packages too.
+$(COLLECT_STAMP): $(DEV_STAMP) $(shell find src/foretrace tests -name '*.py' 2>/dev/null)
+	@said=$$($(BIN)/python -m pytest --collect-only -qq 2>&1) || { echo "$$said"; exit 1; }
+	@touch $@
 
 # Lists what an installation brings (build/sbom.json) and asks for known weaknesses, where the network allows.
 audit: $(DEV_STAMP)
@@ -98,9 +104,11 @@ $(LADDER_STAMP): $(RUN_STAMP) requirements/ladder.txt
 	@said=$$($(PIP) -r requirements/ladder.txt 2>&1) && touch $@ \
 		|| { echo "torch could not be installed: $$(echo "$$said" | grep -m 1 '^ERROR' || echo "pip failed")"; }
 
-# Most of these packages' 20,000 files are never imported: those that are get their byte code then.
-$(DEV_STAMP): $(RUN_STAMP) requirements/ladder.txt requirements/dev.txt
+# Most of these packages' 20,000 files are never imported: those that are get their byte code then. The pip that comes
+# with Python 3.11 takes twice as long over the index; it does as well, where there is no other.
+$(DEV_STAMP): $(RUN_STAMP) requirements/pip.txt requirements/ladder.txt requirements/dev.txt
 	@echo "setting up the test environment (torch included; this takes a few minutes the first time)"
+	@$(PIP) --no-compile -r requirements/pip.txt || echo "going on with the pip that is there"
 	@$(PIP) --no-compile -r requirements/ladder.txt && $(PIP) --no-compile --no-deps -r requirements/dev.txt \
 		|| { echo "could not install requirements/dev.txt: is the network reachable?"; exit 1; }
 	@touch $@

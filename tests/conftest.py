@@ -21,6 +21,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 # the checks of the cases are asserts too, and should say what they saw
 pytest.register_assert_rewrite("corpus")
 
+# Several tests run at a time: threads of torch that wait for each other, and processes that its
+# compiler starts ahead, would take what another test computes with.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
 # Far above any test: this is no measurement, it turns a hang into a failure.
 FULL = os.environ.get("FORETRACE_SWEEP") == "full"
 HANG_S = 3600 if FULL else 600
@@ -103,6 +108,7 @@ def _record(folder: Path) -> None:
     # what the user exports must not change what is recorded
     unset = ("TORCH_", "TORCHINDUCTOR_", "INDUCTOR_", "RANK", "WORLD_SIZE")
     given = {name: value for name, value in os.environ.items() if not name.startswith(unset)}
+    given["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     done = subprocess.run([*line, script], capture_output=True, text=True, env=given)
     assert done.returncode == 0, done.stderr
 

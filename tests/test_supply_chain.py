@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 RUN = (ROOT / "requirements" / "run.txt").read_text()
 
 
-@pytest.mark.parametrize("name", ["run.txt", "dev.txt"])
+@pytest.mark.parametrize("name", ["run.txt", "pip.txt", "dev.txt"])
 def test_every_pin_has_its_hashes(name: str) -> None:
     blocks = (ROOT / "requirements" / name).read_text().replace(" \\\n", " ").splitlines()
     pins = [block for block in blocks if not block.startswith("#")]

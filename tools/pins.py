@@ -1,4 +1,4 @@
-"""Writes the hashes of every pinned package into requirements/run.txt and requirements/dev.txt.
+"""Writes the hashes of every pinned package into the files of requirements/ that have them.
 
 Change a version, run `.venv/bin/python tools/pins.py`, and commit. `pip install -r` then takes only
 files that the package index listed on that day, for every platform. Uses pip's own reader of the
@@ -21,7 +21,7 @@ from pip._internal.models.link import Link
 from pip._internal.utils.urls import url_to_path
 
 FOLDER = Path(__file__).parent.parent / "requirements"
-HASHED = ("run.txt", "dev.txt")
+HASHED = ("run.txt", "pip.txt", "dev.txt")
 _PIN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[^;\s\\]+)(?P<marker>\s*;[^\\\n]*)?")
 
 

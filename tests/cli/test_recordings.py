@@ -153,11 +153,21 @@ def test_who_wants_no_questions_is_told_at_a_terminal_too(
     assert "? hint" not in text
 
 
+# Where no terminal is, another test climbs the whole ladder.
+ONE_RUNG = """
+import foretrace.learn.ladder.climb as climb
+from foretrace.__main__ import run
+whole = climb.climb_recorded
+climb.climb_recorded = lambda card, only=("linear",): whole(card, only)
+run()
+"""
+
+
 def at_a_terminal(tmp_path: Path, *typed: str) -> str:
     """The tour in a pseudo-terminal: each answer is typed at its prompt."""
     ours, theirs = pty.openpty()
     out = str(tmp_path / "tour.html")
-    command = [sys.executable, "-m", "foretrace", "tour", "--no-cache", "-o", out]
+    command = [sys.executable, "-c", ONE_RUNG, "tour", "--no-cache", "-o", out]
     shown, answers, around = b"", iter(typed), {**os.environ, "NO_COLOR": "1"}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=around) as done:
         os.close(theirs)

@@ -213,8 +213,8 @@ def check_forms(case: Case, ran: Ran, folder: Path) -> None:
 def forms(case: Case, folder: Path) -> Iterator[Ran]:
     """What plain, gzipped, and both from standard input give, without `--strict`.
 
-    A case about files (B) has all forms; of the others every third has one beside its file, in turn,
-    but for the deep sweep. What has no other form is read once more as it is.
+    A case about files (B) has two forms in turn, and of the others every third has one, but for the
+    deep sweep. What has no other form is read once more as it is.
     """
     turn = ALL.index(case)
     if not DEEP and case.id[0] != "B" and turn % 3:
@@ -227,9 +227,9 @@ def forms(case: Case, folder: Path) -> Iterator[Ran]:
     plain, packed = folder / "plain.json", folder / "packed.json.gz"
     plain.write_bytes(data)
     packed.write_bytes(gz(data, level=1))
-    every = ((packed, None), ("-", data), ("-", packed.read_bytes()))
-    wanted = DEEP or case.id[0] == "B"
-    for path, stdin in ((plain, None), *every) if wanted else (every[turn // 3 % 3],):
+    every = ((packed, None), ("-", data), ("-", packed.read_bytes()), (plain, None))
+    some = every[turn % 2 :: 2] if case.id[0] == "B" else (every[turn // 3 % 3],)
+    for path, stdin in every if DEEP else some:
         yield look_json(path, case, stdin=stdin)
 
 

@@ -17,7 +17,7 @@ from foretrace.base.errors import UsageError
 from foretrace.read.recordings import traces
 from foretrace.show.overview import look
 from foretrace.show.share import vocabulary
-from foretrace.show.share.pseudonyms import Pseudonyms
+from foretrace.show.share.pseudonyms import Pseudonyms, owners
 from foretrace.show.share.publish import share
 from foretrace.show.share.redact import KEEP, parse_keep, redact
 from foretrace.show.share.stores import Folder
@@ -186,12 +186,25 @@ def test_a_word_of_the_user_has_a_pseudonym(text: str, shown: str) -> None:
         ("bobbin", "bobbin"),
         ("aten::max", "aten::max"),
         ("triton_poi_fused_0", "triton_poi_fused_0"),
+        ("home_page", "home_page"),
     ],
 )
 def test_names_of_hosts_and_people_are_replaced_where_a_word_begins(text: str, shown: str) -> None:
-    names = {"alice", "bob", "max", "triton", "node-7.lab", "node-7"}
+    names = {"alice", "bob", "max", "triton", "node-7.lab", "node-7", "home"}
     said = Pseudonyms(names, frozenset({"names"})).clean(text)
     assert re.sub(r"(?:name|address)_[a-p]{8}(?:\.lab)?", "*", said) == shown
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/home/alice/run.py", {"alice"}),
+        ("/mnt/data/home/alice/run.py", {"alice"}),
+        (r"C:\Users\Alice Smith\run.py", {"Alice Smith", "Alice", "Smith"}),
+    ],
+)
+def test_owners_of_paths(path: str, found: set[str]) -> None:
+    assert owners([path]) == found
 
 
 def test_a_pseudonym_is_the_same_in_one_run_and_another_in_the_next() -> None:

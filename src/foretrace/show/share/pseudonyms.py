@@ -20,8 +20,10 @@ from foretrace.show.share import vocabulary
 
 _FOLDER = r"home|users|scratch|work|data|fsx|mnt|nfs|private"
 _OWNER = re.compile(
-    rf"(?i)[\\/](?:{_FOLDER})[\\/]{{1,2}}([\w.@-]{{1,64}}(?:(?: [\w.@-]{{1,64}}){{1,3}}(?=[\\/]))?)"
+    rf"(?i)[\\/](?:{_FOLDER})[\\/]{{1,2}}(?!(?:{_FOLDER})[\\/])"
+    r"([\w.@-]{1,64}(?:(?: [\w.@-]{1,64}){1,3}(?=[\\/]))?)"
 )
+_NOBODY = re.compile(rf"(?i)(?:{_FOLDER})")  # the home folder of a container is called so
 _SHORTEST = 3  # a shorter name would be found inside everything
 _DISTINCT = 5  # a name as long as this is replaced even where other letters follow it
 _LONGEST = 1 << 14  # the longest kernel name that was recorded has 5,123 letters
@@ -53,7 +55,7 @@ class Pseudonyms:
         self.left_out = Counter[str]()
         self.keep = keep
         self._salt = salt or secrets.token_bytes(16)
-        own = {name for name in names if len(name) >= _SHORTEST and not vocabulary.keeps(name)}
+        own = {name for name in names if _tells(name) and not vocabulary.keeps(name)}
         listed = "|".join(map(_pattern, sorted(own, key=len, reverse=True)))
         self._names = re.compile(rf"(?:(?<![^\W_])|(?<=[a-z0-9])(?=[A-Z]))(?:{listed})")
         self._has_names = bool(own) and "hosts" not in keep
@@ -107,6 +109,11 @@ class Pseudonyms:
         data = text.encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(data, key=self._salt, digest_size=4).hexdigest()
         return f"{kind}_{digest.translate(_LETTERS)}"
+
+
+def _tells(name: str) -> bool:
+    """Whether it can be the name of a host or a person."""
+    return len(name) >= _SHORTEST and not _NOBODY.fullmatch(name)
 
 
 def _pattern(name: str) -> str:
