@@ -10,11 +10,10 @@ import numpy as np
 
 from foretrace.analyze.fixes import MOST_CALLS, Predicted, predict
 from foretrace.analyze.fixes._step import Step
-from foretrace.model import replay
+from foretrace.model import bounds, replay
 from foretrace.model.repeats import measured_spans
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
-from foretrace.model.wall import unprofiled_ns, unprofiled_step_ns
 
 MOST_WRONG = 0.1  # how far the replay of a step may be from the recorded time
 CAPTURED = 0.5  # a step that captures a graph for longer is not the step that counts
@@ -32,7 +31,8 @@ def predicted(trace: Trace) -> Predicted | None:
     graph = replay.graph_of(trace, span, steady)
     if not len(graph) or len(graph) > MOST_CALLS or not len(graph.rows):
         return None
-    known = unprofiled_step_ns(trace) if steady else unprofiled_ns(trace, span.name)
+    spent = bounds.spent(trace, span)
+    known = spent.wall_ns if spent is not None and not spent.profiled else None
     found = predict(trace, Step(trace, graph), recorded, known)
     return found if is_right(found) else None
 

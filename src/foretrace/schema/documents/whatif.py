@@ -10,7 +10,7 @@ from foretrace.schema.documents.look import SCHEMA, FixEntry, StepTime
 class WhatIf(Struct, frozen=True):
     """`step` is None where a step cannot be replayed, and `reason` says why.
 
-    `chosen` are the fixes that were asked for, and `together_ns` is the step with all of them.
+    `chosen` are the fixes that the user named, and `together_ns` is the step with all of them.
     `manual` explains each fix in the list.
     """
 

@@ -26,17 +26,20 @@ from foretrace.schema.documents.whatif import WhatIf
 from foretrace.show.overview.measured_step import MeasuredStep
 
 
+SURELY = 0.97  # of the recorded time: what is longer is the recorded time
+
+
 def without_profiler(trace: Trace, step: MeasuredStep, found: Predicted | None) -> MeasuredStep:
     """The step with the time that it takes without the profiler, and what bounds it then."""
-    if found is None or not step.profiled:
+    wall = max(found.now_ns, step.busy_ns) if found is not None else step.wall_ns
+    if found is None or not step.profiled or wall > SURELY * step.wall_ns:
         return step
-    wall = max(found.now_ns, step.busy_ns)
     idle, bound = 1 - step.busy_ns / wall, step.bound
     if bound in ("host", "sync") and idle <= MOSTLY_IDLE:
         work = np.concatenate([span.work for span in step.spans])
         bound = "mixed" if idle > PARTLY_IDLE else bounds.of_work(trace, work)
-    apart = wall / step.launches if step.apart_ns is not None and step.launches else None
-    recorded = found.recorded_ns
+    apart = None if step.apart_ns is None else step.apart_ns * wall / step.wall_ns
+    recorded = step.wall_ns
     return replace(step, wall_ns=wall, bound=bound, apart_ns=apart, recorded_ns=recorded)
 
 
