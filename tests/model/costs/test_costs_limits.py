@@ -26,8 +26,8 @@ def computed(share: float, ns: float = 100_000) -> Work:
 
 
 def test_at_a_roof_from_70_percent_on() -> None:
-    assert limited(moved(0.88)) == ("memory", "at the HBM roof (88%)")
-    assert limited(computed(0.75)) == ("compute", "at the compute roof (75%)")
+    assert limited(moved(0.88)) == ("memory", "88% of the HBM roof")
+    assert limited(computed(0.75)) == ("compute", "75% of the compute roof")
     assert limited(moved(0.699)) == ("memory", "69% of HBM, cause not in the trace")
 
 
@@ -42,7 +42,7 @@ def test_the_bound_does_not_change_with_the_distance(share: float) -> None:
 def test_lower_bounds_and_estimates_say_so() -> None:
     assert limited(moved(0.55, certainty=Certainty.AT_LEAST))[1] == "at least 55% of HBM"
     assert limited(moved(0.55, certainty=Certainty.ESTIMATE))[1] == "about 55% of HBM"
-    assert limited(moved(0.8, certainty=Certainty.AT_LEAST))[1] == "at the HBM roof (at least 80%)"
+    assert limited(moved(0.8, certainty=Certainty.AT_LEAST))[1] == "at least 80% of the HBM roof"
 
 
 def test_a_lower_bound_of_bytes_leaves_the_flop_exact() -> None:

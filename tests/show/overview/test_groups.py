@@ -94,7 +94,7 @@ def said(folder: Path, *cases: CaseTime) -> str:
 
 def test_at_the_roof(tmp_path: Path) -> None:
     cases = (case_time(60, "memory", 82.9, ""), case_time(40, "memory", 71.0, ""))
-    assert said(tmp_path, *cases) == "at the HBM roof (71 to 82%)"
+    assert said(tmp_path, *cases) == "71 to 82% of the HBM roof"
 
 
 def test_below_the_roof_with_the_cause_of_most_of_the_time(tmp_path: Path) -> None:

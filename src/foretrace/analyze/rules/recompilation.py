@@ -55,7 +55,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     frames = [f"frame {frame} ran {_versions(seen)}" for frame, seen in list(again.items())[:4]]
     title = "torch.compile compiled code during the recording"
     if again:
-        title = f"torch.compile recompiled {times_text(times)}"
+        title = f"torch.compile recompiled {times_text(times)} since the process began"
     detail = f"{now}{listing(frames).capitalize()} (0 is the first)." if frames else now.strip()
     reasons = _reasons(trace) if again else {}
     if reasons:

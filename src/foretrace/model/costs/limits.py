@@ -232,7 +232,7 @@ def _half_known(work: Work) -> tuple[str, str]:
 
 def _at_roof(place: Roofline, work: Work) -> str:
     share, _, roof = _reached(place, work).rpartition(" of ")
-    return f"at the {roof} roof ({share})"
+    return f"{share} of the {roof} roof"
 
 
 def _about(place: Roofline, work: Work) -> str:

@@ -163,7 +163,7 @@ _BLOCKS = r"(?<![\d,])([\d,]+) blocks? on (\d+) SMs"
 
 
 def limited_by(work: GroupWork) -> str:
-    """`8 kernels each, fusable`, `4 blocks on 132 SMs`, `at the HBM roof (82%)`, or ""."""
+    """`8 kernels each, fusable`, `4 blocks on 132 SMs`, `82% of the HBM roof`, or ""."""
     if not work.cases:
         return _copied(work.trace, work.rows)
     return _many(work) or _bounds(work)
@@ -226,7 +226,7 @@ def _near(roof: str, cases: Sequence[CaseTime]) -> str:
     unsure = [found[0] for each in cases if (found := re.search(_UNSURE, each.case.limited_by))]
     span = f"{min(unsure)}{span}" if unsure else span  # "about" where there are both
     if low >= 100 * AT_ROOF:
-        return f"at the {roof} roof ({span})"
+        return f"{span} of the {roof} roof"
     cause = _shared_cause(cases)
     return f"{span} of {roof}" + (f": {cause}" if cause else "")
 

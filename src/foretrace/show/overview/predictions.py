@@ -25,7 +25,6 @@ from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.schema.documents.whatif import WhatIf
 from foretrace.show.overview.measured_step import MeasuredStep
 
-
 SURELY = 0.97  # of the recorded time: what is longer is the recorded time
 
 
