@@ -1,0 +1,82 @@
+"""Copies between host and GPU in a step: the op that made each, and the tensor that it moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.base.arrays import Ints
+from foretrace.model.costs import Tensor
+
+LARGE = 1_000_000  # bytes: a copy of less is no work for the link
+# What a link gives with pinned memory, in bytes per second: PCIe of the fourth and fifth generation
+# (an H200's: 55 GB/s up and down). Only what is faster than the recorded copy counts.
+LINK = 25e9
+FAST_LINK = 55e9
+FAST_CARDS = ("sm90", "sm100", "sm103", "sm120")
+GAP_NS = 20_000  # at most: the Python code that calls an op
+_MOVES = frozenset({"aten::to", "aten::_to_copy", "aten::copy_", "aten::cuda", "aten::cpu"})
+
+
+class HostCopy(Struct, frozen=True):
+    """A memcpy of a step: its row, the outermost op that only copies, and the tensor it moved."""
+
+    row: int
+    op: int
+    bytes: int
+    pageable: bool
+    tensor: Tensor
+
+    @property
+    def key(self) -> tuple[tuple[int, ...], str]:
+        """Equal for copies of tensors of one shape and type."""
+        return self.tensor.dims, self.tensor.type
+
+
+def host_copies(step: Step, way: str, least: int = LARGE) -> Iterator[HostCopy]:
+    """Copies of at least this size whose ops recorded shapes; `way` is `HtoD` or `DtoH`."""
+    gpu, host = step.trace.gpu, step.trace.host
+    rows = step.rows[gpu.is_memcpy[step.rows] & (gpu.bytes[step.rows] >= least)]
+    makers = host.nearest_op(gpu.launch[rows])
+    for row, maker in zip(rows.tolist(), makers.tolist(), strict=True):
+        name, call = step.name(int(gpu.id[row])), step.call(maker) if maker >= 0 else None
+        tensor = call.tensor(1) if call and call.name == "aten::copy_" else None
+        if tensor is not None and way in name:
+            size = int(gpu.bytes[row])
+            yield HostCopy(row, outermost_move(step, maker), size, "Pageable" in name, tensor)
+
+
+def outermost_move(step: Step, event: int) -> int:
+    """The call of `.to()` or `.cuda()` around a copy."""
+    above = int(step.trace.host.parent[event])
+    while above >= 0 and step.name(above) in _MOVES:
+        event, above = above, int(step.trace.host.parent[above])
+    return event
+
+
+def link_rate(step: Step) -> float:
+    """Bytes per second that the link gives with pinned memory."""
+    arch = step.device.arch if step.device else ""
+    return FAST_LINK if arch.startswith(FAST_CARDS) else LINK
+
+
+def waits_below(step: Step, events: Ints) -> frozenset[int]:
+    """Calls below these events that wait for the GPU."""
+    calls = step.calls_below(events)
+    return frozenset(calls[np.isin(calls, step.waiting)].tolist())
+
+
+def with_gaps(step: Step, events: Ints, most: int = GAP_NS) -> Stretches:
+    """The host time of these calls, each with that of the Python code before it."""
+    host = step.trace.host
+    known = np.flatnonzero(step.inside & (host.is_op | host.is_call))
+    found = []
+    for event in events.tolist():
+        mine = known[host.track[known] == host.track[event]]
+        before = host.end[mine][host.end[mine] <= host.start[event]]
+        start = int(before.max(initial=step.span.start_ns))
+        found.append((max(start, int(host.start[event]) - most), int(host.end[event])))
+    return tuple(found)
