@@ -27,8 +27,8 @@ WIDTHS = {"float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2}
 LEAST_SIDE = 32  # pixels
 COLORS = 3
 CONVOLUTIONS = ("aten::conv2d", "aten::convolution", "aten::conv3d")
-# Of the bandwidth: a kernel that reads bytes and writes floats loads one value at a time (an H200's
-# reach 0.25), the scaling after it is vectorized.
+# Of the bandwidth: a kernel that reads bytes and writes floats loads one value at a time (0.25 on
+# an H200), the scaling after it is vectorized.
 CONVERT, SCALE = 0.25, 0.8
 
 
@@ -55,27 +55,43 @@ def _find(step: Step) -> Iterator[Proposal]:
     )
 
 
-def _convolved(step: Step) -> set[tuple[int, ...]]:
-    """Shapes of images that convolutions take; channels may have been last before."""
-    found: set[tuple[int, ...]] = set()
+def _convolved(step: Step) -> dict[tuple[int, ...], str]:
+    """Shapes of images that convolutions take, and their types; channels may have been last."""
+    found: dict[tuple[int, ...], str] = {}
     for event in step.ops(*CONVOLUTIONS).tolist():
         call = step.call(event)
         tensor = call.tensor(0) if call else None
         if tensor and len(tensor.dims) == 4 and tensor.dims[1] == COLORS:
             count, colors, height, width = tensor.dims
-            if min(height, width) >= LEAST_SIDE:
-                found |= {tensor.dims, (count, height, width, colors)}
+            if min(height, width) >= LEAST_SIDE and tensor.type in WIDTHS:
+                found |= {tensor.dims: tensor.type, (count, height, width, colors): tensor.type}
     return found
 
 
-def _changed(step: Step, copies: list[HostCopy], convert: float) -> Change:
-    """Less to copy, and two kernels more, which the graph has as part of the copy."""
-    length = {}
+def _changed(step: Step, copies: list[HostCopy], speed: float) -> Change:
+    """Less to copy, and two kernels more, which the graph has as part of the copy. The first one
+    writes the type that the convolution takes, so a cast to it goes.
+    """
+    length, casts, taken = {}, [], _convolved(step)
     for each in copies:
-        width, values = WIDTHS[each.tensor.type], each.tensor.elements
-        made = step.move_ns((1 + width) * values) / convert + step.move_ns(2 * width * values)
-        length[each.row] = float(step.trace.gpu.length[each.row]) / width + made / 1.0
-    return Change(length=length)
+        width, values = WIDTHS[taken[each.tensor.dims]], each.tensor.elements
+        made = step.move_ns((1 + width) * values) / speed + step.move_ns(2 * width * values) / SCALE
+        now = float(step.trace.gpu.length[each.row])
+        length[each.row] = now / WIDTHS[each.tensor.type] + made
+        casts += _casts(step, each, taken[each.tensor.dims])
+    return Change(length=length, gone=frozenset(casts))
+
+
+def _casts(step: Step, copy: HostCopy, wanted: str) -> list[int]:
+    """Kernels that turn the copied images into the wanted type."""
+    calls = {row: case.call for row in step.rows.tolist() if (case := step.case(row))}
+    pairs = {row: (call.tensor(1), call.tensor(0)) for row, call in calls.items() if call}
+    return [
+        row
+        for row, (source, target) in pairs.items()
+        if source and target and target.type == wanted != copy.tensor.type
+        if (source.dims, source.type) == copy.key and source.dims == target.dims
+    ]
 
 
 FIX = Fix("bytes_not_floats", "Copy images as bytes", _find, ("gpu", "shapes"))

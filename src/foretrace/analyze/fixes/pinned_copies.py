@@ -46,7 +46,7 @@ def _proposal(step: Step, copies: list[HostCopy], order: str, way: str) -> Propo
     rate = link_rate(step)
     return Proposal(
         order,
-        f"{what} per step {way} pageable memory ({size}) block the host",
+        f"the host waits in {what} per step {way} pageable memory ({size})",
         Change(length=_lengths(step, copies, rate), unwaited=free),
         worst=Change(length=_lengths(step, copies, SLOW * rate), unwaited=free),
         events=step.events(np.array([each.row for each in copies])),
