@@ -231,10 +231,11 @@ def _samples(step: _Step) -> Iterator[CpuFix]:
     chosen = [at for at in tiny if kinds[step.name(at), str(step.calls[at].dims)] >= MANY]
     single = [at for at in chosen if step.name(at) in MATMULS and _of_one_row(step.calls[at])]
     gathers = step.among(step.host.named(GATHERS.__contains__))
-    if not single or not len(gathers) or step.host.start[gathers].max() < step.host.end[chosen[-1]]:
+    behind = gathers[step.host.start[gathers] >= step.host.end[chosen[-1]]] if chosen else gathers
+    if not single or not len(behind):
         return
     count = round(median([number for number in kinds.values() if number >= MANY]))
-    whole = _stretch(step, chosen)
+    whole = _stretch(step, [*chosen, int(behind[0])])
     shares = (1 - min(4 / count, 0.5), 0.7, 1 - 1 / count)
     why = f"{plural(len(single), 'matmul')} of one row each, in {count} rounds of the same ops"
     fix = step.fix("run the samples as one batch (torch.stack)", why, whole, shares, chosen)
