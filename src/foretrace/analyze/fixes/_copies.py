@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes._step import Step, Stretches
-from foretrace.base.arrays import Ints
+from foretrace.base.arrays import Ints, distinct
 from foretrace.model.costs import Tensor
 
 LARGE = 1_000_000  # bytes: a copy of less is no work for the link
@@ -16,7 +16,7 @@ LARGE = 1_000_000  # bytes: a copy of less is no work for the link
 # (an H200's: 55 GB/s up and down). Only what is faster than the recorded copy counts.
 LINK = 25e9
 FAST_LINK = 55e9
-FAST_CARDS = ("sm90", "sm100", "sm103", "sm120")
+FAST_CARDS = ("sm_90", "sm_10", "sm_12", "gfx94", "gfx95")
 GAP_NS = 20_000  # at most: the Python code that calls an op
 _MOVES = frozenset({"aten::to", "aten::_to_copy", "aten::copy_", "aten::cuda", "aten::cpu"})
 
@@ -73,10 +73,13 @@ def with_gaps(step: Step, events: Ints, most: int = GAP_NS) -> Stretches:
     """The host time of these calls, each with that of the Python code before it."""
     host = step.trace.host
     known = np.flatnonzero(step.inside & (host.is_op | host.is_call))
-    found = []
-    for event in events.tolist():
-        mine = known[host.track[known] == host.track[event]]
-        before = host.end[mine][host.end[mine] <= host.start[event]]
-        start = int(before.max(initial=step.span.start_ns))
-        found.append((max(start, int(host.start[event]) - most), int(host.end[event])))
-    return tuple(found)
+    begin = np.maximum(host.start[events] - most, step.span.start_ns)
+    for track in distinct(host.track[events]).tolist():
+        mine, ends = (
+            host.track[events] == track,
+            np.sort(host.end[known[host.track[known] == track]]),
+        )
+        last = np.searchsorted(ends, host.start[events][mine], side="right")
+        before = np.append(step.span.start_ns, ends)[last]
+        begin[mine] = np.maximum(begin[mine], before)
+    return tuple(zip(begin.tolist(), host.end[events].tolist(), strict=True))

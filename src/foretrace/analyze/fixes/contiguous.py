@@ -34,14 +34,21 @@ NEXT = 4  # ops behind the copy among which its reader must be: keys and values 
 def _find(step: Step) -> Iterator[Proposal]:
     host = step.trace.host
     order = step.outermost(step.inside & host.is_op)
-    events, readers = [], set()
-    for place, event in enumerate(order.tolist()):
-        reader = _reader(step, event, order[place + 1 :]) if step.name(event) == CONTIGUOUS else ""
-        if reader and len(step.below(np.array([event]))):
-            events.append(event)
-            readers.add(reader.removeprefix("aten::"))
-    if events:
-        yield _proposal(step, np.array(events), sorted(readers))
+    copying = _copying(step)
+    readers = {
+        event: reader
+        for place, event in enumerate(order.tolist())
+        if event in copying and (reader := _reader(step, event, order[place + 1 :]))
+    }
+    if readers:
+        yield _proposal(step, np.array(list(readers)), sorted(set(readers.values())))
+
+
+def _copying(step: Step) -> set[int]:
+    """Calls of `.contiguous()` that launch a copy."""
+    host = step.trace.host
+    above = host.nearest(step.trace.gpu.launch[step.rows], step.named({CONTIGUOUS}))
+    return set(above[above >= 0].tolist())
 
 
 def _reader(step: Step, event: int, behind: Ints) -> str:
@@ -71,8 +78,8 @@ def _proposal(step: Step, events: Ints, readers: list[str]) -> Proposal:
     removed = with_gaps(step, events)
     half = {int(row): float(step.trace.gpu.length[row]) / 2 for row in rows}
     return Proposal(
-        f"drop .contiguous() before {readers[0]} (it takes strides)",
-        f"{plural(len(events), 'copy', 'copies')} per step only change strides",
+        f"drop .contiguous() before {readers[0].removeprefix('aten::')}",
+        f"{plural(len(events), 'copy', 'copies')} per step, and the op behind them takes strides",
         Change(removed, gone=frozenset(rows.tolist())),
         worst=Change(removed, length=half),
         events=step.events(rows),

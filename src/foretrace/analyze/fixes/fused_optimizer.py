@@ -90,7 +90,7 @@ def _ops_of(step: Step, events: Ints) -> Ints:
 
 def _own_ns(step: Step, events: Ints, ops: Ints) -> float:
     """The host time of these steps without the profiler."""
-    cost, calls = replay.cost_of(step.trace), len(step.calls_below(events))
+    cost, calls = replay.COST, len(step.calls_below(events))
     whole = float(step.trace.host.length[events].sum())
     return max(whole - len(ops) * cost.op - calls * cost.call, replay.LEAST * whole)
 
