@@ -37,7 +37,9 @@ def step_of(trace: Trace) -> Step:
 def proposals(name: str, trace: Trace) -> list[Proposal]:
     fix = next(each for each in fixes() if each.name == name)
     lacking = [need for need in fix.needs if not trace.has(need)]
-    return [] if lacking else list(fix.find(step_of(trace)))
+    found = [] if lacking else list(fix.find(step_of(trace)))
+    assert all(len(each.order) < 65 and len(each.why) < 95 for each in found)
+    return found
 
 
 def proposed(name: str, build: Callable[[Sketch], object], folder: Path) -> list[Proposal]:

@@ -37,11 +37,24 @@ def of_another(sketch: Sketch) -> None:
 
 def test_a_reduction_moves_to_the_gpu_with_the_cast_before_it(tmp_path: Path) -> None:
     (found,) = proposed("reduce_on_gpu", on_the_cpu, tmp_path)
-    assert found.order == "argmax on the GPU, then copy its result (x.argmax(...).cpu())"
+    assert found.order == "call argmax() on the GPU, before .cpu()"
     assert len(found.change.gone) == 1  # the cast
     now, then = after_us("reduce_on_gpu", on_the_cpu, tmp_path)
     assert now > 50_000
     assert then < 1_500
+
+
+def there_and_back(sketch: Sketch) -> None:
+    logits(sketch)
+    sketch.op("aten::sort", us=30_000, dims=[SHAPE, []], types=["float", "Scalar"])
+    up = memcpy("Memcpy HtoD (Pageable -> Device)", 20_000, 4 * 2048 * 32_000)
+    sketch.op("aten::to > aten::copy_", up, dims=[SHAPE, SHAPE], types=HELD).sync()
+
+
+def test_an_op_between_two_copies_needs_neither(tmp_path: Path) -> None:
+    (found,) = proposed("reduce_on_gpu", there_and_back, tmp_path)
+    assert found.order == "call sort() on the GPU, without .cpu()"
+    assert len(found.change.gone) == 2  # the cast, and the copy back
 
 
 @pytest.mark.parametrize("build", [on_the_gpu, of_another, logits])

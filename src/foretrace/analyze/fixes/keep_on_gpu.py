@@ -38,7 +38,7 @@ ROOM = 0.6  # of the GPU's memory that weights may take
 
 
 def _find(step: Step) -> Iterator[Proposal]:
-    taken = _weights(step)
+    taken = weights(step)
     copies = [each for each in host_copies(step, "HtoD") if each.key in taken]
     size = sum(each.bytes for each in copies)
     if not copies or not _in_every_step(step, copies) or size > _room(step):
@@ -61,7 +61,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     )
 
 
-def _weights(step: Step) -> set[tuple[tuple[int, ...], str]]:
+def weights(step: Step) -> set[tuple[tuple[int, ...], str]]:
     """Shapes and types of weights; a shape that an input has too is not certain to be one."""
     found, inputs = set(), set()
     for event in step.ops(*WEIGHTS).tolist():

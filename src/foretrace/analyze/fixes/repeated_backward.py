@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._copies import with_gaps
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.rules.unfused_optimizer import PREFIX
 from foretrace.base.arrays import Ints
@@ -43,7 +44,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         "one backward pass: (loss1 + loss2).backward()",
         f"{passes} backward passes per step run {plural(len(again), 'node')} again",
-        Change(step.stretches(again.tolist()), gone=frozenset(rows.tolist())),
+        Change(with_gaps(step, again), gone=frozenset(rows.tolist())),
         events=step.events(rows),
     )
 
