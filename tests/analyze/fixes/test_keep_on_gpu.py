@@ -46,3 +46,14 @@ def test_a_weight_that_one_step_loads_is_not_kept_twice(tmp_path: Path) -> None:
     sketch.step()
     with_weight(sketch)
     assert proposals("keep_on_gpu", opened(sketch, tmp_path)) == []
+
+
+def test_many_copies_of_one_shape_are_weights(tmp_path: Path) -> None:
+    def squares(sketch: Sketch, count: int) -> None:
+        for _ in range(count):
+            copied(sketch, TALL)
+        sketch.op("aten::mm", kernel(GEMM, 20), dims=[TALL, TALL])
+
+    assert proposed("keep_on_gpu", lambda made: squares(made, 1), tmp_path) == []
+    (found,) = proposed("keep_on_gpu", lambda made: squares(made, 3), tmp_path)
+    assert len(found.change.gone) == 3
