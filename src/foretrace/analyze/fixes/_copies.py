@@ -83,3 +83,17 @@ def with_gaps(step: Step, events: Ints, most: int = GAP_NS) -> Stretches:
         before = np.append(step.span.start_ns, ends)[last]
         begin[mine] = np.maximum(begin[mine], before)
     return tuple(zip(begin.tolist(), host.end[events].tolist(), strict=True))
+
+
+def casts_of(step: Step, copy: HostCopy) -> dict[int, Tensor]:
+    """Kernels that turn what was copied into another type, and what they make."""
+    cases = {row: step.case(row) for row in step.rows.tolist()}
+    calls = {row: case.call for row, case in cases.items() if case and case.call}
+    pairs = {row: (call.tensor(1), call.tensor(0)) for row, call in calls.items()}
+    return {
+        row: target
+        for row, (source, target) in pairs.items()
+        if source and target and calls[row].name == "aten::copy_"
+        if (source.dims, source.type) == copy.key and target.dims == source.dims
+        if target.type != source.type
+    }

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._copies import HostCopy, host_copies
+from foretrace.analyze.fixes._copies import HostCopy, casts_of, host_copies
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import bytes_text
 from foretrace.model.costs import short_type
@@ -33,7 +33,7 @@ CONVERT, SCALE = 0.25, 0.8
 
 
 def _find(step: Step) -> Iterator[Proposal]:
-    taken = _convolved(step)
+    taken = convolved(step)
     copies = [
         each
         for each in host_copies(step, "HtoD")
@@ -55,7 +55,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     )
 
 
-def _convolved(step: Step) -> dict[tuple[int, ...], str]:
+def convolved(step: Step) -> dict[tuple[int, ...], str]:
     """Shapes of images that convolutions take, and their types; channels may have been last."""
     found: dict[tuple[int, ...], str] = {}
     for event in step.ops(*CONVOLUTIONS).tolist():
@@ -72,26 +72,15 @@ def _changed(step: Step, copies: list[HostCopy], speed: float) -> Change:
     """Less to copy, and two kernels more, which the graph has as part of the copy. The first one
     writes the type that the convolution takes, so a cast to it goes.
     """
-    length, casts, taken = {}, [], _convolved(step)
+    length, casts, taken = {}, [], convolved(step)
     for each in copies:
         width, values = WIDTHS[taken[each.tensor.dims]], each.tensor.elements
-        made = step.move_ns((1 + width) * values) / speed + step.move_ns(2 * width * values) / SCALE
+        ns = step.move_ns((1 + width) * values) / speed + step.move_ns(2 * width * values) / SCALE
         now = float(step.trace.gpu.length[each.row])
-        length[each.row] = now / WIDTHS[each.tensor.type] + made
-        casts += _casts(step, each, taken[each.tensor.dims])
+        length[each.row] = now / WIDTHS[each.tensor.type] + ns
+        kind = taken[each.tensor.dims]
+        casts += [row for row, made in casts_of(step, each).items() if made.type == kind]
     return Change(length=length, gone=frozenset(casts))
-
-
-def _casts(step: Step, copy: HostCopy, wanted: str) -> list[int]:
-    """Kernels that turn the copied images into the wanted type."""
-    calls = {row: case.call for row in step.rows.tolist() if (case := step.case(row))}
-    pairs = {row: (call.tensor(1), call.tensor(0)) for row, call in calls.items() if call}
-    return [
-        row
-        for row, (source, target) in pairs.items()
-        if source and target and target.type == wanted != copy.tensor.type
-        if (source.dims, source.type) == copy.key and source.dims == target.dims
-    ]
 
 
 FIX = Fix("bytes_not_floats", "Copy images as bytes", _find, ("gpu", "shapes"))
