@@ -1,0 +1,77 @@
+"""Allocate GPU memory once, not in each step.
+
+What it looks for: steps that call `cudaMalloc` and `cudaFree`: PyTorch keeps the memory that it was
+given, so a steady step has neither. Either the program gives it back (`torch.cuda.empty_cache()`),
+or the memory is full or in pieces, and PyTorch frees before it allocates.
+
+What must hold: most steps have such calls. `cudaFree` outside of an op comes from `empty_cache`;
+inside of one it comes from the allocator.
+
+What changes: these calls go, and the wait of `cudaFree` for all work of the GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.arrays import Ints
+from foretrace.base.units import plural
+from foretrace.model.replay import Change
+
+MALLOC = frozenset({"cudaMalloc", "hipMalloc", "cuMemCreate", "cuMemMap"})
+FREE = frozenset({"cudaFree", "hipFree", "cuMemUnmap", "cuMemRelease"})
+# Calls around `cudaFree` that wait for the GPU: `empty_cache` makes them outside of ops.
+SYNC = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
+NEAR_NS = 50_000
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    freeing, allocating = (np.flatnonzero(step.named(names)) for names in (FREE, MALLOC))
+    if not len(freeing) or not len(allocating) or not _usual(step):
+        return
+    by_user = int((step.makers(freeing) < 0).sum())
+    waits = _waits(step, freeing)
+    calls = np.concatenate((freeing, allocating, waits))
+    order = "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    if 2 * by_user >= len(freeing):
+        order = "remove torch.cuda.empty_cache() from the step"
+    yield Proposal(
+        order,
+        f"{plural(len(allocating), 'cudaMalloc')} and {plural(len(freeing), 'cudaFree')} per step",
+        Change(step.stretches(calls.tolist()), unwaited=frozenset(calls.tolist())),
+        worst=Change(step.stretches(freeing.tolist()), unwaited=frozenset(freeing.tolist())),
+        events=tuple(calls[:50].tolist()),
+    )
+
+
+def _usual(step: Step) -> bool:
+    """Whether most steps free memory: the first ones of a program do so too."""
+    host = step.trace.host
+    at = host.start[np.flatnonzero(host.named(FREE.__contains__) & host.is_call)]
+    steps = step.trace.spans.steps
+    found = [bool(((at >= each.start_ns) & (at < each.end_ns)).any()) for each in steps]
+    return 2 * sum(found) > len(found)
+
+
+def _waits(step: Step, freeing: Ints) -> Ints:
+    """Waits right before a `cudaFree` on its thread, which belong to it."""
+    host = step.trace.host
+    waits = np.flatnonzero(step.named(SYNC))
+    near = [
+        bool(
+            (
+                (host.start[freeing] >= host.end[wait])
+                & (host.start[freeing] < host.end[wait] + NEAR_NS)
+            ).any()
+        )
+        for wait in waits.tolist()
+    ]
+    found: Ints = waits[np.array(near, bool)]
+    return found
+
+
+FIX = Fix("allocator", "Allocate GPU memory once", _find, ("gpu",))

@@ -1,0 +1,86 @@
+"""Copy images as bytes, and convert them on the GPU.
+
+What it looks for: a copy from the host of images in a floating type, `[N, 3, H, W]` or
+`[N, H, W, 3]`, that a convolution takes, as they are or after a cast.
+
+What must hold: images that were read from files had a byte per value before a transform made floats
+of them. The trace cannot show that: the user must check.
+
+What changes: the copy moves a byte per value. The GPU then converts and scales: two kernels, which
+read and write the images once each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._copies import HostCopy, casts_of, host_copies
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.units import bytes_text
+from foretrace.model.costs import short_type
+from foretrace.model.replay import Change
+
+WIDTHS = {"float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2}
+LEAST_SIDE = 32  # pixels
+COLORS = 3
+CONVOLUTIONS = ("aten::conv2d", "aten::convolution", "aten::conv3d")
+# Of the bandwidth: a kernel that reads bytes and writes floats loads one value at a time (0.25 on
+# an H200), the scaling after it is vectorized.
+CONVERT, SCALE = 0.25, 0.8
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    taken = convolved(step)
+    copies = [
+        each
+        for each in host_copies(step, "HtoD")
+        if each.tensor.type in WIDTHS and each.tensor.dims in taken
+    ]
+    if not copies or step.device is None:
+        return
+    first = copies[0].tensor
+    shape = ", ".join(map(str, first.dims))
+    size = bytes_text(sum(each.bytes for each in copies))
+    yield Proposal(
+        "copy uint8 images, convert on the GPU (x.float().div(255))",
+        f"each step copies {size} of {short_type(first.type)} images, [{shape}]",
+        _changed(step, copies, CONVERT),
+        _changed(step, copies, 1.0),
+        _changed(step, copies, CONVERT / 2),
+        risk="holds where the images were bytes before a transform",
+        events=step.events(np.array([each.row for each in copies])),
+    )
+
+
+def convolved(step: Step) -> dict[tuple[int, ...], str]:
+    """Shapes of images that convolutions take, and their types; channels may have been last."""
+    found: dict[tuple[int, ...], str] = {}
+    for event in step.ops(*CONVOLUTIONS).tolist():
+        call = step.call(event)
+        tensor = call.tensor(0) if call else None
+        if tensor and len(tensor.dims) == 4 and tensor.dims[1] == COLORS:
+            count, colors, height, width = tensor.dims
+            if min(height, width) >= LEAST_SIDE and tensor.type in WIDTHS:
+                found |= {tensor.dims: tensor.type, (count, height, width, colors): tensor.type}
+    return found
+
+
+def _changed(step: Step, copies: list[HostCopy], speed: float) -> Change:
+    """Less to copy, and two kernels more, which the graph has as part of the copy. The first one
+    writes the type that the convolution takes, so a cast to it goes.
+    """
+    length, casts, taken = {}, [], convolved(step)
+    for each in copies:
+        width, values = WIDTHS[taken[each.tensor.dims]], each.tensor.elements
+        ns = step.move_ns((1 + width) * values) / speed + step.move_ns(2 * width * values) / SCALE
+        now = float(step.trace.gpu.length[each.row])
+        length[each.row] = now / WIDTHS[each.tensor.type] + ns
+        kind = taken[each.tensor.dims]
+        casts += [row for row, made in casts_of(step, each).items() if made.type == kind]
+    return Change(length=length, gone=frozenset(casts))
+
+
+FIX = Fix("bytes_not_floats", "Copy images as bytes", _find, ("gpu", "shapes"))

@@ -1,0 +1,89 @@
+"""Leave out `.contiguous()` where the next op takes strides.
+
+What it looks for: `.contiguous()` that copies, right before a matmul of two or three dimensions or
+fused attention.
+
+What must hold: the strides of the source are recorded, and the next op can take them: one of the
+last two dimensions has stride 1 for a matmul, the last one for attention. The next ops take a
+tensor of that shape.
+
+What changes: the copy goes, and the host time of the call. What a matmul loses by reading across
+the rows is not known; at worst half of the copy's time comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._copies import with_gaps
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.arrays import Ints
+from foretrace.base.units import plural
+from foretrace.model.costs import Tensor
+from foretrace.model.replay import Change
+
+CONTIGUOUS = "aten::contiguous"
+MATMULS = frozenset({"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::addmm"})
+ATTENTION = "aten::scaled_dot_product_attention"
+NEXT = 4  # ops behind the copy among which its reader must be: keys and values are copied too
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    host = step.trace.host
+    order = step.outermost(step.inside & host.is_op)
+    copying = _copying(step)
+    readers = {
+        event: reader
+        for place, event in enumerate(order.tolist())
+        if event in copying and (reader := _reader(step, event, order[place + 1 :]))
+    }
+    if readers:
+        yield _proposal(step, np.array(list(readers)), sorted(set(readers.values())))
+
+
+def _copying(step: Step) -> set[int]:
+    """Calls of `.contiguous()` that launch a copy."""
+    host = step.trace.host
+    above = host.nearest(step.trace.gpu.launch[step.rows], step.named({CONTIGUOUS}))
+    return set(above[above >= 0].tolist())
+
+
+def _reader(step: Step, event: int, behind: Ints) -> str:
+    """The op that takes the copied tensor, if it could take the source too; else ""."""
+    call = step.call(event)
+    source = call.tensor(0) if call else None
+    if source is None or source.strides is None or len(source.strides) != len(source.dims):
+        return ""
+    others = [each for each in behind[: 4 * NEXT].tolist() if step.name(each) != CONTIGUOUS]
+    for each in others[:NEXT]:
+        taker = step.call(each)
+        taken = taker.every_tensor() if taker else ()
+        if any((have.dims, have.type) == (source.dims, source.type) for have in taken):
+            return step.name(each) if _takes(step.name(each), source) else ""
+    return ""
+
+
+def _takes(name: str, source: Tensor) -> bool:
+    strides = source.strides or ()
+    if name == ATTENTION:
+        return len(strides) > 0 and strides[-1] == 1
+    return name in MATMULS and len(strides) in (2, 3) and 1 in strides[-2:]
+
+
+def _proposal(step: Step, events: Ints, readers: list[str]) -> Proposal:
+    rows = step.below(events)
+    removed = with_gaps(step, events)
+    half = {int(row): float(step.trace.gpu.length[row]) / 2 for row in rows}
+    return Proposal(
+        f"drop .contiguous() before {readers[0].removeprefix('aten::')}",
+        f"{plural(len(events), 'copy', 'copies')} per step, and the op behind them takes strides",
+        Change(removed, gone=frozenset(rows.tolist())),
+        worst=Change(removed, length=half),
+        events=step.events(rows),
+    )
+
+
+FIX = Fix("contiguous", "Leave out copies of strided tensors", _find, ("gpu", "shapes"))

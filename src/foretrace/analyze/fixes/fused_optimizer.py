@@ -1,0 +1,112 @@
+"""Run the optimizer in one pass (`fused=True`).
+
+What it looks for: steps of PyTorch's Adam, AdamW or SGD that launch a kernel per operation
+(`foreach`), or one per operation and parameter. Other optimizers of PyTorch have no fused form for
+a GPU: `torch.compile` makes one of their step.
+
+What must hold: no sparse gradients, which the fused forms refuse, and no fused or compiled kernel
+in the step already.
+
+What changes: one kernel reads gradient, parameter and state once and writes them once. Adam's
+operations move 21 words per parameter one by one and 7 in one pass, SGD's with momentum 8 and 5; on
+an H200 the fused AdamW takes 0.42 of the foreach form's time. The host gains less: a fused step
+still visits each parameter in Python (8 us for Adam's, H200's host, torch 2.11). Of the foreach
+form's host time half of the difference counts, because the profiler's part of it is uncertain. At
+worst the host gains nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.rules.unfused_optimizer import COMPILE, FEW, FUSED, HAVE_FUSED, PREFIX
+from foretrace.base.arrays import Ints, distinct
+from foretrace.base.units import plural
+from foretrace.model import replay
+from foretrace.model.replay import Change
+
+# A fused step on the host: for each step, for each group of parameters, and for each parameter.
+STEP_NS, GROUP_NS = 100_000, 60_000
+PARAMETER_NS = {"Adam": 8_000, "AdamW": 8_000, "SGD": 4_000}
+# Of the GPU time that one pass keeps: expected and at best.
+PASS = {"Adam": (0.42, 0.3), "AdamW": (0.42, 0.3), "SGD": (0.62, 0.45)}
+COMPILED_PASS = (0.5, 0.3)
+SPARSE = re.compile(r"sparse|coalesce", re.IGNORECASE)
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    host = step.trace.host
+    regions = step.inside & host.is_region & host.named(lambda name: name.startswith(PREFIX))
+    events = sorted(step.outermost(regions).tolist(), key=lambda event: _kind(step, event))
+    for kind, mine in groupby(events, key=lambda event: _kind(step, event)):
+        found = np.array(list(mine))
+        rows = step.below(found)
+        rows = rows[step.trace.gpu.is_kernel[rows]]
+        if kind in HAVE_FUSED | COMPILE and len(rows) > FEW * len(found):
+            yield from _proposal(step, kind, found, rows)
+
+
+def _kind(step: Step, event: int) -> str:
+    return step.name(event).removeprefix(PREFIX).split(".", 1)[0]
+
+
+def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Iterator[Proposal]:
+    kernels = {step.name(event) for event in step.trace.gpu.id[rows].tolist()}
+    inside = _ops_of(step, events)
+    ops = [step.name(event) for event in inside.tolist()]
+    if any(map(SPARSE.search, ops)) or any(re.search(FUSED, name) for name in kernels):
+        return
+    fused = kind in HAVE_FUSED
+    usual, best = PASS[kind] if fused else COMPILED_PASS
+    groups = min((ops.count(name) for name in set(ops) if "_foreach" in name), default=len(events))
+    own = _own_ns(step, events, inside)
+    cost = STEP_NS * len(events) + GROUP_NS * groups + PARAMETER_NS.get(kind, 8_000) * _count(step)
+    left = min(cost / max(own, 1.0), 1.0)
+    usual_left = (1 + left) / 2 if any("_foreach" in name for name in ops) else left
+    order = f"torch.optim.{kind}(..., fused=True)" if fused else "torch.compile(optimizer.step)"
+    yield Proposal(
+        order,
+        f"{kind} launches {plural(len(rows), 'kernel')} per step",
+        _changed(step, events, rows, usual_left, usual),
+        _changed(step, events, rows, left / 2, best),
+        _changed(step, events, rows, 1.0, 1.5 * usual),
+        events=step.events(rows),
+    )
+
+
+def _ops_of(step: Step, events: Ints) -> Ints:
+    host, chosen = step.trace.host, np.zeros(step.trace.host.count, bool)
+    chosen[events] = True
+    ops = np.flatnonzero(step.inside & host.is_op)
+    found: Ints = ops[host.nearest(ops, chosen) >= 0]
+    return found
+
+
+def _own_ns(step: Step, events: Ints, ops: Ints) -> float:
+    """The host time of these steps without the profiler."""
+    cost, calls = replay.COST, len(step.calls_below(events))
+    whole = float(step.trace.host.length[events].sum())
+    return max(whole - len(ops) * cost.op - calls * cost.call, replay.LEAST * whole)
+
+
+def _count(step: Step) -> int:
+    """Parameters that got a gradient; those of a step that accumulates count once."""
+    nodes = np.flatnonzero(step.named({"torch::autograd::AccumulateGrad"}))
+    made = step.nodes.sequence[nodes]
+    return len(distinct(made[made >= 0])) + int((made < 0).sum())
+
+
+def _changed(step: Step, events: Ints, rows: Ints, left: float, share: float) -> Change:
+    """One kernel instead of all."""
+    first, rest = int(rows[0]), rows[1:]
+    length = {first: min(share, 1.0) * step.ns(rows)}
+    return Change(step.stretches(events.tolist()), left, length, frozenset(rest.tolist()))
+
+
+FIX = Fix("fused_optimizer", "Run the optimizer in one pass", _find, ("gpu",))

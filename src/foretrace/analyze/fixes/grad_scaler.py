@@ -1,0 +1,76 @@
+"""Train in bfloat16, without a GradScaler.
+
+What it looks for: the ops of a GradScaler: gradients are divided by a scale and searched for
+infinities, and the host reads whether one was found before it calls the optimizer.
+
+What must hold: the GPU computes in bfloat16 as fast as in float16: NVIDIA's from Ampere on, AMD's
+of the CDNA series. bfloat16 has the exponents of float32 and needs no scale.
+
+What changes: these ops go, with the wait, and with the Python code that visits each gradient before
+the division. The matmuls take as long in either type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._copies import waits_below, with_gaps
+from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.base.arrays import Ints
+from foretrace.model.replay import Change
+
+UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"
+UPDATE = "aten::_amp_update_scale_"
+RECIPROCAL, READ = "aten::reciprocal", "aten::item"
+BF16 = ("sm_8", "sm_9", "sm_10", "sm_12", "gfx9")
+NEAR_NS = 2_000_000  # from the inverse of the scale to the division
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    unscale, update = step.ops(UNSCALE), step.ops(UPDATE)
+    arch = step.device.arch if step.device else ""
+    if not len(unscale) or not len(update) or not arch.startswith(BF16):
+        return
+    reads = _reads(step, int(unscale[0]), int(update[-1]))
+    events = np.concatenate((unscale, update, reads))
+    rows = step.below(events)
+    yield Proposal(
+        "autocast in bfloat16, without a GradScaler",
+        "each step unscales gradients, looks for infinities and waits for the answer",
+        Change(
+            (*with_gaps(step, events), *_visits(step, unscale)),
+            gone=frozenset(rows.tolist()),
+            unwaited=waits_below(step, reads),
+        ),
+        risk="gradients in bfloat16",
+        events=step.events(rows),
+    )
+
+
+def _reads(step: Step, first: int, last: int) -> Ints:
+    """Values that the host reads between the division and the new scale, waiting for the GPU."""
+    host = step.trace.host
+    between = (host.start >= host.start[first]) & (host.start < host.start[last])
+    items = step.outermost(step.named({READ}) & between)
+    calls = step.waiting
+    chosen = np.zeros(host.count, bool)
+    chosen[items] = True
+    found: Ints = np.unique(host.nearest(calls, chosen))
+    return found[found >= 0]
+
+
+def _visits(step: Step, unscale: Ints) -> Stretches:
+    """From the inverse of the scale to the division: Python looks at each gradient."""
+    host, inverse = step.trace.host, step.ops(RECIPROCAL)
+    found = []
+    for event in unscale.tolist():
+        before = inverse[host.start[inverse] < host.start[event]][-1:]
+        if len(before) and host.start[event] - host.start[before[0]] < NEAR_NS:
+            found.append((int(host.start[before[0]]), int(host.start[event])))
+    return tuple(found)
+
+
+FIX = Fix("grad_scaler", "Train without a GradScaler", _find, ("gpu",))

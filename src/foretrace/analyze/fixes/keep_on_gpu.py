@@ -1,0 +1,120 @@
+"""Keep the weights on the GPU.
+
+What it looks for: large tensors that each step copies from the host, and that a matmul or a
+convolution then takes as its weight.
+
+What must hold: the tensor has the shape and type of a weight or its bias, not that of an input; a
+shape that both have counts where a step copies three or more of it. Every step copies as many. All
+of them fit into the GPU's memory.
+
+What changes: the copies go, with the host time of their calls and the waits in them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._copies import HostCopy, host_copies, waits_below, with_gaps
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.arrays import Ints
+from foretrace.base.units import bytes_text, plural
+from foretrace.model.costs import Tensor
+from foretrace.model.replay import Change
+
+# Ops that take a weight: the places of their input, weight and bias.
+WEIGHTS = {
+    "aten::linear": (0, 1, 2),
+    "aten::matmul": (0, 1, None),
+    "aten::mm": (0, 1, None),
+    "aten::addmm": (1, 2, 0),
+    "aten::conv1d": (0, 1, 2),
+    "aten::conv2d": (0, 1, 2),
+    "aten::conv3d": (0, 1, 2),
+    "aten::convolution": (0, 1, 2),
+}
+Kind = tuple[tuple[int, ...], str]  # a shape and a type
+LEAST = 65_536  # bytes of the copies together
+SURE = 3  # copies of a shape that inputs have too: no batch has so many parts
+ROOM = 0.6  # of the GPU's memory that weights may take
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    copies = _copied(step)
+    size = sum(each.bytes for each in copies)
+    if size < LEAST or size > _room(step) or not _in_every_step(step, copies):
+        return
+    events = np.unique([each.op for each in copies])
+    nodes = step.backward(events)
+    rows = step.distinct_rows([step.below(events), step.below(nodes)])
+    change = Change(
+        with_gaps(step, np.concatenate((events, nodes))),
+        gone=frozenset(rows.tolist()),
+        unwaited=waits_below(step, events),
+    )
+    what = plural(len(copies), "weight")
+    yield Proposal(
+        "keep the weights on the GPU (model.to('cuda') once)",
+        f"each step copies {what} from the host ({bytes_text(size)})",
+        change,
+        risk=f"{bytes_text(size)} of GPU memory",
+        events=step.events(rows),
+    )
+
+
+def _copied(step: Step) -> list[HostCopy]:
+    """Copies of weights, and those of their biases."""
+    wanted, inputs, biases = _operands(step)
+    copies = list(host_copies(step, "HtoD", 1))
+    count = Counter(each.key for each in copies)
+    sure = {kind for kind in wanted if kind not in inputs or count[kind] >= SURE}
+    if not any(each.key in sure for each in copies):
+        return []
+    return [each for each in copies if each.key in sure | (biases - inputs)]
+
+
+def weights(step: Step) -> set[Kind]:
+    """Shapes and types of weights; a shape that an input has too is not certain to be one."""
+    wanted, inputs, _ = _operands(step)
+    return wanted - inputs
+
+
+def _operands(step: Step) -> tuple[set[Kind], set[Kind], set[Kind]]:
+    """Shapes and types of weights, of inputs and of biases."""
+    found: tuple[set[Kind], set[Kind], set[Kind]] = set(), set(), set()
+    for event in step.ops(*WEIGHTS).tolist():
+        call, (data, weight, bias) = step.call(event), WEIGHTS[step.name(event)]
+        given, taken = (call.tensor(at) if call else None for at in (data, weight))
+        added = call.tensor(bias) if call and bias is not None else None
+        if taken and given and len(taken.dims) > 1:
+            found[0].update(_either_way(taken))
+            found[1].update(_either_way(given))
+            found[2].update(_either_way(added) if added and len(added.dims) == 1 else ())
+    return found
+
+
+def _either_way(tensor: Tensor) -> set[Kind]:
+    """A tensor's shape, and that of its transpose where it has two dimensions."""
+    found = {(tensor.dims, tensor.type)}
+    return found | {(tensor.dims[::-1], tensor.type)} if len(tensor.dims) == 2 else found
+
+
+def _in_every_step(step: Step, copies: list[HostCopy]) -> bool:
+    """Whether each step makes as many copies of these sizes: nothing is loaded just once."""
+    gpu, spans = step.trace.gpu, step.trace.spans
+    rows: Ints = np.flatnonzero(gpu.is_memcpy & np.isin(gpu.bytes, [each.bytes for each in copies]))
+    steps = [span for span in spans.steps if len(span.work)]
+    counts = np.bincount(np.maximum(spans.step_of_work()[rows], -1) + 1, minlength=1)[1:]
+    worked = [int(counts[each.index]) if each.index < len(counts) else 0 for each in steps]
+    return len(worked) < 2 or min(worked) >= len(copies)
+
+
+def _room(step: Step) -> float:
+    memory = step.device.memory_bytes if step.device else None
+    return ROOM * memory if memory else float("inf")
+
+
+FIX = Fix("keep_on_gpu", "Keep the weights on the GPU", _find, ("gpu", "shapes"))

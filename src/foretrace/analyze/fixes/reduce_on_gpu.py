@@ -1,0 +1,145 @@
+"""Reduce on the GPU, and copy the result.
+
+What it looks for: a large tensor that is copied to the host, where CPU ops take it: ops that launch
+nothing and have an operand of its shape.
+
+What must hold: the ops follow the copy on its thread, and the last of them makes the tensor smaller
+(`argmax`, `topk`, `mean`), or a copy brings a tensor of that shape back to the GPU.
+
+What changes: the reduction becomes kernels that read the tensor at the memory's speed, and the copy
+moves little. A cast to float32 right before the copy goes too: the GPU's reductions take 16-bit
+types and add in float32. CPU ops of many milliseconds leave cold caches behind: without them the
+host's other calls take less time (0.15 of it on an H200's host).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._copies import HostCopy, host_copies, waits_below, with_gaps
+from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.base.arrays import Ints
+from foretrace.base.units import bytes_text
+from foretrace.model.replay import Change
+
+REDUCING = """
+argmax argmin max min amax amin aminmax sum mean nansum std var std_mean var_mean norm
+linalg_vector_norm topk any all count_nonzero median nanmedian mode logsumexp multinomial bincount
+histc nonzero _unique2 unique_consecutive
+"""
+OPS = frozenset(f"aten::{name}" for name in REDUCING.split())
+WORKS_NS = 20_000  # an op that takes less on the CPU is a view, or no work
+KERNEL_NS, COPY_NS, CALL_NS = 4_000.0, 2_000.0, 30_000.0  # least times of new GPU and host work
+COLD_NS = 100_000  # of Python code before an op, when the caches are cold
+FREE_RATE = 15e9  # bytes per second at which a host gives memory back, at least
+SPEED = 0.4  # of the memory's bandwidth that a reduction reaches
+LONG_NS = 5_000_000  # CPU ops after which the caches are cold
+WARM = 0.3  # of the host's other times that remain then
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    if step.device is None:
+        return
+    up = list(host_copies(step, "HtoD"))
+    for copy in host_copies(step, "DtoH"):
+        ops, back = _on_cpu(step, copy, up)
+        if ops:
+            yield _proposal(step, copy, ops, back)
+
+
+def _on_cpu(step: Step, copy: HostCopy, up: list[HostCopy]) -> tuple[list[int], HostCopy | None]:
+    """The CPU ops that take the copied tensor, up to the one that reduces it or to the copy that
+    brings its result back; none where neither follows.
+    """
+    host, found = step.trace.host, list[int]()
+    back = {each.op: each for each in up if each.tensor.dims == copy.tensor.dims}
+    mine = host.track == host.track[copy.op]
+    after = step.outermost(step.inside & host.is_op & mine & (host.start >= host.end[copy.op]))
+    for event in after.tolist():
+        if found and event in back:
+            return found, back[event]
+        if not _takes(step, event, copy) or _launches(step, event):
+            continue
+        if host.length[event] >= WORKS_NS:
+            found.append(event)
+        if step.name(event) in OPS:
+            return found, None
+    return [], None
+
+
+def _takes(step: Step, event: int, copy: HostCopy) -> bool:
+    call = step.call(event)
+    return call is not None and any(
+        each.dims == copy.tensor.dims for each in call.every_tensor()[:2]
+    )
+
+
+def _launches(step: Step, event: int) -> bool:
+    return bool(len(step.calls_below(np.array([event]))))
+
+
+def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None) -> Proposal:
+    cast = _cast(step, copy)
+    rows = step.below(cast)
+    size = copy.bytes
+    if len(cast):  # the reduction reads what the cast read
+        call = step.call(int(step.trace.host.nearest_op(step.trace.gpu.launch[rows[:1]])[0]))
+        size = min(size, (call.tensor(1) or copy.tensor).bytes or size) if call else size
+    freed = _freeing(step, copy, ops[-1])
+    away = [back] if back else []
+    calls = np.array([*ops, *cast.tolist(), *(each.op for each in away)])
+    removed = (*with_gaps(step, calls, COLD_NS), freed)
+    rows = np.append(rows, [each.row for each in away]).astype(np.int64)
+    free = waits_below(step, np.array([copy.op, *(each.op for each in away)]))
+    held = sum(end - start for start, end in removed)
+    left = min(len(ops) * CALL_NS / max(held, 1), 1.0)
+
+    def changed(speed: float, warm: float) -> Change:
+        ns = len(ops) * max(step.move_ns(size) / speed, KERNEL_NS) + COPY_NS
+        sooner = _warmed(step, copy, warm) if held > LONG_NS else ()
+        gone = frozenset(rows.tolist())
+        return Change(removed + sooner, left, {copy.row: ns}, gone, free if back else frozenset())
+
+    name = step.name(ops[-1]).removeprefix("aten::").removeprefix("linalg_")
+    return Proposal(
+        f"call {name}() on the GPU, {'without' if back else 'before'} .cpu()",
+        f"{name} runs on the CPU after a copy of {bytes_text(copy.bytes)} to the host",
+        changed(SPEED, WARM),
+        changed(1.0, WARM / 2),
+        changed(SPEED / 2, 1.0),
+        events=(*step.events(np.array([copy.row])), *ops),
+    )
+
+
+def _freeing(step: Step, copy: HostCopy, last: int) -> tuple[int, int]:
+    """The time after the last op in which the host frees what was copied."""
+    host, end = step.trace.host, int(step.trace.host.end[last])
+    then = host.start[step.inside & (host.is_op | host.is_call) & (host.start >= end)]
+    most = end + int(copy.bytes / FREE_RATE * 1e9)
+    return end, min(int(then.min(initial=step.span.end_ns)), most)
+
+
+def _warmed(step: Step, copy: HostCopy, left: float) -> Stretches:
+    """Of the host times before the copy all but this share."""
+    began = step.graph.began[step.graph.began <= step.trace.host.end[copy.op]].tolist()
+    marks = zip([step.span.start_ns, *began], began, strict=False)
+    return tuple((round(start + left * (end - start)), end) for start, end in marks)
+
+
+def _cast(step: Step, copy: HostCopy) -> Ints:
+    """The op before the copy, where it makes the copied tensor from one of another type."""
+    host = step.trace.host
+    before = step.named({"aten::to"}) & (host.end <= host.start[copy.op])
+    last = step.outermost(before)[-1:]
+    rows = step.below(last)
+    made = host.nearest_op(step.trace.gpu.launch[rows[-1:]]).tolist() if len(rows) else []
+    call = step.call(made[0]) if made else None
+    target, source = (call.tensor(0), call.tensor(1)) if call else (None, None)
+    same = target and source and (target.dims, target.type) == copy.key
+    return last if same and source and source.type != copy.tensor.type else last[:0]
+
+
+FIX = Fix("reduce_on_gpu", "Reduce on the GPU, copy the result", _find, ("gpu", "shapes"))

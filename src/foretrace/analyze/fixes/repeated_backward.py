@@ -1,0 +1,84 @@
+"""Walk a graph backward once: the sum of the losses.
+
+What it looks for: autograd nodes that run several times in a step (`backward(retain_graph=True)`
+once for each loss).
+
+What must hold: each pass ends in gradients of parameters (`AccumulateGrad`), so their sum is what
+the program wants. No optimizer steps between the passes. No pass makes nodes itself: the gradient
+of a gradient cannot be added up.
+
+What changes: each node runs once; the later runs go, on the host and on the GPU. A node that only
+one loss has stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._copies import with_gaps
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.rules.unfused_optimizer import PREFIX
+from foretrace.base.arrays import Ints
+from foretrace.base.units import plural
+from foretrace.model.autograd import ENGINE
+from foretrace.model.replay import Change
+
+GRADIENT = "AccumulateGrad"
+FEW = 4  # nodes: less is no graph of a model
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    nodes = _nodes(step)
+    nodes = nodes[step.nodes.sequence[nodes] >= 0]
+    made = np.stack((step.nodes.sequence[nodes], step.nodes.thread[nodes]))
+    _, first, count = np.unique(made, axis=1, return_index=True, return_counts=True)
+    again = np.delete(nodes, first)
+    if len(again) < FEW or not _adds_up(step, nodes, again):
+        return
+    again = np.concatenate((again, _extra_gradients(step, again)))
+    rows = step.below(again)
+    passes = int(count.max())
+    yield Proposal(
+        "one backward pass: (loss1 + loss2).backward()",
+        f"{passes} backward passes per step run {plural(len(again), 'node')} again",
+        Change(with_gaps(step, again), gone=frozenset(rows.tolist())),
+        events=step.events(rows),
+    )
+
+
+def _nodes(step: Step) -> Ints:
+    """Runs of nodes in order of time, outermost."""
+    named = step.trace.host.named(lambda name: name.startswith(ENGINE))
+    return step.outermost(step.inside & named)
+
+
+def _adds_up(step: Step, nodes: Ints, again: Ints) -> bool:
+    host = step.trace.host
+    first, last = int(host.start[nodes].min()), int(host.end[again].max())
+    within = step.inside & (host.start >= first) & (host.start < last)
+    if (within & host.named(lambda name: name.startswith(PREFIX))).any():
+        return False
+    chosen = np.zeros(host.count, bool)
+    chosen[nodes] = True
+    made = np.flatnonzero(step.nodes.made[: host.count] & within & host.is_op)
+    made = made[host.nearest(made, chosen) >= 0]
+    walked = np.isin(step.nodes.sequence[made], step.nodes.sequence[nodes])
+    return not walked.any() and bool(len(_gradients(step)) > len(_extra_gradients(step, again)) > 0)
+
+
+def _gradients(step: Step) -> Ints:
+    wanted = ENGINE + "torch::autograd::" + GRADIENT
+    return step.outermost(step.named({wanted}))
+
+
+def _extra_gradients(step: Step, again: Ints) -> Ints:
+    """Gradients that the later passes add to those of the first."""
+    host, found = step.trace.host, _gradients(step)
+    later: Ints = found[host.start[found] >= host.start[again].min()]
+    return later[~np.isin(later, again)]
+
+
+FIX = Fix("repeated_backward", "Walk a graph backward once", _find, ("gpu",))

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import foretrace as ft
+from analyze.fixes.proposing import proposals, proposed
+from analyze.rules.sketch import GEMM, Sketch, kernel
+from foretrace.analyze.fixes import from_rules
+from foretrace.analyze.rules import rules
+from foretrace.model.replay import NOTHING
+from foretrace.read import recordings
+
+
+def test_every_rule_named_there_exists() -> None:
+    assert set(from_rules.RULES) <= {rule.name for rule in rules()}
+    assert set(from_rules.FIRST) | set(from_rules.WHY) <= set(from_rules.RULES)
+
+
+def test_a_finding_becomes_shorter_kernels() -> None:
+    trace = ft.open(recordings.ladder()["attention_naive_8x16x1024x64_bf16"])
+    (found,) = [each for each in proposals("from_rules", trace) if "torch.where" in each.order]
+    assert found.best is not None
+    assert found.worst == NOTHING
+    gpu = trace.gpu.length
+    for row, ns in found.best.length.items():
+        assert ns < found.change.length[row] < gpu[row]
+
+
+def test_a_step_without_findings_has_none(tmp_path: Path) -> None:
+    def plain(sketch: Sketch) -> None:
+        sketch.op("aten::mm", kernel(GEMM, 100), dims=[[64, 64], [64, 64]])
+
+    assert proposed("from_rules", plain, tmp_path) == []

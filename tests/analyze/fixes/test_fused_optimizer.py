@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from analyze.fixes.proposing import proposals, proposed
+from analyze.rules.sketch import ADD, Sketch, kernel
+from foretrace.analyze.fixes import _typical
+from foretrace.read import recordings
+
+
+def stepped(sketch: Sketch, name: str, op: str = "aten::_foreach_add_") -> None:
+    sketch.op("aten::mm", kernel("gemm", 100))
+    sketch.region(f"Optimizer.step#{name}.step")
+    for _ in range(12):
+        sketch.op(op, kernel(ADD, 50), us=40)
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        ("AdamW", "torch.optim.AdamW(..., fused=True)"),
+        ("SGD", "torch.optim.SGD(..., fused=True)"),
+        ("RMSprop", "torch.compile(optimizer.step)"),
+    ],
+)
+def test_one_pass_replaces_many_kernels(name: str, order: str, tmp_path: Path) -> None:
+    (found,) = proposed("fused_optimizer", lambda sketch: stepped(sketch, name), tmp_path)
+    assert found.order == order
+    assert len(found.change.gone) == 11
+    assert found.worst is not None
+    assert found.worst.left == 1.0  # the host may gain nothing
+
+
+def test_sparse_gradients_and_strange_optimizers_stay(tmp_path: Path) -> None:
+    def sparse(sketch: Sketch) -> None:
+        stepped(sketch, "SGD", "aten::coalesce")
+
+    assert proposed("fused_optimizer", sparse, tmp_path) == []
+    assert proposed("fused_optimizer", lambda made: stepped(made, "Lion"), tmp_path) == []
+
+
+def test_a_recorded_loop_over_parameters_becomes_the_recorded_fused_step() -> None:
+    shape = "4x512x4x768x12x3072x32000_bf16"
+    slow, fused = (
+        ft.open(recordings.ladder()[f"train_step_{kind}_{shape}"]) for kind in ("forloop", "fused")
+    )
+    now = _typical.predicted(slow)
+    assert now is not None
+    (found,) = [each for each in now.fixes if each.fix == "fused_optimizer"]
+    assert found.ns / now.now_ns == pytest.approx(8.18 / 11.8, rel=0.1)  # their run records
+    assert proposals("fused_optimizer", fused) == []
