@@ -1,0 +1,82 @@
+"""Convolutions in channels_last.
+
+What it looks for: kernels that change the layout between NCHW and NHWC around convolutions. cuDNN
+computes in NHWC on tensor cores; tensors in NCHW are converted before and after each convolution,
+forward and backward.
+
+What must hold: no group norm or instance norm stands between the convolutions: those are slower in
+channels_last than the conversions that it saves.
+
+What changes: the changes of layout are gone. Batch norm's kernels for channels_last read along the
+channels, and take the usual time of their bytes. Convolutions stay as they are; at best, they
+reach the usual share of the peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._gpu import (
+    BEST,
+    USUAL,
+    WORST,
+    Speed,
+    arithmetic_ns,
+    at_speeds,
+    joined,
+    memory_ns,
+    repriced,
+    rows_where,
+)
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.rules._common import LAYOUT
+from foretrace.base.units import plural
+from foretrace.model.intervals import Ints
+from foretrace.model.order import Case
+from foretrace.model.replay import Change
+
+SLOWER = ("aten::group_norm", "aten::native_group_norm", "aten::instance_norm")
+CONVOLUTION = "conv"
+NORM_SHARE = 0.8  # of what a plain kernel moves in the same time
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    rows = rows_where(step, lambda case: _changes_layout(case))
+    if not len(rows) or len(step.ops(*SLOWER)):
+        return
+    why = f"{plural(len(rows), 'kernel')} per step change NCHW to NHWC or back for cuDNN"
+    order = "model and input .to(memory_format=torch.channels_last)"
+    changes = at_speeds(lambda speed: _change(step, rows, speed))
+    yield Proposal(order, why, *changes, events=step.events(rows))
+
+
+def _changes_layout(case: Case) -> bool:
+    """Whether a convolution has this kernel to change the layout of a tensor."""
+    return case.id.get("op") == LAYOUT and CONVOLUTION in case.op
+
+
+def _change(step: Step, rows: Ints, speed: Speed) -> Change:
+    gone = Change(gone=frozenset(rows.tolist()))
+    if speed is WORST:
+        return gone
+    norms = rows_where(step, lambda case: "batch_norm" in case.op and bool(case.bytes))
+    at = (USUAL, BEST).index(speed)
+    faster = repriced(step, norms.tolist(), lambda case, each: _norm_ns(step, case, each))[at]
+    if speed is USUAL:
+        return joined([gone, faster])
+    convs = rows_where(step, lambda case: case.role == CONVOLUTION and bool(case.flops))
+    best = repriced(step, convs.tolist(), lambda case, _: _conv_ns(step, case))[at]
+    return joined([gone, faster, best])
+
+
+def _norm_ns(step: Step, case: Case, speed: Speed) -> float | None:
+    return memory_ns(step, speed, (case.bytes or 0) / NORM_SHARE)
+
+
+def _conv_ns(step: Step, case: Case) -> float | None:
+    kind = {"f32": "tf32", "tf32": "tf32", "f16": "fp16"}.get(str(case.id.get("dtype_in")), "bf16")
+    return arithmetic_ns(step, USUAL.conv, case.flops or 0, kind)
+
+
+FIX = Fix("channels_last", "Convolutions in channels_last", _find, ("gpu",))
