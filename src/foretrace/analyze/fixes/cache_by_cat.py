@@ -1,6 +1,6 @@
 """A cache of keys and values that is written in place.
 
-What it looks for: `torch.cat` of a long tensor and a short one, at least 16 to 1 in the dimension
+What it looks for: `torch.cat` of a long tensor and a short one, at least 4 to 1 in the dimension
 that grows, whose result is a factor of the attention (or batched matmul) that follows.
 
 What must hold: the two differ in this dimension alone, and in a step or over the step's calls the
@@ -17,10 +17,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import STARTING_NS, joined, one_kernel
+from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, one_kernel, total
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
+from foretrace.model.replay import Change
 
 CAT = "aten::cat"
 READERS = frozenset(
@@ -32,7 +33,7 @@ READERS = frozenset(
         "aten::einsum",
     }
 )
-LONGER = 16  # times the part that is new
+LONGER = 4  # times the part that is new
 REACH = 16
 FEWEST = 2  # keys and values
 
@@ -41,11 +42,21 @@ def _find(step: Step) -> Iterator[Proposal]:
     cats = [event for event in step.ops(CAT).tolist() if _grows(step, event)]
     if len(cats) < FEWEST:
         return
-    rows = [step.below(np.array([event], np.int64)) for event in cats]
-    change = joined(one_kernel(step, each, STARTING_NS) for each in rows if len(each))
+    changes = at_speeds(lambda speed: joined(_in_place(step, event, speed) for event in cats))
     why = f"{plural(len(cats), 'torch.cat', 'torch.cat')} per step copy a cache to add a token"
     order = "write into a preallocated cache: cache[:, :, t] = k"
-    yield Proposal(order, why, change, events=tuple(cats[:50]))
+    yield Proposal(order, why, *changes, events=tuple(cats[:50]))
+
+
+def _in_place(step: Step, event: int, speed: Speed) -> Change:
+    """A write of the part that is new."""
+    rows, call = step.below(np.array([event], np.int64)), step.call(event)
+    parts = call.tensors(0) if call else None
+    if not len(rows) or not parts:
+        return Change()
+    share = parts[1].elements / max(parts[0].elements + parts[1].elements, 1)
+    moved = share * total(step, rows, lambda case: case.bytes)
+    return one_kernel(step, rows, memory_ns(step, speed, moved))
 
 
 def _grows(step: Step, event: int) -> bool:

@@ -7,7 +7,8 @@ forward and backward.
 What must hold: no group norm or instance norm stands between the convolutions: those are slower in
 channels_last than the conversions that it saves.
 
-What changes: the changes of layout are gone. Batch norm's kernels for channels_last read along the
+What changes: the changes of layout are gone, but those of an image with three channels, which cuDNN
+pads. Batch norm's kernels for channels_last read along the
 channels, and take the usual time of their bytes. Convolutions stay as they are; at best, they
 reach the usual share of the peak.
 """
@@ -38,6 +39,7 @@ from foretrace.model.replay import Change
 
 SLOWER = ("aten::group_norm", "aten::native_group_norm", "aten::instance_norm")
 CONVOLUTION = "conv"
+CHANNELS = 8  # a multiple that tensor cores take as it is
 NORM_SHARE = 0.8  # of what a plain kernel moves in the same time
 
 
@@ -57,7 +59,8 @@ def _changes_layout(case: Case) -> bool:
 
 
 def _change(step: Step, rows: Ints, speed: Speed) -> Change:
-    gone = Change(gone=frozenset(rows.tolist()))
+    narrow = frozenset(rows_where(step, _is_narrow).tolist()) if speed is not BEST else frozenset()
+    gone = Change(gone=frozenset(rows.tolist()) - narrow)
     if speed is WORST:
         return gone
     norms = rows_where(step, lambda case: "batch_norm" in case.op and bool(case.bytes))
@@ -68,6 +71,12 @@ def _change(step: Step, rows: Ints, speed: Speed) -> Change:
     convs = rows_where(step, lambda case: case.role == CONVOLUTION and bool(case.flops))
     best = repriced(step, convs.tolist(), lambda case, _: _conv_ns(step, case))[at]
     return joined([gone, faster, best])
+
+
+def _is_narrow(case: Case) -> bool:
+    """Whether a convolution has a number of channels that cuDNN pads: an image's three."""
+    tensors = case.call.every_tensor() if case.call else ()
+    return any(len(each.dims) > 3 and each.dims[1] % CHANNELS for each in tensors)
 
 
 def _norm_ns(step: Step, case: Case, speed: Speed) -> float | None:

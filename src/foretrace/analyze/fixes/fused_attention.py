@@ -4,20 +4,22 @@ What it looks for: a softmax between two batched matmuls of its size (scale, mas
 may lie between), and calls of `scaled_dot_product_attention` that took the math path.
 
 What must hold: the first matmul writes as many scores as the softmax reads, and the second reads
-them again (the detection of the rule `attention_math`). A mask made with `triu` or `tril` is
-causal.
+them again (the detection of the rule `attention_math`). A mask made with `triu` or `tril`, or one
+of the size of one score matrix (without batch and heads), is causal.
 
 What changes: the ops between the two matmuls, and the nodes of the backward pass that they made,
 become one call each. A fused kernel takes the arithmetic of the two matmuls (backward: 2.5 times
-that) at the share of the peak that cuDNN's reach on an H200. In float32 it runs without tensor
-cores.
+that, half of it with a causal mask) at the share of the peak that cuDNN's reach on an H200. In
+float32 it runs without tensor cores.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import (
@@ -30,76 +32,111 @@ from foretrace.analyze.fixes._gpu import (
     memory_ns,
     one_for_many,
     owners,
-    total,
 )
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.rules.attention_math import FALLBACK, between, by_hand
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
+from foretrace.model.order import Case
 from foretrace.model.replay import Change
 
 CALL = "F.scaled_dot_product_attention"
-CAUSAL = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
+TRIANGLES = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
 BACKWARD = 2.5  # times the arithmetic of the forward pass
 CAUSAL_SHARE = 0.5  # of the scores that a causal mask leaves
 PLAIN = 0.45  # of the float32 peak
+WIDE = frozenset({"float", "double"})
+IS_CAUSAL = 5  # the argument of the math path
+
+
+class WrittenAttention(Struct, frozen=True):
+    """The ops of one attention, whether its tensors are float32, and whether its mask is causal."""
+
+    events: Ints
+    wide: bool
+    causal: bool
 
 
 def _find(step: Step) -> Iterator[Proposal]:
-    fallback = step.ops(FALLBACK)
-    inside = step.below(fallback)
-    if len(fallback):
-        groups = [np.array([call], np.int64) for call in fallback.tolist()]
+    fallback = [_on_math_path(step, call) for call in step.ops(FALLBACK).tolist()]
+    if fallback:
         order = "let scaled_dot_product_attention use a fused kernel"
-        count = plural(len(groups), "attention", "attentions")
-        yield _proposal(step, groups, order, f"{count} on the math path, not in one kernel")
-    mine = set(step.rows.tolist()) - set(inside.tolist())
+        count = plural(len(fallback), "attention", "attentions")
+        yield _proposal(step, fallback, order, f"{count} on the math path, not in one kernel")
+    mine = set(step.rows.tolist()) - set(step.below(step.ops(FALLBACK)).tolist())
     pairs = [pair for pair in by_hand(step.trace) if pair[0] in mine and pair[1] in mine]
-    groups = [owners(step, between(step.trace, [pair])) for pair in pairs]
-    if groups:
-        causal = bool(len(step.ops(*CAUSAL)))
-        why = f"matmul, softmax and matmul write out {len(groups)} score matrices"
+    found = [_written(step, owners(step, between(step.trace, [pair]))) for pair in pairs]
+    if found:
+        count = plural(len(found), "score matrix", "score matrices")
+        why = f"matmul, softmax and matmul write out {count}"
+        causal = all(each.causal for each in found)
         order = f"call {CALL}(q, k, v{', is_causal=True' * causal})"
-        yield _proposal(step, groups, order, why, CAUSAL_SHARE if causal else 1.0)
+        yield _proposal(step, found, order, why)
 
 
-def _proposal(step: Step, groups: list[Ints], order: str, why: str, share: float = 1.0) -> Proposal:
-    changes = at_speeds(lambda speed: joined(_fused(step, group, speed, share) for group in groups))
-    events = tuple(int(event) for group in groups for event in group)[:50]
-    risk = "a fused kernel adds in another order: compare one output"
+def _on_math_path(step: Step, event: int) -> WrittenAttention:
+    call, host = step.call(event), step.trace.host
+    query = call.tensor(0) if call else None
+    wide, causal = bool(query and query.type in WIDE), bool(call and call.flag(IS_CAUSAL))
+    parts = np.flatnonzero(step.inside & (host.parent == event))
+    return WrittenAttention(parts[np.argsort(host.start[parts], kind="stable")], wide, causal)
+
+
+def _written(step: Step, events: Ints) -> WrittenAttention:
+    cases = _matmuls(step, step.below(events))
+    wide = any(case.id.get("dtype_in") in ("f32", "tf32") for case in cases)
+    return WrittenAttention(events, wide, bool(len(step.ops(*TRIANGLES))) or _masked(step, events))
+
+
+def _masked(step: Step, events: Ints) -> bool:
+    """Whether an op takes the scores, and a mask that is the same for each of their matrices."""
+    for call in (step.call(event) for event in events.tolist()):
+        tensors = [each for each in call.every_tensor() if each.dims] if call else []
+        size = math.prod(tensors[0].dims[-2:]) if tensors else 0
+        if 1 < size < tensors[0].elements and any(each.elements == size for each in tensors[1:]):
+            return True
+    return False
+
+
+def _matmuls(step: Step, rows: Ints) -> list[Case]:
+    return [case for row in rows.tolist() if (case := step.case(row)) and case.role == "gemm"]
+
+
+def _proposal(step: Step, found: list[WrittenAttention], order: str, why: str) -> Proposal:
+    changes = at_speeds(lambda speed: joined(_fused(step, each, speed) for each in found))
+    events = tuple(int(event) for each in found for event in each.events)[:50]
+    risk = "a fused kernel adds in another order: compare an output"
     return Proposal(order, why, *changes, risk=risk, events=events)
 
 
-def _fused(step: Step, events: Ints, speed: Speed, share: float) -> Change:
+def _fused(step: Step, found: WrittenAttention, speed: Speed) -> Change:
     """One attention and its backward pass."""
-    rows, nodes = step.below(events), step.backward(events)
-    flops = share * total(step, rows, lambda case: case.flops if case.role == "gemm" else 0)
-    rest = _outside(step, rows)
-    forward = one_for_many(step, events, rows, _ns(step, speed, rows, flops, rest, False))
-    behind = step.below(nodes)
-    if not len(behind):
-        return forward
-    ns = _ns(step, speed, rows, BACKWARD * flops, 2 * rest, True)
-    return joined([forward, one_for_many(step, nodes, behind, ns)])
+    events, nodes = found.events, step.backward(found.events)
+    rows, behind = step.below(events), step.below(nodes)
+    matmuls = _matmuls(step, rows)
+    share = CAUSAL_SHARE if found.causal else 1.0
+    flops, rest = share * sum(case.flops or 0 for case in matmuls), _outside(matmuls)
+    forward = _ns(step, speed, found.wide, flops, rest, False)
+    backward = _ns(step, speed, found.wide, BACKWARD * flops, 2 * rest, True)
+    changes = [one_for_many(step, events, rows, forward)]
+    if len(behind):
+        changes.append(one_for_many(step, nodes, behind, backward))
+    return joined(changes)
 
 
-def _ns(step: Step, speed: Speed, rows: Ints, flops: float, count: float, back: bool) -> float:
-    cases = [case for row in rows.tolist() if (case := step.case(row)) and case.role == "gemm"]
-    wide = any(case.id.get("dtype_in") in ("f32", "tf32") for case in cases)
+def _ns(step: Step, speed: Speed, wide: bool, flops: float, count: float, back: bool) -> float:
     share = PLAIN * speed.attention / USUAL.attention
-    work = arithmetic_ns(step, share, flops, "fp32", False)
-    return max(
-        work if wide else attention_ns(step, speed, flops, back), memory_ns(step, speed, count)
-    )
+    plain = arithmetic_ns(step, share, flops, "fp32", False)
+    work = plain if wide else attention_ns(step, speed, flops, back)
+    return max(work, memory_ns(step, speed, count))
 
 
-def _outside(step: Step, rows: Ints) -> float:
+def _outside(matmuls: list[Case]) -> float:
     """The bytes of queries, keys, values and the result: what the matmuls move but the scores."""
-    cases = [case for row in rows.tolist() if (case := step.case(row)) and case.role == "gemm"]
-    if len(cases) < 2:
+    if len(matmuls) < 2:
         return 0.0
-    scores = 2 * (cases[0].bytes_written or 0)
-    return max(sum(case.bytes or 0 for case in cases) - scores, 0.0)
+    scores = 2 * (matmuls[0].bytes_written or 0)
+    return max(sum(case.bytes or 0 for case in matmuls) - scores, 0.0)
 
 
 FIX = Fix("fused_attention", "Attention in one kernel", _find, ("gpu", "shapes"))
