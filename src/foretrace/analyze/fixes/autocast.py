@@ -55,7 +55,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     if not len(rows) or step.ns(rows) < LEAST_SHARE * step.ns(every) or not _faster(step):
         return
     trains = bool((step.nodes.is_node[: step.trace.host.count] & step.inside).any())
-    order = 'torch.autocast("cuda", torch.bfloat16) for the forward'
+    order = 'use torch.autocast("cuda", torch.bfloat16) for the forward'
     why = f"{len(rows)} of {plural(len(every), 'matmul')} per step in float32 (TF32), not in bf16"
     changes = at_speeds(lambda speed: _change(step, rows, speed, trains))
     text = order if trains else "run the model in bf16 (model.bfloat16())"

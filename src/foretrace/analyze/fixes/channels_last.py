@@ -48,7 +48,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     if not len(rows) or len(step.ops(*SLOWER)):
         return
     why = f"{plural(len(rows), 'kernel')} per step change NCHW to NHWC or back for cuDNN"
-    order = "model and input .to(memory_format=torch.channels_last)"
+    order = "use memory_format=torch.channels_last for model and input"
     changes = at_speeds(lambda speed: _change(step, rows, speed))
     yield Proposal(order, why, *changes, events=step.events(rows))
 

@@ -41,7 +41,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     change = Change(removed=_stretches(step, again), gone=frozenset(rows.tolist()))
     size = total(step, rows, lambda case: case.bytes_written)
     why = f"{plural(len(layers), 'layer')} of the forward pass run again in the backward pass"
-    order = "no torch.utils.checkpoint, or for fewer blocks"
+    order = "drop torch.utils.checkpoint, or keep it for fewer blocks"
     risk = f"activations stay in memory: up to {bytes_text(int(size))} more"
     yield Proposal(order, why, change, risk=risk, events=tuple(layers[:50]))
 

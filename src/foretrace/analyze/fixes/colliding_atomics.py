@@ -43,7 +43,8 @@ MOST_ROWS = 256
 FEWEST_EACH = 64
 SLOWER = 2.0  # than its bytes at the bandwidth
 INDEX_BYTES = 8 + 8 + 4 + 4  # of a one-hot element: filled, read, converted, read
-LONGER = 3.0  # what the host takes
+SKINNY = 0.6  # of the bandwidth that other kernels reach
+LONGER = 5.0  # what the host takes: one_hot, a cast, a transpose and a matmul for one op
 
 
 class RowAdds(Struct, frozen=True):
@@ -99,7 +100,7 @@ def _added(call: OpCall, event: int) -> RowAdds | None:
 def _matmul(step: Step, added: RowAdds, speed: Speed) -> Change:
     chosen = np.array([added.event], np.int64)
     one_hot = 2 * STARTING_NS + memory_ns(step, speed, added.few * added.many * INDEX_BYTES)
-    product = memory_ns(step, speed, added.size)
+    product = memory_ns(step, speed, added.size / SKINNY)
     work = arithmetic_ns(step, speed.matmul, added.flops, "fp32", False)
     kernel = one_kernel(step, step.below(chosen), one_hot + max(product, work))
     return joined([kernel, Change(removed=step.stretches(chosen.tolist()))])

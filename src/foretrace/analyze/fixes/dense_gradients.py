@@ -53,7 +53,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     why = f"a gradient of {bytes_text(first.size)} is filled, of which {share} are not zero"
     changes = at_speeds(lambda speed: _sparse(step, tables, speed))
     events = tuple(table.event for table in tables)
-    order = "nn.Embedding(..., sparse=True) with torch.optim.SparseAdam"
+    order = "use nn.Embedding(sparse=True) with SparseAdam"
     yield Proposal(order, why, *changes, risk=RISK, events=events)
 
 

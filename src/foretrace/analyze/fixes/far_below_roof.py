@@ -3,9 +3,9 @@
 What it looks for: the kernel with most of the GPU time, where it reaches less than a tenth of every
 roof: of the memory's bandwidth and of the peak for its arithmetic.
 
-What must hold: its bytes or its arithmetic are known, one launch takes at least 50 us, and it has
-at least 30% of the GPU's time. Kernels that another fix explains (matmuls with odd sizes, float32
-without TF32, softmax with strides, atomics that collide) are left to it.
+What must hold: its bytes and its arithmetic are known exactly, one launch takes at least 50 us, and
+it has at least 30% of the GPU's time. Kernels that another fix explains (matmuls with odd sizes,
+float32 without TF32, softmax with strides, atomics that collide) are left to it.
 
 What changes: nobody knows what the program will use instead, so the prediction is cautious: half of
 the time; at best a third of the roof, at worst nine tenths of the time.
@@ -30,6 +30,7 @@ from foretrace.analyze.fixes.float64 import is_double
 from foretrace.analyze.rules.misaligned_matmuls import misaligned
 from foretrace.base.units import plural
 from foretrace.model.order import Case
+from foretrace.schema.traffic import Certainty
 
 MOST_PERCENT = 10.0
 SHORTEST_NS = 50_000
@@ -37,13 +38,13 @@ LEAST_SHARE = 0.3
 OF_ROOF = 1 / 3
 # What is faster, by a part of the kernel's name or of the op's.
 ADVICE = {
-    "depthwise": "depthwise convolutions in channels_last",
-    "grouped": "fewer groups, or channels_last",
-    "embedding_dense_backward": "sort the indices, or use fewer equal ones",
-    "cumsum": "cumsum over the last dimension",
-    "sort": "torch.topk where few elements are used",
-    "index": "index along the first dimension, with whole rows",
-    "copy": "a layout that needs no transposing copy",
+    "depthwise": "run depthwise convolutions in channels_last",
+    "grouped": "use fewer groups, or channels_last",
+    "embedding_dense_backward": "spread the indices: equal ones add one by one",
+    "cumsum": "take cumsum over the last dimension",
+    "sort": "use torch.topk where few elements are used",
+    "index": "index whole rows along the first dimension",
+    "copy": "choose a layout that needs no transposing copy",
     "sum": "reduce over the last dimension, or in two steps",
 }
 
@@ -66,7 +67,8 @@ def _find(step: Step) -> Iterator[Proposal]:
 
 
 def _is_slow(case: Case) -> bool:
-    known = case.roof_percent is not None and case.roof_percent < MOST_PERCENT
+    sure = case.roof_percent is not None and case.cost_certainty == Certainty.EXACT
+    known = sure and (case.roof_percent or 0.0) < MOST_PERCENT
     return known and (case.median_ns or 0) >= SHORTEST_NS and not _explained(case)
 
 

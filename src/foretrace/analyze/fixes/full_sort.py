@@ -41,7 +41,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     why = f"{plural(len(sorts), 'sort')} per step of {size} elements of which {kept} are read"
     changes = at_speeds(lambda speed: joined(_topk(step, event, speed) for event, _ in sorts))
     events = tuple(event for event, _ in sorts)[:50]
-    yield Proposal(f"torch.topk(x, {kept}) instead of the sort", why, *changes, events=events)
+    yield Proposal(f"use torch.topk(x, {kept}) instead of the sort", why, *changes, events=events)
 
 
 def kept_of(step: Step, event: int) -> int:

@@ -37,9 +37,8 @@ def _find(step: Step) -> Iterator[Proposal]:
         return
     calls = [case.call for row in rows.tolist() if (case := step.case(row))]
     view = all(_contiguous(call) for call in calls)
-    order = "softmax over the last dimension" + (
-        ", then transpose" if view else " (x.transpose(dim, -1).contiguous())"
-    )
+    over = "softmax over the last dimension"
+    order = f"take {over}, then transpose" if view else f"transpose, then {over}"
     why = f"{plural(len(rows), 'softmax', 'softmaxes')} per step over a dimension with strides"
     changes = at_speeds(lambda speed: joined(_one(step, row, speed) for row in rows.tolist()))
     yield Proposal(order, why, *changes, events=step.events(rows))

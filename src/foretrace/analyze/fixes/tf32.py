@@ -29,8 +29,8 @@ from foretrace.model.costs import peak_flops
 from foretrace.model.order import Case
 
 ORDERS = {
-    "gemm": ('torch.set_float32_matmul_precision("high")', "matmul"),
-    "conv": ("torch.backends.cudnn.allow_tf32 = True", "convolution"),
+    "gemm": ('call torch.set_float32_matmul_precision("high")', "matmul"),
+    "conv": ("set torch.backends.cudnn.allow_tf32 = True", "convolution"),
 }
 LEAST_NS = 6_000  # of a small kernel on tensor cores
 RISK = "TF32 rounds the factors to 10 bits: compare the loss or the output"
