@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -105,11 +106,14 @@ def repriced(step: Step, rows: Iterable[int], price: Price) -> Changes:
     return usual, best, worst
 
 
-def one_for_many(step: Step, events: Ints, rows: Ints, ns: float, kept: int = 0) -> Change:
-    """Of these events one remains, with one kernel of this time."""
-    gone = [int(event) for at, event in enumerate(events.tolist()) if at != kept]
-    unwaited = frozenset(step.calls_below(np.array(gone, np.int64)).tolist())
-    host = Change(removed=_with_gaps(step, events, kept), unwaited=unwaited)
+def one_for_many(
+    step: Step, events: Ints, rows: Ints, ns: float, kept: tuple[int, ...] = (0,)
+) -> Change:
+    """One kernel of this time instead of these events; the host time of those at `kept` stays."""
+    places = {at % len(events) for at in kept}
+    gone = np.array([each for at, each in enumerate(events.tolist()) if at not in places], np.int64)
+    unwaited = frozenset(step.calls_below(gone).tolist())
+    host = Change(removed=_with_gaps(step, events, gone), unwaited=unwaited)
     return joined([host, one_kernel(step, rows, ns)]) if len(rows) else host
 
 
@@ -119,15 +123,11 @@ def one_kernel(step: Step, rows: Ints, ns: float) -> Change:
     return Change(length=length, gone=frozenset(rows[1:].tolist()))
 
 
-def _with_gaps(step: Step, events: Ints, kept: int) -> Stretches:
-    """The host time of all these events but one, with the Python code between neighbours."""
+def _with_gaps(step: Step, events: Ints, gone: Ints) -> Stretches:
+    """The host time of those that are gone, and of the Python code between all of them."""
     parts = step.stretches(events.tolist())
-    before = [None, *parts[:-1]]
-    return tuple(
-        (last[1] if last and 0 <= start - last[1] < GAP_NS else start, end)
-        for at, (last, (start, end)) in enumerate(zip(before, parts, strict=True))
-        if at != kept
-    )
+    apart = ((before[1], after[0]) for before, after in pairwise(parts))
+    return (*step.stretches(gone.tolist()), *(gap for gap in apart if 0 < gap[1] - gap[0] < GAP_NS))
 
 
 def joined(changes: Iterable[Change], left: float = 0.0) -> Change:

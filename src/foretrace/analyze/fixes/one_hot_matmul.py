@@ -84,7 +84,7 @@ def _index(step: Step, group: Group, speed: Speed) -> Change:
     moved = 2 * size * left.elements / left.dims[-1]
     launching = [at for at in range(len(ops)) if len(step.below(events[at : at + 1]))]
     kept = min(launching, key=lambda at: int(step.trace.host.length[ops[at]]), default=0)
-    forward = one_for_many(step, events, rows, memory_ns(step, speed, moved), kept)
+    forward = one_for_many(step, events, rows, memory_ns(step, speed, moved), (kept,))
     behind = step.below(step.backward(events[-1:]))
     if not len(behind):
         return forward
