@@ -46,7 +46,7 @@ BACKWARD = 2.5  # times the arithmetic of the forward pass
 CAUSAL_SHARE = 0.5  # of the scores that a causal mask leaves
 PLAIN = 0.45  # of the float32 peak
 WIDE = frozenset({"float", "double"})
-ENDS = (0, -1)  # a call of attention takes the host as long as two matmuls
+CALL_NS = 60_000  # of a call of attention, with the profiler; a plain matmul takes half of it
 IS_CAUSAL = 5  # the argument of the math path
 
 
@@ -119,7 +119,8 @@ def _fused(step: Step, found: WrittenAttention, speed: Speed) -> Change:
     flops, rest = share * sum(case.flops or 0 for case in matmuls), _outside(matmuls)
     forward = _ns(step, speed, found.wide, flops, rest, False)
     backward = _ns(step, speed, found.wide, BACKWARD * flops, 2 * rest, True)
-    changes = [one_for_many(step, events, rows, forward, ENDS)]
+    kept = (0,) if step.trace.host.length[events[0]] > CALL_NS else (0, -1)
+    changes = [one_for_many(step, events, rows, forward, kept)]
     if len(behind):
         changes.append(one_for_many(step, nodes, behind, backward))
     return joined(changes)
