@@ -11,7 +11,8 @@ What changes: each float32 matmul, convolution and attention takes the time that
 a training step, autocast converts inputs and weights around each matmul: their forward ops and
 backward nodes take longer on the host, and the conversions take on the GPU what the 16-bit
 activations save between the matmuls (measured on a transformer: the same within 4%). Without a
-backward pass, the model itself can be bf16, and nothing is converted.
+backward pass, the model itself can be bf16: nothing is converted, and the kernels between the
+matmuls move half of the bytes.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from collections.abc import Iterator
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import (
     SPEEDS,
+    STARTING_NS,
+    WORST,
     Speed,
+    arithmetic_ns,
     at_speeds,
-    conv_ns,
     is_tf32,
     joined,
     matmul_ns,
@@ -33,6 +36,7 @@ from foretrace.analyze.fixes._gpu import (
 )
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.fixes.attention_dtype import attention_change, wide_attention
+from foretrace.analyze.rules._common import LAYOUT
 from foretrace.base.units import plural
 from foretrace.model.costs import peak_flops
 from foretrace.model.intervals import Ints
@@ -40,6 +44,7 @@ from foretrace.model.order import Case
 from foretrace.model.replay import Change
 
 MATMULS = frozenset({"gemm", "conv"})
+MOVING = frozenset({"pointwise", "normalization", "softmax", "reduction", "copy"})
 # What autocast leaves of the host time of a matmul: it converts two or three tensors.
 LONGER = (1.6, 1.3, 2.0)
 LEAST_GAIN = 1.2  # of the bf16 peak over that of TF32
@@ -70,20 +75,35 @@ def _faster(step: Step) -> bool:
 
 def _change(step: Step, rows: Ints, speed: Speed, trains: bool) -> Change:
     at = SPEEDS.index(speed)
+    layout = rows_where(step, lambda case: case.id.get("op") == LAYOUT)
+    halved = Change(length={row: float(step.trace.gpu.length[row]) / 2 for row in layout.tolist()})
     lengths = repriced(step, rows.tolist(), lambda case, each: _ns(step, case, each))[at]
     attention = attention_change(step, wide_attention(step), speed)
-    ops = owners(step, rows)
-    host = Change(removed=step.stretches(ops.tolist()) if trains else ())
-    return joined([lengths, attention, host], LONGER[at])
+    if not trains:
+        return joined([_narrow(step, speed), lengths, halved, attention])
+    host = Change(removed=step.stretches(owners(step, rows).tolist()))
+    return joined([lengths, halved, attention, host], LONGER[at])
+
+
+def _narrow(step: Step, speed: Speed) -> Change:
+    """Half of the time for what moves float32 between the matmuls; at worst, all of it."""
+    rows = rows_where(step, _moves_float32) if speed is not WORST else ()
+    length = step.trace.gpu.length
+    return Change(length={int(row): max(length[row] / 2, STARTING_NS) for row in rows})
+
+
+def _moves_float32(case: Case) -> bool:
+    wide = case.call is not None and case.call.operand_type == "float"
+    return wide and case.role in MOVING and (case.median_ns or 0) > STARTING_NS
 
 
 def _ns(step: Step, case: Case, speed: Speed) -> float | None:
     """The time in bf16; None where the arithmetic is not known."""
     if not case.flops:
         return None
-    count = (case.bytes or 0) / 2
-    price = conv_ns if case.role == "conv" else matmul_ns
-    return price(step, speed, case.flops, count)
+    if case.role == "conv":
+        return STARTING_NS + arithmetic_ns(step, speed.conv, case.flops)
+    return matmul_ns(step, speed, case.flops, (case.bytes or 0) / 2)
 
 
 FIX = Fix("autocast", "Matmuls in bf16", _find, ("gpu", "shapes"))

@@ -64,11 +64,9 @@ def _grows(step: Step, event: int) -> bool:
     dims = grown(step.call(event))
     if dims is None:
         return False
-    for op in step.near(event, after=REACH):
-        call = step.call(op)
-        if call and call.name in READERS:
-            return any(_same(each.dims, dims) for each in call.every_tensor())
-    return False
+    calls = (step.call(op) for op in step.near(event, after=REACH))
+    readers = (call for call in calls if call and call.name in READERS)
+    return any(_same(each.dims, dims) for call in readers for each in call.every_tensor())
 
 
 def _same(dims: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

@@ -8,14 +8,16 @@ What must hold: no group norm or instance norm stands between the convolutions: 
 channels_last than the conversions that it saves.
 
 What changes: the changes of layout are gone, but those of an image with three channels, which cuDNN
-pads. Batch norm's kernels for channels_last read along the
-channels, and take the usual time of their bytes. Convolutions stay as they are; at best, they
-reach the usual share of the peak.
+pads. Batch norm's kernels for channels_last read along the channels, and take the usual time of
+three passes over the tensor (backward: five). Convolutions stay as they are; at best, they reach
+the usual share of the peak.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import (
@@ -39,6 +41,12 @@ from foretrace.model.replay import Change
 
 SLOWER = ("aten::group_norm", "aten::native_group_norm", "aten::instance_norm")
 CONVOLUTION = "conv"
+NORMS = (
+    "aten::batch_norm", "aten::native_batch_norm", "aten::cudnn_batch_norm",
+    "aten::native_batch_norm_backward", "aten::cudnn_batch_norm_backward",
+    "aten::batch_norm_backward",
+)  # fmt: skip
+PASSES, PASSES_BACK = 3, 5  # of a training step: statistics first, then the result
 CHANNELS = 8  # a multiple that tensor cores take as it is
 NORM_SHARE = 0.8  # of what a plain kernel moves in the same time
 
@@ -63,13 +71,11 @@ def _change(step: Step, rows: Ints, speed: Speed) -> Change:
     gone = Change(gone=frozenset(rows.tolist()) - narrow)
     if speed is WORST:
         return gone
-    norms = rows_where(step, lambda case: "batch_norm" in case.op and bool(case.bytes))
-    at = (USUAL, BEST).index(speed)
-    faster = repriced(step, norms.tolist(), lambda case, each: _norm_ns(step, case, each))[at]
+    faster = joined(_norm(step, event, speed) for event in step.ops(*NORMS).tolist())
     if speed is USUAL:
         return joined([gone, faster])
     convs = rows_where(step, lambda case: case.role == CONVOLUTION and bool(case.flops))
-    best = repriced(step, convs.tolist(), lambda case, _: _conv_ns(step, case))[at]
+    best = repriced(step, convs.tolist(), lambda case, _: _conv_ns(step, case))[1]
     return joined([gone, faster, best])
 
 
@@ -79,8 +85,16 @@ def _is_narrow(case: Case) -> bool:
     return any(len(each.dims) > 3 and each.dims[1] % CHANNELS for each in tensors)
 
 
-def _norm_ns(step: Step, case: Case, speed: Speed) -> float | None:
-    return memory_ns(step, speed, (case.bytes or 0) / NORM_SHARE)
+def _norm(step: Step, event: int, speed: Speed) -> Change:
+    """The kernels of a batch norm, all shorter by the same share."""
+    call, rows = step.call(event), step.below(np.array([event], np.int64))
+    tensors = [each for each in call.every_tensor() if len(each.dims) > 3] if call else []
+    if not tensors or not len(rows):
+        return Change()
+    passes = PASSES_BACK if "backward" in step.name(event) else PASSES
+    ns = memory_ns(step, speed, passes * (tensors[0].bytes or 0) / NORM_SHARE)
+    share = min(ns / max(step.ns(rows), 1.0), 1.0)
+    return Change(length={row: share * float(step.trace.gpu.length[row]) for row in rows.tolist()})
 
 
 def _conv_ns(step: Step, case: Case) -> float | None:

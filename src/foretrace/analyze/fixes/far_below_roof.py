@@ -40,7 +40,7 @@ OF_ROOF = 1 / 3
 ADVICE = {
     "depthwise": "run depthwise convolutions in channels_last",
     "grouped": "use fewer groups, or channels_last",
-    "embedding_dense_backward": "spread the indices: equal ones add one by one",
+    "embedding_dense_backward": "write a small embedding as F.one_hot(index) @ table",
     "cumsum": "take cumsum over the last dimension",
     "sort": "use torch.topk where few elements are used",
     "index": "index whole rows along the first dimension",
