@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.model.costs import peak_flops
@@ -40,6 +41,20 @@ SPEEDS = (USUAL, BEST, WORST)
 
 Changes = tuple[Change, Change, Change]
 Price = Callable[[Case, Speed], float | None]
+
+
+class NewKernel(Struct, frozen=True):
+    """A row whose new time depends on the speed: no longer than `most`, what it replaces."""
+
+    row: int
+    most: float
+    price: Callable[[Speed], float]
+
+
+def with_kernels(base: Change, kernels: Sequence[NewKernel], speed: Speed) -> Change:
+    """A change with the times of its new kernels."""
+    length = {each.row: min(each.price(speed), each.most) for each in kernels}
+    return replace(base, length=base.length | length)
 
 
 def at_speeds(make: Callable[[Speed], Change]) -> Changes:

@@ -22,6 +22,8 @@ import numpy as np
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import (
     WORST,
+    Changes,
+    NewKernel,
     Speed,
     at_speeds,
     attention_ns,
@@ -29,6 +31,7 @@ from foretrace.analyze.fixes._gpu import (
     memory_ns,
     one_kernel,
     total,
+    with_kernels,
 )
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
@@ -48,7 +51,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     wide = wide_attention(step)
     if not len(wide):
         return
-    changes = at_speeds(partial(attention_change, step, wide))
+    changes = attention_change(step, wide)
     why = f"{plural(len(wide), 'attention', 'attentions')} per step in float32: no tensor cores"
     order = "give scaled_dot_product_attention bf16 (q.bfloat16())"
     risk = "bf16 has 8 bits of precision: compare the loss or the output"
@@ -74,26 +77,33 @@ def _query_type(call: OpCall | None) -> str:
     return query.type if query and len(query.dims) >= 3 else ""
 
 
-def attention_change(step: Step, events: Ints, speed: Speed) -> Change:
-    """These calls and their backward nodes in bf16."""
-    return joined(map(partial(_one, step, speed), events.tolist()))
+def attention_change(step: Step, events: Ints) -> Changes:
+    """These calls and their backward nodes in bf16; each keeps its host time and has one kernel."""
+    pairs = [_one(step, event) for event in events.tolist()]
+    base = joined(change for change, _ in pairs)
+    kernels = [kernel for _, each in pairs for kernel in each]
+    return at_speeds(lambda speed: with_kernels(base, kernels, speed))
 
 
-def _one(step: Step, speed: Speed, event: int) -> Change:
-    """One call and its backward node; each keeps its host time and has one kernel."""
+def _one(step: Step, event: int) -> tuple[Change, list[NewKernel]]:
     chosen = np.array([event], np.int64)
     rows, behind = step.below(chosen), step.below(step.backward(chosen))
     flops = total(step, rows, lambda case: case.flops if case.role in ("attention", "gemm") else 0)
     if not len(rows) or not flops:
-        return Change()
-    extra = 0.0
-    if speed is WORST:
-        extra = memory_ns(step, speed, CONVERTED * total(step, rows[:1], lambda case: case.bytes))
-    forward = one_kernel(step, rows, attention_ns(step, speed, flops, False) + extra)
-    if not len(behind):
-        return forward
-    ns = attention_ns(step, speed, BACKWARD * flops, True) + extra
-    return joined([forward, one_kernel(step, behind, ns)])
+        return Change(), []
+    size = CONVERTED * total(step, rows[:1], lambda case: case.bytes)
+    parts = [(part, back) for part, back in ((rows, False), (behind, True)) if len(part)]
+    kernels = [
+        NewKernel(int(part[0]), step.ns(part), partial(_ns, step, flops, size, back))
+        for part, back in parts
+    ]
+    return joined(one_kernel(step, part, 0.0) for part, _ in parts), kernels
+
+
+def _ns(step: Step, flops: float, size: float, back: bool, speed: Speed) -> float:
+    """A fused kernel; at worst, with conversions around it."""
+    extra = memory_ns(step, speed, size) if speed is WORST else 0.0
+    return attention_ns(step, speed, (BACKWARD if back else 1.0) * flops, back) + extra
 
 
 FIX = Fix("attention_dtype", "Attention in bf16", _find, ("gpu", "shapes"))

@@ -24,6 +24,7 @@ from foretrace.analyze.fixes._gpu import (
     SPEEDS,
     STARTING_NS,
     WORST,
+    Changes,
     Speed,
     arithmetic_ns,
     at_speeds,
@@ -62,7 +63,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     trains = bool((step.nodes.is_node[: step.trace.host.count] & step.inside).any())
     order = 'use torch.autocast("cuda", torch.bfloat16) for the forward'
     why = f"{len(rows)} of {plural(len(every), 'matmul')} per step in float32 (TF32), not in bf16"
-    changes = at_speeds(lambda speed: _change(step, rows, speed, trains))
+    changes = _changes(step, rows, trains)
     text = order if trains else "run the model in bf16 (model.bfloat16())"
     yield Proposal(text, why, *changes, risk=RISK, events=step.events(rows))
 
@@ -73,16 +74,20 @@ def _faster(step: Step) -> bool:
     return bool(narrow and wide and narrow > LEAST_GAIN * wide)
 
 
-def _change(step: Step, rows: Ints, speed: Speed, trains: bool) -> Change:
-    at = SPEEDS.index(speed)
+def _changes(step: Step, rows: Ints, trains: bool) -> Changes:
+    """Matmuls, changes of layout and attention in bf16, and what that costs the host."""
     layout = rows_where(step, lambda case: case.id.get("op") == LAYOUT)
     halved = Change(length={row: float(step.trace.gpu.length[row]) / 2 for row in layout.tolist()})
-    lengths = repriced(step, rows.tolist(), lambda case, each: _ns(step, case, each))[at]
-    attention = attention_change(step, wide_attention(step), speed)
-    if not trains:
-        return joined([_narrow(step, speed), lengths, halved, attention])
-    host = Change(removed=step.stretches(owners(step, rows).tolist()))
-    return joined([lengths, halved, attention, host], LONGER[at])
+    matmuls = repriced(step, rows.tolist(), lambda case, speed: _ns(step, case, speed))
+    attention = attention_change(step, wide_attention(step))
+    host = Change(removed=step.stretches(owners(step, rows).tolist()) if trains else ())
+
+    def at(speed: Speed) -> Change:
+        place = SPEEDS.index(speed)
+        between = Change() if trains else _narrow(step, speed)
+        return joined([between, matmuls[place], halved, attention[place], host], LONGER[place])
+
+    return at_speeds(at)
 
 
 def _narrow(step: Step, speed: Speed) -> Change:

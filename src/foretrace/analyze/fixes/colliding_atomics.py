@@ -91,6 +91,8 @@ def _added(call: OpCall, event: int) -> RowAdds | None:
     if not target or not source or not target.dims or not target.elements:
         return None
     dim = 0 if "index_put" in call.name else (call.integer(1) or 0)
+    if not -len(target.dims) <= dim < len(target.dims):
+        return None
     few, width = target.dims[dim], target.elements // target.dims[dim]
     many = source.elements // max(width, 1)
     flops = 2.0 * few * source.elements

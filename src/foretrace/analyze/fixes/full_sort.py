@@ -70,7 +70,7 @@ def _kept(call: OpCall, made: Tensor) -> int | None:
     dim, start, end = (call.integer(at) for at in (1, 2, 3))
     if dim is None or end is None:
         return 0
-    size = made.dims[dim % len(made.dims)]
+    size = max(made.dims[dim % len(made.dims)], 1)
     if call.name == "aten::narrow":
         return end
     first = 0 if start is None else start % size if start < 0 else start

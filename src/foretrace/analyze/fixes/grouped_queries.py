@@ -67,7 +67,7 @@ def expanded(call: OpCall | None) -> Tensor | None:
     source = call.tensor(1) if call and call.name == "aten::copy_" else None
     if source is None or not source.strides or source.type not in NARROW or len(source.dims) < 5:
         return None
-    pairs = list(zip(source.dims, source.strides, strict=True))[1:-1]
+    pairs = list(zip(source.dims, source.strides, strict=False))[1:-1]
     return source if any(stride == 0 and size > 1 for size, stride in pairs) else None
 
 

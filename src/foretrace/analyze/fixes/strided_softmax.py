@@ -52,7 +52,9 @@ def _contiguous(call: OpCall | None) -> bool:
     """Whether the dimension of a softmax has stride 1; for a backward op, of the output."""
     tensor = call.tensor(0) if call else None
     dim = call.integer(2 if "backward" in call.name else 1) if call else None
-    if tensor is None or dim is None or not tensor.strides or not tensor.dims:
+    if tensor is None or dim is None or not tensor.dims:
+        return False
+    if tensor.strides is None or len(tensor.strides) != len(tensor.dims):
         return False
     return tensor.strides[dim % len(tensor.dims)] == 1
 
