@@ -141,3 +141,17 @@ class Step:
     def distinct_rows(self, parts: Iterable[Ints]) -> Ints:
         """Rows of all these, each once."""
         return distinct(np.concatenate([np.empty(0, np.int64), *parts]))
+
+    @cached_property
+    def outer(self) -> Ints:
+        """The outermost ops of PyTorch, within their backward node if they have one, by time."""
+        host = self.trace.host
+        return self.outermost(self.inside & host.named(lambda name: name.startswith("aten::")))
+
+    def near(self, event: int, before: int = 0, after: int = 0) -> list[int]:
+        """The outermost ops of its thread around an outermost op, in order of time."""
+        host = self.trace.host
+        mine = self.outer[host.track[self.outer] == host.track[event]]
+        at = int(np.searchsorted(host.start[mine], host.start[event]))
+        found: list[int] = mine[max(at - before, 0) : at + after + 1].tolist()
+        return [each for each in found if each != event]

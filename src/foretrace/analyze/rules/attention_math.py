@@ -53,11 +53,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
         what = "scaled_dot_product_attention fell back to the math path"
         fix = "fused attention (sdpa_kernel with one backend says what prevents it)"
         yield _finding(trace, fallback, len(distinct(call[fallback])), what, fix)
-    pairs = [pair for pair in _by_hand(trace) if call[pair[0]] < 0]
+    pairs = [pair for pair in by_hand(trace) if call[pair[0]] < 0]
     if pairs:
         what = "Attention written out as matmul, softmax, matmul"
         fix = "call scaled_dot_product_attention"
-        yield _finding(trace, _between(trace, pairs), len(pairs), what, fix)
+        yield _finding(trace, between(trace, pairs), len(pairs), what, fix)
 
 
 def _finding(trace: Trace, rows: Ints, calls: int, what: str, fix: str) -> Finding:
@@ -84,7 +84,7 @@ def least_ns(trace: Trace, rows: Ints) -> float:
     return work * LEAST_SHARE / top * 1e9 if top else 0.0
 
 
-def _by_hand(trace: Trace) -> list[tuple[int, int]]:
+def by_hand(trace: Trace) -> list[tuple[int, int]]:
     """Rows of `gpu` of the two matmuls around each softmax."""
     order, cases = trace.order, trace.order.cases
     middle = np.array(
@@ -103,7 +103,7 @@ def _by_hand(trace: Trace) -> list[tuple[int, int]]:
     return found
 
 
-def _between(trace: Trace, pairs: list[tuple[int, int]]) -> Ints:
+def between(trace: Trace, pairs: list[tuple[int, int]]) -> Ints:
     """All rows of `gpu` from the first to the second matmul on their stream."""
     lane = trace.gpu.lane  # rows are in time order
     rows = [first + np.flatnonzero(lane[first : last + 1] == lane[first]) for first, last in pairs]

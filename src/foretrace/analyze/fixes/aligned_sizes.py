@@ -1,0 +1,66 @@
+"""Sizes of matmuls that are multiples of 8.
+
+What it looks for: matmuls on tensor cores whose kernel loads 1, 2 or 4 elements at a time, and the
+odd size that causes it: a vocabulary of 50257, a width of 1021.
+
+What must hold: the name of the kernel states its alignment, and the shapes have a size along memory
+that is no multiple of 16 bytes (the detection of the rule `misaligned_matmuls`).
+
+What changes: the matmuls take the time of their arithmetic at the usual share of the card's peak,
+or of their bytes. All other work stays as it is; a padded vocabulary has a little more of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._gpu import Speed, matmul_ns, repriced, rows_where
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.rules.misaligned_matmuls import LOAD_BYTES, SIZES, matmul, misaligned
+from foretrace.base.units import plural
+from foretrace.model.intervals import Ints
+from foretrace.model.order import Case
+
+KINDS = {"f16": "fp16", "bf16": "bf16", "f32": "tf32", "tf32": "tf32", "i8": "int8"}
+WIDE, NARROW = 64, 8  # what a size is padded to: 64 is safe where it adds little
+LITTLE = 0.05
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    rows = rows_where(step, lambda case: misaligned(case) and bool(odd_sizes(case)))
+    if not len(rows):
+        return
+    size = _costliest(step, rows)
+    unit = WIDE if -size % WIDE < LITTLE * size else NARROW
+    order = f"pad {size} to {-(-size // unit) * unit}, a multiple of {unit}"
+    why = f"{plural(len(rows), 'matmul')} per step with narrow loads: {size} is not a multiple of 8"
+    changes = repriced(step, rows.tolist(), lambda case, speed: _ns(step, case, speed))
+    yield Proposal(order, why, *changes, events=step.events(rows))
+
+
+def odd_sizes(case: Case) -> list[int]:
+    """Sizes along memory that are no multiple of 16 bytes."""
+    shape, unit = matmul(case.call), LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))]
+    sizes = {"m": shape.m, "n": shape.n, "k": shape.k} if shape else {}
+    return [size for at, size in sizes.items() if shape and at in shape.contiguous and size % unit]
+
+
+def _costliest(step: Step, rows: Ints) -> int:
+    """The odd size with most GPU time."""
+    spent: dict[int, float] = {}
+    for row in rows.tolist():
+        case = step.case(row)
+        for size in odd_sizes(case) if case else ():
+            spent[size] = spent.get(size, 0.0) + float(step.trace.gpu.length[row])
+    return max(spent, key=lambda size: (spent[size], size))
+
+
+def _ns(step: Step, case: Case, speed: Speed) -> float | None:
+    kind = KINDS.get(str(case.id.get("dtype_in")))
+    if not case.flops or not kind:
+        return None
+    return matmul_ns(step, speed, case.flops, case.bytes or 0, kind)
+
+
+FIX = Fix("aligned_sizes", "Sizes that are multiples of 8", _find, ("gpu", "shapes"))

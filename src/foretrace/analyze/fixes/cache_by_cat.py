@@ -1,0 +1,92 @@
+"""A cache of keys and values that is written in place.
+
+What it looks for: `torch.cat` of a long tensor and a short one, at least 4 to 1 in the dimension
+that grows, whose result is a factor of the attention (or batched matmul) that follows.
+
+What must hold: the two differ in this dimension alone, and in a step or over the step's calls the
+same cat runs for keys and for values.
+
+What changes: the copy of the whole cache becomes a write of the short part into a tensor that was
+made once, long enough. The host time stays: a slice and a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, one_kernel, total
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.units import plural
+from foretrace.model.costs import OpCall
+from foretrace.model.replay import Change
+
+CAT = "aten::cat"
+READERS = frozenset(
+    {
+        "aten::scaled_dot_product_attention",
+        "aten::matmul",
+        "aten::bmm",
+        "aten::baddbmm",
+        "aten::einsum",
+    }
+)
+LONGER = 4  # times the part that is new
+REACH = 16
+FEWEST = 2  # keys and values
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    cats = [event for event in step.ops(CAT).tolist() if _grows(step, event)]
+    if len(cats) < FEWEST:
+        return
+    changes = at_speeds(lambda speed: joined(_in_place(step, event, speed) for event in cats))
+    why = f"{plural(len(cats), 'torch.cat', 'torch.cat')} per step copy a cache to add a token"
+    order = "write into a preallocated cache: cache[:, :, t] = k"
+    yield Proposal(order, why, *changes, events=tuple(cats[:50]))
+
+
+def _in_place(step: Step, event: int, speed: Speed) -> Change:
+    """A write of the part that is new."""
+    rows, call = step.below(np.array([event], np.int64)), step.call(event)
+    parts = call.tensors(0) if call else None
+    if not len(rows) or not parts:
+        return Change()
+    share = parts[1].elements / max(parts[0].elements + parts[1].elements, 1)
+    moved = share * total(step, rows, lambda case: case.bytes)
+    return one_kernel(step, rows, memory_ns(step, speed, moved))
+
+
+def _grows(step: Step, event: int) -> bool:
+    """Whether this cat adds little to much, for an attention."""
+    dims = grown(step.call(event))
+    if dims is None:
+        return False
+    calls = (step.call(op) for op in step.near(event, after=REACH))
+    readers = (call for call in calls if call and call.name in READERS)
+    return any(_same(each.dims, dims) for call in readers for each in call.every_tensor())
+
+
+def _same(dims: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether these can be one tensor, transposed or with heads and batch in one dimension."""
+    return sorted(dims) == sorted(wanted) or (
+        sorted(dims[-2:]) == sorted(wanted[-2:]) and len(dims) == 3
+    )
+
+
+def grown(call: OpCall | None) -> tuple[int, ...] | None:
+    """The shape that a cat makes of one long and one short tensor; None for any other."""
+    parts = call.tensors(0) if call else None
+    if not parts or len(parts) != 2 or len(parts[0].dims) != len(parts[1].dims):
+        return None
+    long, short = (each.dims for each in parts)
+    differs = [at for at, (one, two) in enumerate(zip(long, short, strict=True)) if one != two]
+    if len(differs) != 1 or len(long) < 3 or long[differs[0]] < LONGER * short[differs[0]]:
+        return None
+    at = differs[0]
+    return (*long[:at], long[at] + short[at], *long[at + 1 :])
+
+
+FIX = Fix("cache_by_cat", "A cache that is written in place", _find, ("gpu", "shapes"))

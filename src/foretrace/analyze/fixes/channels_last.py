@@ -1,0 +1,105 @@
+"""Convolutions in channels_last.
+
+What it looks for: kernels that change the layout between NCHW and NHWC around convolutions. cuDNN
+computes in NHWC on tensor cores; tensors in NCHW are converted before and after each convolution,
+forward and backward.
+
+What must hold: no group norm or instance norm stands between the convolutions: those are slower in
+channels_last than the conversions that it saves.
+
+What changes: the changes of layout are gone, but those of an image with three channels, which cuDNN
+pads. Batch norm's kernels for channels_last read along the channels, and take the usual time of
+three passes over the tensor (backward: five). Convolutions stay as they are; at best, they reach
+the usual share of the peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._gpu import (
+    BEST,
+    USUAL,
+    WORST,
+    Speed,
+    arithmetic_ns,
+    at_speeds,
+    joined,
+    memory_ns,
+    repriced,
+    rows_where,
+)
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.rules._common import LAYOUT
+from foretrace.base.units import plural
+from foretrace.model.intervals import Ints
+from foretrace.model.order import Case
+from foretrace.model.replay import Change
+
+SLOWER = ("aten::group_norm", "aten::native_group_norm", "aten::instance_norm")
+CONVOLUTION = "conv"
+NORMS = (
+    "aten::batch_norm", "aten::native_batch_norm", "aten::cudnn_batch_norm",
+    "aten::native_batch_norm_backward", "aten::cudnn_batch_norm_backward",
+    "aten::batch_norm_backward",
+)  # fmt: skip
+PASSES, PASSES_BACK = 3, 5  # of a training step: statistics first, then the result
+CHANNELS = 8  # a multiple that tensor cores take as it is
+NORM_SHARE = 0.8  # of what a plain kernel moves in the same time
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    rows = rows_where(step, lambda case: _changes_layout(case))
+    if not len(rows) or len(step.ops(*SLOWER)):
+        return
+    why = f"{plural(len(rows), 'kernel')} per step change NCHW to NHWC or back for cuDNN"
+    order = "use memory_format=torch.channels_last for model and input"
+    changes = at_speeds(lambda speed: _change(step, rows, speed))
+    yield Proposal(order, why, *changes, events=step.events(rows))
+
+
+def _changes_layout(case: Case) -> bool:
+    """Whether a convolution has this kernel to change the layout of a tensor."""
+    return case.id.get("op") == LAYOUT and CONVOLUTION in case.op
+
+
+def _change(step: Step, rows: Ints, speed: Speed) -> Change:
+    narrow = frozenset(rows_where(step, _is_narrow).tolist()) if speed is not BEST else frozenset()
+    gone = Change(gone=frozenset(rows.tolist()) - narrow)
+    if speed is WORST:
+        return gone
+    faster = joined(_norm(step, event, speed) for event in step.ops(*NORMS).tolist())
+    if speed is USUAL:
+        return joined([gone, faster])
+    convs = rows_where(step, lambda case: case.role == CONVOLUTION and bool(case.flops))
+    best = repriced(step, convs.tolist(), lambda case, _: _conv_ns(step, case))[1]
+    return joined([gone, faster, best])
+
+
+def _is_narrow(case: Case) -> bool:
+    """Whether a convolution has a number of channels that cuDNN pads: an image's three."""
+    tensors = case.call.every_tensor() if case.call else ()
+    return any(len(each.dims) > 3 and each.dims[1] % CHANNELS for each in tensors)
+
+
+def _norm(step: Step, event: int, speed: Speed) -> Change:
+    """The kernels of a batch norm, all shorter by the same share."""
+    call, rows = step.call(event), step.below(np.array([event], np.int64))
+    tensors = [each for each in call.every_tensor() if len(each.dims) > 3] if call else []
+    if not tensors or not len(rows):
+        return Change()
+    passes = PASSES_BACK if "backward" in step.name(event) else PASSES
+    ns = memory_ns(step, speed, passes * (tensors[0].bytes or 0) / NORM_SHARE)
+    share = min(ns / max(step.ns(rows), 1.0), 1.0)
+    return Change(length={row: share * float(step.trace.gpu.length[row]) for row in rows.tolist()})
+
+
+def _conv_ns(step: Step, case: Case) -> float | None:
+    kind = {"f32": "tf32", "tf32": "tf32", "f16": "fp16"}.get(str(case.id.get("dtype_in")), "bf16")
+    return arithmetic_ns(step, USUAL.conv, case.flops or 0, kind)
+
+
+FIX = Fix("channels_last", "Convolutions in channels_last", _find, ("gpu",))

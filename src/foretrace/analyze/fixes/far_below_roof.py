@@ -1,0 +1,95 @@
+"""A kernel that is far below what the card can do.
+
+What it looks for: the kernel with most of the GPU time, where it reaches less than a tenth of every
+roof: of the memory's bandwidth and of the peak for its arithmetic.
+
+What must hold: its bytes and its arithmetic are known exactly, one launch takes at least 50 us, and
+it has at least 30% of the GPU's time. Kernels that another fix explains (matmuls with odd sizes,
+float32 without TF32, softmax with strides, atomics that collide) are left to it.
+
+What changes: nobody knows what the program will use instead, so the prediction is cautious: half of
+the time; at best a third of the roof, at worst nine tenths of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._gpu import (
+    BEST,
+    USUAL,
+    Speed,
+    is_plain,
+    repriced,
+    rows_where,
+)
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes.colliding_atomics import ADDING
+from foretrace.analyze.fixes.float64 import is_double
+from foretrace.analyze.rules.misaligned_matmuls import misaligned
+from foretrace.base.units import plural
+from foretrace.model.order import Case
+from foretrace.schema.traffic import Certainty
+
+MOST_PERCENT = 10.0
+SHORTEST_NS = 50_000
+LEAST_SHARE = 0.3
+OF_ROOF = 1 / 3
+# What is faster, by a part of the kernel's name or of the op's.
+ADVICE = {
+    "depthwise": "run depthwise convolutions in channels_last",
+    "grouped": "use fewer groups, or channels_last",
+    "embedding_dense_backward": "write a small embedding as F.one_hot(index) @ table",
+    "cumsum": "take cumsum over the last dimension",
+    "sort": "use torch.topk where few elements are used",
+    "index": "index whole rows along the first dimension",
+    "copy": "choose a layout that needs no transposing copy",
+    "sum": "reduce over the last dimension, or in two steps",
+}
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    rows = rows_where(step, _is_slow)
+    spent: dict[int, float] = {}
+    for row in rows.tolist():
+        if case := step.case(row):
+            spent[case.number] = spent.get(case.number, 0.0) + float(step.trace.gpu.length[row])
+    number = max(spent, key=lambda at: spent[at], default=-1)
+    if number < 0 or spent[number] < LEAST_SHARE * step.ns(step.rows):
+        return
+    case = step.trace.order.cases[number]
+    mine = rows_where(step, lambda each: each.number == number)
+    share = f"{case.roof_percent:.1f}%"
+    why = f"{plural(len(mine), 'kernel')} of {case.op} per step at {share} of the card's roof"
+    changes = repriced(step, mine.tolist(), _ns)
+    yield Proposal(_order(case), why, *changes, events=step.events(mine))
+
+
+def _is_slow(case: Case) -> bool:
+    sure = case.roof_percent is not None and case.cost_certainty == Certainty.EXACT
+    known = sure and (case.roof_percent or 0.0) < MOST_PERCENT
+    return known and (case.median_ns or 0) >= SHORTEST_NS and not _explained(case)
+
+
+def _explained(case: Case) -> bool:
+    """Whether another fix has a better answer."""
+    named = "softmax" in case.name.lower() or case.op in ADDING or case.role == "attention"
+    return named or misaligned(case) or is_plain(case) or is_double(case)
+
+
+def _order(case: Case) -> str:
+    text = f"{case.name} {case.op}".lower()
+    advice = next((what for part, what in ADVICE.items() if part in text), "")
+    op = case.op.removeprefix("aten::")
+    return advice or f"write {op} with another op or layout"
+
+
+def _ns(case: Case, speed: Speed) -> float | None:
+    now = case.median_ns or 0.0
+    if speed is BEST:
+        return now * (case.roof_percent or 0.0) / 100 / OF_ROOF
+    return now * (0.5 if speed is USUAL else 0.9)
+
+
+FIX = Fix("far_below_roof", "A kernel far below the card's roofs", _find, ("gpu",))

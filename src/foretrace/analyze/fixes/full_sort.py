@@ -1,0 +1,90 @@
+"""The largest elements with topk instead of a full sort.
+
+What it looks for: `sort` or `argsort`, and after it a slice of what it made.
+
+What must hold: every op within reach that reads a tensor of the sort's shape and type is such a
+slice, and the slices keep at most a quarter of the sorted dimension.
+
+What changes: the kernels of the sort become those of topk, which reads its input a few times and
+sorts only what it keeps. The host time of the first op stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, one_kernel
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.units import plural
+from foretrace.model.costs import OpCall, Tensor
+from foretrace.model.replay import Change
+
+SORTS = ("aten::sort", "aten::argsort")
+SLICES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
+SHAPELESS = frozenset({"aten::detach", "aten::unbind"})
+REACH = 6  # ops after the sort
+MOST = 0.25  # of the sorted dimension
+PASSES = 6.0  # of topk over its input, as radix select makes them
+LEAST_NS = 12_000  # the small kernels of topk
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    sorts = [(event, kept) for event in step.ops(*SORTS).tolist() if (kept := kept_of(step, event))]
+    if not sorts:
+        return
+    first, kept = sorts[0]
+    call = step.call(first)
+    size = max(tensor.dims) if call and (tensor := call.tensor(0)) else 0
+    why = f"{plural(len(sorts), 'sort')} per step of {size} elements of which {kept} are read"
+    changes = at_speeds(lambda speed: joined(_topk(step, event, speed) for event, _ in sorts))
+    events = tuple(event for event, _ in sorts)[:50]
+    yield Proposal(f"use torch.topk(x, {kept}) instead of the sort", why, *changes, events=events)
+
+
+def kept_of(step: Step, event: int) -> int:
+    """How many elements of the sorted dimension are read; 0 where more than slices read it."""
+    call = step.call(event)
+    tensor = call.tensor(0) if call else None
+    if call is None or tensor is None or not tensor.dims:
+        return 0
+    counts = [
+        _kept(made, tensor) for op in step.near(event, after=REACH) if (made := step.call(op))
+    ]
+    sizes = [count for count in counts if count is not None]
+    known = bool(sizes) and min(sizes) > 0
+    return max(sizes) if known and max(sizes) <= MOST * max(tensor.dims) else 0
+
+
+def _kept(call: OpCall, made: Tensor) -> int | None:
+    """What this op keeps of a sort's result; None where it does not read it, 0 for all of it."""
+    tensors = [each for each in call.every_tensor() if each.dims == made.dims]
+    if not tensors or call.name in SHAPELESS:
+        return None
+    if call.name not in SLICES:
+        return 0
+    if call.name == "aten::select":
+        return 1
+    dim, start, end = (call.integer(at) for at in (1, 2, 3))
+    if dim is None or end is None:
+        return 0
+    size = max(made.dims[dim % len(made.dims)], 1)
+    if call.name == "aten::narrow":
+        return end
+    first = 0 if start is None else start % size if start < 0 else start
+    return max(min(end, size) - first, 0) if end >= 0 else 0
+
+
+def _topk(step: Step, event: int, speed: Speed) -> Change:
+    chosen = np.array([event], np.int64)
+    rows, call = step.below(chosen), step.call(event)
+    tensor = call.tensor(0) if call else None
+    if not len(rows) or tensor is None or tensor.bytes is None:
+        return Change()
+    ns = LEAST_NS + memory_ns(step, speed, PASSES * tensor.bytes)
+    return one_kernel(step, rows, ns)
+
+
+FIX = Fix("full_sort", "topk instead of a full sort", _find, ("gpu", "shapes"))

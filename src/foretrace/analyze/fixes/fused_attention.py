@@ -1,0 +1,168 @@
+"""Attention in one kernel instead of matmul, softmax and matmul.
+
+What it looks for: a softmax between two batched matmuls of its size (scale, mask, cast and dropout
+may lie between), and calls of `scaled_dot_product_attention` that took the math path.
+
+What must hold: the first matmul writes as many scores as the softmax reads, and the second reads
+them again (the detection of the rule `attention_math`). A mask made with `triu` or `tril`, or one
+of the size of one score matrix (without batch and heads), is causal. Tensors without a dimension
+for heads take the math path.
+
+What changes: the ops between the two matmuls, and the nodes of the backward pass that they made,
+become one call each. A fused kernel takes the arithmetic of the two matmuls (backward: 2.5 times
+that, half of it with a causal mask) at the share of the peak that cuDNN's reach on an H200. In
+float32 it runs without tensor cores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._gpu import (
+    USUAL,
+    NewKernel,
+    Speed,
+    arithmetic_ns,
+    at_speeds,
+    attention_ns,
+    joined,
+    memory_ns,
+    one_for_many,
+    owners,
+    with_kernels,
+)
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.rules.attention_math import FALLBACK, between, by_hand
+from foretrace.base.units import plural
+from foretrace.model.intervals import Ints
+from foretrace.model.order import Case
+from foretrace.model.replay import Change
+
+CALL = "F.scaled_dot_product_attention"
+TRIANGLES = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
+BACKWARD = 2.5  # times the arithmetic of the forward pass
+CAUSAL_SHARE = 0.5  # of the scores that a causal mask leaves
+PLAIN = 0.45  # of the float32 peak
+WIDE = frozenset({"float", "double"})
+CALL_NS = 60_000  # of a call of attention, with the profiler; a plain matmul takes half of it
+HEADED = 4  # dimensions that fused kernels take
+FLAT = "give SDPA 4-D tensors: [batch, heads, tokens, size]"
+IS_CAUSAL = 5  # the argument of the math path
+
+
+class WrittenAttention(Struct, frozen=True):
+    """The ops of one attention, whether its tensors are float32, whether its mask is causal, and
+    how many dimensions its query has.
+    """
+
+    events: Ints
+    wide: bool
+    causal: bool
+    dims: int = 4
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    fallback = _launching(step, [_on_math_path(step, at) for at in step.ops(FALLBACK).tolist()])
+    if fallback:
+        flat = all(each.dims < HEADED for each in fallback)
+        order = FLAT if flat else "let scaled_dot_product_attention use a fused kernel"
+        count = plural(len(fallback), "attention", "attentions")
+        yield _proposal(step, fallback, order, f"{count} on the math path, not in one kernel")
+    mine = set(step.rows.tolist()) - set(step.below(step.ops(FALLBACK)).tolist())
+    pairs = [pair for pair in by_hand(step.trace) if pair[0] in mine and pair[1] in mine]
+    found = _launching(
+        step, [_written(step, owners(step, between(step.trace, [pair]))) for pair in pairs]
+    )
+    if found:
+        count = plural(len(found), "score matrix", "score matrices")
+        why = f"matmul, softmax and matmul write out {count}"
+        causal = all(each.causal for each in found)
+        order = f"call {CALL}(q, k, v{', is_causal=True' * causal})"
+        yield _proposal(step, found, order, why)
+
+
+def _on_math_path(step: Step, event: int) -> WrittenAttention:
+    call, host = step.call(event), step.trace.host
+    query = call.tensor(0) if call else None
+    wide, causal = bool(query and query.type in WIDE), bool(call and call.flag(IS_CAUSAL))
+    parts = np.flatnonzero(step.inside & (host.parent == event))
+    dims = len(query.dims) if query else HEADED
+    return WrittenAttention(parts[np.argsort(host.start[parts], kind="stable")], wide, causal, dims)
+
+
+def _launching(step: Step, found: list[WrittenAttention]) -> list[WrittenAttention]:
+    """Those whose GPU work is part of the step."""
+    return [each for each in found if len(each.events) and len(step.below(each.events))]
+
+
+def _written(step: Step, events: Ints) -> WrittenAttention:
+    cases = _matmuls(step, step.below(events))
+    wide = any(case.id.get("dtype_in") in ("f32", "tf32") for case in cases)
+    return WrittenAttention(events, wide, bool(len(step.ops(*TRIANGLES))) or _masked(step, events))
+
+
+def _masked(step: Step, events: Ints) -> bool:
+    """Whether an op takes the scores, and a mask that is the same for each of their matrices."""
+    for call in (step.call(event) for event in events.tolist()):
+        tensors = [each for each in call.every_tensor() if each.dims] if call else []
+        size = math.prod(tensors[0].dims[-2:]) if tensors else 0
+        if 1 < size < tensors[0].elements and any(each.elements == size for each in tensors[1:]):
+            return True
+    return False
+
+
+def _matmuls(step: Step, rows: Ints) -> list[Case]:
+    return [case for row in rows.tolist() if (case := step.case(row)) and case.role == "gemm"]
+
+
+def _proposal(step: Step, found: list[WrittenAttention], order: str, why: str) -> Proposal:
+    pairs = [_fused(step, each) for each in found]
+    base = joined(change for change, _ in pairs)
+    kernels = [kernel for _, each in pairs for kernel in each]
+    changes = at_speeds(lambda speed: with_kernels(base, kernels, speed))
+    events = tuple(int(event) for each in found for event in each.events)[:50]
+    risk = "a fused kernel adds in another order: compare an output"
+    return Proposal(order, why, *changes, risk=risk, events=events)
+
+
+def _fused(step: Step, found: WrittenAttention) -> tuple[Change, list[NewKernel]]:
+    """What is gone of one attention and its backward pass, and the kernels instead."""
+    events, nodes = found.events, step.backward(found.events)
+    rows, behind = step.below(events), step.below(nodes)
+    matmuls = _matmuls(step, rows)
+    share = CAUSAL_SHARE if found.causal else 1.0
+    flops, rest = share * sum(case.flops or 0 for case in matmuls), _outside(matmuls)
+    ns = partial(_ns, step, found.wide)
+    kept = (0,) if step.trace.host.length[events[0]] > CALL_NS else (0, -1)
+    changes = [one_for_many(step, events, rows, 0.0, kept)]
+    forward = partial(ns, flops, rest, False)
+    kernels = [NewKernel(int(rows[0]), step.ns(rows), forward)]
+    if len(behind):
+        changes.append(one_for_many(step, nodes, behind, 0.0))
+        backward = partial(ns, BACKWARD * flops, 2 * rest, True)
+        kernels.append(NewKernel(int(behind[0]), step.ns(behind), backward))
+    return joined(changes), kernels
+
+
+def _ns(step: Step, wide: bool, flops: float, count: float, back: bool, speed: Speed) -> float:
+    share = PLAIN * speed.attention / USUAL.attention
+    plain = arithmetic_ns(step, share, flops, "fp32", False)
+    work = plain if wide else attention_ns(step, speed, flops, back)
+    return max(work, memory_ns(step, speed, count))
+
+
+def _outside(matmuls: list[Case]) -> float:
+    """The bytes of queries, keys, values and the result: what the matmuls move but the scores."""
+    if len(matmuls) < 2:
+        return 0.0
+    scores = 2 * (matmuls[0].bytes_written or 0)
+    return max(sum(case.bytes or 0 for case in matmuls) - scores, 0.0)
+
+
+FIX = Fix("fused_attention", "Attention in one kernel", _find, ("gpu", "shapes"))

@@ -1,0 +1,84 @@
+"""Softmax over the dimension that is contiguous in memory.
+
+What it looks for: softmax kernels for a dimension that is not the last one. They walk through
+memory in strides, and are far below the memory's bandwidth.
+
+What must hold: the kernel is the spatial one, and has less than a tenth of the bandwidth.
+
+What changes: the kernel takes the time of one over the last dimension. Where the dimension has
+stride 1 (the tensor is a transposed view), the copy that PyTorch makes before is gone too: the
+softmax can be taken before the transpose. Where it has not, the tensor is transposed before and
+after, in two copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, rows_where
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.units import plural
+from foretrace.model.costs import OpCall
+from foretrace.model.order import Case
+from foretrace.model.replay import Change
+
+SPATIAL = "spatialsoftmax"
+MOST_PERCENT = 10.0  # of the nearest roof
+SHARE = 0.55  # of what other kernels move: a softmax reads its rows more than once
+COPY_SHARE = 0.35  # a transposing copy of a strided tensor
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    rows = rows_where(step, _is_slow)
+    if not len(rows):
+        return
+    calls = [case.call for row in rows.tolist() if (case := step.case(row))]
+    view = all(_contiguous(call) for call in calls)
+    over = "softmax over the last dimension"
+    order = f"take {over}, then transpose" if view else f"transpose, then {over}"
+    why = f"{plural(len(rows), 'softmax', 'softmaxes')} per step over a dimension with strides"
+    changes = at_speeds(lambda speed: joined(_one(step, row, speed) for row in rows.tolist()))
+    yield Proposal(order, why, *changes, events=step.events(rows))
+
+
+def _is_slow(case: Case) -> bool:
+    return SPATIAL in case.name.lower() and (case.roof_percent or 100.0) < MOST_PERCENT
+
+
+def _contiguous(call: OpCall | None) -> bool:
+    """Whether the dimension of a softmax has stride 1; for a backward op, of the output."""
+    tensor = call.tensor(0) if call else None
+    dim = call.integer(2 if "backward" in call.name else 1) if call else None
+    if tensor is None or dim is None or not tensor.dims:
+        return False
+    if tensor.strides is None or len(tensor.strides) != len(tensor.dims):
+        return False
+    return tensor.strides[dim % len(tensor.dims)] == 1
+
+
+def _one(step: Step, row: int, speed: Speed) -> Change:
+    case = step.case(row)
+    if case is None or case.bytes is None:
+        return Change()
+    usual = memory_ns(step, speed, case.bytes / SHARE)
+    ns = (
+        usual
+        if _contiguous(case.call)
+        else usual + 2 * memory_ns(step, speed, case.bytes / COPY_SHARE)
+    )
+    gone = _copies(step, row) if _contiguous(case.call) else frozenset[int]()
+    return Change(length={row: min(ns, float(step.trace.gpu.length[row]))}, gone=gone)
+
+
+def _copies(step: Step, row: int) -> frozenset[int]:
+    """The copies that the op of this kernel makes."""
+    op = step.makers(step.trace.gpu.launch[np.array([row])])
+    below = step.below(op[op >= 0])
+    copies = (each for each in below.tolist() if (case := step.case(each)) and case.role == "copy")
+    return frozenset(copies)
+
+
+FIX = Fix("strided_softmax", "Softmax over the last dimension", _find, ("gpu", "shapes"))

@@ -1,0 +1,34 @@
+"""Changes of layout around convolutions, and group norm between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analyze.fixes.sketched import proposed
+from analyze.rules.sketch import ADD, Sketch, kernel
+
+LAYOUT = "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)0>(cudnn::engines_precompiled::nchw2nhwc_params_t<float>, float const*, float*)"
+CONV = "sm90_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x256x32_warpgroupsize1x1x1_g1_execute_segment_k_on_kernel__5x_cudnn"
+
+
+def _convolution(sketch: Sketch, channels: int) -> Sketch:
+    work = (kernel(LAYOUT, 8), kernel(CONV, 95), kernel(LAYOUT, 12))
+    dims = [[32, channels, 28, 28], [256, channels, 3, 3]]
+    return sketch.op("aten::conv2d > aten::cudnn_convolution", *work, dims=dims)
+
+
+def test_changes_of_layout_are_gone(tmp_path: Path) -> None:
+    (found,) = proposed("channels_last", lambda sketch: _convolution(sketch, 256), tmp_path)
+    assert len(found.change.gone) == 2
+
+
+def test_images_are_padded_all_the_same(tmp_path: Path) -> None:
+    (found,) = proposed("channels_last", lambda sketch: _convolution(sketch, 3), tmp_path)
+    assert not found.change.gone
+
+
+def test_group_norm_is_slower(tmp_path: Path) -> None:
+    def draw(sketch: Sketch) -> None:
+        _convolution(sketch, 256).op("aten::group_norm", kernel(ADD, 10))
+
+    assert not proposed("channels_last", draw, tmp_path)
