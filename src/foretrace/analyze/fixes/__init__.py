@@ -8,8 +8,9 @@ packages bring fixes through the entry point group `foretrace.fixes`.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -124,15 +125,19 @@ def predict(
     return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated, names)
 
 
-def _proposals(fix: Fix, step: Step) -> Iterator[Proposal]:
+def _proposals(fix: Fix, step: Step) -> list[Proposal]:
     """What a fix proposes; one that fails proposes nothing and hides no other."""
     if any(not step.trace.has(need) for need in fix.needs):
-        return
+        return []
     try:
         budget.check()
-        yield from fix.find(step)
+        return list(fix.find(step))
     except (LimitError, MemoryError):
         raise
+    except Exception:
+        if os.environ.get("FORETRACE_DEBUG"):
+            raise
+        return []
 
 
 def _predicted(name: str, proposal: Proposal, rated: Sequence[StepGraph]) -> Prediction:
