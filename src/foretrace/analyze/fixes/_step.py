@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 
 import numpy as np
+from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct
 from foretrace.model.autograd import AutogradNodes
@@ -15,10 +16,11 @@ from foretrace.model.intervals import Bools, Ints
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.recording import op_call
-from foretrace.model.replay import StepGraph
+from foretrace.model.replay import COST, Change, StepGraph, run, without_profiler
 from foretrace.model.trace import Trace
 
 Stretches = tuple[tuple[int, int], ...]
+PLAIN_NS = 20_000  # of a pointwise op on a host that nothing is known of
 
 
 class Step:
@@ -155,3 +157,34 @@ class Step:
         at = int(np.searchsorted(host.start[mine], host.start[event]))
         found: list[int] = mine[max(at - before, 0) : at + after + 1].tolist()
         return [each for each in found if each != event]
+
+    @cached_property
+    def usual(self) -> StepGraph:
+        """The graph with the host times that it has without the profiler."""
+        return without_profiler(self.trace, self.graph, COST)
+
+    def host_ns(self, stretches: Stretches) -> float:
+        """The host time of these stretches without the profiler."""
+        calls, rows = (frozenset(each.tolist()) for each in (self.graph.calls, self.rows))
+        alone = Change(gone=rows, unwaited=calls)  # with no GPU to wait for
+        return run(self.usual, alone) - run(self.usual, replace(alone, removed=stretches))
+
+    @cached_property
+    def plain(self) -> Ints:
+        """The ops that launch one kernel and do little else: the quicker half of them."""
+        host = self.trace.host
+        makers = self.makers(self.graph.calls)
+        found, count = np.unique(makers[makers >= 0], return_counts=True)
+        single = found[(count == 1) & host.named(_is_aten)[found]]
+        order = np.argsort(host.length[single], kind="stable")
+        quick: Ints = single[order[: (len(single) + 1) // 2]]
+        return quick
+
+    @cached_property
+    def plain_ns(self) -> int:
+        """The host time of such an op, as recorded."""
+        return int(np.median(self.trace.host.length[self.plain])) if len(self.plain) else PLAIN_NS
+
+
+def _is_aten(name: str) -> bool:
+    return name.startswith("aten::")
