@@ -1,0 +1,113 @@
+"""What the host does in a step: where it issues work, loads data, or runs Python alone."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.base.patterns import regex
+from foretrace.model.intervals import IntervalUnion, Ints
+from foretrace.model.spans import Span
+
+LOADER = regex(r"enumerate\(DataLoader\)#.*")
+OPTIMIZER = regex(r"Optimizer\.(step|zero_grad)#.*")
+# Between two ops of a model Python takes less; longer is work of its own.
+LONG_NS = 500_000
+
+
+def _ranges(step: Step, span: Span, pattern: re.Pattern[str]) -> IntervalUnion:
+    """Annotated ranges of a step whose name matches."""
+    host = step.trace.host
+    named = host.is_region & host.named(pattern.fullmatch)
+    mine = named & (host.start >= span.start_ns) & (host.start < span.end_ns)
+    rows = np.flatnonzero(mine)
+    rows = rows[np.argsort(host.start[rows], kind="stable")]
+    return IntervalUnion(host.start[rows], host.end[rows])
+
+
+def pairs(union: IntervalUnion) -> Stretches:
+    """The stretches of a union."""
+    return tuple(zip(union.start.tolist(), union.end.tolist(), strict=True))
+
+
+def loading(step: Step) -> Stretches:
+    """When the host waits for the next batch of a DataLoader, or makes it."""
+    return pairs(_ranges(step, step.span, LOADER))
+
+
+def optimizing(step: Step) -> Stretches:
+    """When the optimizer runs."""
+    return pairs(_ranges(step, step.span, OPTIMIZER))
+
+
+def pauses(step: Step, span: Span | None = None) -> Stretches:
+    """Long times in which the host runs no op, no call, no DataLoader and no optimizer."""
+    host, span = step.trace.host, span or step.span
+    rows = np.flatnonzero((host.is_op | host.is_call) & host.lasting)
+    rows = rows[(host.end[rows] > span.start_ns) & (host.start[rows] < span.end_ns)]
+    named = [_ranges(step, span, each) for each in (LOADER, OPTIMIZER)]
+    start = np.concatenate([host.start[rows], *(each.start for each in named)])
+    end = np.concatenate([host.end[rows], *(each.end for each in named)])
+    return tuple(each for each in _between(start, end, span) if each[1] - each[0] >= LONG_NS)
+
+
+def _between(start: Ints, end: Ints, span: Span) -> Stretches:
+    """What lies between these intervals in a step."""
+    busy = IntervalUnion(*(each[np.argsort(start, kind="stable")] for each in (start, end)))
+    begin = np.append(span.start_ns, busy.end)
+    until = np.append(busy.start, span.end_ns)
+    return tuple(zip(begin.tolist(), until.tolist(), strict=True))
+
+
+def issuing(step: Step, *apart: Stretches) -> Stretches:
+    """The host time of the step without Python alone, the DataLoader, and what else is `apart`."""
+    kept = [each for group in (pauses(step), loading(step), *apart) for each in group]
+    edges = np.array(kept, np.int64).reshape(-1, 2)
+    return tuple(
+        each for each in _between(edges[:, 0], edges[:, 1], step.span) if each[1] > each[0]
+    )
+
+
+def share(step: Step, stretches: Stretches, wanted_ns: float) -> float:
+    """The share of this host time that `wanted_ns` is, at most 1."""
+    return min(wanted_ns / max(step.host_ns(stretches), 1.0), 1.0)
+
+
+def waited(step: Step, events: Ints) -> Ints:
+    """Those of these events below which the host waited for the GPU."""
+    chosen = np.zeros(step.trace.host.count, bool)
+    chosen[events] = True
+    return events[np.isin(events, step.trace.host.nearest(step.waiting, chosen))]
+
+
+def copies(step: Step, events: Ints, way: str) -> Ints:
+    """The copies below these events that go one way (`HtoD`, `DtoH`)."""
+    host, gpu, rows = step.trace.host, step.trace.gpu, step.below(events)
+    return rows[gpu.is_memcpy[rows] & host.named(lambda name: way in name)[gpu.id[rows]]]
+
+
+def tops(step: Step) -> Ints:
+    """The ops that no other op is around, no nodes of the backward pass, on the thread that has
+    most of them, in order.
+    """
+    host = step.trace.host
+    rows = step.outermost(step.inside & host.is_op & ~step.nodes.is_node[: host.count])
+    if not len(rows):
+        return rows
+    found: Ints = rows[host.track[rows] == np.bincount(host.track[rows]).argmax()]
+    return found
+
+
+def truly_waiting(step: Step) -> Ints:
+    """The calls that wait, without copies and fills on the GPU that ended before their call did."""
+    host, gpu, calls = step.trace.host, step.trace.gpu, step.waiting
+    within = host.named(lambda name: "DtoD" in name or name.startswith("Memset"))[gpu.id[step.rows]]
+    quick = gpu.launch[step.rows[within]]
+    return calls[host.is_wait[calls] | ~np.isin(calls, quick)]
+
+
+def trains(step: Step) -> bool:
+    """Whether the step has a backward pass."""
+    return bool(step.nodes.is_node[: len(step.inside)][step.inside].any())
