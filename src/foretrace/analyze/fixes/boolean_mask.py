@@ -1,0 +1,134 @@
+"""Write a boolean mask with torch.where.
+
+What it looks for: `x[mask]`, `x[mask] = y` and `masked_select` on the GPU. How many elements they
+select is known on the GPU only, so `nonzero` makes the host wait for it.
+
+What must hold: `nonzero` runs below the op that indexes, and waits. Indices that are numbers do not
+need it.
+
+What changes: the waits and the kernels of `nonzero` go. A read whose result is written back with a
+mask of the same shape goes too, with the clone of the tensor right before it; what runs between
+them works on all rows, not on those selected. The write, or a read alone, becomes one pointwise op
+that passes over the whole tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal, both
+from foretrace.analyze.fixes._host import tops, waited
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.units import plural
+from foretrace.model.intervals import Ints
+from foretrace.model.replay import Change
+
+READS = ("aten::index", "aten::masked_select")
+WRITES = ("aten::index_put_", "aten::index_put", "aten::_index_put_impl_")
+NONZERO = "aten::nonzero"
+MEMORY, SHORTEST_NS = 0.8, 2_000.0
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    events = _masked(step)
+    if not len(events):
+        return
+    waits = np.intersect1d(step.calls_below(events), step.waiting)
+    pairs = _pairs(step, events)
+    gone = step.below(step.ops(NONZERO)).tolist()
+    change = Change(gone=frozenset(gone), unwaited=frozenset(waits.tolist()))
+    for read, write in pairs:
+        change = both(change, _without(step, read, write))
+    for event in events[~np.isin(events, [read for read, _ in pairs])].tolist():
+        change = both(change, _pointwise(step, event, change.gone))
+    order = "write the mask with torch.where(mask, new, x)" if pairs else "torch.where, not x[mask]"
+    yield Proposal(
+        order,
+        f"{plural(len(waits), 'wait')} per step for nonzero(), which sizes x[mask]",
+        change,
+        risk="with torch.where all rows are computed, not only those selected",
+        events=tuple(events[:50].tolist()),
+    )
+
+
+def _masked(step: Step) -> Ints:
+    """The ops that index with a mask, for which the host waits in `nonzero`."""
+    host, inner = step.trace.host, waited(step, step.ops(NONZERO))
+    found = step.ops(*READS, *WRITES)
+    chosen = np.zeros(host.count, bool)
+    chosen[found] = True
+    return found[np.isin(found, host.nearest(inner, chosen))]
+
+
+def _pairs(step: Step, events: Ints) -> list[tuple[int, int]]:
+    """Each write with the read before it, where both have a mask of the same shape."""
+    found, last = [], -1
+    for event in events.tolist():
+        write = step.name(event) in WRITES
+        if write and last >= 0 and _mask(step, last) == _mask(step, event) != ():
+            found.append((last, event))
+        last = -1 if write else event
+    return found
+
+
+def _mask(step: Step, event: int) -> tuple[int, ...]:
+    """The shape of the mask: what `nonzero` looks at."""
+    host, inner = step.trace.host, step.ops(NONZERO)
+    mine = inner[(host.start[inner] >= host.start[event]) & (host.end[inner] <= host.end[event])]
+    call = step.call(int(mine[0])) if len(mine) else None
+    mask = call.tensor(0) if call else None
+    return tuple(mask.dims) if mask else ()
+
+
+def _without(step: Step, read: int, write: int) -> Change:
+    """Without the read, the clone before it, and the Python before them; what follows works on all
+    rows.
+    """
+    host, ops = step.trace.host, tops(step)
+    away = [*_clone(step, ops, read), read]
+    before = ops[host.end[ops] <= host.start[away[0]]]
+    begin = int(host.end[before[-1]]) if len(before) else int(host.start[away[0]])
+    return Change(
+        ((begin, int(host.end[read])),),
+        length=_between(step, ops, read, write),
+        gone=frozenset(step.below(np.array(away)).tolist()),
+    )
+
+
+def _clone(step: Step, ops: Ints, read: int) -> list[int]:
+    """The clone of the whole tensor right before a read: torch.where makes a new tensor."""
+    start = step.trace.host.start
+    at = int(np.searchsorted(start[ops], start[read])) - 1
+    before = int(ops[at]) if at >= 0 else -1
+    calls = (step.call(read), step.call(before) if before >= 0 else None)
+    left, right = (each.tensor(0) if each else None for each in calls)
+    same = left is not None and right is not None and left.dims == right.dims
+    return [before] if same and step.name(before) == "aten::clone" else []
+
+
+def _between(step: Step, ops: Ints, read: int, write: int) -> dict[int, float]:
+    """Kernels between a read and its write, on all rows."""
+    host, call = step.trace.host, step.call(write)
+    mine = ops[(host.start[ops] >= host.end[read]) & (host.end[ops] <= host.start[write])]
+    values, every = call.tensor(2) if call else None, float(np.prod(_mask(step, write)))
+    ratio = every / values.dims[0] if values and values.dims and values.dims[0] else 1.0
+    rows = step.below(mine).tolist()
+    return {row: float(step.trace.gpu.length[row]) * max(ratio, 1.0) for row in rows}
+
+
+def _pointwise(step: Step, event: int, gone: frozenset[int]) -> Change:
+    """An op as one kernel that reads two tensors and writes one, with a plain op's host time."""
+    start, end = int(step.trace.host.start[event]), int(step.trace.host.end[event])
+    removed = ((min(start + step.plain_ns, end), end),)
+    rows = [row for row in step.below(np.array([event])).tolist() if row not in gone]
+    call = step.call(event)
+    tensor = call.tensor(0) if call else None
+    if not rows or tensor is None or not step.device:
+        return Change(removed)
+    ns = max(step.move_ns(3 * (tensor.bytes or 0)) / MEMORY, SHORTEST_NS)
+    return Change(removed, length={rows[-1]: ns}, gone=frozenset(rows[:-1]))
+
+
+FIX = Fix("boolean_mask", "Write a boolean mask with torch.where", _find, ("gpu",))

@@ -1,0 +1,59 @@
+"""Do not wait for the GPU inside the step.
+
+What it looks for: `torch.cuda.synchronize()`, and the waits of a stream or an event, that no op
+makes: the program itself asks for them.
+
+What must hold: the GPU gets work after the wait, in this step or a later one; the profiler's own
+wait at the end of a recording has none after it.
+
+What changes: the calls go, and nothing waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.units import plural
+from foretrace.model.intervals import Ints
+from foretrace.model.replay import Change
+
+ORDERS = {
+    "DeviceSynchronize": "delete torch.cuda.synchronize() from the step",
+    "CtxSynchronize": "delete torch.cuda.synchronize() from the step",
+    "EventSynchronize": "read CUDA events after the step, not in it",
+    "StreamSynchronize": "delete stream.synchronize() from the step",
+}
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    waits = _waits(step)
+    if not len(waits):
+        return
+    names = [step.name(call) for call in waits.tolist()]
+    most = max(sorted(set(names)), key=names.count)
+    order = next((text for end, text in ORDERS.items() if end in most), "")
+    if not order:
+        return
+    yield Proposal(
+        order,
+        f"{plural(len(waits), 'call')} of {most} per step",
+        Change(removed=step.stretches(waits.tolist()), unwaited=frozenset(waits.tolist())),
+        risk="timings with time.time() then measure the launches only",
+        events=tuple(waits[:50].tolist()),
+    )
+
+
+def _waits(step: Step) -> Ints:
+    """Waits without an op around them that a launch follows."""
+    host, waits = step.trace.host, step.waiting
+    waits = waits[host.is_wait[waits] & (step.makers(waits) < 0)]
+    launches = np.flatnonzero(host.is_launch & host.lasting)
+    last = int(host.start[launches].max()) if len(launches) else 0
+    return waits[host.end[waits] <= last]
+
+
+FIX = Fix("synchronize", "Do not wait for the GPU inside the step", _find, ("gpu",))
