@@ -1,0 +1,89 @@
+"""Switch off anomaly detection.
+
+What it looks for: a check for NaN (`isnan`, `any`, `item`) after the nodes of the backward pass,
+made by the engine of autograd itself: `torch.autograd.detect_anomaly` is on.
+
+What must hold: three nodes at least have such checks.
+
+What changes: the checks go with their kernels and waits. In the forward pass every op that makes a
+node keeps its Python traceback; of the time before it does anything else, 5 us remain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.base.units import plural
+from foretrace.model.intervals import Bools, Ints
+from foretrace.model.replay import Change
+
+ENGINE = "autograd::engine::evaluate_function"
+CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
+FEW = 3
+TRACEBACK_NS = 5_000
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    checks = _checks(step)
+    count = sum(step.name(event) == CHECKS[0] for event in checks.tolist())
+    if count < FEW:
+        return
+    calls = step.calls_below(checks)
+    waits = len(np.intersect1d(calls, step.waiting))
+    yield Proposal(
+        "remove torch.autograd.detect_anomaly()",
+        f"{plural(count, 'check')} for NaN in the backward pass, {plural(waits, 'wait')} per step",
+        Change(
+            removed=_joined(step, checks) + _tracebacks(step),
+            gone=frozenset(step.below(checks).tolist()),
+            unwaited=frozenset(calls.tolist()),
+        ),
+        events=tuple(checks[:50].tolist()),
+    )
+
+
+def _checks(step: Step) -> Ints:
+    """The ops that check for NaN right below the engine, not in a node."""
+    host = step.trace.host
+    rows = step.ops(*CHECKS)
+    engine = host.named(lambda name: name.startswith(ENGINE))
+    above = host.parent[rows].astype(np.int64)
+    return rows[(above >= 0) & engine[above]]
+
+
+def _joined(step: Step, checks: Ints) -> Stretches:
+    """The time of checks that follow each other in one node, until the engine leaves the node."""
+    host = step.trace.host
+    above = host.parent[checks]
+    first = np.flatnonzero(np.append(True, above[1:] != above[:-1]))
+    last = np.append(first[1:], len(checks)) - 1
+    until = np.where(_leaves(step, checks[last]), host.end[above[first]], host.end[checks[last]])
+    return tuple(zip(host.start[checks[first]].tolist(), until.tolist(), strict=True))
+
+
+def _leaves(step: Step, last: Ints) -> Bools:
+    """Whether nothing else happens in the node after its last check."""
+    host = step.trace.host
+    below = np.flatnonzero(step.inside & (host.parent >= 0))
+    final = np.zeros(host.count, np.int64)
+    np.maximum.at(final, host.parent[below], host.start[below])
+    return final[host.parent[last]] <= host.start[last]
+
+
+def _tracebacks(step: Step) -> Stretches:
+    """The time from the start of ops that make nodes to what they call first."""
+    host = step.trace.host
+    made = np.flatnonzero(step.nodes.made[: host.count] & step.inside & host.is_op)
+    first = np.full(host.count, np.iinfo(np.int64).max)
+    below = np.flatnonzero(step.inside & (host.parent >= 0))
+    np.minimum.at(first, host.parent[below], host.start[below])
+    begin, until = host.start[made] + TRACEBACK_NS, np.minimum(first[made], host.end[made])
+    pairs = zip(begin.tolist(), until.tolist(), strict=True)
+    return tuple(pair for pair in pairs if pair[1] > pair[0])
+
+
+FIX = Fix("anomaly_mode", "Switch off anomaly detection", _find, ("gpu",))
