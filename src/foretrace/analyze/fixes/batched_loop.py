@@ -1,0 +1,155 @@
+"""Run a loop over slices as one batch.
+
+What it looks for: one sequence of ops, with the same shapes, that repeats at least four times in a
+step, on slices of one tensor: `x[i]` with an index that advances, or the parts of `unbind`, `split`
+or `chunk`. The results are put together (`stack`, `cat`), or written to slices.
+
+What must hold: layers repeat too, but take no slices. The iterations must not need each other's
+results; a trace does not show that. Cells of `nn.GRUCell`, `nn.LSTMCell` and `nn.RNNCell` do, and
+have a module that runs all steps.
+
+What changes: the first iteration remains and its kernels work on all slices: at 70% of the peak or
+80% of the bandwidth, weights read once, and no faster than one slice. Written-out attention (3
+dimensions) becomes one fused kernel at half the peak. A loop of cells keeps 18% of the host's
+time, and its input products become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal, both
+from foretrace.analyze.fixes._loops import SLICES, Loop, loops
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.rules._common import matmul_ns
+from foretrace.model.costs.roofline import peak_flops
+from foretrace.model.intervals import Ints
+from foretrace.model.order import Case
+from foretrace.model.replay import Change
+
+CELLS = {
+    "aten::gru_cell": "nn.GRU",
+    "aten::lstm_cell": "nn.LSTM",
+    "aten::rnn_tanh_cell": "nn.RNN",
+    "aten::rnn_relu_cell": "nn.RNN",
+}
+CELL_LEFT = (0.18, 0.12, 0.3)  # as expected, at best, at worst (0.19 on an H200's host)
+WEIGHTS = {"aten::mm": 1, "aten::addmm": 2}  # which operand of a product the slices share
+ATTENTION, WRITTEN_OUT = (
+    "aten::scaled_dot_product_attention",
+    "aten::_scaled_dot_product_attention_math",
+)
+MATMUL, MEMORY, FUSED = 0.7, 0.8, 0.5  # shares of the roofs
+SHORTEST_NS = 2_000.0
+UNKNOWN = 0.25  # of the time of all slices, for a kernel of unknown cost
+SPREAD = (1.0, 0.8, 1.6)  # of the new GPU times
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    found = loops(step)
+    if not found:
+        return
+    names = {step.name(op) for op in found[0].ops[0].tolist()}
+    cell = next((CELLS[name] for name in sorted(names) if name in CELLS), "")
+    order = "run all slices in one call, along a batch dimension"
+    if cell:
+        order = f"replace the loop of cells by one {cell}"
+    elif ATTENTION in names:
+        order = "call scaled_dot_product_attention once for all slices"
+    expected, best, worst = ((_cells if cell else _batch)(step, found, at) for at in range(3))
+    length, times = found[0].ops.shape[1], sum(len(each.ops) for each in found)
+    ops = f"the same {length} ops run" if length > 1 else "the same op runs"
+    why = f"{ops} {times} times per step, on one slice each"
+    risk = "" if cell else "holds where no iteration needs the result of another"
+    events = tuple(found[0].ops[:, 0][:50].tolist())
+    yield Proposal(order, why, expected, best, worst, risk=risk, events=events)
+
+
+def _cells(step: Step, found: list[Loop], at: int) -> Change:
+    """All steps in one module: the products with the inputs at once, the others one by one."""
+    gone: list[int] = []
+    for loop in found:
+        for op in loop.ops[1:].reshape(-1).tolist():
+            gone += _first_product(step, op)
+    removed = tuple(loop.stretch(step) for loop in found)
+    return Change(removed, CELL_LEFT[at], gone=frozenset(gone) | _around(step, found))
+
+
+def _first_product(step: Step, op: int) -> list[int]:
+    """The kernels of the first product of a cell."""
+    rows = step.below(np.array([op]))
+    makers = step.makers(step.trace.gpu.launch[rows])
+    return rows[makers == makers[0]].tolist() if step.name(op) in CELLS and len(rows) else []
+
+
+def _around(step: Step, found: list[Loop]) -> frozenset[int]:
+    """The kernels that put the results together."""
+    after = [op for loop in found for op in loop.after]
+    return frozenset(step.below(np.array(after, np.int64)).tolist())
+
+
+def _batch(step: Step, found: list[Loop], at: int) -> Change:
+    """The first iteration on all slices, forward and backward."""
+    change = Change(gone=_around(step, found))
+    for loop in found:
+        first, rest, count = loop.ops[0], loop.ops[1:].reshape(-1), len(loop.ops)
+        back = step.backward(rest)
+        away = [*loop.before, *first[step.named(SLICES)[first]].tolist()]
+        removed = (loop.rest(step), *step.stretches([*away, *back.tolist()]))
+        gone = step.distinct_rows([step.below(rest), step.below(back)])
+        fused = [_fused(step, op, count, SPREAD[at]) for op in _written_out(step, first).tolist()]
+        kept = step.distinct_rows([step.below(first), step.below(step.backward(first))])
+        kept = kept[~np.isin(kept, [row for each in fused for row in each.length])]
+        length = {row: SPREAD[at] * _all_ns(step, row, count) for row in kept.tolist()}
+        mine = Change(removed, length=length, gone=frozenset(gone.tolist()))
+        change = reduce(both, [mine, *fused], change)
+    return change
+
+
+def _fused(step: Step, op: int, count: int, spread: float) -> Change:
+    """Attention as one kernel, with the host time of a plain op."""
+    host, rows = step.trace.host, step.below(np.array([op]))
+    removed = (int(host.start[op] + step.plain_ns), int(host.end[op]))
+    length = {int(rows[0]): spread * _fused_ns(step, op, count)}
+    return Change((removed,), length=length, gone=frozenset(rows[1:].tolist()))
+
+
+def _written_out(step: Step, ops: Ints) -> Ints:
+    """The attention of these ops that does not run in a fused kernel."""
+    plain = step.ops(WRITTEN_OUT)
+    above = step.callers(plain)
+    return ops[np.isin(ops, above) & (step.named((ATTENTION,))[ops])]
+
+
+def _fused_ns(step: Step, op: int, count: int) -> float:
+    """The time of fused attention for all slices."""
+    call, peak = step.call(op), peak_flops(step.device, "bf16", True)
+    query, key = (call.tensor(0), call.tensor(1)) if call else (None, None)
+    if query is None or key is None or not peak:
+        return count * step.ns(step.below(np.array([op]))) * UNKNOWN
+    flops = 4 * count * float(np.prod(query.dims)) * key.dims[-2]
+    return max(flops / (FUSED * peak) * 1e9, SHORTEST_NS)
+
+
+def _all_ns(step: Step, row: int, count: int) -> float:
+    """The time of a kernel on all slices."""
+    case, own = step.case(row), float(step.trace.gpu.length[row])
+    if case is None or (case.flops is None and case.bytes is None) or step.device is None:
+        return max(UNKNOWN * count * own, own)
+    compute = (matmul_ns(step.device, case) or 0.0) if case.role in ("gemm", "conv") else 0.0
+    moved = step.move_ns(_bytes(case, count)) / MEMORY
+    return max(count * compute / MATMUL, moved, own, SHORTEST_NS)
+
+
+def _bytes(case: Case, count: int) -> float:
+    """What all slices move; weights that they share count once."""
+    every = float((case.bytes or 0) * count)
+    at = WEIGHTS.get(case.op)
+    weights = case.call.tensor(at) if case.call and at is not None else None
+    return every - (count - 1) * (weights.bytes or 0) if weights else every
+
+
+FIX = Fix("batched_loop", "Run a loop over slices as one batch", _find, ("gpu", "shapes"))

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from analyze.fixes.proposing import after_us, proposed
+from analyze.rules.sketch import GELU, GEMM, Sketch, kernel
+
+SLICE, WHOLE, WEIGHT = [128, 512], [16, 128, 512], [512, 512]
+
+
+def samples(sketch: Sketch, advancing: bool = True, joined: bool = True) -> None:
+    for at in range(16):
+        index = ["", "0", str(at if advancing else 0)]
+        sketch.op("aten::select", us=4, dims=[WHOLE, [], []], concrete=index)
+        sketch.op("aten::mm", kernel(GEMM, 8), us=40, dims=[SLICE, WEIGHT])
+        sketch.op("aten::gelu", kernel(GELU, 3), us=20, dims=[SLICE])
+    sketch.op("aten::stack" if joined else "aten::neg", kernel(GELU, 9), us=30, dims=[WHOLE])
+
+
+def cells(sketch: Sketch) -> None:
+    parts = " > ".join(["aten::unbind"])
+    first = len(sketch.events)
+    sketch.op(parts, us=60, dims=[[16, 32, 256], []])
+    for at in range(16):
+        sketch.events.append(
+            sketch.events[first]
+            | {"name": "aten::select", "ts": sketch.now - 55 + 3 * at, "dur": 2, "args": {}}
+        )
+    for _ in range(16):
+        product, cell = kernel(GEMM, 5), kernel("void gru_cell_forward<float>(int)", 3)
+        sketch.op("aten::gru_cell > aten::mm", product, us=60, dims=[[32, 256], [256, 768]])
+        sketch.op("aten::gru_cell > aten::_thnn_fused_gru_cell", cell, us=60, dims=[[32, 768]])
+    sketch.op("aten::stack", kernel(GELU, 9), dims=[[]])
+
+
+def test_slices_become_a_batch(tmp_path: Path) -> None:
+    (found,) = proposed("batched_loop", samples, tmp_path)
+    assert found.order == "run all slices in one call, along a batch dimension"
+    assert found.why == "the same 3 ops run 16 times per step, on one slice each"
+    assert len(found.change.gone) == 2 * 15 + 1
+    now, then = after_us("batched_loop", samples, tmp_path)
+    assert now > 1_000
+    assert 50 < then < 110
+
+
+def test_cells_become_a_module(tmp_path: Path) -> None:
+    (found,) = proposed("batched_loop", cells, tmp_path)
+    assert found.order == "replace the loop of cells by one nn.GRU"
+
+
+def test_layers_stay(tmp_path: Path) -> None:
+    assert proposed("batched_loop", lambda sketch: samples(sketch, advancing=False), tmp_path) == []
+    assert proposed("batched_loop", lambda sketch: samples(sketch, joined=False), tmp_path) == []
