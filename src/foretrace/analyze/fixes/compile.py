@@ -1,0 +1,146 @@
+"""Compile the model.
+
+What it looks for: eager steps with kernels that TorchInductor makes one of (see the finding
+`fusable_pointwise`), or with a host that issues many small ops.
+
+What must hold: no compiled code and no CUDA graph in the trace. A wait of the host splits the
+compiled code, and each part costs a call of its own; the fix then says that the waits go first.
+
+What changes: each group of kernels becomes one for each of its reductions, which moves what goes in
+and out at 75% of the bandwidth, at least 2 us. Half of that gain counts where there is a reduction,
+or a backward pass that needs what lies between; at best all of it, at worst a quarter. The host
+keeps 50 us for a compiled call and 28 us for each kernel that is left, with a backward pass 500 us
+and 40 us, or as much as an eager launch takes (an H200's host, torch 2.11: 155 us with 4 kernels,
+1.25 ms with 48; 1.35 ms with 19 and a backward pass, 2.40 ms with 42). The optimizer, the
+DataLoader and long stretches of Python stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._host import issuing, optimizing, share, trains, truly_waiting
+from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.analyze.rules._common import traffic_of
+from foretrace.analyze.rules.compile_triage import COMPILED_CALL_NS
+from foretrace.analyze.rules.fusable_pointwise import MATMULS, REACH, _joined, _links
+from foretrace.base.units import plural
+from foretrace.model.arguments import made, operands
+from foretrace.model.intervals import Ints, split_by
+from foretrace.model.order import Case
+from foretrace.model.replay import Change
+from foretrace.schema import compiled
+
+# Of a call, and of a kernel in it: without and with a backward pass.
+CALL_NS, KERNEL_NS = (50_000, 500_000), (28_000, 40_000)
+REALISED = (0.5, 1.0, 0.25)  # as expected, at best, at worst
+REDUCTIONS = frozenset({"reduction", "normalization", "softmax"})
+MEMORY, SHORTEST_NS = 0.75, 2_000.0
+INPUTS = 2  # tensors of one size from outside, if several are read and no matmul made them
+FEW = 3
+MANY = 32  # calls of one op
+
+
+class Merged(Struct, frozen=True):
+    """Rows of kernels that become `kept` kernels, and the time of these."""
+
+    rows: Ints
+    kept: int
+    fused_ns: float
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    host, calls = step.trace.host, step.graph.calls
+    launches = int(host.is_launch[calls].sum())
+    if launches < FEW or host.is_graph_launch[calls].any() or any(map(compiled.is_row, host.names)):
+        return
+    groups, waits = _groups(step), len(truly_waiting(step))
+    fused, fewer = sum(len(each.rows) for each in groups), sum(each.kept for each in groups)
+    issued = _issued(step, fused - fewer)
+    yield Proposal(
+        "torch.compile(model)",
+        (f"{fused} kernels can fuse into {fewer}; " if fused else "")
+        + f"{launches} launches per step",
+        _change(step, groups, issued, REALISED[0]),
+        _change(step, groups, issued, REALISED[1]),
+        _change(step, groups, issued, REALISED[2]),
+        first=plural(waits, "wait of the host", "waits of the host") if waits else "",
+        events=step.events(np.concatenate([*(each.rows for each in groups), step.rows[:1]])),
+    )
+
+
+def _groups(step: Step) -> list[Merged]:
+    """Kernels that one kernel can do, or one for each reduction."""
+    order = step.trace.order
+    label = _joined(len(order.row), *_links(step.trace))
+    places = np.flatnonzero(np.isin(order.row, step.rows))
+    parts = [part for part in split_by(label[places], places) if len(part) > 1]
+    known: dict[bytes, tuple[int, float]] = {}
+    for part in parts:
+        key = order.case[part].tobytes()
+        known[key] = known.get(key) or _fused(step, part)
+    return [Merged(order.row[part], *known[order.case[part].tobytes()]) for part in parts]
+
+
+def _fused(step: Step, places: Ints) -> tuple[int, float]:
+    """How many kernels a group becomes, and their time: all that goes in and out, or a pass for
+    each of them.
+    """
+    if step.device is None:
+        return 1, np.inf
+    cases = _cases(step, places)
+    kept = max(sum(case.role in REDUCTIONS for case in cases), 1)
+    near = np.arange(max(int(places[0]) - REACH, 0), int(places[-1]))
+    outside = Counter(made(case) for case in _cases(step, near) if case.role in MATMULS)
+    for size in {size for case in cases for _, size in operands(case)}:
+        outside[size] = outside[size] or INPUTS
+    passes = kept * max(case.bytes or 0 for case in cases) if kept > 1 else 0
+    moved = max(traffic_of(cases, outside).least, passes)
+    return kept, max(step.move_ns(moved) / MEMORY, kept * SHORTEST_NS)
+
+
+def _cases(step: Step, places: Ints) -> list[Case]:
+    order = step.trace.order
+    return [order.cases[number] for number in order.case[places].tolist()]
+
+
+def _change(
+    step: Step, groups: Sequence[Merged], issued: tuple[Stretches, float], realised: float
+) -> Change:
+    """The step with this share of what fusing can bring."""
+    length, gone = dict[int, float](), set[int]()
+    for group in groups:
+        now, kept = step.ns(group.rows), group.kept
+        part = min(2 * realised, 1.0) if kept == 1 and not trains(step) else realised
+        saved = max(part * (now - group.fused_ns), 0.0)
+        length |= dict.fromkeys(group.rows[-kept:].tolist(), (now - saved) / kept)
+        gone |= set(group.rows[:-kept].tolist())
+    return Change(*issued, length, frozenset(gone))
+
+
+def _issued(step: Step, fewer: int) -> tuple[Stretches, float]:
+    """The host time that compiled code takes the place of, and what is left of it."""
+    removed = issuing(step, optimizing(step), _libraries(step))
+    began = step.trace.host.start[step.trace.gpu.launch[step.rows]]
+    now = sum(int(((began >= start) & (began < end)).sum()) for start, end in removed)
+    each = min(KERNEL_NS[trains(step)], step.host_ns(removed) / max(now, 1))
+    calls = CALL_NS[trains(step)] + len(truly_waiting(step)) * COMPILED_CALL_NS
+    return removed, share(step, removed, calls + (now - fewer) * each)
+
+
+def _libraries(step: Step) -> Stretches:
+    """Ops that launch many kernels themselves (cuDNN's RNN): compiled code calls them too."""
+    makers, count = np.unique(step.makers(step.graph.calls), return_counts=True)
+    return step.stretches(makers[(makers >= 0) & (count >= MANY)].tolist())
+
+
+def _made(step: Step) -> bool:
+    return bool(step.trace.host.named(compiled.is_row)[step.inside].any())
+
+
+FIX = Fix("compile", "Compile the model", _find, ("gpu", "shapes"), _made)
