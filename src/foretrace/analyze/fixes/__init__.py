@@ -28,6 +28,7 @@ WORTH = 0.03
 # Host times without the profiler: what two processes of one program differ by, and the fit's error.
 HOST = (0.75, 1.3)
 GPU = (0.95, 1.05)  # GPU times of two recordings
+ENOUGH = 0.5  # of what a general fix brings: a cause that brings this much comes first
 MOST_CALLS = 200_000  # in a step that is replayed
 
 
@@ -53,7 +54,7 @@ class Fix(Struct, frozen=True):
     """One kind of change; the docstring of its module is the manual.
 
     `made` tells whether a step shows that the fix was made, where that takes more than the absence
-    of its cause.
+    of its cause. A `general` fix treats the symptom whatever the cause is.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Fix(Struct, frozen=True):
     find: Callable[[Step], Iterable[Proposal]]
     needs: tuple[str, ...] = ()
     made: Callable[[Step], bool] | None = None
+    general: bool = False
 
 
 class Prediction(Struct, frozen=True):
@@ -122,7 +124,27 @@ def predict(
     names = frozenset(each.fix for each in found)
     kept = [each for each in found if each.ns < (1 - WORTH) * now]
     kept.sort(key=lambda each: (bool(each.proposal.first), each.ns, each.fix))
+    kept = _cause_first(kept, now)
     return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated, names)
+
+
+def _cause_first(ranked: list[Prediction], now: float) -> list[Prediction]:
+    """A cause before a general fix that brings more, where the cause may bring as much and is sure
+    to bring half of it.
+    """
+    general = {fix.name for fix in fixes() if fix.general}
+    if not ranked or ranked[0].fix not in general:
+        return ranked
+    most = ranked[0]
+    causes = [
+        each
+        for each in ranked
+        if each.fix not in general
+        and not each.proposal.first
+        and each.low_ns <= most.ns
+        and now - each.ns >= ENOUGH * (now - most.ns)
+    ]
+    return [*causes[:1], *(each for each in ranked if each not in causes[:1])]
 
 
 def _proposals(fix: Fix, step: Step) -> list[Proposal]:

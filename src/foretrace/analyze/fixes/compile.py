@@ -143,4 +143,4 @@ def _made(step: Step) -> bool:
     return bool(step.trace.host.named(compiled.is_row)[step.inside].any())
 
 
-FIX = Fix("compile", "Compile the model", _find, ("gpu", "shapes"), _made)
+FIX = Fix("compile", "Compile the model", _find, ("gpu", "shapes"), _made, general=True)

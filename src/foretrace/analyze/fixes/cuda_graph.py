@@ -93,4 +93,4 @@ def _made(step: Step) -> bool:
     return bool(step.trace.host.is_graph_launch[step.graph.calls].any())
 
 
-FIX = Fix("cuda_graph", "Launch a step as one CUDA graph", _find, ("gpu",), _made)
+FIX = Fix("cuda_graph", "Launch a step as one CUDA graph", _find, ("gpu",), _made, general=True)
