@@ -11,7 +11,7 @@ import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.analyze.fixes import _typical
 from foretrace.model import replay
-from foretrace.model.replay import Change, ProfilerCost, StepGraph
+from foretrace.model.replay import GraphChange, ProfilerCost, ReplayGraph
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 
@@ -40,7 +40,7 @@ def three_steps(host_ns: int, kernel_ns: int, *, wait: bool = False) -> TraceBui
     return builder
 
 
-def graph(trace: Trace) -> StepGraph:
+def graph(trace: Trace) -> ReplayGraph:
     return replay.graph_of(trace, trace.spans.steps[1], steady=True)
 
 
@@ -51,22 +51,24 @@ def test_an_unchanged_step_takes_what_it_took(opened: Open) -> None:
 def test_host_time_that_goes_shortens_a_step_until_the_gpu_bounds_it(opened: Open) -> None:
     made = graph(opened(three_steps(10_000, 20_000)))
     begin, end = made.span.start_ns, made.span.end_ns
-    all_of_it = Change(removed=((begin, end),))
+    all_of_it = GraphChange(removed=((begin, end),))
     assert replay.run(made, all_of_it) == pytest.approx(21_000, abs=1_000)  # the kernel, a pause
-    half = Change(removed=((begin + 50_000, end),))
+    half = GraphChange(removed=((begin + 50_000, end),))
     assert replay.run(made, half) == pytest.approx(50_000, abs=1_000)
 
 
 def test_a_longer_kernel_bounds_the_step(opened: Open) -> None:
     made = graph(opened(three_steps(10_000, 20_000)))
     row = int(made.rows[0])
-    assert replay.run(made, Change(length={row: 150_000.0})) == pytest.approx(151_000, abs=1_000)
+    assert replay.run(made, GraphChange(length={row: 150_000.0})) == pytest.approx(
+        151_000, abs=1_000
+    )
 
 
 def test_a_wait_adds_the_gpu_to_the_host(opened: Open) -> None:
     made = graph(opened(three_steps(10_000, 60_000, wait=True)))
     assert replay.run(made) == 100_000
-    free = Change(unwaited=frozenset(made.calls[1:].tolist()))
+    free = GraphChange(unwaited=frozenset(made.calls[1:].tolist()))
     # 10 us before, 2 us of the launch, what the wait takes itself, 25 us after
     assert replay.run(made, free) < 62_000
 

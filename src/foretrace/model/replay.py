@@ -56,7 +56,7 @@ class ProfilerCost(Struct, frozen=True):
 COST = ProfilerCost(op=2_000, call=6_000, python=1_200, step=60_000)
 
 
-class Change(Struct, frozen=True):
+class GraphChange(Struct, frozen=True):
     """What a fix changes in a step.
 
     Of the host time in `removed` (start and end of stretches), `left` remains, a share. `length`
@@ -72,7 +72,7 @@ class Change(Struct, frozen=True):
     graph_ns: float | None = None
 
 
-class StepGraph(Struct, frozen=True):
+class ReplayGraph(Struct, frozen=True):
     """Calls in order: when each began, when the host was done with all before it (and at last with
     all), host time before and inside each, and the places in `rows` of the work that it waits for
     (-1: of earlier steps). Then the work: its call, stream and times.
@@ -99,7 +99,7 @@ class StepGraph(Struct, frozen=True):
         return len(self.calls)
 
 
-def graph_of(trace: Recording, span: Span, steady: bool) -> StepGraph:
+def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
     """The graph of one step, or of one call of a region; `steady` steps follow each other."""
     host, gpu = trace.host, trace.gpu
     calls = _within(trace, span, host.is_call)
@@ -117,7 +117,7 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> StepGraph:
     own = ended - np.maximum(np.maximum(began, reached[:-1]), np.array(last, np.int64))
     inside = np.maximum(own, 0).astype(np.float64)
     waiting = np.array([bool(each) for each in waits], bool)
-    return StepGraph(
+    return ReplayGraph(
         span=span,
         steady=steady,
         calls=calls,
@@ -207,10 +207,10 @@ def _waits(trace: Recording, calls: Ints, rows: Ints, launch: Ints) -> list[tupl
     return found
 
 
-NOTHING = Change()
+NOTHING = GraphChange()
 
 
-def run(graph: StepGraph, change: Change = NOTHING) -> float:
+def run(graph: ReplayGraph, change: GraphChange = NOTHING) -> float:
     """The time of a step."""
     before, inside, after = _host_times(graph, change)
     if change.graph_ns is not None:
@@ -230,7 +230,7 @@ def run(graph: StepGraph, change: Change = NOTHING) -> float:
 
 
 def _time(
-    graph: StepGraph,
+    graph: ReplayGraph,
     before: list[float],
     inside: list[float],
     after: float,
@@ -259,7 +259,7 @@ def _time(
     return ends[-1] - ends[-2]
 
 
-def _host_times(graph: StepGraph, change: Change) -> tuple[Floats, Floats, float]:
+def _host_times(graph: ReplayGraph, change: GraphChange) -> tuple[Floats, Floats, float]:
     """Host time before, inside and after the calls, less what the change takes away."""
     if not change.removed:
         return graph.before, graph.inside, graph.after
@@ -272,7 +272,7 @@ def _host_times(graph: StepGraph, change: Change) -> tuple[Floats, Floats, float
     return graph.before * (1 - part[:-1]), inside, graph.after * (1 - float(part[-1]))
 
 
-def without_profiler(trace: Recording, graph: StepGraph, cost: ProfilerCost) -> StepGraph:
+def without_profiler(trace: Recording, graph: ReplayGraph, cost: ProfilerCost) -> ReplayGraph:
     """The graph with the host times that it has without the profiler."""
     host = trace.host
     edges = [span_edges(trace, graph.span, kind) for kind in (host.is_op, _python(trace))]
@@ -285,7 +285,7 @@ def without_profiler(trace: Recording, graph: StepGraph, cost: ProfilerCost) -> 
     return replace(graph, before=before, inside=inside, after=after)
 
 
-def fitted(graph: StepGraph, known_ns: float) -> StepGraph:
+def fitted(graph: ReplayGraph, known_ns: float) -> ReplayGraph:
     """The graph with host times scaled so that a step takes the time that it is known to take."""
     low, high = 0.02, 2.0
     for _ in range(12):
@@ -294,7 +294,7 @@ def fitted(graph: StepGraph, known_ns: float) -> StepGraph:
     return rated(graph, (low + high) / 2, 1.0)
 
 
-def rated(graph: StepGraph, host: float, gpu: float) -> StepGraph:
+def rated(graph: ReplayGraph, host: float, gpu: float) -> ReplayGraph:
     """The graph on a host and a GPU that take more or less time."""
     before, inside, after = graph.before * host, graph.inside * host, graph.after * host
     return replace(graph, before=before, inside=inside, after=after, length=graph.length * gpu)

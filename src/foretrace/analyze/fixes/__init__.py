@@ -20,7 +20,7 @@ from foretrace.analyze.fixes._step import Step
 from foretrace.base import budget, plugins
 from foretrace.base.errors import LimitError
 from foretrace.model import replay
-from foretrace.model.replay import Change, StepGraph
+from foretrace.model.replay import GraphChange, ReplayGraph
 from foretrace.model.trace import Trace
 
 # A fix that brings less of the step than this is not worth a line.
@@ -42,9 +42,9 @@ class Proposal(Struct, frozen=True):
 
     order: str
     why: str
-    change: Change
-    best: Change | None = None
-    worst: Change | None = None
+    change: GraphChange
+    best: GraphChange | None = None
+    worst: GraphChange | None = None
     first: str = ""
     risk: str = ""
     events: tuple[int, ...] = ()
@@ -65,7 +65,7 @@ class Fix(Struct, frozen=True):
     general: bool = False
 
 
-class Prediction(Struct, frozen=True):
+class FixPrediction(Struct, frozen=True):
     """A proposal, and the time of a step with it: expected, at best and at worst."""
 
     fix: str
@@ -88,13 +88,13 @@ class Predicted(Struct, frozen=True):
     now_ns: float
     low_ns: float
     high_ns: float
-    fixes: list[Prediction]
-    rated: list[StepGraph]
+    fixes: list[FixPrediction]
+    rated: list[ReplayGraph]
     proposed: frozenset[str]
 
-    def together(self, chosen: Sequence[Prediction]) -> float:
+    def together(self, chosen: Sequence[FixPrediction]) -> float:
         """The time of a step with several fixes."""
-        change = Change()
+        change = GraphChange()
         for each in chosen:
             change = both(change, each.proposal.change)
         return replay.run(self.rated[0], change)
@@ -128,7 +128,7 @@ def predict(
     return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated, names)
 
 
-def _cause_first(ranked: list[Prediction], now: float) -> list[Prediction]:
+def _cause_first(ranked: list[FixPrediction], now: float) -> list[FixPrediction]:
     """A cause before a general fix that brings more, where the cause may bring as much and is sure
     to bring half of it.
     """
@@ -162,21 +162,21 @@ def _proposals(fix: Fix, step: Step) -> list[Proposal]:
         return []
 
 
-def _predicted(name: str, proposal: Proposal, rated: Sequence[StepGraph]) -> Prediction:
+def _predicted(name: str, proposal: Proposal, rated: Sequence[ReplayGraph]) -> FixPrediction:
     usual, quick, slow = rated
     expected = replay.run(usual, proposal.change)
     low = replay.run(quick, proposal.best or proposal.change)
     high = replay.run(slow, proposal.worst or proposal.change)
-    return Prediction(name, proposal, expected, min(low, expected), max(high, expected))
+    return FixPrediction(name, proposal, expected, min(low, expected), max(high, expected))
 
 
-def both(first: Change, then: Change) -> Change:
+def both(first: GraphChange, then: GraphChange) -> GraphChange:
     """Two changes at once; where both change a time, the shorter one counts."""
     length = dict(first.length)
     for row, ns in then.length.items():
         length[row] = min(ns, length.get(row, ns))
     graphs = [each.graph_ns for each in (first, then) if each.graph_ns is not None]
-    return Change(
+    return GraphChange(
         first.removed + then.removed,
         min(first.left, then.left) if first.removed and then.removed else first.left + then.left,
         length,

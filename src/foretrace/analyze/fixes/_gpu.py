@@ -13,7 +13,7 @@ from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.model.costs import peak_flops
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 # What a kernel takes beside its arithmetic and its traffic.
 STARTING_NS = 2_000
@@ -39,7 +39,7 @@ BEST = Speed(0.85, 0.75, 0.5, 0.35, 0.95)
 WORST = Speed(0.55, 0.4, 0.25, 0.15, 0.5)
 SPEEDS = (USUAL, BEST, WORST)
 
-Changes = tuple[Change, Change, Change]
+Changes = tuple[GraphChange, GraphChange, GraphChange]
 Price = Callable[[Case, Speed], float | None]
 
 
@@ -51,13 +51,13 @@ class NewKernel(Struct, frozen=True):
     price: Callable[[Speed], float]
 
 
-def with_kernels(base: Change, kernels: Sequence[NewKernel], speed: Speed) -> Change:
+def with_kernels(base: GraphChange, kernels: Sequence[NewKernel], speed: Speed) -> GraphChange:
     """A change with the times of its new kernels."""
     length = {each.row: min(each.price(speed), each.most) for each in kernels}
     return replace(base, length=base.length | length)
 
 
-def at_speeds(make: Callable[[Speed], Change]) -> Changes:
+def at_speeds(make: Callable[[Speed], GraphChange]) -> Changes:
     """A change as it usually is, at best and at worst."""
     return make(USUAL), make(BEST), make(WORST)
 
@@ -117,25 +117,25 @@ def repriced(step: Step, rows: Iterable[int], price: Price) -> Changes:
             ns = price(case, speed) if case else None
             if ns is not None:
                 length[row] = min(ns, float(step.trace.gpu.length[row]))
-    usual, best, worst = (Change(length=length) for length in lengths)
+    usual, best, worst = (GraphChange(length=length) for length in lengths)
     return usual, best, worst
 
 
 def one_for_many(
     step: Step, events: Ints, rows: Ints, ns: float, kept: tuple[int, ...] = (0,)
-) -> Change:
+) -> GraphChange:
     """One kernel of this time instead of these events; the host time of those at `kept` stays."""
     places = {at % len(events) for at in kept}
     gone = np.array([each for at, each in enumerate(events.tolist()) if at not in places], np.int64)
     unwaited = frozenset(step.calls_below(gone).tolist())
-    host = Change(removed=_with_gaps(step, events, gone), unwaited=unwaited)
+    host = GraphChange(removed=_with_gaps(step, events, gone), unwaited=unwaited)
     return joined([host, one_kernel(step, rows, ns)]) if len(rows) else host
 
 
-def one_kernel(step: Step, rows: Ints, ns: float) -> Change:
+def one_kernel(step: Step, rows: Ints, ns: float) -> GraphChange:
     """Of these rows the first remains, with this time but no longer than all of them."""
     length = {int(rows[0]): min(ns, step.ns(rows))}
-    return Change(length=length, gone=frozenset(rows[1:].tolist()))
+    return GraphChange(length=length, gone=frozenset(rows[1:].tolist()))
 
 
 def _with_gaps(step: Step, events: Ints, gone: Ints) -> Stretches:
@@ -145,7 +145,7 @@ def _with_gaps(step: Step, events: Ints, gone: Ints) -> Stretches:
     return (*step.stretches(gone.tolist()), *(gap for gap in apart if 0 < gap[1] - gap[0] < GAP_NS))
 
 
-def joined(changes: Iterable[Change], left: float = 0.0) -> Change:
+def joined(changes: Iterable[GraphChange], left: float = 0.0) -> GraphChange:
     """Changes of different parts of a step as one."""
     every = list(changes)
     length: dict[int, float] = {}
@@ -154,7 +154,7 @@ def joined(changes: Iterable[Change], left: float = 0.0) -> Change:
     removed = tuple(stretch for each in every for stretch in each.removed)
     gone = frozenset[int]().union(*(each.gone for each in every))
     unwaited = frozenset[int]().union(*(each.unwaited for each in every))
-    return Change(removed, left, length, gone, unwaited)
+    return GraphChange(removed, left, length, gone, unwaited)
 
 
 def aten_above(step: Step, events: Ints) -> Ints:

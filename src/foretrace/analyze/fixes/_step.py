@@ -16,7 +16,7 @@ from foretrace.model.intervals import Bools, Ints
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.recording import op_call
-from foretrace.model.replay import COST, Change, StepGraph, run, without_profiler
+from foretrace.model.replay import COST, GraphChange, ReplayGraph, run, without_profiler
 from foretrace.model.trace import Trace
 
 Stretches = tuple[tuple[int, int], ...]
@@ -26,7 +26,7 @@ PLAIN_NS = 20_000  # of a pointwise op on a host that nothing is known of
 class Step:
     """One typical step. Events are ids of host events, rows are rows of `trace.gpu`."""
 
-    def __init__(self, trace: Trace, graph: StepGraph) -> None:
+    def __init__(self, trace: Trace, graph: ReplayGraph) -> None:
         self.trace, self.graph, self.span = trace, graph, graph.span
         self.rows: Ints = graph.rows
         self.device = device_of(trace.about)
@@ -159,14 +159,14 @@ class Step:
         return [each for each in found if each != event]
 
     @cached_property
-    def usual(self) -> StepGraph:
+    def usual(self) -> ReplayGraph:
         """The graph with the host times that it has without the profiler."""
         return without_profiler(self.trace, self.graph, COST)
 
     def host_ns(self, stretches: Stretches) -> float:
         """The host time of these stretches without the profiler."""
         calls, rows = (frozenset(each.tolist()) for each in (self.graph.calls, self.rows))
-        alone = Change(gone=rows, unwaited=calls)  # with no GPU to wait for
+        alone = GraphChange(gone=rows, unwaited=calls)  # with no GPU to wait for
         return run(self.usual, alone) - run(self.usual, replace(alone, removed=stretches))
 
     @cached_property

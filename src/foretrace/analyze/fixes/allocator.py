@@ -20,7 +20,7 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 MALLOC = frozenset({"cudaMalloc", "hipMalloc", "cuMemCreate", "cuMemMap"})
 FREE = frozenset({"cudaFree", "hipFree", "cuMemUnmap", "cuMemRelease"})
@@ -42,8 +42,8 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         order,
         f"{plural(len(allocating), 'cudaMalloc')} and {plural(len(freeing), 'cudaFree')} per step",
-        Change(step.stretches(calls.tolist()), unwaited=frozenset(calls.tolist())),
-        worst=Change(step.stretches(freeing.tolist()), unwaited=frozenset(freeing.tolist())),
+        GraphChange(step.stretches(calls.tolist()), unwaited=frozenset(calls.tolist())),
+        worst=GraphChange(step.stretches(freeing.tolist()), unwaited=frozenset(freeing.tolist())),
         events=tuple(calls[:50].tolist()),
     )
 

@@ -19,7 +19,7 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.units import plural
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 ENGINE = "autograd::engine::evaluate_function"
 CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
@@ -37,7 +37,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         "remove torch.autograd.detect_anomaly()",
         f"{plural(count, 'check')} for NaN in the backward pass, {plural(waits, 'wait')} per step",
-        Change(
+        GraphChange(
             removed=_joined(step, checks) + _tracebacks(step),
             gone=frozenset(step.below(checks).tolist()),
             unwaited=frozenset(calls.tolist()),

@@ -37,7 +37,7 @@ from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 from foretrace.model.intervals import Ints
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 ATTENTION = "aten::scaled_dot_product_attention"
 # The kernels of the memory-efficient path; the public op records no shapes in some versions.
@@ -85,12 +85,12 @@ def attention_change(step: Step, events: Ints) -> Changes:
     return at_speeds(lambda speed: with_kernels(base, kernels, speed))
 
 
-def _one(step: Step, event: int) -> tuple[Change, list[NewKernel]]:
+def _one(step: Step, event: int) -> tuple[GraphChange, list[NewKernel]]:
     chosen = np.array([event], np.int64)
     rows, behind = step.below(chosen), step.below(step.backward(chosen))
     flops = total(step, rows, lambda case: case.flops if case.role in ("attention", "gemm") else 0)
     if not len(rows) or not flops:
-        return Change(), []
+        return GraphChange(), []
     size = CONVERTED * total(step, rows[:1], lambda case: case.bytes)
     parts = [(part, back) for part, back in ((rows, False), (behind, True)) if len(part)]
     kernels = [

@@ -42,7 +42,7 @@ from foretrace.base.units import plural
 from foretrace.model.costs import peak_flops
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 MATMULS = frozenset({"gemm", "conv"})
 MOVING = frozenset({"pointwise", "normalization", "softmax", "reduction", "copy"})
@@ -77,24 +77,26 @@ def _faster(step: Step) -> bool:
 def _changes(step: Step, rows: Ints, trains: bool) -> Changes:
     """Matmuls, changes of layout and attention in bf16, and what that costs the host."""
     layout = rows_where(step, lambda case: case.id.get("op") == LAYOUT)
-    halved = Change(length={row: float(step.trace.gpu.length[row]) / 2 for row in layout.tolist()})
+    halved = GraphChange(
+        length={row: float(step.trace.gpu.length[row]) / 2 for row in layout.tolist()}
+    )
     matmuls = repriced(step, rows.tolist(), lambda case, speed: _ns(step, case, speed))
     attention = attention_change(step, wide_attention(step))
-    host = Change(removed=step.stretches(owners(step, rows).tolist()) if trains else ())
+    host = GraphChange(removed=step.stretches(owners(step, rows).tolist()) if trains else ())
 
-    def at(speed: Speed) -> Change:
+    def at(speed: Speed) -> GraphChange:
         place = SPEEDS.index(speed)
-        between = Change() if trains else _narrow(step, speed)
+        between = GraphChange() if trains else _narrow(step, speed)
         return joined([between, matmuls[place], halved, attention[place], host], LONGER[place])
 
     return at_speeds(at)
 
 
-def _narrow(step: Step, speed: Speed) -> Change:
+def _narrow(step: Step, speed: Speed) -> GraphChange:
     """Half of the time for what moves float32 between the matmuls; at worst, all of it."""
     rows = rows_where(step, _moves_float32) if speed is not WORST else ()
     length = step.trace.gpu.length
-    return Change(length={int(row): max(length[row] / 2, STARTING_NS) for row in rows})
+    return GraphChange(length={int(row): max(length[row] / 2, STARTING_NS) for row in rows})
 
 
 def _moves_float32(case: Case) -> bool:

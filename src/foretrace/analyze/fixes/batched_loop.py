@@ -28,7 +28,7 @@ from foretrace.analyze.rules._common import matmul_ns
 from foretrace.model.costs.roofline import peak_flops
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 CELLS = {
     "aten::gru_cell": "nn.GRU",
@@ -68,14 +68,14 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(order, why, expected, best, worst, risk=risk, events=events)
 
 
-def _cells(step: Step, found: list[Loop], at: int) -> Change:
+def _cells(step: Step, found: list[Loop], at: int) -> GraphChange:
     """All steps in one module: the products with the inputs at once, the others one by one."""
     gone: list[int] = []
     for loop in found:
         for op in loop.ops[1:].reshape(-1).tolist():
             gone += _first_product(step, op)
     removed = tuple(loop.stretch(step) for loop in found)
-    return Change(removed, CELL_LEFT[at], gone=frozenset(gone) | _around(step, found))
+    return GraphChange(removed, CELL_LEFT[at], gone=frozenset(gone) | _around(step, found))
 
 
 def _first_product(step: Step, op: int) -> list[int]:
@@ -91,9 +91,9 @@ def _around(step: Step, found: list[Loop]) -> frozenset[int]:
     return frozenset(step.below(np.array(after, np.int64)).tolist())
 
 
-def _batch(step: Step, found: list[Loop], at: int) -> Change:
+def _batch(step: Step, found: list[Loop], at: int) -> GraphChange:
     """The first iteration on all slices, forward and backward."""
-    change = Change(gone=_around(step, found))
+    change = GraphChange(gone=_around(step, found))
     for loop in found:
         first, rest, count = loop.ops[0], loop.ops[1:].reshape(-1), len(loop.ops)
         back = step.backward(rest)
@@ -104,17 +104,17 @@ def _batch(step: Step, found: list[Loop], at: int) -> Change:
         kept = step.distinct_rows([step.below(first), step.below(step.backward(first))])
         kept = kept[~np.isin(kept, [row for each in fused for row in each.length])]
         length = {row: SPREAD[at] * _all_ns(step, row, count) for row in kept.tolist()}
-        mine = Change(removed, length=length, gone=frozenset(gone.tolist()))
+        mine = GraphChange(removed, length=length, gone=frozenset(gone.tolist()))
         change = reduce(both, [mine, *fused], change)
     return change
 
 
-def _fused(step: Step, op: int, count: int, spread: float) -> Change:
+def _fused(step: Step, op: int, count: int, spread: float) -> GraphChange:
     """Attention as one kernel, with the host time of a plain op."""
     host, rows = step.trace.host, step.below(np.array([op]))
     removed = (int(host.start[op] + step.plain_ns), int(host.end[op]))
     length = {int(rows[0]): spread * _fused_ns(step, op, count)}
-    return Change((removed,), length=length, gone=frozenset(rows[1:].tolist()))
+    return GraphChange((removed,), length=length, gone=frozenset(rows[1:].tolist()))
 
 
 def _written_out(step: Step, ops: Ints) -> Ints:

@@ -23,7 +23,7 @@ from foretrace.analyze.fixes._host import tops, waited
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 READS = ("aten::index", "aten::masked_select")
 WRITES = ("aten::index_put_", "aten::index_put", "aten::_index_put_impl_")
@@ -38,7 +38,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     waits = np.intersect1d(step.calls_below(events), step.waiting)
     pairs = _pairs(step, events)
     gone = step.below(step.ops(NONZERO)).tolist()
-    change = Change(gone=frozenset(gone), unwaited=frozenset(waits.tolist()))
+    change = GraphChange(gone=frozenset(gone), unwaited=frozenset(waits.tolist()))
     for read, write in pairs:
         change = both(change, _without(step, read, write))
     for event in events[~np.isin(events, [read for read, _ in pairs])].tolist():
@@ -82,7 +82,7 @@ def _mask(step: Step, event: int) -> tuple[int, ...]:
     return tuple(mask.dims) if mask else ()
 
 
-def _without(step: Step, read: int, write: int) -> Change:
+def _without(step: Step, read: int, write: int) -> GraphChange:
     """Without the read, the clone before it, and the Python before them; what follows works on all
     rows.
     """
@@ -90,7 +90,7 @@ def _without(step: Step, read: int, write: int) -> Change:
     away = [*_clone(step, ops, read), read]
     before = ops[host.end[ops] <= host.start[away[0]]]
     begin = int(host.end[before[-1]]) if len(before) else int(host.start[away[0]])
-    return Change(
+    return GraphChange(
         ((begin, int(host.end[read])),),
         length=_between(step, ops, read, write),
         gone=frozenset(step.below(np.array(away)).tolist()),
@@ -118,7 +118,7 @@ def _between(step: Step, ops: Ints, read: int, write: int) -> dict[int, float]:
     return {row: float(step.trace.gpu.length[row]) * max(ratio, 1.0) for row in rows}
 
 
-def _pointwise(step: Step, event: int, gone: frozenset[int]) -> Change:
+def _pointwise(step: Step, event: int, gone: frozenset[int]) -> GraphChange:
     """An op as one kernel that reads two tensors and writes one, with a plain op's host time."""
     start, end = int(step.trace.host.start[event]), int(step.trace.host.end[event])
     removed = ((min(start + step.plain_ns, end), end),)
@@ -126,9 +126,9 @@ def _pointwise(step: Step, event: int, gone: frozenset[int]) -> Change:
     call = step.call(event)
     tensor = call.tensor(0) if call else None
     if not rows or tensor is None or not step.device:
-        return Change(removed)
+        return GraphChange(removed)
     ns = max(step.move_ns(3 * (tensor.bytes or 0)) / MEMORY, SHORTEST_NS)
-    return Change(removed, length={rows[-1]: ns}, gone=frozenset(rows[:-1]))
+    return GraphChange(removed, length={rows[-1]: ns}, gone=frozenset(rows[:-1]))
 
 
 FIX = Fix("boolean_mask", "Write a boolean mask with torch.where", _find, ("gpu",))

@@ -21,7 +21,7 @@ from foretrace.analyze.fixes._copies import HostCopy, casts_of, host_copies
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import bytes_text
 from foretrace.model.costs import short_type
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 WIDTHS = {"float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2}
 LEAST_SIDE = 32  # pixels
@@ -68,7 +68,7 @@ def convolved(step: Step) -> dict[tuple[int, ...], str]:
     return found
 
 
-def _changed(step: Step, copies: list[HostCopy], speed: float) -> Change:
+def _changed(step: Step, copies: list[HostCopy], speed: float) -> GraphChange:
     """Less to copy, and two kernels more, which the graph has as part of the copy. The first one
     writes the type that the convolution takes, so a cast to it goes.
     """
@@ -80,7 +80,7 @@ def _changed(step: Step, copies: list[HostCopy], speed: float) -> Change:
         length[each.row] = now / WIDTHS[each.tensor.type] + ns
         kind = taken[each.tensor.dims]
         casts += [row for row, made in casts_of(step, each).items() if made.type == kind]
-    return Change(length=length, gone=frozenset(casts))
+    return GraphChange(length=length, gone=frozenset(casts))
 
 
 FIX = Fix("bytes_not_floats", "Copy images as bytes", _find, ("gpu", "shapes"))

@@ -21,7 +21,7 @@ from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, on
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 CAT = "aten::cat"
 READERS = frozenset(
@@ -48,12 +48,12 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(order, why, *changes, events=tuple(cats[:50]))
 
 
-def _in_place(step: Step, event: int, speed: Speed) -> Change:
+def _in_place(step: Step, event: int, speed: Speed) -> GraphChange:
     """A write of the part that is new."""
     rows, call = step.below(np.array([event], np.int64)), step.call(event)
     parts = call.tensors(0) if call else None
     if not len(rows) or not parts:
-        return Change()
+        return GraphChange()
     share = parts[1].elements / max(parts[0].elements + parts[1].elements, 1)
     moved = share * total(step, rows, lambda case: case.bytes)
     return one_kernel(step, rows, memory_ns(step, speed, moved))

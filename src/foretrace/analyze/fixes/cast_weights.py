@@ -21,7 +21,7 @@ from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.fixes.keep_on_gpu import weights
 from foretrace.base.units import plural
 from foretrace.model.autograd import ENGINE
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 HALVES = {"c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 CASTS = ("aten::to", "aten::_to_copy")
@@ -42,7 +42,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         f"store the weights in 16 bits (model.to(torch.{next(iter(found.values()))}))",
         f"each step casts {plural(len(rows), 'weight')} from float32",
-        Change(with_gaps(step, np.unique(kept)), gone=frozenset(rows.tolist())),
+        GraphChange(with_gaps(step, np.unique(kept)), gone=frozenset(rows.tolist())),
         risk="results in 16 bits",
         events=step.events(rows),
     )

@@ -37,7 +37,7 @@ from foretrace.analyze.rules._common import LAYOUT
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 SLOWER = ("aten::group_norm", "aten::native_group_norm", "aten::instance_norm")
 CONVOLUTION = "conv"
@@ -66,9 +66,9 @@ def _changes_layout(case: Case) -> bool:
     return case.id.get("op") == LAYOUT and CONVOLUTION in case.op
 
 
-def _change(step: Step, rows: Ints, speed: Speed) -> Change:
+def _change(step: Step, rows: Ints, speed: Speed) -> GraphChange:
     narrow = frozenset(rows_where(step, _is_narrow).tolist()) if speed is not BEST else frozenset()
-    gone = Change(gone=frozenset(rows.tolist()) - narrow)
+    gone = GraphChange(gone=frozenset(rows.tolist()) - narrow)
     if speed is WORST:
         return gone
     faster = joined(_norm(step, event, speed) for event in step.ops(*NORMS).tolist())
@@ -85,16 +85,18 @@ def _is_narrow(case: Case) -> bool:
     return any(len(each.dims) > 3 and each.dims[1] % CHANNELS for each in tensors)
 
 
-def _norm(step: Step, event: int, speed: Speed) -> Change:
+def _norm(step: Step, event: int, speed: Speed) -> GraphChange:
     """The kernels of a batch norm, all shorter by the same share."""
     call, rows = step.call(event), step.below(np.array([event], np.int64))
     tensors = [each for each in call.every_tensor() if len(each.dims) > 3] if call else []
     if not tensors or not len(rows):
-        return Change()
+        return GraphChange()
     passes = PASSES_BACK if "backward" in step.name(event) else PASSES
     ns = memory_ns(step, speed, passes * (tensors[0].bytes or 0) / NORM_SHARE)
     share = min(ns / max(step.ns(rows), 1.0), 1.0)
-    return Change(length={row: share * float(step.trace.gpu.length[row]) for row in rows.tolist()})
+    return GraphChange(
+        length={row: share * float(step.trace.gpu.length[row]) for row in rows.tolist()}
+    )
 
 
 def _conv_ns(step: Step, case: Case) -> float | None:

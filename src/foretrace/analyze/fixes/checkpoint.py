@@ -21,7 +21,7 @@ from foretrace.analyze.fixes._gpu import total
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 LAYERS = frozenset(
     {
@@ -38,7 +38,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     if not layers or not _ran_before(step, layers):
         return
     rows = step.below(again)
-    change = Change(removed=_stretches(step, again), gone=frozenset(rows.tolist()))
+    change = GraphChange(removed=_stretches(step, again), gone=frozenset(rows.tolist()))
     size = total(step, rows, lambda case: case.bytes_written)
     why = f"{plural(len(layers), 'layer')} of the forward pass run again in the backward pass"
     order = "drop torch.utils.checkpoint, or keep it for fewer blocks"

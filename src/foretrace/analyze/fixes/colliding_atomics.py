@@ -30,7 +30,7 @@ from foretrace.analyze.fixes._gpu import (
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 # The places of the target and of the source among the arguments.
 ADDING = {
@@ -99,13 +99,13 @@ def _added(call: OpCall, event: int) -> RowAdds | None:
     return RowAdds(event, few, many, float(source.bytes or 0), flops)
 
 
-def _matmul(step: Step, added: RowAdds, speed: Speed) -> Change:
+def _matmul(step: Step, added: RowAdds, speed: Speed) -> GraphChange:
     chosen = np.array([added.event], np.int64)
     one_hot = 2 * STARTING_NS + memory_ns(step, speed, added.few * added.many * INDEX_BYTES)
     product = memory_ns(step, speed, added.size / SKINNY)
     work = arithmetic_ns(step, speed.matmul, added.flops, "fp32", False)
     kernel = one_kernel(step, step.below(chosen), one_hot + max(product, work))
-    return joined([kernel, Change(removed=step.stretches(chosen.tolist()))])
+    return joined([kernel, GraphChange(removed=step.stretches(chosen.tolist()))])
 
 
 FIX = Fix("colliding_atomics", "A matmul instead of colliding atomics", _find, ("gpu", "shapes"))

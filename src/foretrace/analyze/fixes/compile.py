@@ -33,7 +33,7 @@ from foretrace.base.units import plural
 from foretrace.model.arguments import made, operands
 from foretrace.model.intervals import Ints, split_by
 from foretrace.model.order import Case
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 from foretrace.schema import compiled
 
 # Of a call, and of a kernel in it: without and with a backward pass.
@@ -111,7 +111,7 @@ def _cases(step: Step, places: Ints) -> list[Case]:
 
 def _change(
     step: Step, groups: Sequence[Merged], issued: tuple[Stretches, float], realised: float
-) -> Change:
+) -> GraphChange:
     """The step with this share of what fusing can bring."""
     length, gone = dict[int, float](), set[int]()
     for group in groups:
@@ -120,7 +120,7 @@ def _change(
         saved = max(part * (now - group.fused_ns), 0.0)
         length |= dict.fromkeys(group.rows[-kept:].tolist(), (now - saved) / kept)
         gone |= set(group.rows[:-kept].tolist())
-    return Change(*issued, length, frozenset(gone))
+    return GraphChange(*issued, length, frozenset(gone))
 
 
 def _issued(step: Step, fewer: int) -> tuple[Stretches, float]:

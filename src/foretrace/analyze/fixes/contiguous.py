@@ -23,7 +23,7 @@ from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
 from foretrace.model.costs import Tensor
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 CONTIGUOUS = "aten::contiguous"
 MATMULS = frozenset({"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::addmm"})
@@ -80,8 +80,8 @@ def _proposal(step: Step, events: Ints, readers: list[str]) -> Proposal:
     return Proposal(
         f"drop .contiguous() before {readers[0].removeprefix('aten::')}",
         f"{plural(len(events), 'copy', 'copies')} per step, and the op behind them takes strides",
-        Change(removed, gone=frozenset(rows.tolist())),
-        worst=Change(removed, length=half),
+        GraphChange(removed, gone=frozenset(rows.tolist())),
+        worst=GraphChange(removed, length=half),
         events=step.events(rows),
     )
 

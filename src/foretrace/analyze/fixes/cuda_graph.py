@@ -24,7 +24,7 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._host import issuing, optimizing, share, trains, truly_waiting
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural, time_text
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 CALL_NS = (105_000, 85_000, 165_000)  # as expected, at best, at worst
 KERNEL_NS = (1_500, 500, 3_000)
@@ -54,7 +54,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     )
 
 
-def _changes(step: Step) -> list[Change]:
+def _changes(step: Step) -> list[GraphChange]:
     """As expected, at best, and at worst."""
     host, removed = step.trace.host, issuing(step, optimizing(step))
     mine = step.graph.calls[host.is_launch[step.graph.calls]]
@@ -66,7 +66,7 @@ def _changes(step: Step) -> list[Change]:
     fixed = trains(step) * BACKWARD_NS + gradients * GRADIENT_NS
     wanted = [fixed + call + kernels * each for call, each in zip(CALL_NS, KERNEL_NS, strict=True)]
     unwaited = frozenset(step.waiting.tolist())
-    return [Change(removed, share(step, removed, ns), unwaited=unwaited) for ns in wanted]
+    return [GraphChange(removed, share(step, removed, ns), unwaited=unwaited) for ns in wanted]
 
 
 def _obstacles(step: Step) -> Iterator[str]:

@@ -18,7 +18,7 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._host import loading, share
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import percent_text, plural
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 READY_NS = 50_000
 LEAST = 0.1
@@ -41,8 +41,8 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         order,
         f"{maker} {plural(len(ranges), 'batch', 'batches')} in {part} of the step",
-        Change(removed=ranges, left=left),
-        worst=Change(removed=ranges, left=max(left, 1 / WORKERS)),
+        GraphChange(removed=ranges, left=left),
+        worst=GraphChange(removed=ranges, left=max(left, 1 / WORKERS)),
     )
 
 

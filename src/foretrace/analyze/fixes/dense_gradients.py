@@ -24,7 +24,7 @@ from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, ro
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import bytes_text
 from foretrace.model.order import Case
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 BACKWARD = "aten::embedding_dense_backward"
 LARGE = 64 << 20
@@ -75,7 +75,7 @@ def _tied(step: Step, table: DenseTable) -> bool:
     return bool(len(rows_where(step, writes)))
 
 
-def _sparse(step: Step, tables: list[DenseTable], speed: Speed) -> Change:
+def _sparse(step: Step, tables: list[DenseTable], speed: Speed) -> GraphChange:
     fills = joined(_filled(step, table, speed) for table in tables)
     updates = rows_where(step, lambda case: case.role == "optimizer" and bool(case.bytes))
     moved = total(step, updates, lambda case: case.bytes)
@@ -86,15 +86,15 @@ def _sparse(step: Step, tables: list[DenseTable], speed: Speed) -> Change:
     shorter = {row: float(length[row]) * share for row in updates.tolist()}
     first = int(updates[0])
     shorter[first] = min(shorter[first] + UNIQUE_NS, float(length[first]))
-    return joined([fills, Change(length=shorter)])
+    return joined([fills, GraphChange(length=shorter)])
 
 
-def _filled(step: Step, table: DenseTable, speed: Speed) -> Change:
+def _filled(step: Step, table: DenseTable, speed: Speed) -> GraphChange:
     """The fill of the gradient, as long as the rows take that are read."""
     rows = step.below(np.array([table.event], np.int64))
     fills = [row for row in rows.tolist() if (case := step.case(row)) and _is_fill(case)]
     ns = memory_ns(step, speed, table.read)
-    return Change(length={row: min(ns, float(step.trace.gpu.length[row])) for row in fills})
+    return GraphChange(length={row: min(ns, float(step.trace.gpu.length[row])) for row in fills})
 
 
 def _is_fill(case: Case) -> bool:

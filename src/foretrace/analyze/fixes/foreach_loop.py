@@ -25,7 +25,7 @@ from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
 from foretrace.model import replay
 from foretrace.model.autograd import ENGINE
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 NAMES = "add_ mul_ sub_ div_ lerp_ copy_ zero_ clamp_ addcmul_ addcdiv_ linalg_vector_norm norm"
 OPS = frozenset(f"aten::{name}" for name in NAMES.split())
@@ -79,8 +79,8 @@ def _proposal(step: Step, run: Ints) -> Proposal:
     return Proposal(
         f"{listed} over all tensors, not a loop",
         f"{plural(len(run), 'call')} of {', '.join(names)} on one tensor each",
-        Change(removed, left, {int(rows[0]): ns}, gone),
-        worst=Change(removed, min(3 * left, 1.0), {int(rows[0]): step.ns(rows)}, gone),
+        GraphChange(removed, left, {int(rows[0]): ns}, gone),
+        worst=GraphChange(removed, min(3 * left, 1.0), {int(rows[0]): step.ns(rows)}, gone),
         events=step.events(rows),
     )
 

@@ -20,7 +20,7 @@ from foretrace.analyze import rules
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import Ints
-from foretrace.model.replay import NOTHING, Change
+from foretrace.model.replay import NOTHING, GraphChange
 from foretrace.schema.finding import Finding
 
 # The rules, and the share of their bound that is expected. Plans, compilations and the filling of
@@ -77,16 +77,18 @@ def _rows(step: Step, events: Ints) -> Ints:
     return found
 
 
-def _shorter(step: Step, rows: Ints, events: Ints, saved: float) -> Change:
+def _shorter(step: Step, rows: Ints, events: Ints, saved: float) -> GraphChange:
     """GPU work, or without any the host events of the same names, shorter by this time."""
     gpu, whole = step.trace.gpu, step.ns(rows)
     if len(rows) and whole > 0:
         left = max(1 - saved / whole, 0.0)
-        return Change(length={row: left * float(gpu.length[row]) for row in rows.tolist()})
+        return GraphChange(length={row: left * float(gpu.length[row]) for row in rows.tolist()})
     mine = step.outermost(step.named({step.name(event) for event in events.tolist()}))
     mine = mine[~np.isin(mine, gpu.id)]
     held = float(step.trace.host.length[mine].sum())
-    return Change(step.stretches(mine.tolist()), max(1 - saved / held, 0.0)) if held else NOTHING
+    return (
+        GraphChange(step.stretches(mine.tolist()), max(1 - saved / held, 0.0)) if held else NOTHING
+    )
 
 
 FIX = Fix("from_rules", "What rules advise", _find, ("gpu",))

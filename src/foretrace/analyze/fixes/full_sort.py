@@ -20,7 +20,7 @@ from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, on
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 SORTS = ("aten::sort", "aten::argsort")
 SLICES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
@@ -77,12 +77,12 @@ def _kept(call: OpCall, made: Tensor) -> int | None:
     return max(min(end, size) - first, 0) if end >= 0 else 0
 
 
-def _topk(step: Step, event: int, speed: Speed) -> Change:
+def _topk(step: Step, event: int, speed: Speed) -> GraphChange:
     chosen = np.array([event], np.int64)
     rows, call = step.below(chosen), step.call(event)
     tensor = call.tensor(0) if call else None
     if not len(rows) or tensor is None or tensor.bytes is None:
-        return Change()
+        return GraphChange()
     ns = LEAST_NS + memory_ns(step, speed, PASSES * tensor.bytes)
     return one_kernel(step, rows, ns)
 

@@ -42,7 +42,7 @@ from foretrace.analyze.rules.attention_math import FALLBACK, between, by_hand
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 CALL = "F.scaled_dot_product_attention"
 TRIANGLES = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
@@ -131,7 +131,7 @@ def _proposal(step: Step, found: list[WrittenAttention], order: str, why: str) -
     return Proposal(order, why, *changes, risk=risk, events=events)
 
 
-def _fused(step: Step, found: WrittenAttention) -> tuple[Change, list[NewKernel]]:
+def _fused(step: Step, found: WrittenAttention) -> tuple[GraphChange, list[NewKernel]]:
     """What is gone of one attention and its backward pass, and the kernels instead."""
     events, nodes = found.events, step.backward(found.events)
     rows, behind = step.below(events), step.below(nodes)

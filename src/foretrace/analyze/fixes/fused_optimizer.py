@@ -29,7 +29,7 @@ from foretrace.analyze.rules.unfused_optimizer import COMPILE, FEW, FUSED, HAVE_
 from foretrace.base.arrays import Ints, distinct
 from foretrace.base.units import plural
 from foretrace.model import replay
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 # A fused step on the host: for each step, for each group of parameters, and for each parameter.
 STEP_NS, GROUP_NS = 100_000, 60_000
@@ -102,11 +102,11 @@ def _count(step: Step) -> int:
     return len(distinct(made[made >= 0])) + int((made < 0).sum())
 
 
-def _changed(step: Step, events: Ints, rows: Ints, left: float, share: float) -> Change:
+def _changed(step: Step, events: Ints, rows: Ints, left: float, share: float) -> GraphChange:
     """One kernel instead of all."""
     first, rest = int(rows[0]), rows[1:]
     length = {first: min(share, 1.0) * step.ns(rows)}
-    return Change(step.stretches(events.tolist()), left, length, frozenset(rest.tolist()))
+    return GraphChange(step.stretches(events.tolist()), left, length, frozenset(rest.tolist()))
 
 
 FIX = Fix("fused_optimizer", "Run the optimizer in one pass", _find, ("gpu",))

@@ -20,7 +20,7 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import waits_below, with_gaps
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.arrays import Ints
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"
 UPDATE = "aten::_amp_update_scale_"
@@ -40,7 +40,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         "autocast in bfloat16, without a GradScaler",
         "each step unscales gradients, looks for infinities and waits for the answer",
-        Change(
+        GraphChange(
             (*with_gaps(step, events), *_visits(step, unscale)),
             gone=frozenset(rows.tolist()),
             unwaited=waits_below(step, reads),

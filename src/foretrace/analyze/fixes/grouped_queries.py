@@ -21,7 +21,7 @@ from foretrace.analyze.fixes._gpu import aten_above, rows_where
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 ATTENTION = "aten::scaled_dot_product_attention"
 FITTING = ("aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_cudnn_attention")
@@ -35,7 +35,7 @@ def _find(step: Step) -> Iterator[Proposal]:
         return
     nodes = step.backward(events)
     rows = step.distinct_rows((step.below(events), step.below(nodes)))
-    change = Change(
+    change = GraphChange(
         removed=step.stretches([*events.tolist(), *nodes.tolist()]),
         gone=frozenset(rows.tolist()),
     )

@@ -23,7 +23,7 @@ from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import Ints
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.costs import Tensor
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 # Ops that take a weight: the places of their input, weight and bias.
 WEIGHTS = {
@@ -50,7 +50,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     events = np.unique([each.op for each in copies])
     nodes = step.backward(events)
     rows = step.distinct_rows([step.below(events), step.below(nodes)])
-    change = Change(
+    change = GraphChange(
         with_gaps(step, np.concatenate((events, nodes))),
         gone=frozenset(rows.tolist()),
         unwaited=waits_below(step, events),

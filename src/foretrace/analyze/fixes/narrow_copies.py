@@ -23,7 +23,7 @@ from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.fixes.bytes_not_floats import convolved
 from foretrace.base.units import bytes_text
 from foretrace.model.costs import Tensor, short_type
-from foretrace.model.replay import NOTHING, Change
+from foretrace.model.replay import NOTHING, GraphChange
 
 INTEGERS = frozenset({"long int", "int", "short int", "unsigned char"})
 
@@ -48,7 +48,7 @@ def _proposal(step: Step, copy: HostCopy, casts: dict[int, Tensor]) -> Proposal:
     return Proposal(
         f"store the data as {narrow} on the host, not as {wide}",
         f"each step copies {bytes_text(copy.bytes)} as {wide} and casts them to {narrow}",
-        Change(length={copy.row: length}, gone=frozenset(casts)),
+        GraphChange(length={copy.row: length}, gone=frozenset(casts)),
         worst=NOTHING,
         events=step.events(np.array([copy.row, *casts])),
     )

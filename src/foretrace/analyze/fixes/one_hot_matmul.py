@@ -30,7 +30,7 @@ from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.rules.misaligned_matmuls import FIRST
 from foretrace.base.units import plural
 from foretrace.model.costs import Tensor
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 Group = tuple[list[int], Tensor, Tensor]
 REACH = 8  # ops to the matmul: casts and views
@@ -76,7 +76,7 @@ def _chosen(index: Tensor, left: Tensor, right: Tensor) -> bool:
     return known and left.dims[-1] == right.dims[0] and left.dims[-1] > 1
 
 
-def _index(step: Step, group: Group, speed: Speed) -> Change:
+def _index(step: Step, group: Group, speed: Speed) -> GraphChange:
     ops, left, right = group
     events = np.array(ops, np.int64)
     rows, width = step.below(events), right.dims[1]

@@ -21,7 +21,7 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import HostCopy, host_copies, link_rate, waits_below
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import bytes_text, plural
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 LOADER = "enumerate(DataLoader)"
 SLOW = 0.5  # of the link's speed, where a host does not reach it
@@ -47,8 +47,8 @@ def _proposal(step: Step, copies: list[HostCopy], order: str, way: str) -> Propo
     return Proposal(
         order,
         f"the host waits in {what} per step {way} pageable memory ({size})",
-        Change(length=_lengths(step, copies, rate), unwaited=free),
-        worst=Change(length=_lengths(step, copies, SLOW * rate), unwaited=free),
+        GraphChange(length=_lengths(step, copies, rate), unwaited=free),
+        worst=GraphChange(length=_lengths(step, copies, SLOW * rate), unwaited=free),
         events=step.events(np.array([each.row for each in copies])),
     )
 

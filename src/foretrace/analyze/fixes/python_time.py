@@ -20,7 +20,7 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._host import pauses
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.units import percent_text, plural
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 LEAST, EACH = 0.1, 0.05
 REMAINS = 1 / 3
@@ -38,8 +38,8 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         "move this Python out of the step, or vectorize it",
         f"no op runs in {percent_text(share)} of the step ({times}{where})",
-        Change(removed=found),
-        worst=Change(removed=found, left=REMAINS),
+        GraphChange(removed=found),
+        worst=GraphChange(removed=found, left=REMAINS),
     )
 
 

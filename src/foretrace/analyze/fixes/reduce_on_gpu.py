@@ -23,7 +23,7 @@ from foretrace.analyze.fixes._copies import HostCopy, host_copies, waits_below, 
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.arrays import Ints
 from foretrace.base.units import bytes_text
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 REDUCING = """
 argmax argmin max min amax amin aminmax sum mean nansum std var std_mean var_mean norm
@@ -97,11 +97,13 @@ def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None)
     held = sum(end - start for start, end in removed)
     left = min(len(ops) * CALL_NS / max(held, 1), 1.0)
 
-    def changed(speed: float, warm: float) -> Change:
+    def changed(speed: float, warm: float) -> GraphChange:
         ns = len(ops) * max(step.move_ns(size) / speed, KERNEL_NS) + COPY_NS
         sooner = _warmed(step, copy, warm) if held > LONG_NS else ()
         gone = frozenset(rows.tolist())
-        return Change(removed + sooner, left, {copy.row: ns}, gone, free if back else frozenset())
+        return GraphChange(
+            removed + sooner, left, {copy.row: ns}, gone, free if back else frozenset()
+        )
 
     name = step.name(ops[-1]).removeprefix("aten::").removeprefix("linalg_")
     return Proposal(

@@ -24,7 +24,7 @@ from foretrace.analyze.rules.unfused_optimizer import PREFIX
 from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
 from foretrace.model.autograd import ENGINE
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 GRADIENT = "AccumulateGrad"
 FEW = 4  # nodes: less is no graph of a model
@@ -44,7 +44,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         "one backward pass: (loss1 + loss2).backward()",
         f"{passes} backward passes per step run {plural(len(again), 'node')} again",
-        Change(with_gaps(step, again), gone=frozenset(rows.tolist())),
+        GraphChange(with_gaps(step, again), gone=frozenset(rows.tolist())),
         events=step.events(rows),
     )
 

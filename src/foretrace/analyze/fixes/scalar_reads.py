@@ -20,7 +20,7 @@ from foretrace.analyze.fixes._host import copies, waited
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 from foretrace.schema import compiled
 
 READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
@@ -35,7 +35,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     if not len(reads):
         return
     calls = step.calls_below(reads)
-    change = Change(
+    change = GraphChange(
         removed=step.stretches(reads.tolist()),
         gone=frozenset(step.below(reads).tolist()),
         unwaited=frozenset(calls.tolist()),

@@ -23,7 +23,7 @@ from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.intervals import Ints
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 SMALL = 65_536
 REPEATED = 3
@@ -41,7 +41,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     waits = len(np.intersect1d(calls, step.waiting))
     size = bytes_text(int(np.median(step.trace.gpu.bytes[rows])))
     waiting = f", {plural(waits, 'wait')}" if waits else ""
-    change = Change(
+    change = GraphChange(
         removed=_making(step, ops, callers),
         gone=frozenset(rows.tolist()),
         unwaited=frozenset(calls.tolist()),

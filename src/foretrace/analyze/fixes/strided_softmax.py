@@ -23,7 +23,7 @@ from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 from foretrace.model.order import Case
-from foretrace.model.replay import Change
+from foretrace.model.replay import GraphChange
 
 SPATIAL = "spatialsoftmax"
 MOST_PERCENT = 10.0  # of the nearest roof
@@ -59,10 +59,10 @@ def _contiguous(call: OpCall | None) -> bool:
     return tensor.strides[dim % len(tensor.dims)] == 1
 
 
-def _one(step: Step, row: int, speed: Speed) -> Change:
+def _one(step: Step, row: int, speed: Speed) -> GraphChange:
     case = step.case(row)
     if case is None or case.bytes is None:
-        return Change()
+        return GraphChange()
     usual = memory_ns(step, speed, case.bytes / SHARE)
     ns = (
         usual
@@ -70,7 +70,7 @@ def _one(step: Step, row: int, speed: Speed) -> Change:
         else usual + 2 * memory_ns(step, speed, case.bytes / COPY_SHARE)
     )
     gone = _copies(step, row) if _contiguous(case.call) else frozenset[int]()
-    return Change(length={row: min(ns, float(step.trace.gpu.length[row]))}, gone=gone)
+    return GraphChange(length={row: min(ns, float(step.trace.gpu.length[row]))}, gone=gone)
 
 
 def _copies(step: Step, row: int) -> frozenset[int]:

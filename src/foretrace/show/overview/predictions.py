@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from foretrace.analyze import fixes
-from foretrace.analyze.fixes import Fix, Predicted, Prediction
+from foretrace.analyze.fixes import Fix, FixPrediction, Predicted
 from foretrace.analyze.fixes._typical import predicted
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
@@ -53,7 +53,7 @@ def entries(found: Predicted) -> list[FixEntry]:
     return [_entry(found, at, each) for at, each in enumerate(found.fixes)]
 
 
-def _entry(found: Predicted, at: int, each: Prediction) -> FixEntry:
+def _entry(found: Predicted, at: int, each: FixPrediction) -> FixEntry:
     first, proposal = found.fixes[0], each.proposal
     after = found.together([first, each]) if at else None
     return FixEntry(
