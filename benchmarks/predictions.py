@@ -4,7 +4,8 @@
 
 A folder has NAME_bad.json.gz, NAME_good.json.gz and truth.json with the time of a step of each side
 without the profiler (`bad_ms`, `good_ms`). For each pair: is the first advice the fix of the fault,
-and how far is the predicted step from the measured one. A third of the first set of pairs, chosen
+and how far is the predicted step from the measured one. `fixes` in truth.json names the fixes that
+undo the fault, `set` the part of the page. A third of the first set of pairs, chosen
 by a hash of its names before any fix was written, was left out of every fit and every rule.
 """
 
@@ -69,17 +70,21 @@ CLOSE = 0.3
 def judged(folder: Path, name: str, truth: dict[str, Any]) -> dict[str, Any]:
     """One pair: the first advice, the prediction for the fix of its fault, and the truth."""
     found = predicted(ft.open(folder / f"{name}_bad.json.gz", cache=False))
-    wanted = CAUSES.get(name, truth.get("fixes", []))
+    wanted = truth.get("fixes") or CAUSES.get(name, [])
     row = {
         "name": name,
         "fault": truth["fault"],
-        "set": "held out" if name in HELD_OUT else "new" if name not in CAUSES else "fitted",
+        "set": truth.get("set") or _set(name),
         "wanted": wanted,
         "bad_ms": truth["bad_ms"],
         "good_ms": truth["good_ms"],
         "pays": truth["bad_ms"] > PAYS * truth["good_ms"],
     }
     return row | (_predicted(found, wanted, truth["good_ms"]) if found else {"first": ""})
+
+
+def _set(name: str) -> str:
+    return "held out" if name in HELD_OUT else "fitted" if name in CAUSES else "new"
 
 
 def _predicted(found: Predicted, wanted: list[str], good_ms: float) -> dict[str, Any]:
@@ -132,7 +137,7 @@ def main() -> None:
         sign = "  " if row.get("right") or not row["pays"] else "! "
         told = f"{row.get('predicted_ms', 0):9.3f} ms for {row['good_ms']:9.3f}"
         print(f"{sign}{row['name']:20} {row['first']:18} {told} {row.get('inside', '')}")
-    for which in ("fitted", "held out", "new"):
+    for which in ("fitted", "held out", "new", "applied"):
         if mine := [row for row in rows if row["set"] == which]:
             print(f"{which}: {summary(mine)}")
     if chosen.json:
