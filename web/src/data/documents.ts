@@ -135,6 +135,7 @@ export interface CompareDocument {
   bare_wall_ns?: ChangeEntry;
   bare_host_ns?: ChangeEntry;
   others?: CompareDocument[];
+  predicted?: MarkedFix;
 }
 
 export interface CompareVerdict {
@@ -233,6 +234,19 @@ export interface FindingEntry {
   events: number[];
   fix: string;
   ranges: [number, number, number][];
+}
+
+export interface FixEntry {
+  name: string;
+  order: string;
+  why: string;
+  ns: number;
+  low_ns: number;
+  high_ns: number;
+  after_ns: number | null;
+  first: string;
+  risk: string;
+  events: number[];
 }
 
 export interface Flame {
@@ -459,6 +473,8 @@ export interface Look {
   options: string[];
   cpu: CpuOpRow[];
   roofs: RoofsEntry | null;
+  step: StepTime | null;
+  fixes: FixEntry[];
 }
 
 export interface LookVerdict {
@@ -489,6 +505,17 @@ export interface MarkedClaim {
   address: string;
   program: string;
   against: string;
+}
+
+export interface MarkedFix {
+  fixes: string[];
+  orders: string[];
+  before_ns: number;
+  predicted_ns: number;
+  low_ns: number;
+  high_ns: number;
+  measured_ns: number;
+  hit: boolean;
 }
 
 export interface MarkedGuess {
@@ -780,6 +807,14 @@ export interface StepRow {
   gpu_busy_ns: number | null;
   gpu_idle_ns: number | null;
   bound: string;
+}
+
+export interface StepTime {
+  recorded_ns: number;
+  replayed_ns: number;
+  ns: number;
+  low_ns: number;
+  high_ns: number;
 }
 
 export interface TimePair {

@@ -82,8 +82,8 @@ def next_fix(found: list[FixEntry]) -> FixEntry | None:
 
 def then_text(fix: FixEntry) -> str:
     """What the second fix brings after the first."""
-    before = f"; {fix.first} must go first" if fix.first else ""
-    return f"{fix.order}: {fix.why}; after that about {time_text(fix.after_ns)}{before}"
+    without = f", without {fix.first}," if fix.first else ""
+    return f"{fix.order}: {fix.why}; after that{without} about {time_text(fix.after_ns)}"
 
 
 def whatif(trace: Trace, names: Sequence[str]) -> WhatIf:

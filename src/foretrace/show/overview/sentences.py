@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from foretrace.base.units import count_text, percent_text, plural
+from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.schema.documents.look import Look, TraceEntry
 from foretrace.schema.ledger import ABSENT
 from foretrace.show.overview.fixes import (
+    HARDLY,
     captured,
     triage,
 )
@@ -38,8 +39,25 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
         *serving_lines(look),
         *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, step)),
         *([Line("THEN", verdict.then)] if verdict.then else []),
-        *([Line("COMPILE", answer)] if (answer := triage(look.findings)) else []),
+        *([Line("COMPILE", answer)] if (answer := _compiling(look)) else []),
     ]
+
+
+def _compiling(look: Look) -> str:
+    """Whether compiling helps: the predicted steps, or what a rule says of a step that is not
+    replayed.
+    """
+    answer, step = triage(look.findings), look.step
+    if step is None or not answer or answer.startswith(HARDLY):
+        return answer
+    told = []
+    for name, how in (("compile", "torch.compile"), ("cuda_graph", 'mode="reduce-overhead"')):
+        for each in (each for each in look.fixes if each.name == name):
+            after = f" without {each.first}" if each.first else ""
+            told.append(f"about {time_text(each.ns)} with {how}{after}")
+    if not told:
+        return "no gain predicted: the compiled step takes the host as long, and little fuses"
+    return f"{time_text(step.ns)} to {', '.join(told)}"
 
 
 def notes(look: Look, step: MeasuredStep | None) -> str:
