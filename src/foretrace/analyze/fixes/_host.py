@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.patterns import regex
+from foretrace.base.units import plural
 from foretrace.model.intervals import IntervalUnion, Ints
 from foretrace.model.spans import Span
 
@@ -111,3 +113,25 @@ def truly_waiting(step: Step) -> Ints:
 def trains(step: Step) -> bool:
     """Whether the step has a backward pass."""
     return bool(step.nodes.is_node[: len(step.inside)][step.inside].any())
+
+
+# What makes the host wait, as a program writes it.
+WAITS = {
+    "aten::_local_scalar_dense": "item()",
+    "aten::nonzero": "nonzero()",
+    "aten::copy_": "a copy",
+    "cudaDeviceSynchronize": "torch.cuda.synchronize()",
+}
+NAMED = 2
+
+
+def waits_text(step: Step) -> str:
+    """`3 waits of the host (item(), nonzero())`; "" where it waits for nothing."""
+    calls = truly_waiting(step)
+    if not len(calls):
+        return ""
+    makers = zip(calls.tolist(), step.makers(calls).tolist(), strict=True)
+    names = Counter(step.name(op if op >= 0 else call) for call, op in makers)
+    words = [WAITS.get(name, name) for name, _ in names.most_common(NAMED)]
+    count = plural(len(calls), "wait of the host", "waits of the host")
+    return f"{count} ({', '.join(words)})"

@@ -24,12 +24,18 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._host import issuing, optimizing, share, trains, truly_waiting
+from foretrace.analyze.fixes._host import (
+    issuing,
+    optimizing,
+    share,
+    trains,
+    truly_waiting,
+    waits_text,
+)
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.analyze.rules._common import traffic_of
 from foretrace.analyze.rules.compile_triage import COMPILED_CALL_NS
 from foretrace.analyze.rules.fusable_pointwise import MATMULS, REACH, _joined, _links
-from foretrace.base.units import plural
 from foretrace.model.arguments import made, operands
 from foretrace.model.intervals import Ints, split_by
 from foretrace.model.order import Case
@@ -59,7 +65,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     launches = int(host.is_launch[calls].sum())
     if launches < FEW or host.is_graph_launch[calls].any() or any(map(compiled.is_row, host.names)):
         return
-    groups, waits = _groups(step), len(truly_waiting(step))
+    groups = _groups(step)
     fused, fewer = sum(len(each.rows) for each in groups), sum(each.kept for each in groups)
     issued = _issued(step, fused - fewer)
     yield Proposal(
@@ -69,7 +75,7 @@ def _find(step: Step) -> Iterator[Proposal]:
         _change(step, groups, issued, REALISED[0]),
         _change(step, groups, issued, REALISED[1]),
         _change(step, groups, issued, REALISED[2]),
-        first=plural(waits, "wait of the host", "waits of the host") if waits else "",
+        first=waits_text(step),
         events=step.events(np.concatenate([*(each.rows for each in groups), step.rows[:1]])),
     )
 

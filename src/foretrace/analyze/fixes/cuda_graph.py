@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._host import issuing, optimizing, share, trains, truly_waiting
+from foretrace.analyze.fixes._host import issuing, optimizing, share, trains, waits_text
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural, time_text
 from foretrace.model.replay import GraphChange
@@ -71,9 +71,9 @@ def _changes(step: Step) -> list[GraphChange]:
 
 def _obstacles(step: Step) -> Iterator[str]:
     """What a graph cannot hold."""
-    calls, waits = step.graph.calls, truly_waiting(step)
-    if len(waits):
-        yield plural(len(waits), "wait of the host", "waits of the host")
+    calls = step.graph.calls
+    if waiting := waits_text(step):
+        yield waiting
     allocating = int(np.isin(calls, np.flatnonzero(step.named(ALLOCATES))).sum())
     if allocating:
         yield plural(allocating, "allocation of GPU memory", "allocations of GPU memory")

@@ -50,14 +50,13 @@ def _compiling(look: Look) -> str:
     answer, step = triage(look.findings), look.step
     if step is None or not answer or answer.startswith(HARDLY):
         return answer
-    told = []
-    for name, how in (("compile", "torch.compile"), ("cuda_graph", 'mode="reduce-overhead"')):
-        for each in (each for each in look.fixes if each.name == name):
-            after = f" without {each.first}" if each.first else ""
-            told.append(f"about {time_text(each.ns)} with {how}{after}")
-    if not told:
+    ways = {"compile": "torch.compile", "cuda_graph": 'mode="reduce-overhead"'}
+    found = [each for each in look.fixes if each.name in ways]
+    if not found:
         return "no gain predicted: the compiled step takes the host as long, and little fuses"
-    return f"{time_text(step.ns)} to {', '.join(told)}"
+    told = [f"about {time_text(each.ns)} with {ways[each.name]}" for each in found]
+    without = f"; without {found[0].first}" if found[0].first else ""
+    return f"{time_text(step.ns)} to {', '.join(told)}{without}"
 
 
 def notes(look: Look, step: MeasuredStep | None) -> str:

@@ -53,8 +53,8 @@ def verdict(step: MeasuredStep | None, look: Look, on_cpu: CpuFixes | None = Non
         return LookVerdict("unknown", _without_gpu(look), *orders[:2])
     if look.step is None:
         return verdict_of(step, look.findings)
-    done = [each for each in look.fixes if not each.first]
-    first = first_text(look.step, done[0]) if done else ""
+    # the first of them that can be done now leads the list
+    first = first_text(look.step, look.fixes[0]) if look.fixes else ""
     after = next_fix(look.fixes)
     then = then_text(after) if after else ""
     return LookVerdict(step.bound, "".join(_evidence(step)), first, then)
