@@ -35,6 +35,7 @@ from foretrace.model.spans import Span
 ROUNDS = 3  # of a step: the last two are apart by the time of a step
 # A waiting call returns this long after what it waited for; less of it is the call's own time.
 RETURN_NS = 5_000
+HELD = 0.9  # of a copy: a call that lasts longer waits for it
 # Work that starts this long after its launch and its stream allow waited for another stream.
 LATE_NS = 4_000
 PAUSE_NS = (500, 1_500)  # between two operations of one stream that were both in the queue
@@ -196,7 +197,10 @@ def _waits(trace: Recording, calls: Ints, rows: Ints, launch: Ints) -> list[tupl
     found: list[tuple[int, ...]] = [()] * len(calls)
     end, lane = gpu.end[rows], gpu.lane[rows]
     ended = host.end[calls][launch]
-    own = np.flatnonzero(~gpu.is_kernel[rows] & (end <= ended))  # it returned after its own work
+    # a copy from pageable memory holds the host for almost all of its time
+    held = host.length[calls][launch] >= HELD * gpu.length[rows]
+    held &= host.named(lambda name: "Pageable" in name)[gpu.id[rows]]
+    own = np.flatnonzero(~gpu.is_kernel[rows] & (held | (end <= ended)))
     for at in own.tolist():
         found[launch[at]] = (at,)
     for place in np.flatnonzero(host.is_wait[calls]).tolist():
