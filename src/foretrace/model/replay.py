@@ -62,7 +62,7 @@ class GraphChange(Struct, frozen=True):
 
     Of the host time in `removed` (start and end of stretches), `left` remains, a share. `length`
     has new times of GPU work by its row in `gpu`; `gone` are rows that no longer run. `unwaited`
-    are calls that no longer wait. In a `graph`, one launch of `graph_ns` brings all work.
+    are calls that no longer wait. `also` has host time that other fixes take away.
     """
 
     removed: tuple[tuple[int, int], ...] = ()
@@ -70,7 +70,7 @@ class GraphChange(Struct, frozen=True):
     length: dict[int, float] = field(default_factory=dict)
     gone: frozenset[int] = frozenset()
     unwaited: frozenset[int] = frozenset()
-    graph_ns: float | None = None
+    also: tuple[tuple[tuple[tuple[int, int], ...], float], ...] = ()
 
 
 class ReplayGraph(Struct, frozen=True):
@@ -217,9 +217,6 @@ NOTHING = GraphChange()
 def run(graph: ReplayGraph, change: GraphChange = NOTHING) -> float:
     """The time of a step."""
     before, inside, after = _host_times(graph, change)
-    if change.graph_ns is not None:
-        before, inside = np.zeros_like(before), np.zeros_like(inside)
-        after = change.graph_ns
     launched: list[list[int]] = [[] for _ in graph.calls]
     gone = np.isin(graph.rows, list(change.gone))
     for at in np.flatnonzero(~gone).tolist():
@@ -265,15 +262,16 @@ def _time(
 
 def _host_times(graph: ReplayGraph, change: GraphChange) -> tuple[Floats, Floats, float]:
     """Host time before, inside and after the calls, less what the change takes away."""
-    if not change.removed:
-        return graph.before, graph.inside, graph.after
-    start, end = (np.array(edge, np.int64) for edge in zip(*change.removed, strict=True))
-    away, taken = IntervalUnion(start, end), 1.0 - change.left
+    before, inside, after = graph.before, graph.inside, graph.after
     until = np.append(graph.began, graph.span.end_ns)
     since = np.minimum(graph.reached, until)
-    part = taken * away.between(since, until) / np.maximum(until - since, 1)
-    inside = graph.inside * np.where(away.holds(graph.began), change.left, 1.0)
-    return graph.before * (1 - part[:-1]), inside, graph.after * (1 - float(part[-1]))
+    for removed, left in ((change.removed, change.left), *change.also):
+        if removed:
+            away = IntervalUnion(*(np.array(edge, np.int64) for edge in zip(*removed, strict=True)))
+            part = (1.0 - left) * away.between(since, until) / np.maximum(until - since, 1)
+            before, after = before * (1 - part[:-1]), after * (1 - float(part[-1]))
+            inside = inside * np.where(away.holds(graph.began), left, 1.0)
+    return before, inside, after
 
 
 def without_profiler(trace: Recording, graph: ReplayGraph, cost: ProfilerCost) -> ReplayGraph:

@@ -175,14 +175,13 @@ def both(first: GraphChange, then: GraphChange) -> GraphChange:
     length = dict(first.length)
     for row, ns in then.length.items():
         length[row] = min(ns, length.get(row, ns))
-    graphs = [each.graph_ns for each in (first, then) if each.graph_ns is not None]
     return GraphChange(
-        first.removed + then.removed,
-        min(first.left, then.left) if first.removed and then.removed else first.left + then.left,
+        first.removed,
+        first.left,
         length,
         first.gone | then.gone,
         first.unwaited | then.unwaited,
-        min(graphs, default=None),
+        (*first.also, (then.removed, then.left), *then.also),
     )
 
 
