@@ -267,7 +267,9 @@ CAPITALS = {
     "TRACE",
     "TRACES",
 }
-GENERATED = ("claims", "commands", "findings", "guess", "kernel-names", "pytest")
+GENERATED = (
+    "claims", "commands", "findings", "guess", "kernel-names", "predictions", "pytest"
+)  # fmt: skip
 
 
 def test_every_abbreviation_is_in_the_glossary() -> None:

@@ -288,12 +288,15 @@ def without_profiler(trace: Recording, graph: ReplayGraph, cost: ProfilerCost) -
 
 
 def fitted(graph: ReplayGraph, known_ns: float) -> ReplayGraph:
-    """The graph with host times scaled so that a step takes the time that it is known to take."""
+    """The graph with host times scaled so that a step takes the time that it is known to take, and
+    GPU times where the GPU alone takes longer in the recording.
+    """
     low, high = 0.02, 2.0
     for _ in range(12):
         part = (low + high) / 2
         low, high = (part, high) if run(rated(graph, part, 1.0)) < known_ns else (low, part)
-    return rated(graph, (low + high) / 2, 1.0)
+    found = rated(graph, (low + high) / 2, 1.0)
+    return rated(found, 1.0, min(known_ns / max(run(found), 1.0), 1.0))
 
 
 def rated(graph: ReplayGraph, host: float, gpu: float) -> ReplayGraph:

@@ -39,7 +39,8 @@ def predicted(trace: Trace) -> Predicted | None:
 
 def is_right(found: Predicted) -> bool:
     """Whether the replay of the unchanged step gives the recorded time."""
-    return abs(found.replayed_ns / found.recorded_ns - 1) <= MOST_WRONG
+    off = abs(found.replayed_ns - found.recorded_ns)
+    return found.now_ns > 0 and off <= MOST_WRONG * found.recorded_ns
 
 
 def _steady(trace: Trace, spans: list[Span]) -> tuple[Span, float]:

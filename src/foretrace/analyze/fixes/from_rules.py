@@ -33,6 +33,7 @@ RULES = {
     "dense_mask": 0.5,
     "exposed_comms": 0.25,
     "flash2_on_hopper": 0.5,
+    "fusable_in_graphs": 0.5,
     "kept_gradients": 0.9,
     "masked_fill": 0.5,
     "recompilation": 0.9,
