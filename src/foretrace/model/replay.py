@@ -76,11 +76,13 @@ class GraphChange(Struct, frozen=True):
 class ReplayGraph(Struct, frozen=True):
     """Calls in order: when each began, when the host was done with all before it (and at last with
     all), host time before and inside each, and the places in `rows` of the work that it waits for
-    (-1: of earlier steps). Then the work: its call, stream and times.
+    (-1: of earlier steps). Then the work: its call, stream and times. `busy_ns` is the GPU time of
+    the busiest device.
     """
 
     span: Span
     steady: bool
+    busy_ns: float
     calls: Ints
     began: Ints
     reached: Ints
@@ -112,7 +114,7 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
     order = np.lexsort((gpu.start[rows], launch))
     rows, launch = rows[order], launch[order]
     delay, pause, depends = _delays(trace, rows, began[launch])
-    waits = _waits(trace, calls, rows, launch)
+    waits, device = _waits(trace, calls, rows, launch), gpu.device_number[rows]
     # a waiting call has its own time after what it waited for
     last = [max((int(gpu.end[rows[at]]) for at in each if at >= 0), default=0) for each in waits]
     own = ended - np.maximum(np.maximum(began, reached[:-1]), np.array(last, np.int64))
@@ -121,6 +123,7 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
     return ReplayGraph(
         span=span,
         steady=steady,
+        busy_ns=max((gpu.busy(rows[device == at]) for at in set(device.tolist())), default=0),
         calls=calls,
         began=began,
         reached=reached,
@@ -227,7 +230,10 @@ def run(graph: ReplayGraph, change: GraphChange = NOTHING) -> float:
     ]
     unwaited = np.isin(graph.calls, list(change.unwaited))
     waits = [() if free else each for free, each in zip(unwaited, graph.waits, strict=True)]
-    return _time(graph, before.tolist(), inside.tolist(), after, waits, launched, length)
+    found = _time(graph, before.tolist(), inside.tolist(), after, waits, launched, length)
+    # steps overlap on the GPU no more than they did
+    kept: float = sum(ns for ns, away in zip(length, gone.tolist(), strict=True) if not away)
+    return max(found, float(graph.busy_ns) * kept / max(float(graph.length.sum()), 1.0))
 
 
 def _time(
@@ -302,7 +308,8 @@ def fitted(graph: ReplayGraph, known_ns: float) -> ReplayGraph:
 def rated(graph: ReplayGraph, host: float, gpu: float) -> ReplayGraph:
     """The graph on a host and a GPU that take more or less time."""
     before, inside, after = graph.before * host, graph.inside * host, graph.after * host
-    return replace(graph, before=before, inside=inside, after=after, length=graph.length * gpu)
+    length, busy = graph.length * gpu, graph.busy_ns * gpu
+    return replace(graph, before=before, inside=inside, after=after, length=length, busy_ns=busy)
 
 
 def span_edges(trace: Recording, span: Span, chosen: Bools) -> Ints:

@@ -31,7 +31,7 @@ def stepping(build: Callable[[Sketch], object]) -> Sketch:
 
 
 def step_of(trace: Trace) -> Step:
-    return Step(trace, replay.graph_of(trace, trace.spans.steps[1], steady=True))
+    return Step(trace, replay.graph_of(trace, trace.spans.steps[1], steady=True), repeats=3)
 
 
 def proposals(name: str, trace: Trace) -> list[Proposal]:

@@ -29,6 +29,7 @@ WORTH = 0.03
 HOST = (0.75, 1.3)
 GPU = (0.95, 1.05)  # GPU times of two recordings
 ENOUGH = 0.5  # of what a general fix brings: a cause that brings this much comes first
+LITTLE = 0.25  # of what a blocked fix brings: a fix that brings less does not come before it
 MOST_CALLS = 200_000  # in a step that is replayed
 
 
@@ -124,7 +125,7 @@ def predict(
     names = frozenset(each.fix for each in found)
     kept = [each for each in found if each.ns < (1 - WORTH) * now]
     kept.sort(key=lambda each: (bool(each.proposal.first), each.ns, each.fix))
-    kept = _cause_first(kept, now)
+    kept = _blocked_first(_cause_first(kept, now), now)
     return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated, names)
 
 
@@ -145,6 +146,17 @@ def _cause_first(ranked: list[FixPrediction], now: float) -> list[FixPrediction]
         and now - each.ns >= ENOUGH * (now - most.ns)
     ]
     return [*causes[:1], *(each for each in ranked if each not in causes[:1])]
+
+
+def _blocked_first(ranked: list[FixPrediction], now: float) -> list[FixPrediction]:
+    """A blocked fix before those that bring little of what it does and do not unblock it."""
+    blocked = [each for each in ranked if each.proposal.first]
+    if not blocked or not ranked or ranked[0].proposal.first:
+        return ranked
+    first, most = ranked[0], blocked[0]
+    if first.proposal.change.unwaited or now - first.ns >= LITTLE * (now - most.ns):
+        return ranked
+    return [most, *(each for each in ranked if each is not most)]
 
 
 def _proposals(fix: Fix, step: Step) -> list[Proposal]:

@@ -26,8 +26,10 @@ PLAIN_NS = 20_000  # of a pointwise op on a host that nothing is known of
 class Step:
     """One typical step. Events are ids of host events, rows are rows of `trace.gpu`."""
 
-    def __init__(self, trace: Trace, graph: ReplayGraph) -> None:
+    def __init__(self, trace: Trace, graph: ReplayGraph, repeats: int = 1) -> None:
+        """`repeats` says how many steps or calls like this one were recorded."""
         self.trace, self.graph, self.span = trace, graph, graph.span
+        self.repeats = repeats
         self.rows: Ints = graph.rows
         self.device = device_of(trace.about)
 

@@ -4,7 +4,8 @@ What it looks for: eager steps with kernels that TorchInductor makes one of (see
 `fusable_pointwise`), or with a host that issues many small ops.
 
 What must hold: no compiled code and no CUDA graph in the trace. A wait of the host splits the
-compiled code, and each part costs a call of its own; the fix then says that the waits go first.
+compiled code, and each part costs a call of its own; with many waits the fix says that these go
+first.
 
 What changes: each group of kernels becomes one for each of its reductions, which moves what goes in
 and out at 75% of the bandwidth, at least 2 us. Half of that gain counts where there is a reduction,
@@ -50,6 +51,7 @@ MEMORY, SHORTEST_NS = 0.75, 2_000.0
 INPUTS = 2  # tensors of one size from outside, if several are read and no matmul made them
 FEW = 3
 MANY = 32  # calls of one op
+PART = 50  # launches: compiled code between two waits that has fewer is not worth its call
 
 
 class Merged(Struct, frozen=True):
@@ -65,7 +67,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     launches = int(host.is_launch[calls].sum())
     if launches < FEW or host.is_graph_launch[calls].any() or any(map(compiled.is_row, host.names)):
         return
-    groups = _groups(step)
+    groups, waits = _groups(step), len(truly_waiting(step))
     fused, fewer = sum(len(each.rows) for each in groups), sum(each.kept for each in groups)
     issued = _issued(step, fused - fewer)
     yield Proposal(
@@ -75,7 +77,7 @@ def _find(step: Step) -> Iterator[Proposal]:
         _change(step, groups, issued, REALISED[0]),
         _change(step, groups, issued, REALISED[1]),
         _change(step, groups, issued, REALISED[2]),
-        first=waits_text(step),
+        first=waits_text(step) if waits * PART > launches else "",
         events=step.events(np.concatenate([*(each.rows for each in groups), step.rows[:1]])),
     )
 

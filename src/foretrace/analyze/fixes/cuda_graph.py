@@ -30,6 +30,7 @@ CALL_NS = (105_000, 85_000, 165_000)  # as expected, at best, at worst
 KERNEL_NS = (1_500, 500, 3_000)
 BACKWARD_NS, GRADIENT_NS = 400_000, 8_000
 ACCUMULATE = "torch::autograd::AccumulateGrad"
+REPEATED = 2  # calls: what ran once is no work for a graph
 FEW = 8  # launches: less than this is no work for a graph
 ALLOCATES = frozenset(
     {"cudaMalloc", "cudaFree", "cudaMallocAsync", "cudaFreeAsync", "cudaHostAlloc"}
@@ -39,7 +40,7 @@ ALLOCATES = frozenset(
 def _find(step: Step) -> Iterator[Proposal]:
     host, calls = step.trace.host, step.graph.calls
     launches = int(host.is_launch[calls].sum())
-    if launches < FEW or host.is_graph_launch[calls].any():
+    if launches < FEW or step.repeats < REPEATED or host.is_graph_launch[calls].any():
         return
     busy = time_text(step.trace.gpu.busy(step.rows))
     expected, best, worst = _changes(step)

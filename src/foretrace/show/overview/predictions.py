@@ -54,12 +54,14 @@ def entries(found: Predicted) -> list[FixEntry]:
 
 
 def _entry(found: Predicted, at: int, each: FixPrediction) -> FixEntry:
-    first, proposal = found.fixes[0], each.proposal
+    first, proposal, steady = found.fixes[0], each.proposal, found.step.graph.steady
+    # fixes speak of steps; what was replayed may be a call of a region, or the recording
+    unit = " per step" if steady or found.step.trace.spans.steps else " per call"
     after = found.together([first, each]) if at else None
     return FixEntry(
         each.fix,
         proposal.order,
-        proposal.why,
+        proposal.why.replace(" per step", unit),
         *(each.ns, each.low_ns, each.high_ns, after),
         *(proposal.first, proposal.risk, proposal.events),
     )

@@ -52,6 +52,8 @@ def _compiling(look: Look) -> str:
         return answer
     ways = {"compile": "torch.compile", "cuda_graph": 'mode="reduce-overhead"'}
     found = [each for each in look.fixes if each.name in ways]
+    if not found and "record_shapes" not in look.options:
+        return answer
     if not found:
         return "no gain predicted: the compiled step takes the host as long, and little fuses"
     told = [f"about {time_text(each.ns)} with {ways[each.name]}" for each in found]
