@@ -54,6 +54,7 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 @click.option(
     "--beside", type=PATH, multiple=True, metavar="TRACE", help="The same region of another trace."
 )
+@click.option("--explain", metavar="NAME", help="One rule or fix: its evidence and its manual.")
 @flag("--all", "Everything.")
 @click.option("--captures", type=FOLDER, metavar="FOLDER", help=CAPTURES)
 @shown("--top", default=20, type=click.IntRange(0), help="How many kernels and ops to list.")
@@ -64,6 +65,7 @@ def command(
     region: str | None,
     beside: tuple[str, ...],
     captures: str | None,
+    explain: str | None,
     top: int,
     reading: Reading,
     **wanted: bool,
@@ -93,7 +95,7 @@ def command(
         document, page, odd = _look_set(trace, inside, reading, whole=any(wanted.values()))
     else:
         document, page, odd = _look(
-            trace, inside, reading, _Wanted(wanted, region, beside, captures, top)
+            trace, inside, reading, _Wanted(wanted, region, beside, captures, top, explain)
         )
     answer_in_sections(form, document, page)
     if reading.strict and odd:
@@ -122,10 +124,15 @@ class _Wanted(NamedTuple):
     beside: tuple[str, ...]
     captures: str | None
     top: int
+    explain: str | None
 
     def page(self, found: Overview) -> list[Section]:
         from foretrace.show.render.look_page import first_screen, sections
 
+        if self.explain is not None:
+            from foretrace.show.render.explain import explained
+
+            return explained(found.look, self.explain)
         every = [name for name in EVERY if name != "modules" or found.look.modules]
         names = chosen_parts(self.parts, every)
         return sections(found, names, self.top) if names else first_screen(found, width())
