@@ -110,11 +110,6 @@ def truly_waiting(step: Step) -> Ints:
     return calls[host.is_wait[calls] | ~np.isin(calls, quick)]
 
 
-def trains(step: Step) -> bool:
-    """Whether the step has a backward pass."""
-    return bool(step.nodes.is_node[: len(step.inside)][step.inside].any())
-
-
 # What makes the host wait, as a program writes it.
 WAITS = {
     "aten::_local_scalar_dense": "item()",

@@ -44,14 +44,30 @@ class Step:
         """Forward ops and the backward nodes that they made."""
         return AutogradNodes(self.trace)
 
+    @cached_property
+    def trains(self) -> bool:
+        """Whether the step has a backward pass."""
+        return bool(self.nodes.is_node[: len(self.inside)][self.inside].any())
+
     def ops(self, *names: str) -> Ints:
         """Ops of these names, in order of time; those inside another of them are left out."""
         return self.outermost(self.named(names))
 
     def named(self, names: Collection[str]) -> Bools:
         """Which host events of the step have one of these names."""
-        wanted = frozenset(names)
-        return self.inside & self.trace.host.named(wanted.__contains__)
+        found = np.zeros(self.trace.host.count, bool)
+        wanted = [self._numbers[name] for name in names if name in self._numbers]
+        found[self._mine[np.isin(self.trace.host.name[self._mine], wanted)]] = True
+        return found
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.trace.host.names)}
+
+    @cached_property
+    def _mine(self) -> Ints:
+        """The host events of the step."""
+        return np.flatnonzero(self.inside)
 
     def outermost(self, chosen: Bools) -> Ints:
         """These events, without those below another of them, in order of time."""

@@ -29,7 +29,6 @@ from foretrace.analyze.fixes._host import (
     issuing,
     optimizing,
     share,
-    trains,
     truly_waiting,
     waits_text,
 )
@@ -124,7 +123,7 @@ def _change(
     length, gone = dict[int, float](), set[int]()
     for group in groups:
         now, kept = step.ns(group.rows), group.kept
-        part = min(2 * realised, 1.0) if kept == 1 and not trains(step) else realised
+        part = min(2 * realised, 1.0) if kept == 1 and not step.trains else realised
         saved = max(part * (now - group.fused_ns), 0.0)
         length |= dict.fromkeys(group.rows[-kept:].tolist(), (now - saved) / kept)
         gone |= set(group.rows[:-kept].tolist())
@@ -136,8 +135,8 @@ def _issued(step: Step, fewer: int) -> tuple[Stretches, float]:
     removed = issuing(step, optimizing(step), _libraries(step))
     began = step.trace.host.start[step.trace.gpu.launch[step.rows]]
     now = sum(int(((began >= start) & (began < end)).sum()) for start, end in removed)
-    each = min(KERNEL_NS[trains(step)], step.host_ns(removed) / max(now, 1))
-    calls = CALL_NS[trains(step)] + len(truly_waiting(step)) * COMPILED_CALL_NS
+    each = min(KERNEL_NS[step.trains], step.host_ns(removed) / max(now, 1))
+    calls = CALL_NS[step.trains] + len(truly_waiting(step)) * COMPILED_CALL_NS
     return removed, share(step, removed, calls + (now - fewer) * each)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._host import issuing, optimizing, share, trains, waits_text
+from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural, time_text
 from foretrace.model.replay import GraphChange
@@ -64,7 +64,7 @@ def _changes(step: Step) -> list[GraphChange]:
         for start, end in removed
     )
     gradients = len(step.ops(ACCUMULATE))
-    fixed = trains(step) * BACKWARD_NS + gradients * GRADIENT_NS
+    fixed = step.trains * BACKWARD_NS + gradients * GRADIENT_NS
     wanted = [fixed + call + kernels * each for call, each in zip(CALL_NS, KERNEL_NS, strict=True)]
     unwaited = frozenset(step.waiting.tolist())
     return [GraphChange(removed, share(step, removed, ns), unwaited=unwaited) for ns in wanted]
