@@ -30,7 +30,7 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
             head.title,
             labelled=head.labelled,
             bullets=_warnings(root, found)[:BANNER],
-            head=["trace", *ranks, "kernels", "gpu busy", "busy", "bound", "do first", "at most"],
+            head=["trace", *ranks, "kernels", "gpu busy", "busy", "bound", "do first", "saves"],
             rows=rows[:shown],
             left=words,
             after=left,
@@ -43,13 +43,22 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
 def _verdict(look: Look, root: str, ranked: bool) -> list[str]:
     rank, _, _, kernels, time, busy, _ = _numbers(look)
     name = _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
-    fixes = (each for each in look.findings if each.fix)
-    first = next((each for each in fixes if look.verdict.first.startswith(each.fix)), None)
     # the page of the trace says how
-    what = first.fix.partition(" (")[0] if first else DASH
-    saves = time_text(first.at_most_ns if first else None)
+    what, saves = _first(look)
     ranks = [rank] if ranked else []
     return [name, *ranks, kernels, time, busy, look.verdict.bound, what, saves]
+
+
+def _first(look: Look) -> tuple[str, str]:
+    """The first advice, and the time of a step that it saves."""
+    if look.step is not None and look.fixes:
+        fix = look.fixes[0]
+        return fix.order.partition(" (")[0], time_text(max(look.step.ns - fix.ns, 0))
+    bounded = (each for each in look.findings if each.fix)
+    said = next((each for each in bounded if look.verdict.first.startswith(each.fix)), None)
+    if said is None:
+        return DASH, DASH
+    return said.fix.partition(" (")[0], time_text(said.at_most_ns)
 
 
 def _warnings(root: str, found: LookSet) -> list[tuple[str, str]]:
