@@ -4,8 +4,8 @@ A family, a device, an analysis, a group, a rung or a kind of prediction is one 
 with one declaration. Nothing registers itself anywhere else: dropping the file in is enough, and
 taking it out is enough too. Other packages take part through entry points in the groups
 `foretrace.families`, `foretrace.devices`, `foretrace.costs`, `foretrace.analyses`,
-`foretrace.groups`, `foretrace.guesses`, `foretrace.reasons`, `foretrace.rungs` and
-`foretrace.lessons`.
+`foretrace.fixes`, `foretrace.groups`, `foretrace.guesses`, `foretrace.reasons`,
+`foretrace.rungs` and `foretrace.lessons`.
 
 An entry point that cannot be loaded, or that brings something else, costs one line on stderr and is
 skipped. One that fails at work costs one line too, and has no answer.
@@ -49,6 +49,12 @@ def modules(package: ModuleType) -> Iterator[ModuleType]:
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
         if not info.name.startswith("_"):
             yield importlib.import_module(f"{package.__name__}.{info.name}")
+
+
+def manual(function: Callable[..., object]) -> list[str]:
+    """The paragraphs of the docstring of the module that a function is from."""
+    text = sys.modules[function.__module__].__doc__ or ""
+    return [" ".join(part.split()) for part in text.split("\n\n")]
 
 
 def declared(package: ModuleType, attribute: str, kind: type[T], group: str) -> list[T]:

@@ -109,8 +109,8 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
     began, ended = host.start[calls], host.end[calls]
     reached = np.maximum.accumulate(np.append(span.start_ns, ended))  # when the host is done so far
     rows = span.work[gpu.usable[span.work] & np.isin(gpu.launch[span.work], calls)]
-    launch = np.searchsorted(began, host.start[gpu.launch[rows]], side="left")
-    launch = _exact(calls, launch, gpu.launch[rows])
+    place = {call: at for at, call in enumerate(calls.tolist())}
+    launch = np.array([place[call] for call in gpu.launch[rows].tolist()], np.int64)
     order = np.lexsort((gpu.start[rows], launch))
     rows, launch = rows[order], launch[order]
     delay, pause, depends = _delays(trace, rows, began[launch])
@@ -156,14 +156,6 @@ def _within(trace: Recording, span: Span, chosen: Bools) -> Ints:
     return rows[np.argsort(host.start[rows], kind="stable")]
 
 
-def _exact(calls: Ints, near: Ints, wanted: Ints) -> Ints:
-    """Places of calls; several may begin in the same nanosecond."""
-    place = {call: at for at, call in enumerate(calls.tolist())}
-    wrong = np.flatnonzero(calls[np.minimum(near, len(calls) - 1)] != wanted)
-    near[wrong] = [place[call] for call in wanted[wrong].tolist()]
-    return near
-
-
 def _delays(trace: Recording, rows: Ints, launched: Ints) -> tuple[Floats, Floats, Ints]:
     """From the launch to the start, from the end of the work before it in its stream to the start,
     each as recorded where that decided and else as usual; and what it waited for in another stream.
@@ -203,7 +195,9 @@ def _waits(trace: Recording, calls: Ints, rows: Ints, launch: Ints) -> list[tupl
     # a copy from pageable memory holds the host for almost all of its time
     held = host.length[calls][launch] >= HELD * gpu.length[rows]
     held &= host.named(lambda name: "Pageable" in name)[gpu.id[rows]]
-    own = np.flatnonzero(~gpu.is_kernel[rows] & (held | (end <= ended)))
+    # one on the device may end before its call does, which never waits for it
+    to_host = gpu.is_memcpy & ~host.named(lambda name: "DtoD" in name)[gpu.id]
+    own = np.flatnonzero(to_host[rows] & (held | (end <= ended)))
     for at in own.tolist():
         found[launch[at]] = (at,)
     for place in np.flatnonzero(host.is_wait[calls]).tolist():

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes._step import Step
@@ -21,7 +20,6 @@ from foretrace.base import budget, plugins
 from foretrace.base.errors import LimitError
 from foretrace.model import replay
 from foretrace.model.replay import GraphChange, ReplayGraph
-from foretrace.model.trace import Trace
 
 # A fix that brings less of the step than this is not worth a line.
 WORTH = 0.03
@@ -108,15 +106,12 @@ def fixes() -> tuple[Fix, ...]:
     return tuple(sorted(found, key=lambda fix: fix.name))
 
 
-def predict(
-    trace: Trace, step: Step, recorded_ns: float, known_ns: float | None = None
-) -> Predicted:
+def predict(step: Step, recorded_ns: float, known_ns: float | None = None) -> Predicted:
     """The time of the step now, and with each fix. `known_ns` is its time without the profiler,
     where a run record has it.
     """
     graph = step.graph
-    usual = replay.without_profiler(trace, graph, replay.COST)
-    spread = HOST
+    usual, spread = step.usual, HOST
     if known_ns is not None:
         usual, spread = replay.fitted(usual, known_ns), GPU
     rated = [usual, *(replay.rated(usual, *parts) for parts in zip(spread, GPU, strict=True))]
@@ -195,8 +190,3 @@ def both(first: GraphChange, then: GraphChange) -> GraphChange:
         first.unwaited | then.unwaited,
         (*first.also, (then.removed, then.left), *then.also),
     )
-
-
-def scaled(rows: np.ndarray, ns: Iterable[float]) -> dict[int, float]:
-    """New times by row."""
-    return dict(zip(rows.tolist(), ns, strict=True))

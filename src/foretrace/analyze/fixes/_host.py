@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 
 from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.analyze.rules.sync_stalls import NAMES
 from foretrace.base.patterns import regex
 from foretrace.base.units import plural
 from foretrace.model.intervals import IntervalUnion, Ints
@@ -102,27 +103,14 @@ def tops(step: Step) -> Ints:
     return found
 
 
-def truly_waiting(step: Step) -> Ints:
-    """The calls that wait, without copies and fills on the GPU that ended before their call did."""
-    host, gpu, calls = step.trace.host, step.trace.gpu, step.waiting
-    within = host.named(lambda name: "DtoD" in name or name.startswith("Memset"))[gpu.id[step.rows]]
-    quick = gpu.launch[step.rows[within]]
-    return calls[host.is_wait[calls] | ~np.isin(calls, quick)]
-
-
 # What makes the host wait, as a program writes it.
-WAITS = {
-    "aten::_local_scalar_dense": "item()",
-    "aten::nonzero": "nonzero()",
-    "aten::copy_": "a copy",
-    "cudaDeviceSynchronize": "torch.cuda.synchronize()",
-}
+WAITS = NAMES | {"aten::copy_": "a copy"}
 NAMED = 2
 
 
 def waits_text(step: Step) -> str:
     """`3 waits of the host (item(), nonzero())`; "" where it waits for nothing."""
-    calls = truly_waiting(step)
+    calls = step.waiting
     if not len(calls):
         return ""
     makers = zip(calls.tolist(), step.makers(calls).tolist(), strict=True)

@@ -33,7 +33,7 @@ def predicted(trace: Trace) -> Predicted | None:
         return None
     spent = bounds.spent(trace, span)
     known = spent.wall_ns if spent is not None and not spent.profiled else None
-    found = predict(trace, Step(trace, graph, len(spans)), recorded, known)
+    found = predict(Step(trace, graph, len(spans)), recorded, known)
     return found if is_right(found) else None
 
 

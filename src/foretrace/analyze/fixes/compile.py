@@ -29,7 +29,6 @@ from foretrace.analyze.fixes._host import (
     issuing,
     optimizing,
     share,
-    truly_waiting,
     waits_text,
 )
 from foretrace.analyze.fixes._step import Step, Stretches
@@ -66,7 +65,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     launches = int(host.is_launch[calls].sum())
     if launches < FEW or host.is_graph_launch[calls].any() or any(map(compiled.is_row, host.names)):
         return
-    groups, waits = _groups(step), len(truly_waiting(step))
+    groups, waits = _groups(step), len(step.waiting)
     fused, fewer = sum(len(each.rows) for each in groups), sum(each.kept for each in groups)
     issued = _issued(step, fused - fewer)
     yield Proposal(
@@ -136,7 +135,7 @@ def _issued(step: Step, fewer: int) -> tuple[Stretches, float]:
     began = step.trace.host.start[step.trace.gpu.launch[step.rows]]
     now = sum(int(((began >= start) & (began < end)).sum()) for start, end in removed)
     each = min(KERNEL_NS[step.trains], step.host_ns(removed) / max(now, 1))
-    calls = CALL_NS[step.trains] + len(truly_waiting(step)) * COMPILED_CALL_NS
+    calls = CALL_NS[step.trains] + len(step.waiting) * COMPILED_CALL_NS
     return removed, share(step, removed, calls + (now - fewer) * each)
 
 

@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
 from foretrace.analyze import fixes
-from foretrace.analyze.fixes import Fix, FixPrediction, Predicted
+from foretrace.analyze.fixes import FixPrediction, Predicted
 from foretrace.analyze.fixes._typical import predicted
+from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.model import bounds
@@ -101,10 +100,10 @@ def whatif(trace: Trace, names: Sequence[str]) -> WhatIf:
         known = ", ".join(by_name) or "none"
         raise UsageError(f"no fix {wrong[0]!r} applies to this step; those that do: {known}")
     together = future.together([by_name[name] for name in names]) if names else None
-    manual = {fix.name: _manual(fix) for fix in fixes.fixes() if fix.name in by_name}
+    manual = {
+        fix.name: "\n\n".join(plugins.manual(fix.find))
+        for fix in fixes.fixes()
+        if fix.name in by_name
+    }
     step, found = time_of(future), entries(future)
     return WhatIf(trace.path, per, step, found, list(names), together, manual=manual)
-
-
-def _manual(fix: Fix) -> str:
-    return inspect.cleandoc(sys.modules[fix.find.__module__].__doc__ or fix.title)

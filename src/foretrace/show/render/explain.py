@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import inspect
-import sys
 from typing import Any
 
 from foretrace.analyze import fixes, rules
+from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.schema.documents.look import FindingEntry, FixEntry, Look
@@ -16,18 +15,16 @@ from foretrace.show.render.terminal import Section
 
 def explained(look: Look, name: str) -> list[Section]:
     """What a rule found or a fix predicts on this trace, and the manual."""
-    every = {each.name: each.check.__module__ for each in rules.rules()}
-    every |= {each.name: each.find.__module__ for each in fixes.fixes()}
+    every = {each.name: plugins.manual(each.check) for each in rules.rules()}
+    every |= {each.name: plugins.manual(each.find) for each in fixes.fixes()}
     if name not in every:
         near = difflib.get_close_matches(name, every, 3)
         known = f"did you mean {' or '.join(near)}?" if near else "--findings lists the rules"
         raise UsageError(f"no rule or fix {name!r}; {known}")
     findings = [_finding(row) for row in look.findings if row.rule == name]
     predicted = [_fix(look, row) for row in look.fixes if row.name == name]
-    text = inspect.cleandoc(sys.modules[every[name]].__doc__ or "")
-    manual = [" ".join(part.split()) for part in text.split("\n\n")]
     nothing = [] if findings or predicted else [Section("", ["It does not apply to this trace."])]
-    return [*findings, *predicted, *nothing, Section(f"Manual of {name}", manual)]
+    return [*findings, *predicted, *nothing, Section(f"Manual of {name}", every[name])]
 
 
 def _finding(row: FindingEntry) -> Section:

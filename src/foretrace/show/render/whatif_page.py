@@ -25,10 +25,7 @@ def page(found: WhatIf, *, explain: bool) -> list[Section]:
     )
     reasons = Section("", labelled=[(each.name, _reason(each)) for each in found.fixes])
     manuals = (
-        [
-            Section(name, [" ".join(part.split()) for part in text.split("\n\n")])
-            for name, text in found.manual.items()
-        ]
+        [Section(name, text.split("\n\n")) for name, text in found.manual.items()]
         if explain
         else []
     )
