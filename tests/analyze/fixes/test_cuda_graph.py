@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyze.fixes.proposing import after_us, proposed
+from analyze.fixes.proposing import after_us, opened, proposed
 from analyze.rules.sketch import GEMM, Sketch, kernel
+from foretrace.analyze.fixes import _typical
 
 
 def small(sketch: Sketch) -> Sketch:
@@ -34,3 +35,14 @@ def test_a_wait_goes_first_and_a_graph_stays(tmp_path: Path) -> None:
     assert found.first == "1 wait of the host (torch.cuda.synchronize())"
     launched = proposed("cuda_graph", lambda sketch: small(sketch).graph(), tmp_path)
     assert launched == []
+
+
+def test_of_one_step_the_shapes_of_others_are_unknown(tmp_path: Path) -> None:
+    """A call that ran once outside of a step is no work for a graph."""
+    one = _typical.predicted(opened(small(Sketch().step()), tmp_path))
+    assert one is not None
+    (found,) = [each.proposal for each in one.fixes if each.fix == "cuda_graph"]
+    assert found.why.endswith("shapes of other steps are unknown")
+    whole = _typical.predicted(opened(small(Sketch()), tmp_path))
+    assert whole is not None
+    assert "cuda_graph" not in whole.proposed

@@ -5,7 +5,7 @@ What it looks for: a host that needs longer to issue the work of a step than the
 What must hold: a graph has fixed shapes and addresses. So no call of the step waits for the GPU,
 none allocates or frees memory of the device, no copy comes from pageable memory, and every step
 launches the same kernels. Where one of these fails, the fix says what must go first, and comes
-last.
+last. Of one recorded step it says that the shapes of others are unknown.
 
 What changes: one launch brings all work that the model issues; with a backward pass two do, and the
 optimizer keeps its own time. So do the DataLoader and long stretches of Python. A call in
@@ -30,7 +30,8 @@ CALL_NS = (105_000, 85_000, 165_000)  # as expected, at best, at worst
 KERNEL_NS = (1_500, 500, 3_000)
 BACKWARD_NS, GRADIENT_NS = 400_000, 8_000
 ACCUMULATE = "torch::autograd::AccumulateGrad"
-REPEATED = 2  # calls: what ran once is no work for a graph
+REPEATED = 2
+UNKNOWN = "; shapes of other steps are unknown"
 FEW = 8  # launches: less than this is no work for a graph
 ALLOCATES = frozenset(
     {"cudaMalloc", "cudaFree", "cudaMallocAsync", "cudaFreeAsync", "cudaHostAlloc"}
@@ -40,13 +41,17 @@ ALLOCATES = frozenset(
 def _find(step: Step) -> Iterator[Proposal]:
     host, calls = step.trace.host, step.graph.calls
     launches = int(host.is_launch[calls].sum())
-    if launches < FEW or step.repeats < REPEATED or host.is_graph_launch[calls].any():
+    alone, steps = step.repeats < REPEATED, step.trace.spans.steps
+    # a loop has steps; any other call that ran once is no work for a graph
+    once = alone and all(each.event != step.span.event for each in steps)
+    if launches < FEW or once or _made(step):
         return
     busy = time_text(step.trace.gpu.busy(step.rows))
     expected, best, worst = _changes(step)
     yield Proposal(
         'CUDA graph (torch.compile(mode="reduce-overhead"))',
-        f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work",
+        f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work"
+        + (UNKNOWN if alone else ""),
         expected,
         best,
         worst,

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from foretrace.analyze.fixes import Predicted
+from foretrace.analyze.fixes._typical import predicted
 from foretrace.analyze.guess.kernel_ops import (
     callers,
     performed,
@@ -135,6 +137,11 @@ class Evidence:
         """
         gpu = self.trace.gpu
         return np.sort(gpu.start[(gpu.launch < 0) & ~gpu.before_recording])
+
+    @cached_property
+    def replayed(self) -> Predicted | None:
+        """The typical step with its fixes; None where it cannot be replayed."""
+        return predicted(self.trace) if self.trace.spans.steps else None
 
     @cached_property
     def by_launch(self) -> tuple[Ints, Ints]:

@@ -5,7 +5,6 @@ fixes that apply (`foretrace whatif TRACE` lists their names).
 from __future__ import annotations
 
 from foretrace.analyze.fixes import Predicted
-from foretrace.analyze.fixes._typical import predicted
 from foretrace.analyze.guess.grammar import Slot, list_of, read_name
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.windows import Unknown
@@ -13,8 +12,7 @@ from foretrace.base.units import time_text
 
 
 def _measure(query: Query) -> Measurement:
-    trace = query.windows[0].evidence.trace
-    found = predicted(trace) if trace.spans.steps else None
+    found = query.windows[0].evidence.replayed
     if found is None:
         raise Unknown("no step of this trace can be replayed")
     names: list[str] = query.args.get("fixes", [])
