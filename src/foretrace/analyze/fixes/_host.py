@@ -11,6 +11,7 @@ from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.analyze.rules.sync_stalls import NAMES
 from foretrace.base.patterns import regex
 from foretrace.base.units import plural
+from foretrace.model.autograd import ENGINE
 from foretrace.model.intervals import IntervalUnion, Ints
 from foretrace.model.spans import Span
 
@@ -92,11 +93,13 @@ def copies(step: Step, events: Ints, way: str) -> Ints:
 
 
 def tops(step: Step) -> Ints:
-    """The ops that no other op is around, no nodes of the backward pass, on the thread that has
-    most of them, in order.
+    """The ops that no other op is around, nodes of the backward pass and what they call left out,
+    on the thread that has most of them, in order.
     """
     host = step.trace.host
-    rows = step.outermost(step.inside & host.is_op & ~step.nodes.is_node[: host.count])
+    rows = step.outermost(step.inside & host.is_op)
+    behind = step.nodes.is_node[: host.count] | host.named(lambda name: name.startswith(ENGINE))
+    rows = rows[~behind[rows]]
     if not len(rows):
         return rows
     found: Ints = rows[host.track[rows] == np.bincount(host.track[rows]).argmax()]

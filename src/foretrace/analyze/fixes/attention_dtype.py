@@ -43,6 +43,7 @@ ATTENTION = "aten::scaled_dot_product_attention"
 # The kernels of the memory-efficient path; the public op records no shapes in some versions.
 INNER = ("aten::_efficient_attention_forward", "aten::_scaled_dot_product_efficient_attention")
 WIDE = frozenset({"float", "double"})
+WORKING = ("attention", "gemm")
 CONVERTED = 1.5  # bytes that a conversion to 16 bit moves for each byte that it reads
 BACKWARD = 2.5
 
@@ -77,18 +78,20 @@ def _query_type(call: OpCall | None) -> str:
     return query.type if query and len(query.dims) >= 3 else ""
 
 
-def attention_change(step: Step, events: Ints) -> Changes:
-    """These calls and their backward nodes in bf16; each keeps its host time and has one kernel."""
-    pairs = [_one(step, event) for event in events.tolist()]
+def attention_change(step: Step, events: Ints, share: float = 1.0) -> Changes:
+    """These calls and their backward nodes in bf16, with a share of their arithmetic; each keeps
+    its host time and has one kernel.
+    """
+    pairs = [_one(step, event, share) for event in events.tolist()]
     base = joined(change for change, _ in pairs)
     kernels = [kernel for _, each in pairs for kernel in each]
     return at_speeds(lambda speed: with_kernels(base, kernels, speed))
 
 
-def _one(step: Step, event: int) -> tuple[GraphChange, list[NewKernel]]:
+def _one(step: Step, event: int, share: float) -> tuple[GraphChange, list[NewKernel]]:
     chosen = np.array([event], np.int64)
     rows, behind = step.below(chosen), step.below(step.backward(chosen))
-    flops = total(step, rows, lambda case: case.flops if case.role in ("attention", "gemm") else 0)
+    flops = share * total(step, rows, lambda case: case.flops if case.role in WORKING else 0)
     if not len(rows) or not flops:
         return GraphChange(), []
     size = CONVERTED * total(step, rows[:1], lambda case: case.bytes)

@@ -58,7 +58,7 @@ def _kind(step: Step, event: int) -> str:
 
 def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Iterator[Proposal]:
     kernels = {step.name(event) for event in step.trace.gpu.id[rows].tolist()}
-    inside = _ops_of(step, events)
+    inside = ops_of(step, events)
     ops = [step.name(event) for event in inside.tolist()]
     if any(map(SPARSE.search, ops)) or any(re.search(FUSED, name) for name in kernels):
         return
@@ -66,7 +66,9 @@ def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Iterator[Propo
     usual, best = PASS[kind] if fused else COMPILED_PASS
     groups = min((ops.count(name) for name in set(ops) if "_foreach" in name), default=len(events))
     own = _own_ns(step, events, inside)
-    cost = STEP_NS * len(events) + GROUP_NS * groups + PARAMETER_NS.get(kind, 8_000) * _count(step)
+    cost = (
+        STEP_NS * len(events) + GROUP_NS * groups + PARAMETER_NS.get(kind, 8_000) * parameters(step)
+    )
     left = min(cost / max(own, 1.0), 1.0)
     usual_left = (1 + left) / 2 if any("_foreach" in name for name in ops) else left
     order = f"torch.optim.{kind}(..., fused=True)" if fused else "torch.compile(optimizer.step)"
@@ -80,7 +82,8 @@ def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Iterator[Propo
     )
 
 
-def _ops_of(step: Step, events: Ints) -> Ints:
+def ops_of(step: Step, events: Ints) -> Ints:
+    """The ops below these events."""
     host, chosen = step.trace.host, np.zeros(step.trace.host.count, bool)
     chosen[events] = True
     ops = np.flatnonzero(step.inside & host.is_op)
@@ -95,7 +98,7 @@ def _own_ns(step: Step, events: Ints, ops: Ints) -> float:
     return max(whole - len(ops) * cost.op - calls * cost.call, replay.LEAST * whole)
 
 
-def _count(step: Step) -> int:
+def parameters(step: Step) -> int:
     """Parameters that got a gradient; those of a step that accumulates count once."""
     nodes = np.flatnonzero(step.named({"torch::autograd::AccumulateGrad"}))
     made = step.nodes.sequence[nodes]

@@ -1,0 +1,72 @@
+"""Causal attention that is told so, without a mask.
+
+What it looks for: `scaled_dot_product_attention` with a mask that has a number for each pair of
+tokens, and is the same for all sequences and heads.
+
+What must hold: as many queries as keys, at least 128. A mask that differs between sequences
+(padding) or heads (a bias) says more than `is_causal=True` does. A trace has no values: whether the
+mask is causal, the user must know.
+
+What changes: half of the scores need no work. The kernels below the call and below its backward
+node, the conversion of the mask among them, become one fused kernel each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes.attention_dtype import WIDE, attention_change
+from foretrace.base.units import plural
+from foretrace.model.costs import OpCall, Tensor
+
+_INNER = ("flash", "efficient", "cudnn", "fused")
+OPS = (
+    "aten::scaled_dot_product_attention",
+    *(f"aten::_scaled_dot_product_{name}_attention" for name in _INNER),
+)
+MASK = 3  # the argument, of all of them
+LEAST = 128  # tokens
+CAUSAL = 0.5  # of the scores
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    masks = {
+        event: mask
+        for event in step.ops(*OPS).tolist()
+        if (call := step.call(event)) and (mask := shared_mask(call))
+    }
+    if not masks:
+        return
+    size = next(iter(masks.values())).dims[-1]
+    yield Proposal(
+        "pass is_causal=True to SDPA instead of attn_mask",
+        f"{plural(len(masks), 'attention', 'attentions')} per step read a mask of {size} x {size}",
+        *attention_change(step, np.array(list(masks), np.int64), CAUSAL),
+        risk="holds where the mask is causal: a window or packing needs flex_attention",
+        events=tuple(masks)[:50],
+    )
+
+
+def shared_mask(call: OpCall) -> Tensor | None:
+    """The mask of an attention, if it is square and one for all sequences and heads."""
+    query, key, mask = (call.tensor(at) for at in (0, 1, MASK))
+    if query is None or key is None or mask is None or query.type in WIDE or len(mask.dims) < 2:
+        return None
+    tokens = query.dims[-2]
+    if tokens < LEAST or (tokens, tokens) != mask.dims[-2:] or key.dims[-2] != tokens:
+        return None
+    return mask if _different(mask) == tokens * tokens else None
+
+
+def _different(mask: Tensor) -> int:
+    """The elements of a mask without those that an expanded dimension repeats."""
+    strides = mask.strides or (1,) * len(mask.dims)
+    return math.prod(size for size, stride in zip(mask.dims, strides, strict=False) if stride)
+
+
+FIX = Fix("causal_mask", "Causal attention without a mask", _find, ("gpu", "shapes"))

@@ -1,0 +1,75 @@
+"""Few parameter groups in the optimizer.
+
+What it looks for: a step of one of PyTorch's optimizers that calls its fused or `foreach` op many
+times, each for a few parameters: one group for each parameter (a weight decay or a learning rate of
+its own).
+
+What must hold: at least 16 calls of the op in one `optimizer.step()`, and fewer than four
+parameters with a gradient for each of them.
+
+What changes: parameters of one setting share a group, and two groups remain: with and without
+weight decay. The host then visits each parameter in Python, and launches for two groups. The
+kernels move the same bytes; each that is gone takes its start with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes.fused_optimizer import (
+    GROUP_NS,
+    PARAMETER_NS,
+    STEP_NS,
+    ops_of,
+    parameters,
+)
+from foretrace.analyze.rules.unfused_optimizer import PREFIX
+from foretrace.base.arrays import Ints
+from foretrace.model.replay import GraphChange
+
+GROUPS = 16
+FEW = 4  # parameters in a group
+KEPT = 2  # groups: with and without weight decay
+LISTS = ("aten::_fused_", "aten::_foreach_")
+SPREAD = (1.0, 0.6, 1.8)  # of the host time that is left
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    host = step.trace.host
+    named = host.is_region & host.named(lambda name: name.startswith(PREFIX))
+    for event in step.outermost(step.inside & named).tolist():
+        chosen = np.array([event], np.int64)
+        names = [step.name(op) for op in ops_of(step, chosen).tolist()]
+        calls = Counter(name for name in names if name.startswith(LISTS))
+        groups, count = min(calls.values(), default=0), parameters(step)
+        if groups >= GROUPS and groups <= count < FEW * groups:
+            yield _proposal(step, chosen, groups, count)
+
+
+def _proposal(step: Step, event: Ints, groups: int, count: int) -> Proposal:
+    kind = step.name(int(event[0])).removeprefix(PREFIX).split(".", 1)[0]
+    removed, rows = step.stretches(event.tolist()), step.below(event)
+    cost = STEP_NS + KEPT * GROUP_NS + PARAMETER_NS.get(kind, 8_000) * count
+    left = cost / max(step.host_ns(removed), 1.0)
+    length, kept = _merged(step, rows, groups), rows[: max(len(rows) * KEPT // groups, 1)]
+    gone = frozenset(rows[len(kept) :].tolist())
+    new = dict.fromkeys(kept.tolist(), length / len(kept))
+    usual, best, worst = (GraphChange(removed, min(part * left, 1.0), new, gone) for part in SPREAD)
+    order = f"give {kind} two parameter groups: decay and no decay"
+    why = f"optimizer.step() runs {groups} groups for {count} parameters"
+    return Proposal(order, why, usual, best, worst, events=step.events(rows))
+
+
+def _merged(step: Step, rows: Ints, groups: int) -> float:
+    """The time of the kernels of two groups: all of it without the starts that are gone."""
+    times = step.trace.gpu.length[rows].astype(np.float64)
+    start = float(times.min(initial=0))
+    return max(float(times.sum()) - start * len(rows) * (1 - KEPT / groups), start)
+
+
+FIX = Fix("parameter_groups", "Few parameter groups", _find, ("gpu",))
