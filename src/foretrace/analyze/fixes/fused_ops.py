@@ -1,0 +1,227 @@
+"""The op that PyTorch has for a sequence of ops.
+
+What it looks for: norms, activations, softmax and dropout written out in eager mode, as a sequence
+of ops that `SEQUENCES` lists with the call that does the same.
+
+What must hold: the ops follow each other on one thread, casts between them left out, and their
+tensors have the sizes that the sequence needs. `mul` takes one tensor of full size, `mul:f` two,
+`mul:s` a smaller one beside it (a mean, a weight), and `mul~` smaller ones only. A residual is of
+full size, so it is no bias. Code inside an op or in the backward pass is PyTorch's own.
+
+What changes: one kernel takes the place of the ops, and one that of the nodes of the backward pass
+that they made. Their times are those of so many passes over the input at the card's bandwidth as
+on an H200 (torch 2.11, bf16, 1,024 to 50,304 columns).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._gpu import STARTING_NS, joined, one_for_many
+from foretrace.analyze.fixes._host import tops
+from foretrace.analyze.fixes._step import Step
+from foretrace.base.arrays import Ints
+from foretrace.base.units import times_text
+from foretrace.model.costs import OpCall, Tensor
+from foretrace.model.replay import GraphChange
+
+REACH = 14  # ops in a sequence, without casts
+SPREAD = (1.0, 0.7, 1.6)  # of the new GPU times: as expected, at best, at worst
+CASTS = frozenset({"to", "_to_copy", "float", "type_as"})
+SAME = {"square": "pow", "amax": "max", "true_divide": "div", "divide": "div", "clamp_min": "clamp"}
+SAME |= {"multiply": "mul", "subtract": "sub", "rsub": "sub"}
+
+
+class FusedOp(Struct, frozen=True):
+    """What to call, the ops that it replaces, and the passes of both directions over the input. A
+    call that gives back what goes into a loss has the type that the ops have: `casts` stay.
+    """
+
+    call: str
+    ops: str
+    forward: float
+    backward: float
+    casts: bool = False
+
+    def match(self, text: str) -> int:
+        """How much of these words the sequence is."""
+        found = re.match(f"(?:{self.ops}) ", text)
+        return found.end() if found else 0
+
+
+_ROOT = "(?:sqrt~|rsqrt~|pow~|std)"
+_CENTRED = "(?:mean |var |sub:s |pow |mul:f |mul:s |add~ |div~ |clamp~ |reciprocal~ )*?"
+_AFFINE = "(?: (?:add~ )?mul:s)?(?: add:s)?"
+_SCALED = "(?:mul:s|div:s)"
+SEQUENCES = (
+    FusedOp(
+        "F.layer_norm",
+        rf"(?=(?:\S+ ){{1,8}}?sub:s )(?:mean|var) {_CENTRED}{_ROOT} {_CENTRED}{_SCALED}{_AFFINE}",
+        6.0,
+        16.0,
+    ),
+    FusedOp(
+        "F.rms_norm",
+        rf"(?:pow|mul:f) mean (?:add~ |clamp~ )?{_ROOT} (?:reciprocal~ )?{_SCALED}{_AFFINE}",
+        3.5,
+        14.0,
+    ),
+    FusedOp(
+        'F.gelu(x, approximate="tanh")',
+        "(?:mul )?(?:pow|mul:f mul:f) mul add:f mul tanh (?:mul )?add mul:f(?: mul)?",
+        3.0,
+        4.0,
+    ),
+    FusedOp("F.gelu", "(?:mul )?(?:div|mul) erf add mul:f(?: mul)?", 3.0, 4.0),
+    FusedOp("torch.softmax", "(?:max sub:s )?exp sum div:s", 3.5, 4.5),
+    FusedOp(
+        "F.log_softmax",
+        "softmax log|logsumexp sub:s|(?:max sub:s )?exp sum log~ (?:add~ )?sub:s",
+        3.5,
+        5.0,
+        casts=True,
+    ),
+    FusedOp(
+        "F.dropout", "(?:rand_like|bernoulli) (?:gt|lt|ge|le) (?:div )?mul:f(?: div| mul)?", 3, 3
+    ),
+    FusedOp("F.normalize", "pow sum sqrt~ (?:add~ |clamp~ )?div:s", 3.5, 8.0),
+    FusedOp("F.mish", "softplus tanh mul:f", 3.0, 4.0),
+    FusedOp("F.logsigmoid", "sigmoid log", 3.0, 4.0),
+    FusedOp("F.softplus", "exp add log|exp log1p", 3.0, 4.0),
+)
+
+
+class Match(Struct, frozen=True):
+    """The ops of one sequence, and the tensor that they begin with."""
+
+    sequence: FusedOp
+    ops: Ints
+    tensor: Tensor
+
+
+def _find(step: Step) -> Iterator[Proposal]:
+    found = list(_matches(step))
+    for sequence in SEQUENCES:
+        mine = [match for match in found if match.sequence is sequence]
+        if not mine or step.device is None:
+            continue
+        ops, times = len(mine[0].ops), times_text(len(mine))
+        usual, best, worst = (
+            joined(_fused(step, match, spread) for match in mine) for spread in SPREAD
+        )
+        yield Proposal(
+            f"call {_named(step, sequence, mine[0])} instead of {ops} ops",
+            f"{_words(step, mine[0].ops)} written out {times} per step",
+            usual,
+            best,
+            worst,
+            risk="a fused kernel rounds less often: compare an output",
+            events=tuple(op for match in mine for op in match.ops.tolist())[:50],
+        )
+
+
+def _named(step: Step, sequence: FusedOp, match: Match) -> str:
+    """The call; a norm over another dimension than the last is not that of a layer."""
+    call = next(
+        (made for op in match.ops.tolist() if (made := step.call(op)) and _over(made)), None
+    )
+    dims = _over(call) if call else []
+    last = len(match.tensor.dims) - 1
+    if sequence.call != "F.layer_norm" or not dims or last in (at % (last + 1) for at in dims):
+        return sequence.call
+    return "F.batch_norm" if 0 in dims else "F.group_norm"
+
+
+def _over(call: OpCall) -> list[int]:
+    """The dimensions of a mean or a variance."""
+    text = call.concrete[1] if call.name in ("aten::mean", "aten::var") and call.concrete else ""
+    return [int(part) for part in re.findall(r"-?\d+", text)]
+
+
+def _words(step: Step, ops: Ints) -> str:
+    """The ops of a sequence, the first three by name."""
+    names = [step.name(op).removeprefix("aten::") for op in ops.tolist()]
+    names = [name for name in names if name not in CASTS]
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def _matches(step: Step) -> Iterator[Match]:
+    """The sequences of a step, the longest first where two begin with one op."""
+    ops = tops(step)
+    above = step.trace.host.nearest_op(step.trace.gpu.launch[step.rows])
+    ops = ops[np.isin(ops, step.callers(above[above >= 0]))]
+    calls = [step.call(op) for op in ops.tolist()]
+    plain = [at for at, call in enumerate(calls) if call and _name(call) not in CASTS]
+    place = 0
+    while place < len(plain):
+        window = plain[place : place + REACH]
+        tensor = _largest(calls[window[0]])
+        found = _first(tuple(_word(calls[at], tensor) for at in window)) if tensor else None
+        if found is None or tensor is None:
+            place += 1
+            continue
+        sequence, count = found
+        begin, end = window[0], window[count - 1]
+        if not sequence.casts and _casts(calls, begin - 1, tensor):
+            begin, end = begin - 1, end + _casts(calls, end + 1, tensor)
+        yield Match(sequence, ops[begin : end + 1], _largest(calls[begin]) or tensor)
+        place += count
+
+
+def _first(words: tuple[str, ...]) -> tuple[FusedOp, int] | None:
+    """The longest sequence that these words begin with, and how many of them it has."""
+    text = "".join(f"{word} " for word in words)
+    sequence = max(SEQUENCES, key=lambda each: each.match(text))
+    count = text[: sequence.match(text)].count(" ")
+    return (sequence, count) if count else None
+
+
+def _casts(calls: list[OpCall | None], at: int, tensor: Tensor) -> bool:
+    """Whether the op at this place makes this tensor of another type, or another type of it."""
+    call = calls[at] if 0 <= at < len(calls) else None
+    source = _largest(call) if call and _name(call) in CASTS else None
+    return source is not None and source.dims == tensor.dims
+
+
+def _name(call: OpCall) -> str:
+    name = call.name.removeprefix("aten::").rstrip("_")
+    return SAME.get(name, name)
+
+
+def _largest(call: OpCall | None) -> Tensor | None:
+    tensors = call.every_tensor() if call else ()
+    return max(tensors, key=lambda each: each.elements, default=None)
+
+
+def _word(call: OpCall | None, full: Tensor) -> str:
+    """An op with the sizes of its tensors, in the words of `SEQUENCES`."""
+    if call is None:
+        return "?"
+    sizes = [each.elements for each in call.every_tensor() if each.dims]
+    most, name = max(sizes, default=0), _name(call)
+    if most > full.elements or not most:
+        return "?"
+    if most < full.elements:
+        return f"{name}~"
+    if min(sizes) < most:
+        return f"{name}:s"
+    return f"{name}:f" if len(sizes) > 1 else name
+
+
+def _fused(step: Step, match: Match, spread: float) -> GraphChange:
+    """One kernel for these ops, and one for what they have in the backward pass."""
+    nodes, size = step.backward(match.ops), match.tensor.bytes or 0
+    parts = ((match.ops, match.sequence.forward), (nodes, match.sequence.backward))
+    return joined(
+        one_for_many(step, events, rows, STARTING_NS + spread * passes * step.move_ns(size))
+        for events, passes in parts
+        if len(rows := step.below(events))
+    )
+
+
+FIX = Fix("fused_ops", "Use the op that does all of it", _find, ("gpu", "shapes"))
