@@ -92,9 +92,64 @@ def test_rope(tmp_path: Path) -> None:
     assert named(sketch, tmp_path) == ["RoPE"] * 5
 
 
-def test_a_matmul_between_silu_and_mul_stays_a_matmul(tmp_path: Path) -> None:
-    assert found("silu mm mul mm", tmp_path) == ["SwiGLU", "GEMM", "SwiGLU", "GEMM"]
-    assert found("gelu mm mul mm", tmp_path) == ["GeGLU", "GEMM", "GeGLU", "GEMM"]
+# [2048, 768] to 3072 columns, and to twice as many
+UP, BOTH = [[2048, 768], [768, 3072]], [[2048, 768], [768, 6144]]
+WIDE, SCALAR = [4, 512, 3072], []
+
+
+def gated(folder: Path, *ops: tuple[str, list[list[int]]]) -> list[str]:
+    sketch = Sketch().step()
+    for word, dims in ops:
+        add_op(sketch, word, dims)
+    return named(sketch, folder)
+
+
+@pytest.mark.parametrize(("word", "group"), [("silu", "SwiGLU"), ("gelu", "GeGLU")])
+def test_a_gate_is_a_second_tensor_that_a_matmul_made(
+    word: str, group: str, tmp_path: Path
+) -> None:
+    act, mul = (word, [WIDE]), ("mul", [WIDE, WIDE])
+    found = gated(tmp_path, ("mm", UP), act, ("mm", UP), mul, ("mm", UP))
+    assert found == ["GEMM", group, "GEMM", group, "GEMM"]
+    assert gated(tmp_path, ("mm", UP), ("mm", UP), act, mul)[2:] == [group, group]
+    assert gated(tmp_path, ("mm", BOTH), act, mul)[1:] == [group, group]  # one matmul for both
+
+
+@pytest.mark.parametrize(("word", "alone"), [("silu", "SiLU"), ("gelu", "GELU")])
+def test_no_gate(word: str, alone: str, tmp_path: Path) -> None:
+    """A constant, a tensor that no matmul made, and an activation that follows a filter."""
+    act, mul = (word, [WIDE]), ("mul", [WIDE, WIDE])
+    constant = ("mul", [WIDE, SCALAR])
+    assert gated(tmp_path, ("mm", UP), ("mm", UP), act, constant)[2:] == [alone, "pointwise"]
+    assert gated(tmp_path, ("mm", UP), act, mul)[1:] == [alone, "pointwise"]
+    assert gated(tmp_path, ("mm", UP), ("neg", [WIDE]), act, mul)[2:] == [alone, "pointwise"]
+    assert found(f"{word} mul", tmp_path) == [alone, "pointwise"]
+
+
+@pytest.mark.parametrize(
+    ("matmuls", "dims", "group"),
+    [
+        ([UP, UP], [[4, 512, 3072], [2048, 3072], []], "SwiGLU"),  # in place
+        ([BOTH], [[2048, 6144], [2048, 3072], []], "SwiGLU"),
+        ([UP], [[2048, 3072], []], "SiLU"),  # by a constant, in place
+        ([UP], [[2048, 3072], [2048, 3072], []], "SiLU"),  # by a constant
+    ],
+)
+def test_a_gate_in_a_generated_kernel(
+    matmuls: list[list[list[int]]], dims: list[list[int]], group: str, tmp_path: Path
+) -> None:
+    sketch, name = Sketch().step(), "triton_poi_fused__unsafe_view_mul_silu_7"
+    for each in matmuls:
+        add_op(sketch, "mm", each)
+    sketch.op(name, kernel(name, 2), dims=dims)
+    assert named(sketch, tmp_path)[-1] == group
+
+
+def test_a_gate_in_a_replay_follows_two_matmuls(tmp_path: Path) -> None:
+    name = "triton_poi_fused__unsafe_view_mul_silu_7"
+    for matmuls, group in ((2, "SwiGLU"), (1, "SiLU")):
+        sketch = Sketch().step().graph(*[kernel(GEMM, 9)] * matmuls, kernel(name, 2))
+        assert named(sketch, tmp_path)[-1] == group
 
 
 def test_silu_and_a_mul_of_another_size_are_no_swiglu(tmp_path: Path) -> None:
@@ -105,7 +160,8 @@ def test_silu_and_a_mul_of_another_size_are_no_swiglu(tmp_path: Path) -> None:
 
 
 def test_sizes_that_no_tensor_has(tmp_path: Path) -> None:
-    assert found("silu mul", tmp_path, [[1 << 40, 1 << 40]]) == ["SwiGLU", "SwiGLU"]
+    huge = [[1 << 40, 1 << 40], [1 << 40, 1 << 40]]
+    assert found("mm mm silu mul", tmp_path, huge)[2:] == ["SiLU", "pointwise"]
 
 
 def test_attention_by_hand_has_batched_matmuls(tmp_path: Path) -> None:
@@ -152,8 +208,8 @@ def test_kv_cache_by_the_sizes_of_a_cat(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "group"),
     [
-        ("triton_poi_fused__unsafe_view_mul_silu_7", "SwiGLU"),
-        ("triton_poi_fused__unsafe_view_gelu_mul_2", "GeGLU"),
+        ("triton_poi_fused__unsafe_view_mul_silu_7", "SiLU"),
+        ("triton_poi_fused__unsafe_view_gelu_mul_2", "GELU"),
         ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_0", "RMSNorm"),
         ("triton_red_fused_add_mean_mul_pow_rsqrt_sub_0", "normalization"),
         ("triton_poi_fused__scaled_dot_product_cudnn_attention_cat_cos_mul_neg_sin_4", "RoPE"),

@@ -72,13 +72,14 @@ class Pattern(Struct, frozen=True):
 
     The words are ops; `gemm` is a matmul, `bmm` a batched one, `cast` a copy that changes
     the type. With `same_size`, the first and the last kernel work on equally many elements.
-    With `one_size`, all tensors of the first op have one size. Matmuls in a match stay matmuls
-    unless `matmuls` is set.
+    With `one_size`, all tensors of the last op have one size. With `gate`, matmuls made both its
+    operands. Matmuls in a match stay matmuls unless `matmuls` is set.
     """
 
     text: str
     same_size: bool = False
     one_size: bool = False
+    gate: bool = False
     matmuls: bool = False
 
     def __post_init__(self) -> None:
@@ -123,14 +124,19 @@ def words(text: str) -> frozenset[str]:
 
 
 def gated(name: str, activation: str, kernels: str) -> WorkGroup:
-    """An activation of one half times the other; `kernels` matches names of fused ones."""
+    """An activation of one matmul's result times another's; `kernels` matches names of fused ones.
+
+    A generated kernel of both may multiply by a constant: what stands before it decides. Its
+    backward pass computes the activation again only where the other factor has a gradient.
+    """
     fused = word_test(kernels)
 
     def test(work: GpuWork) -> object:
         if work.origins:
-            return work.origins >= {activation, "mul"} and not work.reduces
+            return work.backward and work.origins >= {activation, "mul"} and not work.reduces
         named_so = fused(work.words) or any(fused(op) for op in work.ops)
         return named_so and work.role not in MATMULS
 
-    pattern = Pattern(f"{activation} gemm* mul", same_size=True)
-    return WorkGroup(name, 52, named(name, test), (pattern,))
+    apart = Pattern(f"{activation} gemm* mul", same_size=True, one_size=True, gate=True)
+    together = Pattern(f"{activation}_mul", gate=True)
+    return WorkGroup(name, 52, named(name, test), (apart, together))

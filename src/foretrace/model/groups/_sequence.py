@@ -17,10 +17,11 @@ import numpy as np
 
 from foretrace.base.arrays import coded
 from foretrace.base.patterns import regex
+from foretrace.model.costs import cost
 from foretrace.model.groups._group import MATMULS, GpuWork, Pattern, plain, words
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.module_calls import ModuleCalls, class_of
-from foretrace.model.recording import Recording
+from foretrace.model.recording import Recording, op_call
 from foretrace.names import families
 
 # Ops whose sizes say what they are for; the arguments of the others do not matter here.
@@ -35,6 +36,7 @@ _ORIGINS = {
     "_log_softmax": "log_softmax",
     "_softmax": "softmax",
 }
+_GATED = {"gelu": "gelu_mul", "silu": "silu_mul"}
 _MOVES = words("copy to contiguous clone reshape flatten type float half bfloat16 type_as")
 
 
@@ -91,8 +93,7 @@ class Sequence:
     def __init__(
         self, trace: Recording, distinct: Distinct, chosen: Bools, patterns: Iterable[Pattern]
     ) -> None:
-        gpu = self.gpu = trace.gpu
-        self.origins = trace.origins
+        gpu, self.trace, self.origins = trace.gpu, trace, trace.origins
         order = gpu.launch_order[chosen[gpu.launch_order]]
         self.row: Ints = order[np.argsort(gpu.lane[order], kind="stable")]
         used = sorted({each for pattern in patterns for each in _WORD.findall(pattern.text)})
@@ -102,6 +103,8 @@ class Sequence:
         )
         kind = distinct.kind[self.row]
         text = letters[kind]
+        self.is_matmul: Bools = np.array([each.role in MATMULS for each in distinct.kinds])[kind]
+        self.is_linear: Bools = np.array([_in_linear(each) for each in distinct.kinds])[kind]
         step = trace.spans.step_of_work()[self.row]  # no pattern joins two of them
         edges = np.flatnonzero((np.diff(gpu.lane[self.row]) != 0) | (np.diff(step) != 0)) + 1
         self.streams = [
@@ -138,13 +141,37 @@ class Sequence:
             for match in found.finditer(text):
                 first, end = base + match.start(), base + match.end()
                 same = not pattern.same_size or self.elements[first] == self.elements[end - 1]
-                if same and (not pattern.one_size or self.one_size[first]):
+                one = not pattern.one_size or self.one_size[end - 1]
+                if same and one and (not pattern.gate or self._gated(base, first, end)):
                     yield first, end
+
+    def _gated(self, base: int, first: int, end: int) -> bool:
+        """Whether the matmuls just before and inside a match made both factors of its last op.
+
+        One matmul may make both. Without recorded sizes there must be two.
+        """
+        start = first
+        while start > base and self.is_linear[start - 1]:
+            start -= 1
+        rows = self.row[start:end][self.is_matmul[start:end]]
+        factors = op_call(self.trace, int(self.origins.op[self.row[end - 1]]))
+        if factors is None:
+            return len(rows) > 1
+        size = factors.every_tensor()[-1].bytes if factors.every_tensor() else None
+        calls = [op_call(self.trace, op) for op in {*self.origins.op[rows].tolist()}]
+        prices = [cost(call) for call in calls if call]
+        made = [price.bytes_written for price in prices if price]
+        return size is not None and made.count(size) + 2 * made.count(2 * size) > 1
 
 
 def is_matmul(work: GpuWork) -> bool:
     """A matmul, or the sum of its split-K parts."""
     return work.role in MATMULS or work.id.get("op") == "splitk_reduce"
+
+
+def _in_linear(work: GpuWork) -> bool:
+    """A matmul, or what its op launches beside it, such as a bias."""
+    return not work.backward and (is_matmul(work) or bool(work.ops & {"linear", "addmm"}))
 
 
 def word(work: GpuWork) -> str:
@@ -154,8 +181,8 @@ def word(work: GpuWork) -> str:
     if is_matmul(work):
         return "bmm" if work.ops & {"bmm", "baddbmm"} else "gemm"
     if work.origins:
-        known = (name for op, name in _ORIGINS.items() if op in work.origins and work.reduces)
-        return next(known, "")
+        known = _ORIGINS if work.reduces else _GATED if "mul" in work.origins else {}
+        return next((name for op, name in known.items() if op in work.origins), "")
     found = plain(_called(work))
     if found in _MOVES:
         return "cast" if changes_type(work) else "copy"
