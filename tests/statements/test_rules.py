@@ -21,6 +21,7 @@ from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
 from opened_traces import opened
 
+DATA = Path(__file__).parents[1] / "data"
 LADDER = RECORDED / "ladder"
 MLP = "64x128x768x3072"
 MODEL = "4x512x4x768x12x3072x32000"
@@ -78,6 +79,30 @@ def test_origin_ops_of_inductor_are_not_what_a_kernel_computes(tmp_path: Path) -
     (entry,) = found.evidence["kernels"]
     assert (entry["ops"], len(entry["run_by_a_library"])) == (["mul"], 2)
     assert "Origin ops by kernel: mul (pointwise)" in found.detail
+
+
+def test_a_generated_kernel_is_one_whatever_its_shapes() -> None:
+    """A model with six batch sizes: "Inductor generated 3 kernels"; one ran with three shapes."""
+    found = said(DATA / "compile" / "recompiles" / "trace.json.gz", "inductor_fusions")
+    assert found.title == "Inductor generated 1 kernel, launched once per step"
+    (entry,) = found.evidence["kernels"]
+    assert entry["count"] == 1
+
+
+def test_two_generated_kernels_may_have_one_name(tmp_path: Path) -> None:
+    """Two graphs with a kernel of one name and shape: the hash of their code tells them apart."""
+    name, sketch = "triton_poi_fused_add_0", Sketch().step()
+    for _ in range(4):
+        sketch.op(name, kernel(name, 10), dims=[[64, 64], []])
+    document = sketch.document()
+    launched = [each for each in document["traceEvents"] if each.get("cat") == "cpu_op"]
+    for code, event in zip(("one", "two", "one", "two"), launched, strict=True):
+        event["args"] |= {"kernel_backend": "triton", "kernel_hash": code}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(document))
+    found = said(path, "inductor_fusions")
+    assert found.title == "Inductor generated 2 kernels, launched 4 times per step"
+    assert [entry["count"] for entry in found.evidence["kernels"]] == [2, 2]
 
 
 def test_no_attention_or_matmul_is_in_a_generated_kernel_of_the_compiled_model() -> None:

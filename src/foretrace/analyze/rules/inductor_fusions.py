@@ -8,7 +8,8 @@ tensors to each other through memory.
 
 How it is computed: from the kernel's name, which lists the ops of the graph that the kernel stems
 from, in alphabetical order (not in the order of execution), and its kind: pointwise, reduction,
-persistent reduction, or template (a matmul or attention written in Triton).
+persistent reduction, or template (a matmul or attention written in Triton). One `kernel_hash` is one
+kernel, however often and with whatever shapes it runs.
 
 When it is wrong: an origin op need not run in the kernel, or not all of it. `addmm` in the name of
 a pointwise kernel means that something of that op ended up there, often its bias. Where the trace
@@ -21,6 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
+import polars as pl
 
 from foretrace.analyze.rules._common import (
     LISTED,
@@ -53,7 +57,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if whole is None:
         return
     libraries = {case.role for case in trace.order.cases if not _is_generated(case)}
-    kernels = [_entry(trace, case, libraries) for case in whole.cases]
+    kernels = [_entry(trace, *found, libraries) for found in _kernels(trace, whole.cases)]
     lines = [f"{_ops(entry)} ({_kind(entry)})" for entry in kernels[:SPELT_OUT]]
     rest = max(len(kernels) - SPELT_OUT, 0)
     more = f"; {plural(rest, 'more kernel')} in the evidence" if rest else ""
@@ -78,6 +82,30 @@ def _is_generated(case: Case) -> bool:
     return case.id.family.startswith("inductor")
 
 
+def _kernels(trace: Trace, cases: list[Case]) -> Iterator[tuple[Case, int, float]]:
+    """Each kernel once, whatever its shapes: its commonest case, its launches and median time.
+
+    Two graphs may each have a kernel of one name: the hash of the code tells them apart.
+    """
+    order, by_number = trace.order, {case.number: case for case in cases}
+    rows = np.flatnonzero(order.counts & np.isin(order.case, list(by_number)))
+    names = [by_number[number].name for number in order.case[rows].tolist()]
+    launches = pl.DataFrame(
+        {"name": names, "case": order.case[rows], "event": order.op[rows], "ns": order.length[rows]}
+    )
+    hashes = trace.origins.tables["triton"].select(pl.col("event").cast(pl.Int64), "kernel_hash")
+    code = pl.col("kernel_hash")
+    found = (
+        launches.join(hashes, on="event", how="left")
+        .with_columns(code.fill_null(code.drop_nulls().first().over("name")))
+        .group_by("name", "kernel_hash")
+        .agg(pl.col("case").mode().min(), pl.len(), pl.col("ns").median(), sum=pl.col("ns").sum())
+        .sort("sum", "name", descending=[True, False])
+    )
+    for _, _, number, count, median, _ in found.iter_rows():
+        yield by_number[number], count, median
+
+
 def _kind(entry: dict[str, Any]) -> str:
     return str(entry["kind"] or "other").replace("_", " ")
 
@@ -88,7 +116,9 @@ def _ops(entry: dict[str, Any]) -> str:
     return (shortened(entry["ops"]) or "no op in the name") + where
 
 
-def _entry(trace: Trace, case: Case, libraries: set[str]) -> dict[str, Any]:
+def _entry(
+    trace: Trace, case: Case, count: int, median: float, libraries: set[str]
+) -> dict[str, Any]:
     ops = case.id.get("ops") or []
     outside = [op for op in ops if not _is_template(case) and _run_by(op) in libraries]
     performed, lines = compiled_ops(trace, case), compiled_lines(trace, case)
@@ -98,8 +128,8 @@ def _entry(trace: Trace, case: Case, libraries: set[str]) -> dict[str, Any]:
         "ops": performed or [op for op in ops if op not in VIEWS and op not in outside],
         "views": [op for op in ops if op in VIEWS],
         "run_by_a_library": outside,
-        "count": each(trace, case.count),
-        "median_ns": case.median_ns,
+        "count": each(trace, count),
+        "median_ns": median,
     } | ({"sources": lines} if performed else {})
 
 
