@@ -105,6 +105,22 @@ def test_two_generated_kernels_may_have_one_name(tmp_path: Path) -> None:
     assert [entry["count"] for entry in found.evidence["kernels"]] == [2, 2]
 
 
+def test_a_matmul_and_the_sum_of_its_parts_are_one_matmul(tmp_path: Path) -> None:
+    """A loop of GRU cells: "512 float32 matmuls per step"; each of 256 launches two kernels."""
+    name = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_stage3_warpsize1x2x1_ffma_{}"
+    sketch, dims = Sketch().step(), [[64, 1024], [1024, 3072]]
+    for _ in range(4):
+        parts = [name.format(f"execute_{word}kernel__5x_cublas") for word in ("", "split_k_")]
+        work = [kernel(each, us) for each, us in zip(parts, (50, 5), strict=True)]
+        sketch.op("aten::mm", *work, dims=dims, types=["float", "float"])
+    trace = sketched(sketch, tmp_path)
+    assert said(trace, "float32_matmuls").title == "4 float32 matmuls per step without tensor cores"
+    assert said(trace, "split_k").title == "4 matmuls per step split along K"
+    assert said(trace, "split_k").evidence["reduce_ns"] == 4 * 5_000
+    assert [str(name) for name in trace.work_groups[:2]] == ["GEMM", "split-K sums"]
+    assert trace.kernels["bytes_written"].to_list()[:2] == [64 * 3072 * 4] * 2
+
+
 def test_no_attention_or_matmul_is_in_a_generated_kernel_of_the_compiled_model() -> None:
     """The same on the recording of the compiled model."""
     found = said(ladder(f"model_compiled_{MODEL}"), "inductor_fusions")

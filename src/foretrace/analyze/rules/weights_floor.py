@@ -16,7 +16,9 @@ when the GPU time is at least 1.5 times the floor. The saving is at most the GPU
 weights beyond the L2 cache at full bandwidth.
 
 When it is wrong: a weight that two matmuls of a step read counts twice, as a step of two calls
-reads each weight twice. Up to the size of the L2 cache can be read from there.
+reads each weight twice. A trace has sizes, not addresses: matmuls of one size may read one weight,
+as a loop over samples or time steps does. Where one weight of each size takes less than half of the
+L2 cache, they may all come from there, and nothing is told.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ from foretrace.schema.finding import Finding, Rule
 WEIGHT = {"aten::mm": 1, "aten::addmm": 2}
 ROLES = frozenset({"gemm", "gemv"})
 BACKWARD = "autograd::engine::evaluate_function"
-# Weights of twice the L2 cache cannot stay there from one step to the next.
-CACHES = 2
+# Weights of twice the L2 cache cannot stay there from one step to the next; those that a loop reads
+# again and again can, up to half of it: what else a step moves takes its place too.
+CACHES, LOOPED = 2, 0.5
 # Share of the matmuls' time that must have recorded weights; the rest may be attention.
 NEARLY_ALL = 0.9
 HIDDEN = frozenset({"mm", "addmm", "linear", "mv"})  # a generated kernel may hold the matmul itself
@@ -57,14 +60,17 @@ def _check(trace: Trace) -> Iterator[Finding]:
     arithmetic = sum(_arithmetic_ns(device, case, weight) for case, weight in weights) / steps
     busy = trace.spans.median_busy(trace.spans.steps) or float(trace.gpu.busy(trace.gpu.usable))
     full = size / device.bytes_per_s * 1e9
-    if size < CACHES * cache or arithmetic > full or busy < FAR * full:
+    least = sum({(weight.dims, weight.type): weight.bytes or 0 for _, weight in weights}.values())
+    if size < CACHES * cache or least < LOOPED * cache:
+        return
+    if arithmetic > full or busy < FAR * full:
         return
     title = (
         f"Weights read: {bytes_text(size)}, {time_text(full)} at {bytes_text(device.bytes_per_s)}"
         f"/s; GPU work is {busy / full:.1f}x this floor"
     )
     detail = (
-        f"{plural(whole.count, 'matmul')} {per(trace)} take {time_text(whole.ns)}; all GPU work "
+        f"{plural(whole.count, 'matmul')}, {time_text(whole.ns)} {per(trace)}; all GPU work "
         f"takes {time_text(busy)}. A step cannot be shorter than one pass over its weights; at "
         f"most {bytes_text(cache)} of them can come from L2."
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from foretrace.base.patterns import regex
 from foretrace.model.costs._call import OpCall, Tensor, broadcast, promote, total
 from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, Share, moved, table
 from foretrace.schema.traffic import Certainty
@@ -21,7 +22,7 @@ from foretrace.schema.traffic import Certainty
 # (`out=`), and a trace records it as one more argument.
 OPERANDS = {"aten::mm": 2, "aten::bmm": 2, "aten::_int_mm": 2, "aten::addmm": 3, "aten::baddbmm": 3}
 # cuBLAS and cuBLASLt: the sum of partial results, the bias and activation, the result times beta.
-_REDUCE, _EPILOGUE, _SCALE = "splitKreduce", "epilogue::impl", "scal_kernel"
+_REDUCE, _EPILOGUE, _SCALE = regex("splitKreduce|execute_split_k"), "epilogue::impl", "scal_kernel"
 
 
 def _matmul(
@@ -120,7 +121,7 @@ def _share(price: Price, bias_at: int) -> Share:
         added, out = total([bias]), whole.bytes_written if whole else None
         if whole is None or whole.bytes_read is None or out is None or added is None:
             return None
-        if _REDUCE in kernel.name:
+        if _REDUCE.search(kernel.name):
             return _part(out, out, "reads one partial result, writes the result")
         if _SCALE in kernel.name:
             return _part(None, out, "writes the result")

@@ -26,12 +26,12 @@ OPS = {
 K_MODES = {
     "segment_k_off": ("K segmentation of the scheduler is off", "unknown"),
     "segment_k_on": ("K segmentation of the scheduler is on", "unknown"),
-    "split_k": ("K is split over blocks", "inferred"),
+    "split_k": ("the second of two kernels: K was split over blocks", "checked"),
 }
 _TYPE = "tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|u8|i32|i4"
 _HEAD = (
-    r"(?P<arch>sm\d{2,3}[a-z]?)_xmma_(?P<kind>gemm|fprop|dgrad|wgrad)(?P<implicit>_implicit_gemm)?"
-    rf"(?P<indexed>_indexed)?(?:_(?P<t1>(?:{_TYPE}){{2,3}})_(?P<t2>(?:{_TYPE}){{2,3}})_"
+    r"(?P<arch>sm\d{2,3}[a-z]?)_xmma_(?P<kind>gemm|fprop|dgrad|wgrad)"
+    rf"(?P<how>(?:_implicit_gemm|_indexed){{0,2}})(?:_(?P<t1>(?:{_TYPE}){{2,3}})_(?P<t2>(?:{_TYPE}){{2,3}})_"
     rf"(?P<t3>{_TYPE})"
     r"|(?:_[a-z]{1,12}\d[a-z0-9]{0,24}){1,3})?(?:_(?P<in>[ntc]{2}|n[a-z]{1,12}\d{0,4}k[a-z]{1,12}\d{0,4})_"
     r"(?P<out>[ntc]|n[a-z]{1,12}\d{0,4}))?(?=_|$)"
@@ -68,9 +68,9 @@ def _decode(name: str) -> KernelId | None:
     r.note("xmma", "a kernel library that cuBLAS and cuDNN share")
     op, meaning = OPS[found["kind"]]
     r.put(found["kind"], "op", op, meaning)
-    if found["implicit"]:
+    if "implicit" in found["how"]:
         r.note("implicit_gemm", "a convolution as a matmul, without a copy of its input")
-    if found["indexed"]:
+    if "indexed" in found["how"]:
         r.put("indexed", "indexed", True, "input addressed through an index, presumably", "unknown")
     if found["t1"]:
         _types(r, found)
@@ -79,6 +79,10 @@ def _decode(name: str) -> KernelId | None:
     if "tile" in r.fields:
         _end(r, whole[end:], cut=whole != name)
     words = (times(r.get("tile")), r.get("layout"), r.get("dtype_in") or r.get("dtype_a"))
+    if r.get("k_mode") == "split_k":  # in every trace it follows another kernel of the same op
+        sums = "adds the pieces that the kernel before it wrote"
+        r.put("split_k", "op", "conv_wgrad_reduce" if op == "conv_wgrad" else "splitk_reduce", sums)
+        return r.done("reduction", joined("xmma", found["arch"], "split-K reduce", words[2]))
     if op == "gemm":
         return r.done("gemm", joined("xmma", found["arch"], *words))
     return r.done("conv", joined("xmma", found["arch"], op.replace("_", " "), *words))
