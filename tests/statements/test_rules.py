@@ -121,6 +121,17 @@ def test_a_matmul_and_the_sum_of_its_parts_are_one_matmul(tmp_path: Path) -> Non
     assert trace.kernels["bytes_written"].to_list()[:2] == [64 * 3072 * 4] * 2
 
 
+def test_a_split_convolution_is_no_matmul(tmp_path: Path) -> None:
+    """A V100 training a ResNet: "10 matmuls split along K" were weight gradients of filters."""
+    name = "sm90_xmma_wgrad_indexed_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x64x32"
+    ends = ("execute_segment_k_on_kernel__5x_cudnn", "execute_split_k_kernel__5x_cudnn")
+    work = [kernel(f"{name}_warpgroupsize1x1x1_g1_{end}", 20) for end in ends]
+    sketch = Sketch().step().op("aten::convolution_backward", *work)
+    found = said(sketched(sketch, tmp_path), "split_k")
+    assert found.title == "1 convolution per step split along K"
+    assert found.at_most_ns == 20_000
+
+
 def test_no_attention_or_matmul_is_in_a_generated_kernel_of_the_compiled_model() -> None:
     """The same on the recording of the compiled model."""
     found = said(ladder(f"model_compiled_{MODEL}"), "inductor_fusions")

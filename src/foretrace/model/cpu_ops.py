@@ -35,7 +35,7 @@ OP_DOES = {
 }
 # Attention in one kernel: both matmuls and the softmax between them.
 ATTENTION_DOES = ("matmul", "bmm", "softmax", "scaled_dot_product_attention")
-ROWWISE = ("reduction", "normalization", "softmax", "sort")
+ROWWISE = ("reduction", "scan", "normalization", "softmax", "sort")
 _CPP = "inductor_cpp"
 _TEMPLATES = ("template", None)  # None: a backend other than Triton, which makes templates alone
 # Ops of serving engines; each is a kernel of its own.

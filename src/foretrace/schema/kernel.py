@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct, field
 
 _ROLES = (
-    "gemm gemv conv attention pointwise reduction normalization softmax copy scatter_gather "
-    "optimizer comms random sort other"
+    "gemm gemv conv attention pointwise reduction scan normalization softmax copy "
+    "scatter_gather optimizer comms random sort other"
 )
 ROLES = tuple(_ROLES.split())
 # What is looked at of a name: three times the longest seen in a trace. Kineto itself leaves names

@@ -192,6 +192,12 @@ def test_foreach_outside_the_optimizer_is_not_the_optimizer(tmp_path: Path) -> N
     assert named(sketch, tmp_path) == ["pointwise", "optimizer"]
 
 
+def test_a_cumsum_is_a_scan_and_a_sum_a_reduction(tmp_path: Path) -> None:
+    scan = "void at::native::tensor_kernel_scan_outer_dim<float, std::plus<float>>(int)"
+    sketch = Sketch().step().op("aten::cumsum", kernel(scan, 2)).op("aten::sum", kernel(REDUCE, 2))
+    assert named(sketch, tmp_path) == ["scans", "reductions"]
+
+
 def test_kv_cache_by_the_sizes_of_a_cat(tmp_path: Path) -> None:
     sketch = Sketch().step()
     for sizes, dim in (([[1, 4, 9, 64], [1, 4, 1, 64]], "-2"), ([HALF, HALF], "-1")):

@@ -197,11 +197,11 @@ NEAR = 3
 MOST_PAIRS = 4_000_000  # of two places: a second; in more, nothing is near anything
 
 _ELEMENTWISE = frozenset({"pointwise", "copy", "memcpy"})
-_ROWS = _ELEMENTWISE | {"reduction", "normalization", "softmax", "random", "scatter_gather"}
+_ROWS = _ELEMENTWISE | {"reduction", "scan", "normalization", "softmax", "random", "scatter_gather"}
 # What a kernel of each role can hold of others.
 HOLDS = {
     "pointwise": _ELEMENTWISE | {"random"},
-    **dict.fromkeys(("reduction", "normalization", "softmax", "other"), _ROWS),
+    **dict.fromkeys(("reduction", "scan", "normalization", "softmax", "other"), _ROWS),
     "attention": _ROWS | {"gemm", "gemv"},
     "gemm": _ROWS | {"gemm"},
     "optimizer": _ELEMENTWISE | {"optimizer"},

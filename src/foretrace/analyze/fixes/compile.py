@@ -44,7 +44,7 @@ from foretrace.schema import compiled
 # Of a call, and of a kernel in it: without and with a backward pass.
 CALL_NS, KERNEL_NS = (50_000, 500_000), (28_000, 40_000)
 REALISED = (0.5, 1.0, 0.25)  # as expected, at best, at worst
-REDUCTIONS = frozenset({"reduction", "normalization", "softmax"})
+REDUCTIONS = frozenset({"reduction", "scan", "normalization", "softmax"})
 MEMORY, SHORTEST_NS = 0.75, 2_000.0
 INPUTS = 2  # tensors of one size from outside, if several are read and no matmul made them
 FEW = 3

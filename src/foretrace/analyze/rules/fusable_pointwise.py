@@ -56,8 +56,8 @@ from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
 
-# What TorchInductor generates as one kernel: pointwise code, and reductions along with it.
-_FUSABLE = "pointwise copy reduction normalization softmax scatter_gather random"
+# What TorchInductor generates as one kernel: pointwise code, and reductions or scans along with it.
+_FUSABLE = "pointwise copy reduction scan normalization softmax scatter_gather random"
 FUSABLE = frozenset(_FUSABLE.split())
 POINTWISE = frozenset({"pointwise", "copy"})
 MATMULS = frozenset({"gemm", "gemv", "conv"})

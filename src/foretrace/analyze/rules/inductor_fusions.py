@@ -8,8 +8,8 @@ tensors to each other through memory.
 
 How it is computed: from the kernel's name, which lists the ops of the graph that the kernel stems
 from, in alphabetical order (not in the order of execution), and its kind: pointwise, reduction,
-persistent reduction, or template (a matmul or attention written in Triton). One `kernel_hash` is one
-kernel, however often and with whatever shapes it runs.
+persistent reduction, or template (a matmul or attention written in Triton). One `kernel_hash` is
+one kernel, however often and with whatever shapes it runs.
 
 When it is wrong: an origin op need not run in the kernel, or not all of it. `addmm` in the name of
 a pointwise kernel means that something of that op ended up there, often its bias. Where the trace

@@ -33,15 +33,17 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if whole is None or every is None:
         return
     spent = trace.order.per_step(sum(case.ns for case in reducing))
-    ops = listing(sorted({bare(case.op) for case in whole.cases if case.op})[:4]) or "Matmuls"
+    ops = listing(sorted({bare(case.op) for case in whole.cases if case.op})[:4])
+    convolves = {"conv" in case.op for case in whole.cases}
+    what = "op" if len(convolves) > 1 else "convolution" if True in convolves else "matmul"
     more = " and more" if len(whole.cases) > 1 else ""
     shape = f" ({shapes_text(whole.cases[0].call)}{more})" if whole.cases[0].call else ""
     after = "The names show no separate kernel that adds the slices"
     if reducing:
         after = f"Adding the slices takes {time_text(spent)} {per(trace)}"
-    title = f"{plural(whole.count, 'matmul')} {per(trace)} split along K"
+    title = f"{plural(whole.count, what)} {per(trace)} split along K"
     why = "A library splits K where M x N alone gives too few tiles to fill the card."
-    detail = f"{ops}{shape}. {after}. {why}"
+    detail = f"{ops}{shape}. {after}. {why}" if ops else f"{after}. {why}"
     kernels = facts(trace, whole.cases, "kernel op shapes count ns")
     evidence = {"count": whole.count, "reduce_ns": spent, "kernels": kernels}
     yield Finding(RULE.name, "found", title, detail, evidence, every.events, spent or None)

@@ -90,7 +90,7 @@ def _is_quantization(work: GpuWork) -> object:
     return work.role not in MATMULS and any(_QUANTIZATION_QUANT(text.lower()) for text in texts)
 
 
-_CHOOSING_OPS = words("argmax argmin topk sort argsort multinomial exponential searchsorted cumsum")
+_CHOOSING_OPS = words("argmax argmin topk sort argsort multinomial exponential searchsorted")
 _CHOOSING_KERNEL = word_test(r"sampling|top_?k|top_?p|argmax")
 
 
@@ -98,7 +98,7 @@ def _is_choosing(work: GpuWork) -> object:
     """The choice of the next token or of the best entries: argmax, top-k, sort, sampling."""
     if work.origins:
         return work.origins & words("argmax argmin topk sort multinomial")
-    chosen = work.ops & _CHOOSING_OPS - words("cumsum") or work.role == "sort"
+    chosen = work.ops & _CHOOSING_OPS or work.role == "sort"
     return chosen or _CHOOSING_KERNEL(work.words)
 
 
@@ -153,6 +153,14 @@ GROUPS = (
         "reductions",
         86,
         named("reductions", lambda work: work.role == "reduction"),
+        weak=True,
+        with_backward=False,
+    ),
+    # Running sums and products: cumsum, and the prefix sums of other ops.
+    WorkGroup(
+        "scans",
+        87,
+        named("scans", lambda work: work.role == "scan"),
         weak=True,
         with_backward=False,
     ),

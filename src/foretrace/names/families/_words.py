@@ -36,9 +36,10 @@ _ROLES = """
         _native_batch_norm_legit
     softmax: _softmax softmax _log_softmax log_softmax cross_entropy_loss _masked_softmax
     reduction: sum mean max min amax amin argmax argmin any all prod norm linalg_vector_norm var
-        std var_mean logsumexp cumsum cumprod nll_loss nll_loss_forward mse_loss max_pool2d
+        std var_mean logsumexp nll_loss nll_loss_forward mse_loss max_pool2d
         max_pool2d_with_indices avg_pool2d _adaptive_avg_pool2d adaptive_avg_pool2d
         count_nonzero bincount nansum
+    scan: cumsum cumprod logcumsumexp cummax cummin _cummax_helper _cummin_helper
     copy: copy clone contiguous _to_copy to cat stack repeat constant_pad_nd pad roll flip fill
         zero pin_memory
     scatter_gather: index index_select index_put _index_put_impl gather scatter scatter_add
@@ -196,8 +197,9 @@ _ROLE_WORDS = """
     scatter_gather: _embedding _gather _scatter _index _indices _permute _kv_cache_
         _kvcache _cache_ _routing _router _moe_align_ _page_ _page_table_ _lookup
         _bitmatrix _unpermute _nonzero
-    reduction: _reduce _reduction _sum_ _cumsum _mean_ _argmax_ _argmin_ _amax_ _absmax
-        _max_ _min_ _scan_ _loss _jsd_ _kldiv_ _kl_ _histogram _var_ _pool
+    scan: _cumsum _scan_
+    reduction: _reduce _reduction _sum_ _mean_ _argmax_ _argmin_ _amax_ _absmax
+        _max_ _min_ _loss _jsd_ _kldiv_ _kl_ _histogram _var_ _pool
     copy: _copy _memcpy _memset _fill _transpose _cast_ _cat_ _concat _pack _contiguous
         _zero_ _layout_
     pointwise: _act_and_mul_ _silu _gelu _swiglu _geglu _relu _sigmoid _tanh_ _rope

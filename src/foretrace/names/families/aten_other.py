@@ -38,7 +38,7 @@ KERNELS = r"""
     sort            topk {}  topk  gatherTopK|computeBlockwiseWithinKCounts|radixFindKthValues
         |computeBlockDigitCounts\w*|computeDigitCumSum
     sort            kthvalue {}  -  gatherKthValue|gatherMedian
-    reduction       scan {}  -  tensor_kernel_scan_(?:inner|outer)\w*
+    scan            scan {}  -  tensor_kernel_scan_(?:inner|outer)\w*
     pointwise       triu/tril {}  -  triu_tril_kernel\w*
     scatter_gather  repeat_interleave: {base}  repeat_interleave  compute_cuda_kernel
     conv            depthwise conv fwd {}  _conv_depthwise2d

@@ -14,9 +14,9 @@ KERNELS = r"""
     sort            merge sort         merge sort         DeviceMergeSort\w*|DeviceSegmentedSort\w*
     reduction       reduce_by_key      reduce by key      DeviceReduceByKey\w*
     reduction       reduce             reduce             Device(?:Segmented)?Reduce\w*
-    reduction       scan_by_key        scan by key        DeviceScanByKey\w*
-    reduction       scan               scan (prefix sum)  DeviceScan\w*
-    reduction       scan               scan: init         DeviceCompactInit\w*
+    scan            scan_by_key        scan by key        DeviceScanByKey\w*
+    scan            scan               scan (prefix sum)  DeviceScan\w*
+    scan            scan               scan: init         DeviceCompactInit\w*
     scatter_gather  unique_by_key      unique by key      DeviceUniqueByKey\w*
     scatter_gather  select             select             DeviceSelect\w*|DevicePartition\w*
         |DeviceThreeWayPartition\w*
@@ -34,7 +34,7 @@ WORDS = r"""
     merge_sort  sort
     onesweep    sort
     block_sort  sort
-    scan        reduction
+    scan        scan
     reduce      reduction
     partition   scatter_gather
     select      scatter_gather

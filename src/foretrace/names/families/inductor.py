@@ -39,8 +39,9 @@ SOFTMAXES = word_set("""
     log_softmax prepare_softmax_online softmax
 """)
 REDUCTIONS = word_set("""
-    all amax amin any argmax argmin cumsum logsumexp max mean min norm prod std sum var var_mean
+    all amax amin any argmax argmin logsumexp max mean min norm prod std sum var var_mean
 """)
+SCANS = word_set("cummax cummin cumprod cumsum logcumsumexp")
 # Libraries and templates run these; another generated kernel holds their bias, cast or layout.
 LIBRARY_WORK = ("gemm", "gemv", "conv", "attention", "comms")
 _OPAQUE = ("moe_forward", "moe_forward_shared")  # vLLM's, which Inductor does not look into
@@ -135,6 +136,8 @@ def role(category: str, ops: list[str]) -> str:
     soft = bool(found & SOFTMAXES)
     if norm != soft:
         return "normalization" if norm else "softmax"
+    if category == "split_scan" or (found & SCANS and not found & REDUCTIONS and not norm):
+        return "scan"
     return "reduction" if category != "unknown" or found & REDUCTIONS else "other"
 
 
@@ -179,7 +182,7 @@ def _decode_cpp(name: str) -> KernelId | None:
     _put_ops(r, text, ops, suffix)
     away = _elsewhere(ops)
     _put_elsewhere(r, text, away)
-    kind = "reduction" if set(ops) & (NORMS | SOFTMAXES | REDUCTIONS) else "pointwise"
+    kind = "reduction" if set(ops) & (NORMS | SOFTMAXES | REDUCTIONS | SCANS) else "pointwise"
     return r.done(role(kind, ops), _short("cpp", ops, away, "fused"))
 
 

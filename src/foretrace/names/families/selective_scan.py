@@ -33,18 +33,18 @@ MEANINGS = {
 }
 # role, op, short name, function
 TRITON = r"""
-    reduction  selective_scan_update  selective scan update  _selective_scan_update_kernel
+    scan       selective_scan_update  selective scan update  _selective_scan_update_kernel
     gemm       chunk_product  mamba chunk bmm fwd            _bmm_chunk_fwd_kernel
     gemm       chunk_product  mamba chunk bmm bwd            _bmm_chunk_bwd_kernel
-    reduction  chunk_cumsum   mamba chunk cumsum fwd         _chunk_cumsum_fwd_kernel
-    reduction  chunk_cumsum   mamba chunk cumsum bwd         _chunk_cumsum_bwd_kernel
-    reduction  chunk_state    mamba chunk state fwd          _chunk_state_(?:fwd|varlen)_kernel
-    reduction  chunk_state    mamba chunk state bwd          _chunk_state_bwd_\w+_kernel
-    reduction  chunk_scan     mamba chunk scan fwd           _chunk_scan_fwd_kernel\w{0,8}
-    reduction  chunk_scan     mamba chunk scan bwd
+    scan       chunk_cumsum   mamba chunk cumsum fwd         _chunk_cumsum_fwd_kernel
+    scan       chunk_cumsum   mamba chunk cumsum bwd         _chunk_cumsum_bwd_kernel
+    scan       chunk_state    mamba chunk state fwd          _chunk_state_(?:fwd|varlen)_kernel
+    scan       chunk_state    mamba chunk state bwd          _chunk_state_bwd_\w+_kernel
+    scan       chunk_scan     mamba chunk scan fwd           _chunk_scan_fwd_kernel\w{0,8}
+    scan       chunk_scan     mamba chunk scan bwd
         _chunk_scan_(?:chunk_state_)?bwd_\w+_kernel\w{0,8}
-    reduction  state_passing  mamba state passing fwd        _state_passing_fwd_kernel
-    reduction  state_passing  mamba state passing bwd        _state_passing_bwd_kernel
+    scan       state_passing  mamba state passing fwd        _state_passing_fwd_kernel
+    scan       state_passing  mamba state passing bwd        _state_passing_bwd_kernel
 """
 
 
@@ -67,7 +67,7 @@ def _decode(name: str) -> KernelId | None:
     r.put(cpp.base, "lib", "mamba_ssm", "mamba_ssm, or a copy of it")
     _traits(r, _cpp.inside(cpp.arg(0), _cpp.leaf(cpp.arg(0))), way, cut=cpp.truncated)
     gated = "gated" if r.get("has_z") else ""
-    return r.done("reduction", joined("selective scan", way, r.get("dtype_in"), gated))
+    return r.done("scan", joined("selective scan", way, r.get("dtype_in"), gated))
 
 
 def _traits(r: NameParser, args: tuple[str, ...], way: str, cut: bool) -> None:

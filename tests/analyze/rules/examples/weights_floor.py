@@ -34,7 +34,9 @@ EXAMPLES = (
     Example("near the floor", lambda: _sketch(1, 30), None),
     Example("many tokens: arithmetic decides", lambda: _sketch(4096, 2000), None),
     Example("weights that fit the cache", lambda: _sketch(1, 250, 4096), None),
-    Example("one weight of 4.2 MB, read 100 times: it stays in L2", lambda: _loop(2048, 1024), None),
+    Example(
+        "one weight of 4.2 MB, read 100 times: it stays in L2", lambda: _loop(2048, 1024), None
+    ),
     Example(
         "a hundred weights of 33.6 MB: they do not",
         lambda: _loop(4096, 4096),
