@@ -11,7 +11,7 @@ import pytest
 
 from foretrace.model import groups
 from foretrace.names import families
-from foretrace.names.families import _parser
+from foretrace.names.families import _tables
 from growth.names import hard_names
 from growth.patterns import degree
 from growth.written import SOURCE, Written, written
@@ -78,10 +78,10 @@ def test_expressions_of_tables_are_linear(monkeypatch: pytest.MonkeyPatch) -> No
         seen[pattern] = int(flags)
         return compiled(pattern, flags)
 
-    _parser.rx.cache_clear()
+    _tables.rx.cache_clear()
     families.decode.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(_parser.re, "compile", recorded)
+        patch.setattr(_tables.re, "compile", recorded)
         _decode_all()
     written_ones = {each.pattern for each in written(SOURCE / "foretrace/names/families")}
     assert len(seen.keys() - written_ones) > 100

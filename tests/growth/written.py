@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 _METHODS = "match search fullmatch findall finditer sub subn split"
 METHODS = frozenset(_METHODS.split())
 MAKERS = frozenset({"compile", "regex", "rx", "word_test"})
+FITTED = {"hint": "search", "head": "match", "base": "fullmatch"}  # patterns of a kernel family
 
 
 class Written(NamedTuple):
@@ -30,7 +31,7 @@ def written(folder: Path = SOURCE / "foretrace") -> Iterator[Written]:
     """Every one, in the order of the files."""
     for path in sorted(folder.rglob("*.py")):
         text = path.read_text()
-        if "re." in text or "rx(" in text or "regex(" in text:
+        if any(word in text for word in ("re.", "rx(", "regex(", "family(")):
             yield from _in_module(path, ast.parse(text))
 
 
@@ -40,10 +41,17 @@ def _in_module(path: Path, tree: ast.Module) -> Iterator[Written]:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     wanted = [call for call in calls if call.args and _method(call.func) in METHODS | MAKERS]
     module: ModuleType | None = None
+    name = str(place.with_suffix("")).replace("/", ".").removesuffix(".__init__")
+    for made in (call for call in calls if _method(call.func) == "family"):
+        for word in (word for word in made.keywords if word.arg in FITTED):
+            module = module or importlib.import_module(name)
+            pattern = _value(word.value, module)  # None: only a run tells it
+            anchored = isinstance(pattern, str) and pattern.startswith("^")
+            method = "match" if anchored else FITTED[str(word.arg)]
+            yield Written(f"{place}:{made.lineno}", pattern, re.ASCII, frozenset({method}))
     for call in wanted:
         if not _of_re(call.func):
             continue
-        name = str(place.with_suffix("")).replace("/", ".").removesuffix(".__init__")
         module = module or importlib.import_module(name)
         method = _method(call.func)
         method = "search" if method == "word_test" else method
@@ -86,13 +94,16 @@ def _called() -> dict[str, set[str]]:
     return found
 
 
+def _value(node: ast.expr, module: ModuleType) -> Any:
+    try:
+        return eval(compile(ast.Expression(node), "", "eval"), dict(vars(module)))
+    except NameError:
+        return None
+
+
 def _evaluated(call: ast.Call, module: ModuleType) -> tuple[str | None, int]:
-    values: list[Any] = []
-    for node in [call.args[0], *call.args[1:2], *(word.value for word in call.keywords)]:
-        try:
-            values.append(eval(compile(ast.Expression(node), "", "eval"), dict(vars(module))))
-        except NameError:
-            values.append(None)
+    nodes = [call.args[0], *call.args[1:2], *(word.value for word in call.keywords)]
+    values = [_value(node, module) for node in nodes]
     flags = sum(value for value in values[1:] if isinstance(value, re.RegexFlag))
     pattern = values[0]
     flags |= re.ASCII if _method(call.func) == "rx" or isinstance(pattern, bytes) else 0

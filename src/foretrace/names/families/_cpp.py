@@ -8,11 +8,12 @@ by a tool: `truncated`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 
-from foretrace.names.families._parser import NameParser, by_spelling, rx
+from foretrace.names.families._tables import by_spelling, is_cut, rx
 
 _ANONYMOUS = ("(anonymous namespace)", "<unnamed>", "(anonymous)")
 _INTEGER = r"(?:\([a-z ]+\))?(-?\d{1,18})[uUlL]*"
@@ -71,7 +72,7 @@ class Cpp(Struct, frozen=True):
         return nth(self.args, index)
 
 
-def nth(args: tuple[str, ...], index: int) -> str:
+def nth(args: Sequence[str], index: int) -> str:
     """The argument at this place, or "" where there are fewer."""
     return args[index] if index < len(args) else ""
 
@@ -79,7 +80,7 @@ def nth(args: tuple[str, ...], index: int) -> str:
 @lru_cache(maxsize=256)
 def parse(name: str) -> Cpp:
     """Read one name. A plain identifier is a base without scope and arguments."""
-    cut = name.endswith(("...", "…"))
+    cut = is_cut(name)
     text = without_anonymous(name).rstrip(".…") if cut else without_anonymous(name)
     start, opened, closed, params = 0, -1, -1, len(text)
     position, truncated = 0, False
@@ -167,13 +168,6 @@ def dtype(text: str) -> str | None:
     """The type behind a C++ spelling, pointers and `const` ignored; None for anything else."""
     plain = rx(r"\bconst\b|[*&]").sub("", text).strip() if len(text) < 80 else ""
     return TYPES.get(plain)
-
-
-def put_dtype(r: NameParser, text: str, field: str, meaning: str, certainty: str = "") -> str:
-    """State the type behind a C++ spelling, if it is one; returns it, or ""."""
-    known = dtype(text)
-    r.put(text, field, known, meaning, certainty)
-    return known or ""
 
 
 def _close(text: str, opened: int) -> int:

@@ -1,4 +1,4 @@
-"""What matrix-multiply names have in common: operand letters, MMA shapes, tiles, chip generations.
+"""What matrix-multiply names have in common: operand letters, MMA shapes, chip generations.
 
 cuBLAS is column-major and PyTorch row-major, so PyTorch asks for the transposed matmul and swaps
 the operands. For `out = X @ Y` the first letter therefore tells about Y (the weight) and the second
@@ -8,9 +8,7 @@ features), the second along its rows (tokens).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from foretrace.names.families._parser import NameParser, by_spelling, rx, shape, word_set
+from foretrace.names.families._tables import by_spelling, rx, word_set
 from foretrace.schema.kernel import KernelId
 
 # Numbers are bounded: a name of ten thousand digits is not a tile.
@@ -36,6 +34,21 @@ MMA = {
 }
 ABILITIES = word_set("bias relu gelu aux drelu dgelu bgrada bgradb")
 ARCH = {"volta": "sm70", "turing": "sm75", "ampere": "sm80"}
+# `fprop` and its kin, as cuDNN and CUTLASS call the passes of a convolution.
+CONVOLUTIONS = {
+    "gemm": "a matmul",
+    "conv_fprop": "convolution, forward",
+    "conv_dgrad": "convolution, input gradient",
+    "conv_wgrad": "convolution, weight gradient",
+}
+CLASSES = {
+    "simt": "plain CUDA cores",
+    "tensorop": "tensor cores",
+    "wmma_tensorop": "tensor cores through the WMMA interface",
+    "sptensorop": "tensor cores, sparse",
+    "bstensorop": "tensor cores, block-scaled",
+    "bssptensorop": "tensor cores, block-scaled and sparse",
+}
 GENERATION = by_spelling("""
     Maxwell = sm50, sm52; Pascal = sm60, sm61; Volta = sm70; Turing = sm75; Ada = sm89
     Ampere = sm80, sm86, sm87; Hopper = sm90; Blackwell = sm100, sm103, sm110, sm120, sm121
@@ -63,11 +76,6 @@ _HABIT = {
 }
 
 
-def times(sizes: Iterable[int]) -> str:
-    """[128, 256] -> `128x256`."""
-    return "x".join(str(size) for size in sizes)
-
-
 def arch_meaning(arch: str) -> str:
     return f"written for {_named(arch)}; it may run on a newer card"
 
@@ -79,82 +87,6 @@ def layout_meaning(letters: str) -> str:
     habit = f": {_HABIT[low]}" if low in _HABIT else ""
     weight = f"first letter, the weight (second operand of X @ Y): {first}"
     return f"{weight}; second letter, X: {second}{habit}"
-
-
-class MatmulParser(NameParser):
-    """A name that states chip, tile, stages and layout the way matmuls do."""
-
-    TILE = "one block computes {} output features x {} rows (tokens)"
-
-    def put_arch(self, text: str | None, arch: str | None, certainty: str = "") -> None:
-        """The chip generation that the name states, if it states one."""
-        self.put(text or "", "arch", arch, arch_meaning(arch or ""), certainty)
-
-    def put_layout(self, text: str, letters: str, certainty: str = "") -> None:
-        """The operand letters, and what they say in PyTorch's terms."""
-        self.put(text, "layout", letters, layout_meaning(letters), certainty)
-
-    def put_tile(
-        self, text: str, tile: list[int], certainty: str = "", field: str = "tile"
-    ) -> None:
-        """A block tile of two or three numbers: output features, tokens, depth."""
-        words = self.TILE.format(*tile)
-        if len(tile) > 2:
-            words += f", {tile[2]} deep along K per step"
-        self.put(text, field, tile, words, certainty)
-
-    def put_row_tile(self, text: str, tile: list[int]) -> None:
-        """The same by a library that is row-major, as PyTorch is: rows, output features, depth."""
-        words = f"one block computes {tile[0]} rows (tokens) x {tile[1]} output features"
-        self.put(text, "tile", tile, f"{words}, {tile[2]} deep along K per step")
-
-    def put_pair(self, text: str) -> None:
-        """`128x64`, then `64x3`: the tile, then the depth of a slice of K and those in flight."""
-        first, second = shape(text)
-        if "tile_mn" not in self.fields:
-            self.put_tile(text, [first, second], field="tile_mn")
-            return
-        self.put(text, "tile_k", first, "each step takes a slice of {} along K")
-        self.put(text, "stages", second, "{} slices in flight (pipeline stages)")
-        self.put_tile(text, [*self.fields["tile_mn"], first])
-
-    def put_core(self, found: Mapping[str, str]) -> None:
-        """`bf16_s16816gemm`: type of the result, accumulator and MMA shape."""
-        acc = ACCUMULATOR[found["acc"]]
-        out = WORDS.get(found["out"] or "", acc)
-        self.put(found["out"] or found["core"], "dtype_out", out, "type of the result: {}")
-        self.put(found["core"], "dtype_acc", acc, "sums are kept in {}")
-        mma = MMA.get(found["mma"])
-        self.put(found["core"], "mma", mma, "shape of one tensor-core instruction")
-
-    def put_tensor_core(self, text: str, used: bool) -> None:
-        """Whether it runs on tensor cores."""
-        meaning = "runs on tensor cores" if used else "runs on plain CUDA cores"
-        self.put(text, "tensor_core", used, meaning)
-
-    def put_abilities(self, tokens: str) -> None:
-        """`bias_f32_relu`: what a kernel of cuBLAS can do at the end; none of it need have run."""
-        able = [f"{word}-capable" for word in tokens.split("_") if word in ABILITIES]
-        words = "what the kernel can apply at the end; not proof that it was applied"
-        self.put(tokens, "epilogue", able or "", words, "inferred")
-        if bias := rx(r"(?:^|_)bias_([a-z]+\d+)(?:_|$)").search(tokens):
-            self.put(tokens, "dtype_bias", WORDS.get(bias[1]), "type of the bias: {}", "inferred")
-
-    def put_relu(self, text: str, certainty: str = "") -> None:
-        """The word `relu`: the kernel can apply one; the name does not say that it did."""
-        words = "this kernel can apply bias and ReLU at the end; it does not prove that a ReLU ran"
-        self.put(text, "epilogue", ["relu-capable"], words, certainty)
-
-
-class ConvParser(MatmulParser):
-    """A convolution computed as a matmul: its rows are pixels and filters, not tokens."""
-
-    TILE = "one block computes {} x {} elements of the matmul that stands for it"
-
-    def put_layout(self, text: str, letters: str, certainty: str = "") -> None:
-        """The operand letters: which tensor each of them is, is not public."""
-        words = "operand letters of the matmul that stands for the convolution"
-        self.put(text, "layout", letters, words, certainty or "unknown")
 
 
 def on_card(kernel: KernelId, arch: str) -> str:

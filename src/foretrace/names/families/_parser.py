@@ -1,127 +1,267 @@
-"""A kernel name while it is being read: the fields found so far, and the text that states each."""
+"""A kernel name while it is being read: the fields found so far, and the text that states each.
+
+A family is a function that reads such a name, and the patterns that a name must fit before it does
+(`family`). A field means the same in every family: `FIELDS` says how its text is read and what it
+means, and a family adds what differs.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
 from operator import itemgetter
 from typing import Any
 
-from foretrace.schema.kernel import KernelId, Part
+from foretrace.names.families import _cpp
+from foretrace.names.families._matmul import (
+    ABILITIES,
+    ACCUMULATOR,
+    MMA,
+    WORDS,
+    arch_meaning,
+    layout_meaning,
+)
+from foretrace.names.families._tables import (
+    is_cut,
+    joined,
+    row_for,
+    rows,
+    rx,
+    uncut,
+    word_set,
+)
+from foretrace.schema.kernel import Family, KernelId, Part
 
 SHORT_LIMIT = 48  # a short name must fit a column of a terminal table
 _SEPARATORS = "_ ,<>:&*(){}[]#"
-_DOTS = ("...", "…")
+_PLAIN = str.maketrans("", "", "_:<|")
+_NUMBER = r"(?:\([a-z ]+\)|[A-Za-z_]{0,16})(-?\d{1,18})[uUlL]*"
+# field, how its text is read, meaning; `a | b`: b where the value is false
+FIELDS = """
+    activation     text    the activation: {}
+    act_first      flag    activation of the first half times the second | the reverse
+    algorithm      text    the algorithm
+    aligned        flag    inputs are aligned to 16 bytes | inputs are not aligned to 16 bytes
+    alibi          flag    ALiBi bias
+    align_elems    number  loads up to {} elements at once
+    append_kv      flag    appends to the KV cache
+    arch_word      text    the chip generation the kernel was written for, not the card in use
+    batch          number  up to {} tensors per launch
+    block          number  one scale per {} elements
+    block_m        number  {} query rows per block
+    block_n        number  {} key rows per block
+    bytes_per_access  number  {} bytes at a time
+    causal         flag    causal mask
+    class          text    the Python class that holds the kernel
+    cluster        shape   thread blocks that share data
+    coll           text    the collective
+    delta_softplus  flag   softplus of delta
+    deterministic  flag    deterministic sums
+    dims           number  {}-dimensional
+    dropout        flag    dropout
+    dtype          type    works on {}
+    dtype_a        type    type of A: {}
+    dtype_acc      type    sums are kept in {}
+    dtype_b        type    type of B: {}
+    dtype_bias     type    type of the bias: {}
+    dtype_in       type    type of the input: {}
+    dtype_kv       type    type of K and V: {}
+    dtype_out      type    type of the result: {}
+    dtype_partial  type    partial sums in {}
+    dtype_state    type    type of the state: {}
+    dtype_weight   type    type of the weight: {}
+    epilogue_tile  shape   tile of the end
+    even_k         flag    head dimension equals the padded one
+    even_len       flag    length is a multiple of the chunk
+    even_mn        flag    lengths are multiples of the blocks
+    function       text    the function: {}
+    functor        text    the function applied
+    generator      text    which generator wrote it
+    graph          number  number of the graph
+    has_qv         flag    second query part (Qv, for MLA)
+    has_z          flag    gated by z
+    head_dim       number  head dimension {}
+    heads          number  {} query heads
+    index_dtype    type    indices of {}
+    items          number  {} steps per thread
+    kernel         text    the function
+    knob           number  number of a tuning variant
+    layout_filter  text    order of the filter's dimensions
+    layout_in      text    order of the input's dimensions
+    layout_out     text    layout of the result
+    lib            text    {}
+    lists          number  {} tensor lists at once
+    local          flag    local window
+    log_softmax    flag    log_softmax | softmax
+    masked         flag    with a mask | without a mask
+    max_head_dim   number  head dimension up to {}
+    max_threads    number  {} threads per block at most
+    mangled        flag    the name stayed mangled
+    mask           text    mask: {}
+    mma            shape   shape of one tensor-core instruction
+    mma_kind       text    which tensor-core instruction
+    name_redop     text    what the kernel was compiled for; another may have run inside it
+    neox           flag    rotates halves (NeoX style) | rotates pairs (GPT-J style)
+    op             text    the op that launches it
+    out_vec        number  {} outputs per thread
+    overlap        flag    softmax and matmuls overlap within a warpgroup
+    pack_gqa       flag    query heads of one KV head are packed into rows
+    page_size      number  pages of {} tokens
+    paged_kv       flag    the KV cache is paged
+    per_thread     number  {} elements per thread
+    pv_in_registers  flag  P stays in registers for P @ V
+    redop          text    the reduction
+    return_softmax  flag   returns the scores
+    rounding       text    how results are rounded
+    silu           flag    gradient of SiLU too | no SiLU
+    softcap        flag    score cap
+    split          flag    keys split over blocks
+    split_k        number  K in {} pieces
+    splits         number  K in {} parts
+    stages         number  {} pipeline stages
+    sublib         text    the part of cuDNN it comes from
+    swap_dkv       flag    operands of dK and dV are swapped
+    swap_dq        flag    operands of dQ are swapped
+    swap_sdp       flag    operands of S and dP are swapped
+    template       text    ATen's kernel
+    tensor_core    flag    runs on tensor cores | runs on plain CUDA cores
+    threads        number  {} threads per block
+    tile           shape   elements per block
+    tile_kv        number  {} key rows per tile
+    tile_q         number  {} query rows per tile
+    unroll         number  loop unrolled {} times
+    v_colmajor     flag    V is column-major
+    variable_b     flag    B depends on the input
+    variable_c     flag    C depends on the input
+    varlen         flag    sequences of different lengths
+    vec            number  {} elements per load
+    warpgroups     shape   warpgroups along M, N, K
+    warps          shape   warps along M, N, K
+    wave_repeat    shape   repeats of one wave
+    wave_step      shape   steps of one wave
+    wave_tile      shape   tile of one wave
+    width          number  a filter of {} steps
+"""
 
 
 @cache
-def rx(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled on first use: forty families must load in a few milliseconds."""
-    return re.compile(pattern, re.ASCII)
+def _fields() -> dict[str, tuple[str, ...]]:
+    return {field: rest for field, *rest in rows(FIELDS)}  # type: ignore[misc]
 
 
-def uncut(name: str) -> str:
-    """The name without the half word that a report left at its end (`…_ldg8_f2f_stages_6...`)."""
-    return name.rstrip(".…").rpartition("_")[0] if name.endswith(_DOTS) else name
-
-
-def joined(*words: Any) -> str:
-    """The words that are not empty, one blank apart."""
-    return " ".join(str(word) for word in words if word not in ("", None))
-
-
-@cache
-def rows(table: str) -> tuple[tuple[str, ...], ...]:
-    """The rows of a table, its cells two blanks apart, read on first use.
-
-    `-` is an empty cell. A line that is indented further continues the row above it, and its last
-    cell where it begins with `|`.
-    """
-    lines = table.replace("\n        |", "|").replace("\n        ", "  ").strip().splitlines()
-    cells = (re.split(r" {2,}", line.strip()) for line in lines)
-    return tuple(tuple("" if cell == "-" else cell for cell in row) for row in cells)
-
-
-def word_set(text: str) -> frozenset[str]:
-    """The words of a text: a long set, readable in few lines."""
-    return frozenset(text.split())
-
-
-@cache
-def by_role(table: str, separator: str | None = None) -> tuple[tuple[str, list[str]], ...]:
-    """Role and entries of each `role: entry entry …`; what is indented further goes on."""
-    entries = rx(r"\n    (?=\w+: )").split(table.rstrip())[1:]
-    pairs = (" ".join(entry.split()).split(": ", 1) for entry in entries)
-    return tuple((role, text.split(separator)) for role, text in pairs)
-
-
-def by_spelling(table: str) -> dict[str, str]:
-    """Spelling to value, from entries such as `f16 = __half, c10::Half`."""
-    rows = (entry.split(" = ") for entry in table.strip().replace(";", "\n").splitlines())
-    return {word: dtype.strip() for dtype, words in rows for word in words.split(", ")}
+def number(text: str) -> int | None:
+    """`4`, `4ul`, `(int)4`, `stage4` -> 4."""
+    found = rx(_NUMBER).fullmatch(text)
+    return int(found[1]) if found else None
 
 
 def shape(text: str) -> list[int]:
-    """`128x256` -> [128, 256]."""
-    return [int(number) for number in text.split("x")]
+    """`128x256`, `tilesize128x256` -> [128, 256]."""
+    found = rx(r"\d{1,5}(?:x\d{1,5}){0,3}").search(text)
+    return [int(size) for size in found[0].split("x")] if found else []
+
+
+def _type(text: str) -> str | None:
+    return _cpp.dtype(text) or WORDS.get(text)
 
 
 # How a table says that a text is read.
-_READ: dict[str, Callable[[str], Any]] = {"text": str, "number": int, "shape": shape, "flag": bool}
-
-
-def row_for(table: str, text: str) -> tuple[str, ...] | None:
-    """The first row whose pattern, its last cell, is the whole text; without the pattern."""
-    if not _any_of(table).fullmatch(text):
-        return None
-    return next(row[:-1] for row in rows(table) if rx(row[-1]).fullmatch(text))
-
-
-@cache
-def _any_of(table: str) -> re.Pattern[str]:
-    """One pattern for the rows of a table: most names are in none of them."""
-    return rx("|".join(f"(?:{row[-1]})" for row in rows(table)))
+_READ: dict[str, Callable[[str], Any]] = {
+    "text": str,
+    "number": number,
+    "shape": shape,
+    "flag": lambda text: _cpp.boolean(text) if _cpp.boolean(text) is not None else True,
+    "type": _type,
+}
 
 
 class NameParser:
     """Collects fields and parts, in any order: parts are sorted by place at the end.
 
     A text of "" stands for what the name says by leaving a word out (no `splitK`: not split over
-    K). `certainty` is that of every statement which does not give its own.
+    K). `certainty` is that of every statement which does not give its own. `found` is what the
+    family's pattern matched: `r["tile"]` is the text of a group.
     """
 
-    def __init__(self, name: str, family: str, certainty: str = "inferred") -> None:
-        self.name, self.family, self.certainty = name, family, certainty
+    conv = False  # a convolution computed as a matmul: its rows are pixels and filters, not tokens
+
+    def __init__(
+        self, name: str, family: str, certainty: str = "inferred", found: Any = None
+    ) -> None:
+        self.name, self.family, self.certainty, self.found = name, family, certainty, found
         self.fields: dict[str, Any] = {}
         self._parts: list[tuple[int, int, Part]] = []
         self._start = self._end = 0
+
+    def __getitem__(self, group: str | int) -> str:
+        return (self.found[group] or "") if isinstance(self.found, re.Match) else ""
+
+    @property
+    def cpp(self) -> _cpp.Cpp:
+        """The name as C++."""
+        return _cpp.parse(self.name)
+
+    @property
+    def base(self) -> str:
+        """The function of a C++ name."""
+        return self.cpp.base
+
+    def arg(self, place: int) -> str:
+        """The template argument at this place, or ""."""
+        return self.cpp.arg(place)
+
+    def row(self, table: str) -> tuple[str, ...] | None:
+        """The row of a table whose pattern is the function."""
+        return row_for(table, self.base)
 
     def get(self, field: str) -> Any:
         """The field, or "" where nothing stated it yet."""
         return self.fields.get(field, "")
 
-    def put(self, text: str, field: str, value: Any, meaning: str, certainty: str = "") -> None:
+    def put(
+        self, text: str, field: str, value: Any, meaning: str = "", certainty: str = ""
+    ) -> None:
         """State a field, the text that says so, and its meaning; `{}` there stands for the value.
 
         A value of "" or None states nothing.
         """
-        if value not in ("", None):
-            # a list that grows word by word must not be written out at each of them
-            meaning = meaning.replace("{}", str(value)) if "{}" in meaning else meaning
-            self.state(text, field, value, meaning, certainty)
+        if value in ("", None):
+            return
+        meaning = meaning or _fields()[field][1]
+        if " | " in meaning:
+            meaning = meaning.split(" | ")[not value]
+        # a list that grows word by word must not be written out at each of them
+        meaning = meaning.replace("{}", str(value)) if "{}" in meaning else meaning
+        self.state(text, field, value, meaning, certainty)
 
     def state(self, text: str, field: str, value: Any, meaning: str, certainty: str = "") -> None:
         """State a field even where its value is None: the name says that it has no value."""
         self.fields[field] = value
         self._add(text, field, meaning, certainty or self.certainty)
 
-    def put_groups(self, found: Mapping[str, str | None], table: str, certainty: str = "") -> None:
-        """State what a pattern found: rows of group, its text in the name, field, kind, meaning."""
-        for group, written, field, kind, meaning in rows(table):
-            if text := found[group]:
-                value = _READ[kind](text)
-                self.put(written.replace("{}", text), field, value, meaning, certainty)
+    def read(self, text: str, field: str, meaning: str = "", certainty: str = "") -> Any:
+        """State a field as its text says it; returns the value, or "" where it says none."""
+        value = _READ[_fields().get(field, ("text",))[0]](text) if text else None
+        self.put(text, field, value, meaning, certainty)
+        return "" if value is None else value
+
+    def read_all(self, texts: Iterable[str], fields: str, certainty: str = "") -> None:
+        """State one field after the other as the texts say them; `-` passes one over."""
+        for text, field in zip(texts, fields.split(), strict=False):
+            if field != "-":
+                self.read(text, field, certainty=certainty)
+
+    def groups(self, fields: str, certainty: str = "") -> None:
+        """State the groups of the pattern that are called as their fields."""
+        self.read_all([self[field] for field in fields.split()], fields, certainty)
+
+    def flags(self, texts: Iterable[str], fields: Iterable[str], **meanings: str) -> None:
+        """State flags of a template in their order, those that are off too."""
+        flags = (text for text in texts if _cpp.boolean(text) is not None)
+        for text, field in zip(flags, fields, strict=False):
+            meaning = meanings.get(field) or _fields()[field][1]
+            self.put(text, field, _cpp.boolean(text), f"{meaning} | not: {meaning}")
 
     def put_word(self, word: str, table: str) -> bool:
         """State what a word says: rows of field, kind, certainty, meaning, pattern of the word."""
@@ -132,15 +272,94 @@ class NameParser:
                 return True
         return False
 
+    def put_arch(self, text: str, certainty: str = "") -> None:
+        """The chip generation that the name states (`sm90`, `Sm90`, `90`), if it states one."""
+        arch = f"sm{text}" if text.isdigit() else text.lower()
+        self.put(text, "arch", arch, arch_meaning(arch), certainty)
+
+    def put_layout(self, text: str, letters: str = "", certainty: str = "") -> None:
+        """The operand letters, and what they say in PyTorch's terms.
+
+        Which tensor of a convolution each of them is, is not public.
+        """
+        letters, words = (
+            letters or text,
+            "operand letters of the matmul that stands for the convolution",
+        )
+        meaning, certainty = (
+            (words, certainty or "unknown") if self.conv else (layout_meaning(letters), certainty)
+        )
+        self.put(text, "layout", letters, meaning, certainty)
+
+    def put_tile(
+        self,
+        text: str,
+        certainty: str = "",
+        tile: list[int] | None = None,
+        field: str = "tile",
+        row_major: bool = False,
+    ) -> None:
+        """A block tile of two or three numbers: output features, tokens, depth.
+
+        A library that is row-major, as PyTorch is, writes tokens first.
+        """
+        sizes = tile or shape(text)
+        sides = ["output features", "rows (tokens)"][:: -1 if row_major else 1]
+        words = " x ".join(f"{size} {side}" for size, side in zip(sizes[:2], sides, strict=True))
+        if self.conv:
+            words = f"{sizes[0]} x {sizes[1]} elements of the matmul that stands for it"
+        deep = f", {sizes[2]} deep along K per step" if len(sizes) > 2 else ""
+        self.put(text, field, sizes, f"one block computes {words}{deep}", certainty)
+
+    def put_pair(self, text: str) -> None:
+        """`128x64`, then `64x3`: the tile, then the depth of a slice of K and those in flight."""
+        first, second = shape(text)
+        if "tile_mn" not in self.fields:
+            self.put_tile(text, field="tile_mn")
+            return
+        self.put(text, "tile_k", first, "each step takes a slice of {} along K")
+        self.put(text, "stages", second, "{} slices in flight (pipeline stages)")
+        self.put_tile(text, tile=[*self.fields["tile_mn"], first])
+
+    def put_core(self) -> None:
+        """`bf16_s16816gemm`: type of the result, accumulator and MMA shape."""
+        acc, core = ACCUMULATOR[self["acc"]], self["core"]
+        self.put(self["out"] or core, "dtype_out", WORDS.get(self["out"], acc))
+        self.put(core, "dtype_acc", acc)
+        self.put(core, "mma", MMA.get(self["mma"]))
+
+    def put_abilities(self, tokens: str) -> None:
+        """`bias_f32_relu`: what a kernel of cuBLAS can do at the end; none of it need have run."""
+        able = [f"{word}-capable" for word in tokens.split("_") if word in ABILITIES]
+        words = "what the kernel can apply at the end; not proof that it was applied"
+        self.put(tokens, "epilogue", able or "", words, "inferred")
+        if bias := rx(r"(?:^|_)bias_([a-z]+\d+)(?:_|$)").search(tokens):
+            self.put(tokens, "dtype_bias", WORDS.get(bias[1]), certainty="inferred")
+
+    def put_relu(self, text: str, certainty: str = "") -> None:
+        """The word `relu`: the kernel can apply one; the name does not say that it did."""
+        words = "this kernel can apply bias and ReLU at the end; it does not prove that a ReLU ran"
+        self.put(text, "epilogue", ["relu-capable"], words, certainty)
+
+    def put_cut(self) -> None:
+        """Say that a bracket stays open."""
+        if self.cpp.truncated:
+            words = "a bracket does not close: the name was cut"
+            self.put("", "truncated", True, words, "checked")
+
     def note(self, text: str, meaning: str, certainty: str = "") -> None:
         """Explain a text that fills no field."""
         self._add(text, "", meaning, certainty or self.certainty)
 
-    def done(self, role: str, short: str) -> KernelId:
-        """The finished kernel. Text that no part covers gets a part too: parts cover the name."""
-        if self.name.endswith(_DOTS):
+    def done(self, role: str, short: str, *more: Any) -> KernelId:
+        """The finished kernel. `{tile}` in the short name stands for that field.
+
+        Text that no part covers gets a part too: parts cover the name.
+        """
+        if is_cut(self.name):
             self.put("", "truncated", True, "the name was cut: it ends in dots", "checked")
-        short = short.strip() or self.family
+        filled = rx(r"\{(\w+)\}").sub(lambda found: _shown(self.get(found[1])), short)
+        short = joined(*filled.split(), *more).strip() or self.family
         short = short if len(short) <= SHORT_LIMIT else short[: SHORT_LIMIT - 1] + "…"
         return KernelId(self.name, short, self.family, role, self.fields, tuple(self._covered()))
 
@@ -177,3 +396,48 @@ class NameParser:
         else:
             meaning, certainty = "nothing is known about this piece", "unknown"
         return [Part(text, "", meaning, certainty)]
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    return ("x" if all(isinstance(item, int) for item in value) else " ").join(map(str, value))
+
+
+def family(
+    name: str,
+    decode: Callable[[NameParser], KernelId | None],
+    order: int,
+    states: str,
+    certainty: str = "inferred",
+    *,
+    hint: str,
+    head: str = "",
+    base: str = "",
+) -> Family:
+    """The family of names that fit: `decode` reads them, or answers None where one is not its own.
+
+    A name has a `hint` near its beginning, or at it where the pattern begins with `^`. It begins
+    with a `head`, the half word at the end of a cut name aside. `base` is its whole C++ function.
+    """
+
+    def fit(text: str, found: Any) -> KernelId | None:
+        if head:
+            found = rx(head).match(uncut(text))
+        if base:
+            found = rx(base).fullmatch(_cpp.parse(text).base)
+        return decode(NameParser(text, name, certainty, found)) if found else None
+
+    # most names have no word of this family: that must cost next to nothing
+    def by_words(text: str) -> KernelId | None:
+        for word in words:
+            if text.find(word, 0, 300) >= 0:
+                return fit(text, True)
+        return None
+
+    def by_pattern(text: str) -> KernelId | None:
+        found = rx(hint).match(text) if hint[0] == "^" else rx(hint).search(text, 0, 300)
+        return fit(text, found) if found else None
+
+    words = hint.split("|") if hint.translate(_PLAIN).isalnum() else []
+    return Family(name, wraps(decode)(by_words if words else by_pattern), order, word_set(states))

@@ -7,7 +7,8 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, by_role, joined, rx, word_set
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import by_role, rx, word_set
 from foretrace.schema.kernel import Family, KernelId
 
 VIEWS = word_set("""
@@ -339,24 +340,24 @@ def plain(name: str) -> str:
 def library(namespace: str, lib: str, states: str) -> Family:
     """A family of literal C++ names: everything below one namespace, which names the family."""
 
-    def decode(name: str) -> KernelId | None:
-        cpp = _cpp.parse(name) if f"{namespace}::" in name[:200] else None
-        ours = cpp is not None and cpp.scope.split("::")[0] == namespace
-        return literal(name, cpp, namespace, lib) if cpp and ours else None
+    def decode(r: NameParser) -> KernelId | None:
+        return literal(r, lib) if r.cpp.scope.split("::")[0] == namespace else None
 
-    return Family(name=namespace, decode=decode, order=34, states=word_set(states))
+    return family(namespace, decode, 34, states, hint=f"{namespace}::")
 
 
-def literal(name: str, cpp: _cpp.Cpp, family: str, lib: str) -> KernelId:
+def literal(r: NameParser, lib: str) -> KernelId:
     """Role and short name from the function's words; the type from its template arguments."""
-    r = NameParser(name, family)
-    readable = plain(cpp.base)
-    r.note(cpp.base, f"the name is literal: {readable}")
-    r.put(cpp.scope.split("::")[0] or cpp.base, "lib", lib, lib)
-    types = ((text, _cpp.dtype(text)) for text in cpp.args)
-    stated = (entry for entry in types if entry[1] not in (None, "bool", "i32", "u32"))
-    text, dtype = next(stated, ("", ""))
-    r.put(text, "dtype", dtype, "works on {}")
-    known = role(cpp.base)
-    known = known if known != "other" else role(f"{cpp.scope}_{cpp.base}")
-    return r.done(known, joined(readable, dtype))
+    readable, r.certainty = plain(r.base), "inferred"
+    r.note(r.base, f"the name is literal: {readable}")
+    r.put(r.cpp.scope.split("::")[0] or r.base, "lib", lib)
+    known = role(r.base)
+    known = known if known != "other" else role(f"{r.cpp.scope}_{r.base}")
+    return r.done(known, "", readable, first_type(r))
+
+
+def first_type(r: NameParser) -> str:
+    """State the first type among the template arguments that is no index."""
+    stated = (text for text in r.cpp.args if _cpp.dtype(text) not in (None, "bool", "i32", "u32"))
+    dtype: str = r.read(next(stated, ""), "dtype")
+    return dtype

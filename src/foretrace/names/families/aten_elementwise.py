@@ -12,12 +12,12 @@ the name.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import NamedTuple
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, word_set
-from foretrace.names.families._words import is_op
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import word_set
+from foretrace.schema.kernel import KernelId
 
 TEMPLATES = word_set("""
     vectorized_elementwise_kernel unrolled_elementwise_kernel elementwise_kernel
@@ -40,23 +40,23 @@ COPIES = {
 }
 _DIVIDED = "aten::div by a Python scalar (computed as multiply by reciprocal)"
 _THRESHOLD = "aten::threshold_backward"
-# functor -> (op, short); {} takes the data type
+# functor -> (op, short); {dtype} is the field
 SPECIAL = {
-    "CUDAFunctor_add": ("aten::add", "add {}"),
+    "CUDAFunctor_add": ("aten::add", "add {dtype}"),
     "CUDAFunctorOnSelf_add": ("aten::add / aten::add_ / aten::sub with a scalar", "add scalar"),
     "CUDAFunctorOnOther_add": ("aten::sub / rsub", "add/sub scalar (scalar first)"),
-    "BinaryFunctor<MulFunctor>": ("aten::mul", "mul {}"),
-    "AUnaryFunctor<MulFunctor>": ("aten::mul", "mul by scalar {}"),
+    "BinaryFunctor<MulFunctor>": ("aten::mul", "mul {dtype}"),
+    "AUnaryFunctor<MulFunctor>": ("aten::mul", "mul by scalar {dtype}"),
     "BUnaryFunctor<MulFunctor>": (_DIVIDED, "mul by scalar"),
     "BinaryFunctor<threshold_kernel_impl>": (_THRESHOLD, "threshold backward (relu)"),
     "launch_clamp_scalar": ("aten::clamp_min_ (how aten::relu_ runs)", "clamp (relu in eager)"),
     "masked_fill_kernel": ("aten::masked_fill_", "masked_fill"),
-    "FillFunctor": ("aten::fill_", "fill {}"),
+    "FillFunctor": ("aten::fill_", "fill {dtype}"),
     "batch_norm_update_stats_and_invert": ("", "batch_norm stats update"),
 }
 
 
-class Functor(Struct, frozen=True):
+class Functor(NamedTuple):
     """The functor of a kernel: its text, its plain name, its name with the op that it wraps."""
 
     text: str
@@ -64,50 +64,41 @@ class Functor(Struct, frozen=True):
     name: str
 
 
-def _decode(name: str) -> KernelId | None:
-    if "elementwise_kernel" not in name[:160]:
+def _decode(r: NameParser) -> KernelId | None:
+    if r.base not in TEMPLATES or (r.base == "elementwise_kernel" and not r.cpp.args):
         return None
-    cpp = _cpp.parse(name)
-    if cpp.base not in TEMPLATES or (cpp.base == "elementwise_kernel" and not cpp.args):
-        return None
-    r = NameParser(name, "aten_elementwise", "documented")
-    r.put(cpp.base, "template", cpp.base, "ATen's element-wise template")
-    _memory(r, cpp)
-    functor = _functor(cpp)
-    if cpp.truncated:
-        r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
+    r.put(r.base, "template", r.base, "ATen's element-wise template")
+    _memory(r)
+    functor = _functor(r.cpp)
+    r.put_cut()
     if not functor:
         return r.done("pointwise", "elementwise")
-    if functor.leaf in COPIES:
-        return _copy(r, functor)
-    return _op(r, cpp, functor)
+    return (_copy if functor.leaf in COPIES else _op)(r, functor)
 
 
-def _memory(r: NameParser, cpp: _cpp.Cpp) -> None:
-    vec = _cpp.integer(cpp.arg(0))
-    if cpp.base.startswith("vectorized"):
-        r.put(cpp.base, "contiguous", True, "all tensors are contiguous")
-        r.put(cpp.base, "cast", False, "no type change")
-        if vec:
-            r.put(cpp.arg(0), "vec", vec, "{} elements per load")
-    elif cpp.base == "unrolled_elementwise_kernel":
-        r.put(cpp.base, "contiguous", True, "all tensors are contiguous")
-        for word in LOADERS.keys() & {_cpp.leaf(text) for text in cpp.args}:
+def _memory(r: NameParser) -> None:
+    contiguous = "all tensors are contiguous | some operand is strided or broadcast"
+    if r.base.startswith("vectorized"):
+        r.put(r.base, "contiguous", True, contiguous)
+        r.put(r.base, "cast", False, "no type change")
+        r.put(r.arg(0), "vec", _cpp.integer(r.arg(0)) or None)
+    elif r.base == "unrolled_elementwise_kernel":
+        r.put(r.base, "contiguous", True, contiguous)
+        for word in LOADERS.keys() & {_cpp.leaf(text) for text in r.cpp.args}:
             r.put(word, "cast", *LOADERS[word])
-    elif cpp.base in ("elementwise_kernel", "elementwise_kernel_manual_unroll"):
-        _strided(r, cpp, vec)
+    elif r.base in ("elementwise_kernel", "elementwise_kernel_manual_unroll"):
+        r.put(r.base, "contiguous", False, contiguous)
+        _strided(r)
 
 
-def _strided(r: NameParser, cpp: _cpp.Cpp, threads: int | None) -> None:
-    r.put(cpp.base, "contiguous", False, "some operand is strided or broadcast")
-    each = _cpp.integer(cpp.arg(1))
+def _strided(r: NameParser) -> None:
+    threads, each = (_cpp.integer(r.arg(place)) for place in (0, 1))
     if threads and each:
-        r.put(cpp.arg(0), "threads", threads, "{} threads per block")
-        r.put(cpp.arg(1), "per_thread", each, "{} elements per thread")
-    if "gpu_kernel_impl_nocast" in cpp.arg(2):
+        r.read_all(r.cpp.args, "threads per_thread")
+    if "gpu_kernel_impl_nocast" in r.arg(2):
         r.put("gpu_kernel_impl_nocast", "cast", False, "no type change")
     # with 2 per thread it is an older PyTorch, which used the template for both
-    elif "gpu_kernel_impl<" in cpp.arg(2) and each != 2:
+    elif "gpu_kernel_impl<" in r.arg(2) and each != 2:
         r.put("gpu_kernel_impl", "cast", True, "some operand has another type")
 
 
@@ -121,60 +112,60 @@ def _functor(cpp: _cpp.Cpp) -> Functor | None:
     # the rest of the name was cut
     if not leaf or (cpp.truncated and text == cpp.args[-1] and text.endswith(leaf)):
         return None
-    inner = _cpp.inside(text, leaf) if leaf in PAIRED else ()
-    if cpp.truncated and leaf == "FillFunctor" and not _cpp.inside(text, leaf):
+    inner = _cpp.inside(text, leaf)
+    if cpp.truncated and leaf == "FillFunctor" and not inner:
         return None
-    wrapped = _cpp.leaf(inner[3]) if len(inner) > 3 else ""
-    if wrapped:
-        return Functor(text, leaf, f"{leaf}<{wrapped}>")
-    return None if leaf in PAIRED else Functor(text, leaf, leaf)
+    if leaf not in PAIRED:
+        return Functor(text, leaf, leaf)
+    wrapped = _cpp.leaf(_cpp.nth(inner, 3))
+    return Functor(text, leaf, f"{leaf}<{wrapped}>") if wrapped else None
 
 
 def _copy(r: NameParser, functor: Functor) -> KernelId:
     cast, strided = r.fields.get("cast"), r.fields.get("contiguous") is False
+    direct = functor.leaf.startswith("direct")
     r.put(functor.leaf, "functor", functor.leaf, "copies elements")
     source, target = COPIES[functor.leaf]
-    found = _words.lambda_dtype(functor.text)
-    if found:
+    if found := _words.lambda_dtype(functor.text):
         dtype, written = found
         source = dtype if source or cast is False else ""
-        target = target or (dtype if functor.leaf.startswith("direct") else "")
+        target = target or (dtype if direct else "")
         r.put(written, "src_dtype", source, "reads {}", "checked")
         r.put(written, "dst_dtype", target, "writes {}", "checked")
-    same = strided and cast is False and functor.leaf.startswith("direct")
-    op = "aten::copy_ / contiguous / clone" if same else "aten::copy_"
+    op = (
+        "aten::copy_ / contiguous / clone"
+        if strided and cast is False and direct
+        else "aten::copy_"
+    )
     meaning = "a copy made by a kernel; a cast or a change of layout"
     r.put(functor.leaf, "op", op, meaning, "checked")
     return r.done("copy", _copy_short(r, strided))
 
 
 def _copy_short(r: NameParser, strided: bool) -> str:
-    source, target = r.fields.get("src_dtype", ""), r.fields.get("dst_dtype", "")
+    source, target = r.get("src_dtype"), r.get("dst_dtype")
     if source and source == target:
         return f"copy {target}{' (strided, same dtype)' if strided else ''}"
     if not (source or target):
         return "copy"
     target = target or "fp8"  # the one copy that tells its source alone
-    kinds = ["strided"] * strided + ["cast"] * (r.fields.get("cast") is True and not source)
+    kinds = ["strided"] * strided + ["cast"] * (r.get("cast") is True and not source)
     return f"copy {source}->{target}" + (f" ({', '.join(kinds)})" if kinds else "")
 
 
-def _op(r: NameParser, cpp: _cpp.Cpp, functor: Functor) -> KernelId:
+def _op(r: NameParser, functor: Functor) -> KernelId:
     r.put(functor.leaf, "functor", functor.name, "the function applied to each element")
-    if cpp.base != "elementwise_kernel_with_index":  # there the lambda takes an index, not a value
+    if r.base != "elementwise_kernel_with_index":  # there the lambda takes an index, not a value
         _types(r, functor)
     op, short = SPECIAL.get(functor.name, ("", ""))
     word = _words.op_word(functor.name.partition("<")[2].rstrip(">") or functor.leaf)
-    if functor.leaf == "FillFunctor" and r.fields.get("dtype") == "f32":
+    if functor.leaf == "FillFunctor" and r.get("dtype") == "f32":
         op = "aten::fill_ / zero_"  # zero_ of float gradients is where this one was seen
-    if op or (is_op(word) and functor.text.startswith("at::native")):
-        r.put(functor.leaf, "op", op or f"aten::{word}", "the op that launches it", "checked")
-    dtype = r.fields.get("dtype", "")
-    scalar = " (scalar)" if "UnaryFunctor" in functor.leaf else ""
-    short = short.format(dtype) if short else word + scalar
-    if r.fields.get("contiguous") is False:
-        short += " (strided/broadcast)"
-    return r.done("pointwise", short)
+    if op or (_words.is_op(word) and functor.text.startswith("at::native")):
+        r.put(functor.leaf, "op", op or f"aten::{word}", certainty="checked")
+    short = short or word + (" (scalar)" if "UnaryFunctor" in functor.leaf else "")
+    strided = "(strided/broadcast)" if r.get("contiguous") is False else ""
+    return r.done("pointwise", short, strided)
 
 
 def _types(r: NameParser, functor: Functor) -> None:
@@ -182,22 +173,21 @@ def _types(r: NameParser, functor: Functor) -> None:
     if functor.leaf in PAIRED and len(inner) > 3:
         _paired_types(r, inner)
     elif found := _words.lambda_dtype(functor.text):
-        r.put(found[1], "dtype", found[0], "works on {}")
-    elif inner and (dtype := _cpp.dtype(inner[0])):
-        r.put(inner[0], "dtype", dtype, "works on {}")
+        r.put(found[1], "dtype", found[0])
+    elif inner:
+        r.read(inner[0], "dtype")
 
 
 def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:
     left, right, result = (_cpp.dtype(text) for text in inner[:3])
-    if left and left == right:
-        r.put(inner[0], "dtype", left, "works on {}")
-    if result and result != left:
+    if left == right:
+        r.put(inner[0], "dtype", left)
+    if result != left:
         r.put(inner[2], "dtype_out", result, "writes {}")
     math = _cpp.dtype(next(iter(_cpp.inside(inner[3], _cpp.leaf(inner[3]))), ""))
-    if math and math != left:
+    if math != left:
         r.put(inner[3], "math_dtype", math, "computes in {}")
 
 
-FAMILY = Family(
-    "aten_elementwise", _decode, 40, word_set("op dtype vec contiguous cast src_dtype dst_dtype")
-)
+_STATES = "op dtype vec contiguous cast src_dtype dst_dtype"
+FAMILY = family("aten_elementwise", _decode, 40, _STATES, "documented", hint="elementwise_kernel")

@@ -10,9 +10,10 @@ The role is `optimizer` for arithmetic (in practice optimizers launch these), `c
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, joined, word_set
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import word_set
 from foretrace.names.families._words import op_word
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.schema.kernel import KernelId
 
 TEMPLATE = "multi_tensor_apply_kernel"
 OPERATIONS = {
@@ -38,41 +39,29 @@ FUSED = {
 ROLES = {"copy": "copy", "norm": "reduction", "zero": "pointwise"}
 
 
-def _decode(name: str) -> KernelId | None:
-    if TEMPLATE not in name[:200]:
+def _decode(r: NameParser) -> KernelId | None:
+    if _cpp.is_mangled(r.name):
+        return _decode_mangled(r)
+    if r.base != TEMPLATE or not r.cpp.scope.startswith("at::native"):
         return None
-    if _cpp.is_mangled(name):
-        return _decode_mangled(name)
-    cpp = _cpp.parse(name)
-    if cpp.base != TEMPLATE or not cpp.scope.startswith("at::native"):
-        return None
-    r = _start(name)
-    lists = _cpp.integer((_cpp.inside(cpp.arg(0), _cpp.leaf(cpp.arg(0))) or ("",))[-1])
-    r.put(_cpp.leaf(cpp.arg(0)), "lists", lists, "{} tensor lists at once")
-    functor = _cpp.leaf(cpp.arg(1))
+    r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors")
+    metadata, functor = _cpp.leaf(r.arg(0)), _cpp.leaf(r.arg(1))
+    lists = _cpp.integer((_cpp.inside(r.arg(0), metadata) or ("",))[-1])
+    r.put(metadata, "lists", lists)
     if not functor:
         return r.done("optimizer", "foreach")
-    r.put(functor, "functor", functor, "the function applied to the lists")
-    types = _cpp.inside(cpp.arg(1), functor)
+    r.put(functor, "functor", functor, _APPLIED)
+    types = _cpp.inside(r.arg(1), functor)
     if functor in FUSED:
-        adamw = "ADAM_MODE)1" in cpp.arg(1)
-        return _fused(r, functor, _cpp.dtype(_cpp.nth(types, 0)), adamw)
-    return _foreach(r, functor, types, cpp.arg(2))
-
-
-def _start(name: str) -> NameParser:
-    r = NameParser(name, "aten_multi_tensor", "documented")
-    r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors")
-    return r
+        return _fused(r, functor, _cpp.dtype(_cpp.nth(types, 0)), "ADAM_MODE)1" in r.arg(1))
+    return _foreach(r, functor, types, r.arg(2))
 
 
 def _fused(r: NameParser, functor: str, dtype: str | None, adamw: bool) -> KernelId:
-    op, short = FUSED[functor]
-    if adamw:
-        op, short = "aten::_fused_adamw_", "fused AdamW"
+    op, short = ("aten::_fused_adamw_", "fused AdamW") if adamw else FUSED[functor]
     r.put(functor, "op", op, "the whole optimizer step in one kernel")
-    r.put(functor, "dtype", dtype, "works on {}")
-    return r.done("optimizer", joined(short, dtype))
+    r.put(functor, "dtype", dtype)
+    return r.done("optimizer", short, dtype)
 
 
 def _foreach(r: NameParser, functor: str, types: tuple[str, ...], operation: str) -> KernelId:
@@ -80,14 +69,12 @@ def _foreach(r: NameParser, functor: str, types: tuple[str, ...], operation: str
     dtype = _cpp.dtype(_cpp.nth(types, 0))
     written_to_first = word != "norm" and _cpp.integer(_cpp.nth(types, 3)) == 0
     in_place = word in ("copy", "zero") or written_to_first
-    if word:
-        meaning = "the op that launches it"
-        r.put(functor, "op", f"aten::_foreach_{word}{'_' * in_place}", meaning, "checked")
+    r.put(functor, "op", word and f"aten::_foreach_{word}{'_' * in_place}", certainty="checked")
     if functor == "CopyFunctor":
         source = _cpp.dtype(_cpp.nth(types, 1))
-        return r.done("copy", joined("foreach copy", source and dtype and f"{source}->{dtype}"))
-    r.put(_cpp.nth(types, 0), "dtype", dtype, "works on {}")
-    return r.done(ROLES.get(word, "optimizer"), joined("foreach", word, dtype))
+        return r.done("copy", "foreach copy", source and dtype and f"{source}->{dtype}")
+    r.put(_cpp.nth(types, 0), "dtype", dtype)
+    return r.done(ROLES.get(word, "optimizer"), "foreach", word, dtype)
 
 
 def _word(functor: str, operation: str) -> str:
@@ -103,24 +90,22 @@ def _word(functor: str, operation: str) -> str:
     return ""
 
 
-def _decode_mangled(name: str) -> KernelId | None:
-    words = _cpp.identifiers(name)
+def _decode_mangled(r: NameParser) -> KernelId | None:
+    words = _cpp.identifiers(r.name)
     if words[:2] != ("at", "native"):
         return None
-    r = _start(name)
-    r.put("_Z", "mangled", True, "the name stayed mangled")
+    r.put(TEMPLATE, "template", TEMPLATE, "one launch for many tensors")
+    r.put("_Z", "mangled", True)
     metadata = next((word for word in words if word.endswith("Metadata")), "")
-    lists = _cpp.numbers_after(name, metadata) if metadata else []
-    if lists:
-        r.put(metadata, "lists", lists[-1], "{} tensor lists at once")
+    lists = _cpp.numbers_after(r.name, metadata) if metadata else []
+    r.put(metadata, "lists", lists[-1] if lists else None)
     functor = next((word for word in words if word.endswith("Functor")), "")
-    if not functor:
-        return r.done("optimizer", "foreach")
-    r.put(functor, "functor", functor, "the function applied to the lists")
-    dtype = _cpp.type_after(name, functor)
+    r.put(functor, "functor", functor, _APPLIED)
+    dtype = _cpp.type_after(r.name, functor) if functor else ""
     if functor in FUSED:
-        return _fused(r, functor, dtype, "ADAM_MODEE1E" in name)
-    return r.done("optimizer", joined("foreach", dtype))
+        return _fused(r, functor, dtype, "ADAM_MODEE1E" in r.name)
+    return r.done("optimizer", "foreach", dtype)
 
 
-FAMILY = Family("aten_multi_tensor", _decode, 40, word_set("op lists dtype"))
+_APPLIED = "the function applied to the lists"
+FAMILY = family("aten_multi_tensor", _decode, 40, "op lists dtype", "documented", hint=TEMPLATE)

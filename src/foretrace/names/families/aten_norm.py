@@ -8,8 +8,9 @@ with two types it was layer norm.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, row_for, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx
+from foretrace.schema.kernel import KernelId
 
 # op, short name, pattern of the function; the first that fits wins
 KERNELS = r"""
@@ -32,31 +33,24 @@ KERNELS = r"""
 """
 
 
-def _decode(name: str) -> KernelId | None:
-    words = r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w{0,60}Backward|ComputeInternal"
-    if not rx(words).search(name[:160]):
-        return None
-    cpp = _cpp.parse(name)
-    if not cpp.scope.startswith("at::native") or cpp.scope.startswith("at::native::xpu"):
-        return None
-    row = row_for(KERNELS, cpp.base)
+def _decode(r: NameParser) -> KernelId | None:
+    row = r.row(KERNELS) if rx(r"at::native(?!::xpu)").match(r.cpp.scope) else None
     if not row:
         return None
     op, short = row
-    r = NameParser(name, "aten_norm", "documented")
-    r.put(cpp.base, "template", cpp.base, "ATen's kernel for this norm")
-    types = [(text, dtype) for text in cpp.args if (dtype := _cpp.dtype(text)) and dtype != "bool"]
-    if types:
-        r.put(types[0][0], "dtype_in", types[0][1], "reads {}")
-    rms = _cpp.boolean(cpp.arg(2)) if "layer_norm" in cpp.base else None
-    r.put(cpp.arg(2), "rms_norm", rms, "RMS norm" if rms else "layer norm", "checked")
+    r.put(r.base, "template", r.base, "ATen's kernel for this norm")
+    types = [text for text in r.cpp.args if _cpp.dtype(text) not in (None, "bool")]
+    dtype = r.read(_cpp.nth(types, 0), "dtype_in", "reads {}")
+    rms = _cpp.boolean(r.arg(2)) if "layer_norm" in r.base else None
+    r.put(r.arg(2), "rms_norm", rms, "RMS norm | layer norm", "checked")
     if rms:
         op = op.replace("native_layer_norm", "_fused_rms_norm")
         short = short.replace("layer_norm", "rms_norm")
-    if cpp.base == "RowwiseMomentsCUDAKernel" and len(types) > 1:
+    if r.base == "RowwiseMomentsCUDAKernel" and len(types) > 1:
         op, short = "", "norm moments"
-    r.put(cpp.base, "op", op and f"aten::{op}", "the op that launches it", "checked")
-    return r.done("normalization", f"{short} {types[0][1] if types else ''}".strip())
+    r.put(r.base, "op", op and f"aten::{op}", certainty="checked")
+    return r.done("normalization", short, dtype)
 
 
-FAMILY = Family("aten_norm", _decode, 40, word_set("op rms_norm dtype_in"))
+_HINT = r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w{0,60}Backward|ComputeInternal"
+FAMILY = family("aten_norm", _decode, 40, "op rms_norm dtype_in", "documented", hint=_HINT)

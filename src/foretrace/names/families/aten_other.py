@@ -7,74 +7,72 @@ its role comes from the words of that name.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, row_for, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx
+from foretrace.schema.kernel import KernelId
 
-# role, short name ({} takes the data type), op, pattern of the function
+# role, short name ({dtype} is a field), op, pattern of the function
 KERNELS = r"""
-    reduction       max_pool2d fwd {}  max_pool2d_with_indices  max_pool_forward_n(?:chw|hwc)
-    reduction       max_pool2d bwd {}  max_pool2d_with_indices_backward
+    reduction       max_pool2d fwd {dtype}  max_pool2d_with_indices  max_pool_forward_n(?:chw|hwc)
+    reduction       max_pool2d bwd {dtype}  max_pool2d_with_indices_backward
         max_pool_backward_n(?:chw|hwc)
-    reduction       avg_pool2d fwd {}  avg_pool2d  avg_pool2d_out_cuda_frame\w*
-    reduction       avg_pool2d bwd {}  avg_pool2d_backward  avg_pool2d_backward_out_cuda_frame\w*
-    reduction       adaptive_avg_pool bwd {}  _adaptive_avg_pool2d_backward
+    reduction       avg_pool2d fwd {dtype}  avg_pool2d  avg_pool2d_out_cuda_frame\w*
+    reduction       avg_pool2d bwd {dtype}  avg_pool2d_backward
+        avg_pool2d_backward_out_cuda_frame\w*
+    reduction       adaptive_avg_pool bwd {dtype}  _adaptive_avg_pool2d_backward
         (?:atomic_)?adaptive_average_gradinput\w*|(?:atomic_)?adaptive_average_pool_backward\w*
-    reduction       adaptive_avg_pool fwd {}  _adaptive_avg_pool2d  adaptive_average_pool\w*
-    scatter_gather  upsample bwd {}  -  upsample_([a-z]+\dd)_backward\w*
-    scatter_gather  upsample fwd {}  -  upsample_([a-z]+\dd)\w*
-    reduction       nll_loss fwd {}  nll_loss_forward  nll_loss_forward\w*
+    reduction       adaptive_avg_pool fwd {dtype}  _adaptive_avg_pool2d  adaptive_average_pool\w*
+    scatter_gather  upsample bwd {dtype}  -  upsample_([a-z]+\dd)_backward\w*
+    scatter_gather  upsample fwd {dtype}  -  upsample_([a-z]+\dd)\w*
+    reduction       nll_loss fwd {dtype}  nll_loss_forward  nll_loss_forward\w*
         |cunn_ClassNLLCriterion_updateOutput\w*
-    scatter_gather  nll_loss bwd {}  nll_loss_backward  nll_loss_backward\w*
+    scatter_gather  nll_loss bwd {dtype}  nll_loss_backward  nll_loss_backward\w*
         |cunn_ClassNLLCriterion_updateGradInput\w*
-    scatter_gather  embedding bwd: {base}  embedding_dense_backward  compute_grad_weight\w*
+    scatter_gather  embedding bwd: {template}  embedding_dense_backward  compute_grad_weight\w*
         |sum_and_scatter|krn_partials_per_segment|krn_partial_segment_offset
         |compute_num_of_partial_segments|write_num_of_segments
-    scatter_gather  embedding_bag fwd {}  _embedding_bag  EmbeddingBag_updateOutputKernel\w*
-    scatter_gather  embedding_bag bwd {}  _embedding_bag_backward  EmbeddingBag_\w+
-    sort            sort (in block) {}  -  bitonicSortKVInPlace|radixSortKVInPlace
+    scatter_gather  embedding_bag fwd {dtype}  _embedding_bag  EmbeddingBag_updateOutputKernel\w*
+    scatter_gather  embedding_bag bwd {dtype}  _embedding_bag_backward  EmbeddingBag_\w+
+    sort            sort (in block) {dtype}  -  bitonicSortKVInPlace|radixSortKVInPlace
         |warpMergeSortKVInPlace
     sort            sort: indices  sort  fill_reverse_indices_kernel|fill_index_and_segment_kernel
         |sort_postprocess_kernel
-    sort            topk {}  topk  gatherTopK|computeBlockwiseWithinKCounts|radixFindKthValues
+    sort            topk {dtype}  topk  gatherTopK|computeBlockwiseWithinKCounts|radixFindKthValues
         |computeBlockDigitCounts\w*|computeDigitCumSum
-    sort            kthvalue {}  -  gatherKthValue|gatherMedian
-    scan            scan {}  -  tensor_kernel_scan_(?:inner|outer)\w*
-    pointwise       triu/tril {}  -  triu_tril_kernel\w*
-    scatter_gather  repeat_interleave: {base}  repeat_interleave  compute_cuda_kernel
-    conv            depthwise conv fwd {}  _conv_depthwise2d
+    sort            kthvalue {dtype}  -  gatherKthValue|gatherMedian
+    scan            scan {dtype}  -  tensor_kernel_scan_(?:inner|outer)\w*
+    pointwise       triu/tril {dtype}  -  triu_tril_kernel\w*
+    scatter_gather  repeat_interleave: {template}  repeat_interleave  compute_cuda_kernel
+    conv            depthwise conv fwd {dtype}  _conv_depthwise2d
         conv_depthwise\w{0,9}_forward_kernel\w*
-    conv            depthwise conv bwd {}  -  conv_depthwise\w*
-    conv            {base}  -  (?:im2col|col2im|vol2col|col2vol)_\w{0,60}kernel\w*
-    copy            {base}  -  (?:reflection|replication)_pad\w*
-    scatter_gather  {base}  -  grid_sampler_\w+
-    pointwise       {base}  -  lstm_cell_\w+|gru_cell_\w+
-    reduction       {base}  -  cdist_\w+|pdist_\w+
-    sort            searchsorted {}  -  searchsorted_cuda_kernel|bucketize\w*
-    sort            segmented sort {}  -  segmented_sort\w*
+    conv            depthwise conv bwd {dtype}  -  conv_depthwise\w*
+    conv            {template}  -  (?:im2col|col2im|vol2col|col2vol)_\w{0,60}kernel\w*
+    copy            {template}  -  (?:reflection|replication)_pad\w*
+    scatter_gather  {template}  -  grid_sampler_\w+
+    pointwise       {template}  -  lstm_cell_\w+|gru_cell_\w+
+    reduction       {template}  -  cdist_\w+|pdist_\w+
+    sort            searchsorted {dtype}  -  searchsorted_cuda_kernel|bucketize\w*
+    sort            segmented sort {dtype}  -  segmented_sort\w*
 """
 UNSCOPED = "compute_cuda_kernel"
 
 
-def _decode(name: str) -> KernelId | None:
-    if "_ZN2at6native" in name[:20]:
-        return _mangled_name(name)
-    if "at::native" not in name[:200] and UNSCOPED not in name[:60]:
+def _decode(r: NameParser) -> KernelId | None:
+    if "_ZN2at6native" in r.name[:20]:
+        return _mangled_name(r)
+    if not r.cpp.scope.startswith("at::native") and r.base != UNSCOPED:
         return None
-    cpp = _cpp.parse(name)
-    if not cpp.scope.startswith("at::native") and cpp.base != UNSCOPED:
-        return None
-    r = NameParser(name, "aten_other", "documented")
-    r.put(cpp.base, "template", cpp.base, "ATen's kernel")
+    r.put(r.base, "template", r.base)
     # a bool among several types is a mask
-    types = [cpp.arg(0)] if cpp.arg(0) == "bool" else [t for t in cpp.args if t != "bool"]
-    dtype = _cpp.put_dtype(r, next(filter(_cpp.dtype, types), ""), "dtype", "works on {}")
-    if row := row_for(KERNELS, cpp.base):
-        role, short, op = row
-        op = op or _upsample(cpp.base) or _triangle(cpp)
-        short = short.replace("triu/tril", op or "triu/tril")
-        r.put(cpp.base, "op", op and f"aten::{op}", "the op that launches it", "inferred")
-        return r.done(role, short.format(dtype, base=cpp.base).strip())
-    return r.done(_words.role(cpp.base), f"{_words.plain(cpp.base)} {dtype}".strip())
+    types = [r.arg(0)] if r.arg(0) == "bool" else [t for t in r.cpp.args if t != "bool"]
+    dtype = r.read(next(filter(_cpp.dtype, types), ""), "dtype")
+    row = r.row(KERNELS)
+    if not row:
+        return r.done(_words.role(r.base), "", _words.plain(r.base), dtype)
+    role, short, op = row
+    op = op or _upsample(r.base) or _triangle(r.cpp)
+    r.put(r.base, "op", op and f"aten::{op}", certainty="inferred")
+    return r.done(role, short.replace("triu/tril", op or "triu/tril"))
 
 
 def _triangle(cpp: _cpp.Cpp) -> str:
@@ -88,16 +86,15 @@ def _upsample(function: str) -> str:
     return f"{found[1]}{found[2] or ''}" if found else ""
 
 
-def _mangled_name(name: str) -> KernelId | None:
-    words = _cpp.identifiers(name)
+def _mangled_name(r: NameParser) -> KernelId | None:
+    words = _cpp.identifiers(r.name)
     if words[:2] != ("at", "native") or len(words) < 3:
         return None
-    r = NameParser(name, "aten_other", "documented")
-    r.put("_Z", "mangled", True, "the name stayed mangled")
-    r.put(words[2], "template", words[2], "ATen's kernel")
-    functor = words[3] if len(words) > 3 else ""
+    r.put("_Z", "mangled", True)
+    r.put(words[2], "template", words[2])
     role = "pointwise" if "elementwise" in words[2] else _words.role(words[2])
-    return r.done(role, " ".join([_words.plain(words[2]), functor]).strip())
+    return r.done(role, "", _words.plain(words[2]), *words[3:4])
 
 
-FAMILY = Family("aten_other", _decode, 49, word_set("op dtype"))
+_HINT = f"_ZN2at6native|at::native|{UNSCOPED}"
+FAMILY = family("aten_other", _decode, 49, "op dtype", "documented", hint=_HINT)

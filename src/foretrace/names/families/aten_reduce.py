@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, joined, row_for, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import row_for, word_set
+from foretrace.schema.kernel import KernelId
 
 # op without `aten::`, short name, functor of the ReduceOp
 OPS = """
-    mean         mean {}               MeanOps
-    sum          sum {}                sum_functor
-    nansum       nansum {}             nansum_functor
-    prod         prod {}               prod_functor
-    hash_tensor  xor sum {}            xor_sum_functor
-    norm         norm {}               NormTwoOps|NormOps|NormOneOps|NormZeroOps
-    norm         norm (max) {}         AbsMaxOps
-    norm         norm (min) {}         AbsMinOps
-    argmax       argmax {}             ArgMaxOps
-    argmin       argmin {}             ArgMinOps
-    max          max {}                MaxOps|MaxNanFunctor
-    min          min {}                MinOps|MinNanFunctor
-    aminmax      aminmax {}            MinMaxOps
-    all          all ({})              and_kernel_cuda
-    any          any ({})              or_kernel_cuda
-    var / std    var/std (Welford) {}  WelfordOps
+    mean         mean {dtype_in}               MeanOps
+    sum          sum {dtype_in}                sum_functor
+    nansum       nansum {dtype_in}             nansum_functor
+    prod         prod {dtype_in}               prod_functor
+    hash_tensor  xor sum {dtype_in}            xor_sum_functor
+    norm         norm {dtype_in}               NormTwoOps|NormOps|NormOneOps|NormZeroOps
+    norm         norm (max) {dtype_in}         AbsMaxOps
+    norm         norm (min) {dtype_in}         AbsMinOps
+    argmax       argmax {dtype_in}             ArgMaxOps
+    argmin       argmin {dtype_in}             ArgMinOps
+    max          max {dtype_in}                MaxOps|MaxNanFunctor
+    min          min {dtype_in}                MinOps|MinNanFunctor
+    aminmax      aminmax {dtype_in}            MinMaxOps
+    all          all ({dtype_in})              and_kernel_cuda
+    any          any ({dtype_in})              or_kernel_cuda
+    var / std    var/std (Welford) {dtype_in}  WelfordOps
 """
 # Ops whose template names the accumulator as its second type.
 ACCUMULATED = word_set(
@@ -31,42 +32,33 @@ ACCUMULATED = word_set(
 )
 
 
-def _decode(name: str) -> KernelId | None:
-    if "reduce_kernel" not in name[:120]:
+def _decode(r: NameParser) -> KernelId | None:
+    if not (r.cpp.scope == "at::native" or "ReduceOp<" in r.name):
         return None
-    cpp = _cpp.parse(name)
-    if cpp.base != "reduce_kernel" or not (cpp.scope == "at::native" or "ReduceOp<" in name):
-        return None
-    r = NameParser(name, "aten_reduce", "documented")
-    r.put(cpp.base, "template", cpp.base, "ATen's reduction template")
-    sizes = ((0, "max_threads", "threads per block at most"), (1, "out_vec", "outputs per thread"))
-    for place, field, meaning in sizes:
-        value = _cpp.integer(cpp.arg(place))
-        r.put(cpp.arg(place), field, value, f"{value} {meaning}")
-    return _reduce_op(r, _cpp.inside(name, "ReduceOp"), cpp.truncated)
-
-
-def _reduce_op(r: NameParser, args: tuple[str, ...], truncated: bool) -> KernelId:
-    dtype = _cpp.put_dtype(r, _cpp.nth(args, 0), "dtype_in", "reads {}", "checked")
-    if truncated:
-        r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
+    r.put(r.base, "template", r.base, "ATen's reduction template")
+    r.read_all(r.cpp.args, "max_threads out_vec")
+    args = _cpp.inside(r.name, "ReduceOp")
+    dtype = r.read(_cpp.nth(args, 0), "dtype_in", "reads {}", "checked")
+    r.put_cut()
     functor = _functor(args)
     row = row_for(OPS, functor)
     if not row:
-        return r.done("reduction", joined("reduce", dtype))
+        return r.done("reduction", "reduce", dtype)
     op, short = row
     r.put(functor, "op", f"aten::{op}", "what is computed along the reduced dimension", "checked")
-    kept = _cpp.nth(_cpp.inside(args[1], functor), 1) if functor in ACCUMULATED else ""
-    _cpp.put_dtype(r, kept, "dtype_acc", "sums are kept in {}")
-    _cpp.put_dtype(r, _cpp.nth(args, 3), "dtype_out", "writes {}")
-    return r.done("reduction", short.format(dtype or "").strip())
+    r.read(
+        _cpp.nth(_cpp.inside(args[1], functor), 1) if functor in ACCUMULATED else "", "dtype_acc"
+    )
+    r.read(_cpp.nth(args, 3), "dtype_out", "writes {}")
+    return r.done("reduction", short)
 
 
 def _functor(args: tuple[str, ...]) -> str:
-    if len(args) < 2:
-        return ""
-    wrapped = _cpp.inside(args[1], "func_wrapper_t")
-    return _cpp.leaf(wrapped[1] if len(wrapped) > 1 else args[1])
+    wrapped = _cpp.inside(_cpp.nth(args, 1), "func_wrapper_t")
+    return _cpp.leaf(_cpp.nth(wrapped, 1) or _cpp.nth(args, 1))
 
 
-FAMILY = Family("aten_reduce", _decode, 40, word_set("op dtype_in dtype_acc max_threads out_vec"))
+_STATES = "op dtype_in dtype_acc max_threads out_vec"
+FAMILY = family(
+    "aten_reduce", _decode, 40, _STATES, "documented", hint="reduce_kernel", base="reduce_kernel"
+)

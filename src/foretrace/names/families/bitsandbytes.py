@@ -13,8 +13,9 @@ The format is 0 (8-bit, by a code book), 1 (FP4) or 2 (NF4); the optimizer is a 
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, joined, row_for, rx, shape, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx
+from foretrace.schema.kernel import KernelId
 
 FORMATS = ("8-bit", "fp4", "nf4")
 OPTIMIZERS = ("Adam", "momentum SGD", "RMSprop", "LARS", "Adagrad", "Lion", "AdEMAMix")
@@ -40,49 +41,45 @@ KERNELS = r"""
 """
 
 
-def _decode(name: str) -> KernelId | None:
-    if not rx(r"(?:void )?(?:k[A-Z]\w+|kgemm_4bit\w+|gemm_4bit\w+|kdequant_mm\w+)<").match(name):
-        return None
-    cpp = _cpp.parse(name)
-    row = row_for(KERNELS, cpp.base)
+def _decode(r: NameParser) -> KernelId | None:
+    row = r.row(KERNELS)
     if not row:
         return None
     role, op, short, meaning = row
-    r = NameParser(name, "bitsandbytes", "documented")
-    r.put(cpp.base, "op", op, meaning)
-    r.put(cpp.base, "lib", "bitsandbytes", "bitsandbytes")
-    chip = rx(r"(sm\d\d)_m(\d+)n(\d+)k(\d+)").search(cpp.base)
-    if chip:
+    r.put(r.base, "op", op, meaning)
+    r.put(r.base, "lib", "bitsandbytes")
+    if chip := rx(r"(sm\d\d)_m(\d+)n(\d+)k(\d+)").search(r.base):
         r.put(chip[1], "arch", chip[1], "written for {}; it may run on a newer card")
-        r.put(chip[0], "mma", shape("x".join(chip.groups()[1:])), "shape of one MMA")
-    _cpp.put_dtype(r, cpp.arg(0), "dtype", "works on {}")
-    what = _optimizer(r, cpp) if op == "optimizer" else _format(r, cpp, op)
-    words = (short, what, r.get("dtype")) if op == "optimizer" else (short, r.get("dtype"), what)
-    return r.done(role, joined("bnb", *words))
+        r.put(chip[0], "mma", [int(size) for size in chip.groups()[1:]])
+    dtype = r.read(r.arg(0), "dtype")
+    if op == "optimizer":
+        return r.done(role, "bnb", short, _optimizer(r), dtype)
+    return r.done(role, "bnb", short, dtype, _format(r, op))
 
 
-def _format(r: NameParser, cpp: _cpp.Cpp, op: str) -> str:
+def _format(r: NameParser, op: str) -> str:
     """The format is the last argument of the block-wise kernels."""
-    if not cpp.base.startswith(("kQuantizeBlockwise", "kDequantizeBlockwise")):
+    if not r.base.startswith(("kQuantizeBlockwise", "kDequantizeBlockwise")):
         return ""
-    text, short = (cpp.args[-1] if cpp.args else ""), cpp.base.endswith("Small")
-    number = _cpp.integer(text) if len(cpp.args) == (3 if short else 5) else None
+    text = r.arg(2 if r.base.endswith("Small") else 4)
+    last = len(r.cpp.args) == (3 if r.base.endswith("Small") else 5)
+    number = _cpp.integer(text) if last else None
     if number is None or not 0 <= number < len(FORMATS):
         return ""
     r.put(text, "format", FORMATS[number], "the format of fewer bits: {}")
     if op == "quantize":
-        r.put(cpp.arg(1), "block", _cpp.integer(cpp.arg(1)), "one scale per {} elements")
+        r.read(r.arg(1), "block")
     return f"{'->' if op == 'quantize' else '<-'} {FORMATS[number]}"
 
 
-def _optimizer(r: NameParser, cpp: _cpp.Cpp) -> str:
-    number = _cpp.integer(cpp.arg(1))
+def _optimizer(r: NameParser) -> str:
+    number = _cpp.integer(r.arg(1))
     if number is None or not 0 <= number < len(OPTIMIZERS):
         return "optimizer"
-    r.put(cpp.arg(1), "optimizer", OPTIMIZERS[number], "the optimizer: {}")
+    r.put(r.arg(1), "optimizer", OPTIMIZERS[number], "the optimizer: {}")
     return OPTIMIZERS[number]
 
 
-FAMILY = Family(
-    "bitsandbytes", _decode, 38, word_set("op lib dtype format block optimizer arch mma")
-)
+_HINT = r"^(?:void )?(?:k[A-Z]\w+|kgemm_4bit\w+|gemm_4bit\w+|kdequant_mm\w+)<"
+_STATES = "op lib dtype format block optimizer arch mma"
+FAMILY = family("bitsandbytes", _decode, 38, _STATES, "documented", hint=_HINT)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, joined, row_for, rows, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import row_for, rows, rx
+from foretrace.schema.kernel import KernelId
 
 # role, op, short name, pattern in the kernel's identifier; the first that fits wins
 KERNELS = r"""
@@ -35,12 +36,9 @@ TILE_KERNELS = r"""
 """
 
 
-def _decode(name: str) -> KernelId | None:
-    mangled = _cpp.is_mangled(name)
-    if not rx(r"_ZN2ck|_ZN7ck_tile|(?:void )?(?:std::\S+ )?ck(?:_tile)?::").match(name[:200]):
-        return None
-    words = _cpp.identifiers(name) if mangled else tuple(rx(r"\w+").findall(name))
-    r = NameParser(name, "composable_kernel")
+def _decode(r: NameParser) -> KernelId:
+    mangled = _cpp.is_mangled(r.name)
+    words = _cpp.identifiers(r.name) if mangled else tuple(rx(r"\w+").findall(r.name))
     tile = "ck_tile" in words[:2]
     if tile:
         kernels = (word for word in words[2:] if row_for(TILE_KERNELS, word))
@@ -48,34 +46,33 @@ def _decode(name: str) -> KernelId | None:
         kernels = (word for word in words if word.startswith("kernel_"))
     kernel = next(kernels, "")
     if mangled:
-        r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
+        r.put("_Z", "mangled", True, certainty="documented")
     lib = "CK Tile" if tile else "Composable Kernel"
     r.put("ck_tile" if tile else "ck", "lib", lib, "AMD's kernel library", "documented")
-    if kernel and not tile:
-        r.put(kernel, "kernel", kernel, "the kernel")
-    return _tile(r, kernel, name) if tile else _plain(r, kernel)
+    return _tile(r, kernel) if tile else _plain(r, kernel)
 
 
 def _plain(r: NameParser, kernel: str) -> KernelId:
+    r.read(kernel, "kernel", "the kernel")
     row = next((row for row in rows(KERNELS) if rx(row[-1]).search(kernel)), None)
     if not row:
-        return r.done(_words.role(kernel), kernel or "CK")
+        return r.done(_words.role(kernel), "", kernel or "CK")
     role, op, short, _ = row
     r.put(kernel, "op", op, "from the kernel's name")
     kind = next((kind for kind in ("xdl", "wmma", "dl") if f"_{kind}" in kernel), "")
     return r.done(role, f"{short} (CK {kind})".replace(" )", ")"))
 
 
-def _tile(r: NameParser, kernel: str, name: str) -> KernelId:
+def _tile(r: NameParser, kernel: str) -> KernelId:
     row = row_for(TILE_KERNELS, kernel)
     if not row:
         return r.done("other", "CK Tile")
     role, op, short = row
     r.put(kernel, "op", op, "from the kernel's name")
-    problem = next((word for word in _cpp.identifiers(name) if word.endswith("Problem")), "")
-    dtype = _cpp.type_after(name, problem) if problem else None
-    r.put(problem, "dtype_in", dtype, "type of the input: {}")
-    return r.done(role, joined(short, dtype))
+    problem = next((word for word in _cpp.identifiers(r.name) if word.endswith("Problem")), "")
+    r.put(problem, "dtype_in", _cpp.type_after(r.name, problem) if problem else None)
+    return r.done(role, f"{short} {{dtype_in}}")
 
 
-FAMILY = Family("composable_kernel", _decode, 20, word_set("op lib kernel mangled"))
+_HINT = r"^(?:_ZN2ck|_ZN7ck_tile|(?:void )?(?:std::\S{1,200} )?ck(?:_tile)?::)"
+FAMILY = family("composable_kernel", _decode, 20, "op lib kernel mangled", hint=_HINT)

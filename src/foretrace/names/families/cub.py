@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, row_for, rows, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rows, rx
+from foretrace.schema.kernel import KernelId
 
 # role, op, short name, pattern of the function
 KERNELS = r"""
@@ -44,51 +45,45 @@ WORDS = r"""
 """
 
 
-def _decode(name: str) -> KernelId | None:
-    cpp = _cpp.parse(name) if rx(r"\b(?:hip)?cub::").search(name[:100]) else None
-    if not cpp or not rx(r"(?:^|::)(?:hip)?cub(?:::|$)").search(cpp.scope):
+def _decode(r: NameParser) -> KernelId | None:
+    if not rx(r"(?:^|::)(?:hip)?cub(?:::|$)").search(r.cpp.scope):
         return None
-    r = NameParser(name, "cub", "documented")
     r.put("cub", "template", "cub", "a primitive of CUB")
-    row = row_for(KERNELS, cpp.base)
+    row = r.row(KERNELS)
     if not row:
-        return r.done("other", f"cub {cpp.base.removesuffix('Kernel')}")
+        return r.done("other", "cub", r.base.removesuffix("Kernel"))
     role, op, short = row
-    r.put(cpp.base, "op", f"cub {op}", "what the primitive does")
-    if step := rx(_STEP).fullmatch(cpp.base):
+    r.put(r.base, "op", f"cub {op}", "what the primitive does")
+    if step := rx(_STEP).fullmatch(r.base):
         r.put(step[1], "step", step[1].lower(), "the step of the primitive: {}")
-    return r.done(role, f"{short}{_types(cpp)}")
+    return r.done(role, short, _types(r.cpp))
 
 
-def _types(cpp: _cpp.Cpp) -> str:
+def _types(cpp: _cpp.Cpp) -> str | None:
     """Key and value types of a sort, element type of a scan, in words."""
     if cpp.base.startswith("DeviceRadixSort"):
         policy = _cpp.inside(cpp.arg(0), "DeviceRadixSortPolicy")
         key, value = (_cpp.dtype(text) for text in policy[:2]) if len(policy) > 2 else (None, None)
-        return f" ({key} keys, {value} values)" if key and value else ""
+        return f"({key} keys, {value} values)" if key and value else ""
     if cpp.base.startswith("DeviceScanKernel"):
-        dtype = _cpp.dtype(next((text for text in cpp.args if text.endswith("*")), ""))
-        return f" {dtype}" if dtype else ""
+        return _cpp.dtype(next((text for text in cpp.args if text.endswith("*")), ""))
     return ""
 
 
-def _primitive(library: str, name: str) -> KernelId | None:
+def _primitive(library: str, r: NameParser) -> KernelId:
     """rocPRIM and Thrust have one entry function: the template's arguments are searched too."""
-    if not rx(rf"(?:void )?{library}::").match(name):
-        return None
-    cpp = _cpp.parse(name)
-    r = NameParser(name, library, "documented")
     r.put(library, "template", library, "a device-wide primitive")
-    text = f"{cpp.base} {cpp.arg(0)} {cpp.arg(2)[:200]}"
+    text = f"{r.base} {r.arg(0)} {r.arg(2)[:200]}"
     word, role = next((row for row in rows(WORDS) if row[0] in text), ("", "other"))
     short = f"{library} {word.replace('_', ' ')}".strip()
-    if word:
-        r.put(word, "op", short, "what the primitive does", "inferred")
+    r.put(word, "op", word and short, "what the primitive does", "inferred")
     return r.done(role, short)
 
 
 FAMILIES = (
-    Family("cub", _decode, 33, word_set("op template step")),
-    Family("rocprim", partial(_primitive, "rocprim"), 33, word_set("op")),
-    Family("thrust", partial(_primitive, "thrust"), 33, word_set("op")),
+    family("cub", _decode, 33, "op template step", "documented", hint=r"\b(?:hip)?cub::"),
+    *(
+        family(lib, partial(_primitive, lib), 33, "op", "documented", hint=rf"^(?:void )?{lib}::")
+        for lib in ("rocprim", "thrust")
+    ),
 )

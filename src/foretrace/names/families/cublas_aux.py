@@ -9,68 +9,64 @@ its types in the template; older names have four types only.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._matmul import MatmulParser
-from foretrace.names.families._parser import joined, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx
+from foretrace.schema.kernel import KernelId
 
-FAMILY_NAME = "cublas_aux"
-_NAMES = ("splitKreduce_kernel", "globalKernel", "scal_kernel", "magma_", "sgemm_largek")
+# scope, op, library, short name, meaning, function
+_SIMPLE = r"""
+    epilogue::impl  epilogue  cublasLt  cublasLt epilogue
+        the end of a matmul run as its own kernel  globalKernel
+    -  scal  cublas  scale C by beta  scales the result matrix by beta  scal_kernel
+"""
 
 
-def _decode(name: str) -> KernelId | None:
-    if not any(word in name[:80] for word in _NAMES):
-        return None
-    cpp = _cpp.parse(name)
-    if cpp.base == "splitKreduce_kernel":
-        return _splitk(name, cpp)
-    if cpp.base == "globalKernel" and cpp.scope.endswith("epilogue::impl"):
-        meaning = "the end of a matmul run as its own kernel"
-        return _simple(name, cpp, "epilogue", "cublasLt", meaning, "cublasLt epilogue")
-    if cpp.base == "scal_kernel" and "cublas" in name:
-        meaning = "scales the result matrix by beta"
-        return _simple(name, cpp, "scal", "cublas", meaning, "scale C by beta")
-    if rx(r"magma_[sdcz]gemmEx_kernel").fullmatch(cpp.base):
-        return _old_gemm(name, cpp, "cublas (MAGMA-derived)", f"{cpp.base[6]}gemm {{}} (magma)")
-    if cpp.base.startswith("sgemm_largek"):
-        return _old_gemm(name, cpp, "cublas", "sgemm {} (large K)")
+def _decode(r: NameParser) -> KernelId | None:
+    if r.base == "splitKreduce_kernel":
+        return _splitk(r)
+    if row := r.row(_SIMPLE):
+        scope, *rest = row
+        known = r.cpp.scope.endswith(scope) if scope else "cublas" in r.name
+        return _simple(r, *rest) if known else None
+    if rx(r"magma_[sdcz]gemmEx_kernel").fullmatch(r.base):
+        return _old_gemm(r, "cublas (MAGMA-derived)", f"{r.base[6]}gemm {{dtype_in}} (magma)")
+    if r.base.startswith("sgemm_largek"):
+        return _old_gemm(r, "cublas", "sgemm {dtype_in} (large K)")
     return None
 
 
-def _splitk(name: str, cpp: _cpp.Cpp) -> KernelId:
-    r = MatmulParser(name, FAMILY_NAME)
-    lib = "cublasLt" if cpp.scope == "cublasLt" else "cublas"
+def _splitk(r: NameParser) -> KernelId:
+    lib = "cublasLt" if r.cpp.scope == "cublasLt" else "cublas"
     meaning = "adds the partial sums of a matmul split along K"
-    r.put(cpp.base, "op", "splitk_reduce", meaning, "checked")
-    r.put(cpp.scope or cpp.base, "lib", lib, "launched by {}", "checked")
-    sized = _cpp.integer(cpp.arg(0)) is not None  # newer: two sizes and an index type come first
+    r.put(r.base, "op", "splitk_reduce", meaning, "checked")
+    r.put(r.cpp.scope or r.base, "lib", lib, "launched by {}", "checked")
+    sized = _cpp.integer(r.arg(0)) is not None  # newer: two sizes and an index type come first
     if sized:
-        _cpp.put_dtype(r, cpp.arg(3), "dtype_partial", "partial sums in {}")
-        _cpp.put_dtype(r, cpp.arg(5), "dtype_acc", "added in {}")
-    written, sure = (cpp.arg(6), "checked") if sized else (cpp.arg(3), "inferred")
-    out = _cpp.put_dtype(r, written, "dtype_out", "type of the result: {}", sure)
-    return r.done("reduction", joined("split-K reduce", out))
+        r.read(r.arg(3), "dtype_partial")
+        r.read(r.arg(5), "dtype_acc", "added in {}")
+    written, sure = (r.arg(6), "checked") if sized else (r.arg(3), "inferred")
+    r.read(written, "dtype_out", certainty=sure)
+    return r.done("reduction", "split-K reduce {dtype_out}")
 
 
-def _simple(name: str, cpp: _cpp.Cpp, op: str, lib: str, meaning: str, short: str) -> KernelId:
-    r = MatmulParser(name, FAMILY_NAME)
-    r.put(cpp.base, "op", op, meaning)
-    r.put(cpp.base, "lib", lib, "a {} kernel")
-    first = 0 if _cpp.integer(cpp.arg(0)) is None else 2  # newer: two sizes come first
-    dtype = _common(cpp.args[first : first + 2])
-    r.put(cpp.arg(first), "dtype_in", dtype, "type of the input: {}")
-    r.put(cpp.arg(first + 1), "dtype_out", dtype, "type of the result: {}")
-    return r.done("pointwise", joined(short, dtype))
+def _simple(r: NameParser, op: str, lib: str, short: str, meaning: str) -> KernelId:
+    r.put(r.base, "op", op, meaning)
+    r.put(r.base, "lib", lib, "a {} kernel")
+    first = 0 if _cpp.integer(r.arg(0)) is None else 2  # newer: two sizes come first
+    dtype = _common(r.cpp.args[first : first + 2])
+    r.put(r.arg(first), "dtype_in", dtype)
+    r.put(r.arg(first + 1), "dtype_out", dtype)
+    return r.done("pointwise", short, dtype)
 
 
-def _old_gemm(name: str, cpp: _cpp.Cpp, lib: str, short: str) -> KernelId:
-    r = MatmulParser(name, FAMILY_NAME)
-    r.put(cpp.base, "op", "gemm", "a matmul, old make")
-    r.put(cpp.base, "lib", lib, "a cuBLAS kernel")
-    r.put_tensor_core(cpp.base, False)
-    dtype = _common(cpp.args[:3]) if cpp.base.startswith("magma") else "f32"
-    r.put(cpp.base, "dtype_in", dtype, "type of the inputs: {}")
-    r.put(cpp.base, "dtype_out", dtype, "type of the result: {}")
-    return r.done("gemm", " ".join(short.format(dtype or "").split()))
+def _old_gemm(r: NameParser, lib: str, short: str) -> KernelId:
+    r.put(r.base, "op", "gemm", "a matmul, old make")
+    r.put(r.base, "lib", lib, "a cuBLAS kernel")
+    r.put(r.base, "tensor_core", False)
+    dtype = _common(r.cpp.args[:3]) if r.base.startswith("magma") else "f32"
+    r.put(r.base, "dtype_in", dtype, "type of the inputs: {}")
+    r.put(r.base, "dtype_out", dtype)
+    return r.done("gemm", short)
 
 
 def _common(types: tuple[str, ...]) -> str | None:
@@ -79,9 +75,6 @@ def _common(types: tuple[str, ...]) -> str | None:
     return dtypes.pop() if len(dtypes) == 1 else None
 
 
-FAMILY = Family(
-    FAMILY_NAME,
-    _decode,
-    30,
-    word_set("op lib dtype_in dtype_partial dtype_out dtype_acc tensor_core"),
-)
+_HINT = "splitKreduce_kernel|globalKernel|scal_kernel|magma_|sgemm_largek"
+_STATES = "op lib dtype_in dtype_partial dtype_out dtype_acc tensor_core"
+FAMILY = family("cublas_aux", _decode, 30, _STATES, hint=_HINT)

@@ -11,9 +11,10 @@ same op.
 
 from __future__ import annotations
 
-from foretrace.names.families._matmul import ARCH, PAIR, WORDS, MatmulParser, times
-from foretrace.names.families._parser import joined, rx, uncut, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._matmul import ARCH, PAIR, WORDS, arch_meaning
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx
+from foretrace.schema.kernel import KernelId
 
 _TYPE = "fp16|bf16|int8|int32|tf32|fp32|fp64"
 _HEAD = (
@@ -29,42 +30,41 @@ _WORDS = r"""
 """
 
 
-def _decode(name: str) -> KernelId | None:
-    whole = uncut(name).removesuffix("_kernel")
-    head = rx(_HEAD).match(whole)
-    if not head:
-        return None
-    r = MatmulParser(name, "cublas_legacy")
-    put_head(r, head.groupdict(), ended=whole == head[0])
-    r.put(head["core"], "op", "gemm", "a matmul")
-    r.put(head["core"], "lib", "cublas", "a cuBLAS kernel")
-    if head["acc"].startswith("g"):
+def _decode(r: NameParser) -> KernelId:
+    put_head(r)
+    r.put(r["core"], "op", "gemm", "a matmul")
+    r.put(r["core"], "lib", "cublas", "a cuBLAS kernel")
+    if r["acc"].startswith("g"):
         words = "complex matmul by the Gaussian method, three real multiplications instead of four"
-        r.put(head["core"], "complex_method", "gaussian (3-multiply)", words)
-    for word in whole[head.end() + 1 :].split("_"):
+        r.put(r["core"], "complex_method", "gaussian (3-multiply)", words)
+    for word in words_after(r):
         put_word(r, word)
-    tile = times(r.get("tile") or r.get("tile_mn"))
-    short = joined("cublas", head["word"], tile, r.get("layout"), r.get("dtype_in"))
-    return r.done("gemm", short)
+    tile = "{tile}" if r.get("tile") else "{tile_mn}"
+    return r.done("gemm", f"cublas {r['word']} {tile} {{layout}} {{dtype_in}}")
 
 
-def put_head(r: MatmulParser, found: dict[str, str], ended: bool) -> None:
+def words_after(r: NameParser) -> list[str]:
+    """The words behind the types."""
+    whole: str = r.found.string.removesuffix("_kernel")
+    return whole[r.found.end() + 1 :].split("_")
+
+
+def put_head(r: NameParser) -> None:
     """Generation, accumulator, MMA shape and types: shared with the cuDNN names of the same make.
 
-    `ended`: nothing follows, so the input type may have been cut off.
+    Where nothing follows, the input type may have been cut off.
     """
-    word = found["word"]
-    meaning = "the chip generation the kernel was written for, not the card in use"
-    r.put(word, "arch_word", word, meaning)
-    r.put_arch(word, ARCH.get(word))
-    r.put_core(found)
-    r.put_tensor_core(found["core"], bool(found["mma"]))
-    if found["in"] or not ended:
-        inputs = WORDS.get(found["in"] or "", r.fields["dtype_acc"])
-        r.put(found["in"] or found["core"], "dtype_in", inputs, "type of both inputs: {}")
+    r.read(r["word"], "arch_word")
+    arch = ARCH.get(r["word"], "")
+    r.put(r["word"], "arch", arch, arch_meaning(arch))
+    r.put_core()
+    r.put(r["core"], "tensor_core", bool(r["mma"]))
+    if r["in"] or words_after(r) != [""]:
+        inputs = WORDS.get(r["in"], r.fields["dtype_acc"])
+        r.put(r["in"] or r["core"], "dtype_in", inputs, "type of both inputs: {}")
 
 
-def put_word(r: MatmulParser, word: str) -> None:
+def put_word(r: NameParser, word: str) -> None:
     """One of the words after the types. An unknown word stays without a part: the gap says so."""
     if rx(PAIR).fullmatch(word):
         r.put_pair(word)
@@ -73,7 +73,7 @@ def put_word(r: MatmulParser, word: str) -> None:
     elif word == "stages":
         r.note(word, "depth along K and pipeline stages follow")
     elif rx(r"[ntc]{2}").fullmatch(word):
-        r.put_layout(word, word)
+        r.put_layout(word)
     else:
         r.put_word(word, _WORDS)
 
@@ -81,4 +81,4 @@ def put_word(r: MatmulParser, word: str) -> None:
 _STATES = """
     arch tile_mn tile_k stages tile mma dtype_in dtype_out dtype_acc layout tensor_core epilogue
 """
-FAMILY = Family("cublas_legacy", _decode, 11, word_set(_STATES))
+FAMILY = family("cublas_legacy", _decode, 11, _STATES, hint="gemm", head=_HEAD)

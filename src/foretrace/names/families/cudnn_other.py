@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._matmul import MatmulParser
-from foretrace.names.families._parser import joined, row_for, rx, uncut, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx
+from foretrace.schema.kernel import KernelId
 
 # role, op, short name, meaning, pattern of the function
 HELPERS = r"""
@@ -38,76 +38,60 @@ GRAPH_OPS = {
     "genStats": ("stats", "reduction"),
 }
 _GENERATED = (
-    r"cudnn_generated_(?P<gen>[a-z]+(?:_[a-z]+)*?)_(?P<arch>sm\d{2,3}[a-z]?)_"
+    r"cudnn_generated_(?P<generator>[a-z]+(?:_[a-z]+)*?)_(?P<arch>sm\d{2,3}[a-z]?)_"
     r"(?P<graph>[A-Za-z]+(?:_[A-Za-z]+)*)"
 )
 
 
-def _decode_aux(name: str) -> KernelId | None:
-    if "cudnn" not in name[:120] and "elemWiseRNNcell" not in name[:80]:
-        return None
-    cpp = _cpp.parse(name)
-    if found := rx(r"(nchw|nhwc)To(Nhwc|Nchw)\w*Kernel").fullmatch(cpp.base):
-        return _layout(name, cpp, f"{found[1].upper()}->{found[2].upper()}")
-    row = row_for(HELPERS, cpp.base)
+def _decode_aux(r: NameParser) -> KernelId | None:
+    if found := rx(r"(nchw|nhwc)To(Nhwc|Nchw)\w*Kernel").fullmatch(r.base):
+        return _layout(r, f"{found[1].upper()}->{found[2].upper()}")
+    row = r.row(HELPERS)
     if not row:
         return None
     role, op, short, meaning = row
-    r = MatmulParser(name, "cudnn_aux")
-    r.put(cpp.base, "op", op, meaning)
-    r.put(cpp.base, "lib", "cudnn", f"a cuDNN kernel: {meaning}")
-    function = cpp.base.removeprefix("compute").removesuffix("Kernel")
-    r.put(cpp.base, "function", function if function != cpp.base else "", "the function: {}")
+    r.put(r.base, "op", op, meaning)
+    r.put(r.base, "lib", "cudnn", f"a cuDNN kernel: {meaning}")
+    function = r.base.removeprefix("compute").removesuffix("Kernel")
+    r.put(r.base, "function", function if function != r.base else "")
     return r.done(role, short)
 
 
-def _layout(name: str, cpp: _cpp.Cpp, change: str) -> KernelId:
-    r = MatmulParser(name, "cudnn_aux")
+def _layout(r: NameParser, change: str) -> KernelId:
     meaning = f"copies the tensor, {change}: a sign that the model is not in channels_last"
-    r.put(cpp.base, "op", "layout_transform", meaning, "checked")
-    r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel", "checked")
-    dtypes = [_cpp.dtype(text) for text in cpp.args[:2]]
-    if len(dtypes) == 2:
-        r.put(cpp.arg(0), "dtype_in", dtypes[0], "read as {}", "checked")
-        r.put(cpp.arg(1), "dtype_out", dtypes[1], "written as {}", "checked")
-    distinct = dict.fromkeys(dtype for dtype in dtypes if dtype)
-    return r.done("copy", joined(change, "->".join(distinct)))
+    r.put(r.base, "op", "layout_transform", meaning, "checked")
+    r.put(r.base, "lib", "cudnn", "a cuDNN kernel", "checked")
+    if len(r.cpp.args) > 1:
+        r.read(r.arg(0), "dtype_in", "read as {}", "checked")
+        r.read(r.arg(1), "dtype_out", "written as {}", "checked")
+    distinct = dict.fromkeys(filter(None, map(_cpp.dtype, r.cpp.args[:2])))
+    return r.done("copy", change, "->".join(distinct))
 
 
-def _decode_batchnorm(name: str) -> KernelId | None:
-    cpp = _cpp.parse(name) if "bn_" in name[:60] else None
-    found = rx(r"bn_(fw|bw)(?:_(tr|inf))?\w*").fullmatch(cpp.base) if cpp else None
-    if not cpp or not found or "cudnn" not in name[:60]:
-        return None
-    r = MatmulParser(name, "cudnn_batchnorm")
-    forward = found[1] == "fw"
-    mode = {"tr": " (train)", "inf": " (inference)"}.get(found[2] or "", "") if forward else ""
+def _decode_batchnorm(r: NameParser) -> KernelId:
+    forward = r[1] == "fw"
+    mode = {"tr": " (train)", "inf": " (inference)"}.get(r[2], "") if forward else ""
     way = "fwd" if forward else "bwd"
     meaning = f"batch norm, {'forward' if forward else 'backward'}{mode}"
-    r.put(cpp.base, "op", f"batch_norm_{way}", meaning)
-    r.put(cpp.base, "lib", "cudnn", "a cuDNN kernel")
-    dtype = _cpp.put_dtype(r, cpp.arg(0), "dtype_in", "type of the input: {}")
-    kind = cpp.base.rpartition("1C11_")[2] if "1C11_" in cpp.base else ""
+    r.put(r.base, "op", f"batch_norm_{way}", meaning)
+    r.put(r.base, "lib", "cudnn", "a cuDNN kernel")
+    r.read(r.arg(0), "dtype_in")
+    kind = r.base.rpartition("1C11_")[2] if "1C11_" in r.base else ""
     r.put(kind, "function", kind.removeprefix("kernel_"), "which of cuDNN's variants")
-    number = next((text for text in cpp.args if _cpp.integer(text) is not None), "")
-    r.put(number, "threads", _cpp.integer(number), "{} threads per block")
-    return r.done("normalization", f"batch_norm {way}{mode} {dtype}")
+    r.read(next((text for text in r.cpp.args if _cpp.integer(text) is not None), ""), "threads")
+    return r.done("normalization", f"batch_norm {way}{mode} {{dtype_in}}")
 
 
-def _decode_fusion(name: str) -> KernelId | None:
-    found = rx(_GENERATED).match(uncut(name))
-    if not found:
-        return None
-    r = MatmulParser(name, "cudnn_runtime_fusion")
+def _decode_fusion(r: NameParser) -> KernelId:
     r.put("cudnn", "lib", "cudnn", "generated by cuDNN at run time")
-    r.put(found["gen"], "generator", found["gen"], "which generator wrote it")
-    r.put_arch(found["arch"], found["arch"])
-    words = found["graph"].partition("_knob")[0].split("_")
+    r.groups("generator")
+    r.put_arch(r["arch"])
+    words = r["graph"].partition("_knob")[0].split("_")
     graph = [word for word in words if word in GRAPH_OPS]
     op, role = _graph_op(graph)
-    r.put(found["graph"], "graph", graph, "the operations fused, in order")
-    r.put(found["graph"], "op", op, "what the fused graph computes")
-    if not rx(r"kernel\d+_\d+$").search(name):
+    r.put(r["graph"], "graph", graph, "the operations fused, in order")
+    r.put(r["graph"], "op", op, "what the fused graph computes")
+    if not rx(r"kernel\d+_\d+$").search(r.name):
         r.put("", "truncated", True, "the name was cut: it does not end in kernel<n>_<m>")
     return r.done(role, f"cudnn {op.replace('gemm', 'GEMM').replace('_', ' ')}")
 
@@ -118,8 +102,17 @@ def _graph_op(graph: list[str]) -> tuple[str, str]:
     return (f"{op} + fused pointwise" if main and "pointwise" in graph else op), role
 
 
+_AUX, _NORM = "op dtype_in dtype_out function", "op dtype_in function threads"
+_BN = r"bn_(fw|bw)(?:_(tr|inf))?\w*"
 FAMILIES = (
-    Family("cudnn_aux", _decode_aux, 31, word_set("op dtype_in dtype_out function")),
-    Family("cudnn_batchnorm", _decode_batchnorm, 30, word_set("op dtype_in function threads")),
-    Family("cudnn_runtime_fusion", _decode_fusion, 14, word_set("graph op truncated")),
+    family("cudnn_aux", _decode_aux, 31, _AUX, hint="cudnn|elemWiseRNNcell"),
+    family("cudnn_batchnorm", _decode_batchnorm, 30, _NORM, hint=r"cudnn\S{0,60}bn_", base=_BN),
+    family(
+        "cudnn_runtime_fusion",
+        _decode_fusion,
+        14,
+        "graph op truncated",
+        hint="cudnn_generated",
+        head=_GENERATED,
+    ),
 )

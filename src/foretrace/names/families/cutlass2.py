@@ -13,30 +13,16 @@ from __future__ import annotations
 from foretrace.names.families import _cpp
 from foretrace.names.families._matmul import (
     ACCUMULATOR,
+    CLASSES,
+    CONVOLUTIONS,
     PAIR,
     WORDS,
-    ConvParser,
-    MatmulParser,
-    times,
 )
-from foretrace.names.families._parser import joined, rx, uncut, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx, uncut
+from foretrace.schema.kernel import KernelId
 
-KINDS = {"gemm": "gemm", "fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wgrad"}
-MEANINGS = {
-    "gemm": "a matmul",
-    "conv_fprop": "convolution, forward",
-    "conv_dgrad": "convolution, input gradient",
-    "conv_wgrad": "convolution, weight gradient",
-}
-CLASSES = {
-    "simt": "plain CUDA cores",
-    "tensorop": "tensor cores",
-    "wmma_tensorop": "tensor cores through the WMMA interface",
-    "sptensorop": "tensor cores, sparse",
-}
 EPILOGUES = ("gelu", "drelu", "dgelu", "bgrada", "bgradb")
-_ROUNDED = "inputs are rounded to {} for the multiplication"
 # field, kind, certainty, meaning, pattern of the word
 _WORDS = r"""
     iterator  text  -  how the convolution addresses its input  optimized|analytic
@@ -52,59 +38,48 @@ _BODY = (
 _NAMESPACE = r"(?:void )?(cutlass\w*)::Kernel2?<"
 
 
-def _decode(name: str) -> KernelId | None:
-    if "cutlass" not in name[:80]:
+def _decode(r: NameParser) -> KernelId | None:
+    wrapper = rx(_NAMESPACE).match(r.name)
+    body = rx(_BODY).match(uncut(r.name), wrapper.end() if wrapper else 0)
+    if not (body or wrapper or rx(r"_ZN\d+cutlass\w*?[67]Kernel2?I").match(r.name)):
         return None
-    wrapper = rx(_NAMESPACE).match(name)
-    body = rx(_BODY).match(uncut(name), wrapper.end() if wrapper else 0)
-    if body:
-        tail = rx(r"[A-Za-z0-9_]*").match(body.string, body.end())
-        namespace = wrapper[1] if wrapper else ""
-        return _named(name, namespace, body.groupdict(), tail[0] if tail else "")
-    if wrapper or rx(r"_ZN\d+cutlass\w*?[67]Kernel2?I").match(name):
-        return _template(name, wrapper[1] if wrapper else "")
-    return None
-
-
-def _named(name: str, namespace: str, found: dict[str, str], tail: str) -> KernelId:
-    op = KINDS[found["kind"]]
-    parser = MatmulParser if op == "gemm" else ConvParser
-    r = parser(name, "cutlass2x", "documented")
+    r.found, namespace = body, wrapper[1] if wrapper else ""
     r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
-    if found["sm"]:
-        r.put_arch(found["sm"], f"sm{found['sm']}", "inferred")
-    _lib(r, namespace, found["sm"] or "")
-    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
-    r.put_tensor_core(found["opclass"], found["opclass"] != "simt")
-    r.put_core(found)
-    r.put(found["core"], "math_dtype", found["math"], _ROUNDED)
-    r.put(found["core"], "op", op, MEANINGS[op])
-    _tail(r, tail, found)
-    words = (r.get("arch"), times(r.get("tile") or r.get("tile_mn")), r.get("layout"))
-    if op == "gemm":
-        return r.done("gemm", joined("cutlass", *words, r.get("dtype_in")))
-    return r.done("conv", joined("cutlass", op.replace("_", " "), *words, r.get("dtype_in")))
-
-
-def _lib(r: MatmulParser, namespace: str, sm: str) -> None:
     if "cudnn" in namespace:
         r.put(namespace, "lib", "cudnn", "launched by cuDNN", "inferred")
-    elif sm:
+    return _named(r, "cudnn" in namespace) if body else _template(r)
+
+
+def _named(r: NameParser, by_cudnn: bool) -> KernelId:
+    op = "gemm" if r["kind"] == "gemm" else f"conv_{r['kind']}"
+    r.conv = op != "gemm"
+    r.put_arch(r["sm"], "inferred")
+    if r["sm"] and not by_cudnn:
         meaning = "cuBLAS prints the number, the public generator does not"
-        r.put(sm, "lib", "cublas", meaning, "inferred")
+        r.put(r["sm"], "lib", "cublas", meaning, "inferred")
+    r.put(r["opclass"], "opclass", r["opclass"], CLASSES[r["opclass"]])
+    r.put(r["opclass"], "tensor_core", r["opclass"] != "simt")
+    r.put_core()
+    r.put(r["core"], "math_dtype", r["math"], "inputs are rounded to {} for the multiplication")
+    r.put(r["core"], "op", op, CONVOLUTIONS[op])
+    tail = rx(r"[A-Za-z0-9_]*").match(r.found.string, r.found.end())
+    _tail(r, tail[0] if tail else "")
+    kind, tile = op.replace("_", " "), "{tile}" if r.get("tile") else "{tile_mn}"
+    short = f"cutlass {kind if r.conv else ''} {{arch}} {tile} {{layout}} {{dtype_in}}"
+    return r.done("conv" if r.conv else "gemm", short)
 
 
-def _tail(r: MatmulParser, tail: str, found: dict[str, str]) -> None:
+def _tail(r: NameParser, tail: str) -> None:
     words = tail.strip("_").split("_")
     inputs = [word for word in words if rx(_TYPE).fullmatch(word)]
     # before the tile it may be cut off
     by_absence = not inputs and any(rx(PAIR).fullmatch(word) for word in words)
     if by_absence:
-        acc = ACCUMULATOR[found["acc"]]
-        r.put(found["core"], "dtype_in", acc, "type of both inputs: {}, as the sums")
-    if by_absence and found["core"] == "s1688gemm" and found["sm"] == "80":
+        acc = ACCUMULATOR[r["acc"]]
+        r.put(r["core"], "dtype_in", acc, "type of both inputs: {}, as the sums")
+    if by_absence and r["core"] == "s1688gemm" and r["sm"] == "80":
         meaning = "float32 data, TF32 arithmetic on tensor cores"
-        r.put(found["core"], "math_dtype", "tf32", meaning, "inferred")
+        r.put(r["core"], "math_dtype", "tf32", meaning, "inferred")
     fields = iter(("dtype_in",) if len(inputs) == 1 else ("dtype_a", "dtype_b"))
     for word in words:
         if word in inputs and (field := next(fields, "")):
@@ -113,7 +88,7 @@ def _tail(r: MatmulParser, tail: str, found: dict[str, str]) -> None:
             _word(r, word)
 
 
-def _word(r: MatmulParser, word: str) -> None:
+def _word(r: NameParser, word: str) -> None:
     if rx(PAIR).fullmatch(word):
         r.put_pair(word)
     elif word == "relu":
@@ -123,45 +98,39 @@ def _word(r: MatmulParser, word: str) -> None:
     elif r.put_word(word, _WORDS):
         return
     elif rx(r"[ntch]{2,3}").fullmatch(word):
-        r.put_layout(word, word)
+        r.put_layout(word)
     elif rx(r"align\d{1,3}").fullmatch(word):
         count = int(word[5:])
         more = "; below 8 for 16-bit data means a misaligned dimension" if count < 8 else ""
         r.put(word, "align_elems", count, f"loads up to {count} elements at once{more}", "checked")
 
 
-def _template(name: str, namespace: str) -> KernelId:
+def _template(r: NameParser) -> KernelId:
     """A CUTLASS 2 kernel spelt out as C++ templates: only what stands out is read."""
-    parser = ConvParser if "Conv" in name else MatmulParser
-    r = parser(name, "cutlass2x", "documented")
-    if namespace:
-        r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
-        _lib(r, namespace, "")
-    if "ReduceSplitK" in name:
+    r.conv = "Conv" in r.name
+    if "ReduceSplitK" in r.name:
         meaning = "adds the partial sums of a matmul split over K"
         r.put("ReduceSplitK", "op", "splitk_reduce", meaning, "inferred")
         return r.done("reduction", "cutlass split-K reduce")
-    conv = rx(r"Conv\dd(Fprop|Dgrad|Wgrad)").search(name)
-    if conv:
-        op = KINDS[conv[1].lower()]
-        r.put(conv[0], "op", op, MEANINGS[op], "inferred")
-    elif rx(r"ImplicitGemmConvolution|DirectConvolution").search(name):
+    if conv := rx(r"Conv\dd(Fprop|Dgrad|Wgrad)").search(r.name):
+        op = f"conv_{conv[1].lower()}"
+        r.put(conv[0], "op", op, CONVOLUTIONS[op], "inferred")
+    elif rx(r"ImplicitGemmConvolution|DirectConvolution").search(r.name):
         r.put("Convolution", "op", "conv", "a convolution", "inferred")
-    elif "attention" in name.lower() or "fmha" in name.lower():
+    elif "attention" in r.name.lower() or "fmha" in r.name.lower():
         return r.done("attention", "cutlass attention")
     else:
         r.note("Kernel", "a CUTLASS kernel, a matmul as a rule", "inferred")
-    found = rx(r"GemmShape(?:ILi(\d+)ELi(\d+)ELi(\d+)E|<(\d+), ?(\d+), ?(\d+)>)").search(name)
-    if found:
-        r.put_tile(found[0], [int(number) for number in found.groups() if number], "inferred")
-    dtype = _cpp.dtype(next(iter(rx(r"cutlass::\w+_t\b").findall(name)), ""))
+    sizes = r"GemmShape(?:ILi(\d+)ELi(\d+)ELi(\d+)E|<(\d+), ?(\d+), ?(\d+)>)"
+    if found := rx(sizes).search(r.name):
+        r.put_tile(found[0], "inferred", [int(number) for number in found.groups() if number])
+    dtype = _cpp.dtype(next(iter(rx(r"cutlass::\w+_t\b").findall(r.name)), ""))
     kind = r.get("op").replace("_", " ") or "GEMM"
-    short = joined("cutlass", kind, times(r.get("tile")), dtype)
-    return r.done("conv" if "conv" in r.get("op") else "gemm", short)
+    return r.done("conv" if "conv" in r.get("op") else "gemm", f"cutlass {kind} {{tile}}", dtype)
 
 
 _STATES = """
     namespace lib arch tile_mn tile_k stages epilogue layout align_elems dtype_in math_dtype op
     iterator
 """
-FAMILY = Family("cutlass2x", _decode, 20, word_set(_STATES))
+FAMILY = family("cutlass2x", _decode, 20, _STATES, "documented", hint="cutlass")

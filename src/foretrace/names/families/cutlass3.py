@@ -15,21 +15,22 @@ from __future__ import annotations
 import re
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._matmul import TRIPLE, WORDS, MatmulParser, times
-from foretrace.names.families._parser import joined, rx, shape, uncut, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._matmul import CLASSES, TRIPLE, WORDS
+from foretrace.names.families._parser import NameParser, family, shape
+from foretrace.names.families._tables import rx, uncut
+from foretrace.schema.kernel import KernelId
 
 ENTRY = "cutlass::device_kernel"
-CLASSES = {
-    "simt": "plain CUDA cores",
-    "tensorop": "tensor cores",
-    "sptensorop": "tensor cores, sparse",
-    "bstensorop": "tensor cores, block-scaled",
-    "bssptensorop": "tensor cores, block-scaled and sparse",
-}
 BLOCK_SCALES = {
     "ue8m0": "one scale per block of elements, a power of two (microscaling formats)",
     "ue4m3": "one scale per block of elements, of type e4m3 without a sign (NVFP4)",
+}
+TYPES = {
+    "a": ("dtype_a", "type of A (the weight)"),
+    "b": ("dtype_b", "type of B (the activation)"),
+    "acc": ("dtype_acc", "sums are kept in"),
+    "c": ("dtype_c", "type of the matrix added in"),
+    "d": ("dtype_out", "type of the result"),
 }
 SCHEDULES = (
     r"warpspecialized(?:_pingpong|_cooperative)?(?:_fp8_fastaccum)?|epi_tma|epi_nosmem|stream_k"
@@ -37,81 +38,70 @@ SCHEDULES = (
 )
 _HEAD = (
     r"cutlass3x_(?P<arch>sm\d{2,3}[a-z]?)_(?P<opclass>(?:bs)?(?:sp)?tensorop|simt)_(?P<core>"
-    rf"(?P<acc>g?[cz]|[shdi])?(?P<mma>{TRIPLE}|\d{{2,6}})?(?P<math>bf16|f16|tf32)?gemm)"
+    rf"(?:g?[cz]|[shdi])?(?P<mma>{TRIPLE}|\d{{2,6}})?(?P<math>bf16|f16|tf32)?gemm)"
     r"(?:_block_scaled)?"
 )
-_TYPES = r"_(?P<a>[a-z0-9]+)_(?P<b>[a-z0-9]+)_(?P<acc>[a-z0-9]+)_(?P<c>[a-z0-9]+)_(?P<d>[a-z0-9]+)"
+_TYPES = "".join(rf"_(?P<{key}>[a-z0-9]+)" for key in TYPES)
 _SHAPES = (
     rf"_(?P<tile>{TRIPLE})(?:_(?P<cluster>{TRIPLE}))?(?:_(?P<stages>\d{{1,3}}))?"
-    r"(?:_(?P<layout>[nth]{2,3}))?"
-    r"(?:_align(?P<align>\d{1,3}))?(?=_|$|[>(])"
+    r"(?:_(?P<layout>[nth]{2,3}))?(?:_(?P<align_elems>align\d{1,3}))?(?=_|$|[>(])"
 )
-_GENERIC = r"(?:void )?cutlass::device_kernel<"
 _SIZE = r"(?:cute::)?C<(?:\(int\))?(\d{1,5})>"
 _TUPLE = rf"cute::tuple<{_SIZE}, ?{_SIZE}, ?{_SIZE} ?>"
 
 
-def _decode(name: str) -> KernelId | None:
-    at = name.find("cutlass3x_", 0, 120)
-    head = rx(_HEAD).match(uncut(name), at) if at >= 0 else None
-    if head:
-        return _named(name, head)
-    return _generic(name) if rx(_GENERIC).match(name) and "GemmUniversal" in name else None
-
-
-def _named(name: str, head: re.Match[str]) -> KernelId:
-    r = MatmulParser(name, "cutlass3x", "documented")
-    found, whole = head.groupdict(), head.string
-    if name.startswith("void cutlass::device_kernel<"):
+def _decode(r: NameParser) -> KernelId | None:
+    at = r.name.find("cutlass3x_", 0, 120)
+    r.found = rx(_HEAD).match(uncut(r.name), at) if at >= 0 else None
+    if r.name.startswith(("void cutlass::device_kernel<", "cutlass::device_kernel<")):
         r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
+        if not r.found:
+            return _generic(r) if "GemmUniversal" in r.name else None
+    return _named(r) if r.found else None
+
+
+def _named(r: NameParser) -> KernelId:
+    whole, end = r.found.string, r.found.end()
     r.note("cutlass3x", "CUTLASS 3, as its generator writes names")
-    r.put_arch(found["arch"], found["arch"])
-    r.put(found["opclass"], "opclass", found["opclass"], CLASSES[found["opclass"]])
-    r.put_tensor_core(found["opclass"], found["opclass"] != "simt")
-    r.put(found["core"], "op", "gemm", "a matmul")
-    if found["mma"] and "x" in found["mma"]:
-        r.put(found["core"], "mma", shape(found["mma"]), "shape of one matrix instruction")
-    r.put(found["core"], "math_dtype", found["math"], "inputs are rounded to {}")
-    shapes = rx(_SHAPES).match(whole, _types(r, whole, head.end()))
+    r.put_arch(r["arch"])
+    r.put(r["opclass"], "opclass", r["opclass"], CLASSES[r["opclass"]])
+    r.put(r["opclass"], "tensor_core", r["opclass"] != "simt")
+    r.put(r["core"], "op", "gemm", "a matmul")
+    if "x" in r["mma"]:
+        r.put(r["core"], "mma", shape(r["mma"]))
+    r.put(r["core"], "math_dtype", r["math"], "inputs are rounded to {}")
+    if types := rx(_TYPES).match(whole, end):
+        _types(r, types)
+    shapes = rx(_SHAPES).match(whole, types.end() if types else end)
     if shapes:
-        _shapes(r, shapes.groupdict())
+        r.found = shapes
+        _shapes(r)
         tail = rx(r"[A-Za-z0-9_]*").match(whole, shapes.end())
-        _tail(r, tail[0].strip("_") if tail else "", cut=whole != name)
-    words = (r.get("arch"), times(r.get("tile")), r.get("layout"), r.get("dtype_a"))
-    return r.done("gemm", joined("cutlass3", *words))
+        _tail(r, tail[0].strip("_") if tail else "", cut=whole != r.name)
+    return r.done("gemm", "cutlass3 {arch} {tile} {layout} {dtype_a}")
 
 
-def _types(r: MatmulParser, whole: str, end: int) -> int:
-    types = rx(_TYPES).match(whole, end)
-    if types:
-        listed = types[0].strip("_")  # one piece: a type that is repeated has no place of its own
-        for key, field, meaning in (
-            ("a", "dtype_a", "type of A (the weight)"),
-            ("b", "dtype_b", "type of B (the activation)"),
-            ("acc", "dtype_acc", "sums are kept in"),
-            ("c", "dtype_c", "type of the matrix added in"),
-            ("d", "dtype_out", "type of the result"),
-        ):
-            scale, _, text = types[key].rpartition("x")
-            value = WORDS.get(text, text)
-            r.put(listed, field, value, f"{meaning}: {'none' if value == 'void' else value}")
-            r.put(listed, f"scale_{key}", scale, BLOCK_SCALES.get(scale, "block scales in {}"))
-    return types.end() if types else end
+def _types(r: NameParser, types: re.Match[str]) -> None:
+    listed = types[0].strip("_")  # one piece: a type that is repeated has no place of its own
+    for key, (field, meaning) in TYPES.items():
+        scale, _, text = types[key].rpartition("x")
+        value = WORDS.get(text, text)
+        r.put(listed, field, value, f"{meaning}: {'none' if value == 'void' else value}")
+        r.put(listed, f"scale_{key}", scale, BLOCK_SCALES.get(scale, "block scales in {}"))
 
 
-def _shapes(r: MatmulParser, found: dict[str, str]) -> None:
-    r.put_tile(found["tile"], shape(found["tile"]))
-    r.put_groups(found, "cluster  {}  cluster  shape  thread blocks that share data")
-    if found["stages"] == "0":
+def _shapes(r: NameParser) -> None:
+    r.put_tile(r["tile"])
+    r.groups("cluster")
+    if r["stages"] == "0":
         r.put("0", "stages", "auto", "pipeline stages, chosen automatically")
     else:
-        r.put_groups(found, "stages  {}  stages  number  {} pipeline stages")
-    if found["layout"]:
-        r.put_layout(found["layout"], found["layout"])
-    r.put_groups(found, "align  align{}  align_elems  number  loads up to {} elements at once")
+        r.groups("stages")
+    r.put_layout(r["layout"])
+    r.groups("align_elems")
 
 
-def _tail(r: MatmulParser, tail: str, cut: bool) -> None:
+def _tail(r: NameParser, tail: str, cut: bool) -> None:
     schedule: list[str] = []
     rest: list[str] = []
     position = 0
@@ -129,34 +119,31 @@ def _tail(r: MatmulParser, tail: str, cut: bool) -> None:
         r.put_abilities(tokens)
 
 
-def _generic(name: str) -> KernelId:
-    r = MatmulParser(name, "cutlass3x", "documented")
-    r.put(ENTRY, "wrapper", ENTRY, "CUTLASS 3's common entry")
+def _generic(r: NameParser) -> KernelId:
     r.put("GemmUniversal", "op", "gemm", "a matmul")
-    loop = rx(r"MainloopSm(\d{2,3})\w{0,80}<").search(name)
-    if loop:
-        r.put_arch(f"Sm{loop[1]}", f"sm{loop[1]}", "inferred")
-        stages = _cpp.integer(_cpp.split(name[loop.end() : loop.end() + 40])[0])
-        if stages:
-            r.put(str(stages), "stages", stages, "{} pipeline stages", "inferred")
-        _tuples(r, name, loop.end())
-    words = (r.get("arch"), times(r.get("tile")), r.get("dtype_a"))
-    return r.done("gemm", joined("cutlass GEMM", *words))
+    if loop := rx(r"Mainloop(Sm\d{2,3})\w{0,80}<").search(r.name):
+        r.put_arch(loop[1], "inferred")
+        stages = _cpp.integer(_cpp.split(r.name[loop.end() : loop.end() + 40])[0])
+        r.put(str(stages), "stages", stages or None, certainty="inferred")
+        _tuples(r, loop.end())
+    return r.done("gemm", "cutlass GEMM {arch} {tile} {dtype_a}")
 
 
-def _tuples(r: MatmulParser, name: str, start: int) -> None:
-    tuples = list(rx(_TUPLE).finditer(name, start, start + 2000))[:2]
+def _tuples(r: NameParser, start: int) -> None:
+    tuples = list(rx(_TUPLE).finditer(r.name, start, start + 2000))[:2]
     if len(tuples) < 2:
         return
     cluster, tile = ([int(number) for number in found.groups()] for found in tuples)
-    r.put(tuples[0][0], "cluster", cluster, "thread blocks that share data", "inferred")
-    r.put_tile(tuples[1][0], tile, "inferred")
-    after = name[tuples[1].end() :].lstrip(" ,>").partition(",")[0].strip()
-    _cpp.put_dtype(r, after, "dtype_a", "type of A: {}", "inferred")
+    r.put(tuples[0][0], "cluster", cluster, certainty="inferred")
+    r.put_tile(tuples[1][0], "inferred", tile)
+    after = r.name[tuples[1].end() :].lstrip(" ,>").partition(",")[0].strip()
+    r.read(after, "dtype_a", certainty="inferred")
 
 
 _STATES = """
     arch tile cluster stages dtype_a dtype_c schedule layout tensor_core tokens epilogue dtype_bias
     scale_a
 """
-FAMILY = Family("cutlass3x", _decode, 19, word_set(_STATES))
+FAMILY = family(
+    "cutlass3x", _decode, 19, _STATES, "documented", hint="cutlass3x_|cutlass::device_kernel<"
+)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, row_for, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families import _words
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx
+from foretrace.schema.kernel import KernelId
 
 # role, short name (none: the function's own words), pattern of the function
 KERNELS = r"""
@@ -23,24 +24,21 @@ _UNSCOPED = (
 )
 
 
-def _decode(name: str) -> KernelId | None:
-    if "fbgemm_gpu::" not in name[:60] and not rx(rf"(?:void )?{_UNSCOPED}").match(name):
+def _decode(r: NameParser) -> KernelId | None:
+    if not r.cpp.scope.startswith("fbgemm_gpu") and not rx(_UNSCOPED).match(r.base):
         return None
-    cpp = _cpp.parse(name)
-    if not cpp.scope.startswith("fbgemm_gpu") and not rx(_UNSCOPED).match(cpp.base):
-        return None
-    plain = _words.plain(cpp.base)
-    role, short = row_for(KERNELS, cpp.base) or (_words.role(cpp.base), plain)
-    r = NameParser(name, "fbgemm")
-    if found := rx(r"_(un)?weighted(?:_kernel)?(?:_([a-z_]{1,60}?))?(?:_\d)?$").search(cpp.base):
-        words = "each row has a weight" if not found[1] else "rows have no weights"
+    plain = _words.plain(r.base)
+    role, short = r.row(KERNELS) or (_words.role(r.base), plain)
+    if found := rx(r"_(un)?weighted(?:_kernel)?(?:_([a-z_]{1,60}?))?(?:_\d)?$").search(r.base):
+        words = "each row has a weight | rows have no weights"
         r.put(found[0], "weighted", not found[1], words)
         r.put(found[2] or "", "step", (found[2] or "").replace("_", " "), "{}")
-    if cpp.base.startswith("permute_"):
-        r.put(cpp.base, "op", "jagged permute", "reorders the rows of a jagged tensor")
+    if r.base.startswith("permute_"):
+        r.put(r.base, "op", "jagged permute", "reorders the rows of a jagged tensor")
     else:
-        r.note(cpp.base, f"the name is literal: {plain}")
-    return r.done(role, short or plain)
+        r.note(r.base, f"the name is literal: {plain}")
+    return r.done(role, "", short or plain)
 
 
-FAMILY = Family("fbgemm", _decode, 39, word_set("op weighted step"))
+_HINT = rf"fbgemm_gpu::|^(?:void )?{_UNSCOPED}"
+FAMILY = family("fbgemm", _decode, 39, "op weighted step", hint=_HINT)

@@ -15,9 +15,9 @@ from __future__ import annotations
 from itertools import takewhile
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._matmul import MatmulParser
-from foretrace.names.families._parser import joined, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx
+from foretrace.schema.kernel import KernelId
 
 _MASKS = ("causal", "local", "alibi", "even_mn", "even_k")
 # kernel and number of flags after its traits -> the flags
@@ -41,12 +41,6 @@ FLAGS3 = {
     ("Bwd", "90", 8): _BACKWARD3,
     ("Bwd", "80", 8): _BACKWARD3,
 }
-TRAITS = {
-    "head_dim": "head dimension, padded: {}",
-    "block_m": "{} query rows per block",
-    "block_n": "{} key rows per block",
-    "warps": "{} warps",
-}
 OPS = {
     "flash_fwd_kernel": ("sdpa_fwd", "flash fwd"),
     "flash_fwd_splitkv_kernel": ("sdpa_fwd", "flash fwd split-KV"),
@@ -58,130 +52,88 @@ OPS = {
     "flash_bwd_convert_dkv_kernel": ("sdpa_bwd_postprocess", "flash bwd: dK, dV conversion"),
     "flash_bwd_clear_dkvaccum_kernel": ("sdpa_bwd_preprocess", "flash bwd: clear dK, dV"),
 }
-MEANINGS = {
-    "dropout": "dropout",
-    "causal": "causal mask",
-    "local": "local window",
-    "alibi": "ALiBi bias",
-    "softcap": "score cap",
-    "even_mn": "lengths are multiples of the blocks",
-    "even_k": "head dimension equals the padded one",
-    "return_softmax": "returns the scores",
-    "split": "keys split over blocks",
-    "append_kv": "appends to the KV cache",
-    "varlen": "sequences of different lengths",
-    "paged_kv": "loads a paged KV cache without TMA",
-    "has_qv": "second query part (Qv, for MLA)",
-    "pv_in_registers": "P stays in registers for P @ V",
-    "overlap": "softmax and matmuls overlap within a warpgroup",
-    "pack_gqa": "query heads of one KV head are packed into rows",
-    "v_colmajor": "V is column-major",
-    "deterministic": "deterministic sums",
-    "swap_sdp": "operands of S and dP are swapped",
-    "swap_dkv": "operands of dK and dV are swapped",
-    "swap_dq": "operands of dQ are swapped",
-}
 _TUPLE = r"cute::tuple<((?:cute::)?C<[^<>]*>(?:, ?(?:cute::)?C<[^<>]*>){2}) ?>"
 _MAINLOOP = r"(?:flash::)?CollectiveMainloop(Fwd|Bwd)Sm(\d{2,3})"
 
 
-def _decode(name: str) -> KernelId | None:
-    if "flash_" not in name[:120]:
+def _decode(r: NameParser) -> KernelId | None:
+    if r.base not in OPS:
         return None
-    cpp = _cpp.parse(name)
-    if cpp.base not in OPS:
-        return None
-    r = MatmulParser(name, "flash_attention_2", "documented")
-    op, short = OPS[cpp.base]
-    r.put(cpp.scope, "namespace", cpp.scope, "whose copy of flash attention this is")
-    r.put(cpp.base, "kernel", cpp.base, "the function")
-    r.put(cpp.base, "op", op, "fused attention, or a step of it")
-    place = next((i for i, text in enumerate(cpp.args) if "kernel_traits<" in text), -1)
+    op, short = OPS[r.base]
+    r.put(r.cpp.scope, "namespace", r.cpp.scope, "whose copy of flash attention this is")
+    r.read(r.base, "kernel")
+    r.put(r.base, "op", op, "fused attention, or a step of it")
+    place = next((i for i, text in enumerate(r.cpp.args) if "kernel_traits<" in text), -1)
     if place >= 0:
-        _traits(r, _cpp.inside(cpp.args[place], _cpp.leaf(cpp.args[place])))
-        _flags(r, cpp.base, cpp.args[place + 1 :])
-    size = f"hd{r.fields['head_dim']}" if "head_dim" in r.fields else ""
-    causal = "causal" if r.get("causal") else ""
-    return r.done("attention", joined(short, r.get("dtype_in"), size, causal))
+        _traits(r, _cpp.inside(r.cpp.args[place], _cpp.leaf(r.cpp.args[place])))
+        texts = r.cpp.args[place + 1 :]
+        count = sum(_cpp.boolean(text) is not None for text in texts)
+        r.flags(texts, FLAGS.get((r.base, count), ()))
+    return _done(r, f"{short} {{dtype_in}}")
 
 
-def _traits(r: MatmulParser, args: tuple[str, ...]) -> None:
-    for text, (field, meaning) in zip(args, TRAITS.items(), strict=False):
-        r.put(text, field, _cpp.integer(text), meaning)
+def _traits(r: NameParser, args: tuple[str, ...]) -> None:
+    r.read(_cpp.nth(args, 0), "head_dim", "head dimension, padded: {}")
+    r.read_all(args, "- block_m block_n")
+    r.put(_cpp.nth(args, 3), "warps", _cpp.integer(_cpp.nth(args, 3)), "{} warps")
     types = (text for text in args if text.startswith("cutlass::") and _cpp.dtype(text))
-    _cpp.put_dtype(r, next(types, ""), "dtype_in", "type of Q, K and V: {}")
+    r.read(next(types, ""), "dtype_in", "type of Q, K and V: {}")
 
 
-def _flags(r: MatmulParser, kernel: str, texts: tuple[str, ...]) -> None:
-    values = [value for text in texts if (value := _cpp.boolean(text)) is not None]
-    fields = FLAGS.get((kernel, len(values)), ())
-    for field, value, text in zip(fields, values, texts, strict=False):
-        r.put(text, field, value, MEANINGS[field] if value else f"not: {MEANINGS[field]}")
+def _done(r: NameParser, short: str, size: str = "") -> KernelId:
+    size = size or (f"hd{r.get('head_dim')}" if "head_dim" in r.fields else "")
+    return r.done("attention", short, size, "causal" if r.get("causal") else "")
 
 
-def _decode3(name: str) -> KernelId | None:
-    if "FlashAttn" not in name[:200] and "prepare_varlen_num_blocks_kernel" not in name[:80]:
-        return None
-    r = MatmulParser(name, "flash_attention_3", "documented")
-    cpp = _cpp.parse(name)
-    if cpp.base == "device_kernel":
+def _decode3(r: NameParser) -> KernelId:
+    if r.base == "device_kernel":
         entry = "cutlass::device_kernel"
         r.put(entry, "wrapper", entry, "CUTLASS 3's common entry")
-    backward = "FlashAttnBwd" in name
-    helper = rx(r"Combine|prepare_varlen|Preprocess|Postprocess").search(name)
-    kernel = rx(r"FlashAttn\w+|prepare_varlen_num_blocks_kernel").search(name)
-    op = "sdpa_bwd" if backward else "sdpa_fwd"
+    op = "sdpa_bwd" if "FlashAttnBwd" in r.name else "sdpa_fwd"
+    helper = rx(r"Combine|prepare_varlen|Preprocess|Postprocess").search(r.name)
+    kernel = rx(r"FlashAttn\w+|prepare_varlen_num_blocks_kernel").search(r.name)
     r.put(kernel[0] if kernel else "", "op", "" if helper else op, "fused attention")
-    loop = rx(_MAINLOOP).search(name)
+    loop = rx(_MAINLOOP).search(r.name)
     if loop:
-        args = _cpp.inside(name, loop[0])
+        args = _cpp.inside(r.name, loop[0])
         _mainloop(r, args, loop[2], loop[1] == "Bwd")
         _flags3(r, args, loop[1], loop[2])
-    if cpp.truncated:
-        r.put("", "truncated", True, "a bracket does not close: the name was cut", "checked")
+    r.put_cut()
     size = f"hd{r.fields.get('head_dim', '?')}" if loop else "helper"
-    words = (r.get("dtype_in"), size, "causal" if r.get("causal") else "")
-    return r.done("attention", joined(op.replace("_", " "), "FA3", *words))
+    return _done(r, f"{op.replace('_', ' ')} FA3 {{dtype_in}}", size)
 
 
-def _mainloop(r: MatmulParser, args: tuple[str, ...], sm: str, backward: bool) -> None:
-    r.put_arch(f"Sm{sm}", f"sm{sm}")
+def _mainloop(r: NameParser, args: tuple[str, ...], sm: str, backward: bool) -> None:
+    r.put_arch(f"Sm{sm}")
     tuples = [place for place, text in enumerate(args) if rx(_TUPLE).fullmatch(text)]
-    stages = _cpp.integer(args[0]) if args and not backward and sm == "90" else None
-    r.put(_cpp.nth(args, 0), "stages", stages, "{} pipeline stages")
+    if not backward and sm == "90":
+        r.read(_cpp.nth(args, 0), "stages")
     if len(tuples) < 2:  # the kernels of older chips have no clusters
         return
     cluster, tile = (
         [int(number) for number in rx(r"(\d{1,6})>").findall(args[place])] for place in tuples[:2]
     )
-    r.put(args[tuples[0]], "cluster", cluster, "thread blocks that share data")
+    r.put(args[tuples[0]], "cluster", cluster)
     text = args[tuples[1]]
     r.put(text, "tile_mnk", tile, "query rows x key rows x head dimension per block")
     for field, value in zip(("block_m", "block_n", "head_dim"), tile, strict=True):
-        r.put(text, field, value, f"{field.replace('_', ' ')} {value}")
-    _types(r, args[tuples[1] + 1 :])
+        r.put(text, field, value)
+    rest = args[tuples[1] + 1 :]
+    if _cpp.integer(_cpp.nth(rest, 0)) is not None:
+        r.put(rest[0], "head_dim_v", _cpp.integer(rest[0]), "head dimension of V: {}")
+        rest = rest[1:]
+    r.read(_cpp.nth(rest, 0), "dtype_in", "type of Q, K and V: {}")
+    r.read(_cpp.nth(rest, 1), "dtype_acc")
 
 
-def _types(r: MatmulParser, args: tuple[str, ...]) -> None:
-    size = _cpp.integer(args[0]) if args else None
-    if size is not None:
-        r.put(args[0], "head_dim_v", size, "head dimension of V: {}")
-        args = args[1:]
-    meanings = ("type of Q, K and V", "sums are kept in")
-    for text, field, meaning in zip(args, ("dtype_in", "dtype_acc"), meanings, strict=False):
-        dtype = _cpp.dtype(text)
-        r.put(text, field, dtype, f"{meaning}: {dtype}")
-
-
-def _flags3(r: MatmulParser, args: tuple[str, ...], way: str, chip: str) -> None:
+def _flags3(r: NameParser, args: tuple[str, ...], way: str, chip: str) -> None:
     """The flags after the chip's tag: all where their number is known and no cut hides some."""
     tag = next((place for place, text in enumerate(args) if "arch::Sm" in text), len(args))
     texts = tuple(takewhile(lambda text: _cpp.boolean(text) is not None, args[tag + 1 :]))
     cut = r.name.count("<") != r.name.count(">") and tag + 1 + len(texts) == len(args)
     fields = () if cut else FLAGS3.get((way, chip, len(texts)), ())
-    for text, field in zip(texts, fields or ("causal", "local"), strict=False):
-        value = _cpp.boolean(text)
-        r.put(text, field, value, MEANINGS[field] if value else f"not: {MEANINGS[field]}")
+    paged = "loads a paged KV cache without TMA"
+    r.flags(texts, fields or ("causal", "local"), paged_kv=paged)
 
 
 _STATES = "op head_dim block_m block_n dtype_in causal namespace split append_kv even_k"
@@ -189,7 +141,8 @@ _STATES3 = """
     stages cluster tile_mnk head_dim causal dtype_in local softcap varlen paged_kv append_kv has_qv
     pack_gqa split v_colmajor deterministic
 """
+_HINT3 = "FlashAttn|prepare_varlen_num_blocks_kernel"
 FAMILIES = (
-    Family("flash_attention_2", _decode, 21, word_set(_STATES)),
-    Family("flash_attention_3", _decode3, 18, word_set(_STATES3)),
+    family("flash_attention_2", _decode, 21, _STATES, "documented", hint="flash_"),
+    family("flash_attention_3", _decode3, 18, _STATES3, "documented", hint=_HINT3),
 )

@@ -7,8 +7,11 @@ list of runtime calls alone lacks them.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, row_for, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from functools import partial
+
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import row_for, rx
+from foretrace.schema.kernel import KernelId
 
 # what the call is for, pattern of what follows cuda/hip/cu; the first that fits wins
 CALLS = r"""
@@ -44,53 +47,37 @@ HOST_ONLY = r"""
     loads code                              Module\w*|Library\w*|Kernel\w*|Link\w*
     describes a tensor for TMA              TensorMap\w*
 """
+
+
 DRIVER = (
-    r"cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer|TensorMap"
-    r"|Kernel|Library|Get|Link|Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*"
+    r"^cu(?:Launch|Mem|Stream|Event|Ctx|Module|Graph|Device|Func|Init|Occupancy|Pointer|TensorMap"
+    r"|Kernel|Library|Get|Link|Multicast|Array|Tex|Surf|IpcGet|IpcOpen)\w*$"
 )
 
 
-def _decode_runtime(name: str) -> KernelId | None:
-    if name == "INVALID":
-        return _done(name, "runtime_api", "unknown API id", "cuda_runtime")
-    found = rx(r"(?:cuda|hip)([A-Z]\w*)").fullmatch(name)
-    if not found or len(name) >= 80:
+def _decode(category: str, r: NameParser) -> KernelId | None:
+    if len(r.name) > 80:
         return None
-    return _done(name, "runtime_api", _purpose(found[1]), "cuda_runtime")
-
-
-def _decode_driver(name: str) -> KernelId | None:
-    if len(name) >= 80 or not rx(DRIVER).fullmatch(name):
-        return None
-    return _done(name, "driver_api", _purpose(name[2:]), "cuda_driver")
-
-
-def _decode_xpu(name: str) -> KernelId | None:
-    found = rx(r"(?:urEnqueue|ze)([A-Z]\w*)").fullmatch(name)
-    if not found or len(name) > 80:
-        return None
-    category = "xpu_driver" if name.startswith("ze") else "xpu_runtime"
-    return _done(name, "xpu_api", "launch" if "Launch" in name else "", category)
-
-
-def _purpose(call: str) -> str:
-    return (row_for(CALLS, call) or ("",))[0]
-
-
-def _done(name: str, family: str, purpose: str, category: str) -> KernelId:
-    r = NameParser(name, family, "documented")
-    r.put(name, "op", "host api", "a call on the CPU, not a kernel")
-    r.put(name, "role", purpose, purpose)
-    call = rx(r"cuda|hip|cu").sub("", name, count=1)
+    call = rx(r"cuda|hip|cu").sub("", r.name, count=1)
+    purpose = (row_for(CALLS, call) or ("",))[0]
+    if category == "xpu":
+        category = "xpu_driver" if r.name.startswith("ze") else "xpu_runtime"
+        purpose = "launch" if "Launch" in r.name else ""
+    purpose = "unknown API id" if r.name == "INVALID" else purpose
+    r.put(r.name, "op", "host api", "a call on the CPU, not a kernel")
+    r.put(r.name, "role", purpose, "{}")
     other = row_for(HOST_ONLY, call)
     if other and not purpose:
-        r.note(name, f"{other[0]}; launches nothing")
-    r.put(name, "cat", category, "the category a trace gives it")
-    return r.done("other", name)
+        r.note(r.name, f"{other[0]}; launches nothing")
+    r.put(r.name, "cat", category, "the category a trace gives it")
+    return r.done("other", r.name)
 
 
-FAMILIES = (
-    Family("runtime_api", _decode_runtime, 8, word_set("role cat")),
-    Family("driver_api", _decode_driver, 8, word_set("role")),
-    Family("xpu_api", _decode_xpu, 8, word_set("role")),
+FAMILIES = tuple(
+    family(f"{name}_api", partial(_decode, category), 8, states, "documented", hint=pattern)
+    for name, category, states, pattern in (
+        ("runtime", "cuda_runtime", "role cat", r"^(?:(?:cuda|hip)[A-Z]\w*|INVALID)$"),
+        ("driver", "cuda_driver", "role", DRIVER),
+        ("xpu", "xpu", "role", r"^(?:urEnqueue|ze)[A-Z]\w*$"),
+    )
 )

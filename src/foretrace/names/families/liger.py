@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from foretrace.names.families._parser import NameParser, by_role, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import by_role, rx
+from foretrace.schema.kernel import KernelId
 
 # Functions by role, `function = short name` where they differ. Only functions that Liger defines:
 # other people's `_add_kernel` is theirs.
@@ -40,6 +41,8 @@ WHOLE = """
         _moe_router_scatter_kernel = moe router scatter
     normalization: _group_norm_reduce_param_grads_kernel = group_norm bwd: sums
 """
+
+
 _NAME = (
     r"_?(?P<thing>[a-z][a-z0-9_]{0,78}?)_(?:kernel_(?P<late>forward|backward)"
     r"|(?P<way>forward|backward|fwd|bwd)(?:_(?P<kernel>kernel)|_rows?|_tiled|_fused_2d)"
@@ -48,21 +51,31 @@ _NAME = (
 _NEIGHBOURHOOD = r"_(?:fused|dense|sparse)_neighborhood_(?:attention_)?\w+_kernel"
 
 
-def _decode(name: str) -> KernelId | None:
-    if len(name) > 80 or not name.replace("_", "").isalnum():
+def _decode(r: NameParser) -> KernelId | None:
+    plain = rx(r"_\d{1,3}$").sub("", r.name)
+    known = _known(plain) if len(r.name) <= 80 else None
+    if not known:
         return None
-    plain = rx(r"_\d{1,3}$").sub("", name)
+    short, role = known
+    r.put(plain, "op", "user triton", "a Triton kernel: the name is the Python function's")
+    r.put(plain, "lib", "Liger-Kernel", f"Liger-Kernel defines a function of this name: {short}")
+    if plain != r.name:
+        r.note(r.name[len(plain) :], "a counter that torch.compile appends")
+    return r.done(role, short)
+
+
+def _known(plain: str) -> tuple[str, str] | None:
+    """The short name and role of one of Liger's functions."""
     if whole := _functions(WHOLE).get(plain):
-        return _done(name, plain, *whole)
+        return whole
     if rx(_NEIGHBOURHOOD).fullmatch(plain):
-        return _done(name, plain, "neighborhood attention", "attention")
+        return "neighborhood attention", "attention"
     found = rx(_NAME).fullmatch(plain)
     if not found or found["thing"] not in _functions(THINGS):
         return None
     short, role = _functions(THINGS)[found["thing"]]
     way = "fwd" if (found["late"] or found["way"]).startswith(("forward", "fwd")) else "bwd"
-    tanh = " (tanh)" if found["thing"] == "geglu_tanh" else ""
-    return _done(name, plain, f"{short} {way}{tanh}", role)
+    return f"{short} {way}{' (tanh)' if found['thing'] == 'geglu_tanh' else ''}", role
 
 
 @cache
@@ -72,13 +85,4 @@ def _functions(table: str) -> dict[str, tuple[str, str]]:
     return {words[0].strip(): (words[-1].strip(), role) for role, words in entries}
 
 
-def _done(name: str, plain: str, short: str, role: str) -> KernelId:
-    r = NameParser(name, "liger_triton", "documented")
-    r.put(plain, "op", "user triton", "a Triton kernel: the name is the Python function's")
-    r.put(plain, "lib", "Liger-Kernel", f"Liger-Kernel defines a function of this name: {short}")
-    if plain != name:
-        r.note(name[len(plain) :], "a counter that torch.compile appends")
-    return r.done(role, short)
-
-
-FAMILY = Family("liger_triton", _decode, 70, word_set("lib op"))
+FAMILY = family("liger_triton", _decode, 70, "lib op", "documented", hint=r"^\w+$")

@@ -8,48 +8,41 @@ F is forward, B backward. The arch is the oldest chip it fits: sm80 runs on ever
 
 from __future__ import annotations
 
-from foretrace.names.families._matmul import PAIR, WORDS, MatmulParser
-from foretrace.names.families._parser import rx, shape, uncut, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._matmul import PAIR, WORDS
+from foretrace.names.families._parser import NameParser, family, shape
+from foretrace.schema.kernel import KernelId
 
 LIB = "pytorch mem-efficient (xformers/CUTLASS)"
 ABILITIES = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}
 _NAME = (
-    r"(?:void )?fmha_cutlass(?P<way>[FB])_(?P<dtype>[a-z0-9]+)_(?P<aligned>aligned|notaligned)_"
-    rf"(?P<blocks>{PAIR})(?:_(?P<acc>rf|gmem|urf))?(?:_k(?P<maxk>\d{{1,6}}))?"
-    r"(?P<dropout>_dropout)?(?P<seqaligned>_seqaligned)?(?:_(?P<arch>sm\d{2,3}))?"
+    r"(?:void )?(?P<kernel>fmha_cutlass(?P<way>[FB]))_(?P<dtype>[a-z0-9]+)_"
+    rf"(?P<aligned>aligned|notaligned)_(?P<blocks>{PAIR})(?:_(?P<acc>rf|gmem|urf))?"
+    r"(?:_(?P<max_head_dim>k\d{1,6}))?(?P<dropout>_dropout)?(?P<seqaligned>_seqaligned)?"
+    r"(?:_(?P<arch>sm\d{2,3}))?"
 )
 
 
-def _decode(name: str) -> KernelId | None:
-    found = rx(_NAME).match(uncut(name))
-    if not found:
-        return None
-    r = MatmulParser(name, "mem_efficient_attention", "documented")
-    forward = found["way"] == "F"
-    op = "sdpa_fwd" if forward else "sdpa_bwd"
-    text = f"fmha_cutlass{found['way']}"
-    r.put(text, "op", op, f"fused attention, {'forward' if forward else 'backward'}")
-    r.put(text, "lib", LIB, "PyTorch's memory-efficient attention")
-    dtype = WORDS.get(found["dtype"], found["dtype"])
-    r.put(found["dtype"], "dtype_in", dtype, "type of Q, K and V: {}")
-    aligned = found["aligned"] == "aligned"
-    words = f"inputs are {'' if aligned else 'not '}aligned to 16 bytes"
-    r.put(found["aligned"], "aligned", aligned, words)
-    first, second = shape(found["blocks"])
-    r.put(found["blocks"], "block_q" if forward else "block_i", first, "{} query rows per block")
-    r.put(found["blocks"], "block_k" if forward else "block_j", second, "{} key rows per block")
-    where = "registers" if found["acc"] == "rf" else "memory, for large head dimensions"
-    r.put(found["acc"], "out_acc", found["acc"], f"the output is gathered in {where}")
-    largest = "maxk  k{}  max_head_dim  number  head dimension up to {}"
-    r.put_groups(found.groupdict(), largest)
-    if not forward and found["arch"]:  # without the end of the name, a missing word says nothing
+def _decode(r: NameParser) -> KernelId:
+    forward = r["way"] == "F"
+    way, sides = ("fwd", "qk") if forward else ("bwd", "ij")
+    r.put(r["kernel"], "op", f"sdpa_{way}", f"fused attention, {'for' if forward else 'back'}ward")
+    r.put(r["kernel"], "lib", LIB, "PyTorch's memory-efficient attention")
+    dtype = WORDS.get(r["dtype"], r["dtype"])
+    r.put(r["dtype"], "dtype_in", dtype, "type of Q, K and V: {}")
+    r.put(r["aligned"], "aligned", r["aligned"] == "aligned")
+    for side, size, rows in zip(sides, shape(r["blocks"]), ("query", "key"), strict=True):
+        r.put(r["blocks"], f"block_{side}", size, f"{{}} {rows} rows per block")
+    where = "registers" if r["acc"] == "rf" else "memory, for large head dimensions"
+    r.put(r["acc"], "out_acc", r["acc"], f"the output is gathered in {where}")
+    r.groups("max_head_dim")
+    if not forward and r["arch"]:  # without the end of the name, a missing word says nothing
         for field, words in ABILITIES.items():
-            text = (found[field] or "").strip("_")
-            r.put(text, field, bool(text), words if text else f"no word for {words}")
-    r.put_arch(found["arch"], found["arch"])
-    return r.done("attention", f"mem-efficient {op[5:]} {dtype} {found['blocks']}")
+            r.put(r[field].strip("_"), field, bool(r[field]), f"{words} | no word for {words}")
+    r.put_arch(r["arch"])
+    return r.done("attention", f"mem-efficient {way} {{dtype_in}} {r['blocks']}")
 
 
 _STATES = "block_q block_k out_acc arch aligned max_head_dim dropout seqaligned dtype_in"
-FAMILY = Family("mem_efficient_attention", _decode, 12, word_set(_STATES))
+FAMILY = family(
+    "mem_efficient_attention", _decode, 12, _STATES, "documented", hint="fmha_cutlass", head=_NAME
+)

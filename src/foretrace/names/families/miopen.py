@@ -9,27 +9,19 @@
 from __future__ import annotations
 
 from foretrace.names.families import _words
-from foretrace.names.families._matmul import PAIR, TRIPLE, WORDS, ConvParser, MatmulParser
-from foretrace.names.families._parser import row_for, rx, shape, uncut, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._matmul import CONVOLUTIONS, PAIR, TRIPLE, WORDS
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import is_cut, row_for, rx
+from foretrace.schema.kernel import KernelId
 
-DIRECTIONS = {
-    "fwd": ("conv_fprop", "convolution, forward"),
-    "bwd": ("conv_dgrad", "convolution, input gradient"),
-    "wrw": ("conv_wgrad", "convolution, weight gradient"),
-}
+DIRECTIONS = {"fwd": "conv_fprop", "bwd": "conv_dgrad", "wrw": "conv_wgrad"}
 _IGEMM = (
-    r"igemm_(?P<dir>fwd|bwd|wrw)_gtc(?:x(?P<gen>\d)?)?_(?:dlops_)?(?P<layout>n[a-z]+\d*)_"
-    rf"(?P<dtype>[a-z]+\d+)(?:_bx\d+_ex\d+)?_bt(?P<bt>{TRIPLE})(?:_wt(?P<wt>{TRIPLE}))?"
-    rf"(?:_ws(?P<ws>{PAIR}))?(?:_wr(?P<wr>{PAIR}))?(?=_|$)"
+    r"igemm_(?P<dir>fwd|bwd|wrw)_(?P<gtc>gtc(?:x(?P<gen>\d)?)?)_(?:dlops_)?(?P<layout>n[a-z]+\d*)_"
+    rf"(?P<dtype>[a-z]+\d+)(?:_bx\d+_ex\d+)?_(?P<tile>bt{TRIPLE})(?:_(?P<wave_tile>wt{TRIPLE}))?"
+    rf"(?:_(?P<wave_step>ws{PAIR}))?(?:_(?P<wave_repeat>wr{PAIR}))?(?=_|$)"
 )
 _TRANSPOSE = r"batched_transpose_(?P<tile>\d{1,4}x\d{1,4})(?:_pack_\w+?)?_(?P<unit>byte|half|dword)"
-# group of the pattern, its text in the name, field, kind, meaning
-_WAVES = """
-    wt  wt{}  wave_tile    shape  tile of one wave
-    ws  ws{}  wave_step    shape  steps of one wave
-    wr  wr{}  wave_repeat  shape  repeats of one wave
-"""
+_BATCH_NORM = r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*"
 MODES = {
     "Spatial": "spatial",
     "PerActivation": "per activation",
@@ -53,72 +45,59 @@ LITERAL = r"""
 """
 
 
-def _decode_igemm(name: str) -> KernelId | None:
-    whole = uncut(name)
-    found = rx(_IGEMM).match(whole)
-    if not found:
-        return None
-    r = ConvParser(name, "miopen_igemm", "documented")
-    op, meaning = DIRECTIONS[found["dir"]]
-    r.put(found["dir"], "op", op, meaning)
+def _decode_igemm(r: NameParser) -> KernelId:
+    r.conv, op = True, DIRECTIONS[r["dir"]]
+    r.put(r["dir"], "op", op, CONVOLUTIONS[op])
     words = "a convolution as a matmul, in assembly"
     r.put("igemm", "lib", "MIOpen (asm implicit GEMM)", words)
-    r.put(f"gtcx{found['gen']}", "gtc_gen", found["gen"], "2 seen on MI210, 3 on MI300X", "checked")
-    r.put(found["layout"], "layout", found["layout"], "order of the tensor's dimensions")
-    dtype = WORDS.get(found["dtype"], found["dtype"])
-    r.put(found["dtype"], "dtype_in", dtype, "type of the input: {}")
-    r.put_tile(f"bt{found['bt']}", shape(found["bt"]))
-    r.put_groups(found.groupdict(), _WAVES)
-    split = "gkgs" in whole[found.end() : found.end() + 400].split("_")
-    if split or whole == name:  # without the end of the name, a missing word says nothing
-        words = f"K is {'' if split else 'not '}split over the grid"
+    r.put(r["gtc"], "gtc_gen", r["gen"], "2 seen on MI210, 3 on MI300X", "checked")
+    r.put(r["layout"], "layout", r["layout"], "order of the tensor's dimensions")
+    r.put(r["dtype"], "dtype_in", WORDS.get(r["dtype"], r["dtype"]))
+    r.put_tile(r["tile"])
+    r.groups("wave_tile wave_step wave_repeat")
+    split = "gkgs" in r.found.string[r.found.end() :][:400].split("_")
+    if split or not is_cut(r.name):  # without the end of the name, a missing word says nothing
+        words = "K is split over the grid | K is not split over the grid"
         r.put("gkgs" if split else "", "splitk", split, words)
-    return r.done("conv", f"igemm {op.replace('_', ' ')} {found['bt']} {dtype}")
+    return r.done("conv", f"igemm {op.replace('_', ' ')} {{tile}} {{dtype_in}}")
 
 
-def _decode(name: str) -> KernelId | None:
-    plain = name.partition("(")[0]
-    if plain.endswith(("...", "…")):
-        cut = MatmulParser(name, "miopen").done("other", "MIOpen")
-        return cut if plain.startswith("MIOpen") else None
-    transpose = rx(_TRANSPOSE).match(plain)
-    if transpose:
-        return _transpose(name, transpose["tile"], transpose["unit"])
-    batch_norm = r"MIOpenBatchNorm(Fwd|Bwd)(Train|Infer)?(Spatial|PerActivation)?\w*"
-    if found := rx(batch_norm).match(plain):
-        return _batch_norm(name, found[0], found[1], found[2] or "", found[3] or "")
+def _decode(r: NameParser) -> KernelId | None:
+    plain = r.name.partition("(")[0]
+    if is_cut(plain):
+        return r.done("other", "MIOpen") if plain.startswith("MIOpen") else None
+    if found := rx(_TRANSPOSE).match(plain):
+        return _transpose(r, found["tile"], found["unit"])
+    if found := rx(_BATCH_NORM).match(plain):
+        return _batch_norm(r, *(group or "" for group in (found[0], *found.groups())))
     role, short, op = row_for(LITERAL, plain) or ("", "", "")
     if not role and not plain.startswith(("MIOpen", "miopen")):
         return None
     short = short or _words.plain(plain)
-    r = MatmulParser(name, "miopen")
     r.put(plain, "op", op, "the name is literal")
     r.put(plain, "lib", "MIOpen", f"a MIOpen kernel: {short}")
-    return r.done(role or _words.role(plain), short)
+    return r.done(role or _words.role(plain), "", short)
 
 
-def _transpose(name: str, tile: str, unit: str) -> KernelId:
-    r = MatmulParser(name, "miopen")
+def _transpose(r: NameParser, tile: str, unit: str) -> KernelId:
     r.put("batched_transpose", "op", "layout_transform", "changes the layout around a convolution")
     r.put("batched_transpose", "lib", "MIOpen", "a MIOpen kernel")
-    r.put(tile, "tile", shape(tile), "elements per block")
+    r.read(tile, "tile")
     r.put(unit, "element_bytes", BYTES[unit], "elements of {} bytes")
     return r.done("copy", f"batched transpose {BYTES[unit] * 8}-bit")
 
 
-def _batch_norm(name: str, text: str, way: str, mode: str, kind: str) -> KernelId:
-    r = MatmulParser(name, "miopen")
+def _batch_norm(r: NameParser, text: str, way: str, mode: str, kind: str) -> KernelId:
     meaning = f"batch norm, {'forward' if way == 'Fwd' else 'backward'}"
     r.put(text, "op", f"batch_norm_{way.lower()}", meaning)
     r.put(text, "lib", "MIOpen", "a MIOpen kernel")
     modes = ", ".join(MODES[word] for word in (kind, mode) if word)
-    r.put(text, "mode", modes, modes)
+    r.put(text, "mode", modes, "{}")
     return r.done("normalization", f"batch_norm {way.lower()}")
 
 
+_STATES = "op gtc_gen dtype_in tile splitk wave_step"
 FAMILIES = (
-    Family(
-        "miopen_igemm", _decode_igemm, 10, word_set("op gtc_gen dtype_in tile splitk wave_step")
-    ),
-    Family("miopen", _decode, 50, word_set("tile element_bytes op mode")),
+    family("miopen_igemm", _decode_igemm, 10, _STATES, "documented", hint="igemm_", head=_IGEMM),
+    family("miopen", _decode, 50, "tile element_bytes op mode", hint=r"^[A-Za-z]"),
 )

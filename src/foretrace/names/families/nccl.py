@@ -12,8 +12,9 @@ symmetric-memory kernels name the algorithm that ran.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, rx, uncut, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import is_cut, rx, uncut
+from foretrace.schema.kernel import KernelId
 
 COLLECTIVES = (
     "AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AllToAllv|Gather|Scatter"
@@ -40,25 +41,19 @@ _SYMMETRIC = (
 UNRELIABLE = "what the kernel was compiled for; another may have run inside it"
 
 
-def _decode(name: str) -> KernelId | None:
-    if "nccl" not in name[:12] and not name.startswith("msccl"):
-        return None
-    if rx(r"ncclDevKernel(?:Debug)?_Generic").match(name):
-        return _generic(name)
+def _decode(r: NameParser) -> KernelId | None:
+    r.note(r.name.partition("_")[0], "a device kernel of NCCL or RCCL")
+    if rx(r"ncclDevKernel(?:Debug)?_Generic").match(r.name):
+        return _generic(r)
     for pattern, read in ((_NEW, _new), (_OLD, _old), (_SYMMETRIC, _symmetric), (_OLDEST, _oldest)):
-        found = rx(pattern).match(uncut(name))
-        if found:
-            r = NameParser(name, "nccl", "documented")
-            r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL")
+        if found := rx(pattern).match(uncut(r.name)):
             coll = found["coll"]
             r.put(coll, "op", "p2p" if coll == "SendRecv" else "collective", "between GPUs")
             r.put(coll, "coll", coll, "the collective; reliable")
-            read(r, found.groupdict() if uncut(name) == name else _firm(found.groupdict()))
-            dtype = r.fields.get("dtype") or r.fields.get("name_dtype", "")
-            return r.done("comms", f"nccl {coll} {dtype if 'Reduce' in coll else ''}".strip())
-    if not rx(r"nccl\w*Kernel|msccl\w*Kernel").match(name):
-        return None
-    return NameParser(name, "nccl", "documented").done("comms", "nccl")
+            read(r, _firm(found.groupdict()) if is_cut(r.name) else found.groupdict())
+            dtype = r.get("dtype") or r.get("name_dtype")
+            return r.done("comms", f"nccl {coll}", dtype if "Reduce" in coll else "")
+    return r.done("comms", "nccl") if rx(r"(?:nccl|msccl)\w*Kernel").match(r.name) else None
 
 
 def _firm(found: dict[str, str]) -> dict[str, str]:
@@ -66,9 +61,7 @@ def _firm(found: dict[str, str]) -> dict[str, str]:
     return found | {"redop": "", "dtype": "", "algo": found["algo"] if found.get("proto") else ""}
 
 
-def _generic(name: str) -> KernelId:
-    r = NameParser(name, "nccl", "documented")
-    r.note(name.partition("_")[0], "a device kernel of NCCL or RCCL")
+def _generic(r: NameParser) -> KernelId:
     r.put("Generic", "op", "collective", "between GPUs")
     meaning = "the name does not tell which collective; the event's metadata may"
     r.state("Generic", "coll", None, meaning)
@@ -77,32 +70,33 @@ def _generic(name: str) -> KernelId:
 
 
 def _new(r: NameParser, found: dict[str, str]) -> None:
-    r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
-    meaning = "element type; signed integers show as unsigned"
-    r.put(found["dtype"], "dtype", found["dtype"], meaning)
+    r.read(found["redop"], "name_redop")
+    words = "element type; signed integers show as unsigned"
+    r.put(found["dtype"], "dtype", found["dtype"], words)
     _algorithm(r, found)
 
 
 def _old(r: NameParser, found: dict[str, str]) -> None:
     r.put("ncclKernel_", "generation", "ncclKernel_ (NCCL <= 2.18)", "an older NCCL")
     _algorithm(r, found)
-    r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE)
+    r.read(found["redop"], "name_redop")
     words = "element type; int8_t stands for bytes where nothing is reduced"
     r.put(found["dtype"], "name_dtype", found["dtype"], words)
 
 
 def _oldest(r: NameParser, found: dict[str, str]) -> None:
-    r.put(found["algo"], "name_algo", found["algo"].upper(), UNRELIABLE, "inferred")
-    r.put(found["proto"], "name_proto", found["proto"], UNRELIABLE, "inferred")
-    r.put(found["redop"], "name_redop", found["redop"], UNRELIABLE, "inferred")
-    r.put(found["dtype"], "name_dtype", found["dtype"], "element type", "inferred")
+    r.certainty = "inferred"
+    r.put(found["algo"], "name_algo", found["algo"].upper(), UNRELIABLE)
+    r.put(found["proto"], "name_proto", found["proto"], UNRELIABLE)
+    r.read(found["redop"], "name_redop")
+    r.put(found["dtype"], "name_dtype", found["dtype"], "element type")
 
 
 def _symmetric(r: NameParser, found: dict[str, str]) -> None:
     r.put("Sym", "symmetric_memory", True, "works on symmetric memory")
     words = "the algorithm, truly (LL, LD/ST over NVLink, MC = multicast)"
     r.put(found["algo"], "algo", found["algo"], words)
-    r.put(found["redop"], "redop", found["redop"], "the reduction")
+    r.read(found["redop"], "redop")
     r.put(found["dtype"], "dtype", found["dtype"], "element type")
 
 
@@ -117,4 +111,4 @@ def _algorithm(r: NameParser, found: dict[str, str]) -> None:
 _STATES = """
     coll dtype name_algo name_algo_proto_reliable name_dtype name_redop generation op generic
 """
-FAMILY = Family("nccl", _decode, 10, word_set(_STATES))
+FAMILY = family("nccl", _decode, 10, _STATES, "documented", hint="^(?:(?:void )?nccl|msccl)")

@@ -7,10 +7,11 @@ The library and, where the name spells it out, the collective are literal. Nothi
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import rx, word_set
-from foretrace.schema.kernel import Family, KernelId, Part
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx
+from foretrace.schema.kernel import KernelId
 
-_LIBRARY = r"(?:void )?(?P<lib>rccl|hccl|oneccl|msccl|ucc)(?=[A-Z_:]|$)"
+_LIBRARY = r"^(?:void )?(?P<lib>rccl|hccl|oneccl|msccl|ucc)(?=[A-Z_:]|$)"
 _COLLECTIVE = (
     r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce|gather"
     r"|scatter|barrier"
@@ -23,23 +24,13 @@ _SPELLED = {
 }
 
 
-def _decode(name: str) -> KernelId | None:
-    match = rx(_LIBRARY).match(name[:400])
-    if match is None:
-        return None
-    library = match["lib"]
-    parts = [
-        Part(match["lib"], "lib", "the collective library", "documented"),
-        Part(match["lib"], "op", "a collective between devices", "documented"),
-    ]
-    fields: dict[str, object] = {"op": "collective", "lib": library}
-    found = rx(_COLLECTIVE).search(name[:400], match.end())
-    if found is not None:
+def _decode(r: NameParser) -> KernelId:
+    r.put(r["lib"], "lib", r["lib"], "the collective library")
+    r.put(r["lib"], "op", "collective", "a collective between devices")
+    if found := rx(_COLLECTIVE).search(r.name, r.found.end(), 400):
         plain = found[0].replace("_", "").lower()
-        fields["coll"] = _SPELLED.get(plain, plain.capitalize())
-        parts.append(Part(found[0], "coll", "the collective", "inferred"))
-    short = f"{library} {fields.get('coll', 'collective')}"
-    return KernelId(name, short, "other_collectives", "comms", fields, tuple(parts))
+        r.put(found[0], "coll", _SPELLED.get(plain, plain.capitalize()), certainty="inferred")
+    return r.done("comms", f"{r['lib']} {'{coll}' if r.get('coll') else 'collective'}")
 
 
-FAMILY = Family("other_collectives", _decode, 60, word_set("lib coll"))
+FAMILY = family("other_collectives", _decode, 60, "lib coll", "documented", hint=_LIBRARY)

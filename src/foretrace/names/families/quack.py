@@ -9,10 +9,10 @@ gradient, `GemmAct` and `GemmDAct` a plain activation. Which activation ran is n
 from __future__ import annotations
 
 from foretrace.names.families import _words
-from foretrace.names.families._matmul import MatmulParser
-from foretrace.names.families._parser import joined, row_for, rx, word_set
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import row_for, rx
 from foretrace.names.families.cute_dsl import class_of, put_dtype
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.schema.kernel import KernelId
 
 # role, op, short name, end of the matmul (or none), class without its chip
 CLASSES = r"""
@@ -34,23 +34,23 @@ CLASSES = r"""
 """
 
 
-def _decode(name: str) -> KernelId | None:
-    found = class_of(name)
+def _decode(r: NameParser) -> KernelId | None:
+    found = class_of(r.name)
     if not found or not found["module"].startswith("quack"):
         return None
     called = found["class"]
-    plain, chip = rx(r"Sm\d{2,3}$").sub("", called), rx(r"Sm(\d{2,3})$").search(called)
+    chip = rx(r"Sm\d{2,3}$").search(called)
+    plain = called[: chip.start()] if chip else called
     row = row_for(CLASSES, plain) or (_words.role(plain), "", _words.plain(plain), "")
     role, op, short, end = row
-    r = MatmulParser(name, "quack")
     r.put("quack", "lib", "Quack", "Quack, in the CuTe DSL")
-    r.put(called, "class", called, "the Python class that holds the kernel")
+    r.read(called, "class")
     r.put(called, "op", op, f"{short}, by the name of the class")
     r.put(called, "epilogue", [end] if end else "", "applied to the matmul before it is written")
-    if chip:
-        r.put_arch(chip[0], f"sm{chip[1]}")
-    put_dtype(r, name)
-    return r.done(role, joined("quack", short, r.get("arch"), r.get("dtype_in")))
+    r.put_arch(chip[0] if chip else "")
+    put_dtype(r)
+    return r.done(role, "quack", short, r.get("arch"), r.get("dtype_in"))
 
 
-FAMILY = Family("quack", _decode, 15, word_set("lib class op epilogue arch dtype_in"))
+_STATES = "lib class op epilogue arch dtype_in"
+FAMILY = family("quack", _decode, 15, _STATES, hint="^kernel_cutlass_")

@@ -14,22 +14,15 @@ thread and `threads` make the chunk that one block scans at a time.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, joined, row_for, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import row_for, rx
+from foretrace.schema.kernel import KernelId
 
 # the flags between the sizes and the types, by way and number
 FLAGS = {
     ("fwd", 4): ("even_len", "variable_b", "variable_c", "has_z"),
     ("fwd", 5): ("even_len", "variable_b", "variable_c", "has_z", "varlen"),
     ("bwd", 5): ("even_len", "variable_b", "variable_c", "delta_softplus", "has_z"),
-}
-MEANINGS = {
-    "even_len": "length is a multiple of the chunk",
-    "variable_b": "B depends on the input",
-    "variable_c": "C depends on the input",
-    "has_z": "gated by z",
-    "varlen": "sequences of different lengths",
-    "delta_softplus": "softplus of delta",
 }
 # role, op, short name, function
 TRITON = r"""
@@ -48,43 +41,37 @@ TRITON = r"""
 """
 
 
-def _decode(name: str) -> KernelId | None:
-    if row := row_for(TRITON, rx(r"_\d{1,3}$").sub("", name[:80])):
+def _decode(r: NameParser) -> KernelId | None:
+    if row := row_for(TRITON, rx(r"_\d{1,3}$").sub("", r.name[:80])):
         role, op, short = row
-        r = NameParser(name, "selective_scan", "documented")
-        r.put(name, "op", op, f"a step of Mamba's chunked scan: {short}")
-        r.put(name, "lib", "mamba_ssm", "mamba_ssm defines a Triton function of this name")
-        r.put(name, "function", name.strip("_").removesuffix("_kernel"), "the Triton function")
+        r.put(r.name, "op", op, f"a step of Mamba's chunked scan: {short}")
+        r.put(r.name, "lib", "mamba_ssm", "mamba_ssm defines a Triton function of this name")
+        r.put(r.name, "function", r.name.strip("_").removesuffix("_kernel"), "the Triton function")
         return r.done(role, short)
-    cpp = _cpp.parse(name) if "selective_scan_" in name[:80] else None
-    found = rx(r"selective_scan_(fwd|bwd)_kernel").fullmatch(cpp.base) if cpp else None
-    if not cpp or not found or not cpp.arg(0).startswith("Selective_Scan"):
+    found = rx(r"selective_scan_(fwd|bwd)_kernel").fullmatch(r.base)
+    if not found or not r.arg(0).startswith("Selective_Scan"):
         return None
-    r = NameParser(name, "selective_scan", "documented")
     way = found[1]
     words = f"Mamba's selective scan, {'forward' if way == 'fwd' else 'backward'}"
-    r.put(cpp.base, "op", f"selective_scan_{way}", words)
-    r.put(cpp.base, "lib", "mamba_ssm", "mamba_ssm, or a copy of it")
-    _traits(r, _cpp.inside(cpp.arg(0), _cpp.leaf(cpp.arg(0))), way, cut=cpp.truncated)
+    r.put(r.base, "op", f"selective_scan_{way}", words)
+    r.put(r.base, "lib", "mamba_ssm", "mamba_ssm, or a copy of it")
+    _traits(r, _cpp.inside(r.arg(0), _cpp.leaf(r.arg(0))), way)
     gated = "gated" if r.get("has_z") else ""
-    return r.done("scan", joined("selective scan", way, r.get("dtype_in"), gated))
+    return r.done("scan", f"selective scan {way} {{dtype_in}}", gated)
 
 
-def _traits(r: NameParser, args: tuple[str, ...], way: str, cut: bool) -> None:
-    r.put(_cpp.nth(args, 0), "threads", _cpp.integer(_cpp.nth(args, 0)), "{} threads per block")
-    r.put(_cpp.nth(args, 1), "items", _cpp.integer(_cpp.nth(args, 1)), "{} steps per thread")
+def _traits(r: NameParser, args: tuple[str, ...], way: str) -> None:
+    r.read_all(args, "threads items")
     flags = [text for text in args if _cpp.boolean(text) is not None]
     types = [text for text in args[2:] if _cpp.dtype(text)]
-    if types or not cut:  # all flags stand in front of the types
-        for field, text in zip(FLAGS.get((way, len(flags)), ()), flags, strict=False):
-            value = _cpp.boolean(text)
-            r.put(text, field, value, MEANINGS[field] if value else f"not: {MEANINGS[field]}")
-    for text, field in zip(types, ("dtype_in", "dtype_weight", "dtype_state"), strict=False):
-        _cpp.put_dtype(r, text, field, f"type of the {field.removeprefix('dtype_')}: {{}}")
+    if types or not r.cpp.truncated:  # all flags stand in front of the types
+        r.flags(flags, FLAGS.get((way, len(flags)), ()))
+    r.read_all(types, "dtype_in dtype_weight dtype_state")
 
 
 _STATES = """
     op lib function threads items dtype_in dtype_weight dtype_state even_len variable_b variable_c
     has_z varlen delta_softplus
 """
-FAMILY = Family("selective_scan", _decode, 38, word_set(_STATES))
+_HINT = "selective_scan_|_kernel"
+FAMILY = family("selective_scan", _decode, 38, _STATES, "documented", hint=_HINT)

@@ -11,9 +11,10 @@ activation and scaling are what the kernel can do, not proof of it.
 
 from __future__ import annotations
 
-from foretrace.names.families._matmul import TRIPLE, MatmulParser, arch_meaning
-from foretrace.names.families._parser import by_spelling, joined, rx, shape, uncut, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._matmul import TRIPLE, arch_meaning
+from foretrace.names.families._parser import NameParser, family, shape
+from foretrace.names.families._tables import by_spelling, is_cut, rx, uncut
+from foretrace.schema.kernel import KernelId
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"
 TYPES = by_spelling(
@@ -37,55 +38,48 @@ ABILITIES = (
 _T = "F8|B8|I8|[SDHBIXCZ]"
 _HEAD = (
     r"(?:Custom_)?C(?P<c>[a-z]+)_A(?P<a>[a-z]+C?)_B(?P<b>[a-z]+C?)_(?P<problem>\w*?)_?"
-    rf"MT(?P<tile>{TRIPLE})(?=_|$)"
+    rf"(?P<tile>MT{TRIPLE})(?=_|$)"
 )
 _SPLIT_TYPES = rf"(?P<in>{_T})_(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)"
 _THREE_TYPES = rf"(?P<in>{_T})(?P<out>{_T})(?P<comp>{_T})_(?P<flags>B?H?)(?=_|$)"
 _ONE_TYPE = rf"(?P<in>{_T})_?(?P<flags>B?H?)(?=_|$)"
 
 
-def _decode(name: str) -> KernelId | None:
-    if not name.startswith(("Cij", "Custom_Cij")):
-        return None
-    whole = uncut(name)
-    head = rx(_HEAD).match(whole[:2000])
+def _decode(r: NameParser) -> KernelId:
+    head = rx(_HEAD).match(uncut(r.name)[:2000])
     if not head:
-        return _helper(name, cut=whole != name)
-    r = MatmulParser(name, "rocm_tensile", "documented")
-    r.put(f"C{head['c']}", "op", "gemm", "a matmul")
-    r.put(f"C{head['c']}", "lib", LIB, "a kernel of AMD's BLAS libraries")
-    a = "t" if head["a"].startswith("l") else "n"
-    b = "n" if head["b"].startswith("l") else "t"
-    r.put_layout(f"A{head['a']}_B{head['b']}", a + b, "checked")
-    _problem(r, head["problem"])
-    r.put_tile(f"MT{head['tile']}", shape(head["tile"]))
-    _parameters(r, whole[head.end() : 4000])
-    return r.done("gemm", joined("tensile", head["tile"], a + b, r.get("dtype_in")))
+        return _helper(r)
+    r.found, out = head, f"C{head['c']}"
+    r.put(out, "op", "gemm", "a matmul")
+    r.put(out, "lib", LIB, "a kernel of AMD's BLAS libraries")
+    letters = ("t" if r["a"].startswith("l") else "n") + ("n" if r["b"].startswith("l") else "t")
+    r.put_layout(f"A{r['a']}_B{r['b']}", letters, "checked")
+    _problem(r, r["problem"])
+    r.put_tile(r["tile"])
+    _parameters(r, uncut(r.name)[head.end() : 4000])
+    return r.done("gemm", "tensile {tile} {layout} {dtype_in}")
 
 
-def _problem(r: MatmulParser, problem: str) -> None:
+def _problem(r: NameParser, problem: str) -> None:
     matches = (rx(pattern).match(problem) for pattern in (_THREE_TYPES, _SPLIT_TYPES, _ONE_TYPE))
     types = next(filter(None, matches), None)
     if not types:
         return
     found = types.groupdict()
-    source = TYPES[found["in"]]
-    r.put(types[0], "dtype_in", source, "type of both inputs: {}")
     target, compute = (TYPES[found.get(side) or found["in"]] for side in ("out", "comp"))
-    r.put(types[0], "dtype_out", target, "type of the result: {}")
+    r.put(types[0], "dtype_in", TYPES[found["in"]], "type of both inputs: {}")
+    r.put(types[0], "dtype_out", target)
     r.put(types[0], "dtype_compute", compute, "computed in {}")
     r.put(types[0], "use_beta", "B" in found["flags"], "can add beta * C")
     meaning = "sums in a wider type than the inputs"
     r.put(types[0], "high_precision_acc", "H" in found["flags"], meaning)
-    _abilities(r, problem[types.end() :].strip("_"))
+    _abilities(r, problem[types.end() :].strip("_").split("_"))
 
 
-def _abilities(r: MatmulParser, rest: str) -> None:
-    words = rest.split("_")
+def _abilities(r: NameParser, words: list[str]) -> None:
     for pattern, field, meaning in ABILITIES:
         text = next((word for word in words if rx(pattern).fullmatch(word)), "")
-        words_for_it = meaning if text else f"it cannot: no word for it ({meaning})"
-        r.put(text, field, bool(text), words_for_it)
+        r.put(text, field, bool(text), f"{meaning} | it cannot: no word for it ({meaning})")
     active = next((word for word in words if rx(rf"H?A(?:{_T})?").fullmatch(word)), "")
     if active:
         kind = "hipblaslt_all" if active.startswith("H") else "all"
@@ -93,15 +87,13 @@ def _abilities(r: MatmulParser, rest: str) -> None:
         r.put(active, "activation", f"runtime-selectable ({kind})", meaning)
 
 
-def _parameters(r: MatmulParser, tail: str) -> None:
+def _parameters(r: NameParser, tail: str) -> None:
     """A parameter is the capital letters of its name and its value; the telling ones are read."""
     for pattern, field, meaning in PARAMETERS:
-        found = rx(pattern).search(tail)
-        if found:
-            value = _value(field, found[1])
+        if found := rx(pattern).search(tail):
             words = f"{meaning}: {ALGORITHMS.get(found[1], found[1])}"
             words = arch_meaning(f"gfx{found[1]}") if field == "arch" else words
-            r.put(found[0].strip("_"), field, value, words)
+            r.put(found[0].strip("_"), field, _value(field, found[1]), words)
 
 
 def _value(field: str, text: str) -> object:
@@ -114,13 +106,12 @@ def _value(field: str, text: str) -> object:
     return f"gfx{text}" if field == "arch" else text
 
 
-def _helper(name: str, cut: bool) -> KernelId:
+def _helper(r: NameParser) -> KernelId:
     """`Cijk_S_PostGSU3_VW4` adds the pieces of a matmul split over K; others scale C first."""
-    r = MatmulParser(name, "rocm_tensile", "documented")
-    if cut:
+    if is_cut(r.name):
         return r.done("gemm", "tensile")
-    r.put(name[:4], "lib", LIB, "a kernel of AMD's BLAS libraries")
-    if "PostGSU" not in name[:2000]:
+    r.put(r.name[:4], "lib", LIB, "a kernel of AMD's BLAS libraries")
+    if "PostGSU" not in r.name[:2000]:
         return r.done("pointwise", "tensile scale C by beta")
     r.put("PostGSU", "op", "splitk_reduce", "adds the pieces of a matmul split over K", "inferred")
     return r.done("reduction", "tensile split-K reduce")
@@ -129,4 +120,4 @@ def _helper(name: str, cut: bool) -> KernelId:
 _STATES = """
     layout tile dtype_in dtype_compute bias arch stream_k workgroup mfma dtype_out global_split_u
 """
-FAMILY = Family("rocm_tensile", _decode, 10, word_set(_STATES))
+FAMILY = family("rocm_tensile", _decode, 10, _STATES, "documented", hint="^(?:Custom_)?Cij")

@@ -11,20 +11,15 @@ triton_kernels for MoE states more:
 from __future__ import annotations
 
 from foretrace.names.families import _words
-from foretrace.names.families._matmul import TRIPLE, MatmulParser
-from foretrace.names.families._parser import joined, row_for, rx, shape, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._matmul import TRIPLE
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import row_for, rx
+from foretrace.schema.kernel import KernelId
 
 _OGS = (
     r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]{1,16}?)x(?P<a>[a-z0-9]{1,16}?)x"
-    rf"(?P<b>[a-z0-9]{{1,16}}?)_(?P<tile>{TRIPLE})x(?P<split>\d{{1,5}})(?P<rest>(?:_[a-z0-9]+)*)"
+    rf"(?P<b>[a-z0-9]{{1,16}}?)_(?P<tile>{TRIPLE})x(?P<split_k>\d{{1,5}})(?P<rest>(?:_[a-z0-9]+)*)"
 )
-# group of the pattern, its text in the name, field, kind, meaning
-_OGS_TYPES = """
-    out  {}  dtype_out  text  type of the result: {}
-    a    {}  dtype_a    text  type of the activation: {}
-    b    {}  dtype_b    text  type of the weight: {}
-"""
 EPILOGUES = ("swiglu", "geglu", "gelu", "relu", "silu")
 _HABIT = (
     r"_[A-Za-z]\w*|\w*(?:_kernel|_fwd|_bwd|_forward|_backward|_triton|_fwd_inner)"
@@ -56,24 +51,23 @@ KNOWN = r"""
 """
 
 
-def _decode(name: str) -> KernelId | None:
-    if len(name) > 400 or not rx(r"[A-Za-z_]\w*").fullmatch(name) or name.startswith("_Z"):
+def _decode(r: NameParser) -> KernelId | None:
+    if len(r.name) > 400 or r.name.startswith("_Z"):
         return None
-    ogs = rx(_OGS).fullmatch(name)
-    if ogs:
-        return _ogs(name, ogs.groupdict())
-    plain = _without_spec(name)
+    if found := rx(_OGS).fullmatch(r.name):
+        r.found = found
+        return _ogs(r)
+    plain = _without_spec(r.name)
     if plain in ATTENTION:
-        return _attention(name, plain)
+        return _attention(r, plain, ATTENTION[plain])
     if known := row_for(KNOWN, plain):
-        return _known(name, plain, *known)
+        return _known(r, plain, *known)
     if not rx(_HABIT).fullmatch(plain):
         return None
-    r = MatmulParser(name, "user_triton")
     meaning = "looks like a Triton kernel: then the name is the Python function's"
     r.put(plain, "op", "user triton", meaning)
-    _spec(r, name, plain)
-    return r.done(_words.role(plain), _words.plain(plain))
+    _spec(r, plain)
+    return r.done(_words.role(plain), "", _words.plain(plain))
 
 
 def _without_spec(name: str) -> str:
@@ -82,42 +76,40 @@ def _without_spec(name: str) -> str:
     return name[: spec.start()].removesuffix("_") if spec else name
 
 
-def _known(name: str, plain: str, role: str, op: str, short: str, lib: str) -> KernelId:
-    r = MatmulParser(name, "user_triton")
+def _known(r: NameParser, plain: str, role: str, op: str, short: str, lib: str) -> KernelId:
     r.note(plain, "a Triton kernel, known by its function name")
     r.put(plain, "op", op, f"{short}, from the function's name")
     r.put(plain, "lib", lib, "{} defines a function of this name")
-    _spec(r, name, plain)
+    _spec(r, plain)
     return r.done(role, short)
 
 
-def _attention(name: str, plain: str) -> KernelId:
-    way = ATTENTION[plain]
-    r = MatmulParser(name, "user_triton")
+def _attention(r: NameParser, plain: str, way: str) -> KernelId:
     r.put(plain, "op", f"sdpa_{way}", f"attention, {'forward' if way == 'fwd' else 'backward'}")
     r.put(plain, "lib", "AOTriton / Triton flash attention", "what PyTorch's SDPA launches on ROCm")
     return r.done("attention", f"attn {way}")
 
 
-def _spec(r: MatmulParser, name: str, plain: str) -> None:
-    if plain != name:
-        spec = name[len(plain) :].lstrip("_")
-        meaning = "Triton 2's argument list: d = divisible by 16, c = equal to 1"
-        r.put(spec, "arg_spec", spec, meaning, "documented")
+def _spec(r: NameParser, plain: str) -> None:
+    spec = r.name[len(plain) :].lstrip("_")
+    meaning = "Triton 2's argument list: d = divisible by 16, c = equal to 1"
+    r.put(spec, "arg_spec", spec, meaning, "documented")
 
 
-def _ogs(name: str, found: dict[str, str]) -> KernelId:
-    r = MatmulParser(name, "user_triton")
-    r.put(found["base"], "op", "gemm", "a matmul, grouped by expert (MoE)")
-    r.put(found["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
-    r.put(found["layout"], "layout", found["layout"], "layouts of the operands")
-    r.put_groups(found, _OGS_TYPES)
-    r.put_row_tile(found["tile"], shape(found["tile"]))
-    r.put_groups(found, "split  {}  split_k  number  K in {} pieces")
-    rest = [word for word in found["rest"].split("_") if word in EPILOGUES]
+def _ogs(r: NameParser) -> KernelId:
+    r.put(r["base"], "op", "gemm", "a matmul, grouped by expert (MoE)")
+    r.put(r["base"], "lib", "triton_kernels matmul_ogs", "triton_kernels")
+    r.put(r["layout"], "layout", r["layout"], "layouts of the operands")
+    r.put(r["out"], "dtype_out", r["out"])
+    r.put(r["a"], "dtype_a", r["a"], "type of the activation: {}")
+    r.put(r["b"], "dtype_b", r["b"], "type of the weight: {}")
+    r.put_tile(r["tile"], row_major=True)
+    r.groups("split_k")
+    rest = [word for word in r["rest"].split("_") if word in EPILOGUES]
     if rest:
         r.put(rest[0], "epilogue", rest, "applied at the end")
-    return r.done("gemm", joined("matmul_ogs", found["tile"], *rest))
+    return r.done("gemm", "matmul_ogs {tile} {epilogue}")
 
 
-FAMILY = Family("user_triton", _decode, 90, word_set("tile split_k dtype_b epilogue op arg_spec"))
+_STATES = "tile split_k dtype_b epilogue op arg_spec"
+FAMILY = family("user_triton", _decode, 90, _STATES, hint=r"^[A-Za-z_]\w*")

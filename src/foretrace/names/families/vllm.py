@@ -11,8 +11,9 @@ Paged attention gets half data as `unsigned short`.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, rx, word_set
-from foretrace.schema.kernel import Family, KernelId
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import rx, word_set
+from foretrace.schema.kernel import KernelId
 
 # function (without `_kernel`) -> (op, short, role); no op where the short form says it all; {}
 # takes the data type
@@ -49,105 +50,87 @@ _ACTIVATION = r"(?<!\w)((?:\w+::)?(\w+?)_kernel)<"
 _SCOPES = ("vllm", "sglang", "marlin", "marlin_moe_wna16", "sgl_hip", "sgl", "device")
 
 
-def _decode(name: str) -> KernelId | None:
-    if _cpp.is_mangled(name):
-        return _mangled_name(name)
-    if not rx(r"vllm::|marlin|sgl|::type |_kernel|kvcache").search(name[:300]) or "(" not in name:
+def _decode(r: NameParser) -> KernelId | None:
+    if _cpp.is_mangled(r.name):
+        return _mangled_name(r)
+    function = r.base.removesuffix("_kernel")
+    scoped = r.cpp.scope.split("::")[0] in _SCOPES
+    if "(" not in r.name or not (scoped or (function in UNSCOPED and not r.cpp.scope)):
         return None
-    cpp = _cpp.parse(name)
-    function = cpp.base.removesuffix("_kernel")
-    scoped = cpp.scope.split("::")[0] in _SCOPES
-    if not scoped and not (function in UNSCOPED and not cpp.scope):
-        return None
-    r = NameParser(name, "vllm_cuda")
     if function.startswith("reshape_and_cache") or function == "concat_and_cache_mla":
-        return _cache(r, cpp)
+        return _cache(r)
     if "quant" in function and "norm" not in function:
-        return _quant(r, cpp)
-    return _literal(r, cpp, function)
+        return _quant(r)
+    return _literal(r, function)
 
 
-def _literal(r: NameParser, cpp: _cpp.Cpp, function: str) -> KernelId:
-    plain = _words.plain(cpp.base)
-    op, short, role = KERNELS.get(function, ("", plain + " {}", _words.role(cpp.base)))
-    r.put(cpp.base, "op", op, "the name is literal")
+def _literal(r: NameParser, function: str) -> KernelId:
+    plain = _words.plain(r.base)
+    op, short, role = KERNELS.get(function, ("", plain + " {}", _words.role(r.base)))
+    r.put(r.base, "op", op, "the name is literal")
     if not op:
-        r.note(cpp.base, f"the name is literal: {plain}")
-    dtype = _cpp.dtype(cpp.arg(0))
+        r.note(r.base, f"the name is literal: {plain}")
+    dtype = _cpp.dtype(r.arg(0))
     if dtype == "u16" and function.startswith("paged_attention_v"):
         dtype = "f16"  # vLLM passes half as 16-bit words, bfloat16 as itself
-    if dtype and "{}" in short:
-        r.put(cpp.arg(0), "dtype", dtype, "works on {}")
-    if function == "rotary_embedding" and (neox := _cpp.boolean(cpp.arg(1))) is not None:
-        words = "rotates halves (NeoX style)" if neox else "rotates pairs (GPT-J style)"
-        r.put(cpp.arg(1), "neox", neox, words)
+    r.put(r.arg(0), "dtype", dtype if "{}" in short else "")
+    if function == "rotary_embedding":
+        r.put(r.arg(1), "neox", _cpp.boolean(r.arg(1)))
     if function.startswith("paged_attention_v"):
-        _paged(r, cpp, reduce=function.endswith("_reduce"))
+        numbers = [text for text in r.cpp.args if _cpp.integer(text) is not None]
+        r.read_all(numbers, "head_dim" if function.endswith("_reduce") else "head_dim page_size")
         short += f" hd{r.get('head_dim')}" if r.get("head_dim") else ""
     elif "act" in function:
-        short = _activation(r, cpp, short)
-    return r.done(role, short.replace("{}", dtype or "").strip())  # the name's own braces stay
+        short = _activation(r, short)
+    return r.done(role, "", short.replace("{}", dtype or "").strip())  # the name's own braces stay
 
 
-def _activation(r: NameParser, cpp: _cpp.Cpp, short: str) -> str:
+def _activation(r: NameParser, short: str) -> str:
     """The function that the template gets: `&vllm::silu_kernel<T>`; the short name with it."""
-    found = next(filter(None, (rx(_ACTIVATION).search(text) for text in cpp.args[1:])), None)
+    found = next(filter(None, (rx(_ACTIVATION).search(text) for text in r.cpp.args[1:])), None)
     if not found:
         return short
-    r.put(found[1], "activation", found[2], "the activation: {}")
-    first = _cpp.boolean(cpp.arg(2)) if len(cpp.args) == 3 else None
+    r.put(found[1], "activation", found[2])
+    first = _cpp.boolean(r.arg(2)) if len(r.cpp.args) == 3 else None
     if "and_mul" not in short or first is None:
         return short.replace("act_and_mul", f"{found[2]}_and_mul").replace("activation", found[2])
-    words = "activation of the first half times the second" if first else "the reverse"
-    r.put(cpp.arg(2), "act_first", first, words)
+    r.put(r.arg(2), "act_first", first)
     both = f"{found[2]}_and_mul" if first else f"mul_and_{found[2]}"
     return short.replace("act_and_mul", both)
 
 
-def _paged(r: NameParser, cpp: _cpp.Cpp, reduce: bool) -> None:
-    """Sizes of paged attention, the first numbers of the template."""
-    numbers = [(text, size) for text in cpp.args if (size := _cpp.integer(text)) is not None]
-    if numbers:
-        r.put(numbers[0][0], "head_dim", numbers[0][1], "head dimension {}")
-    if len(numbers) > 1 and not reduce:
-        r.put(numbers[1][0], "page_size", numbers[1][1], "pages of {} tokens")
-
-
-def _cache(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
-    r.put(cpp.base, "op", "kv_cache_write", "writes keys and values into the paged cache")
-    _cpp.put_dtype(r, cpp.arg(0), "dtype_in", "reads {}")
-    cached = _cpp.dtype(cpp.arg(1))
-    kind = rx(r"Fp8KVCacheDataType\)(\d)").search(cpp.arg(2))
-    if kind:
-        held = cached if kind[1] == "0" else "fp8"
-        r.put(cpp.arg(2), "dtype_cache", held, "the cache holds {}")
+def _cache(r: NameParser) -> KernelId:
+    r.put(r.base, "op", "kv_cache_write", "writes keys and values into the paged cache")
+    r.read(r.arg(0), "dtype_in", "reads {}")
+    if kind := rx(r"Fp8KVCacheDataType\)(\d)").search(r.arg(2)):
+        held = _cpp.dtype(r.arg(1)) if kind[1] == "0" else "fp8"
+        r.put(r.arg(2), "dtype_cache", held, "the cache holds {}")
     return r.done("scatter_gather", "kv cache write")
 
 
-def _quant(r: NameParser, cpp: _cpp.Cpp) -> KernelId:
-    r.put(cpp.base, "op", "quantize", "converts to fewer bits")
-    types = [_cpp.dtype(text) for text in cpp.args[:2]]
-    source, target = types if len(types) == 2 else (None, None)
-    r.put(cpp.arg(0), "dtype_in", source, "reads {}")
+def _quant(r: NameParser) -> KernelId:
+    r.put(r.base, "op", "quantize", "converts to fewer bits")
+    source, target = map(_cpp.dtype, r.cpp.args[:2] if len(r.cpp.args) > 1 else ("", ""))
+    r.put(r.arg(0), "dtype_in", source, "reads {}")
     if target in ("e4m3", "e5m2", "i8", "e4m3fnuz"):
-        r.put(cpp.arg(1), "dtype_out", target, "writes {}")
-    kind = "fp8" if target or "fp8" in cpp.base else "fewer bits"
-    kind = "int8" if target == "i8" or "int8" in cpp.base else kind
+        r.put(r.arg(1), "dtype_out", target, "writes {}")
+    kind = "fp8" if target or "fp8" in r.base else "fewer bits"
+    kind = "int8" if target == "i8" or "int8" in r.base else kind
     return r.done("pointwise", f"quantize {source or ''}->{kind}")
 
 
-def _mangled_name(name: str) -> KernelId | None:
-    words = _cpp.identifiers(name)
+def _mangled_name(r: NameParser) -> KernelId | None:
+    words = _cpp.identifiers(r.name)
     if not words or words[0] not in _SCOPES:
         return None
     base = next((word for word in words[1:] if word.endswith("kernel")), words[-1])
-    r = NameParser(name, "vllm_cuda")
-    r.put("_Z", "mangled", True, "the name stayed mangled", "documented")
+    r.put("_Z", "mangled", True, certainty="documented")
     function = base.removesuffix("_kernel")
     op, short, role = KERNELS.get(function, ("", _words.plain(base), _words.role(base)))
     r.put(base, "op", op, "the name is literal")
-    return r.done(role, short.replace("{}", "").strip())
+    return r.done(role, "", short.replace("{}", "").strip())
 
 
+_HINT = r"vllm::|marlin|sgl|::type |_kernel|kvcache|^_Z"
 _STATES = "op dtype neox dtype_in dtype_cache activation act_first head_dim page_size"
-FAMILY = Family("vllm_cuda", _decode, 55, word_set(_STATES))
+FAMILY = family("vllm_cuda", _decode, 55, _STATES, hint=_HINT)
