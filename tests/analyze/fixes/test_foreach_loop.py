@@ -33,3 +33,36 @@ def test_optimizers_short_runs_and_equal_shapes_stay(tmp_path: Path) -> None:
     assert proposed("foreach_loop", optimizer, tmp_path) == []
     assert proposed("foreach_loop", lambda made: averaged(made, between=True), tmp_path) == []
     assert proposed("foreach_loop", lambda made: averaged(made, shapes=1), tmp_path) == []
+
+
+def updated(sketch: Sketch, names: str) -> None:
+    sketch.op("aten::mm", kernel(GEMM, 50), dims=[[64, 64], [64, 64]])
+    for place in range(COUNT):
+        size = [64, 64 << place % 4]
+        for name in names.split():
+            sketch.op(f"aten::{name}", kernel(ADD, 2), us=20, dims=[size])
+
+
+def test_a_loop_of_several_ops_is_named_by_what_it_does(tmp_path: Path) -> None:
+    orders = {
+        "mul_ add_ mul_ addcmul_ sqrt add addcdiv_": "torch.optim.AdamW(..., fused=True)",
+        "mul mul add copy_": "torch._foreach_lerp_",
+        "linalg_vector_norm mul_": "torch.nn.utils.clip_grad_norm_",
+    }
+    for names, order in orders.items():
+        (found,) = proposed(
+            "foreach_loop", lambda made, names=names: updated(made, names), tmp_path
+        )
+        assert found.order.startswith(order)
+        assert len(found.change.gone) == COUNT * len(names.split()) - 1
+
+
+def test_a_chain_that_writes_nothing_in_place_stays(tmp_path: Path) -> None:
+    assert proposed("foreach_loop", lambda made: updated(made, "mul add"), tmp_path) == []
+
+
+def test_an_optimizer_of_ones_own_is_a_loop_too(tmp_path: Path) -> None:
+    def own(sketch: Sketch) -> None:
+        updated(sketch.region("Optimizer.step#Lion.step"), "mul_ add_ sign add_")
+
+    assert len(proposed("foreach_loop", own, tmp_path)) == 1

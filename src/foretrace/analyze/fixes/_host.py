@@ -42,8 +42,11 @@ def loading(step: Step) -> Stretches:
 
 
 def optimizing(step: Step) -> Stretches:
-    """When the optimizer runs."""
-    return pairs(_ranges(step, step.span, OPTIMIZER))
+    """When the optimizer runs, and all that follows the backward pass: no part of a model."""
+    nodes = np.flatnonzero(step.nodes.is_node[: step.trace.host.count] & step.inside)
+    last = int(step.trace.host.end[nodes].max(initial=step.span.start_ns))
+    behind = ((last, step.span.end_ns),) if len(nodes) and last < step.span.end_ns else ()
+    return (*pairs(_ranges(step, step.span, OPTIMIZER)), *behind)
 
 
 def pauses(step: Step, span: Span | None = None) -> Stretches:

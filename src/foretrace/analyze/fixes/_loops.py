@@ -53,7 +53,7 @@ def loops(step: Step) -> list[Loop]:
     codes, host = _codes(step, ops), step.trace.host
     best: tuple[float, list[Loop]] = (0.0, [])
     for length in range(1, min(LONGEST, len(ops) // REPEATED) + 1):
-        runs = _runs(codes, length)
+        runs = repeats(codes, length)
         found = [loop for run in runs if (loop := _loop(step, ops, length, *run))]
         spent = float(sum(host.length[loop.ops].sum() for loop in found))
         best = max(best, (spent, found), key=lambda each: each[0])
@@ -69,7 +69,7 @@ def _codes(step: Step, ops: Ints) -> Ints:
     return np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
 
 
-def _runs(codes: Ints, length: int) -> Iterator[tuple[int, int]]:
+def repeats(codes: Ints, length: int) -> Iterator[tuple[int, int]]:
     """Where the sequence repeats itself after `length` ops: the first op, and how many ops."""
     same = np.concatenate(([False], codes[length:] == codes[:-length], [False]))
     edges = np.flatnonzero(np.diff(same.astype(np.int8)))

@@ -65,9 +65,11 @@ def _find(step: Step) -> Iterator[Proposal]:
     launches = int(host.is_launch[calls].sum())
     if launches < FEW or host.is_graph_launch[calls].any() or any(map(compiled.is_row, host.names)):
         return
-    groups, waits = _groups(step), len(step.waiting)
+    removed, waits = issuing(step, optimizing(step), _libraries(step)), len(step.waiting)
+    rows = _launched(step, removed)
+    groups = _groups(step, rows)
     fused, fewer = sum(len(each.rows) for each in groups), sum(each.kept for each in groups)
-    issued = _issued(step, fused - fewer)
+    issued = removed, _left(step, removed, len(rows), fused - fewer)
     yield Proposal(
         "torch.compile(model)",
         (f"{fused} kernels can fuse into {fewer}; " if fused else "")
@@ -80,11 +82,20 @@ def _find(step: Step) -> Iterator[Proposal]:
     )
 
 
-def _groups(step: Step) -> list[Merged]:
-    """Kernels that one kernel can do, or one for each reduction."""
+def _launched(step: Step, stretches: Stretches) -> Ints:
+    """The GPU work that the host launches in these stretches."""
+    began = step.trace.host.start[step.trace.gpu.launch[step.rows]]
+    inside = np.zeros(len(began), bool)
+    for start, end in stretches:
+        inside |= (began >= start) & (began < end)
+    return step.rows[inside]
+
+
+def _groups(step: Step, rows: Ints) -> list[Merged]:
+    """Kernels of these that one kernel can do, or one for each reduction."""
     order = step.trace.order
     label = _joined(len(order.row), *_links(step.trace))
-    places = np.flatnonzero(np.isin(order.row, step.rows))
+    places = np.flatnonzero(np.isin(order.row, rows))
     parts = [part for part in split_by(label[places], places) if len(part) > 1]
     known: dict[bytes, tuple[int, float]] = {}
     for part in parts:
@@ -129,14 +140,11 @@ def _change(
     return GraphChange(*issued, length, frozenset(gone))
 
 
-def _issued(step: Step, fewer: int) -> tuple[Stretches, float]:
-    """The host time that compiled code takes the place of, and what is left of it."""
-    removed = issuing(step, optimizing(step), _libraries(step))
-    began = step.trace.host.start[step.trace.gpu.launch[step.rows]]
-    now = sum(int(((began >= start) & (began < end)).sum()) for start, end in removed)
-    each = min(KERNEL_NS[step.trains], step.host_ns(removed) / max(now, 1))
+def _left(step: Step, removed: Stretches, launches: int, fewer: int) -> float:
+    """What is left of the host time that compiled code takes the place of."""
+    each = min(KERNEL_NS[step.trains], step.host_ns(removed) / max(launches, 1))
     calls = CALL_NS[step.trains] + len(step.waiting) * COMPILED_CALL_NS
-    return removed, share(step, removed, calls + (now - fewer) * each)
+    return share(step, removed, calls + (launches - fewer) * each)
 
 
 def _libraries(step: Step) -> Stretches:

@@ -1,10 +1,12 @@
 """Update all parameters in one call, not one by one.
 
-What it looks for: a loop of in-place ops or norms over tensors of different shapes, as an average
-of the weights or a hand-written optimizer makes: a long run of such ops with nothing between them.
+What it looks for: a loop of pointwise ops or norms over tensors of different shapes, as an average
+of the weights, clipping or a hand-written optimizer makes: the same ops again and again, with
+nothing launched between them.
 
-What must hold: none of them is in the step of one of PyTorch's optimizers, which have `fused=True`,
-or in the backward pass. The shapes are recorded, and there are several.
+What must hold: an op of the loop writes in place or is a norm. None is in the step of one of
+PyTorch's optimizers, which have `fused=True`, or in the backward pass. The shapes are recorded, and
+there are several.
 
 What changes: `torch._foreach_...` launches a kernel for some thirty tensors, which moves the same
 bytes. On the host a tensor costs 1 us in it, not a call.
@@ -19,27 +21,51 @@ import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import with_gaps
+from foretrace.analyze.fixes._loops import repeats
 from foretrace.analyze.fixes._step import Step
-from foretrace.analyze.rules.unfused_optimizer import PREFIX
+from foretrace.analyze.rules.unfused_optimizer import COMPILE, HAVE_FUSED, PREFIX
 from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
 from foretrace.model import replay
 from foretrace.model.autograd import ENGINE
 from foretrace.model.replay import GraphChange
 
-NAMES = "add_ mul_ sub_ div_ lerp_ copy_ zero_ clamp_ addcmul_ addcdiv_ linalg_vector_norm norm"
-OPS = frozenset(f"aten::{name}" for name in NAMES.split())
+NORMS = frozenset({"linalg_vector_norm", "norm"})
+_POINTWISE = (
+    "add mul sub div lerp copy zero clamp clamp_min addcmul addcdiv sqrt rsqrt pow neg sign"
+)
+_POINTWISE += " abs square reciprocal maximum minimum fill clone zeros_like sum to detach"
+OPS = NORMS | frozenset(f"{name}{end}" for name in _POINTWISE.split() for end in ("", "_"))
+LONGEST = 24  # ops for one tensor
 MANY, SHAPES = 32, 3
 TENSOR_NS = 1_000  # on the host, for each tensor of a call
 TENSORS = 30  # that one kernel takes
 KERNEL_NS = 2_000
+NAMED = 4
 
 
 def _find(step: Step) -> Iterator[Proposal]:
-    for run in _runs(step):
-        dims = {str(call.dims[0]) for at in run if (call := step.call(at)) and call.dims}
-        if len(run) >= MANY and len(dims) >= SHAPES:
-            yield _proposal(step, np.array(run))
+    for run in map(np.array, _runs(step)):
+        loop = _repeating(step, run) if len(run) >= MANY else run[:0]
+        dims = {str(call.dims[0]) for at in loop.tolist() if (call := step.call(at)) and call.dims}
+        names = {_name(step, at) for at in loop.tolist()}
+        writes = names & NORMS or any(name.endswith("_") for name in names)
+        if len(loop) >= MANY and len(dims) >= SHAPES and writes:
+            yield _proposal(step, loop)
+
+
+def _name(step: Step, event: int) -> str:
+    return step.name(event).removeprefix("aten::")
+
+
+def _repeating(step: Step, run: Ints) -> Ints:
+    """The longest part of a run in which the same names repeat."""
+    names = [_name(step, at) for at in run.tolist()]
+    codes = np.array([names.index(name) for name in names], np.int64)
+    found = [each for length in range(1, LONGEST + 1) for each in repeats(codes, length)]
+    start, size = max(found, key=lambda each: each[1], default=(0, 0))
+    part: Ints = run[start : start + size]
+    return part
 
 
 def _runs(step: Step) -> Iterator[list[int]]:
@@ -49,7 +75,7 @@ def _runs(step: Step) -> Iterator[list[int]]:
     above = host.nearest_op(step.trace.gpu.launch[step.rows])
     launching = set(step.callers(above[above >= 0]).tolist())
     for event in step.outermost(step.inside & host.is_op).tolist():
-        if event in launching and step.name(event) in OPS and not inside[event]:
+        if event in launching and _name(step, event) in OPS and not inside[event]:
             run.append(event)
         elif event in launching:
             yield run
@@ -58,15 +84,16 @@ def _runs(step: Step) -> Iterator[list[int]]:
 
 
 def _elsewhere(step: Step) -> np.ndarray:
-    """Events below an optimizer's step or a node of the backward pass."""
+    """Events below the step of one of PyTorch's optimizers or a node of the backward pass."""
     host = step.trace.host
-    chosen = host.named(lambda name: name.startswith((PREFIX, ENGINE)))
+    own = tuple(f"{PREFIX}{kind}." for kind in HAVE_FUSED | COMPILE)
+    chosen = host.named(lambda name: name.startswith((*own, ENGINE)))
     found: np.ndarray = host.nearest(np.arange(host.count), chosen) >= 0
     return found
 
 
 def _proposal(step: Step, run: Ints) -> Proposal:
-    names = Counter(step.name(event).removeprefix("aten::") for event in run.tolist())
+    names = Counter(_name(step, event) for event in run.tolist())
     rows, removed = step.below(run), with_gaps(step, run)
     cost = len(run) * (replay.COST.op + replay.COST.call)
     held = max(sum(end - start for start, end in removed) - cost, 1)
@@ -74,15 +101,25 @@ def _proposal(step: Step, run: Ints) -> Proposal:
     kernels = max(len(run) // TENSORS, len(names))
     ns = max(_moved_ns(step, rows), kernels * KERNEL_NS)
     gone = frozenset(rows[1:].tolist())
-    name = names.most_common(1)[0][0]
-    listed = f"torch._foreach_{name.removeprefix('linalg_vector_')}"
     return Proposal(
-        f"{listed} over all tensors, not a loop",
-        f"{plural(len(run), 'call')} of {', '.join(names)} on one tensor each",
+        _order(set(names)),
+        f"{plural(len(run), 'call')} of {', '.join(list(names)[:NAMED])} on one tensor each",
         GraphChange(removed, left, {int(rows[0]): ns}, gone),
         worst=GraphChange(removed, min(3 * left, 1.0), {int(rows[0]): step.ns(rows)}, gone),
         events=step.events(rows),
     )
+
+
+def _order(names: set[str]) -> str:
+    """What to call: by the ops that only one kind of loop has."""
+    if "sqrt" in names and any(name.startswith(("addcdiv", "div")) for name in names):
+        return "torch.optim.AdamW(..., fused=True), not a loop of ops"
+    if names & NORMS and len(names) > 1:
+        return "torch.nn.utils.clip_grad_norm_, not a loop of norms"
+    if len(names) > 1:
+        return "torch._foreach_lerp_ or other _foreach_ ops, not a loop"
+    name = next(iter(names))
+    return f"torch._foreach_{name.removeprefix('linalg_vector_')} over all tensors, not a loop"
 
 
 def _moved_ns(step: Step, rows: Ints) -> float:
