@@ -4,7 +4,7 @@ from pathlib import Path
 
 from analyze.fixes.proposing import after_us, proposed
 from analyze.fixes.waiting import waits
-from analyze.rules.sketch import GEMM, Sketch, kernel, memcpy
+from analyze.rules.sketch import ADD, GEMM, Sketch, kernel, memcpy
 
 COPY = "aten::to > aten::_to_copy > aten::copy_"
 
@@ -32,3 +32,56 @@ def test_a_constant_is_made_once(tmp_path: Path) -> None:
 def test_new_data_stays(tmp_path: Path) -> None:
     assert proposed("small_copies", lambda sketch: layers(sketch, count=2), tmp_path) == []
     assert proposed("small_copies", lambda sketch: layers(sketch, "Pinned"), tmp_path) == []
+
+
+TABLE, SIZE = [4096, 32], 524_288
+UP = memcpy("Memcpy HtoD (Pageable -> Device)", 20, SIZE)
+
+
+def copied(sketch: Sketch) -> None:
+    waits(sketch, "aten::to > aten::copy_", UP, dims=[TABLE, TABLE], types=["float", "float"])
+    sketch.op("aten::mul", kernel(ADD, 5), dims=[TABLE, TABLE])
+
+
+def tables(sketch: Sketch) -> None:
+    for _ in range(4):
+        sketch.op("aten::arange", us=20)
+        sketch.op("aten::cos", us=60, dims=[TABLE])
+        copied(sketch)
+
+
+def test_a_table_made_in_each_layer_is_made_once(tmp_path: Path) -> None:
+    (found,) = proposed("small_copies", tables, tmp_path)
+    assert found.order == "make this tensor once on the GPU, before the loop"
+    assert found.why == "4 copies of 524.3 kB from the host per step, 4 waits"
+    assert len(found.change.gone) == len(found.change.removed) == 4
+    assert found.change.unwaited
+
+
+def test_noise_is_made_on_the_gpu(tmp_path: Path) -> None:
+    def noise(sketch: Sketch) -> None:
+        sketch.op("aten::randn", us=900, dims=[TABLE])
+        copied(sketch)
+
+    (found,) = proposed("small_copies", noise, tmp_path)
+    assert found.order == 'make it with device="cuda"'
+    assert not found.change.gone  # a kernel fills it
+    assert 0 < found.change.left < 0.1
+
+
+def test_data_from_elsewhere_stays(tmp_path: Path) -> None:
+    def batches(sketch: Sketch) -> None:
+        for _ in range(4):
+            sketch.op("aten::stack", us=50, dims=[TABLE])
+            copied(sketch)
+
+    assert not proposed("small_copies", batches, tmp_path)
+
+
+def test_a_table_on_the_gpu_stays(tmp_path: Path) -> None:
+    def launched(sketch: Sketch) -> None:
+        for _ in range(4):
+            sketch.op("aten::arange", kernel(ADD, 2), us=20)
+            copied(sketch)
+
+    assert not proposed("small_copies", launched, tmp_path)

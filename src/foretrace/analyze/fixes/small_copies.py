@@ -1,14 +1,16 @@
-"""Make a small constant once, on the GPU.
+"""Make a tensor on the GPU, where it is used.
 
-What it looks for: a tensor of a few kilobytes that the host makes (`torch.tensor(list)`) and copies
-to the GPU, several times in a step.
+What it looks for: tensors that the host makes in a step and copies to the GPU: with ops that make
+numbers of nothing (`arange`, `zeros`, `randn`) and what is computed from them, as position tables,
+masks and noise are; or several small ones of one size (`torch.tensor(list)`).
 
-What must hold: at least three copies of the same size in one step, each of at most 64 kB, from
-pageable memory or with a wait. One copy per step may be new data, and so may copies from pinned
-memory that nothing waits for.
+What must hold: the copy comes from pageable memory or waits, and the ops before it launch nothing.
+A tensor that no such op begins must be of at most 64 kB, and there are three of its size: other
+copies are data.
 
-What changes: the copies go, with their waits, and so do the ops right before and after that make
-the tensor on the host, with the Python around them.
+What changes: the copies go, with their waits, and so do the ops that make the tensor on the host,
+with the Python around them. What is made three times or more is made once, before the loop. Random
+numbers and what is made once per step are then made on the GPU: one launch for each op.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._host import copies, tops, waited
-from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.analyze.fixes._copies import GAP_NS
+from foretrace.analyze.fixes._host import copies, share, tops, waited
+from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.intervals import Ints
@@ -27,61 +31,110 @@ from foretrace.model.replay import GraphChange
 
 SMALL = 65_536
 REPEATED = 3
+LONGEST = 24  # ops that make one tensor
+_RANDOM = "rand randn randint randperm rand_like randn_like randint_like normal bernoulli"
+_FILLED = "arange linspace logspace zeros ones full eye zeros_like ones_like full_like"
 _MAKING = "empty lift_fresh detach_ detach to _to_copy fill_ scalar_tensor arange from_numpy alias"
-MAKING = frozenset(f"aten::{name}" for name in _MAKING.split()) | {"detach_"}
+RANDOM, FILLED, MAKING = (
+    frozenset(f"aten::{name}" for name in names.split()) for names in (_RANDOM, _FILLED, _MAKING)
+)
+BEHIND = frozenset({"aten::lift_fresh", "aten::detach_", "detach_"})  # a copy, in torch.tensor
+
+ONCE, HERE = "make this tensor once on the GPU, before the loop", 'make it with device="cuda"'
+
+
+class HostTensor(Struct, frozen=True):
+    """The ops that make a tensor, its copy last, from where the host begins to make it to the next
+    op; the memcpy, and whether its values come from ops.
+    """
+
+    ops: list[int]
+    stretch: tuple[int, int]
+    row: int
+    computed: bool
 
 
 def _find(step: Step) -> Iterator[Proposal]:
-    ops = tops(step)
-    rows, callers = _repeated(step)
-    callers = callers[np.isin(callers, ops)]
-    if len(callers) < REPEATED:
-        return
-    calls = step.calls_below(callers)
+    found, sizes = list(_made(step)), step.trace.gpu.bytes
+    often = {size: sum(sizes[each.row] == size for each in found) for size in sizes[step.rows]}
+    found = [
+        each
+        for each in found
+        if each.computed or (sizes[each.row] <= SMALL and often[sizes[each.row]] >= REPEATED)
+    ]
+    if found:
+        names = {step.name(op) for each in found for op in each.ops}
+        once = all(often[sizes[each.row]] >= REPEATED for each in found) and not names & RANDOM
+        yield _proposal(step, found, once)
+
+
+def _proposal(step: Step, found: list[HostTensor], once: bool) -> Proposal:
+    rows = np.array([each.row for each in found], np.int64)
+    calls = step.calls_below(np.array([each.ops[-1] for each in found], np.int64))
     waits = len(np.intersect1d(calls, step.waiting))
     size = bytes_text(int(np.median(step.trace.gpu.bytes[rows])))
     waiting = f", {plural(waits, 'wait')}" if waits else ""
-    change = GraphChange(
-        removed=_making(step, ops, callers),
-        gone=frozenset(rows.tolist()),
-        unwaited=frozenset(calls.tolist()),
-    )
-    yield Proposal(
-        "make this tensor once on the GPU, before the loop",
-        f"{len(callers)} copies of {size} from the host per step{waiting}",
+    launches = 0 if once else sum(max(len(each.ops) - 1, 1) for each in found)
+    change = _change(step, found, launches, calls)
+    return Proposal(
+        ONCE if once else HERE,
+        f"{plural(len(found), 'copy', 'copies')} of {size} from the host per step{waiting}",
         change,
-        risk="holds where the values are the same each time",
+        worst=_change(step, found, 3 * launches, calls),
+        risk="holds where the values are the same each time" if once else "",
         events=step.events(rows),
     )
 
 
-def _repeated(step: Step) -> tuple[Ints, Ints]:
-    """Small copies to the GPU of sizes that occur often, and the outermost ops that make them."""
-    gpu = step.trace.gpu
-    rows, pageable = (copies(step, tops(step), way) for way in ("HtoD", "Pageable"))
-    plain = waited(step, distinct(step.makers(gpu.launch[rows])))
-    slow = np.isin(rows, pageable) | np.isin(step.makers(gpu.launch[rows]), plain)
-    rows = rows[slow & (gpu.bytes[rows] >= 0) & (gpu.bytes[rows] <= SMALL)]
-    size, count = np.unique(gpu.bytes[rows], return_counts=True)
-    rows = rows[np.isin(gpu.bytes[rows], size[count >= REPEATED])]
-    return rows, distinct(step.callers(gpu.launch[rows]))
-
-
-def _making(step: Step, ops: Ints, callers: Ints) -> Stretches:
-    """From the end of the op before the tensor is made to the copy's end or what follows it."""
-    host, names = step.trace.host, [step.name(event) for event in ops.tolist()]
-    calling, found = set(step.callers(step.graph.calls).tolist()), []
-    pairs = zip(ops.tolist(), names, strict=True)
-    makes = [name in MAKING and op not in calling for op, name in pairs]
-    for at in np.flatnonzero(np.isin(ops, callers)).tolist():
-        first = last = at
-        while first > 0 and makes[first - 1]:
+def _made(step: Step) -> Iterator[HostTensor]:
+    """Every tensor that the host makes and copies, with a wait or from pageable memory."""
+    ops, gpu = tops(step), step.trace.gpu
+    names, place = [step.name(op) for op in ops.tolist()], {op: at for at, op in enumerate(ops)}
+    calling, before = set(step.callers(step.graph.calls).tolist()), -1
+    computed = False
+    for row in _slow(step).tolist():
+        at = place.get(int(step.callers(gpu.launch[[row]])[0]), -1)
+        if at <= before:
+            continue
+        reach = range(max(at - LONGEST, before + 1), at)
+        quiet = next((each + 1 for each in reversed(reach) if ops[each] in calling), reach.start)
+        made = [each for each in range(quiet, at) if names[each] in RANDOM | FILLED]
+        computed = bool(made) or (computed and before >= 0 and quiet == before + 1)
+        first = made[0] if made else quiet if computed else at
+        while not computed and first > quiet and names[first - 1] in MAKING:
             first -= 1
-        while last + 1 < len(ops) and names[last + 1] in {"aten::lift_fresh", "aten::detach_"}:
-            last += 1
-        begin = int(host.end[ops[first - 1]]) if first else step.span.start_ns
-        found.append((max(begin, step.span.start_ns), int(host.end[ops[last]])))
-    return tuple(found)
+        yield HostTensor(ops[first : at + 1].tolist(), _around(step, ops, first, at), row, computed)
+        before = at
 
 
-FIX = Fix("small_copies", "Make a small constant once, on the GPU", _find, ("gpu",))
+def _slow(step: Step) -> Ints:
+    """Copies to the GPU from pageable memory, or that the host waits for."""
+    launch = step.trace.gpu.launch
+    rows, pageable = (copies(step, tops(step), way) for way in ("HtoD", "Pageable"))
+    plain = waited(step, distinct(step.makers(launch[rows])))
+    slow: Ints = rows[np.isin(rows, pageable) | np.isin(step.makers(launch[rows]), plain)]
+    return slow
+
+
+def _around(step: Step, ops: Ints, first: int, last: int) -> tuple[int, int]:
+    """The host time of these ops, with the Python code on both sides."""
+    host = step.trace.host
+    while last + 1 < len(ops) and step.name(int(ops[last + 1])) in BEHIND:
+        last += 1
+    begin = int(host.end[ops[first - 1]]) if first else step.span.start_ns
+    end = int(host.end[ops[last]])
+    behind = int(host.start[ops[last + 1]]) if last + 1 < len(ops) else end
+    return max(begin, step.span.start_ns), min(behind, end + GAP_NS)
+
+
+def _change(step: Step, found: list[HostTensor], launches: int, calls: Ints) -> GraphChange:
+    """The step without these tensors, or with so many launches that make them."""
+    removed, rows = tuple(each.stretch for each in found), [each.row for each in found]
+    if not launches:
+        return GraphChange(removed, gone=frozenset(rows), unwaited=frozenset(calls.tolist()))
+    length = {row: step.move_ns(float(step.trace.gpu.bytes[row])) + 2_000 for row in rows}
+    left = share(step, removed, launches * step.plain_ns)
+    return GraphChange(removed, left, length, unwaited=frozenset(calls.tolist()))
+
+
+FIX = Fix("small_copies", "Make tensors on the GPU", _find, ("gpu",))
