@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.analyze.fixes import _typical
 from foretrace.model import replay
-from foretrace.model.replay import GraphChange, ProfilerCost, ReplayGraph
+from foretrace.model.replay import GraphChange, Precedence, ProfilerCost, ReplayGraph
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 
@@ -26,6 +27,22 @@ def opened(tmp_path: Path) -> Open:
         return ft.open(path, cache=False)
 
     return open_it
+
+
+def test_a_node_happens_when_all_its_sources_allow() -> None:
+    """As the longest way from the start does, for one change and for several at once."""
+    chance = np.random.default_rng(0)
+    node = np.append(np.arange(1, 40), chance.integers(1, 40, 60))
+    source = (chance.random(len(node)) * node).astype(np.int64)
+    costs = chance.integers(-5, 50, (len(node), 3)).astype(np.float64)
+    graph = Precedence(node, source)
+    for at, column in enumerate(costs.T):
+        longest = [0.0]
+        for number in range(1, 40):
+            mine = np.flatnonzero(node == number)
+            longest.append(max(longest[source[each]] + column[each] for each in mine))
+        assert graph.times(column).tolist() == longest
+        assert graph.times_of_each(costs)[:, at].tolist() == longest
 
 
 def three_steps(host_ns: int, kernel_ns: int, *, wait: bool = False) -> TraceBuilder:

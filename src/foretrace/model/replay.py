@@ -8,7 +8,8 @@ waited for it, whatever its name says: a copy from pageable memory does.
 How it runs: the host does one thing after another, on whatever thread. Work starts after its launch
 with the delay that was recorded, and not before the work that was ahead of it in its stream, or
 that it was seen to wait for in another stream, has ended. Steps follow each other: the time of a
-step is the distance of two of them, so a host that runs ahead hides behind the GPU.
+step is the distance of two of them, so a host that runs ahead hides behind the GPU. `Precedence`
+computes the times from what follows what, here and for the step of a job (`analyze/jobs/what_if`).
 
 `without_profiler` takes off what the profiler costs: a fixed time for each recorded op, call and
 Python function. The fixed times were fitted on recordings whose step time without the profiler is
@@ -20,7 +21,6 @@ keeps its time, waiting for others included.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -28,7 +28,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foretrace.base.arrays import Bools, Floats, Ints
-from foretrace.model.intervals import IntervalUnion
+from foretrace.model.intervals import IntervalUnion, split_by
 from foretrace.model.recording import Recording
 from foretrace.model.spans import Span
 
@@ -41,7 +41,6 @@ LATE_NS = 4_000
 PAUSE_NS = (500, 1_500)  # between two operations of one stream that were both in the queue
 # What is left of a host time at the least when the profiler's part is taken off.
 LEAST = 0.15
-_EMPTY = np.empty(0, np.int64)
 
 
 class ProfilerCost(Struct, frozen=True):
@@ -55,6 +54,40 @@ class ProfilerCost(Struct, frozen=True):
 
 # Fitted with `tools/fit_overhead.py` on an H200's host, torch 2.11.
 COST = ProfilerCost(op=2_000, call=6_000, python=1_200, step=60_000)
+
+
+class Precedence:
+    """What each node of a graph follows, as edges from a `source` to a `node` of a higher number.
+
+    Node 0 is the start. Any other happens as soon as all its sources allow: at the latest of their
+    times, each with the cost of its edge.
+    """
+
+    def __init__(self, node: Ints, source: Ints) -> None:
+        self._order = np.argsort(node, kind="stable")
+        self.node, self.source = node[self._order], source[self._order]
+        self._pairs = list(zip(self.node.tolist(), self.source.tolist(), strict=True))
+
+    def times(self, costs: Floats) -> Floats:
+        """When each node happens, for one cost of each edge."""
+        at = [0.0] + [-np.inf] * int(self.node.max(initial=0))
+        for (node, source), cost in zip(self._pairs, costs[self._order].tolist(), strict=True):
+            if (then := at[source] + cost) > at[node]:
+                at[node] = then
+        return np.array(at)
+
+    def times_of_each(self, costs: Floats) -> Floats:
+        """The same for several columns of costs at once: nodes that the same number of others
+        precede are computed together.
+        """
+        depth = self.times(np.ones(len(self.node)))
+        at = np.zeros((len(depth), costs.shape[1]))
+        level, costs = depth[self.node].astype(np.int64), costs[self._order]
+        for edges in split_by(level, np.arange(len(level))):
+            node = self.node[edges]
+            first = np.flatnonzero(np.diff(node, prepend=-1))
+            at[node[first]] = np.maximum.reduceat(at[self.source[edges]] + costs[edges], first)
+        return at
 
 
 class GraphChange(Struct, frozen=True):
@@ -75,9 +108,10 @@ class GraphChange(Struct, frozen=True):
 
 class ReplayGraph(Struct, frozen=True):
     """Calls in order: when each began, when the host was done with all before it (and at last with
-    all), host time before and inside each, and the places in `rows` of the work that it waits for
-    (-1: of earlier steps). Then the work: its call, stream and times. `busy_ns` is the GPU time of
-    the busiest device.
+    all), host time before and inside each, and whether it waits. `waits` are places of calls, and
+    in `rows` of the work of this step that they wait for. Then the work: its call and times, and
+    the work of another stream that it waited for (-1: none). `order` says what follows what in all
+    rounds. `busy_ns` is the GPU time of the busiest device.
     """
 
     span: Span
@@ -89,14 +123,15 @@ class ReplayGraph(Struct, frozen=True):
     before: Floats
     inside: Floats
     after: float
-    waits: list[tuple[int, ...]]
+    waiting: Bools
+    waits: tuple[Ints, Ints]
     rows: Ints
     launch: Ints
-    lane: Ints
     length: Floats
     delay: Floats
     pause: Floats
     depends: Ints
+    order: Precedence
 
     def __len__(self) -> int:
         return len(self.calls)
@@ -115,11 +150,12 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
     rows, launch = rows[order], launch[order]
     delay, pause, depends = _delays(trace, rows, began[launch])
     waits, device = _waits(trace, calls, rows, launch), gpu.device_number[rows]
+    waiting = host.is_wait[calls]
+    waiting[waits[0]] = True
     # a waiting call has its own time after what it waited for
-    last = [max((int(gpu.end[rows[at]]) for at in each if at >= 0), default=0) for each in waits]
-    own = ended - np.maximum(np.maximum(began, reached[:-1]), np.array(last, np.int64))
-    inside = np.maximum(own, 0).astype(np.float64)
-    waiting = np.array([bool(each) for each in waits], bool)
+    done = np.maximum(began, reached[:-1])
+    np.maximum.at(done, waits[0], gpu.end[rows[waits[1]]])
+    inside = np.maximum(ended - done, 0).astype(np.float64)
     return ReplayGraph(
         span=span,
         steady=steady,
@@ -130,15 +166,44 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
         before=np.maximum(began - reached[:-1], 0).astype(np.float64),
         inside=np.where(waiting, np.minimum(inside, RETURN_NS), inside),
         after=float(max(_until(trace, span, steady) - int(reached[-1]), 0)),
+        waiting=waiting,
         waits=waits,
         rows=rows,
         launch=launch,
-        lane=gpu.lane[rows],
         length=gpu.length[rows].astype(np.float64),
         delay=delay,
         pause=pause,
         depends=depends,
+        order=_order(launch, gpu.lane[rows], depends, waits, len(calls), _rounds(steady)),
     )
+
+
+def _rounds(steady: bool) -> int:
+    return ROUNDS if steady else 1
+
+
+def _order(
+    launch: Ints, lane: Ints, depends: Ints, waits: tuple[Ints, Ints], calls: int, rounds: int
+) -> Precedence:
+    """What follows what. The host reaches each call, and at last the end of the step: from the call
+    before it, and from what that one waited for. Work follows its launch, the work before it in its
+    stream, which may be of the step before, and what it depends on. `_costs` has the same order.
+    """
+    size = len(launch) + calls + 1
+    reach = np.arange(calls + 1) + np.searchsorted(launch, np.arange(calls + 1)) + 1
+    work = np.arange(len(launch)) + launch + 2
+    ahead = np.empty(len(lane), np.int64)
+    for each in split_by(lane, np.arange(len(lane))):
+        ahead[each] = np.append(work[each[-1]] - size, work[each[:-1]])
+    waiting, waited = waits
+    late = np.flatnonzero(depends >= 0)
+    other = work[depends[late]] - size * (depends[late] > late)
+    node = np.concatenate((reach, reach[waiting + 1], work, work, work[late]))
+    source = np.concatenate(
+        (np.append(reach[-1] - size, reach[:-1]), work[waited], reach[launch], ahead, other)
+    )
+    turns = size * np.arange(rounds)[:, None]
+    return Precedence((node + turns).reshape(-1), np.maximum(source + turns, 0).reshape(-1))
 
 
 def _until(trace: Recording, span: Span, steady: bool) -> int:
@@ -186,10 +251,9 @@ def _delays(trace: Recording, rows: Ints, launched: Ints) -> tuple[Floats, Float
     return delay, np.where(queued & free, pause, usual_pause), depends
 
 
-def _waits(trace: Recording, calls: Ints, rows: Ints, launch: Ints) -> list[tuple[int, ...]]:
-    """Of each call the last work of each stream that it waited for."""
+def _waits(trace: Recording, calls: Ints, rows: Ints, launch: Ints) -> tuple[Ints, Ints]:
+    """Calls that wait, each with the last work of each stream that it waited for."""
     host, gpu = trace.host, trace.gpu
-    found: list[tuple[int, ...]] = [()] * len(calls)
     end, lane = gpu.end[rows], gpu.lane[rows]
     ended = host.end[calls][launch]
     # a copy from pageable memory holds the host for almost all of its time
@@ -198,66 +262,48 @@ def _waits(trace: Recording, calls: Ints, rows: Ints, launch: Ints) -> list[tupl
     # one on the device may end before its call does, which never waits for it
     to_host = gpu.is_memcpy & ~host.named(lambda name: "DtoD" in name)[gpu.id]
     own = np.flatnonzero(to_host[rows] & (held | (end <= ended)))
-    for at in own.tolist():
-        found[launch[at]] = (at,)
+    found = {int(launch[at]): [int(at)] for at in own}
     for place in np.flatnonzero(host.is_wait[calls]).tolist():
         before = np.arange(int(np.searchsorted(launch, place, side="right")))
         done = before[end[before] <= host.end[calls[place]] + RETURN_NS]
         last = {int(lane[at]): at for at in done[np.argsort(end[done], kind="stable")].tolist()}
-        found[place] = tuple(last.values()) or (-1,)
-    return found
+        found[place] = list(last.values())
+    pairs = [(place, at) for place, each in found.items() for at in each]
+    waiting, waited = np.array(pairs, np.int64).reshape(-1, 2).T
+    return waiting, waited
 
 
 NOTHING = GraphChange()
+NEVER = -np.inf  # the cost of an edge that a change takes away
 
 
 def run(graph: ReplayGraph, change: GraphChange = NOTHING) -> float:
     """The time of a step."""
-    before, inside, after = _host_times(graph, change)
-    launched: list[list[int]] = [[] for _ in graph.calls]
     gone = np.isin(graph.rows, list(change.gone))
-    for at in np.flatnonzero(~gone).tolist():
-        launched[graph.launch[at]].append(at)
-    length = [
-        change.length.get(row, ns)
-        for row, ns in zip(graph.rows.tolist(), graph.length.tolist(), strict=True)
-    ]
-    unwaited = np.isin(graph.calls, list(change.unwaited))
-    waits = [() if free else each for free, each in zip(unwaited, graph.waits, strict=True)]
-    found = _time(graph, before.tolist(), inside.tolist(), after, waits, launched, length)
+    pairs = zip(graph.rows.tolist(), graph.length.tolist(), strict=True)
+    length = np.array([change.length.get(row, ns) for row, ns in pairs])
+    at = graph.order.times(_costs(graph, change, gone, length))
+    # a round of the host and of its work ends with the last of both
+    ends = at[1:].reshape(_rounds(graph.steady), -1).max(axis=1)
+    found = float(np.diff(ends, prepend=0.0)[-1])
     # steps overlap on the GPU no more than they did
-    kept: float = sum(ns for ns, away in zip(length, gone.tolist(), strict=True) if not away)
-    return max(found, float(graph.busy_ns) * kept / max(float(graph.length.sum()), 1.0))
+    kept = float(length[~gone].sum()) / max(float(graph.length.sum()), 1.0)
+    return max(found, float(graph.busy_ns) * kept)
 
 
-def _time(
-    graph: ReplayGraph,
-    before: list[float],
-    inside: list[float],
-    after: float,
-    waits: Sequence[tuple[int, ...]],
-    launched: list[list[int]],
-    length: list[float],
-) -> float:
-    lane, delay, pause = graph.lane.tolist(), graph.delay.tolist(), graph.pause.tolist()
-    depends = graph.depends.tolist()
-    free: dict[int, float] = {}
-    done = [0.0] * len(length)
-    now, ends = 0.0, [0.0]
-    for _ in range(ROUNDS if graph.steady else 1):
-        for place, own in enumerate(inside):
-            now += before[place]
-            for at in launched[place]:
-                start = max(now + delay[at], free.get(lane[at], 0.0) + pause[at])
-                if depends[at] >= 0:
-                    start = max(start, done[depends[at]])
-                free[lane[at]] = done[at] = start + length[at]
-            now += own
-            for at in waits[place]:
-                now = max(now, done[at] + own if at >= 0 else now)
-        now += after
-        ends.append(max(now, *free.values()) if free else now)
-    return ends[-1] - ends[-2]
+def _costs(graph: ReplayGraph, change: GraphChange, gone: Bools, length: Floats) -> Floats:
+    """The cost of each edge of `_order`; work that is gone passes on the time of its stream."""
+    before, inside, after = _host_times(graph, change)
+    reach = np.append(before, after) + np.append(0.0, inside)
+    away = np.where(gone, NEVER, 0.0)
+    waiting, waited = graph.waits
+    free = np.isin(graph.calls[waiting], list(change.unwaited))
+    waits = reach[waiting + 1] + np.where(free, NEVER, away[waited])
+    launched, queued = graph.delay + length + away, np.where(gone, 0.0, graph.pause + length)
+    late = np.flatnonzero(graph.depends >= 0)
+    other = length[late] + away[late] + away[graph.depends[late]]
+    one = np.concatenate((reach, waits, launched, queued, other))
+    return np.tile(one, _rounds(graph.steady))
 
 
 def _host_times(graph: ReplayGraph, change: GraphChange) -> tuple[Floats, Floats, float]:

@@ -136,9 +136,7 @@ class Step:
     @cached_property
     def waiting(self) -> Ints:
         """The calls that wait for the GPU."""
-        waits = np.array([bool(each) for each in self.graph.waits], bool)
-        found: Ints = self.graph.calls[waits]
-        return found
+        return self.graph.calls[self.graph.waiting]
 
     def makers(self, calls: Ints) -> Ints:
         """The innermost op around each call, or -1."""

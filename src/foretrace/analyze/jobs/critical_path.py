@@ -166,7 +166,8 @@ def _work(
         [aligned(inside, clocks, "start_ns", "end_ns", "ready_ns"), ends], how="diagonal"
     )
     finish = (pl.col("kind") == FINISH).alias("finish")
-    found = found.with_columns(finish, pl.col("stream").fill_null(_NO_STREAM))
+    lasting = pl.max_horizontal("end_ns", pl.col("start_ns") + 1)  # on a clock that is slower too
+    found = found.with_columns(finish, lasting, pl.col("stream").fill_null(_NO_STREAM))
     return found.sort("rank", "finish", "start_ns", "end_ns", "stream")
 
 

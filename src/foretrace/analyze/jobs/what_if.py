@@ -6,9 +6,7 @@ rank has arrived. With nothing changed, the replay gives the recorded times. A f
 transfers in no time, and its ranks still wait for each other. A rank at the median has its compute
 and its idle time shortened to the median of the ranks that do the same part of the step.
 
-Work that waits only for work of its own rank is folded into what follows it. The points that remain
-are those where ranks or streams join. They are computed level by level, for several changes at
-once.
+`model.replay` computes when each row starts, for several changes at once.
 
 When it is wrong: it is an estimate. Work that starts earlier in the replay might have to wait for
 something else. Work that shares the GPU with a collective keeps its time.
@@ -36,7 +34,8 @@ from foretrace.analyze.jobs.exposure import stages
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.arrays import coded, filled
-from foretrace.model.intervals import Bools, Floats, IntervalUnion, Ints, split_by
+from foretrace.model.intervals import Floats, IntervalUnion, Ints
+from foretrace.model.replay import Precedence
 from foretrace.schema.documents.job import JobWhatIf
 
 IDLE = "idle"
@@ -110,163 +109,120 @@ class StepChange(Struct, frozen=True):
 
 
 class Edges(Struct):
-    """The row that each row waits for, and the time from its start, by what that is spent on.
+    """What rows wait for, one edge after another: the time from the start of the `source`, by what
+    that is spent on.
 
     `transfer` is the time in a collective `source`, counted from the arrival of the last rank;
-    `spent` has one array for each of `KINDS`, spent until the moment `until`. Without a source,
-    the time counts from the start of the step.
+    `spent` has one array for each of `KINDS`, spent until the moment `until`. Without a source
+    (-1), the time counts from the start of the step.
     """
 
+    row: Ints
     source: Ints
     until: Ints
     spent: list[Ints]
     other: Ints
     transfer: Ints
 
-    def of(self, rows: Ints) -> Edges:
-        """The edges of some rows."""
-        spent = [each[rows] for each in self.spent]
-        source, until = self.source[rows], self.until[rows]
-        return Edges(source, until, spent, self.other[rows], self.transfer[rows])
-
 
 class Replay:
-    """A step that can be replayed. `rows` are the rows of the graph that are points.
-
-    Points are numbered by their place in `rows`; behind them come the collectives, each the moment
-    at which its last rank arrives, and then the start of the step.
-    """
+    """A step that can be replayed."""
 
     def __init__(self, steps: StepGraph) -> None:
         self.steps, self.progress = steps, ProgressCurves(steps)
-        kind = steps.work["kind"]
-        self.talks = (kind == TRANSFER).to_numpy()
-        self._works = [(kind == each).to_numpy() for each in (COMPUTE, COPIES)]
-        finish = (kind == FINISH).to_numpy()
-        joins = (steps.on_stream >= 0) & (steps.on_stream != steps.before)
-        follows = (steps.before < 0) | self.talks[steps.before]
-        points = self.talks | follows | joins | finish
-        self.rows = np.flatnonzero(points)
-        self._number = np.cumsum(points) - 1
-        pause = np.where(steps.inside, 0, steps.start - steps.end[steps.before])
-        first = self._edges(steps.before, steps.inside, steps.start, pause)
-        # a stream is a queue, whose next work may follow at once; a collective needs its input
-        needs = ~joins & (steps.ready >= 0) & (steps.ready != steps.before)
-        more, inside = joins | needs, np.where(joins, False, needs | steps.inside)
-        then = np.where(joins, steps.on_stream, np.where(needs, steps.ready, steps.before))
-        until = np.where(needs, steps.ready_ns, steps.start)
-        second = self._edges(then, inside, until, np.where(more, 0, pause))
-        self._edges_of = [each.of(self.rows) for each in self._folded(first, second, points)]
-        self._join_ranks()
-        self._sources = [self._points(each.source) for each in self._edges_of]
-        self._levels = self._level()
-        self._finish = self._number[np.flatnonzero(finish)]
+        self.edges = self._edges()
+        self._order, self._finish = self._precedence()
 
     def lengths(self, changes: Sequence[StepChange]) -> list[int]:
         """The length of the step with each of these changes."""
         if not changes:
             return []
-        count = len(self.rows)
-        at = np.zeros((self._start + 1, len(changes)))
-        costs = [
-            np.stack([self._cost(each, change) for change in changes], 1) for each in self._edges_of
-        ]
-        for level in self._levels:
-            points = level[level < count]
-            first, second = (at[self._sources[way][points]] + costs[way][points] for way in (0, 1))
-            at[points] = np.maximum(first, second)
-            for collective in (level[level >= count] - count).tolist():
-                at[count + collective] = at[self._members[collective]].max(axis=0)
+        costs = np.stack([self._cost(change) for change in changes], 1)
+        # ranks join a collective when they arrive
+        members = len(self._order.node) - len(costs)
+        at = self._order.times_of_each(np.pad(costs, ((0, members), (0, 0))))
         return [round(end) for end in at[self._finish].max(axis=0).tolist()]
 
-    def _cost(self, edges: Edges, change: StepChange) -> Floats:
+    def _cost(self, change: StepChange) -> Floats:
         """The time along each edge with a change."""
-        steps, rows = self.steps, self.rows
+        steps, edges = self.steps, self.edges
         collective = np.where(edges.source >= 0, steps.collective[edges.source], -1)
         free = np.isin(collective, list(change.collectives))
         found = np.asarray(edges.other + edges.transfer * np.where(free, change.left, 1.0))
-        mine = np.flatnonzero(steps.rank[rows] == change.rank)
-        since = np.where(edges.source >= 0, steps.start[edges.source], steps.begin[rows])
+        mine = np.flatnonzero(steps.rank[edges.row] == change.rank)
+        rows, source = edges.row[mine], edges.source[mine]
+        since = np.where(source >= 0, steps.start[source], steps.begin[rows])
         for kind, spent in zip(KINDS, edges.spent, strict=True):
             found += spent
             if curve := change.curves.get(kind):
                 ends = [
-                    self.progress.spent(kind, rows[mine], moments[mine]).astype(np.float64)
-                    for moments in (since, edges.until)
+                    self.progress.spent(kind, rows, moments).astype(np.float64)
+                    for moments in (since, edges.until[mine])
                 ]
                 passed = np.maximum(ends[1] - ends[0], 1)
                 left = (np.interp(ends[1], *curve) - np.interp(ends[0], *curve)) / passed
                 found[mine] += spent[mine] * (left - 1)
         return found
 
-    def _edges(self, before: Ints, inside: Bools, until: Ints, gap: Ints) -> Edges:
-        steps, none = self.steps, before < 0
-        whole = steps.end - steps.start
-        length = np.where(inside, until - steps.start[before], whole[before])
+    def _edges(self) -> Edges:
+        """What each row waited for; then what it must not overtake: a stream is a queue, whose next
+        work may follow at once, and a collective needs its input.
+        """
+        steps, before = self.steps, self.steps.before
+        joins = (steps.on_stream >= 0) & (steps.on_stream != before)
+        needs = ~joins & (steps.ready >= 0) & (steps.ready != before)
+        queued, fed = np.flatnonzero(joins), np.flatnonzero(needs)
+        since, lasted = steps.start[before], steps.end - steps.start
         waited = np.maximum(steps.start - steps.begin, 0)
-        spent = [np.where(works[before] & ~none, length, 0) for works in self._works]
-        idle = np.where(none, waited, gap)
-        other = np.where(none, steps.start - waited - steps.start_ns, 0)
-        transfer = (steps.end - steps.start[steps.last])[before]
-        talk = self.talks[before] & ~none
-        return Edges(before, until, [*spent, idle], other, np.where(talk, transfer, 0))
-
-    def _folded(self, first: Edges, second: Edges, points: Bools) -> list[Edges]:
-        """Edges that begin at points: the times of the rows in between are added."""
-        above = np.where(points, np.arange(len(points)), first.source)
-        spent = [np.where(points, 0, each) for each in (*first.spent, first.other)]
-        while not points[above].all():
-            spent = [each + each[above] for each in spent]
-            above = above[above]
-        return [self._moved(edges, above, spent) for edges in (first, second)]
-
-    def _moved(self, edges: Edges, above: Ints, more: list[Ints]) -> Edges:
-        source = edges.source
-        moved = (source >= 0) & ~self.talks[source]
-        own = (*edges.spent, edges.other)
-        *spent, other = (
-            times + np.where(moved, added[source], 0)
-            for times, added in zip(own, more, strict=True)
+        pause = np.where(steps.inside, 0, steps.start - steps.end[before])
+        length = np.where(steps.inside, steps.start - since, lasted[before])
+        ahead, under, ready_ns = steps.on_stream[queued], steps.ready[fed], steps.ready_ns[fed]
+        parts = (
+            (
+                np.arange(len(before)),
+                before,
+                steps.start,
+                length,
+                np.where(before < 0, waited, pause),
+            ),
+            (queued, ahead, steps.start[queued], lasted[ahead], 0 * queued),
+            (fed, under, ready_ns, ready_ns - steps.start[under], 0 * fed),
         )
-        point = np.where(moved, above[source], source)
-        return Edges(point, edges.until, spent, other, edges.transfer)
+        row, source, until, length, idle = map(np.concatenate, zip(*parts, strict=True))
+        computes, copies, talks = (
+            (steps.work["kind"] == kind).to_numpy()[source] & (source >= 0)
+            for kind in (COMPUTE, COPIES, TRANSFER)
+        )
+        transfer = talks * (steps.end[source] - steps.start[steps.last[source]])
+        other = np.where(source < 0, steps.start[row] - waited[row] - steps.start_ns, 0)
+        return Edges(
+            row, source, until, [computes * length, copies * length, idle], other, transfer
+        )
 
-    def _join_ranks(self) -> None:
-        """The collectives that several ranks recorded, and the points that are their arrivals."""
-        steps, count = self.steps, len(self.rows)
+    def _precedence(self) -> tuple[Precedence, Ints]:
+        """The graph, whose last edges lead to collectives: each is the moment at which the last of
+        its ranks arrives. And the nodes where the step ends.
+        """
+        steps, source, count = self.steps, self.edges.source, len(self.steps.rank)
         met = np.flatnonzero(steps.collective >= 0)
         number = coded(steps.collective[met])[1]
-        self._members = [self._number[rows] for rows in split_by(number, met)]
-        self._collective = np.full(len(steps.rank), -1)
-        self._collective[met] = number
-        self._start = count + len(self._members)
-
-    def _points(self, source: Ints) -> Ints:
-        """Where edges begin: at a point, at the last arrival of a collective, or at the start."""
-        steps, count = self.steps, len(self.rows)
-        talk, last = self.talks[source], steps.last[source]
-        latest = np.zeros(len(self._members) + 1, np.int64)  # the last is for work of no collective
-        met = self._collective >= 0
-        np.maximum.at(latest, self._collective[met], steps.start[met])
-        collective = self._collective[source]
+        latest = np.full(int(number.max(initial=-1)) + 2, np.iinfo(np.int64).min)
+        np.maximum.at(latest, number, steps.start[met])
+        collective = np.full(count, len(latest) - 1)  # the last is for work of no collective
+        collective[met] = number
+        # numbered in the order of time, a collective after its arrivals
+        node = np.empty(count + len(latest) - 1, np.int64)
+        node[np.argsort(np.append(steps.start, latest[:-1]), kind="stable")] = (
+            np.arange(len(node)) + 1
+        )
+        last, joined = steps.last[source], collective[source]
         # a rank that left before the last one came did not wait for it
-        all_of_it = talk & (collective >= 0) & (steps.start[last] == latest[collective])
-        own = np.where(talk, self._number[last], self._number[source])
-        found = np.where(all_of_it, count + collective, own)
-        return np.where(source < 0, self._start, found)
-
-    def _level(self) -> list[Ints]:
-        """Points and collectives of each level."""
-        count = len(self.rows)
-        level = [0] * (self._start + 1)
-        first, second = (each.tolist() for each in self._sources)
-        collective = self._collective[self.rows].tolist()
-        for point in np.argsort(self.steps.start[self.rows], kind="stable").tolist():
-            mine = level[point] = max(level[first[point]], level[second[point]]) + 1
-            if (met := collective[point]) >= 0:
-                level[count + met] = max(level[count + met], mine + 1)
-        numbers = np.arange(self._start)
-        return split_by(np.array(level[:-1], np.int64), numbers)
+        begins = node[np.where(steps.start[last] == latest[joined], count + joined, last)]
+        order = Precedence(
+            np.append(node[self.edges.row], node[count + number]),
+            np.append(np.where(source < 0, 0, begins), node[met]),
+        )
+        return order, node[steps.finishes]
 
 
 _SPENT = (pl.col("end_ns") - pl.col("start_ns")).alias("ns")
