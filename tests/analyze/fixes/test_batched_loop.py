@@ -51,3 +51,19 @@ def test_cells_become_a_module(tmp_path: Path) -> None:
 def test_layers_stay(tmp_path: Path) -> None:
     assert proposed("batched_loop", lambda sketch: samples(sketch, advancing=False), tmp_path) == []
     assert proposed("batched_loop", lambda sketch: samples(sketch, joined=False), tmp_path) == []
+
+
+def test_a_cell_that_is_written_out_becomes_a_module(tmp_path: Path) -> None:
+    def written(sketch: Sketch, gates: str = "sigmoid tanh mul tanh") -> None:
+        for at in range(16):
+            sketch.op("aten::select", us=4, dims=[WHOLE, [], []], concrete=["", "0", str(at)])
+            for name in ("matmul", "matmul", *gates.split()):
+                sketch.op(f"aten::{name}", kernel(GELU, 3), us=20, dims=[SLICE, SLICE])
+        sketch.op("aten::stack", kernel(GELU, 9), us=30, dims=[WHOLE])
+
+    (found,) = proposed("batched_loop", written, tmp_path)
+    assert found.order == "replace the loop of cells by one nn.LSTM"
+    (found,) = proposed("batched_loop", lambda made: written(made, "sigmoid tanh"), tmp_path)
+    assert found.order == "replace the loop of cells by one nn.GRU"
+    (found,) = proposed("batched_loop", lambda made: written(made, "tanh mul"), tmp_path)
+    assert found.order == "run all slices in one call, along a batch dimension"

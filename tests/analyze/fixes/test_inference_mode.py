@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analyze.fixes.proposing import after_us, proposed
+from analyze.rules.sketch import ADD, GEMM, Sketch, kernel
+
+SIZE = [1024, 1024]
+
+
+def forward(sketch: Sketch, numbered: bool = True, backward: bool = False) -> None:
+    for place in range(12):
+        sketch.op("aten::mm", kernel(GEMM, 5), us=30, dims=[SIZE, SIZE])
+        if numbered:
+            event = next(each for each in reversed(sketch.events) if each["cat"] == "cpu_op")
+            event["args"]["Sequence number"] = 100 * sketch.steps + place
+    if backward:
+        sketch.op("autograd::engine::evaluate_function: MmBackward0 > MmBackward0", kernel(GEMM, 5))
+        for event in sketch.events[-4:]:
+            if event["cat"] == "cpu_op":
+                event["args"] = {"Sequence number": 100 * sketch.steps, "Fwd thread id": 1}
+
+
+def test_nodes_that_no_backward_pass_uses(tmp_path: Path) -> None:
+    (found,) = proposed("inference_mode", forward, tmp_path)
+    assert found.order == "run inference under torch.no_grad() or inference_mode()"
+    assert found.why == "12 ops per step make autograd nodes, and no backward pass follows"
+    now, then = after_us("inference_mode", forward, tmp_path)
+    assert now - then == pytest.approx(60, rel=0.5)  # 5 us for each
+
+
+def test_training_and_inference_without_nodes_stay(tmp_path: Path) -> None:
+    def trained(sketch: Sketch) -> None:
+        forward(sketch, backward=True)
+
+    assert not proposed("inference_mode", trained, tmp_path)
+    assert not proposed("inference_mode", lambda made: forward(made, numbered=False), tmp_path)
+
+
+def test_dropout_is_off_in_eval(tmp_path: Path) -> None:
+    def dropped(sketch: Sketch, *work: dict[str, object]) -> None:
+        forward(sketch, numbered=False)
+        sketch.op("aten::dropout > aten::native_dropout", *work, dims=[SIZE])
+
+    (found,) = proposed("inference_mode", lambda made: dropped(made, kernel(ADD, 9)), tmp_path)
+    assert found.order == "call model.eval(): dropout is on"
+    assert len(found.change.gone) == 1
+    assert not proposed("inference_mode", dropped, tmp_path)
