@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.fixes._step import Step, Stretches
-from foretrace.base.arrays import Ints, distinct
+from foretrace.analyze.fixes._step import Step
 from foretrace.model.costs import Tensor
 
 LARGE = 1_000_000  # bytes: a copy of less is no work for the link
@@ -17,7 +15,6 @@ LARGE = 1_000_000  # bytes: a copy of less is no work for the link
 LINK = 25e9
 FAST_LINK = 55e9
 FAST_CARDS = ("sm_90", "sm_10", "sm_12", "gfx94", "gfx95")
-GAP_NS = 20_000  # at most: the Python code that calls an op
 _MOVES = frozenset({"aten::to", "aten::_to_copy", "aten::copy_", "aten::cuda", "aten::cpu"})
 
 
@@ -61,28 +58,6 @@ def link_rate(step: Step) -> float:
     """Bytes per second that the link gives with pinned memory."""
     arch = step.device.arch if step.device else ""
     return FAST_LINK if arch.startswith(FAST_CARDS) else LINK
-
-
-def waits_below(step: Step, events: Ints) -> frozenset[int]:
-    """Calls below these events that wait for the GPU."""
-    calls = step.calls_below(events)
-    return frozenset(calls[np.isin(calls, step.waiting)].tolist())
-
-
-def with_gaps(step: Step, events: Ints, most: int = GAP_NS) -> Stretches:
-    """The host time of these calls, each with that of the Python code before it."""
-    host = step.trace.host
-    known = np.flatnonzero(step.inside & (host.is_op | host.is_call))
-    begin = np.maximum(host.start[events] - most, step.span.start_ns)
-    for track in distinct(host.track[events]).tolist():
-        mine, ends = (
-            host.track[events] == track,
-            np.sort(host.end[known[host.track[known] == track]]),
-        )
-        last = np.searchsorted(ends, host.start[events][mine], side="right")
-        before = np.append(step.span.start_ns, ends)[last]
-        begin[mine] = np.maximum(begin[mine], before)
-    return tuple(zip(begin.tolist(), host.end[events].tolist(), strict=True))
 
 
 def casts_of(step: Step, copy: HostCopy) -> dict[int, Tensor]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.analyze.fixes._step import Step
 from foretrace.model.costs import peak_flops
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
@@ -17,7 +16,7 @@ from foretrace.model.replay import GraphChange
 
 # What a kernel takes beside its arithmetic and its traffic.
 STARTING_NS = 2_000
-# Two ops that are nearer to each other have no third between them.
+# The Python code before an op of a group that becomes one.
 GAP_NS = 30_000
 ATEN = "aten::"
 
@@ -128,7 +127,7 @@ def one_for_many(
     places = {at % len(events) for at in kept}
     gone = np.array([each for at, each in enumerate(events.tolist()) if at not in places], np.int64)
     unwaited = frozenset(step.calls_below(gone).tolist())
-    host = GraphChange(removed=_with_gaps(step, events, gone), unwaited=unwaited)
+    host = GraphChange(removed=step.with_gaps(gone, GAP_NS), unwaited=unwaited)
     return joined([host, one_kernel(step, rows, ns)]) if len(rows) else host
 
 
@@ -136,13 +135,6 @@ def one_kernel(step: Step, rows: Ints, ns: float) -> GraphChange:
     """Of these rows the first remains, with this time but no longer than all of them."""
     length = {int(rows[0]): min(ns, step.ns(rows))}
     return GraphChange(length=length, gone=frozenset(rows[1:].tolist()))
-
-
-def _with_gaps(step: Step, events: Ints, gone: Ints) -> Stretches:
-    """The host time of those that are gone, and of the Python code between all of them."""
-    parts = step.stretches(events.tolist())
-    apart = ((before[1], after[0]) for before, after in pairwise(parts))
-    return (*step.stretches(gone.tolist()), *(gap for gap in apart if 0 < gap[1] - gap[0] < GAP_NS))
 
 
 def joined(changes: Iterable[GraphChange], left: float = 0.0) -> GraphChange:

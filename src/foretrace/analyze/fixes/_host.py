@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.analyze.fixes._step import Events, Step, Stretches
 from foretrace.analyze.rules.sync_stalls import NAMES
 from foretrace.base.patterns import regex
 from foretrace.base.units import plural
@@ -84,12 +84,10 @@ def share(step: Step, stretches: Stretches, wanted_ns: float) -> float:
 
 def waited(step: Step, events: Ints) -> Ints:
     """Those of these events below which the host waited for the GPU."""
-    chosen = np.zeros(step.trace.host.count, bool)
-    chosen[events] = True
-    return events[np.isin(events, step.trace.host.nearest(step.waiting, chosen))]
+    return events[np.isin(events, step.trace.host.nearest(step.waiting, step.marked(events)))]
 
 
-def copies(step: Step, events: Ints, way: str) -> Ints:
+def copies(step: Step, events: Events, way: str) -> Ints:
     """The copies below these events that go one way (`HtoD`, `DtoH`)."""
     host, gpu, rows = step.trace.host, step.trace.gpu, step.below(events)
     return rows[gpu.is_memcpy[rows] & host.named(lambda name: way in name)[gpu.id[rows]]]

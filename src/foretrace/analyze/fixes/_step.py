@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct
 from foretrace.model.autograd import AutogradNodes
-from foretrace.model.costs import OpCall
+from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.costs.roofline import memory_rate
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.metadata import device_of
@@ -20,6 +20,8 @@ from foretrace.model.replay import COST, GraphChange, ReplayGraph, run, without_
 from foretrace.model.trace import Trace
 
 Stretches = tuple[tuple[int, int], ...]
+Events = Sequence[int] | Ints  # ids of host events
+GAP_NS = 20_000  # at most: the Python code that calls an op
 PLAIN_NS = 20_000  # of a pointwise op on a host that nothing is known of
 
 
@@ -86,42 +88,82 @@ class Step:
         """The arguments of an op, where they were recorded."""
         return op_call(self.trace, event)
 
+    def tensor(self, event: int, at: int = 0) -> Tensor | None:
+        """A tensor argument of an op."""
+        call = self.call(event)
+        return call.tensor(at) if call else None
+
+    def tensors(self, event: int) -> tuple[Tensor, ...]:
+        """All tensor arguments of an op."""
+        call = self.call(event)
+        return call.every_tensor() if call else ()
+
     def stretches(self, events: Iterable[int]) -> Stretches:
         """The host time of these events."""
         host = self.trace.host
         return tuple((int(host.start[at]), int(host.end[at])) for at in events)
 
-    def below(self, events: Ints) -> Ints:
+    def marked(self, events: Events) -> Bools:
+        """These events as a mask."""
+        chosen = np.zeros(self.trace.host.count, bool)
+        chosen[np.asarray(events, np.int64)] = True
+        return chosen
+
+    def under(self, inner: Ints, events: Events) -> Bools:
+        """Which of these inner events are below one of `events`, or one of them."""
+        found: Bools = self.trace.host.nearest(inner, self.marked(events)) >= 0
+        return found
+
+    def below(self, events: Events) -> Ints:
         """The GPU work that these events launched, themselves or through what they called."""
-        chosen = np.zeros(self.trace.host.count, bool)
-        chosen[events] = True
-        launch = self.trace.gpu.launch[self.rows]
-        return self.rows[self.trace.host.nearest(launch, chosen) >= 0]
+        return self.rows[self.under(self.trace.gpu.launch[self.rows], events)]
 
-    def calls_below(self, events: Ints) -> Ints:
+    def calls_below(self, events: Events) -> Ints:
         """The calls of the runtime that these events made."""
-        chosen = np.zeros(self.trace.host.count, bool)
-        chosen[events] = True
-        return self.graph.calls[self.trace.host.nearest(self.graph.calls, chosen) >= 0]
+        return self.graph.calls[self.under(self.graph.calls, events)]
 
-    def backward(self, events: Ints) -> Ints:
+    def waits_below(self, events: Events) -> frozenset[int]:
+        """Those of these calls that wait for the GPU."""
+        calls = self.calls_below(events)
+        return frozenset(calls[np.isin(calls, self.waiting)].tolist())
+
+    def with_gaps(self, events: Ints, most: int = GAP_NS) -> Stretches:
+        """The host time of these calls, each with that of the Python code before it."""
+        host = self.trace.host
+        known = np.flatnonzero(self.inside & (host.is_op | host.is_call))
+        begin = np.maximum(host.start[events] - most, self.span.start_ns)
+        for track in distinct(host.track[events]).tolist():
+            mine = host.track[events] == track
+            ends = np.sort(host.end[known[host.track[known] == track]])
+            last = np.searchsorted(ends, host.start[events][mine], side="right")
+            begin[mine] = np.maximum(begin[mine], np.append(self.span.start_ns, ends)[last])
+        return tuple(zip(begin.tolist(), host.end[events].tolist(), strict=True))
+
+    def without(self, events: Ints, removed: Stretches | None = None) -> GraphChange:
+        """The step without these events, their GPU work and their waits. `removed` is the host time
+        that goes with them, where that is not theirs alone.
+        """
+        return GraphChange(
+            self.stretches(events.tolist()) if removed is None else removed,
+            gone=frozenset(self.below(events).tolist()),
+            unwaited=frozenset(self.calls_below(events).tolist()),
+        )
+
+    def backward(self, events: Events) -> Ints:
         """The nodes of the backward pass that ops below these events made."""
         host, nodes = self.trace.host, self.nodes
         found = np.flatnonzero(nodes.is_node[: host.count] & self.inside)
-        made, chosen = nodes.made_by(found), np.zeros(host.count, bool)
-        chosen[events] = True
-        mine = (made >= 0) & (host.nearest(np.maximum(made, 0), chosen) >= 0)
-        kept = np.zeros(host.count, bool)
-        kept[found[mine]] = True
-        return self.outermost(kept)
+        made = nodes.made_by(found)
+        mine = (made >= 0) & self.under(np.maximum(made, 0), events)
+        return self.outermost(self.marked(found[mine]))
 
     def ns(self, rows: Ints) -> float:
         """The GPU time of these rows."""
         return float(self.trace.gpu.length[rows].sum())
 
-    def events(self, rows: Ints) -> tuple[int, ...]:
+    def events(self, rows: Sequence[int] | Ints) -> tuple[int, ...]:
         """Ids of the events of some GPU work."""
-        return tuple(self.trace.gpu.id[rows[:50]].tolist())
+        return tuple(self.trace.gpu.id[np.asarray(rows[:50], np.int64)].tolist())
 
     @cached_property
     def _case(self) -> dict[int, int]:

@@ -20,7 +20,6 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
-from foretrace.model.replay import GraphChange
 
 MALLOC = frozenset({"cudaMalloc", "hipMalloc", "cuMemCreate", "cuMemMap"})
 FREE = frozenset({"cudaFree", "hipFree", "cuMemUnmap", "cuMemRelease"})
@@ -42,8 +41,8 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         order,
         f"{plural(len(allocating), 'cudaMalloc')} and {plural(len(freeing), 'cudaFree')} per step",
-        GraphChange(step.stretches(calls.tolist()), unwaited=frozenset(calls.tolist())),
-        worst=GraphChange(step.stretches(freeing.tolist()), unwaited=frozenset(freeing.tolist())),
+        step.without(calls),
+        worst=step.without(freeing),
         events=tuple(calls[:50].tolist()),
     )
 
@@ -61,17 +60,8 @@ def _waits(step: Step, freeing: Ints) -> Ints:
     """Waits right before a `cudaFree` on its thread, which belong to it."""
     host = step.trace.host
     waits = np.flatnonzero(step.named(SYNC))
-    near = [
-        bool(
-            (
-                (host.start[freeing] >= host.end[wait])
-                & (host.start[freeing] < host.end[wait] + NEAR_NS)
-            ).any()
-        )
-        for wait in waits.tolist()
-    ]
-    found: Ints = waits[np.array(near, bool)]
-    return found
+    after = host.start[freeing][None, :] - host.end[waits][:, None]
+    return waits[((after >= 0) & (after < NEAR_NS)).any(axis=1)]
 
 
 FIX = Fix("allocator", "Allocate GPU memory once", _find, ("gpu",))

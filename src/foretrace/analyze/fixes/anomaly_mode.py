@@ -19,7 +19,6 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.units import plural
 from foretrace.model.intervals import Bools, Ints
-from foretrace.model.replay import GraphChange
 
 ENGINE = "autograd::engine::evaluate_function"
 CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
@@ -32,16 +31,11 @@ def _find(step: Step) -> Iterator[Proposal]:
     count = sum(step.name(event) == CHECKS[0] for event in checks.tolist())
     if count < FEW:
         return
-    calls = step.calls_below(checks)
-    waits = len(np.intersect1d(calls, step.waiting))
+    waits = len(step.waits_below(checks))
     yield Proposal(
         "remove torch.autograd.detect_anomaly()",
         f"{plural(count, 'check')} for NaN in the backward pass, {plural(waits, 'wait')} per step",
-        GraphChange(
-            removed=_joined(step, checks) + _tracebacks(step),
-            gone=frozenset(step.below(checks).tolist()),
-            unwaited=frozenset(calls.tolist()),
-        ),
+        step.without(checks, _joined(step, checks) + _tracebacks(step)),
         events=tuple(checks[:50].tolist()),
     )
 

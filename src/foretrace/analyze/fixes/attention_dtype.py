@@ -67,9 +67,8 @@ def wide_attention(step: Step) -> Ints:
 
 def _is_wide(step: Step, event: int) -> bool:
     """Whether the query is float32 or wider, here or in the op that does the work."""
-    chosen = np.array([event], np.int64)
-    calls = [step.call(event)]
-    calls += [case.call for row in step.below(chosen).tolist() if (case := step.case(row))]
+    inner = [case.call for row in step.below([event]).tolist() if (case := step.case(row))]
+    calls = [step.call(event), *inner]
     return any(_query_type(call) in WIDE for call in calls)
 
 
@@ -89,8 +88,7 @@ def attention_change(step: Step, events: Ints, share: float = 1.0) -> Changes:
 
 
 def _one(step: Step, event: int, share: float) -> tuple[GraphChange, list[NewKernel]]:
-    chosen = np.array([event], np.int64)
-    rows, behind = step.below(chosen), step.below(step.backward(chosen))
+    rows, behind = step.below([event]), step.below(step.backward([event]))
     flops = share * total(step, rows, lambda case: case.flops if case.role in WORKING else 0)
     if not len(rows) or not flops:
         return GraphChange(), []

@@ -93,7 +93,7 @@ def _cells(step: Step, found: list[Loop], at: int) -> GraphChange:
 
 def _first_product(step: Step, op: int) -> list[int]:
     """The kernels of the first product of a cell."""
-    rows = step.below(np.array([op]))
+    rows = step.below([op])
     makers = step.makers(step.trace.gpu.launch[rows])
     return rows[makers == makers[0]].tolist() if step.name(op) in CELLS and len(rows) else []
 
@@ -101,7 +101,7 @@ def _first_product(step: Step, op: int) -> list[int]:
 def _around(step: Step, found: list[Loop]) -> frozenset[int]:
     """The kernels that put the results together."""
     after = [op for loop in found for op in loop.after]
-    return frozenset(step.below(np.array(after, np.int64)).tolist())
+    return frozenset(step.below(after).tolist())
 
 
 def _batch(step: Step, found: list[Loop], at: int) -> GraphChange:
@@ -124,7 +124,7 @@ def _batch(step: Step, found: list[Loop], at: int) -> GraphChange:
 
 def _fused(step: Step, op: int, count: int, spread: float) -> GraphChange:
     """Attention as one kernel, with the host time of a plain op."""
-    host, rows = step.trace.host, step.below(np.array([op]))
+    host, rows = step.trace.host, step.below([op])
     removed = (int(host.start[op] + step.plain_ns), int(host.end[op]))
     length = {int(rows[0]): spread * _fused_ns(step, op, count)}
     return GraphChange((removed,), length=length, gone=frozenset(rows[1:].tolist()))
@@ -142,7 +142,7 @@ def _fused_ns(step: Step, op: int, count: int) -> float:
     call, peak = step.call(op), peak_flops(step.device, "bf16", True)
     query, key = (call.tensor(0), call.tensor(1)) if call else (None, None)
     if query is None or key is None or not peak:
-        return count * step.ns(step.below(np.array([op]))) * UNKNOWN
+        return count * step.ns(step.below([op])) * UNKNOWN
     flops = 4 * count * float(np.prod(query.dims)) * key.dims[-2]
     return max(flops / (FUSED * peak) * 1e9, SHORTEST_NS)
 

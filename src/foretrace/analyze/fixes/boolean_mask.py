@@ -35,10 +35,8 @@ def _find(step: Step) -> Iterator[Proposal]:
     events = _masked(step)
     if not len(events):
         return
-    waits = np.intersect1d(step.calls_below(events), step.waiting)
-    pairs = _pairs(step, events)
-    gone = step.below(step.ops(NONZERO)).tolist()
-    change = GraphChange(gone=frozenset(gone), unwaited=frozenset(waits.tolist()))
+    waits, pairs = step.waits_below(events), _pairs(step, events)
+    change = GraphChange(gone=frozenset(step.below(step.ops(NONZERO)).tolist()), unwaited=waits)
     for read, write in pairs:
         change = both(change, _without(step, read, write))
     for event in events[~np.isin(events, [read for read, _ in pairs])].tolist():
@@ -55,11 +53,8 @@ def _find(step: Step) -> Iterator[Proposal]:
 
 def _masked(step: Step) -> Ints:
     """The ops that index with a mask, for which the host waits in `nonzero`."""
-    host, inner = step.trace.host, waited(step, step.ops(NONZERO))
-    found = step.ops(*READS, *WRITES)
-    chosen = np.zeros(host.count, bool)
-    chosen[found] = True
-    return found[np.isin(found, host.nearest(inner, chosen))]
+    inner, found = waited(step, step.ops(NONZERO)), step.ops(*READS, *WRITES)
+    return found[np.isin(found, step.trace.host.nearest(inner, step.marked(found)))]
 
 
 def _pairs(step: Step, events: Ints) -> list[tuple[int, int]]:
@@ -77,8 +72,7 @@ def _mask(step: Step, event: int) -> tuple[int, ...]:
     """The shape of the mask: what `nonzero` looks at."""
     host, inner = step.trace.host, step.ops(NONZERO)
     mine = inner[(host.start[inner] >= host.start[event]) & (host.end[inner] <= host.end[event])]
-    call = step.call(int(mine[0])) if len(mine) else None
-    mask = call.tensor(0) if call else None
+    mask = step.tensor(int(mine[0])) if len(mine) else None
     return tuple(mask.dims) if mask else ()
 
 
@@ -93,7 +87,7 @@ def _without(step: Step, read: int, write: int) -> GraphChange:
     return GraphChange(
         ((begin, int(host.end[read])),),
         length=_between(step, ops, read, write),
-        gone=frozenset(step.below(np.array(away)).tolist()),
+        gone=frozenset(step.below(away).tolist()),
     )
 
 
@@ -102,17 +96,17 @@ def _clone(step: Step, ops: Ints, read: int) -> list[int]:
     start = step.trace.host.start
     at = int(np.searchsorted(start[ops], start[read])) - 1
     before = int(ops[at]) if at >= 0 else -1
-    calls = (step.call(read), step.call(before) if before >= 0 else None)
-    left, right = (each.tensor(0) if each else None for each in calls)
-    same = left is not None and right is not None and left.dims == right.dims
-    return [before] if same and step.name(before) == "aten::clone" else []
+    if before < 0 or step.name(before) != "aten::clone":
+        return []
+    left, right = step.tensor(read), step.tensor(before)
+    return [before] if left and right and left.dims == right.dims else []
 
 
 def _between(step: Step, ops: Ints, read: int, write: int) -> dict[int, float]:
     """Kernels between a read and its write, on all rows."""
-    host, call = step.trace.host, step.call(write)
+    host = step.trace.host
     mine = ops[(host.start[ops] >= host.end[read]) & (host.end[ops] <= host.start[write])]
-    values, every = call.tensor(2) if call else None, float(np.prod(_mask(step, write)))
+    values, every = step.tensor(write, 2), float(np.prod(_mask(step, write)))
     ratio = every / values.dims[0] if values and values.dims and values.dims[0] else 1.0
     rows = step.below(mine).tolist()
     return {row: float(step.trace.gpu.length[row]) * max(ratio, 1.0) for row in rows}
@@ -122,9 +116,8 @@ def _pointwise(step: Step, event: int, gone: frozenset[int]) -> GraphChange:
     """An op as one kernel that reads two tensors and writes one, with a plain op's host time."""
     start, end = int(step.trace.host.start[event]), int(step.trace.host.end[event])
     removed = ((min(start + step.plain_ns, end), end),)
-    rows = [row for row in step.below(np.array([event])).tolist() if row not in gone]
-    call = step.call(event)
-    tensor = call.tensor(0) if call else None
+    rows = [row for row in step.below([event]).tolist() if row not in gone]
+    tensor = step.tensor(event)
     if not rows or tensor is None or not step.device:
         return GraphChange(removed)
     ns = max(step.move_ns(3 * (tensor.bytes or 0)) / MEMORY, SHORTEST_NS)

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import HostCopy, casts_of, host_copies
 from foretrace.analyze.fixes._step import Step
@@ -51,7 +49,7 @@ def _find(step: Step) -> Iterator[Proposal]:
         _changed(step, copies, 1.0),
         _changed(step, copies, CONVERT / 2),
         risk="holds where the images were bytes before a transform",
-        events=step.events(np.array([each.row for each in copies])),
+        events=step.events([each.row for each in copies]),
     )
 
 
@@ -59,8 +57,7 @@ def convolved(step: Step) -> dict[tuple[int, ...], str]:
     """Shapes of images that convolutions take, and their types; channels may have been last."""
     found: dict[tuple[int, ...], str] = {}
     for event in step.ops(*CONVOLUTIONS).tolist():
-        call = step.call(event)
-        tensor = call.tensor(0) if call else None
+        tensor = step.tensor(event)
         if tensor and len(tensor.dims) == 4 and tensor.dims[1] == COLORS:
             count, colors, height, width = tensor.dims
             if min(height, width) >= LEAST_SIDE and tensor.type in WIDTHS:

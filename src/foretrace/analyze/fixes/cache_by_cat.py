@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, one_kernel, total
 from foretrace.analyze.fixes._step import Step
@@ -24,15 +22,8 @@ from foretrace.model.costs import OpCall
 from foretrace.model.replay import GraphChange
 
 CAT = "aten::cat"
-READERS = frozenset(
-    {
-        "aten::scaled_dot_product_attention",
-        "aten::matmul",
-        "aten::bmm",
-        "aten::baddbmm",
-        "aten::einsum",
-    }
-)
+_READERS = "scaled_dot_product_attention matmul bmm baddbmm einsum"
+READERS = frozenset(f"aten::{name}" for name in _READERS.split())
 LONGER = 4  # times the part that is new
 REACH = 16
 FEWEST = 2  # keys and values
@@ -50,7 +41,7 @@ def _find(step: Step) -> Iterator[Proposal]:
 
 def _in_place(step: Step, event: int, speed: Speed) -> GraphChange:
     """A write of the part that is new."""
-    rows, call = step.below(np.array([event], np.int64)), step.call(event)
+    rows, call = step.below([event]), step.call(event)
     parts = call.tensors(0) if call else None
     if not len(rows) or not parts:
         return GraphChange()
@@ -64,9 +55,8 @@ def _grows(step: Step, event: int) -> bool:
     dims = grown(step.call(event))
     if dims is None:
         return False
-    calls = (step.call(op) for op in step.near(event, after=REACH))
-    readers = (call for call in calls if call and call.name in READERS)
-    return any(_same(each.dims, dims) for call in readers for each in call.every_tensor())
+    readers = (op for op in step.near(event, after=REACH) if step.name(op) in READERS)
+    return any(_same(each.dims, dims) for op in readers for each in step.tensors(op))
 
 
 def _same(dims: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

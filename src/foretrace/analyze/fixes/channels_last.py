@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import (
     BEST,
@@ -52,7 +50,7 @@ NORM_SHARE = 0.8  # of what a plain kernel moves in the same time
 
 
 def _find(step: Step) -> Iterator[Proposal]:
-    rows = rows_where(step, lambda case: _changes_layout(case))
+    rows = rows_where(step, _changes_layout)
     if not len(rows) or len(step.ops(*SLOWER)):
         return
     why = f"{plural(len(rows), 'kernel')} per step change NCHW to NHWC or back for cuDNN"
@@ -87,8 +85,8 @@ def _is_narrow(case: Case) -> bool:
 
 def _norm(step: Step, event: int, speed: Speed) -> GraphChange:
     """The kernels of a batch norm, all shorter by the same share."""
-    call, rows = step.call(event), step.below(np.array([event], np.int64))
-    tensors = [each for each in call.every_tensor() if len(each.dims) > 3] if call else []
+    rows = step.below([event])
+    tensors = [each for each in step.tensors(event) if len(each.dims) > 3]
     if not tensors or not len(rows):
         return GraphChange()
     passes = PASSES_BACK if "backward" in step.name(event) else PASSES

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes import Fix, Proposal
@@ -76,7 +75,7 @@ def _find(step: Step) -> Iterator[Proposal]:
 
 def _colliding(step: Step, event: int) -> RowAdds | None:
     """What is added, where it is worth a matmul."""
-    call, rows = step.call(event), step.below(np.array([event], np.int64))
+    call, rows = step.call(event), step.below([event])
     added = _added(call, event) if call else None
     if added is None or not len(rows):
         return None
@@ -100,12 +99,11 @@ def _added(call: OpCall, event: int) -> RowAdds | None:
 
 
 def _matmul(step: Step, added: RowAdds, speed: Speed) -> GraphChange:
-    chosen = np.array([added.event], np.int64)
     one_hot = 2 * STARTING_NS + memory_ns(step, speed, added.few * added.many * INDEX_BYTES)
     product = memory_ns(step, speed, added.size / SKINNY)
     work = arithmetic_ns(step, speed.matmul, added.flops, "fp32", False)
-    kernel = one_kernel(step, step.below(chosen), one_hot + max(product, work))
-    return joined([kernel, GraphChange(removed=step.stretches(chosen.tolist()))])
+    kernel = one_kernel(step, step.below([added.event]), one_hot + max(product, work))
+    return joined([kernel, GraphChange(removed=step.stretches([added.event]))])
 
 
 FIX = Fix("colliding_atomics", "A matmul instead of colliding atomics", _find, ("gpu", "shapes"))

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._copies import with_gaps
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
@@ -53,15 +52,13 @@ def _copying(step: Step) -> set[int]:
 
 def _reader(step: Step, event: int, behind: Ints) -> str:
     """The op that takes the copied tensor, if it could take the source too; else ""."""
-    call = step.call(event)
-    source = call.tensor(0) if call else None
+    source = step.tensor(event)
     if source is None or source.strides is None or len(source.strides) != len(source.dims):
         return ""
     others = [each for each in behind[: 4 * NEXT].tolist() if step.name(each) != CONTIGUOUS]
     for each in others[:NEXT]:
-        taker = step.call(each)
-        taken = taker.every_tensor() if taker else ()
-        if any((have.dims, have.type) == (source.dims, source.type) for have in taken):
+        taken = [(have.dims, have.type) for have in step.tensors(each)]
+        if (source.dims, source.type) in taken:
             return step.name(each) if _takes(step.name(each), source) else ""
     return ""
 
@@ -75,7 +72,7 @@ def _takes(name: str, source: Tensor) -> bool:
 
 def _proposal(step: Step, events: Ints, readers: list[str]) -> Proposal:
     rows = step.below(events)
-    removed = with_gaps(step, events)
+    removed = step.with_gaps(events)
     half = {int(row): float(step.trace.gpu.length[row]) / 2 for row in rows}
     return Proposal(
         f"drop .contiguous() before {readers[0].removeprefix('aten::')}",

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes import Fix, Proposal
@@ -91,7 +90,7 @@ def _sparse(step: Step, tables: list[DenseTable], speed: Speed) -> GraphChange:
 
 def _filled(step: Step, table: DenseTable, speed: Speed) -> GraphChange:
     """The fill of the gradient, as long as the rows take that are read."""
-    rows = step.below(np.array([table.event], np.int64))
+    rows = step.below([table.event])
     fills = [row for row in rows.tolist() if (case := step.case(row)) and _is_fill(case)]
     ns = memory_ns(step, speed, table.read)
     return GraphChange(length={row: min(ns, float(step.trace.gpu.length[row])) for row in fills})

@@ -20,7 +20,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._copies import with_gaps
 from foretrace.analyze.fixes._loops import repeats
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.rules.unfused_optimizer import COMPILE, HAVE_FUSED, PREFIX
@@ -94,7 +93,7 @@ def _elsewhere(step: Step) -> np.ndarray:
 
 def _proposal(step: Step, run: Ints) -> Proposal:
     names = Counter(_name(step, event) for event in run.tolist())
-    rows, removed = step.below(run), with_gaps(step, run)
+    rows, removed = step.below(run), step.with_gaps(run)
     cost = len(run) * (replay.COST.op + replay.COST.call)
     held = max(sum(end - start for start, end in removed) - cost, 1)
     left = min(len(run) * TENSOR_NS / held, 1.0)

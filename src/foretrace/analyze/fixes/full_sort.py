@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, one_kernel
 from foretrace.analyze.fixes._step import Step
@@ -36,8 +34,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     if not sorts:
         return
     first, kept = sorts[0]
-    call = step.call(first)
-    size = max(tensor.dims) if call and (tensor := call.tensor(0)) else 0
+    size = max(tensor.dims) if (tensor := step.tensor(first)) else 0
     why = f"{plural(len(sorts), 'sort')} per step of {size} elements of which {kept} are read"
     changes = at_speeds(lambda speed: joined(_topk(step, event, speed) for event, _ in sorts))
     events = tuple(event for event, _ in sorts)[:50]
@@ -46,9 +43,8 @@ def _find(step: Step) -> Iterator[Proposal]:
 
 def kept_of(step: Step, event: int) -> int:
     """How many elements of the sorted dimension are read; 0 where more than slices read it."""
-    call = step.call(event)
-    tensor = call.tensor(0) if call else None
-    if call is None or tensor is None or not tensor.dims:
+    tensor = step.tensor(event)
+    if tensor is None or not tensor.dims:
         return 0
     counts = [
         _kept(made, tensor) for op in step.near(event, after=REACH) if (made := step.call(op))
@@ -78,9 +74,7 @@ def _kept(call: OpCall, made: Tensor) -> int | None:
 
 
 def _topk(step: Step, event: int, speed: Speed) -> GraphChange:
-    chosen = np.array([event], np.int64)
-    rows, call = step.below(chosen), step.call(event)
-    tensor = call.tensor(0) if call else None
+    rows, tensor = step.below([event]), step.tensor(event)
     if not len(rows) or tensor is None or tensor.bytes is None:
         return GraphChange()
     ns = LEAST_NS + memory_ns(step, speed, PASSES * tensor.bytes)

@@ -109,8 +109,8 @@ def _written(step: Step, events: Ints) -> WrittenAttention:
 
 def _masked(step: Step, events: Ints) -> bool:
     """Whether an op takes the scores, and a mask that is the same for each of their matrices."""
-    for call in (step.call(event) for event in events.tolist()):
-        tensors = [each for each in call.every_tensor() if each.dims] if call else []
+    for event in events.tolist():
+        tensors = [each for each in step.tensors(event) if each.dims]
         size = math.prod(tensors[0].dims[-2:]) if tensors else 0
         if 1 < size < tensors[0].elements and any(each.elements == size for each in tensors[1:]):
             return True

@@ -84,10 +84,8 @@ def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Iterator[Propo
 
 def ops_of(step: Step, events: Ints) -> Ints:
     """The ops below these events."""
-    host, chosen = step.trace.host, np.zeros(step.trace.host.count, bool)
-    chosen[events] = True
-    ops = np.flatnonzero(step.inside & host.is_op)
-    found: Ints = ops[host.nearest(ops, chosen) >= 0]
+    ops = np.flatnonzero(step.inside & step.trace.host.is_op)
+    found: Ints = ops[step.under(ops, events)]
     return found
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._copies import waits_below, with_gaps
+from foretrace.analyze.fixes._host import waited
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.arrays import Ints
 from foretrace.model.replay import GraphChange
@@ -41,9 +41,9 @@ def _find(step: Step) -> Iterator[Proposal]:
         "autocast in bfloat16, without a GradScaler",
         "each step unscales gradients, looks for infinities and waits for the answer",
         GraphChange(
-            (*with_gaps(step, events), *_visits(step, unscale)),
+            (*step.with_gaps(events), *_visits(step, unscale)),
             gone=frozenset(rows.tolist()),
-            unwaited=waits_below(step, reads),
+            unwaited=step.waits_below(reads),
         ),
         risk="gradients in bfloat16",
         events=step.events(rows),
@@ -55,11 +55,7 @@ def _reads(step: Step, first: int, last: int) -> Ints:
     host = step.trace.host
     between = (host.start >= host.start[first]) & (host.start < host.start[last])
     items = step.outermost(step.named({READ}) & between)
-    calls = step.waiting
-    chosen = np.zeros(host.count, bool)
-    chosen[items] = True
-    found: Ints = np.unique(host.nearest(calls, chosen))
-    return found[found >= 0]
+    return waited(step, items)
 
 
 def _visits(step: Step, unscale: Ints) -> Stretches:

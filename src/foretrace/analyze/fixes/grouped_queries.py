@@ -21,7 +21,6 @@ from foretrace.analyze.fixes._gpu import aten_above, rows_where
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
-from foretrace.model.replay import GraphChange
 
 ATTENTION = "aten::scaled_dot_product_attention"
 FITTING = ("aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_cudnn_attention")
@@ -33,21 +32,11 @@ def _find(step: Step) -> Iterator[Proposal]:
     events = np.array(sorted(_repeats(step)), np.int64)
     if not len(events):
         return
-    nodes = step.backward(events)
-    rows = step.distinct_rows((step.below(events), step.below(nodes)))
-    change = GraphChange(
-        removed=step.stretches([*events.tolist(), *nodes.tolist()]),
-        gone=frozenset(rows.tolist()),
-    )
+    change = step.without(np.concatenate((events, step.backward(events))))
     copies = plural(len(events), "copy", "copies")
     why = f"{copies} per step of keys and values repeated for groups of queries"
     order = "pass enable_gqa=True to SDPA instead of repeating k and v"
-    yield Proposal(
-        order,
-        why,
-        change,
-        events=tuple(events[:50].tolist()),
-    )
+    yield Proposal(order, why, change, events=tuple(events[:50].tolist()))
 
 
 def _repeats(step: Step) -> set[int]:
@@ -80,8 +69,7 @@ def _attentions(step: Step) -> list[int]:
 
 def _before(step: Step, event: int, made: dict[int, Tensor]) -> Iterator[int]:
     """Those of the repeats that this attention reads."""
-    call = step.call(event)
-    sizes = {each.elements for at in (1, 2) if call and (each := call.tensor(at))}
+    sizes = {each.elements for at in (1, 2) if (each := step.tensor(event, at))}
     for op in step.near(event, before=REACH):
         if op in made and made[op].elements in sizes:
             yield op

@@ -18,12 +18,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._copies import HostCopy, host_copies, waits_below, with_gaps
+from foretrace.analyze.fixes._copies import HostCopy, host_copies
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import Ints
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.costs import Tensor
-from foretrace.model.replay import GraphChange
 
 # Ops that take a weight: the places of their input, weight and bias.
 WEIGHTS = {
@@ -48,20 +47,14 @@ def _find(step: Step) -> Iterator[Proposal]:
     if size < LEAST or size > _room(step) or not _in_every_step(step, copies):
         return
     events = np.unique([each.op for each in copies])
-    nodes = step.backward(events)
-    rows = step.distinct_rows([step.below(events), step.below(nodes)])
-    change = GraphChange(
-        with_gaps(step, np.concatenate((events, nodes))),
-        gone=frozenset(rows.tolist()),
-        unwaited=waits_below(step, events),
-    )
+    every = np.concatenate((events, step.backward(events)))
     what = plural(len(copies), "weight")
     yield Proposal(
         "keep the weights on the GPU (model.to('cuda') once)",
         f"each step copies {what} from the host ({bytes_text(size)})",
-        change,
+        step.without(every, step.with_gaps(every)),
         risk=f"{bytes_text(size)} of GPU memory",
-        events=step.events(rows),
+        events=step.events(step.below(every)),
     )
 
 
@@ -86,9 +79,9 @@ def _operands(step: Step) -> tuple[set[Kind], set[Kind], set[Kind]]:
     """Shapes and types of weights, of inputs and of biases."""
     found: tuple[set[Kind], set[Kind], set[Kind]] = set(), set(), set()
     for event in step.ops(*WEIGHTS).tolist():
-        call, (data, weight, bias) = step.call(event), WEIGHTS[step.name(event)]
-        given, taken = (call.tensor(at) if call else None for at in (data, weight))
-        added = call.tensor(bias) if call and bias is not None else None
+        data, weight, bias = WEIGHTS[step.name(event)]
+        given, taken = step.tensor(event, data), step.tensor(event, weight)
+        added = step.tensor(event, bias) if bias is not None else None
         if taken and given and len(taken.dims) > 1:
             found[0].update(_either_way(taken))
             found[1].update(_either_way(given))

@@ -51,12 +51,11 @@ def _find(step: Step) -> Iterator[Proposal]:
 
 def _group(step: Step, event: int) -> Group | None:
     """The ops from this one_hot to its matmul, with the factors of that."""
-    call, passed = step.call(event), [event]
-    index = call.tensor(0) if call else None
+    index, passed = step.tensor(event), [event]
     for op in step.near(event, after=REACH) if index else ():
-        made = step.call(op)
-        left, right = (made.tensor(0), made.tensor(1)) if made else (None, None)
-        if made and index and left and right and made.name in FIRST and _chosen(index, left, right):
+        left, right = step.tensor(op), step.tensor(op, 1)
+        fits = index and left and right and _chosen(index, left, right)
+        if left and right and fits and step.name(op) in FIRST:
             kept = [each for each in passed if each == event or _takes(step, each, left)]
             return [*kept, op], left, right
         passed.append(op)
@@ -65,8 +64,7 @@ def _group(step: Step, event: int) -> Group | None:
 
 def _takes(step: Step, event: int, rows: Tensor) -> bool:
     """Whether an op reads a tensor of as many elements."""
-    call = step.call(event)
-    return any(each.elements == rows.elements for each in call.every_tensor()) if call else False
+    return any(each.elements == rows.elements for each in step.tensors(event))
 
 
 def _chosen(index: Tensor, left: Tensor, right: Tensor) -> bool:

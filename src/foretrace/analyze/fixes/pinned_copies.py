@@ -15,10 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._copies import HostCopy, host_copies, link_rate, waits_below
+from foretrace.analyze.fixes._copies import HostCopy, host_copies, link_rate
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.replay import GraphChange
@@ -41,15 +39,14 @@ def _find(step: Step) -> Iterator[Proposal]:
 def _proposal(step: Step, copies: list[HostCopy], order: str, way: str) -> Proposal:
     size = bytes_text(sum(each.bytes for each in copies))
     what = plural(len(copies), "copy", "copies")
-    free = waits_below(step, np.array([each.op for each in copies]))
-    free = free if way == "from" else frozenset()
+    free = step.waits_below([each.op for each in copies if way == "from"])
     rate = link_rate(step)
     return Proposal(
         order,
         f"the host waits in {what} per step {way} pageable memory ({size})",
         GraphChange(length=_lengths(step, copies, rate), unwaited=free),
         worst=GraphChange(length=_lengths(step, copies, SLOW * rate), unwaited=free),
-        events=step.events(np.array([each.row for each in copies])),
+        events=step.events([each.row for each in copies]),
     )
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._copies import HostCopy, host_copies, waits_below, with_gaps
+from foretrace.analyze.fixes._copies import HostCopy, host_copies
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.base.arrays import Ints
 from foretrace.base.units import bytes_text
@@ -61,7 +61,7 @@ def _on_cpu(step: Step, copy: HostCopy, up: list[HostCopy]) -> tuple[list[int], 
     for event in after.tolist():
         if found and event in back:
             return found, back[event]
-        if not _takes(step, event, copy) or _launches(step, event):
+        if not _takes(step, event, copy) or len(step.calls_below([event])):
             continue
         if host.length[event] >= WORKS_NS:
             found.append(event)
@@ -71,14 +71,7 @@ def _on_cpu(step: Step, copy: HostCopy, up: list[HostCopy]) -> tuple[list[int], 
 
 
 def _takes(step: Step, event: int, copy: HostCopy) -> bool:
-    call = step.call(event)
-    return call is not None and any(
-        each.dims == copy.tensor.dims for each in call.every_tensor()[:2]
-    )
-
-
-def _launches(step: Step, event: int) -> bool:
-    return bool(len(step.calls_below(np.array([event]))))
+    return any(each.dims == copy.tensor.dims for each in step.tensors(event)[:2])
 
 
 def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None) -> Proposal:
@@ -91,9 +84,9 @@ def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None)
     freed = _freeing(step, copy, ops[-1])
     away = [back] if back else []
     calls = np.array([*ops, *cast.tolist(), *(each.op for each in away)])
-    removed = (*with_gaps(step, calls, COLD_NS), freed)
+    removed = (*step.with_gaps(calls, COLD_NS), freed)
     rows = np.append(rows, [each.row for each in away]).astype(np.int64)
-    free = waits_below(step, np.array([copy.op, *(each.op for each in away)]))
+    free = step.waits_below([copy.op, *(each.op for each in away)])
     held = sum(end - start for start, end in removed)
     left = min(len(ops) * CALL_NS / max(held, 1), 1.0)
 
@@ -112,7 +105,7 @@ def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None)
         changed(SPEED, WARM),
         changed(1.0, WARM / 2),
         changed(SPEED / 2, 1.0),
-        events=(*step.events(np.array([copy.row])), *ops),
+        events=(*step.events([copy.row]), *ops),
     )
 
 

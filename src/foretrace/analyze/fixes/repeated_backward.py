@@ -18,13 +18,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._copies import with_gaps
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.rules.unfused_optimizer import PREFIX
 from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
 from foretrace.model.autograd import ENGINE
-from foretrace.model.replay import GraphChange
 
 GRADIENT = "AccumulateGrad"
 FEW = 4  # nodes: less is no graph of a model
@@ -44,7 +42,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         "one backward pass: (loss1 + loss2).backward()",
         f"{passes} backward passes per step run {plural(len(again), 'node')} again",
-        GraphChange(with_gaps(step, again), gone=frozenset(rows.tolist())),
+        step.without(again, step.with_gaps(again)),
         events=step.events(rows),
     )
 
@@ -61,10 +59,8 @@ def _adds_up(step: Step, nodes: Ints, again: Ints) -> bool:
     within = step.inside & (host.start >= first) & (host.start < last)
     if (within & host.named(lambda name: name.startswith(PREFIX))).any():
         return False
-    chosen = np.zeros(host.count, bool)
-    chosen[nodes] = True
     made = np.flatnonzero(step.nodes.made[: host.count] & within & host.is_op)
-    made = made[host.nearest(made, chosen) >= 0]
+    made = made[step.under(made, nodes)]
     walked = np.isin(step.nodes.sequence[made], step.nodes.sequence[nodes])
     return not walked.any() and bool(len(_gradients(step)) > len(_extra_gradients(step, again)) > 0)
 

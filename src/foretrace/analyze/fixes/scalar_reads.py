@@ -20,7 +20,6 @@ from foretrace.analyze.fixes._host import copies, waited
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
-from foretrace.model.replay import GraphChange
 from foretrace.schema import compiled
 
 READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
@@ -34,19 +33,13 @@ def _find(step: Step) -> Iterator[Proposal]:
     reads = _reads(step)
     if not len(reads):
         return
-    calls = step.calls_below(reads)
-    change = GraphChange(
-        removed=step.stretches(reads.tolist()),
-        gone=frozenset(step.below(reads).tolist()),
-        unwaited=frozenset(calls.tolist()),
-    )
     order = "keep it on the GPU (.detach()), read it every N steps"
     if step.trace.host.named(compiled.is_row)[step.inside].any():
         order = "take print and .item() out of the compiled code"
     yield Proposal(
         order,
         f"{plural(len(reads), 'wait')} per step for {_names(step, reads)}",
-        change,
+        step.without(reads),
         events=tuple(reads[:50].tolist()),
     )
 
@@ -71,7 +64,7 @@ def _reads(step: Step) -> Ints:
 
 def _reading(step: Step, event: int) -> bool:
     """Whether an op copies a few bytes to the host."""
-    rows = copies(step, np.array([event]), "DtoH")
+    rows = copies(step, [event], "DtoH")
     return len(rows) > 0 and int(step.trace.gpu.bytes[rows].max()) <= SMALL
 
 

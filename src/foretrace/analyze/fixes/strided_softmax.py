@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, rows_where
 from foretrace.analyze.fixes._step import Step
@@ -63,19 +61,17 @@ def _one(step: Step, row: int, speed: Speed) -> GraphChange:
     case = step.case(row)
     if case is None or case.bytes is None:
         return GraphChange()
-    usual = memory_ns(step, speed, case.bytes / SHARE)
-    ns = (
-        usual
-        if _contiguous(case.call)
-        else usual + 2 * memory_ns(step, speed, case.bytes / COPY_SHARE)
-    )
-    gone = _copies(step, row) if _contiguous(case.call) else frozenset[int]()
+    ns, gone = memory_ns(step, speed, case.bytes / SHARE), frozenset[int]()
+    if _contiguous(case.call):
+        gone = _copies(step, row)
+    else:
+        ns += 2 * memory_ns(step, speed, case.bytes / COPY_SHARE)
     return GraphChange(length={row: min(ns, float(step.trace.gpu.length[row]))}, gone=gone)
 
 
 def _copies(step: Step, row: int) -> frozenset[int]:
     """The copies that the op of this kernel makes."""
-    op = step.makers(step.trace.gpu.launch[np.array([row])])
+    op = step.makers(step.trace.gpu.launch[[row]])
     below = step.below(op[op >= 0])
     copies = (each for each in below.tolist() if (case := step.case(each)) and case.role == "copy")
     return frozenset(copies)

@@ -19,7 +19,6 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
-from foretrace.model.replay import GraphChange
 
 ORDERS = {
     "DeviceSynchronize": "delete torch.cuda.synchronize() from the step",
@@ -41,7 +40,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(
         order,
         f"{plural(len(waits), 'call')} of {most} per step",
-        GraphChange(removed=step.stretches(waits.tolist()), unwaited=frozenset(waits.tolist())),
+        step.without(waits),
         risk="timings with time.time() then measure the launches only",
         events=tuple(waits[:50].tolist()),
     )
