@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import foretrace as ft
-from foretrace.analyze.rules import run_all
+from foretrace.analyze.findings import findings as found_in
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.schema.finding import Finding
@@ -26,7 +26,7 @@ def opened(path: Path) -> Trace:
 def findings(path: Path) -> dict[str, list[Finding]]:
     """What every rule says of a trace, by rule."""
     found: dict[str, list[Finding]] = {}
-    for finding in run_all(opened(path)):
+    for finding in found_in(opened(path)):
         found.setdefault(finding.rule, []).append(finding)
     return found
 

@@ -21,8 +21,8 @@ from foretrace.base.version import __version__
 
 if TYPE_CHECKING:
     from foretrace.analyze.compare import Comparison, compare
+    from foretrace.analyze.findings import findings
     from foretrace.analyze.guess import check, expect
-    from foretrace.analyze.rules import run_all as findings
     from foretrace.base.errors import ForetraceError, MissingError, TraceError, UsageError
     from foretrace.learn.lessons.lesson_page import lesson
     from foretrace.model.opening import open, open_all  # noqa: A004 - the public name
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "model.opening": "open open_all",
     "show.overview": "look",
-    "analyze.rules:run_all": "findings",
+    "analyze.findings:findings": "findings",
     "analyze.compare": "Comparison compare",
     "analyze.guess": "check expect",
     "learn.lessons.lesson_page": "lesson",

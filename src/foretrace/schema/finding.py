@@ -22,11 +22,13 @@ class Finding(Displayed, Struct, frozen=True):
 
     `state`: found (worth reading), clear (checked, nothing there), skipped (the trace lacks the
     data; `detail` names the capture option that supplies it), crashed (the rule failed; shown, and
-    hides no other rule). `at_most_ns` is an upper bound of what a fix can save, per step where
-    there are steps; never a promise. `events` are ids into the events table that prove it. `ranges`
-    are the gaps that it is about, the longest first: start and end on the clock of that table, and
-    the number of the GPU (0 is the first in the trace).
-    `fix` is the change that a user would make, as an order (`CUDA graph
+    hides no other rule). `saves_ns` is what a fix saves as a replay of the step predicts it, and
+    `at_most_ns` what it saves at best, per step where there are steps. Where no fix has a
+    prediction, `at_most_ns` stands alone, an upper bound of the rule's. Never a promise.
+
+    `events` are ids into the events table that prove it. `ranges` are the gaps that it is about,
+    the longest first: start and end on the clock of that table, and the number of the GPU (0 is the
+    first in the trace). `fix` is the change that a user would make, as an order (`CUDA graph
     (mode="reduce-overhead")`); empty where the finding calls for none.
     """
 
@@ -39,6 +41,7 @@ class Finding(Displayed, Struct, frozen=True):
     at_most_ns: int | None = None
     fix: str = ""
     ranges: tuple[tuple[int, int, int], ...] = ()
+    saves_ns: int | None = None
 
 
 class Findings(Displayed, list[Finding]):
@@ -51,12 +54,20 @@ class Rule(Struct, frozen=True):
     `needs` are words that the trace must have (`shapes`, `gpu`, `steps`, ...; see
     `analyses.NEEDS`): without them the rule is skipped and the capture option named. `check` takes
     a `Trace` and yields what it found; nothing means clear.
+
+    A rule observes. `fixes` are the names of those that act on what it sees: a replay of the step
+    decides what they save. A rule without such a fix may bound a saving itself and advise (`fix` of
+    its findings): `realised` is the share of its bound to expect, and `first` what must be known
+    before.
     """
 
     name: str
     title: str
     check: Callable[[Any], Iterable[Finding]]
     needs: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
+    realised: float = 0.0
+    first: str = ""
 
 
 VERDICTS = ("hit", "miss", "unknown", "error")

@@ -5,15 +5,8 @@ from pathlib import Path
 import foretrace as ft
 from analyze.fixes.proposing import proposals, proposed
 from analyze.rules.sketch import GEMM, Sketch, kernel
-from foretrace.analyze.fixes import from_rules
-from foretrace.analyze.rules import rules
 from foretrace.model.replay import NOTHING
 from foretrace.read import recordings
-
-
-def test_every_rule_named_there_exists() -> None:
-    assert set(from_rules.RULES) <= {rule.name for rule in rules()}
-    assert set(from_rules.FIRST) | set(from_rules.WHY) <= set(from_rules.RULES)
 
 
 def test_a_finding_becomes_shorter_kernels() -> None:

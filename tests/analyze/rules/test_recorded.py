@@ -140,9 +140,7 @@ def test_the_intermediate_of_the_mlp_is_named() -> None:
     assert finding.title == "gelu and mul could be one kernel"
     assert "The 50.3 MB intermediate that gelu makes ([64, 128, 3072] bf16)" in finding.detail
     assert "at most 100.7 MB of memory traffic" in finding.detail
-    # What compiling saved in this very trace's twin, 33.0 + 36.9 - 37.5 us, is within the bound.
-    assert finding.at_most_ns is not None
-    assert 32_000 < finding.at_most_ns < 40_000
+    assert finding.fix == "torch.compile(model)"
 
 
 def test_gate_and_up_share_a_kernel_and_down_has_another() -> None:
@@ -180,9 +178,9 @@ def test_the_vocabulary_of_bert_is_misaligned() -> None:
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("triage_dispatch_eager", "Compiling can help: at most 96.0% of the step, mostly dispatch"),
-        ("triage_pointwise_eager", "Compiling can help: at most 83.0% of the step, mostly by fusing kernels"),
-        ("triage_large_kernel_eager", "Compiling can hardly help: at most 0.4% of the step; matmuls and attention are 96.1% of the GPU time"),
+        ("triage_dispatch_eager", "Compiling can help: dispatch and fusable kernels take 96.0% of the step, mostly dispatch"),
+        ("triage_pointwise_eager", "Compiling can help: dispatch and fusable kernels take 83.0% of the step, mostly fusable kernels"),
+        ("triage_large_kernel_eager", "Compiling can hardly help: dispatch and fusable kernels take 0.0% of the step"),
     ],
 )  # fmt: skip
 def test_the_triage_answers(name: str, answer: str) -> None:
@@ -200,7 +198,6 @@ def test_a_growing_cache_is_named_with_its_shapes() -> None:
     assert (
         "its shapes [16, 8, 1536, 128] x [16, 8, 256, 128] to [16, 8, 3840, 128]" in finding.detail
     )
-    assert finding.fix == "allocate once what torch.cat grows"
 
 
 def test_streams_that_the_host_keeps_apart_get_no_bound() -> None:

@@ -17,6 +17,7 @@ import pytest
 import foretrace as ft
 from analyze.rules.sketch import ADD, Example, Sketch, kernel
 from foretrace.analyze import rules as analyses
+from foretrace.analyze.fixes import fixes
 from foretrace.analyze.rules import NEEDS, rules
 from foretrace.analyze.rules._idle import RANGES, ranges
 from foretrace.model.idle import Idle
@@ -79,6 +80,8 @@ def test_worked_example(rule: Rule, example: Example, tmp_path: Path) -> None:
 def test_rule_is_declared_in_full(rule: Rule) -> None:
     assert rule.check.__module__ == f"foretrace.analyze.rules.{rule.name}"
     assert set(rule.needs) <= set(NEEDS)
+    assert set(rule.fixes) <= {fix.name for fix in fixes()}
+    assert not (rule.fixes and rule.realised), "the replay decides, or the rule's own bound"
     said = [example.says is not None for example in worked(rule)]
     assert True in said, "an example that finds something"
     assert False in said, "an example that finds nothing"

@@ -234,6 +234,7 @@ export interface FindingEntry {
   events: number[];
   fix: string;
   ranges: [number, number, number][];
+  saves_ns: number | null;
 }
 
 export interface FixEntry {

@@ -18,12 +18,11 @@ def marked(before: Predicted | None, after: Predicted | None) -> MarkedFix | Non
     """The prediction for what changed; None where no known fix was made."""
     if before is None or after is None:
         return None
-    shown = {fix.name: fix.made for fix in fixes()}
+    shown, left = {fix.name: fix.made for fix in fixes()}, {each.fix for each in after.every}
     made = [
         each
         for each in before.fixes
-        if each.fix not in after.proposed
-        and ((test := shown[each.fix]) is None or test(after.step))
+        if each.fix not in left and ((test := shown[each.fix]) is None or test(after.step))
     ]
     if not made:
         return None

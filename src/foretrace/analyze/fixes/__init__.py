@@ -77,8 +77,8 @@ class FixPrediction(Struct, frozen=True):
 class Predicted(Struct, frozen=True):
     """The step without the profiler, and the fixes that shorten it, the best first.
 
-    `rated` are its graphs: as expected, on a faster and on a slower machine. `proposed` has the
-    names of all fixes that apply, also of those that bring little.
+    `rated` are its graphs: as expected, on a faster and on a slower machine. `every` has all fixes
+    that apply, also those that bring little.
     """
 
     step: Step
@@ -89,7 +89,11 @@ class Predicted(Struct, frozen=True):
     high_ns: float
     fixes: list[FixPrediction]
     rated: list[ReplayGraph]
-    proposed: frozenset[str]
+    every: list[FixPrediction]
+
+    def saved_ns(self, each: FixPrediction) -> float:
+        """What a fix saves at best; never less than expected."""
+        return max(self.now_ns - each.ns, self.low_ns - each.low_ns)
 
     def together(self, chosen: Sequence[FixPrediction]) -> float:
         """The time of a step with several fixes."""
@@ -117,11 +121,10 @@ def predict(step: Step, recorded_ns: float, known_ns: float | None = None) -> Pr
     rated = [usual, *(replay.rated(usual, *parts) for parts in zip(spread, GPU, strict=True))]
     now, low, high = (replay.run(each) for each in rated)
     found = [_predicted(fix.name, each, rated) for fix in fixes() for each in _proposals(fix, step)]
-    names = frozenset(each.fix for each in found)
     kept = [each for each in found if each.ns < (1 - WORTH) * now]
     kept.sort(key=lambda each: (bool(each.proposal.first), each.ns, each.fix))
     kept = _blocked_first(_cause_first(kept, now), now)
-    return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated, names)
+    return Predicted(step, recorded_ns, replay.run(graph), now, low, high, kept, rated, found)
 
 
 def _cause_first(ranked: list[FixPrediction], now: float) -> list[FixPrediction]:

@@ -96,17 +96,6 @@ def conv_ns(
     return work + memory_ns(step, speed, 2 * count)
 
 
-def is_tf32(case: Case) -> bool:
-    """Whether a float32 matmul or convolution ran on tensor cores."""
-    kind = case.id.get("dtype_in")
-    return kind == "tf32" or (kind == "f32" and case.id.get("tensor_core") is True)
-
-
-def is_plain(case: Case) -> bool:
-    """Whether a float32 matmul or convolution ran without tensor cores."""
-    return case.id.get("dtype_in") == "f32" and case.id.get("tensor_core") is False
-
-
 def repriced(step: Step, rows: Iterable[int], price: Price) -> Changes:
     """New times of these rows: usual, best and worst; none is longer than it was."""
     lengths: list[dict[int, float]] = [{}, {}, {}]

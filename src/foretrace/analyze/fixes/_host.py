@@ -8,7 +8,6 @@ from collections import Counter
 import numpy as np
 
 from foretrace.analyze.fixes._step import Events, Step, Stretches
-from foretrace.analyze.rules.sync_stalls import NAMES
 from foretrace.base.patterns import regex
 from foretrace.base.units import plural
 from foretrace.model.autograd import ENGINE
@@ -108,7 +107,13 @@ def tops(step: Step) -> Ints:
 
 
 # What makes the host wait, as a program writes it.
-WAITS = NAMES | {"aten::copy_": "a copy"}
+WAITS = {
+    "aten::_local_scalar_dense": "item()",
+    "aten::nonzero": "nonzero()",
+    "aten::copy_": "a copy",
+    "cudaDeviceSynchronize": "torch.cuda.synchronize()",
+    "hipDeviceSynchronize": "torch.cuda.synchronize()",
+}
 NAMED = 2
 
 

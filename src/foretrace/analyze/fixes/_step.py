@@ -18,6 +18,7 @@ from foretrace.model.order import Case
 from foretrace.model.recording import op_call
 from foretrace.model.replay import COST, GraphChange, ReplayGraph, run, without_profiler
 from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding
 
 Stretches = tuple[tuple[int, int], ...]
 Events = Sequence[int] | Ints  # ids of host events
@@ -28,10 +29,18 @@ PLAIN_NS = 20_000  # of a pointwise op on a host that nothing is known of
 class Step:
     """One typical step. Events are ids of host events, rows are rows of `trace.gpu`."""
 
-    def __init__(self, trace: Trace, graph: ReplayGraph, repeats: int = 1) -> None:
-        """`repeats` says how many steps or calls like this one were recorded."""
+    def __init__(
+        self,
+        trace: Trace,
+        graph: ReplayGraph,
+        repeats: int = 1,
+        findings: Sequence[Finding] | None = None,
+    ) -> None:
+        """`repeats` says how many steps or calls like this one were recorded, `findings` what the
+        rules say of the trace, where that is known.
+        """
         self.trace, self.graph, self.span = trace, graph, graph.span
-        self.repeats = repeats
+        self.repeats, self.findings = repeats, findings
         self.rows: Ints = graph.rows
         self.device = device_of(trace.about)
 

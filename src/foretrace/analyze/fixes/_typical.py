@@ -6,6 +6,8 @@ not give the recorded time back, or where the trace lacks what a replay needs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from foretrace.analyze.fixes import MOST_CALLS, Predicted, predict
@@ -14,13 +16,16 @@ from foretrace.model import bounds, replay
 from foretrace.model.repeats import measured_spans
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding
 
 MOST_WRONG = 0.1  # how far the replay of a step may be from the recorded time
 CAPTURED = 0.5  # a step that captures a graph for longer is not the step that counts
 
 
-def predicted(trace: Trace) -> Predicted | None:
-    """The replayed step with its fixes; None where it cannot be replayed."""
+def predicted(trace: Trace, findings: Sequence[Finding] | None = None) -> Predicted | None:
+    """The replayed step with its fixes; None where it cannot be replayed. `findings` is what the
+    rules say of the trace, where that is known.
+    """
     if not trace.has("gpu") or not trace.gpu.aligned:
         return None
     per, spans = measured_spans(trace)
@@ -33,7 +38,7 @@ def predicted(trace: Trace) -> Predicted | None:
         return None
     spent = bounds.spent(trace, span)
     known = spent.wall_ns if spent is not None and not spent.profiled else None
-    found = predict(Step(trace, graph, len(spans)), recorded, known)
+    found = predict(Step(trace, graph, len(spans), findings), recorded, known)
     return found if is_right(found) else None
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import Speed, matmul_ns, repriced, rows_where
 from foretrace.analyze.fixes._step import Step
-from foretrace.analyze.rules.misaligned_matmuls import LOAD_BYTES, SIZES, matmul, misaligned
+from foretrace.analyze.rules.misaligned_matmuls import misaligned, odd_sizes
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
@@ -39,19 +39,12 @@ def _find(step: Step) -> Iterator[Proposal]:
     yield Proposal(order, why, *changes, events=step.events(rows))
 
 
-def odd_sizes(case: Case) -> list[int]:
-    """Sizes along memory that are no multiple of 16 bytes."""
-    shape, unit = matmul(case.call), LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))]
-    sizes = {"m": shape.m, "n": shape.n, "k": shape.k} if shape else {}
-    return [size for at, size in sizes.items() if shape and at in shape.contiguous and size % unit]
-
-
 def _costliest(step: Step, rows: Ints) -> int:
     """The odd size with most GPU time."""
     spent: dict[int, float] = {}
     for row in rows.tolist():
         case = step.case(row)
-        for size in odd_sizes(case) if case else ():
+        for size in odd_sizes(case).values() if case else ():
             spent[size] = spent.get(size, 0.0) + float(step.trace.gpu.length[row])
     return max(spent, key=lambda size: (spent[size], size))
 

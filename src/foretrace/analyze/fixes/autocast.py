@@ -28,7 +28,6 @@ from foretrace.analyze.fixes._gpu import (
     Speed,
     arithmetic_ns,
     at_speeds,
-    is_tf32,
     joined,
     matmul_ns,
     owners,
@@ -38,6 +37,7 @@ from foretrace.analyze.fixes._gpu import (
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.fixes.attention_dtype import attention_change, wide_attention
 from foretrace.analyze.rules._common import LAYOUT
+from foretrace.analyze.rules.float32_matmuls import is_tf32
 from foretrace.base.units import plural
 from foretrace.model.costs import peak_flops
 from foretrace.model.intervals import Ints

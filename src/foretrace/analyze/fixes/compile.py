@@ -34,9 +34,9 @@ from foretrace.analyze.fixes._host import (
 from foretrace.analyze.fixes._step import Step, Stretches
 from foretrace.analyze.rules._common import traffic_of
 from foretrace.analyze.rules.compile_triage import COMPILED_CALL_NS
-from foretrace.analyze.rules.fusable_pointwise import MATMULS, REACH, _joined, _links
+from foretrace.analyze.rules.fusable_pointwise import MATMULS, REACH, chains
 from foretrace.model.arguments import made, operands
-from foretrace.model.intervals import Ints, split_by
+from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.model.replay import GraphChange
 from foretrace.schema import compiled
@@ -94,9 +94,8 @@ def _launched(step: Step, stretches: Stretches) -> Ints:
 def _groups(step: Step, rows: Ints) -> list[Merged]:
     """Kernels of these that one kernel can do, or one for each reduction."""
     order = step.trace.order
-    label = _joined(len(order.row), *_links(step.trace))
-    places = np.flatnonzero(np.isin(order.row, rows))
-    parts = [part for part in split_by(label[places], places) if len(part) > 1]
+    mine = np.isin(order.row, rows)
+    parts = [part for each in chains(step.trace) if len(part := each[mine[each]]) > 1]
     known: dict[bytes, tuple[int, float]] = {}
     for part in parts:
         key = order.case[part].tobytes()

@@ -20,13 +20,13 @@ from foretrace.analyze.fixes._gpu import (
     BEST,
     USUAL,
     Speed,
-    is_plain,
     repriced,
     rows_where,
 )
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.fixes.colliding_atomics import ADDING
 from foretrace.analyze.fixes.float64 import is_double
+from foretrace.analyze.rules.float32_matmuls import is_plain
 from foretrace.analyze.rules.misaligned_matmuls import misaligned
 from foretrace.base.units import plural
 from foretrace.model.order import Case

@@ -1,13 +1,13 @@
 """What rules advise where no fix of its own has a file.
 
-What it looks for: findings of the rules in `RULES` that name a change (`Finding.fix`) and a bound
-for what it saves.
+What it looks for: findings that name a change (`Finding.fix`) and a bound for what it saves, of
+rules that say how much of their bound to expect (`Rule.realised`).
 
 What must hold: the kernels or host events of the finding are in the typical step, as the same
 kernels below the same ops.
 
 What changes: their time becomes shorter, by the rule's bound at best. Expected is the share of it
-in `RULES`, at worst nothing: a bound is no forecast.
+that the rule states, at worst nothing: a bound is no forecast.
 """
 
 from __future__ import annotations
@@ -21,51 +21,26 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import Ints
 from foretrace.model.replay import NOTHING, GraphChange
-from foretrace.schema.finding import Finding
-
-# The rules, and the share of their bound that is expected. Plans, compilations and the filling of
-# gradients go for good; what overlaps or moves into another kernel depends on the program.
-RULES = {
-    "activation_epilogue": 0.5,
-    "bias_separate": 0.5,
-    "casts": 0.25,
-    "cudnn_plans": 0.9,
-    "dense_mask": 0.5,
-    "exposed_comms": 0.25,
-    "flash2_on_hopper": 0.5,
-    "fusable_in_graphs": 0.5,
-    "kept_gradients": 0.9,
-    "masked_fill": 0.5,
-    "recompilation": 0.9,
-    "serial_streams": 0.25,
-}
-# What is seen, where the title of the finding is a time.
-WHY = {"exposed_comms": "collectives run while no other kernel does"}
-
-# What must be known before the advice can be followed; such proposals come last.
-FIRST = {
-    "casts": "which tensors need the wider type",
-    "exposed_comms": "ranks that arrive late",
-    "serial_streams": "data that one stream needs of the other",
-}
+from foretrace.schema.finding import Finding, Rule
 
 
 def _find(step: Step) -> Iterator[Proposal]:
-    for rule in rules.rules():
-        if rule.name in RULES:
-            for finding in rules.run(rule, step.trace):
-                if finding.fix and finding.at_most_ns:
-                    yield from _proposal(step, finding)
+    advising = {rule.name: rule for rule in rules.rules() if rule.realised}
+    found = step.findings
+    if found is None:
+        found = [each for rule in advising.values() for each in rules.run(rule, step.trace)]
+    for each in found:
+        if each.rule in advising and each.fix and each.at_most_ns:
+            yield from _proposal(step, each, advising[each.rule])
 
 
-def _proposal(step: Step, finding: Finding) -> Iterator[Proposal]:
+def _proposal(step: Step, finding: Finding, rule: Rule) -> Iterator[Proposal]:
     bound, events = float(finding.at_most_ns or 0), np.array(finding.events, np.int64)
     rows = _rows(step, events)
-    usual, best = (_shorter(step, rows, events, bound * part) for part in (RULES[finding.rule], 1))
+    usual, best = (_shorter(step, rows, events, bound * part) for part in (rule.realised, 1))
     if usual != NOTHING:
-        why = WHY.get(finding.rule, finding.title)
-        first = FIRST.get(finding.rule, "")
-        yield Proposal(finding.fix, why, usual, best, NOTHING, first, events=finding.events)
+        changes = usual, best, NOTHING
+        yield Proposal(finding.fix, finding.title, *changes, rule.first, events=finding.events)
 
 
 def _rows(step: Step, events: Ints) -> Ints:

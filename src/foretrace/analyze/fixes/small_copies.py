@@ -21,9 +21,8 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._copies import GAP_NS
 from foretrace.analyze.fixes._host import copies, share, tops, waited
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import GAP_NS, Step
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.intervals import Ints

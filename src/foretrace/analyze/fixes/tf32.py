@@ -17,13 +17,12 @@ from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._gpu import (
     Speed,
     conv_ns,
-    is_plain,
-    is_tf32,
     matmul_ns,
     repriced,
     rows_where,
 )
 from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.rules.float32_matmuls import is_plain, is_tf32
 from foretrace.base.units import plural
 from foretrace.model.costs import peak_flops
 from foretrace.model.order import Case

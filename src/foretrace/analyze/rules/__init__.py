@@ -8,7 +8,7 @@ findings and draws nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,11 @@ def run_all(trace: Trace) -> Findings:
 
     A rule that fails is listed as crashed and hides no other.
     """
-    found = [finding for rule in rules() for finding in run(rule, trace)]
+    return ordered(finding for rule in rules() for finding in run(rule, trace))
+
+
+def ordered(found: Iterable[Finding]) -> Findings:
+    """Findings by largest possible saving, then the rest by name."""
     return Findings(sorted(found, key=_place))
 
 

@@ -22,7 +22,7 @@ from foretrace.base.units import bytes_text, time_text
 from foretrace.model.arguments import made, operands
 from foretrace.model.costs import OpCall, Tensor, peak_flops, short_type
 from foretrace.model.costs.matmul import OPERANDS
-from foretrace.model.costs.roofline import MEASURED_NOISE, cache_rate, memory_rate, traffic_ns
+from foretrace.model.costs.roofline import cache_rate, memory_rate, traffic_ns
 from foretrace.model.intervals import Bools, Ints, innermost, split_by
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case, Order
@@ -64,6 +64,13 @@ def inside_steps(trace: Trace, rows: Ints) -> Ints:
 def counted(trace: Trace) -> Bools:
     """Which rows of `gpu` count: all, or those in steps where there are steps."""
     return trace.spans.step_of_work() >= 0 if trace.order.steps else np.ones(len(trace.gpu), bool)
+
+
+def costliest_groups(trace: Trace, rows: Ints, most: int = 3) -> list[str]:
+    """The groups that have most of the time of these rows: `RMSNorm`, `RoPE`."""
+    names, place = coded(trace.work_groups[rows])
+    time = np.bincount(place.reshape(-1), weights=trace.gpu.length[rows], minlength=len(names))
+    return [str(names[at]) for at in np.argsort(-time, kind="stable")[:most]]
 
 
 def bare(op: str) -> str:
@@ -112,15 +119,6 @@ def bandwidth_ns(device: Device | None, count: int | None) -> float:
     if device is None or not count or count <= (device.l2_bytes or 0):
         return 0.0
     return count / device.bytes_per_s * 1e9
-
-
-def pass_ns(device: Device | None, count: int) -> float:
-    """The least time of a kernel that does nothing but move these bytes: at the roof of L2 where
-    that may hold them, 0 if that is unknown.
-    """
-    cached = cache_rate(device)
-    least = count / (cached * MEASURED_NOISE) * 1e9 if cached else 0.0
-    return max(bandwidth_ns(device, count), least)
 
 
 def in_cache_text(trace: Trace, size: int, working_set: int) -> str:

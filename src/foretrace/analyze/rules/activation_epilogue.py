@@ -98,4 +98,5 @@ RULE = Rule(
     "An activation that the matmul could apply",
     _check,
     ("gpu", "shapes"),
+    realised=0.5,
 )

@@ -10,10 +10,8 @@ causal): 7.2 ms and 20 kernels with the math path, 2.0 ms by hand, 0.15 ms with 
 
 How it is computed: GPU operations below `_scaled_dot_product_attention_math`. Also softmax kernels
 with a batched matmul shortly before that writes a tensor of the softmax's size, and one shortly
-after that reads one, with every kernel and copy that ran between the two matmuls. The saving is at
-most the time of all of them, less half of the matmuls' arithmetic at the card's 16-bit peak: a
-fused kernel with a causal mask skips the other half. On an H200 (8 x 16 heads, sequence 1024) cuDNN
-saves 96% of that bound.
+after that reads one, with every kernel and copy that ran between the two matmuls. What one kernel
+saves is predicted by the fix `fused_attention`.
 
 When it is wrong: the trace does not tell why PyTorch fell back. An odd head size, a mask that the
 fused kernels do not take, or float32 scores can be the reason (`torch.nn.attention.sdpa_kernel`
@@ -30,9 +28,7 @@ import numpy as np
 from foretrace.analyze.rules._common import counted, each, ids, per, within
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural, time_text, times_text
-from foretrace.model.costs import peak_flops
 from foretrace.model.intervals import Ints
-from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -41,8 +37,6 @@ FALLBACK = "aten::_scaled_dot_product_attention_math"
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})
 # Scale, mask, a cast and dropout may lie between the softmax and its matmul.
 REACH = 5
-# A causal mask leaves half of the scores.
-LEAST_SHARE = 0.5
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -51,19 +45,16 @@ def _check(trace: Trace) -> Iterator[Finding]:
     fallback = np.flatnonzero((call >= 0) & counted(trace))
     if len(fallback):
         what = "scaled_dot_product_attention fell back to the math path"
-        fix = "fused attention (sdpa_kernel with one backend says what prevents it)"
-        yield _finding(trace, fallback, len(distinct(call[fallback])), what, fix)
+        yield _finding(trace, fallback, len(distinct(call[fallback])), what)
     pairs = [pair for pair in by_hand(trace) if call[pair[0]] < 0]
     if pairs:
         what = "Attention written out as matmul, softmax, matmul"
-        fix = "call scaled_dot_product_attention"
-        yield _finding(trace, between(trace, pairs), len(pairs), what, fix)
+        yield _finding(trace, between(trace, pairs), len(pairs), what)
 
 
-def _finding(trace: Trace, rows: Ints, calls: int, what: str, fix: str) -> Finding:
+def _finding(trace: Trace, rows: Ints, calls: int, what: str) -> Finding:
     gpu, step = trace.gpu, trace.order.per_step
     total = int(gpu.length[rows].sum())
-    saved = step(max(total - least_ns(trace, rows), 0.0))
     count, kernels = each(trace, calls), each(trace, int(gpu.is_kernel[rows].sum()))
     title = f"{what} {times_text(count)} {per(trace)}"
     detail = (
@@ -71,17 +62,7 @@ def _finding(trace: Trace, rows: Ints, calls: int, what: str, fix: str) -> Findi
         "them included. Fused attention is one kernel and writes no scores."
     )
     evidence = {"calls": count, "kernels": kernels, "ns": step(total)}
-    events = ids(gpu.id[rows])
-    return Finding(RULE.name, "found", title, detail, evidence, events, saved, fix)
-
-
-def least_ns(trace: Trace, rows: Ints) -> float:
-    """What the matmuls among these rows take in a fused kernel at the least."""
-    order, top = trace.order, peak_flops(device_of(trace.about), "bf16", True)
-    flops = np.array([case.flops or 0 for case in order.cases], float)[order.case]
-    matmuls = np.array([case.role == "gemm" for case in order.cases], bool)[order.case]
-    work = float(flops[matmuls & np.isin(order.row, rows)].sum())
-    return work * LEAST_SHARE / top * 1e9 if top else 0.0
+    return Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]))
 
 
 def by_hand(trace: Trace) -> list[tuple[int, int]]:
@@ -119,4 +100,10 @@ def _reads(case: Case, sizes: tuple[int, ...]) -> bool:
     return left is not None and left.bytes in sizes
 
 
-RULE = Rule("attention_math", "Attention computed step by step", _check, ("gpu", "ops"))
+RULE = Rule(
+    "attention_math",
+    "Attention computed step by step",
+    _check,
+    ("gpu", "ops"),
+    fixes=("fused_attention",),
+)

@@ -57,4 +57,11 @@ def _kind(trace: Trace, types: str, cases: list[Case]) -> dict[str, Any]:
     }
 
 
-RULE = Rule("casts", "Kernels that only change the data type", _check, ("gpu",))
+RULE = Rule(
+    "casts",
+    "Kernels that only change the data type",
+    _check,
+    ("gpu",),
+    realised=0.25,
+    first="which tensors need the wider type",
+)

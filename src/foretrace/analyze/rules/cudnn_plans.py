@@ -87,4 +87,6 @@ def _new(trace: Trace) -> Ints:
     return found
 
 
-RULE = Rule("cudnn_plans", "cuDNN plans made for new shapes", _check, ("gpu", "ops", "shapes"))
+RULE = Rule(
+    "cudnn_plans", "cuDNN plans made for new shapes", _check, ("gpu", "ops", "shapes"), realised=0.9
+)

@@ -134,4 +134,6 @@ def _heads(call: Case) -> int:
     return query.dims[HEADS] if query else 0
 
 
-RULE = Rule("dense_mask", "A mask written out in compiled code", _check, ("gpu", "shapes"))
+RULE = Rule(
+    "dense_mask", "A mask written out in compiled code", _check, ("gpu", "shapes"), realised=0.5
+)

@@ -66,9 +66,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
             f"{time_text(most['first_ns'])} to {time_text(most['last_ns'])} a step, {_why(most)}."
         )
         evidence = {"step_ns": busy, "growing": growing}
-        fix = "allocate once what torch.cat grows" if most["op"] == "aten::cat" else ""
         title = _title("GPU time", drift)
-        yield Finding(RULE.name, "found", title, detail, evidence, events, drift.above_ns, fix)
+        yield Finding(RULE.name, "found", title, detail, evidence, events, drift.above_ns)
     elif drift := _drift(host):
         detail = f"{_thirds(drift, len(steps))} GPU time per step does not grow: the host's does."
         title = _title("host time (includes profiler overhead)", drift)
@@ -152,4 +151,10 @@ def _why(entry: dict[str, Any]) -> str:
     return "with the same shapes" if known else "shapes not recorded"
 
 
-RULE = Rule("drifting_steps", "Steps that take longer and longer", _check, ("gpu", "steps"))
+RULE = Rule(
+    "drifting_steps",
+    "Steps that take longer and longer",
+    _check,
+    ("gpu", "steps"),
+    fixes=("cache_by_cat",),
+)

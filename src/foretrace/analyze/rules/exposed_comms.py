@@ -66,5 +66,10 @@ def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
 
 
 RULE = Rule(
-    "exposed_comms", "Communication that does not overlap with computation", _check, ("gpu",)
+    "exposed_comms",
+    "Communication that does not overlap with computation",
+    _check,
+    ("gpu",),
+    realised=0.25,
+    first="ranks that arrive late",
 )

@@ -1,8 +1,8 @@
 """Neighbouring kernels that could be one.
 
 What it shows: groups of pointwise, cast, copy, reduction and normalization kernels of which each
-reads what another one has written: how many kernels would do, how much memory traffic that avoids,
-and at most how much time.
+reads what another one has written: how many kernels would do, and how much memory traffic that
+avoids.
 
 Why it matters: such kernels are memory-bound or too short to matter alone. Every step from one to
 the next costs a write and a read of the whole tensor, and a launch. `torch.compile` fuses these
@@ -12,15 +12,14 @@ How it is computed: in launch order on one stream, between two matmuls, a kernel
 group of an earlier one when it has an operand of exactly the size that the earlier one writes. A
 matmul may lie between two of them if it makes the other operand (gelu, then a matmul, then the
 gating mul). One kernel for the group must still read every operand that comes from outside once,
-and write every result that no kernel of the group reads. The saving is at most the time of the
-kernels, less that traffic at the card's full bandwidth, or at the roof of L2 where it fits there
-and L2 was measured; a kernel takes 0.8 us at least. An intermediate stays in L2 where each kernel
-of the group moves no more than L2 holds. Kernels of an optimizer step are in `unfused_optimizer`.
-Those that compiled code launched are left out.
+and write every result that no kernel of the group reads. An intermediate stays in L2 where each
+kernel of the group moves no more than L2 holds. Kernels of an optimizer step are in
+`unfused_optimizer`. Those that compiled code launched are left out. What fusing saves is predicted
+by the fix `compile`.
 
 When it is wrong: a trace records sizes, not which tensor is which. An intermediate that is also
 needed later (by the backward pass) must still be written; then only the read is saved. A reduction
-over the whole tensor ends a kernel. On an H200 the recorded pairs realise 30 to 99% of the bound.
+over the whole tensor ends a kernel.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ from foretrace.analyze.rules._common import (
     following,
     ids,
     in_cache_text,
-    pass_ns,
     per,
     shortened,
     traffic_of,
@@ -47,10 +45,9 @@ from foretrace.analyze.rules._common import (
 )
 from foretrace.analyze.rules.unfused_optimizer import optimizer_rows
 from foretrace.base.arrays import distinct
-from foretrace.base.units import bytes_text, plural, time_text, times_text
+from foretrace.base.units import bytes_text, plural, times_text
 from foretrace.model.arguments import made, operands
-from foretrace.model.intervals import Ints
-from foretrace.model.metadata import device_of
+from foretrace.model.intervals import Ints, split_by
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
@@ -65,8 +62,7 @@ OPAQUE = MATMULS | {"attention"}
 # Kernels from a writer to its reader: RoPE adds q * cos to a matmul that is 4 kernels on, and the
 # RMSNorm of a Gemma multiplies by x 5 kernels after x was cast.
 REACH = 6
-# The shortest time of any kernel: an addition of 64 x 64 elements takes 0.9 us on an H200.
-SHORTEST_NS = 800
+NONE = np.empty(0, np.int64)
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -74,11 +70,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
     groups, places = _groups(trace)
     if not groups:
         return
-    groups.sort(key=lambda group: (-group["at_most_ns"] * group["count"], group["ops"]))
+    groups.sort(key=lambda group: (-group["bytes_saved"] * group["count"], group["ops"]))
     kernels = each(trace, sum(group["kernels"] * group["count"] for group in groups))
     fewest = each(trace, sum(group["count"] for group in groups))
     moved = order.per_step(sum(group["bytes_saved"] * group["count"] for group in groups))
-    saved = order.per_step(sum(group["at_most_ns"] * group["count"] for group in groups))
     shown = [group | {"count": each(trace, group["count"])} for group in groups[:LISTED]]
     first = shown[0]
     ops = shortened(first["ops"])
@@ -90,28 +85,28 @@ def _check(trace: Trace) -> Iterator[Finding]:
         most += f"Most of the time: {ops}, {times_text(first['count'])} {per(trace)}. "
     detail = (
         f"{most}One kernel for each group avoids at most {bytes_text(moved)} of memory traffic "
-        f"and {time_text(saved)} {per(trace)}. The trace shows sizes and order, not that it is the "
-        "same tensor."
+        f"{per(trace)}. The trace shows sizes and order, not that it is the same tensor."
     )
     evidence = {"kernels": kernels, "could_be": fewest, "bytes_saved": moved, "chains": shown}
     events = ids(order.events_of(places))
-    fix = "fuse with torch.compile"
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, fix)
+    yield Finding(RULE.name, "found", title, detail, evidence, events)
 
 
 def _groups(trace: Trace) -> tuple[list[dict[str, Any]], Ints]:
     """Groups by the cases they consist of, and the places of all their kernels."""
-    order = trace.order
-    reader, writer = _links(trace)
-    label = _joined(len(order.row), reader, writer)
-    places = distinct(np.concatenate((reader, writer)))
-    places = places[np.argsort(label[places], kind="stable")]
-    cuts = np.flatnonzero(np.diff(label[places])) + 1
-    seen: dict[bytes, list[Ints]] = {}
-    for mine in np.split(places, cuts) if len(places) else ():
-        seen.setdefault(order.case[mine].tobytes(), []).append(mine)
+    every, seen = chains(trace), dict[bytes, list[Ints]]()
+    for mine in every:
+        seen.setdefault(trace.order.case[mine].tobytes(), []).append(mine)
     groups = [_group(trace, found) for found in seen.values()]
-    return [group for group in groups if group["at_most_ns"]], places
+    return [group for group in groups if group["bytes_saved"]], np.concatenate([NONE, *every])
+
+
+def chains(trace: Trace) -> list[Ints]:
+    """Places in launch order of the kernels that one kernel could do, group by group."""
+    reader, writer = _links(trace)
+    label = _joined(len(trace.order.row), reader, writer)
+    places = distinct(np.concatenate((reader, writer)))
+    return split_by(label[places], places)
 
 
 def _links(trace: Trace) -> tuple[Ints, Ints]:
@@ -187,8 +182,6 @@ def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
     near = order.case[max(int(first[0]) - REACH, 0) : int(first[-1])].tolist()
     before = [order.cases[number] for number in near]
     traffic = traffic_of(cases, Counter(made(case) for case in before if case.role in MATMULS))
-    ns = int(order.length[np.concatenate(found)].sum())
-    least_ns = max(pass_ns(device_of(trace.about), traffic.least), SHORTEST_NS)
     return {
         "ops": [bare(case.op) for case in cases],
         "kernels": len(cases),
@@ -198,9 +191,8 @@ def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
         "intermediate": traffic.name,
         "intermediate_bytes": traffic.largest,
         "largest_bytes": max(case.bytes or 0 for case in cases),
-        "at_most_ns": max(round(ns / count - least_ns), 0),
     }
 
 
 TITLE = "Neighbouring kernels that could be one"
-RULE = Rule("fusable_pointwise", TITLE, _check, ("gpu", "shapes"))
+RULE = Rule("fusable_pointwise", TITLE, _check, ("gpu", "shapes"), fixes=("compile",))

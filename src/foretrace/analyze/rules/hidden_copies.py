@@ -10,7 +10,8 @@ kernel often exists because that kernel needs contiguous input.
 
 How it is computed: copy kernels and device-to-device memcpys below another op, by the path of ops
 above them. Casts, the matrix that `addmm` copies, and copies at the top level (someone called
-`copy_`) are left out. The saving is at most their whole time.
+`copy_`) are left out. What it saves to leave them out is predicted by the fixes for their causes
+(`channels_last`, `contiguous`, `grouped_queries`).
 
 When it is wrong: a copy may be intended (a `clone` to keep a value), and the op path does not say
 so. Copies made inside a graph replay have no path and are not counted.
@@ -51,14 +52,6 @@ CAUSES = {
 }
 
 
-# What removes the copies of the costliest cause; the path of the others does not tell.
-FIXES = {
-    "convolution": "use channels_last (memory_format=torch.channels_last)",
-    "contiguous": "avoid contiguous() (keep strides that the next op takes)",
-    "reshape": "avoid the copy of reshape() (keep strides that it takes)",
-}
-
-
 def _check(trace: Trace) -> Iterator[Finding]:
     by_cause: dict[str, list[Ints]] = {}
     for mine, path in by_op_path(trace, plain_copies(trace)):
@@ -77,8 +70,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     title = f"{plural(count, 'hidden copy', 'hidden copies')} {per(trace)}"
     detail = f"By cause: {', '.join(words[:4])}. A copy moves data and computes nothing."
     evidence = {"count": count, "ns": ns, "causes": causes[:LISTED]}
-    events, fix = ids(trace.gpu.id[every]), FIXES.get(causes[0]["cause"], "")
-    yield Finding(RULE.name, "found", title, detail, evidence, events, ns, fix)
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[every]))
 
 
 def _cause(path: tuple[str, ...]) -> str:
@@ -101,4 +93,10 @@ def _entry(trace: Trace, cause: str, rows: Ints) -> dict[str, Any]:
     }
 
 
-RULE = Rule("hidden_copies", "Copies that an op makes on its own", _check, ("gpu", "ops"))
+RULE = Rule(
+    "hidden_copies",
+    "Copies that an op makes on its own",
+    _check,
+    ("gpu", "ops"),
+    fixes=("channels_last", "contiguous", "grouped_queries"),
+)

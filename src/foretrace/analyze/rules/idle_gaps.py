@@ -11,9 +11,8 @@ profiler.
 How it is computed: see `foretrace.model.idle`. Each gap between GPU operations has one cause. It
 follows from where the next launch lies and what the host did before it. What follows that launch is
 time in the queue. The figures are those of the step with the median idle time, so the first step,
-which fills the queue, does not count. The saving is at most the idle time of that step without the
-time in the queue, and at most what the run record beside the trace leaves of it. Where most of it
-is outside ops, it is at most that part.
+which fills the queue, does not count. What less Python and a DataLoader with workers save is
+predicted by the fixes `python_time` and `data_loader`.
 
 When it is wrong: the profiler makes every op and launch slower, so a trace shows more idle time
 than a run without it. Host threads are taken together: an op on another thread can hide that the
@@ -29,7 +28,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.rules._common import bare, ids, listing, per
-from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle, untold
+from foretrace.analyze.rules._idle import host_note, ranges, typical_idle, untold
 from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import wall
@@ -75,17 +74,16 @@ def _check(trace: Trace) -> Iterator[Finding]:
     cause = causes[0][0]
     what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"
     title = f"{what} {percent_text(share)} of {steps}, mostly {words[cause]}"
-    saved = limited(trace, total - by_cause.get("queue", 0))
-    limit = wall.idle_limit_ns(trace)
-    real = saved if limit is None else limit
-    real /= max(idle.window_ns - total + real, 1)
-    if limit is not None:
+    if (limit := wall.idle_limit_ns(trace)) is not None:
+        real = limit / max(idle.window_ns - total + limit, 1)
         title += f"; without the profiler for at most {percent_text(real)}"
     gaps = len(distinct(idle.end))
     count = plural(gaps, "gap")
+    unseen = cause == "host" and words is WORDS and "with_stack" not in trace.about.options
+    stacks = "with_stack=True records what Python ran meanwhile. " if unseen else ""
     detail = (
         f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {_longest(trace, idle)}"
-        f"{host_note(trace)}"
+        f"{stacks}{host_note(trace)}"
     )
     evidence = {
         "idle_ns": total,
@@ -96,11 +94,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     }
     longest = idle.then[np.argsort(-idle.length, kind="stable")]
     events = ids(trace.gpu.id[longest[longest >= 0]])
-    fix = _fix(trace, cause) if words is WORDS and real >= WORTH_TELLING else ""
-    if fix:  # shorter code between the ops leaves the idle time inside them
-        saved = limited(trace, by_cause[cause])
-    found = (RULE.name, "found", title, detail, evidence, events, saved or None, fix)
-    yield Finding(*found, ranges(idle))
+    yield Finding(RULE.name, "found", title, detail, evidence, events, ranges=ranges(idle))
 
 
 def _longest(trace: Trace, idle: Idle) -> str:
@@ -117,13 +111,10 @@ def _longest(trace: Trace, idle: Idle) -> str:
     return f"The longest gap lasts {time_text(end - start)}, mostly inside {op}. "
 
 
-def _fix(trace: Trace, cause: str) -> str:
-    """What to do; other causes have a rule of their own, or a fix that the trace cannot name."""
-    if cause != "host":
-        return ""
-    if "with_stack" in trace.about.options:
-        return "shorten the Python code between the ops (its stacks are in the trace)"
-    return "profile the host code between the ops (with_stack=True)"
-
-
-RULE = Rule("idle_gaps", "Time in which the GPU did nothing", _check, ("gpu", "clock"))
+RULE = Rule(
+    "idle_gaps",
+    "Time in which the GPU did nothing",
+    _check,
+    ("gpu", "clock"),
+    fixes=("data_loader", "python_time"),
+)

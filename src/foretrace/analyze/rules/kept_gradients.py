@@ -60,4 +60,6 @@ def _check(trace: Trace) -> Iterator[Finding]:
     yield Finding(RULE.name, "found", title, detail, evidence, events, filling + adding, fix)
 
 
-RULE = Rule("kept_gradients", "Gradients that are zeroed and added to", _check, ("gpu", "ops"))
+RULE = Rule(
+    "kept_gradients", "Gradients that are zeroed and added to", _check, ("gpu", "ops"), realised=0.9
+)

@@ -12,13 +12,11 @@ How it is computed: idle time of the step with the median idle time, in gaps bel
 with the host inside or between ops, up to the launch that ended them (`foretrace.model.idle`). Idle
 time while launched work waits in the queue does not count. Neither does time in which the host made
 launches that have no GPU event: those were captured into a graph, or their events were lost. Steps
-whose GPU time comes from graph launches already do what this rule advises. The saving is at most
-that idle time, and at most what the run record beside the trace leaves of it. A graph is advised
-where that is more than the 105 us that a call in this mode costs itself.
+whose GPU time comes from graph launches are left out. What a graph saves is predicted by the fix
+`cuda_graph`.
 
 When it is wrong: the profiler lengthens every op and launch, so a step that is host-bound in the
-trace may be less so without it; only a run record tells. Graphs need fixed shapes and addresses,
-which the trace does not tell, and no synchronization inside.
+trace may be less so without it; only a run record tells.
 """
 
 from __future__ import annotations
@@ -42,9 +40,6 @@ from foretrace.schema.finding import Finding, Rule
 # The longest gap between two ops of the recorded H200 steps is 2.5 ms. Beyond that the host does
 # something else than issuing ops: it loads data, compiles, or sets a library up.
 ISSUING_NS = 3_000_000
-# What a call in mode="reduce-overhead" costs on the host itself: on an H200 matmul + add takes 66
-# us compiled, and 109 us with it, of which 4 us are GPU time.
-GRAPH_NS = 105_000
 MOSTLY = 0.5
 
 
@@ -55,27 +50,21 @@ def _check(trace: Trace) -> Iterator[Finding]:
     idle, busy = typical_idle(trace), _busy(trace)
     proven = ~unproven(trace, idle) & ~idle.of("queue")
     starving = proven & idle.of("launch", "host") & (idle.length < ISSUING_NS)
-    total, saved = (limited(trace, idle.length[part].sum()) for part in (proven, starving))
+    total, slow = (limited(trace, idle.length[part].sum()) for part in (proven, starving))
     idle_share = total / max(total + busy, 1)
-    if idle_share <= bounds.MOSTLY_IDLE or saved < MOSTLY * total or _by_graphs(trace):
+    if idle_share <= bounds.MOSTLY_IDLE or slow < MOSTLY * total or _by_graphs(trace):
         return
     launches, seen = _launches(trace)
     count = f"{plural(seen['launches'], 'launch', 'launches')} {per(trace)}"
     unit = "a step" if trace.order.steps else "the recording"
     title = f"{count}; {unit} cannot go below its {time_text(busy)} of GPU time"
-    graph = seen["kernels"] > 1 and saved > GRAPH_NS
-    advice = "A CUDA graph replays the kernels of a step with one launch and"
-    if not graph:
-        advice = "More work in one launch, or fewer ops before it,"
     detail = (
         f"{_medians(seen)}The GPU was idle before {percent_text(seen['empty_queue_share'])} of its "
-        f"kernels. {advice} saves at most {time_text(saved)} {per(trace)}. {host_note(trace)}"
+        f"kernels. {host_note(trace)}"
     )
     evidence: dict[str, Any] = seen | {"busy_ns": busy, "idle_share": round(idle_share, 4)}
-    shapes = " for fixed shapes" if _varies(trace) else ""
-    fix = f'CUDA graph{shapes} (mode="reduce-overhead")' if graph else ""
-    found = (RULE.name, "found", title, detail, evidence, ids(launches), saved, fix)
-    yield Finding(*found, ranges(idle.only(starving)))
+    gaps = ranges(idle.only(starving))
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(launches), ranges=gaps)
 
 
 def _busy(trace: Trace) -> int:
@@ -124,14 +113,10 @@ def _apart(trace: Trace, launches: Ints) -> Ints:
     return apart
 
 
-def _varies(trace: Trace) -> bool:
-    """Whether no two steps launch the same kernels with the same shapes."""
-    order, step = trace.order, trace.spans.step_of_work()[trace.order.row]
-    rows = np.lexsort((order.case, step))
-    rows = rows[step[rows] >= 0]
-    cuts = np.flatnonzero(np.diff(step[rows])) + 1
-    steps = [mine.tobytes() for mine in np.split(order.case[rows], cuts) if len(mine)]
-    return len(steps) > 1 and len(set(steps)) == len(steps)
-
-
-RULE = Rule("launch_bound", "Steps that are host-bound", _check, ("gpu", "launches", "clock"))
+RULE = Rule(
+    "launch_bound",
+    "Steps that are host-bound",
+    _check,
+    ("gpu", "launches", "clock"),
+    fixes=("cuda_graph",),
+)

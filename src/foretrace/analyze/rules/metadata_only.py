@@ -9,8 +9,6 @@ once, at compile time.
 
 How it is computed: the calls of ops from a list of view ops below which no kernel, copy or fill was
 launched. Those inside the capture of a CUDA graph run once for all replays, so they are left out.
-The saving is at most their own host time in a step, and never more than the time that the GPU was
-idle in it.
 
 When it is wrong: `contiguous`, `reshape` and `to` are on the list and counted only in calls that
 launched nothing. A custom op that returns a view is not on it. Part of the host time is profiler
@@ -24,12 +22,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.rules._common import bare, each, ids, inside_steps, listing, per
-from foretrace.analyze.rules._idle import host_note, most_idle
+from foretrace.analyze.rules._idle import host_note
 from foretrace.base.units import plural, time_text
 from foretrace.model.intervals import Ints
 from foretrace.model.reach import is_view
 from foretrace.model.trace import Trace
-from foretrace.schema import compiled
 from foretrace.schema.finding import Finding, Rule
 
 NAMED = 8  # the names that fit one line of the detail
@@ -55,10 +52,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
     spent = f"{time_text(host_ns)} of host time {per(trace)}"
     shown = listing([*names[:NAMED], *more])
     detail = f"{shown} launched nothing and took {spent}. {host_note(trace)}"
-    saved, evidence = min(host_ns, most_idle(trace)), {"calls": calls, "host_ns": host_ns}
-    compiled_already = bool(trace.host.named(compiled.is_row).any())
-    fix = "" if compiled_already or not saved else "resolve views once with torch.compile"
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows), saved or None, fix)
+    evidence = {"calls": calls, "host_ns": host_ns}
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows))
 
 
 RULE = Rule("metadata_only", "Ops that only change shapes and strides", _check, ("gpu", "ops"))

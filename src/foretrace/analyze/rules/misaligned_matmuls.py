@@ -10,11 +10,10 @@ elements of a 16-bit type). One odd dimension, such as a vocabulary of 50257 or 
 multiple of 8 (64 is safest) brings the fast ones back.
 
 How it is computed: from the alignment that CUTLASS kernels state in their names, and from the op's
-shapes: the dimensions that run along memory in some operand and are no multiple of 16 bytes. The
-saving is at most the time of these kernels, less the time of their arithmetic at the card's peak.
+shapes: the dimensions that run along memory in some operand and are no multiple of 16 bytes. What
+padding saves is predicted by the fix `aligned_sizes`.
 
-When it is wrong: a kernel family that does not state its alignment (nvjet, xmma) is not judged. A
-memory-bound matmul gains less from a faster kernel than the peak suggests.
+When it is wrong: a kernel family that does not state its alignment (nvjet, xmma) is not judged.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from msgspec import Struct
 from foretrace.analyze.rules._common import (
     LISTED,
     each,
-    faster_by,
     generation,
     listing,
     per,
@@ -56,9 +54,6 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if whole is None:
         return
     kernels = [_entry(trace, case) for case in whole.cases]
-    saved = faster_by(trace, whole.cases)
-    at_peak = "At the card's peak the same arithmetic would save at most"
-    bound = f" {at_peak} {time_text(saved)}." if saved is not None else ""
     culprits = sorted({size for entry in kernels for size in entry["dimensions"].values()})
     matmuls = f"{plural(whole.count, 'matmul')} {per(trace)}"
     unnamed = "" if trace.has("shapes") else " (record_shapes=True would name the dimension)"
@@ -70,9 +65,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {matmuls} with narrow loads"
     detail = (
         f"{_older(trace, kernels)}Total: {time_text(whole.ns)} {per(trace)}, "
-        f"{percent_text(whole.share)} of kernel time.{bound}"
+        f"{percent_text(whole.share)} of kernel time."
     )
-    fix = f"pad {_padding(kernels)}" if culprits else ""
     evidence = {
         "count": whole.count,
         "ns": whole.ns,
@@ -80,14 +74,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "dimensions": culprits,
         "kernels": kernels[:LISTED],
     }
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, fix)
-
-
-def _padding(kernels: list[dict[str, Any]]) -> str:
-    """`30522 to 30528`: the odd size that costs most, to the next multiple."""
-    first = next(entry for entry in kernels if entry["dimensions"])
-    size, unit = max(first["dimensions"].values()), first["multiple_of"]
-    return f"{size} to {-(-size // unit) * unit}"
+    yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
 
 
 def misaligned(case: Case) -> bool:
@@ -103,20 +90,26 @@ def misaligned(case: Case) -> bool:
 
 
 def _entry(trace: Trace, case: Case) -> dict[str, Any]:
-    unit = LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))]
     shape = matmul(case.call)
-    sizes = {"m": shape.m, "n": shape.n, "k": shape.k} if shape else {}
-    along = shape.contiguous if shape else frozenset()
     return {
         "kernel": case.id.short,
         "name": case.name,
         "arch": case.id.get("arch"),
         "align": case.id.get("align_elems"),
-        "multiple_of": unit,
+        "multiple_of": LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))],
         "matmul": shape.text if shape else None,
-        "dimensions": {at: size for at, size in sizes.items() if at in along and size % unit},
+        "dimensions": odd_sizes(case),
         "count": each(trace, case.count),
         "ns": trace.order.per_step(case.ns),
+    }
+
+
+def odd_sizes(case: Case) -> dict[str, int]:
+    """Sizes along memory that are no multiple of 16 bytes, by dimension."""
+    shape, unit = matmul(case.call), LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))]
+    sizes = {"m": shape.m, "n": shape.n, "k": shape.k} if shape else {}
+    return {
+        at: size for at, size in sizes.items() if shape and at in shape.contiguous and size % unit
     }
 
 
@@ -166,4 +159,4 @@ def _along(tensor: Tensor, row: str, column: str) -> str:
 
 
 TITLE = "Matmuls with a dimension that does not fit the card's loads"
-RULE = Rule("misaligned_matmuls", TITLE, _check, ("gpu",))
+RULE = Rule("misaligned_matmuls", TITLE, _check, ("gpu",), fixes=("aligned_sizes",))

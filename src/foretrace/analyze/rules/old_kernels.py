@@ -28,6 +28,7 @@ from foretrace.analyze.rules._common import (
     shapes_text,
     together,
 )
+from foretrace.analyze.rules.float32_matmuls import is_plain
 from foretrace.analyze.rules.misaligned_matmuls import misaligned
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model.order import Case
@@ -61,8 +62,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
 def _older(case: Case, card: int) -> bool:
     written_for = generation(case.id.get("arch")) or card
     # float32 on the plain cores has no newer kernels; `float32_matmuls` tells what to do
-    plain = case.id.get("dtype_in") == "f32" and case.id.get("tensor_core") is False
-    return case.role in ROLES and not misaligned(case) and not plain and written_for < card
+    told = misaligned(case) or is_plain(case)
+    return case.role in ROLES and not told and written_for < card
 
 
 RULE = Rule("old_kernels", "Kernels of an older generation than the card", _check, ("gpu",))

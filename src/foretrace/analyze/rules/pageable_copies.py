@@ -7,10 +7,9 @@ calling thread until it has read the source, even where the call says asynchrono
 `pin_memory=True` in the data loader with `non_blocking=True` makes the copy overlap with kernels.
 
 How it is computed: from the names of the memcpys (`Memcpy HtoD (Pageable -> Device)`); bytes and
-times are those of a step, the median over steps. The saving is at most the larger of their time on
-the GPU and the time that the host spent in the calls, and at most that GPU time and the idle time
-of a step. Copies up to 64 KiB are left out: they do not block the host, and pinning costs more than
-they do.
+times are those of a step, the median over steps. What pinning saves is predicted by the fix
+`pinned_copies`. Copies up to 64 KiB are left out: they do not block the host, and pinning costs
+more than they do.
 
 When it is wrong: traces of AMD cards do not tell pageable from pinned memory, so nothing is said
 about them.
@@ -23,7 +22,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.rules._common import counted, each, ids, per
-from foretrace.analyze.rules._idle import most_idle
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
@@ -58,9 +56,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "host_ns": held,
         "gb_per_s": rate,
     }
-    saved = min(max(ns, held), ns + most_idle(trace))
-    fix = "pin the host memory (pin_memory=True, non_blocking=True)"
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), saved, fix)
+    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]))
 
 
 def _typical(trace: Trace, rows: Ints, values: Ints) -> int:
@@ -73,4 +69,10 @@ def _typical(trace: Trace, rows: Ints, values: Ints) -> int:
     return round(float(np.median(sums[worked])))
 
 
-RULE = Rule("pageable_copies", "Copies from memory that is not pinned", _check, ("gpu",))
+RULE = Rule(
+    "pageable_copies",
+    "Copies from memory that is not pinned",
+    _check,
+    ("gpu",),
+    fixes=("pinned_copies", "keep_on_gpu"),
+)

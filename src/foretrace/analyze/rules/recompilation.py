@@ -94,4 +94,10 @@ def _recompiled(name: str) -> bool:
     return found is not None and found[1] > 0
 
 
-RULE = Rule("recompilation", "Code that torch.compile compiled more than once", _check, ("ops",))
+RULE = Rule(
+    "recompilation",
+    "Code that torch.compile compiled more than once",
+    _check,
+    ("ops",),
+    realised=0.9,
+)

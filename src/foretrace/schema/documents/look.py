@@ -238,7 +238,8 @@ class CpuOpRow(Struct, frozen=True):
 
 
 class FindingEntry(Struct, frozen=True):
-    """What one rule says; `at_most_ns` bounds what a fix can save, per step if there are any.
+    """What one rule says. `saves_ns` is what a fix saves as a replay of the step predicts it, and
+    `at_most_ns` what it saves at best, or alone a bound; per step if there are any.
 
     `ranges` are the gaps that it is about, the longest first, at most 200: start, end, GPU.
     """
@@ -252,6 +253,7 @@ class FindingEntry(Struct, frozen=True):
     events: list[int]
     fix: str = ""
     ranges: list[tuple[int, int, int]] = []
+    saves_ns: int | None = None
 
 
 class CollectiveRow(Struct, frozen=True):

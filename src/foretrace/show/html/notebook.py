@@ -20,6 +20,7 @@ from foretrace.schema.finding import Finding, Findings, Verdict, Verdicts
 from foretrace.show.html.report import report
 from foretrace.show.html.strip import timeline_svg
 from foretrace.show.overview import look
+from foretrace.show.overview.fixes import saving_text
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import note_text
 from foretrace.show.render.terminal import plain
@@ -109,10 +110,10 @@ def findings_html(findings: Iterable[Finding | FindingEntry]) -> str:
     """Findings, those worth reading first."""
     ordered = sorted(findings, key=lambda each: (_ORDER.index(each.state), -(each.at_most_ns or 0)))
     rows = [
-        [f"{_SIGN[each.state]} {each.state}", each.title, each.detail, time_text(each.at_most_ns)]
+        [f"{_SIGN[each.state]} {each.state}", each.title, each.detail, saving_text(each)]
         for each in ordered
     ]
-    return _table(["", "finding", "detail", "saves at most"], rows)
+    return _table(["", "finding", "detail", "saves"], rows)
 
 
 @draws(Finding)

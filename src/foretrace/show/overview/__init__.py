@@ -46,7 +46,9 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
 def summarize(trace: Trace) -> Overview:
     """The document, what each region launches, and the summary in sentences."""
     from foretrace.analyze.cpu_fixes import cpu_fixes
+    from foretrace.analyze.findings import with_savings
     from foretrace.analyze.fixes._typical import predicted
+    from foretrace.analyze.rules import run_all
     from foretrace.model.utilization import utilization
     from foretrace.show.overview import sentences
     from foretrace.show.overview.fixes import WORTH, whole_ns
@@ -58,8 +60,10 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.show.overview.sequences import sequences
     from foretrace.show.overview.verdict import verdict
 
-    found, step = document(trace), measured(trace)
-    if step is not None and (future := predicted(trace)):
+    seen, step = run_all(trace), measured(trace)
+    future = predicted(trace, seen) if step is not None else None
+    found = document(trace, with_savings(seen, future))
+    if step is not None and future is not None:
         step = without_profiler(trace, step, future)
         found.step, found.fixes = time_of(future), entries(future)
     found.cpu = cpu_tree(trace) if step is None else []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from foretrace.base.units import time_text
 from foretrace.schema.documents.look import FindingEntry
+from foretrace.schema.finding import Finding
 from foretrace.show.overview.measured_step import MeasuredStep
 
 # A fix that saves less of the step than this is not worth a line of the first screen.
@@ -22,6 +24,13 @@ def triage(findings: Sequence[FindingEntry]) -> str:
     """Whether compiling helps, where a rule could tell."""
     found = (row.title for row in findings if row.rule == TRIAGE and row.state == "found")
     return next(found, "").removeprefix("Compiling ")
+
+
+def saving_text(row: FindingEntry | Finding) -> str:
+    """`about 1.20 ms` where a replay predicts it, `at most 3.00 ms` where only a bound is known."""
+    if row.saves_ns is not None:
+        return f"about {time_text(row.saves_ns)}"
+    return "" if row.at_most_ns is None else f"at most {time_text(row.at_most_ns)}"
 
 
 def whole_ns(step: MeasuredStep) -> float:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from msgspec import convert
 
-from foretrace.analyze.rules import run_all
 from foretrace.base.arrays import coded, counted, distinct
 from foretrace.model import bounds, code_lines
 from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
@@ -18,6 +17,7 @@ from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.schema.documents import look
+from foretrace.schema.finding import Findings
 from foretrace.schema.ledger import LedgerEntry
 from foretrace.schema.traffic import CacheUse
 from foretrace.show.overview.groups import case_modules
@@ -30,7 +30,7 @@ _SAME = "name short family role count min_ns max_ns ops flops bytes bound limite
 SAME = tuple(_SAME.split())
 
 
-def document(trace: Trace) -> look.Look:
+def document(trace: Trace, findings: Findings) -> look.Look:
     """The whole document."""
     about, steps, regions = trace.about, trace.spans.steps, trace.spans.region_groups()
     counts = (trace.event_count, len(steps), len(regions))
@@ -44,7 +44,7 @@ def document(trace: Trace) -> look.Look:
         [_region(trace, name, calls) for name, calls in regions.items()],
         _kernel_rows(trace),
         _op_rows(trace),
-        [convert(each, look.FindingEntry, from_attributes=True) for each in run_all(trace)],
+        [convert(each, look.FindingEntry, from_attributes=True) for each in findings],
         options=list(about.options),
         modules=module_rows(trace),
         serving=serving_rows(trace),

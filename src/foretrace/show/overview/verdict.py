@@ -8,7 +8,7 @@ from foretrace.analyze.cpu_fixes import CpuFixes
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.model.bounds import PARTLY_IDLE
 from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
-from foretrace.show.overview.fixes import TRIAGE, WORTH, captured, whole_ns
+from foretrace.show.overview.fixes import WORTH, captured, whole_ns
 from foretrace.show.overview.measured_step import MeasuredStep
 from foretrace.show.overview.predictions import first_text, next_fix, then_text
 
@@ -69,7 +69,7 @@ def _largest(step: MeasuredStep, findings: Sequence[FindingEntry]) -> str:
     if not rows:
         return ""
     row = max(rows, key=lambda row: row.at_most_ns or 0)
-    return f"{row.fix}: {_why(row)}; saves at most {time_text(row.at_most_ns)}"
+    return f"{row.fix}: {_inside(row.title)}; saves at most {time_text(row.at_most_ns)}"
 
 
 def label(bound: str, step: MeasuredStep | None) -> str:
@@ -78,16 +78,6 @@ def label(bound: str, step: MeasuredStep | None) -> str:
     if step is None:
         return "NO GPU TIME"
     return "GPU-BOUND" if busy and bound in ("mixed", "unknown") else LABELS[bound]
-
-
-def _why(row: FindingEntry) -> str:
-    """The title of a finding; the parts of what compiling saves, whose title has its own line."""
-    if row.rule != TRIAGE:
-        return _inside(row.title)
-    seen = row.evidence
-    fused = f"{plural(seen['small_kernels'], 'fusable kernel')} {time_text(seen['small_ns'])}"
-    dispatch = f"dispatch {time_text(seen['dispatch_ns'])} and " if seen["dispatch_ns"] else ""
-    return f"{dispatch}{fused} per step"
 
 
 def _inside(title: str) -> str:

@@ -10,6 +10,7 @@ from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.schema.documents.look import FindingEntry, FixEntry, Look
+from foretrace.show.overview.fixes import saving_text
 from foretrace.show.render.terminal import Section
 
 
@@ -28,7 +29,7 @@ def explained(look: Look, name: str) -> list[Section]:
 
 
 def _finding(row: FindingEntry) -> Section:
-    saving = [("saves at most", time_text(row.at_most_ns))] if row.at_most_ns is not None else []
+    saving = [("saves", text)] if (text := saving_text(row)) else []
     seen = [(key.removesuffix("_ns"), _value(key, value)) for key, value in row.evidence.items()]
     fix = [("fix", row.fix)] if row.fix else []
     told = [text for text in (row.title, row.detail) if text]

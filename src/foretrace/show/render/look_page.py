@@ -20,6 +20,7 @@ from foretrace.base.units import (
 )
 from foretrace.schema.documents.look import CpuOpRow, FindingEntry, GroupRow, KernelRow, Look
 from foretrace.schema.ledger import NoteEntry
+from foretrace.show.overview.fixes import saving_text
 from foretrace.show.overview.modules import PASSES, KindTime, ModuleNode, folded_tree, kinds
 from foretrace.show.overview.on_cpu import cpu_groups
 from foretrace.show.overview.page import (
@@ -389,11 +390,11 @@ def _findings(overview: Overview) -> list[Section]:
     per = "per step" if look.steps else "in the whole recording"
     bullets = []
     for row in found:
-        saving = f"at most {time_text(row.at_most_ns)}: " if row.at_most_ns is not None else ""
+        saving = f"{text}: " if (text := saving_text(row)) else ""
         if row not in small:
             bullets.append((f"{saving}{row.title} [{row.rule}]", row.detail))
     if small:
-        words = [f"{row.rule} ({time_text(row.at_most_ns)})" for row in small]
+        words = [f"{row.rule} ({saving_text(row)})" for row in small]
         bullets.append((f"below 1% of the time: {', '.join(words)}", ""))
     rest = [
         _named(look, "clear", "Checked and not found", lambda row: row.rule),

@@ -10,6 +10,7 @@ from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_t
 from foretrace.schema.documents.look import Look
 from foretrace.schema.documents.sets import LookSet
 from foretrace.schema.ledger import GRAVE
+from foretrace.show.overview.fixes import saving_text
 from foretrace.show.overview.ranks import Spread, host_per_step, lines, per_step, spreads
 from foretrace.show.overview.sentences import device_text
 from foretrace.show.render.look_page import BANNER, NAME, banner, note_text
@@ -140,9 +141,9 @@ def _findings(names: list[str], found: LookSet) -> Section:
     rows = []
     for name, look in zip(names, found.traces, strict=True):
         first = next((row for row in look.findings if row.state == "found"), None)
-        title, saving = (first.title, first.at_most_ns) if first else ("nothing found", None)
-        rows.append([name, _worst(look), title, time_text(saving)])
-    head = ["trace", "ledger", "largest finding", "at most"]
+        title, saving = (first.title, saving_text(first)) if first else ("nothing found", "")
+        rows.append([name, _worst(look), title, saving or DASH])
+    head = ["trace", "ledger", "largest finding", "saves"]
     title = "Ledger, largest finding, and largest possible saving per step"
     return Section(title, head=head, rows=rows, left=(0, 1, 2))
 

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from foretrace.analyze.findings import findings
 from foretrace.analyze.jobs.lanes import JobLanes
-from foretrace.analyze.rules import run_all
 from foretrace.base.arrays import distinct
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
@@ -76,12 +76,13 @@ def _records(tracks: list[Track], base: int) -> Iterator[chrome.Record]:
 
 def _findings(trace: Trace) -> Iterator[Track]:
     host = trace.host
-    for finding in run_all(trace):
+    for finding in findings(trace):
         events = np.array([event for event in finding.events if host.lasting[event]], np.int64)
         if finding.state == "found" and len(events):
             said = {
                 "rule": finding.rule,
                 "detail": finding.detail,
+                "saves ns": finding.saves_ns,
                 "at most ns": finding.at_most_ns,
             }
             places = _joined(host.start[events], host.end[events])

@@ -2,9 +2,9 @@
 
 import "./cards.css";
 import { button, make, nameOf } from "../../base/dom";
-import { timeText } from "../../base/units";
 import type { Context, Shown } from "../../core/context";
 import { pointed } from "../../core/places";
+import { savingText } from "../../core/savings";
 import type { FindingEntry, Line, Place } from "../../data/documents";
 
 const MOST_CARDS = 3;
@@ -56,7 +56,8 @@ function named({ facts }: Shown, about: string, faint = true): HTMLElement {
 function cardNode(context: Context, { trace, finding, place }: Card, at: number): HTMLElement {
   const { store, keys, traces, say } = context;
   const per = trace.entry.look.steps.length ? " per step" : " in the recording";
-  const saves = finding.at_most_ns === null ? "no saving known" : `saves at most ${timeText(finding.at_most_ns)}${per}`;
+  const saving = savingText(finding);
+  const saves = saving ? `saves ${saving}${per}` : "no saving known";
   const go = () => {
     store.set(pointed(trace, place));
     say(`${finding.title}. ${saves}.`);

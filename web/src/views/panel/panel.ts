@@ -5,6 +5,7 @@ import { button, type Child, make, nameOf, replace } from "../../base/dom";
 import { numberText, timeText } from "../../base/units";
 import { type Context, type Shown, shared } from "../../core/context";
 import { framed, type Placed, placed } from "../../core/places";
+import { savingText } from "../../core/savings";
 import type { Range } from "../../data/source";
 import { eventPanel } from "./event";
 import { head } from "./parts";
@@ -87,7 +88,7 @@ function findingPanel(context: Context, number: number, key: string): Child[] {
   return [
     head(
       nameOf(finding.title),
-      finding.at_most_ns === null ? null : make("strong", {}, `saves at most ${timeText(finding.at_most_ns)}${perStep(trace)}`),
+      finding.at_most_ns === null ? null : make("strong", {}, `saves ${savingText(finding)}${perStep(trace)}`),
       make("span", { class: "faint" }, finding.rule.replaceAll("_", " ")),
     ),
     make("p", { class: "text" }, nameOf(finding.detail)),

@@ -1,0 +1,42 @@
+"""What the rules saw, with what a fix of it saves: a replay of the step decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from foretrace.analyze import rules
+from foretrace.analyze.fixes import Predicted
+from foretrace.analyze.fixes._typical import predicted
+from foretrace.model.trace import Trace
+from foretrace.schema.finding import Finding, Findings
+
+
+def findings(trace: Trace) -> Findings:
+    """Every rule on one trace: findings by largest possible saving, then the rest by name."""
+    seen = rules.run_all(trace)
+    return with_savings(seen, predicted(trace, seen))
+
+
+def with_savings(seen: Sequence[Finding], future: Predicted | None) -> Findings:
+    """These findings with what the replay says of their fixes."""
+    if future is None:
+        return rules.ordered(seen)
+    wanted = {rule.name: rule.fixes for rule in rules.rules()}
+    return rules.ordered(_with_saving(each, wanted.get(each.rule, ()), future) for each in seen)
+
+
+def _with_saving(finding: Finding, names: Sequence[str], future: Predicted) -> Finding:
+    """A finding with the largest saving of its fixes; its own bound where none applies."""
+    chosen = [each for each in future.every if each.fix in names]
+    best = min(chosen, key=lambda each: each.ns, default=None)
+    if best is None or finding.state != "found":
+        return finding
+    # a saving is that of a step, or without steps of the whole recording
+    times = 1 if future.step.trace.order.steps else max(future.step.repeats, 1)
+    saves, most = (round(ns * times) for ns in (future.now_ns - best.ns, future.saved_ns(best)))
+    if saves <= 0:
+        return finding
+    most = max(most, finding.at_most_ns or 0)
+    return replace(finding, saves_ns=saves, at_most_ns=most, fix=best.proposal.order)
