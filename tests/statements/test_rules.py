@@ -20,6 +20,7 @@ from foretrace.schema.finding import Finding
 from foretrace.show.overview import summarize
 from foretrace.show.overview.measured_step import measured
 from opened_traces import opened
+from statements.places import OWN
 
 DATA = Path(__file__).parents[1] / "data"
 LADDER = RECORDED / "ladder"
@@ -86,6 +87,29 @@ def test_a_generated_kernel_is_one_whatever_its_shapes() -> None:
     assert found.title == "Inductor generated 1 kernel, launched once per step"
     (entry,) = found.evidence["kernels"]
     assert entry["count"] == 1
+
+
+def test_no_size_stands_for_shapes_that_differ_between_steps() -> None:
+    """Steps of 1024, 8192 and 4096 rows: "M=4096", "0.7 matmuls", 1,002 TFLOP/s of 894."""
+    path = DATA / "compile" / "recompiles" / "trace.json.gz"
+    found = said(path, "gemm_choice")
+    assert found.title == "3 matmuls of 38.7 GFLOP in all steps together on 2 different kernels"
+    assert found.detail.startswith("2 matmuls [8192, 768] x [768, 3072] use nvjet 256x128x64")
+    page = summarize(ft.open(path, cache=False))
+    assert [row.name for row in page.look.groups][:2] == ["GEMM", "GeGLU"]
+    steps = page.sequences[0]
+    assert (steps.calls, steps.same) == (3, 2)
+    kernels = [row for row in steps.rows if row.role != "copy"]
+    assert not [row for row in kernels if row.tflops or row.gbps]
+
+
+def test_work_beside_an_earlier_step_is_not_added_to_a_step() -> None:
+    """Two streams, steps 1.24 ms apart: "GPU busy 1.51 of 1.51 ms per step"."""
+    page = summarize(opened(OWN / "streams_overlap.json.gz"))
+    assert page.lines[0].text.startswith("GPU busy 1.24 of 1.24 ms per step (100.0%)")
+    busy = [step.gpu_busy_ns for step in page.look.steps]
+    assert busy == [1_243_331, 1_240_130, 1_213_091]
+    assert sum(row.time_ns for row in page.look.groups) == 1_240_130
 
 
 def test_two_generated_kernels_may_have_one_name(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from foretrace.model.links import Ids, Linker, disagreement
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 
+EVER = int(np.iinfo(np.int64).min)  # before any time
+
 _UNTOLD = (
     "GPU events without a launch in this trace, or with launches in several processes, belong to "
     "no step"
@@ -244,18 +246,19 @@ class Gpu:
         edges = np.searchsorted(np.sort(number), np.arange(1, int(number.max(initial=-1)) + 1))
         return np.split(rows[np.argsort(number, kind="stable")], edges) if len(rows) else []
 
-    def busy(self, rows: Bools | Ints) -> int:
+    def busy(self, rows: Bools | Ints, since: int = EVER) -> int:
         """Time in which at least one of these was running, per device, summed over devices."""
         chosen = self._usable(rows)
-        return union_length(self.start[chosen], self.end[chosen], self.device_number[chosen])
+        start, end = (np.maximum(each[chosen], since) for each in (self.start, self.end))
+        return union_length(start, end, self.device_number[chosen])
 
-    def shared(self, rows: Bools | Ints) -> Floats:
+    def shared(self, rows: Bools | Ints, since: int = EVER) -> Floats:
         """The time of every operation, 0 for others than these: what runs at once on a device
         shares it, so that they add up to `busy`.
         """
         chosen, time = self._usable(rows), np.zeros(len(self.id))
-        device = self.device_number[chosen]
-        time[chosen] = shared_lengths(device, self.start[chosen], self.end[chosen])
+        start, end = (np.maximum(each[chosen], since) for each in (self.start, self.end))
+        time[chosen] = shared_lengths(self.device_number[chosen], start, end)
         return time
 
     def span(self, rows: Bools | Ints) -> int:

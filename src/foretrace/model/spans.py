@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base.arrays import Narrow, distinct
-from foretrace.model.gpu import Gpu
-from foretrace.model.host import HOST_KINDS, Host
+from foretrace.model.gpu import EVER, Gpu
+from foretrace.model.host import HOST_KINDS, Host, step_number
 from foretrace.model.intervals import Ints, innermost, open_at_start
 
 # Steps or regions that may be open at once, more than any program nests: each costs its own look
@@ -108,12 +108,27 @@ class Spans:
         ahead waits for nothing. It ends with its last GPU work or on the host, whichever is later.
         A range that outlasts everything recorded ends with the last recorded event.
         """
-        launched, reach = self._reach
-        earlier = int(np.searchsorted(launched, span.start_ns, side="left"))
-        begin = max(span.start_ns, int(reach[earlier - 1]) if earlier else span.start_ns)
+        begin = self._free(span)
         ends = self.gpu.end[span.work][self.gpu.usable[span.work]]
         end = max(int(ends.max(initial=span.start_ns)), min(span.end_ns, self._last))
         return min(begin, end), end
+
+    def _free(self, span: Span) -> int:
+        """When a step or call begins and the GPU has finished what was launched earlier."""
+        launched, reach = self._reach
+        earlier = int(np.searchsorted(launched, span.start_ns, side="left"))
+        return max(span.start_ns, int(reach[earlier - 1]) if earlier else span.start_ns)
+
+    def since(self, span: Span) -> int:
+        """From when on GPU work counts for a step: what runs beside an earlier step's work takes
+        no time of its own. A call of a region has all of its work.
+        """
+        aligned = step_number(span.name) is not None and self.gpu.aligned
+        return self._free(span) if aligned else EVER
+
+    def busy(self, span: Span) -> int:
+        """GPU time of one step or call."""
+        return self.gpu.busy(span.work, self.since(span))
 
     @cached_property
     def _reach(self) -> tuple[Ints, Ints]:
@@ -171,8 +186,8 @@ class Spans:
         them has a time.
         """
         gpu = self.gpu
-        timed = [span.work for span in spans if bool(gpu.usable[span.work].any())]
-        return float(np.median([gpu.busy(work) for work in timed])) if timed else None
+        timed = [span for span in spans if bool(gpu.usable[span.work].any())]
+        return float(np.median([self.busy(span) for span in timed])) if timed else None
 
     def region_groups(self) -> dict[str, list[Span]]:
         """Calls by region name, in order of first call."""

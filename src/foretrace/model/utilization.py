@@ -78,7 +78,7 @@ def utilization(trace: Analysis, spans: Sequence[Span] = ()) -> Utilization:
     if device is None or not known:
         return Utilization(note="no peaks of the GPU" if device is None else "no GPU work")
     ideal, works = ideal_times(trace, device), [work for _, work in known]
-    busy = median(trace.gpu.busy(work) for work in works)
+    busy = trace.spans.median_busy(spans) or trace.gpu.busy(works[0])
     wall = max(median(time.wall_ns for time, _ in known), busy)
     flop_ns, flops, flop_note = _flops(trace, ideal, works)
     byte_ns, byte_note = _bytes(trace, ideal, works)

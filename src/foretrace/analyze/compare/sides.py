@@ -106,7 +106,7 @@ def repeats(trace: Trace, unit: RepeatUnit) -> Repeats:
     often = Counter(forms)
     best = max(range(len(busy)), key=lambda at: (often[forms[at]], len(forms[at]), at))
     agreeing = [span for span, form in zip(busy, forms, strict=True) if form == forms[best]]
-    ranked = sorted(agreeing, key=lambda span: trace.gpu.busy(span.work))
+    ranked = sorted(agreeing, key=trace.spans.busy)
     typical = ranked[(len(ranked) - 1) // 2]
     return Repeats(tuple(busy), typical, len(agreeing), len(every) - len(busy))
 
@@ -410,9 +410,9 @@ def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:
         return None, host, host, None, host
     if len(span.work) > len(usable):
         return None, host, None, None, None  # GPU work without a time
-    busy = gpu.busy(usable)
+    busy = trace.spans.busy(span)
     starts = [span.start_ns] if host is not None else gpu.start[usable].tolist()
     ends = [*([span.end_ns] if host is not None else []), *gpu.end[usable].tolist()]
     wall = max(ends) - min(starts) if starts and ends and gpu.aligned else None
     pace = max(busy, host) if host is not None else None
-    return busy, host, wall, gpu.span(usable) - busy, pace
+    return busy, host, wall, gpu.span(usable) - gpu.busy(usable), pace

@@ -46,7 +46,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     once = alone and all(each.event != step.span.event for each in steps)
     if launches < FEW or once or _made(step):
         return
-    busy = time_text(step.trace.gpu.busy(step.rows))
+    busy = time_text(step.trace.spans.busy(step.span))
     expected, best, worst = _changes(step)
     yield Proposal(
         'CUDA graph (torch.compile(mode="reduce-overhead"))',

@@ -60,7 +60,7 @@ class Measure:
 def middle(windows: list[Window]) -> list[Window]:
     """The window with the median GPU time, or the two in the middle; on a CPU the median time."""
     working = [window for window in windows if len(window.rows)]
-    working.sort(key=lambda window: window.evidence.trace.gpu.busy(window.rows))
+    working.sort(key=lambda window: window.evidence.trace.spans.busy(window.span))
     if not working and windows[0].evidence.runs_on_cpu:
         working = sorted(windows, key=lambda window: window.length_ns)
     return working[(len(working) - 1) // 2 : len(working) // 2 + 1] or windows
@@ -122,7 +122,7 @@ def _gpu_time(window: Window) -> float:
         raise Unknown(f"no GPU operations in {window.label}")
     if not gpu.usable[window.rows].all():
         raise Unknown(_NO_TIME)
-    return gpu.busy(window.rows)
+    return window.evidence.trace.spans.busy(window.span)
 
 
 def _cpu_time(window: Window) -> float:

@@ -38,7 +38,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     rest = [span for span in others if len(span.work) == len(first.work)]
     if not rest:
         return
-    busy, busy_others = trace.gpu.busy(first.work), [trace.gpu.busy(span.work) for span in rest]
+    busy, *busy_others = (trace.spans.busy(span) for span in (first, *rest))
     times = [span.cpu_ns for span in rest]
     usual, usual_busy = int(np.median(times)), int(np.median(busy_others))
     ratio = _ratio(first.cpu_ns, usual, max(times))

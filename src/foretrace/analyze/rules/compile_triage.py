@@ -136,11 +136,11 @@ def _parts(trace: Trace) -> Parts:
     model = ~np.isin(trace.work_groups, KEPT)
     small = (_rows(trace, _fusable(trace)) | _copied(trace)) & model
     matmuls = _rows(trace, np.array([case.role in MATMULS for case in cases])[order.case])
-    steps = [span.work for span in trace.spans.steps if len(span.work)]
+    steps = [(span.work, trace.spans.since(span)) for span in trace.spans.steps if len(span.work)]
     every = np.ones(len(trace.gpu), bool)
 
     def median(chosen: Bools) -> float:
-        return float(np.median([trace.gpu.busy(work[chosen[work]]) for work in steps]))
+        return float(np.median([trace.gpu.busy(work[chosen[work]], at) for work, at in steps]))
 
     counted = trace.spans.step_of_work() >= 0
     spent = [time.wall_ns for span in trace.spans.steps if (time := bounds.spent(trace, span))]

@@ -54,7 +54,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
     steps = [span for span in trace.spans.steps if len(span.work)]
     if len(steps) < FEWEST:
         return
-    busy = [trace.gpu.busy(span.work) for span in steps]
+    busy = [trace.spans.busy(span) for span in steps]
     host = [span.cpu_ns for span in steps]
     events = ids(span.event for span in steps)
     if drift := _drift(busy):

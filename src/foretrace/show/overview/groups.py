@@ -91,10 +91,10 @@ _ATTENTION = {
 }
 
 
-def shown_name(work: GroupWork) -> str:
+def shown_name(work: GroupWork, rows_of_matmuls: int) -> str:
     """`GEMM, M=1`, `attention (FA2)`, `optimizer (AdamW, fused)`, or the plain name."""
-    if work.name == "GEMM":
-        return _matmuls(work)
+    if work.name == "GEMM" and rows_of_matmuls:
+        return f"GEMM, M={rows_of_matmuls}"
     if work.name == "attention":
         return _with_parts(work, [_attention(each.case) for each in work.cases])
     if work.name == "optimizer":
@@ -102,13 +102,23 @@ def shown_name(work: GroupWork) -> str:
     return work.name
 
 
-def _matmuls(work: GroupWork) -> str:
-    times: dict[int, int] = {}
-    for each in work.cases:
-        times[_m(each.case)] = times.get(_m(each.case), 0) + each.ns
-    most = max(times, key=lambda m: times[m], default=0)
-    main = most > 0 and times[most] >= MAIN_M * sum(times.values())
-    return f"{work.name}, M={most}" if main else work.name
+def _common_m(trace: Trace, parts: Sequence[Ints]) -> int:
+    """The M of most matmuls of each of these steps or calls; 0 where it differs between them."""
+    order, of_case = trace.order, np.array([_m(case) for case in trace.order.cases], np.int64)
+    is_matmul = trace.work_groups == "GEMM"
+    m = np.zeros(len(trace.gpu), np.int64)
+    m[order.row] = of_case[order.case]
+    found = {_main_m(trace, m, part[is_matmul[part]]) for part in parts} - {-1}
+    return found.pop() if len(found) == 1 else 0
+
+
+def _main_m(trace: Trace, m: Ints, rows: Ints) -> int:
+    """The M of nearly all time of these matmuls; 0 where none has it, -1 without matmuls."""
+    if not len(rows):
+        return -1
+    sizes, place = coded(m[rows])
+    times = np.bincount(place, weights=trace.gpu.length[rows])
+    return int(sizes[times.argmax()]) if times.max() >= MAIN_M * times.sum() else 0
 
 
 def _m(case: Case) -> int:
@@ -295,10 +305,13 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
     usable = trace.gpu.usable
     if not bool(usable.any()):
         return []
-    parts = _middle(trace, spans) if spans else [np.flatnonzero(usable)]
+    middle = _middle(trace, spans)
+    parts = [span.work for span in middle] if spans else [np.flatnonzero(usable)]
     rows = np.concatenate([part[usable[part]] for part in parts])
-    time = np.sum([trace.gpu.shared(part) for part in parts], axis=0)
-    found = [_row(work, time, len(parts)) for work in works(trace, rows)]
+    times = [trace.gpu.shared(span.work, trace.spans.since(span)) for span in middle]
+    time = np.sum(times or [trace.gpu.shared(rows)], axis=0)
+    m = _common_m(trace, [span.work for span in spans] or parts)
+    found = [_row(work, time, len(parts), m) for work in works(trace, rows)]
     return sorted(found, key=lambda row: (-row.time_ns, row.name))
 
 
@@ -316,11 +329,11 @@ def case_modules(trace: Trace) -> list[list[str]]:
     return [list(names) for names in found]
 
 
-def _row(work: GroupWork, time: Floats, parts: int) -> GroupRow:
+def _row(work: GroupWork, time: Floats, parts: int, m: int) -> GroupRow:
     ns = float(time[work.rows].sum())
     count = len(work.rows) // parts if len(work.rows) % parts == 0 else len(work.rows) / parts
     return GroupRow(
-        shown_name(work),
+        shown_name(work, m),
         round(ns / parts),
         ns / max(float(time.sum()), 1.0),
         count,
@@ -328,9 +341,8 @@ def _row(work: GroupWork, time: Floats, parts: int) -> GroupRow:
     )
 
 
-def _middle(trace: Trace, spans: Sequence[Span]) -> list[Ints]:
-    """The work of the step or call with the median GPU time; of two where they are even."""
-    gpu = trace.gpu
-    timed = [span.work for span in spans if bool(gpu.usable[span.work].any())]
-    timed.sort(key=gpu.busy)
-    return timed[(len(timed) - 1) // 2 : len(timed) // 2 + 1] or [np.zeros(0, np.int64)]
+def _middle(trace: Trace, spans: Sequence[Span]) -> list[Span]:
+    """The step or call with the median GPU time; two where they are even."""
+    timed = [span for span in spans if bool(trace.gpu.usable[span.work].any())]
+    timed.sort(key=trace.spans.busy)
+    return timed[(len(timed) - 1) // 2 : len(timed) // 2 + 1]

@@ -71,14 +71,14 @@ def _totals(trace: Trace) -> look.Totals:
 def _step(trace: Trace, span: Span) -> look.StepRow:
     gpu, work = trace.gpu, span.work
     timeless = len(work) > 0 and not bool(gpu.usable[work].any())
-    busy = None if timeless or not len(gpu) else gpu.busy(work)
+    busy = None if timeless or not len(gpu) else trace.spans.busy(span)
     return look.StepRow(
         *(span.name, step_number(span.name), span.cpu_ns),
         kernels=int(gpu.is_kernel[work].sum()),
         memcpys=int(gpu.is_memcpy[work].sum()),
         memsets=int(gpu.is_memset[work].sum()),
         gpu_busy_ns=busy,
-        gpu_idle_ns=None if busy is None else gpu.span(work) - busy,
+        gpu_idle_ns=None if busy is None else gpu.span(work) - gpu.busy(work),
         bound=bounds.of_span(trace, span),
     )
 

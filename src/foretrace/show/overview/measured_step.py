@@ -82,7 +82,7 @@ def _measured_step(
     spans: list[Span],
 ) -> MeasuredStep:
     gpu, host = trace.gpu, trace.host
-    rows, busy = np.concatenate(works), median(gpu.busy(work) for work in works)
+    rows, busy = np.concatenate(works), trace.spans.median_busy(spans) or gpu.busy(works[0])
     kernels = [work[gpu.is_kernel[work]] for work in works]
     launches = [distinct(gpu.launch[work[gpu.launch[work] >= 0]]) for work in kernels]
     apart = [np.diff(np.sort(host.start[each])) for each in launches]

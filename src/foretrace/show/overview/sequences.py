@@ -114,6 +114,8 @@ class _Describer:
         case = trace.order.cases[int(self.case[first])] if gpu.is_kernel[first] else None
         ns = _median(gpu.length[every][gpu.usable[every]])
         flops, moved = (case.flops, case.bytes) if case else (None, self._copied(first))
+        if bool((self.case[every] != self.case[first]).any()):
+            flops = moved = None  # no one size: the shapes differ between calls
         launch = int(gpu.launch[first])
         launched = [trace.host.names[trace.host.name[launch]]] if launch >= 0 else []
         return LaunchRow(
@@ -130,7 +132,7 @@ class _Describer:
             flops=flops,
             bytes=moved,
             tflops=flops / ns / 1e3 if flops and ns else None,
-            gbps=case.gbps if case and case.bound == "l2" else self._rate(moved, ns),
+            gbps=case.gbps if moved and case and case.bound == "l2" else self._rate(moved, ns),
         )
 
     def _rate(self, moved: int | None, ns: float | None) -> float | None:
