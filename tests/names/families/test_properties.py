@@ -91,7 +91,7 @@ def test_any_mangled_name(tail: str) -> None:
 
 
 @settings(max_examples=examples(200))
-@given(st.sets(st.sampled_from(sorted(families.VOCABULARY.split())), min_size=1, max_size=12))
+@given(st.sets(st.sampled_from(sorted(families.vocabulary())), min_size=1, max_size=12))
 def test_splitting_undoes_joining(ops: set[str]) -> None:
     """Some lists are ambiguous by nature (`index_select_scatter`); then the pieces still join to
     the same text.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at, text_at
-from foretrace.names.families import VOCABULARY
+from foretrace.names import families
 from foretrace.schema.kernel import ROLES
 
 
@@ -124,7 +124,7 @@ _CALL = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*\*?")
 @cache
 def op_words() -> frozenset[str]:
     """Op names that can be written without `aten::`; any other op needs its namespace."""
-    return frozenset(VOCABULARY.split()) - set(HEADS) - set(TRAITS)
+    return families.vocabulary() - set(HEADS) - set(TRAITS)
 
 
 @cache

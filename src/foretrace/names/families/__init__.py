@@ -23,13 +23,12 @@ from msgspec.structs import replace
 from foretrace.base import plugins
 from foretrace.names.families._matmul import on_card
 from foretrace.names.families._parser import SHORT_LIMIT
-from foretrace.names.families._words import MATMULS, VIEWS, VOCABULARY, role_of_op
+from foretrace.names.families._words import MATMULS, VIEWS, role_of_op, vocabulary
 from foretrace.schema.kernel import NAME_LIMIT, Family, FieldChange, KernelId, Part
 
 __all__ = [
     "MATMULS",
     "VIEWS",
-    "VOCABULARY",
     "changed",
     "decode",
     "every",
@@ -39,6 +38,7 @@ __all__ = [
     "role_of_op",
     "told_apart",
     "value_text",
+    "vocabulary",
 ]
 # Fields that tell two kernels of one short name apart, the most telling first; any other field
 # comes after them. How each is written behind the short name: `{}` is the value.

@@ -1,8 +1,8 @@
 """A kernel name while it is being read: the fields found so far, and the text that states each.
 
 A family is a function that reads such a name, and the patterns that a name must fit before it does
-(`family`). A field means the same in every family: `FIELDS` says how its text is read and what it
-means, and a family adds what differs.
+(`family`). A field means the same in every family: `words.toml` says how its text is read and what
+it means, and a family adds what differs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from foretrace.names.families._tables import (
     rx,
     uncut,
     word_set,
+    words,
 )
 from foretrace.schema.kernel import Family, KernelId, Part
 
@@ -37,117 +38,11 @@ SHORT_LIMIT = 48  # a short name must fit a column of a terminal table
 _SEPARATORS = "_ ,<>:&*(){}[]#"
 _PLAIN = str.maketrans("", "", "_:<|")
 _NUMBER = r"(?:\([a-z ]+\)|[A-Za-z_]{0,16})(-?\d{1,18})[uUlL]*"
-# field, how its text is read, meaning; `a | b`: b where the value is false
-FIELDS = """
-    activation     text    the activation: {}
-    act_first      flag    activation of the first half times the second | the reverse
-    algorithm      text    the algorithm
-    aligned        flag    inputs are aligned to 16 bytes | inputs are not aligned to 16 bytes
-    alibi          flag    ALiBi bias
-    align_elems    number  loads up to {} elements at once
-    append_kv      flag    appends to the KV cache
-    arch_word      text    the chip generation the kernel was written for, not the card in use
-    batch          number  up to {} tensors per launch
-    block          number  one scale per {} elements
-    block_m        number  {} query rows per block
-    block_n        number  {} key rows per block
-    bytes_per_access  number  {} bytes at a time
-    causal         flag    causal mask
-    class          text    the Python class that holds the kernel
-    cluster        shape   thread blocks that share data
-    coll           text    the collective
-    delta_softplus  flag   softplus of delta
-    deterministic  flag    deterministic sums
-    dims           number  {}-dimensional
-    dropout        flag    dropout
-    dtype          type    works on {}
-    dtype_a        type    type of A: {}
-    dtype_acc      type    sums are kept in {}
-    dtype_b        type    type of B: {}
-    dtype_bias     type    type of the bias: {}
-    dtype_in       type    type of the input: {}
-    dtype_kv       type    type of K and V: {}
-    dtype_out      type    type of the result: {}
-    dtype_partial  type    partial sums in {}
-    dtype_state    type    type of the state: {}
-    dtype_weight   type    type of the weight: {}
-    epilogue_tile  shape   tile of the end
-    even_k         flag    head dimension equals the padded one
-    even_len       flag    length is a multiple of the chunk
-    even_mn        flag    lengths are multiples of the blocks
-    function       text    the function: {}
-    functor        text    the function applied
-    generator      text    which generator wrote it
-    graph          number  number of the graph
-    has_qv         flag    second query part (Qv, for MLA)
-    has_z          flag    gated by z
-    head_dim       number  head dimension {}
-    heads          number  {} query heads
-    index_dtype    type    indices of {}
-    items          number  {} steps per thread
-    kernel         text    the function
-    knob           number  number of a tuning variant
-    layout_filter  text    order of the filter's dimensions
-    layout_in      text    order of the input's dimensions
-    layout_out     text    layout of the result
-    lib            text    {}
-    lists          number  {} tensor lists at once
-    local          flag    local window
-    log_softmax    flag    log_softmax | softmax
-    masked         flag    with a mask | without a mask
-    max_head_dim   number  head dimension up to {}
-    max_threads    number  {} threads per block at most
-    mangled        flag    the name stayed mangled
-    mask           text    mask: {}
-    mma            shape   shape of one tensor-core instruction
-    mma_kind       text    which tensor-core instruction
-    name_redop     text    what the kernel was compiled for; another may have run inside it
-    neox           flag    rotates halves (NeoX style) | rotates pairs (GPT-J style)
-    op             text    the op that launches it
-    out_vec        number  {} outputs per thread
-    overlap        flag    softmax and matmuls overlap within a warpgroup
-    pack_gqa       flag    query heads of one KV head are packed into rows
-    page_size      number  pages of {} tokens
-    paged_kv       flag    the KV cache is paged
-    per_thread     number  {} elements per thread
-    pv_in_registers  flag  P stays in registers for P @ V
-    redop          text    the reduction
-    return_softmax  flag   returns the scores
-    rounding       text    how results are rounded
-    silu           flag    gradient of SiLU too | no SiLU
-    softcap        flag    score cap
-    split          flag    keys split over blocks
-    split_k        number  K in {} pieces
-    splits         number  K in {} parts
-    stages         number  {} pipeline stages
-    sublib         text    the part of cuDNN it comes from
-    swap_dkv       flag    operands of dK and dV are swapped
-    swap_dq        flag    operands of dQ are swapped
-    swap_sdp       flag    operands of S and dP are swapped
-    template       text    ATen's kernel
-    tensor_core    flag    runs on tensor cores | runs on plain CUDA cores
-    threads        number  {} threads per block
-    tile           shape   elements per block
-    tile_kv        number  {} key rows per tile
-    tile_q         number  {} query rows per tile
-    unroll         number  loop unrolled {} times
-    v_colmajor     flag    V is column-major
-    variable_b     flag    B depends on the input
-    variable_c     flag    C depends on the input
-    varlen         flag    sequences of different lengths
-    vec            number  {} elements per load
-    warpgroups     shape   warpgroups along M, N, K
-    warps          shape   warps along M, N, K
-    wave_repeat    shape   repeats of one wave
-    wave_step      shape   steps of one wave
-    wave_tile      shape   tile of one wave
-    width          number  a filter of {} steps
-"""
 
 
 @cache
 def _fields() -> dict[str, tuple[str, ...]]:
-    return {field: rest for field, *rest in rows(FIELDS)}  # type: ignore[misc]
+    return {field: rest for field, *rest in rows(words("fields"))}  # type: ignore[misc]
 
 
 def number(text: str) -> int | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 _DOTS = ("...", "…")
@@ -55,6 +57,16 @@ def _any_of(table: str) -> re.Pattern[str]:
     return rx("|".join(f"(?:{row[-1]})" for row in rows(table)))
 
 
+@cache
+def _words() -> dict[str, str]:
+    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+
+
+def words(table: str) -> str:
+    """A table of `words.toml`."""
+    return _words()[table]
+
+
 def word_set(text: str) -> frozenset[str]:
     """The words of a text: a long set, readable in few lines."""
     return frozenset(text.split())
@@ -63,7 +75,7 @@ def word_set(text: str) -> frozenset[str]:
 @cache
 def by_role(table: str, separator: str | None = None) -> tuple[tuple[str, list[str]], ...]:
     """Role and entries of each `role: entry entry …`; what is indented further goes on."""
-    entries = rx(r"\n    (?=\w+: )").split(table.rstrip())[1:]
+    entries = rx(r"\n    (?=\w+: )").split(f"\n{table.rstrip()}")[1:]
     pairs = (" ".join(entry.split()).split(": ", 1) for entry in entries)
     return tuple((role, text.split(separator)) for role, text in pairs)
 
