@@ -19,7 +19,7 @@ from growth.written import SOURCE, Written, written
 NAMES = Path(__file__).parent / "names/families/kernel_names.jsonl"
 # place, and why no text can be long or harmful there
 HARMLESS = {
-    "analyze/guess/tokens.py": "a prediction has at most 2,000 characters, and every loop may end a match",
+    "analyze/guess/words.py": "a prediction has at most 2,000 characters, and every loop may end a match",
     "model/query.py": "a possessive repeat of a group gives nothing back",
     "render/html/page.py": "reads the files of this package",
 }

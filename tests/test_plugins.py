@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from foretrace.analyze import rules as analyses
-from foretrace.analyze.guess import kinds, reasons
+from foretrace.analyze.guess import kinds, marking
 from foretrace.base import notices, plugins
 from foretrace.cli import main
 from foretrace.learn.ladder import rungs
@@ -81,13 +81,13 @@ GROUPS: dict[str, Callable[[], Sequence[object]]] = {
     "analyses": analyses.rules,
     "groups": groups.every,
     "guesses": kinds.every,
-    "reasons": reasons.every,
+    "reasons": marking.every_reason,
     "rungs": rungs,
 }
 CACHES = (
     families.every, families.decode, devices.every, costs.kinds, costs._price, costs._prices,
     costs._shares, analyses.rules, groups.every, kinds.every, kinds.patterns,
-    reasons.every, reasons._others,
+    marking.every_reason, marking._others,
 )  # fmt: skip
 
 
@@ -176,7 +176,7 @@ AT_WORK = {
     "groups": "from foretrace.model.groups import WorkGroup\nTHING = WorkGroup('frob', 0, fail)",
     "costs": "from foretrace.model.costs import CostKind\nTHING = CostKind({'aten::*': fail, 'aten::mm': fail, 'aten::mul': fail}, {'aten::*': fail})",
     "analyses": "from foretrace.schema.finding import Rule\nTHING = Rule('frob', 'frobs', fail)",
-    "reasons": "from foretrace.analyze.guess.reasons import Reason\nTHING = Reason('frob', fail, '', '', '')",
+    "reasons": "from foretrace.analyze.guess.kinds import Reason\nTHING = Reason('frob', fail, '', '', '')",
 }
 
 

@@ -15,18 +15,18 @@ from foretrace.analyze.guess import (
     guess_files,
     job_kinds,
     kinds,
-    reasons,
+    marking,
     windows,
 )
-from foretrace.analyze.guess.amounts import UNITS
-from foretrace.analyze.guess.fields import described
 from foretrace.analyze.guess.grammar import QUANTIFIERS, SLOTS, Slot
-from foretrace.analyze.guess.selectors import (
+from foretrace.analyze.guess.selection import described
+from foretrace.analyze.guess.words import (
     DIRECTIONS,
     DTYPES,
     FAMILY_WORDS,
     LINEAR_WORDS,
     ORDINALS,
+    UNITS,
 )
 from foretrace.schema.kernel import ROLES
 
@@ -138,7 +138,7 @@ def page() -> str:
     slots = [(name.upper(), slot.meaning) for name, slot in all_slots().items()]
     fields = [(field.name, field.meaning, SOURCES[field.source]) for field in described()]
     units = [(name, ", ".join(units)) for name, units in UNITS.items() if name != "count"]
-    known = [(f"`{one.example}`", one.text, one.source) for one in reasons.every()]
+    known = [(f"`{one.example}`", one.text, one.source) for one in marking.every_reason()]
     parts = [
         INTRODUCTION,
         f"## Where\n\n{_body(windows.__doc__)}\n\n{_table(('scope', 'looks at'), SCOPES)}\n",

@@ -11,7 +11,7 @@ from analyze.guess.conftest import H200
 
 MODULE = """
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, per_window
-from foretrace.analyze.guess.reasons import Reason
+from foretrace.analyze.guess.kinds import Reason
 
 def measure(window, query):
     rows = window.rows.tolist()

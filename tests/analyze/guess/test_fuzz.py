@@ -10,8 +10,7 @@ from analyze.guess.conftest import TEXTS, recorded
 from corpus.places import examples
 from foretrace.analyze.guess import Guess, GuessError, check, parse
 from foretrace.analyze.guess.guess_files import load
-from foretrace.analyze.guess.selectors import vocabulary
-from foretrace.analyze.guess.tokens import split
+from foretrace.analyze.guess.words import split, vocabulary
 from foretrace.base.errors import UsageError
 from foretrace.schema.finding import VERDICTS
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from analyze.guess.conftest import EXAMPLES, TEXTS, recorded
-from foretrace.analyze.guess import GuessError, check, kinds, parse, reasons
-from foretrace.analyze.guess.fields import described
-from foretrace.analyze.guess.selectors import FAMILY_WORDS
+from foretrace.analyze.guess import GuessError, check, kinds, marking, parse
+from foretrace.analyze.guess.selection import described
 from foretrace.analyze.guess.windows import Scope
+from foretrace.analyze.guess.words import FAMILY_WORDS
 from foretrace.base.errors import UsageError
 from foretrace.schema.finding import VERDICTS
 
@@ -216,6 +216,6 @@ def test_the_page_holds_the_whole_vocabulary() -> None:
         [field.name for field in described()],
         [kind.name for kind in kinds.every()],
         TEXTS,
-        [reason.example for reason in reasons.every()],
+        [reason.example for reason in marking.every_reason()],
     ):
         assert [word for word in words if word.lower() not in PAGE.lower()] == []

@@ -10,7 +10,8 @@ import pytest
 
 from analyze.guess.conftest import recorded
 from foretrace.analyze.guess import check
-from foretrace.analyze.guess.reasons import Reason, every
+from foretrace.analyze.guess.kinds import Reason
+from foretrace.analyze.guess.marking import every_reason
 from foretrace.schema.finding import Verdict
 
 
@@ -113,7 +114,7 @@ TRIALS = {
         ["steps == 1", "kernels == 4", "kernels < 5", "memcpy == 1", "sync == 3", "aten::mm >= 10"],
     ),
 }
-NEAR = [(reason, text) for reason in every() for text in TRIALS[reason.name].near]
+NEAR = [(reason, text) for reason in every_reason() for text in TRIALS[reason.name].near]
 # They miss on every recorded trace, for no reason that has to do with a memset, a copy or a name.
 PLAIN = [
     "bound is comms",
@@ -139,7 +140,7 @@ def marked(reason: Reason, text: str) -> Verdict:
     return verdict
 
 
-@pytest.mark.parametrize("reason", every(), ids=lambda reason: reason.name)
+@pytest.mark.parametrize("reason", every_reason(), ids=lambda reason: reason.name)
 def test_the_miss_is_explained(reason: Reason) -> None:
     verdict = marked(reason, reason.example)
     assert verdict.verdict == "miss"
@@ -158,13 +159,13 @@ def test_a_near_miss_has_another_reason(reason: Reason, text: str) -> None:
 
 
 def test_every_reason_has_its_limits() -> None:
-    assert [reason.name for reason in every() if len(TRIALS[reason.name].near) < 3] == []
+    assert [reason.name for reason in every_reason() if len(TRIALS[reason.name].near) < 3] == []
 
 
-@pytest.mark.parametrize("reason", every(), ids=lambda reason: reason.name)
+@pytest.mark.parametrize("reason", every_reason(), ids=lambda reason: reason.name)
 def test_the_example_has_one_reason(reason: Reason) -> None:
     verdict = marked(reason, reason.example)
-    assert [other.name for other in every() if other.text in verdict.why] == [reason.name]
+    assert [other.name for other in every_reason() if other.text in verdict.why] == [reason.name]
 
 
 @pytest.mark.parametrize("name", TRACES)

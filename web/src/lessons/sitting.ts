@@ -214,7 +214,7 @@ function markMeasure(measures: Record<string, KnownMeasure>, text: string, answe
   return { verdict: holds(COMPARES[compare], measure.value, amount) ? "hit" : "miss", measured: measure.shown };
 }
 
-// What `guess/amounts.py` does for one measured value.
+// What `guess/words.py` does for one measured value.
 function holds(symbol: string, value: number, { value: wanted, slack }: { value: number; slack: number }): boolean {
   const near = (room: number) => Math.abs(value - wanted) <= room * (1 + 1e-9);
   switch (symbol) {

@@ -5,14 +5,13 @@
 
 `docs/guess.md` lists the whole vocabulary. A kind of prediction is one file of `kinds/`.
 
-Language: `tokens`, `amounts`, `selectors`, `fields`, `grammar`, `phrasing`, and its words in
-`language.toml`. Evidence: `evidence`, `kernel_ops`, `windows`, `selection`, `measures`. Marking:
-`kinds`, `marking`, `reasons`, `expecting`, `questions`, `fail_if`. Files: `guess_files`,
+Language: `words`, `grammar`, and the tables of `language.toml`. Evidence: `evidence`, `windows`,
+`selection`. Marking: `kinds`, `marking`, `expecting`, `questions`, `fail_if`. Files: `guess_files`,
 `baseline`, `snapshots`.
 """
 
 from foretrace.analyze.guess.expecting import expect
 from foretrace.analyze.guess.marking import Guess, check, parse
-from foretrace.analyze.guess.tokens import GuessError
+from foretrace.analyze.guess.words import GuessError
 
 __all__ = ["Guess", "GuessError", "check", "expect", "parse"]

@@ -17,9 +17,9 @@ from foretrace.analyze.guess.guess_files import dump
 from foretrace.analyze.guess.kinds.compiler import graph_breaks, graphs, recompiles
 from foretrace.analyze.guess.marking import mark, parse
 from foretrace.analyze.guess.selection import cpu_kernels
-from foretrace.analyze.guess.selectors import op_words
 from foretrace.analyze.guess.snapshots import compiled_name
 from foretrace.analyze.guess.windows import Scope, Window, windows_of
+from foretrace.analyze.guess.words import op_words
 from foretrace.base.errors import TraceError
 from foretrace.model.cpu_ops import cpu_does, quotable_regions
 from foretrace.model.trace import Trace

@@ -21,8 +21,8 @@ from dataclasses import dataclass, fields, replace
 
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.marking import mark, parse
-from foretrace.analyze.guess.selectors import HEADS
 from foretrace.analyze.guess.windows import Scope
+from foretrace.analyze.guess.words import HEADS
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Verdict
 

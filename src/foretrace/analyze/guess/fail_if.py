@@ -18,9 +18,8 @@ from dataclasses import dataclass
 
 from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.verdict import Comparison
-from foretrace.analyze.guess.amounts import Amount, Compare
 from foretrace.analyze.guess.grammar import Pattern, items, match
-from foretrace.analyze.guess.tokens import GuessError, split
+from foretrace.analyze.guess.words import Amount, Compare, GuessError, split
 from foretrace.base.errors import UsageError
 from foretrace.base.units import count_text, percent_text, ratio_text, time_text
 from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange

@@ -13,11 +13,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from foretrace.analyze.guess import amounts
-from foretrace.analyze.guess.amounts import PHRASES, UNITS
-from foretrace.analyze.guess.measures import CLOCKS, PER_KERNEL, Measure
-from foretrace.analyze.guess.selectors import read_selector
-from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at, wrong
+from foretrace.analyze.guess.selection import CLOCKS, PER_KERNEL, Measure
+from foretrace.analyze.guess.words import (
+    PHRASES,
+    UNITS,
+    ParseFailure,
+    Token,
+    key_at,
+    read_compare,
+    read_count,
+    read_number,
+    read_phrase,
+    read_selector,
+    reader,
+    wrong,
+)
 
 Owner = TypeVar("Owner")
 Args = dict[str, Any]
@@ -116,11 +126,11 @@ def _measure(tokens: Sequence[Token], place: int) -> tuple[Measure, int]:
 
 SLOTS: dict[str, Slot] = {
     "selector": Slot("what is counted or judged; see Selectors", read_selector),
-    "compare": Slot("==, !=, <, <=, >, >=, ~, or " + ", ".join(PHRASES), amounts.read_compare),
-    "phrase": Slot(", ".join(PHRASES), amounts.read_phrase),
+    "compare": Slot("==, !=, <, <=, >, >=, ~, or " + ", ".join(PHRASES), read_compare),
+    "phrase": Slot(", ".join(PHRASES), read_phrase),
     "quantifier": Slot("every (each, all), some (a, any), no", one_of(QUANTIFIERS)),
-    "count": Slot("a whole number, or zero to twelve", amounts.read_count),
-    "number": Slot("a number, or zero to twelve", amounts.read_number),
+    "count": Slot("a whole number, or zero to twelve", read_count),
+    "number": Slot("a number, or zero to twelve", read_number),
     "name": Slot("a name as in the trace; `*` matches anything; quote one with spaces", read_name),
     "measure": Slot(
         "gpu time, cpu time, or a selector with time, flops or bytes behind it; a selector alone "
@@ -129,9 +139,7 @@ SLOTS: dict[str, Slot] = {
     ),
     "other": Slot("A: the trace given with --against", _same("a", "other")),
     **{
-        name: Slot(
-            f"a number with a unit: {', '.join(units)}; `+- 5%` can follow", amounts.reader(name)
-        )
+        name: Slot(f"a number with a unit: {', '.join(units)}; `+- 5%` can follow", reader(name))
         for name, units in UNITS.items()
         if name != "count"
     },

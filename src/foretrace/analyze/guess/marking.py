@@ -1,26 +1,174 @@
-"""Parses predictions and marks them: `parse`, `check`, and the document of `check --json`."""
+"""Parses predictions and marks them: `parse`, `check`, and the document of `check --json`.
+
+People write other words than those of the language. Each entry of a table says `what is written =
+how the language says it`. `a|b` is a choice, `[a]` can be left out. The longest match wins, and
+quoted text stays as it is. A kind of prediction declares the phrases for its own words, and known
+reasons why a sensible prediction misses; other packages add theirs. Phrases in which `in` does not
+name a place are replaced before the scope is split off.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from typing import TypeVar
 
-from foretrace.analyze.guess import job_kinds, kinds, phrasing
+from foretrace.analyze.guess import job_kinds, kinds
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import match
 from foretrace.analyze.guess.job_kinds import JobQuery
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
-from foretrace.analyze.guess.phrasing import suggestion
-from foretrace.analyze.guess.reasons import Miss, likely
-from foretrace.analyze.guess.tokens import GuessError, split, wrong
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, Reason
 from foretrace.analyze.guess.windows import NoSuchPlace, Scope, Unknown, split_scope, windows_of
+from foretrace.analyze.guess.words import (
+    HEADS,
+    LINEAR_WORDS,
+    GuessError,
+    Token,
+    language,
+    op_words,
+    split,
+    wrong,
+)
+from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess
 from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.finding import Verdict, Verdicts
+
+
+@cache
+def every_reason() -> tuple[Reason, ...]:
+    """All reasons, each name once: those of the kinds, then those of other packages."""
+    own = {reason.name: reason for kind in kinds.every() for reason in kind.reasons}
+    return (*(own[name] for name in sorted(own)), *_others())
+
+
+@cache
+def _others() -> tuple[Reason, ...]:
+    return tuple(plugins.entries(Reason, "foretrace.reasons"))
+
+
+def likely(kind: kinds.GuessKind, miss: Miss) -> str:
+    """The reasons that fit, as text: those of the kind, and of other packages."""
+    own = sorted(kind.reasons, key=lambda reason: reason.name)
+    return " ".join(reason.text for reason in (*own, *_others()) if _fits(reason, miss))
+
+
+def _fits(reason: Reason, miss: Miss) -> bool:
+    try:
+        return reason.explains(miss)
+    except Exception:  # noqa: BLE001  another package's reason must not cost the reader the verdict
+        return False
+
+
+Words = tuple[str, ...]
+
+_COUNTED = (["total", "number", "of"], ["number", "of"], ["num"])  # before what is counted
+
+
+def _table(texts: Iterable[str]) -> dict[Words, Words]:
+    found: dict[Words, Words] = {}
+    lines = (line for text in texts for line in text.strip().splitlines())
+    for entry in (entry for line in lines for entry in line.split(" ; ")):
+        written, _, said = entry.partition(" =")
+        for words in product(*map(_choices, written.split())):
+            found[tuple(filter(None, words))] = tuple(said.split())
+    return found
+
+
+def _choices(word: str) -> list[str]:
+    """The words that can stand in one place; an empty one where it can be left out."""
+    return ["", *word[1:-1].split("|")] if word.startswith("[") else word.split("|")
+
+
+@cache
+def _scoped() -> dict[Words, Words]:
+    return _table([language("scoped"), *(kind.scoped for kind in kinds.every())])
+
+
+@cache
+def _plain() -> dict[Words, Words]:
+    return _table([language("plain"), *(kind.phrases for kind in kinds.every())])
+
+
+def _scoped_words(text: str, tokens: Sequence[Token]) -> list[Token]:
+    """The tokens of `text` with their scope in the language's words; no article, no question."""
+    left = [token for token in tokens if token.key != "the"]
+    asked = len(left) > 1 and left[0].key in ("does", "do", "will")
+    return _said(text, left[asked:], _scoped())
+
+
+def _plain_words(text: str, tokens: Sequence[Token]) -> list[Token]:
+    """What is left without the scope, in the language's words; twice, for phrases of phrases."""
+    keys = [token.key for token in tokens[:3]]
+    counted = next((len(words) for words in _COUNTED if keys[: len(words)] == words), 0)
+    first = _said(text, tokens[counted:], _plain())
+    if len(first) > 2 and first[0].key in ("is", "are"):  # are gelu and mul fused?
+        first = [*first[1:-1], first[0], first[-1]]
+    return _said(text, first, _plain())
+
+
+def _said(text: str, tokens: Sequence[Token], table: dict[Words, Words]) -> list[Token]:
+    longest, place = max(map(len, table)), 0
+    found: list[Token] = []
+    while place < len(tokens):
+        keys = tuple(token.key for token in tokens[place : place + longest])
+        size = next((n for n in range(len(keys), 0, -1) if keys[:n] in table), 0)
+        if size:
+            at, end = tokens[place].at, tokens[place + size - 1].end
+            found += [Token(word, at, written=text[at:end]) for word in table[keys[:size]]]
+        else:
+            found.append(tokens[place])
+        place += max(size, 1)
+    return found
+
+
+@cache
+def _matters() -> list[tuple[list[str], str, list[str]]]:
+    rows = [line.split("|") for line in language("matters").strip().splitlines()]
+    return [(words.split(), text.strip(), stand_in.split()) for words, text, stand_in in rows]
+
+
+def suggestion(text: str) -> str:
+    """A prediction that can be parsed, about what the text seems to be about."""
+    words = re.findall(r"[\w%/.:-]+", text.lower())
+    scores = [
+        (sum(any(_about(word, part) for part in parts) for word in words), -place)
+        for place, (parts, _, _) in enumerate(_matters())
+    ]
+    best, place = max(scores)
+    if not best:
+        return "kernels == 5 per step"
+    _, pattern, kernels = _matters()[-place]
+    found = [word for word in dict.fromkeys(words) if _is_kernel(word)]
+    return pattern.format(*_filled(found, kernels))
+
+
+def _about(word: str, part: str) -> bool:
+    """Whether a word is of a matter: it begins so, or has a long part or a sign of it inside."""
+    return word.startswith(part) or ((len(part) > 4 or not part.isalpha()) and part in word)
+
+
+def _is_kernel(word: str) -> bool:
+    head = HEADS.get(word)
+    known = head.kind == "kernel" if head else word in op_words()
+    return (
+        known
+        and word not in (*LINEAR_WORDS, *language("everyday").split())
+        and not word.startswith("kernel")
+    )
+
+
+def _filled(found: list[str], kernels: list[str]) -> list[str]:
+    """The words of the text, and the example's own where there are too few."""
+    rest = [word for word in kernels if word not in found]
+    return [*found, *rest][: len(kernels)]
+
 
 Parsed = TypeVar("Parsed")
 Asked = TypeVar("Asked", Query, JobQuery)
@@ -45,10 +193,10 @@ class Guess:
 
 def parse(text: str, reason: str = "") -> Guess:
     """Parse one prediction; `GuessError` (a `UsageError`) points at the wrong word."""
-    tokens = phrasing.scoped(text, split(text.rstrip(" ?.!")))
+    tokens = _scoped_words(text, split(text.rstrip(" ?.!")))
     try:
         scope, left = split_scope(text, tokens)
-        words = phrasing.plain(text, left)
+        words = _plain_words(text, left)
         if not words:
             raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
         kind, args = match(text, words, kinds.patterns())

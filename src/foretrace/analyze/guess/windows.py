@@ -15,7 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.tokens import Token, nearest, wrong
+from foretrace.analyze.guess.words import Token, nearest, wrong
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.model.cpu_ops import cpu_region

@@ -16,9 +16,23 @@ from math import ceil, floor
 from msgspec import structs
 
 from foretrace.analyze.guess import Guess
-from foretrace.analyze.guess.amounts import UNITS, Amount, Compare
-from foretrace.analyze.guess.fields import ABSENT, UNSTATED, Field, described, value_of, value_text
-from foretrace.analyze.guess.selectors import DTYPES, FAMILY_WORDS, KERNEL_BOUNDS, op_words
+from foretrace.analyze.guess.selection import (
+    ABSENT,
+    UNSTATED,
+    Field,
+    described,
+    value_of,
+    value_text,
+)
+from foretrace.analyze.guess.words import (
+    DTYPES,
+    FAMILY_WORDS,
+    KERNEL_BOUNDS,
+    UNITS,
+    Amount,
+    Compare,
+    op_words,
+)
 from foretrace.base.errors import UsageError
 from foretrace.learn.lessons import lesson as lesson_of
 from foretrace.learn.lessons import lessons

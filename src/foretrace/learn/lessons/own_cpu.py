@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.analyze.guess.selection import working_ops
-from foretrace.analyze.guess.tokens import LONGEST
+from foretrace.analyze.guess.words import LONGEST
 from foretrace.base.units import plural
 from foretrace.learn.lessons.scene import Scene
 from foretrace.model.cpu_ops import bare

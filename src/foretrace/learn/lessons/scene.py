@@ -20,13 +20,17 @@ from pathlib import PurePath
 
 from foretrace.analyze.guess import Guess, parse
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.fields import read_field, value_of, value_text
 from foretrace.analyze.guess.grammar import SLOTS
 from foretrace.analyze.guess.marking import mark
-from foretrace.analyze.guess.measures import Measure, middle
-from foretrace.analyze.guess.selection import Selection, select
-from foretrace.analyze.guess.selectors import read_selector
-from foretrace.analyze.guess.tokens import ParseFailure, split
+from foretrace.analyze.guess.selection import (
+    Measure,
+    Selection,
+    middle,
+    read_field,
+    select,
+    value_of,
+    value_text,
+)
 from foretrace.analyze.guess.windows import (
     Scope,
     Unknown,
@@ -35,6 +39,7 @@ from foretrace.analyze.guess.windows import (
     split_scope,
     windows_of,
 )
+from foretrace.analyze.guess.words import ParseFailure, read_selector, split
 from foretrace.base.errors import UsageError
 from foretrace.base.units import bytes_text
 from foretrace.model.cpu_ops import quotable_regions

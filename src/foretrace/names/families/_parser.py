@@ -325,7 +325,7 @@ def family(
 
     # most names have no word of this family: that must cost next to nothing
     def by_words(text: str) -> KernelId | None:
-        for word in words:
+        for word in plain:
             if text.find(word, 0, 300) >= 0:
                 return fit(text, True)
         return None
@@ -334,5 +334,5 @@ def family(
         found = rx(hint).match(text) if hint[0] == "^" else rx(hint).search(text, 0, 300)
         return fit(text, found) if found else None
 
-    words = hint.split("|") if hint.translate(_PLAIN).isalnum() else []
-    return Family(name, wraps(decode)(by_words if words else by_pattern), order, word_set(states))
+    plain = hint.split("|") if hint.translate(_PLAIN).isalnum() else []
+    return Family(name, wraps(decode)(by_words if plain else by_pattern), order, word_set(states))

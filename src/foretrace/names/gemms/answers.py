@@ -11,14 +11,7 @@ from foretrace.base.errors import UsageError
 from foretrace.names.gemms.distance import Nearest, kind_of
 from foretrace.names.gemms.explain_shape import explain_shape
 from foretrace.names.gemms.table import GemmMap, point_of
-from foretrace.schema.documents.gemms import (
-    GemmsDocument,
-    HeatCell,
-    HeatPlane,
-    MatmulSize,
-    NearMatmul,
-    PredictAnswer,
-)
+from foretrace.schema.documents import gemms
 from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS, GemmPoint
 
 SCHEMA = 1
@@ -67,12 +60,12 @@ def _parse_words(size: str, *words: str) -> GemmPoint:
     return parse_size(size, **kind)
 
 
-def mapped(found: GemmMap, kind: GemmPoint) -> GemmsDocument:
+def mapped(found: GemmMap, kind: GemmPoint) -> gemms.GemmsDocument:
     """The map: how good its predictions are, and a plane of it."""
     return _document(found, accuracy=found.facts.held_out, heat=plane(found, kind))
 
 
-def plane(found: GemmMap, kind: GemmPoint) -> HeatPlane:
+def plane(found: GemmMap, kind: GemmPoint) -> gemms.HeatPlane:
     """Cells of one type, layout and epilogue, all K together; each begins at a power of two.
 
     Where the map has aligned matmuls, the others are left out: they run on slower kernels.
@@ -100,23 +93,25 @@ def plane(found: GemmMap, kind: GemmPoint) -> HeatPlane:
         .sort("low_m", "low_n")
     )
     made = [
-        HeatCell(m, n, count, percent, tflops, tile or "")
+        gemms.HeatCell(m, n, count, percent, tflops, tile or "")
         for m, n, count, percent, tflops, tile in cells.iter_rows()
     ]
-    return HeatPlane(kind.dtype, kind.layout, kind.epilogue, made)
+    return gemms.HeatPlane(kind.dtype, kind.layout, kind.epilogue, made)
 
 
-def near_to(found: GemmMap, point: GemmPoint) -> GemmsDocument:
+def near_to(found: GemmMap, point: GemmPoint) -> gemms.GemmsDocument:
     """Why a shape gets its kernel."""
     return _document(found, near=explain_shape(found, point))
 
 
-def predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
+def predicted(found: GemmMap, point: GemmPoint) -> gemms.GemmsDocument:
     """The kernel and the time of a shape, by the nearest matmuls of the map."""
     made = Nearest(found).predict(point)
-    nearest = [NearMatmul(MatmulSize(*near.point), *near[1:]) for near in made.neighbours]
-    answer = PredictAnswer(
-        matmul=MatmulSize(*point),
+    nearest = [
+        gemms.NearMatmul(gemms.MatmulSize(*near.point), *near[1:]) for near in made.neighbours
+    ]
+    answer = gemms.PredictAnswer(
+        matmul=gemms.MatmulSize(*point),
         measured=made.measured,
         inconclusive=made.far,
         family=made.family,
@@ -134,7 +129,7 @@ def predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
     return _document(found, accuracy=found.facts.held_out, predict=answer)
 
 
-def _document(found: GemmMap, **parts: object) -> GemmsDocument:
+def _document(found: GemmMap, **parts: object) -> gemms.GemmsDocument:
     facts = found.facts
     head = (SCHEMA, facts.device, facts.command, facts.environment, found.frame.height)
-    return GemmsDocument(*head, **parts)  # type: ignore[arg-type]
+    return gemms.GemmsDocument(*head, **parts)  # type: ignore[arg-type]

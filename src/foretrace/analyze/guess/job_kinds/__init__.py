@@ -11,14 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from foretrace.analyze.guess.amounts import EQUALS
-from foretrace.analyze.guess.kinds import (
-    GuessKind,
-    Measurement,
-    Patterns,
-    in_order,
-    patterns_of,
-)
+from foretrace.analyze.guess import kinds
+from foretrace.analyze.guess.words import EQUALS
 from foretrace.base import plugins
 from foretrace.base.units import plural
 from foretrace.schema.documents.job import JobDocument, JobRank
@@ -54,23 +48,23 @@ class JobQuery:
         """What times are of: `per step`, or the whole where the traces have no steps."""
         return "per step" if self.found.job.steps else "in the recording"
 
-    def complete(self, found: Measurement) -> Measurement:
+    def complete(self, found: kinds.Measurement) -> kinds.Measurement:
         """The same; a hit that ranks which were not read could change is unknown."""
         if found.verdict != "hit" or not self.gap:
             return found
-        return Measurement("unknown", found.measured, self.gap)
+        return kinds.Measurement("unknown", found.measured, self.gap)
 
 
 @cache
-def every() -> tuple[GuessKind, ...]:
+def every() -> tuple[kinds.GuessKind, ...]:
     """Every kind, in the order in which their patterns are tried."""
-    return in_order(module.JOB_KIND for module in plugins.modules(sys.modules[__name__]))
+    return kinds.in_order(module.JOB_KIND for module in plugins.modules(sys.modules[__name__]))
 
 
 @cache
-def patterns() -> Patterns:
+def patterns() -> kinds.Patterns:
     """Every pattern with its kind, in the order in which they are tried."""
-    return patterns_of(every())
+    return kinds.patterns_of(every())
 
 
 def named(rank: JobRank) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from foretrace.analyze.guess.amounts import Amount
 from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
 from foretrace.analyze.guess.job_kinds import LISTED, JobQuery
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, judge_all
 from foretrace.analyze.guess.windows import Unknown
+from foretrace.analyze.guess.words import Amount
 from foretrace.base.units import bytes_text, count_text, plural
 from foretrace.schema.documents.job import JobNetwork
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from foretrace.analyze.guess.amounts import EQUALS
 from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import GuessKind, Measurement
 from foretrace.analyze.guess.windows import Unknown
+from foretrace.analyze.guess.words import EQUALS
 from foretrace.base.units import count_text
 from foretrace.schema.documents.job import JobDocument
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import statistics
 
-from foretrace.analyze.guess.amounts import Amount, Compare
 from foretrace.analyze.guess.job_kinds import NO_WAITS, JobQuery, named
 from foretrace.analyze.guess.kinds import GuessKind, Measurement
 from foretrace.analyze.guess.windows import Unknown
+from foretrace.analyze.guess.words import Amount, Compare
 from foretrace.base.units import percent_text, time_text
 from foretrace.schema.documents.job import JobRank
 

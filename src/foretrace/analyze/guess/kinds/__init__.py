@@ -13,14 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from typing import Any
 
-from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.grammar import Pattern, Slot, items
-from foretrace.analyze.guess.measures import Measure
-from foretrace.analyze.guess.selection import Selection
-from foretrace.analyze.guess.selectors import Selector
-from foretrace.analyze.guess.tokens import tables
+from foretrace.analyze.guess.selection import Measure, Selection
 from foretrace.analyze.guess.windows import Scope, Unknown, Window
+from foretrace.analyze.guess.words import EQUALS, Amount, Compare, Selector, tables
 from foretrace.base import plugins
 
 NONE = Amount("0", 0)

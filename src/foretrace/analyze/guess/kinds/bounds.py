@@ -16,8 +16,8 @@ from typing import Any
 
 from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
-from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.words import language
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
 from foretrace.model.idle import Spent, spent_in

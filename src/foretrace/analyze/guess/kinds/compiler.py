@@ -17,11 +17,9 @@ from itertools import takewhile
 
 import numpy as np
 
-from foretrace.analyze.guess.amounts import Amount
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison, counts
-from foretrace.analyze.guess.selectors import HEADS
-from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown
+from foretrace.analyze.guess.words import HEADS, Amount, language
 from foretrace.base.units import count_text, time_text
 from foretrace.model.intervals import IntervalUnion
 from foretrace.model.trace import Trace

@@ -8,49 +8,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from foretrace.analyze.guess.amounts import Amount
-from foretrace.analyze.guess.kinds import (
-    GuessKind,
-    Measurement,
-    Miss,
-    Query,
-    comparison,
-    from_selection,
-    known,
-    per_window,
-)
+from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.kinds.calls import OCCUPANCY_QUERY
 from foretrace.analyze.guess.kinds.fields import HOPPER_NAMES, is_ampere
 from foretrace.analyze.guess.selection import select
-from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Scope, Window, windows_of
+from foretrace.analyze.guess.words import Amount, language
 from foretrace.base.units import count_text
 
 
-def _count(window: Window, query: Query) -> Measurement:
+def _count(window: Window, query: kinds.Query) -> kinds.Measurement:
     found = select(window, query.what)
     items, low = found.sure + found.maybe, len(found.sure)
     high = float("inf") if found.lost or found.gap else len(items)
     verdict = query.compare.verdict(low, high, query.number)
     measured = count_text(low) + ("" if low == high else " or more")
     why = found.why(query.what) if verdict == "unknown" else ""
-    return from_selection(found, verdict, measured, why, items)
+    return kinds.from_selection(found, verdict, measured, why, items)
 
 
-def _too_many_below(miss: Miss, kind: str, *ops: str) -> bool:
+def _too_many_below(miss: kinds.Miss, kind: str, *ops: str) -> bool:
     """More of that kind than predicted, launched by one of these ops."""
     below = any(operation.chain and operation.chain[-1] in ops for operation in miss.operations)
     return below and miss.excess(kind) > 0
 
 
-def _addmm_copy(miss: Miss) -> bool:
+def _addmm_copy(miss: kinds.Miss) -> bool:
     return _too_many_below(miss, "memcpy", "aten::addmm")
 
 
-ADDMM_COPY = known("addmm_copy", _addmm_copy)
+ADDMM_COPY = kinds.known("addmm_copy", _addmm_copy)
 
 
-def _final_sync(miss: Miss) -> bool:
+def _final_sync(miss: kinds.Miss) -> bool:
     selector, spans = miss.selector, miss.evidence.trace.spans
     if miss.query.scope.kind != "trace" or selector is None or not spans.steps:
         return False
@@ -62,18 +52,18 @@ def _final_sync(miss: Miss) -> bool:
     return len(waits) == 1 and int(spans.host.start[waits[0]]) >= end
 
 
-FINAL_SYNC = known("final_sync", _final_sync)
+FINAL_SYNC = kinds.known("final_sync", _final_sync)
 
 
-def _matmul_memset(miss: Miss) -> bool:
+def _matmul_memset(miss: kinds.Miss) -> bool:
     matmuls = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
     return _too_many_below(miss, "memset", *matmuls)
 
 
-MATMUL_MEMSET = known("matmul_memset", _matmul_memset)
+MATMUL_MEMSET = kinds.known("matmul_memset", _matmul_memset)
 
 
-def _whole_trace(miss: Miss) -> bool:
+def _whole_trace(miss: kinds.Miss) -> bool:
     """Every step has the count that was predicted for the whole trace."""
     selector, wanted = miss.selector, miss.query.args.get("number")
     several = len(miss.evidence.trace.spans.steps) > 1 and miss.query.scope.kind == "trace"
@@ -88,23 +78,23 @@ def _whole_trace(miss: Miss) -> bool:
     )
 
 
-WHOLE_TRACE = known("whole_trace", _whole_trace)
+WHOLE_TRACE = kinds.known("whole_trace", _whole_trace)
 
 
-def _too_few_ampere(miss: Miss) -> bool:
+def _too_few_ampere(miss: kinds.Miss) -> bool:
     """Kernels with Ampere names were counted, and the matmuls are nvjet ones."""
     ampere = miss.selector is not None and is_ampere(miss.selector) and miss.excess("kernel") < 0
     return ampere and miss.has_family("nvjet", anywhere=True)
 
 
-def _too_few_queries(miss: Miss) -> bool:
+def _too_few_queries(miss: kinds.Miss) -> bool:
     """Occupancy queries were counted, and the matmuls are nvjet ones."""
     queries = miss.names("cudaOccupancy") and miss.excess("call") < 0
     return queries and miss.has_family("nvjet", anywhere=True)
 
 
 TOO_MANY = (ADDMM_COPY, FINAL_SYNC, MATMUL_MEMSET)  # more than counted on
-KIND = GuessKind(
+KIND = kinds.GuessKind(
     "counts",
     10,
     (
@@ -112,8 +102,8 @@ KIND = GuessKind(
         "[uses|use] [{compare:phrase}] {number:count} {what:selector}",
         "[uses|use] no {what:selector}",
     ),
-    per_window(_count),
-    expected=lambda args: comparison(args) or "== 0",
+    kinds.per_window(_count),
+    expected=lambda args: kinds.comparison(args) or "== 0",
     reasons=(
         *TOO_MANY,
         replace(HOPPER_NAMES, explains=_too_few_ampere),

@@ -12,67 +12,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from foretrace.analyze.guess.amounts import Amount, Compare
-from foretrace.analyze.guess.fields import (
-    Field,
-    agrees,
-    fields,
-    read_field,
-    read_value,
-    value_of,
-    value_text,
-)
+from foretrace.analyze.guess import kinds, selection, words
 from foretrace.analyze.guess.grammar import Slot
-from foretrace.analyze.guess.kinds import (
-    GuessKind,
-    Measurement,
-    Miss,
-    Query,
-    judge_all,
-    known,
-    per_window,
-    tally,
-)
-from foretrace.analyze.guess.selection import Selection, has_trait, select
-from foretrace.analyze.guess.selectors import HEADS, Selector
-from foretrace.analyze.guess.tokens import ParseFailure, Token, language
 from foretrace.analyze.guess.windows import Unknown, Window
 
 
-def _judge(window: Window, query: Query) -> Measurement:
+def _judge(window: Window, query: kinds.Query) -> kinds.Measurement:
     query = _complete(query)
     found = kernels(window, query.what)
     if "trait" in query.args:
         answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
         return judged(found, query, answers, _shown(window, found.sure, query.args["trait"]))
-    field: Field = query.args["field"]
+    field: selection.Field = query.args["field"]
     compare, wanted = query.args.get("compare"), query.args.get("value")
-    values = [value_of(window.evidence, row, field) for row in found.sure]
-    answers = [agrees(value, compare, wanted) for value in values]
-    return judged(found, query, answers, [f"{field.name} {value_text(value)}" for value in values])
+    values = [selection.value_of(window.evidence, row, field) for row in found.sure]
+    answers = [selection.agrees(value, compare, wanted) for value in values]
+    texts = [f"{field.name} {selection.value_text(value)}" for value in values]
+    return judged(found, query, answers, texts)
 
 
-def _complete(query: Query) -> Query:
+def _complete(query: kinds.Query) -> kinds.Query:
     """The query with what its wording leaves out: `every`, or `no`, and the kernels of a field."""
     denied = {"not", "no"} & set(query.args)
     added: dict[str, object] = {"quantifier": "no" if denied else "every"}
     if "peak_share" in query.args:
-        share: Amount = query.args["peak_share"]
-        added |= {"field": fields()["roof"], "value": f"{share.value * 100:g}"}
-        added["compare"] = Compare(">=")
+        share: words.Amount = query.args["peak_share"]
+        added |= {"field": selection.fields()["roof"], "value": f"{share.value * 100:g}"}
+        added["compare"] = words.Compare(">=")
     if "what" not in query.args:
-        roles = query.args["field"].roles
-        heads = [HEADS[role] for role in roles if select_any(query.windows[0], HEADS[role])]
-        added["what"] = heads[0] if heads else HEADS[roles[0]]
+        heads = [words.HEADS[role] for role in query.args["field"].roles]
+        there = (head for head in heads if selection.select(query.windows[0], head).sure)
+        added["what"] = next(there, heads[0])
     return replace(query, args=added | dict(query.args))
 
 
-def select_any(window: Window, selector: Selector) -> bool:
-    """Whether the window has such a kernel."""
-    return bool(select(window, selector).sure)
-
-
-def _shown(window: Window, rows: list[int], trait: Selector) -> list[str]:
+def _shown(window: Window, rows: list[int], trait: words.Selector) -> list[str]:
     """The names of kernels, with the bound where the prediction is about that."""
     shorts = [window.evidence.operation(row).ident.short for row in rows]
     if not any(part.kind == "bound" for part in trait.traits):
@@ -81,28 +55,28 @@ def _shown(window: Window, rows: list[int], trait: Selector) -> list[str]:
     return [f"{short} {bounds[row]}" for row, short in zip(rows, shorts, strict=True)]
 
 
-def _fits(window: Window, row: int, trait: Selector) -> bool | None:
+def _fits(window: Window, row: int, trait: words.Selector) -> bool | None:
     """Whether one kernel is what `is …` says."""
     if trait.kind != "kernel" or trait.word or trait.name or trait.under:
-        return row in select(window, trait).sure
-    answers = [has_trait(window.evidence, row, part) for part in trait.traits]
+        return row in selection.select(window, trait).sure
+    answers = [selection.has_trait(window.evidence, row, part) for part in trait.traits]
     return False if False in answers else None if None in answers else True
 
 
-def kernels(window: Window, selector: Selector) -> Selection:
+def kernels(window: Window, selector: words.Selector) -> selection.Selection:
     """The GPU operations that a selector matches; `Unknown` when it matches host events."""
     if not selector.on_gpu:
         raise Unknown(f"`{selector.text}` is not a GPU operation; say for example `every gemm`")
-    return select(window, selector)
+    return selection.select(window, selector)
 
 
 def judged(
-    found: Selection, query: Query, answers: list[bool | None], texts: list[str]
-) -> Measurement:
+    found: selection.Selection, query: kinds.Query, answers: list[bool | None], texts: list[str]
+) -> kinds.Measurement:
     """The verdict over all kernels, the values that were seen, and the kernels that decide."""
     quantifier, selector = query.args["quantifier"], query.what
-    verdict = judge_all(quantifier, answers, found.unclear)
-    measured = tally(texts) or f"no {selector.text}"
+    verdict = kinds.judge_all(quantifier, answers, found.unclear)
+    measured = kinds.tally(texts) or f"no {selector.text}"
     why = ""
     if verdict == "unknown":
         lacking = "not every one states it" if answers else f"no {selector.text} to judge"
@@ -110,45 +84,46 @@ def judged(
     triples = zip(found.sure, answers, texts, strict=True)
     breaks = [(row, text) for row, answer, text in triples if answer is (quantifier == "no")]
     if verdict == "miss" and 0 < len(breaks) < len(texts):
-        measured = f"{tally([text for _, text in breaks])} (of {len(texts)} {selector.text})"
-    return Measurement(verdict, measured, why, rows=[row for row, _ in breaks] or found.sure)
+        measured = f"{kinds.tally([text for _, text in breaks])} (of {len(texts)} {selector.text})"
+    return kinds.Measurement(verdict, measured, why, rows=[row for row, _ in breaks] or found.sure)
 
 
-def _own_field(tokens: Sequence[Token], place: int) -> tuple[Field, int]:
+def _own_field(tokens: Sequence[words.Token], place: int) -> tuple[selection.Field, int]:
     """A field that says by itself which kernels are meant."""
-    field, after = read_field(tokens, place)
+    field, after = selection.read_field(tokens, place)
     if not field.roles:
-        raise ParseFailure(place, ["a field of one role of kernels, such as head_dim"])
+        raise words.ParseFailure(place, ["a field of one role of kernels, such as head_dim"])
     return field, after
 
 
 _AMPERE = ("cutlass", "cublas", "ampere", "sm80")
 
 
-def is_ampere(selector: Selector) -> bool:
+def is_ampere(selector: words.Selector) -> bool:
     """Whether it means kernels that cuBLAS uses on Ampere."""
     traits = [trait.value for trait in selector.traits]
     return selector.name.startswith(_AMPERE) or any(value in _AMPERE for value in traits)
 
 
-def _hopper_names(miss: Miss) -> bool:
+def _hopper_names(miss: kinds.Miss) -> bool:
     """Matmuls with Ampere names were expected, and there are nvjet ones."""
     trait = miss.query.args.get("trait")
-    wanted = miss.wants_some and isinstance(trait, Selector) and is_ampere(trait)
+    wanted = miss.wants_some and isinstance(trait, words.Selector) and is_ampere(trait)
     return wanted and miss.has_family("nvjet")
 
 
-HOPPER_NAMES = known("hopper_names", _hopper_names)
+HOPPER_NAMES = kinds.known("hopper_names", _hopper_names)
 
 
-def _vector_width(miss: Miss) -> bool:
+def _vector_width(miss: kinds.Miss) -> bool:
     field, value = (miss.query.args.get(name) for name in ("field", "value"))
-    four = isinstance(field, Field) and field.name == "vec" and value == "4" and miss.wants_some
-    return four and any(operation.ident.get("vec") == 8 for operation in miss.operations)
+    four = isinstance(field, selection.Field) and field.name == "vec" and value == "4"
+    eight = any(operation.ident.get("vec") == 8 for operation in miss.operations)
+    return four and miss.wants_some and eight
 
 
-VECTOR_WIDTH = known("vector_width", _vector_width)
-KIND = GuessKind(
+VECTOR_WIDTH = kinds.known("vector_width", _vector_width)
+KIND = kinds.GuessKind(
     "fields",
     30,
     (
@@ -165,15 +140,15 @@ KIND = GuessKind(
         "{field:own_field} is {value:value}",
         "{what:selector} reaches [{compare:compare}] {peak_share:share} of peak",
     ),
-    per_window(_judge),
+    kinds.per_window(_judge),
     slots={
-        "field": Slot("a field of a kernel; see Fields", read_field),
+        "field": Slot("a field of a kernel; see Fields", selection.read_field),
         "own_field": Slot("a field that one role of kernels has, such as head_dim", _own_field),
         "value": Slot(
-            "a value of that field: a word, a number, a shape such as 256x128", read_value
+            "a value of that field: a word, a number, a shape such as 256x128", selection.read_value
         ),
     },
     reasons=(HOPPER_NAMES, VECTOR_WIDTH),
-    scoped=language("of_fields_scoped"),
-    phrases=language("of_fields"),
+    scoped=words.language("of_fields_scoped"),
+    phrases=words.language("of_fields"),
 )

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from foretrace.analyze.guess.evidence import GpuOperation
+from foretrace.analyze.guess.evidence import GpuOperation, launch_ops, with_records
 from foretrace.analyze.guess.grammar import Slot, list_of
-from foretrace.analyze.guess.kernel_ops import launch_ops, with_records
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
 from foretrace.analyze.guess.selection import Selection, cpu_kernels, label
-from foretrace.analyze.guess.selectors import Selector, read_selector
-from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.words import Selector, language, read_selector
 from foretrace.model.cpu_ops import bare, cpu_does
 
 _NONE = frozenset[str]()

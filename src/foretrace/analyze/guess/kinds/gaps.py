@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
-from foretrace.analyze.guess.measures import middle
+from foretrace.analyze.guess.selection import middle
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.base.units import time_text
 from foretrace.model.idle import CAUSES, windows_of

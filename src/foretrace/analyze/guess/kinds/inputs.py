@@ -7,22 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.grammar import Slot, list_of
-from foretrace.analyze.guess.kinds import (
-    GuessKind,
-    Measurement,
-    Query,
-    judge_all,
-    per_window,
-    tally,
-)
 from foretrace.analyze.guess.selection import Selection, select
-from foretrace.analyze.guess.selectors import Selector
-from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.words import ParseFailure, Selector, Token, key_at
 
 
-def _takes(window: Window, query: Query) -> Measurement:
+def _takes(window: Window, query: kinds.Query) -> kinds.Measurement:
     if not window.evidence.trace.has("shapes"):
         raise Unknown("no shapes in this trace: record with record_shapes=True")
     op = query.what
@@ -30,11 +22,11 @@ def _takes(window: Window, query: Query) -> Measurement:
     shapes = [window.evidence.inputs(event, word) for event in found.sure]
     wanted: list[list[int]] = query.args["shapes"]
     answers = [None if taken is None else taken[: len(wanted)] == wanted for taken in shapes]
-    verdict = judge_all(query.args["quantifier"], answers, found.unclear)
+    verdict = kinds.judge_all(query.args["quantifier"], answers, found.unclear)
     lacking = f"some calls have no {word}" if found.sure else f"no {op.text} in {window.label}"
     why = found.gap or lacking if verdict == "unknown" else ""
-    measured = tally([_shown(taken, word) for taken in shapes]) or f"no {op.text}"
-    return Measurement(verdict, measured, why, events=found.sure)
+    measured = kinds.tally([_shown(taken, word) for taken in shapes]) or f"no {op.text}"
+    return kinds.Measurement(verdict, measured, why, events=found.sure)
 
 
 def host_ops(window: Window, op: Selector) -> Selection:
@@ -58,11 +50,11 @@ def _shape(tokens: Sequence[Token], place: int) -> tuple[list[int], int]:
     return [int(size) for size in sizes], place + 1
 
 
-KIND = GuessKind(
+KIND = kinds.GuessKind(
     "inputs",
     35,
     ("{quantifier:quantifier} {what:selector} takes|take [strides] {shapes:shapes}",),
-    per_window(_takes),
+    kinds.per_window(_takes),
     slots={
         "shapes": Slot(
             "one or more shapes such as 8192x768, with commas or `and`", list_of(_shape, least=1)

@@ -5,26 +5,18 @@
 
 from __future__ import annotations
 
+from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.grammar import Slot, list_of
-from foretrace.analyze.guess.kinds import (
-    GuessKind,
-    Measurement,
-    Query,
-    comparison,
-    counts,
-    per_window,
-    together,
-)
 from foretrace.analyze.guess.kinds.inputs import host_ops
 from foretrace.analyze.guess.selection import select
-from foretrace.analyze.guess.selectors import Selector, read_selector
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows
+from foretrace.analyze.guess.words import Selector, read_selector
 from foretrace.base.units import count_text
 
 _ANYTHING = tuple(Selector(kind, kind) for kind in ("kernel", "memcpy", "memset"))
 
 
-def _each_call(window: Window, query: Query) -> Measurement:
+def _each_call(window: Window, query: kinds.Query) -> kinds.Measurement:
     window.need_gpu()
     window.need_whole()
     ops: list[Selector] = query.args["ops"]
@@ -35,9 +27,9 @@ def _each_call(window: Window, query: Query) -> Measurement:
     launched = [[row for each in wanted for row in select(call, each).sure] for call in calls]
     wrong = [rows for rows in launched if query.compare.of(len(rows), query.number) != "hit"]
     of_ops = Scope("region", " and ".join(op.text for op in ops))
-    measured = together([count_text(len(rows)) for rows in launched], of_ops)
+    measured = kinds.together([count_text(len(rows)) for rows in launched], of_ops)
     rows = [row for found in wrong for row in found]
-    return Measurement("miss" if wrong else "hit", measured, rows=rows)
+    return kinds.Measurement("miss" if wrong else "hit", measured, rows=rows)
 
 
 def _calls(window: Window, op: Selector) -> list[Window]:
@@ -47,7 +39,7 @@ def _calls(window: Window, op: Selector) -> list[Window]:
     return op_windows(window.evidence, op.text, events)
 
 
-KIND = GuessKind(
+KIND = kinds.GuessKind(
     "launches",
     20,
     (
@@ -55,12 +47,12 @@ KIND = GuessKind(
         "[every|each] {ops:several} launches|launch [{compare:phrase}] {number:count} "
         "{what:selector}",
     ),
-    per_window(_each_call),
-    expected=lambda args: comparison(args) or "== 0",
+    kinds.per_window(_each_call),
+    expected=lambda args: kinds.comparison(args) or "== 0",
     slots={
         "several": Slot(
             "one or more selectors, with commas or `and`", list_of(read_selector, least=1)
         ),
     },
-    reasons=counts.TOO_MANY,
+    reasons=kinds.counts.TOO_MANY,
 )

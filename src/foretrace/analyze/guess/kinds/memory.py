@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
-from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.words import language
 from foretrace.base.units import bytes_text
 
 _CUDA = 1  # c10::DeviceType of CUDA; ROCm reports the same

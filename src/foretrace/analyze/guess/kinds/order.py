@@ -12,22 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from foretrace.analyze.guess import words
 from foretrace.analyze.guess.grammar import Slot, list_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, known, per_window
 from foretrace.analyze.guess.selection import label, launch_time, select
-from foretrace.analyze.guess.selectors import HEADS, LINEAR_WORDS, Selector, read_selector
-from foretrace.analyze.guess.tokens import ParseFailure, Token, key_at, text_at
 from foretrace.analyze.guess.windows import Unknown, Window
 
 
 def _judge(window: Window, query: Query) -> Measurement:
     if "second" in query.args:
         return _before(window, query.args["first"], query.args["second"])
-    wanted: list[Selector] = query.args["sequence"]
-    kernels = select(window, HEADS["kernels"])
+    wanted: list[words.Selector] = query.args["sequence"]
+    kernels = select(window, words.HEADS["kernels"])
     matches = [set(_sure(window, selector)) for selector in wanted]
     if kernels.unclear:
-        raise Unknown(kernels.why(HEADS["kernels"]))
+        raise Unknown(kernels.why(words.HEADS["kernels"]))
     rows = kernels.sure
     repeats = window.whole and len(rows) % len(wanted) == 0 and len(rows) > 0
     right = (len(rows) == len(wanted) or repeats) and all(
@@ -39,7 +38,7 @@ def _judge(window: Window, query: Query) -> Measurement:
     return Measurement("hit" if right else "miss", measured, rows=rows)
 
 
-def _sure(window: Window, selector: Selector) -> list[int]:
+def _sure(window: Window, selector: words.Selector) -> list[int]:
     if not selector.on_gpu:
         raise Unknown(
             f"`{selector.text}` is not a kernel: a list compares kernels; use `before` for host "
@@ -51,7 +50,7 @@ def _sure(window: Window, selector: Selector) -> list[int]:
     return found.sure
 
 
-def _before(window: Window, first: Selector, second: Selector) -> Measurement:
+def _before(window: Window, first: words.Selector, second: words.Selector) -> Measurement:
     found = [select(window, selector) for selector in (first, second)]
     for selector, there in zip((first, second), found, strict=True):
         if there.gap or (there.unclear and not there.sure):
@@ -68,14 +67,14 @@ def _before(window: Window, first: Selector, second: Selector) -> Measurement:
     )
 
 
-def _link(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
+def _link(tokens: Sequence[words.Token], place: int) -> tuple[words.Selector, int]:
     """A selector, or a word that stands for a linear layer (`gate`, `down`): a matmul."""
-    if key_at(tokens, place) in LINEAR_WORDS:
-        return replace(HEADS["gemm"], text=text_at(tokens, place)), place + 1
+    if words.key_at(tokens, place) in words.LINEAR_WORDS:
+        return replace(words.HEADS["gemm"], text=words.text_at(tokens, place)), place + 1
     try:
-        return read_selector(tokens, place)
-    except ParseFailure as failure:
-        raise ParseFailure(failure.place, [*failure.wanted, *LINEAR_WORDS]) from None
+        return words.read_selector(tokens, place)
+    except words.ParseFailure as failure:
+        raise words.ParseFailure(failure.place, [*failure.wanted, *words.LINEAR_WORDS]) from None
 
 
 def _evaluation_order(miss: Miss) -> bool:
@@ -83,7 +82,7 @@ def _evaluation_order(miss: Miss) -> bool:
     window, wanted = miss.found.window, miss.query.args.get("sequence")
     if window is None or not wanted or len(wanted) != len(miss.found.rows):
         return False
-    left: list[Selector] = list(wanted)
+    left: list[words.Selector] = list(wanted)
     for row in miss.found.rows:
         fitting = next((one for one in left if row in select(window, one).sure), None)
         if fitting is None:

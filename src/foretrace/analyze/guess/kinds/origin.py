@@ -11,8 +11,8 @@ from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.grammar import Slot, read_name
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.selection import select
-from foretrace.analyze.guess.tokens import Token, key_at
 from foretrace.analyze.guess.windows import Window, named
+from foretrace.analyze.guess.words import Token, key_at
 
 
 def _from(window: Window, query: Query) -> Measurement:

@@ -10,9 +10,8 @@ import numpy as np
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.analyze.guess.selection import certain
-from foretrace.analyze.guess.selectors import Selector
-from foretrace.analyze.guess.tokens import language
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.words import Selector, language
 from foretrace.base.arrays import distinct
 from foretrace.base.units import time_text
 from foretrace.model.gpu import Gpu

@@ -13,13 +13,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from foretrace.analyze.guess.amounts import EQUALS, Amount, Compare
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, known
 from foretrace.analyze.guess.kinds.time import MASKED_LANES
-from foretrace.analyze.guess.measures import Measure
-from foretrace.analyze.guess.selectors import Selector
-from foretrace.analyze.guess.tokens import language
+from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.windows import Unknown
+from foretrace.analyze.guess.words import EQUALS, Amount, Compare, Selector, language
 from foretrace.base.units import percent_text, ratio_text
 
 _GPU_TIME = Measure("gpu time", "gpu time")

@@ -9,33 +9,25 @@ from __future__ import annotations
 
 from collections import Counter
 
-from foretrace.analyze.guess.kinds import (
-    GuessKind,
-    Measurement,
-    Miss,
-    Query,
-    from_selection,
-    known,
-    per_window,
-)
+from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.selection import certain
-from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.words import Selector
 
 _FOOTPRINT = ("grid", "block", "registers", "shared_memory")
 
 
-def measure(query: Query) -> Measurement:
+def measure(query: kinds.Query) -> kinds.Measurement:
     """Judge `same KERNELS as A`, or whether two kernels of one trace are the same."""
     if "first" in query.args:
-        return per_window(_pair)(query)
+        return kinds.per_window(_pair)(query)
     selector, footprint = query.what, "footprints" in query.args
     bags = [_bag(other, selector, footprint) for other in query.need_others()]
     if any(bag != bags[0] for bag in bags):
         raise Unknown("the calls in A differ from each other")
     if not bags[0]:
         raise Unknown(f"no {selector.text} in A")
-    return per_window(lambda window, _: _against(window, selector, bags[0], footprint))(query)
+    return kinds.per_window(lambda window, _: _against(window, selector, bags[0], footprint))(query)
 
 
 def _bag(window: Window, selector: Selector, footprint: bool) -> Counter[str]:
@@ -56,14 +48,14 @@ def _identity(window: Window, row: int, footprint: bool) -> str:
 
 def _against(
     window: Window, selector: Selector, wanted: Counter[str], footprint: bool
-) -> Measurement:
+) -> kinds.Measurement:
     mine = _bag(window, selector, footprint)
     if mine == wanted:
         text = f"{mine.total()} {selector.text}, {len(mine)} distinct, all the same"
-        return Measurement("hit", text)
+        return kinds.Measurement("hit", text)
     parts = (_listed("not in A", mine - wanted), _listed("only in A", wanted - mine))
     measured = "; ".join(part for part in parts if part)
-    return from_selection(certain(window, selector), "miss", measured)
+    return kinds.from_selection(certain(window, selector), "miss", measured)
 
 
 def _listed(word: str, bag: Counter[str]) -> str:
@@ -71,7 +63,7 @@ def _listed(word: str, bag: Counter[str]) -> str:
     return f"{word}: {', '.join(names)}{', …' if len(bag) > 3 else ''}" if names else ""
 
 
-def _pair(window: Window, query: Query) -> Measurement:
+def _pair(window: Window, query: kinds.Query) -> kinds.Measurement:
     rows = []
     for selector in (query.args["first"], query.args["second"]):
         found = certain(window, selector)
@@ -80,10 +72,10 @@ def _pair(window: Window, query: Query) -> Measurement:
         rows += found.sure
     names = list(dict.fromkeys(window.evidence.operation(row).name for row in rows))
     right = (len(names) == 1) is ("same" in query.args)
-    return Measurement("hit" if right else "miss", " and ".join(names[:3]), rows=rows)
+    return kinds.Measurement("hit" if right else "miss", " and ".join(names[:3]), rows=rows)
 
 
-def _added_in_place(miss: Miss) -> bool:
+def _added_in_place(miss: kinds.Miss) -> bool:
     if not miss.query.others:
         return False
     mine = {operation.name for operation in miss.operations}
@@ -92,8 +84,8 @@ def _added_in_place(miss: Miss) -> bool:
     return any(name not in theirs and name.replace("_badd_", "_bz_") in theirs for name in mine)
 
 
-ADDED_IN_PLACE = known("added_in_place", _added_in_place)
-KIND = GuessKind(
+ADDED_IN_PLACE = kinds.known("added_in_place", _added_in_place)
+KIND = kinds.GuessKind(
     "same",
     45,
     (

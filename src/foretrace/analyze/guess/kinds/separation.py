@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from foretrace.analyze.guess.evidence import launch_ops
 from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
-from foretrace.analyze.guess.kernel_ops import launch_ops
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.kinds.compiler import NO_RECORDS, WHOLE, mine
 from foretrace.analyze.guess.kinds.fusion import op_of
-from foretrace.analyze.guess.selectors import Selector
 from foretrace.analyze.guess.windows import Unknown
+from foretrace.analyze.guess.words import Selector
 from foretrace.analyze.why.not_fused import not_fused
 from foretrace.analyze.why.refusals import REASONS, Separation, across_breaks
 from foretrace.schema.compiler import Compilation, CompiledLaunch, CompilerRun

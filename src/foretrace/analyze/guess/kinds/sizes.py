@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from foretrace.analyze.guess.amounts import Compare
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window, tally
-from foretrace.analyze.guess.measures import each
-from foretrace.analyze.guess.selection import select
-from foretrace.analyze.guess.selectors import Selector
+from foretrace.analyze.guess.selection import each, select
 from foretrace.analyze.guess.windows import Window
+from foretrace.analyze.guess.words import Compare, Selector
 from foretrace.base.units import bytes_text, flops_text
 
 _TEXT: dict[str, Callable[[float], str]] = {

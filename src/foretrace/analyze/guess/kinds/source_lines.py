@@ -20,9 +20,8 @@ from foretrace.analyze.guess.grammar import Slot
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
 from foretrace.analyze.guess.kinds.compiler import NO_RECORDS
 from foretrace.analyze.guess.selection import Selection, label, select
-from foretrace.analyze.guess.selectors import Selector
-from foretrace.analyze.guess.tokens import ParseFailure, Token, text_at
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.words import ParseFailure, Selector, Token, text_at
 from foretrace.base.units import count_text
 from foretrace.model.compiled.program_ops import comes_from, line_ops
 from foretrace.model.cpu_ops import bare

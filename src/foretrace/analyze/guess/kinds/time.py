@@ -15,19 +15,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from statistics import mean, median
 
-from foretrace.analyze.guess.kinds import (
-    GuessKind,
-    Measurement,
-    Miss,
-    Query,
-    judge_all,
-    known,
-    per_window,
-)
-from foretrace.analyze.guess.measures import CLOCKS, Measure, each
-from foretrace.analyze.guess.selection import certain
-from foretrace.analyze.guess.tokens import language
+from foretrace.analyze.guess import kinds
+from foretrace.analyze.guess.selection import CLOCKS, Measure, certain, each
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.words import language
 from foretrace.base.units import count_text, percent_text, time_text
 
 _STATISTICS: dict[str, Callable[[list[float]], float]] = {
@@ -39,32 +30,32 @@ _STATISTICS: dict[str, Callable[[list[float]], float]] = {
 _NOTES = {"cpu time": " (includes profiler overhead)", "wall time": " (without the profiler)"}
 
 
-def measure(query: Query) -> Measurement:
+def measure(query: kinds.Query) -> kinds.Measurement:
     """Judge `gpu time < 300 us`, `gemm time < 60 us each` or `gemm time varies by < 20%`."""
     if "varies" in query.args:
         return _spread(query)
     if {"each", "quantifier"} & set(query.args):
-        return per_window(_every)(query)
+        return kinds.per_window(_every)(query)
     if query.args.get("longest", "total") != "total":
         return _launches(query)
     clock = f"{query.args[CLOCKS[0]]} time" if CLOCKS[0] in query.args else ""
     what = Measure(clock, clock) if clock else Measure("", "time", query.what)
     middle, window = what.median(query.windows), query.windows[0]
     shown = time_text(middle) + (_NOTES.get(clock) or query.median_of)
-    return Measurement(query.judge(middle), shown, window=window, rows=what.rows(window))
+    return kinds.Measurement(query.judge(middle), shown, window=window, rows=what.rows(window))
 
 
-def _launches(query: Query) -> Measurement:
+def _launches(query: kinds.Query) -> kinds.Measurement:
     """`median kernel time`: over all launches of the scope."""
     word, first = query.args["longest"], query.windows[0]
     values = [value for window in query.windows for value in each(window, query.what, "time")]
     value = _STATISTICS[word](values)
     shown = f"{time_text(value)} ({word} of {count_text(len(values))})"
     rows = certain(first, query.what).sure if query.what.on_gpu else []
-    return Measurement(query.judge(value), shown, window=first, rows=rows)
+    return kinds.Measurement(query.judge(value), shown, window=first, rows=rows)
 
 
-def _every(window: Window, query: Query) -> Measurement:
+def _every(window: Window, query: kinds.Query) -> kinds.Measurement:
     values, found = each(window, query.what, "time"), certain(window, query.what)
     quantifier = query.args.get("quantifier", "every")
     answers: list[bool | None] = [query.judge(value) == "hit" for value in values]
@@ -72,11 +63,11 @@ def _every(window: Window, query: Query) -> Measurement:
     wrong = [item for item, answer in pairs if answer is (quantifier == "no")]
     least, most = time_text(min(values)), time_text(max(values))
     shown = least if len(values) == 1 else f"{least} to {most}"
-    verdict = judge_all(quantifier, answers, unclear=False)
-    return Measurement(verdict, shown, rows=wrong if found.on_gpu else [])
+    verdict = kinds.judge_all(quantifier, answers, unclear=False)
+    return kinds.Measurement(verdict, shown, rows=wrong if found.on_gpu else [])
 
 
-def _spread(query: Query) -> Measurement:
+def _spread(query: kinds.Query) -> kinds.Measurement:
     """Over the whole scope at once: the same kernel in different steps is the point."""
     selector = query.what
     if not selector.on_gpu:
@@ -93,10 +84,10 @@ def _spread(query: Query) -> Measurement:
     worst = max((max(times) - min(times)) / max(median(times), 1) for times in repeated)
     first = query.windows[0]
     rows = certain(first, selector).sure
-    return Measurement(query.judge(worst), percent_text(worst), window=first, rows=rows)
+    return kinds.Measurement(query.judge(worst), percent_text(worst), window=first, rows=rows)
 
 
-def _masked_lanes(miss: Miss) -> bool:
+def _masked_lanes(miss: kinds.Miss) -> bool:
     """Only Liger's kernels are slower than predicted, and their rows are not a power of two."""
     operations = miss.operations
     if miss.selector is None or miss.compare not in ("<", "<=") or not operations:
@@ -108,8 +99,8 @@ def _masked_lanes(miss: Miss) -> bool:
     return all(geglu) and any(count & (count - 1) for count in columns)
 
 
-MASKED_LANES = known("masked_lanes", _masked_lanes)
-KIND = GuessKind(
+MASKED_LANES = kinds.known("masked_lanes", _masked_lanes)
+KIND = kinds.GuessKind(
     "time",
     70,
     (

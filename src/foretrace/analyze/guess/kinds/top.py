@@ -10,8 +10,8 @@ from collections import defaultdict
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.analyze.guess.selection import certain, label, select
-from foretrace.analyze.guess.selectors import HEADS, Selector
 from foretrace.analyze.guess.windows import Unknown, Window
+from foretrace.analyze.guess.words import HEADS, Selector
 from foretrace.base.units import percent_text, time_text
 
 

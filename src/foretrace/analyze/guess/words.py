@@ -1,0 +1,544 @@
+"""The words of a prediction: tokens, numbers with units, and what they speak of.
+
+A number means what its digits say: `38.65 GFLOP` holds for anything that rounds to 38.65,
+`5 kernels` for exactly five. `+- 10%` or `+- 2 us` widens that; `about` stands for `+- 10%`.
+
+A selector is kernels by role, name, op or trait; memcpys; host ops and calls; regions and steps.
+`selection` finds what it matches in a trace. A bare op word (`gelu`) means the GPU kernels that do
+it, fused ones included; `aten::gelu` means the host op of that name, and `aten::gelu kernels` the
+kernels launched below it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from foretrace.base.errors import UsageError
+from foretrace.names import families
+from foretrace.schema.kernel import ROLES
+
+LONGEST = 2_000  # characters; longer than any sentence a person writes
+_TOKEN = re.compile(
+    r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>==|!=|<=|>=|\+-|\+/-|[±<>=~,:])'
+    # `52,856` is one number, as the pages print it
+    # and so is `model.py:41` one place
+    r'|(?P<word>(?:(?<![\w,.])\d{1,3}(?:,\d{3})+(?![\d,])|::|(?<=\.py):(?=\d)|[^\s",:<>=!~±])+)'
+    r"|(?P<odd>\S))"
+)
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+
+
+@cache
+def tables() -> dict[str, Any]:
+    """The tables of `language.toml`: words for the language, and for what it answers."""
+    text = files(__package__).joinpath("language.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def language(table: str) -> str:
+    """A table of words: one entry a line."""
+    found: str = tables()[table]
+    return found
+
+
+class GuessError(UsageError):
+    """A prediction that cannot be parsed.
+
+    `word` is the wrong word of `text`, `at` its position, `nearest` the valid word that it may be a
+    slip of, `example` a valid prediction about the same matter.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        word: str,
+        at: int,
+        problem: str,
+        nearest: str = "",
+        where: str = "",
+        example: str = "",
+    ) -> None:
+        self.text, self.word, self.at, self.problem = text, word, at, problem
+        self.nearest, self.example = nearest, example
+        shown = "".join(letter if letter.isprintable() else " " for letter in text)
+        carets = " " * at + "^" * max(len(word), 1)
+        super().__init__(f"{where or 'cannot parse'}\n  {shown}\n  {carets} {self.advice}")
+
+    @property
+    def advice(self) -> str:
+        """The problem and what to write instead, in one line."""
+        meant = f"; did you mean `{self.nearest}`?" if self.nearest else ""
+        example = f"; write for example `{self.example}`" if self.example and not meant else ""
+        return f"{self.problem}{meant}{example}"
+
+    def within(self, where: str) -> GuessError:
+        """The same error with the place that the text comes from."""
+        return self._with(where=where)
+
+    def suggesting(self, example: str) -> GuessError:
+        """The same error with a prediction that can be parsed."""
+        return self._with(example=example)
+
+    def _with(self, where: str = "", example: str = "") -> GuessError:
+        example = example or self.example
+        parts = (self.text, self.word, self.at, self.problem, self.nearest)
+        return GuessError(*parts, where, example)
+
+
+class ParseFailure(Exception):
+    """Parsing cannot go on at `place`; one of `wanted` would be valid there."""
+
+    def __init__(self, place: int, wanted: Iterable[str]) -> None:
+        super().__init__(place)
+        self.place, self.wanted = place, tuple(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`text` without quotes; `at` is where it begins in the prediction.
+
+    `written` is how the prediction says it, where `text` is another word for it.
+    """
+
+    text: str
+    at: int
+    quoted: bool = False
+    written: str = ""
+
+    @property
+    def key(self) -> str:
+        """The token as a word of the language: lower case; empty for quoted text."""
+        return "" if self.quoted else self.text.lower()
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the prediction."""
+        return self.at + len(self.written or self.text) + self.quoted
+
+
+def split(text: str) -> list[Token]:
+    """`in mlp_fwd: kernels == 5` -> six tokens."""
+    if len(text) > LONGEST:
+        raise UsageError(f"the guess has {len(text):,} characters; the limit is {LONGEST:,}")
+    tokens = []
+    for found in _TOKEN.finditer(text):
+        kind = str(found.lastgroup)
+        if kind == "odd":
+            raise GuessError(text, found[kind], found.start(kind), "is not valid here")
+        word, at = found[kind], found.start(kind)
+        plain = word.replace(",", "") if kind == "word" and _THOUSANDS.match(word) else word
+        tokens.append(Token(plain, at, kind == "quoted", "" if plain == word else word))
+    if not tokens:
+        raise UsageError("the guess is empty: write for example `in mlp_fwd: kernels == 5`")
+    return tokens
+
+
+def key_at(tokens: Sequence[Token], place: int) -> str:
+    """The word at `place`; empty past the end."""
+    return tokens[place].key if place < len(tokens) else ""
+
+
+def text_at(tokens: Sequence[Token], place: int) -> str:
+    """The text at `place` as written; empty past the end."""
+    return tokens[place].text if place < len(tokens) else ""
+
+
+def wrong(text: str, tokens: Sequence[Token], place: int, expected: Iterable[str]) -> GuessError:
+    """The error for the token at `place`, where one of the `expected` words would be valid."""
+    words = list(dict.fromkeys(expected))
+    wanted = ", ".join(words[:8]) + (", …" if len(words) > 8 else "")
+    if place >= len(tokens):
+        end = len(text.rstrip()) + 1
+        return GuessError(text, "", end, f"ends too early; expected {wanted}")
+    word, at = tokens[place].written or tokens[place].text, tokens[place].at
+    if not words:
+        return GuessError(text, word, at, f"`{word}` is unexpected: the prediction ends before it")
+    problem = f"`{word}` is not understood" + (f"; expected {wanted}" if len(words) <= 8 else "")
+    return GuessError(text, word, at, problem, _slip(word, words))
+
+
+def _slip(word: str, words: Iterable[str]) -> str:
+    """The valid word that `word` is one slip away from: a letter more, less, other, or two swapped.
+
+    Anything further is chance: by letters alone `memory-bound` is near `more`.
+    """
+    found = (other for other in words if other[:1].lower() == word[:1].lower())
+    return next((other for other in found if _one_edit(word.lower(), other.lower())), "")
+
+
+def _one_edit(one: str, other: str) -> bool:
+    start = _shared(one, other)
+    one, other = one[start:], other[start:]
+    end = _shared(one[::-1], other[::-1])
+    one, other = one[: len(one) - end], other[: len(other) - end]
+    return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])
+
+
+def _shared(one: str, other: str) -> int:
+    """How many letters two words begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def nearest(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
+    """The word most similar to `word`, the first of equals, or an empty text."""
+    measure = difflib.SequenceMatcher(b=word.lower()[:60])
+    best, closeness = "", cutoff
+    for candidate in words:
+        measure.set_seq1(candidate.lower())
+        # The quick ratios are upper bounds of the real one, which costs a hundred times as much.
+        if best and (measure.real_quick_ratio() <= closeness or measure.quick_ratio() <= closeness):
+            continue
+        if measure.ratio() > closeness or (not best and measure.ratio() >= cutoff):
+            best, closeness = candidate, measure.ratio()
+    return best
+
+
+# what `about` allows: the articles' own rounding ("10% faster" for 9%) is of this size
+ABOUT = 0.10
+
+# dimension -> {unit: its size in the base unit}. Base units: ns, bytes, FLOP, one, FLOP/s, bytes/s.
+UNITS: dict[str, dict[str, float]] = {
+    "time": {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9},
+    "bytes": {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+    | {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
+    "flops": {"FLOP": 1, "kFLOP": 1e3, "MFLOP": 1e6, "GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15},
+    "share": {"%": 0.01},
+    "ratio": {"x": 1},
+    "part": {"x": 1, "%": 0.01},
+    "rate": {"GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15},
+    "bandwidth": {"MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12},
+    "count": {"": 1},
+}
+NUMBER = re.compile(r"(\d{1,15}(?:\.(\d{1,15}))?)(.*)")
+_COUNT_WORDS = "zero one two three four five six seven eight nine ten eleven twelve"
+COUNTS = tuple(_COUNT_WORDS.split())
+SYMBOLS = {"=": "==", **{symbol: symbol for symbol in ("==", "!=", "<", "<=", ">", ">=", "~")}}
+_WORDINGS = {
+    "==": "exactly",
+    "~": "about",
+    "<": "under, below, fewer than, less than",
+    ">": "over, above, more than",
+    "<=": "at most, up to",
+    ">=": "at least",
+}
+PHRASES = {phrase: symbol for symbol, text in _WORDINGS.items() for phrase in text.split(", ")}
+_HOLDS: dict[str, Callable[[float, float], bool]]
+_HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """`value` in base units; a difference up to `slack` still counts as equal."""
+
+    text: str
+    value: float
+    slack: float = 0.0
+
+    def within(self, share: float | None = None, far: float | None = None) -> Amount:
+        """The same amount with a tolerance, as a share of itself or in base units."""
+        slack = abs(self.value) * share if share is not None else far or 0.0
+        return replace(self, slack=max(slack, self.slack))
+
+    @property
+    def exact(self) -> Amount:
+        """The same amount without the tolerance of its digits; a stated `+-` stays."""
+        return self if "+-" in self.text else replace(self, slack=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """One of `==`, `!=`, `<`, `<=`, `>`, `>=`, `~`."""
+
+    symbol: str
+
+    def verdict(self, low: float, high: float, amount: Amount) -> str:
+        """`hit` when all of `low` to `high` satisfies it, `miss` when none does, else unknown."""
+        if self.symbol == "!=":
+            equal = Compare("==").verdict(low, high, amount)
+            return {"hit": "miss", "miss": "hit"}.get(equal, "unknown")
+        if self.symbol in ("==", "~"):
+            wanted = amount.within(share=ABOUT) if self.symbol == "~" else amount
+            # A hair of room for the arithmetic: 0.1 + 0.2 must equal 0.3.
+            slack = wanted.slack * (1 + 1e-9)
+            least, most = wanted.value - slack, wanted.value + slack
+            outside = "miss" if high < least or low > most else "unknown"
+            return "hit" if least <= low and high <= most else outside
+        answers = {_HOLDS[self.symbol](value, amount.value) for value in (low, high)}
+        return "unknown" if len(answers) == 2 else "hit" if answers.pop() else "miss"
+
+    def of(self, value: float, amount: Amount) -> str:
+        """The verdict on one measured value."""
+        return self.verdict(value, value, amount)
+
+
+EQUALS = Compare("==")
+
+
+def read_compare(tokens: Sequence[Token], place: int) -> tuple[Compare, int]:
+    """`==`, `is at most`, `under`, …; `is` before a number is `==`."""
+    start = place + 1 if key_at(tokens, place) in ("is", "are") else place
+    word = key_at(tokens, start)
+    if word in SYMBOLS:
+        return Compare(SYMBOLS[word]), start + 1
+    if start > place and (word in COUNTS or NUMBER.match(word)):
+        return EQUALS, start
+    return read_phrase(tokens, start)
+
+
+def read_phrase(tokens: Sequence[Token], place: int) -> tuple[Compare, int]:
+    """`at most`, `fewer than`, `about`, …"""
+    for size in (2, 1):
+        words = " ".join(token.key for token in tokens[place : place + size])
+        if words in PHRASES:
+            return Compare(PHRASES[words]), place + size
+    starts = f"{key_at(tokens, place)} "
+    seconds = [phrase.split()[1] for phrase in PHRASES if phrase.startswith(starts)]
+    if seconds:
+        raise ParseFailure(place + 1, seconds)
+    raise ParseFailure(place, [*SYMBOLS, *(phrase.split()[0] for phrase in PHRASES)])
+
+
+def read_number(tokens: Sequence[Token], place: int) -> tuple[Amount, int]:
+    """`5`, `five`, `4.5`."""
+    word = key_at(tokens, place)
+    if word in COUNTS:
+        return Amount(str(COUNTS.index(word)), COUNTS.index(word)), place + 1
+    amount = _amount(word, "", "count")
+    if amount is None:
+        raise ParseFailure(place, ["a number"])
+    return amount, place + 1
+
+
+def read_count(tokens: Sequence[Token], place: int) -> tuple[Amount, int]:
+    """`5`, `five`; nothing with a fraction."""
+    wanted = ["a whole number", *COUNTS]
+    try:
+        amount, after = read_number(tokens, place)
+    except ParseFailure:
+        raise ParseFailure(place, wanted) from None
+    if amount.value % 1:
+        raise ParseFailure(place, wanted)
+    return amount, after
+
+
+def reader(dimension: str) -> Callable[[Sequence[Token], int], tuple[Amount, int]]:
+    """Reads `56 us`, `56us`, `10%`, each with `+- 5%` or `+- 2 us` behind it."""
+
+    def read(tokens: Sequence[Token], place: int) -> tuple[Amount, int]:
+        amount, after = _plain(tokens, place, dimension)
+        if key_at(tokens, after) not in ("+-", "+/-", "±", "within"):
+            return amount, after
+        relative = key_at(tokens, after + 1).endswith("%")
+        slack, last = _plain(tokens, after + 1, "share" if relative else dimension)
+        wider = amount.within(**{"share" if relative else "far": slack.value})
+        return replace(wider, text=f"{amount.text} +- {slack.text}"), last
+
+    return read
+
+
+def _plain(tokens: Sequence[Token], place: int, dimension: str) -> tuple[Amount, int]:
+    units, word = UNITS[dimension], text_at(tokens, place)
+    found = NUMBER.fullmatch(word)
+    if found is None:
+        raise ParseFailure(place, [f"a number with a unit ({', '.join(units)})"])
+    unit, after = (found[3], place + 1) if found[3] else (text_at(tokens, place + 1), place + 2)
+    amount = _amount(found[1], _unit(unit, units), dimension)
+    if amount is None:
+        raise ParseFailure(after - 1, units)
+    return amount, after
+
+
+def _unit(word: str, units: Iterable[str]) -> str:
+    """A unit in any case, unless two units differ in case alone."""
+    if word in units:
+        return word
+    lower = word.lower()
+    flops = lower.removesuffix("s") if lower.endswith("flops") else lower
+    same = [unit for unit in units if unit.lower() in (lower, flops, f"{flops}/s")]
+    return same[0] if len(same) == 1 else "?"
+
+
+def _amount(text: str, unit: str, dimension: str) -> Amount | None:
+    """`38.65` with `GFLOP` -> an amount as precise as it is written; None when it is not valid."""
+    found = NUMBER.fullmatch(text)
+    factor = UNITS[dimension].get(unit) if found and not found[3] else None
+    if found is None or factor is None:
+        return None
+    slack = 0.0 if dimension == "count" else 0.5 * 10.0 ** -len(found[2] or "") * factor
+    shown = f"{found[1]}{unit}" if unit in ("%", "x") else f"{found[1]} {unit}".rstrip()
+    return Amount(shown, float(found[1]) * factor, slack)
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """An adjective: `bf16`, `nvjet`, `memory-bound`.
+
+    `kind` is dtype, family, bound, role, work (no collective), core, direction, cast, sdpa, group.
+    """
+
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """`kind` is kernel, memcpy, memset, op, call, launch, sync, region, step, stream or cpu.
+
+    The other fields narrow it down: `name` is a name with `*`, `word` an op that a kernel does,
+    `under` an op above a kernel, `ordinal` a place in the order of launch.
+    """
+
+    text: str
+    kind: str
+    name: str = ""
+    word: str = ""
+    under: str = ""
+    traits: tuple[Trait, ...] = ()
+    ordinal: int | None = None
+    distinct: bool = False
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it matches GPU operations, not host events."""
+        return self.kind in ("kernel", "memcpy", "memset")
+
+
+ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "sixth": 5, "last": -1}
+_DTYPE_WORDS = (
+    "bf16=bf16 bfloat16=bf16 fp16=f16 f16=f16 half=f16 fp32=f32 f32=f32 tf32=tf32 fp64=f64 f64=f64 "
+    "fp8=fp8 e4m3=e4m3 e5m2=e5m2 int8=i8"
+)
+DTYPES = {word: dtype for word, _, dtype in (pair.partition("=") for pair in _DTYPE_WORDS.split())}
+# A word stands for every family whose name contains it.
+_FAMILIES = """
+nvjet cutlass cublas xmma cudnn aten inductor triton liger flash mem_efficient nccl tensile miopen
+vllm cub composable
+"""
+FAMILY_WORDS = tuple(_FAMILIES.split())
+KERNEL_BOUNDS = ("compute", "memory", "l2", "latency", "comms")
+DIRECTIONS = ("dtod", "htod", "dtoh", "ptop")
+TRAITS: dict[str, Trait] = {
+    **{word: Trait("dtype", dtype) for word, dtype in DTYPES.items()},
+    **{word: Trait("family", word) for word in FAMILY_WORDS},
+    **{f"{bound}-bound": Trait("bound", bound) for bound in KERNEL_BOUNDS},
+    **{word: Trait("direction", word) for word in DIRECTIONS},
+    "tensor-core": Trait("core", "true"),
+}
+# Words for linear layers. A trace does not say which weight a matmul used, so each stands for any
+# matmul.
+_LAYERS = """
+gate up down gate_proj up_proj down_proj q_proj k_proj v_proj o_proj qkv fc1 fc2 lm_head
+"""
+LINEAR_WORDS = tuple(_LAYERS.split())
+# What a model's author calls a part -> the name of the group (`Trace.work_groups`).
+GROUPS = {
+    "rmsnorm": "RMSNorm",
+    "rope": "RoPE",
+    "swiglu": "SwiGLU",
+    "geglu": "GeGLU",
+    "loss": "loss",
+}
+_PLURALS = {"copy": "copies", "softmax": "softmaxes", "launch": "launches"}
+_KINDS = ("memcpy", "memset", "op", "call", "launch", "sync", "region", "step", "stream")
+# Words for a host call or a host op whose own name few remember.
+_CALLS = {word: Selector(word, "call", name="*GraphLaunch*") for word in ("graphs", "cuda-graphs")}
+_OPS = {"item": Selector("item", "op", name="aten::item")}
+
+
+def _forms(word: str) -> tuple[str, str]:
+    return word, _PLURALS.get(word, word + "s")
+
+
+HEADS: dict[str, Selector] = {
+    **{word: Selector(word, "kernel") for word in _forms("kernel")},
+    **{
+        word: Selector(word, "kernel", traits=(Trait("role", role),))
+        for role in ROLES
+        for word in _forms(role)
+    },
+    **{word: Selector(word, kind) for kind in _KINDS for word in _forms(kind)},
+    **{word: Selector(word, "kernel", traits=(Trait("cast", "true"),)) for word in _forms("cast")},
+    **{
+        word: Selector(word, "kernel", traits=(Trait("group", group),))
+        for word, group in GROUPS.items()
+    },
+    "sdpa": Selector("sdpa", "kernel", traits=(Trait("sdpa", "sdpa"),)),
+    "compute": Selector("compute", "kernel", traits=(Trait("work", "compute"),)),
+    "backward": Selector("backward", "kernel", under="autograd::engine*"),
+    **_CALLS,
+    **_OPS,
+}
+_NAMED = {word: kind for kind in ("kernel", "op", "call", "region") for word in _forms(kind)}
+_CALL = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*\*?")
+
+
+@cache
+def op_words() -> frozenset[str]:
+    """Op names that can be written without `aten::`; any other op needs its namespace."""
+    return families.vocabulary() - set(HEADS) - set(TRAITS)
+
+
+@cache
+def vocabulary() -> tuple[str, ...]:
+    """Every word that can begin a selector."""
+    return (*HEADS, *TRAITS, *ORDINALS, "distinct", "cpu kernels", *sorted(op_words()))
+
+
+def read_selector(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
+    """`distinct gemm kernels`, `first bf16 gemm`, `memcpy`, `aten::mm`, `op "a name*"`."""
+    start, ordinal, traits = place, None, []
+    distinct = key_at(tokens, place) == "distinct"
+    place += distinct
+    if key_at(tokens, place) in ORDINALS:
+        ordinal, place = ORDINALS[key_at(tokens, place)], place + 1
+    while key_at(tokens, place) in TRAITS:
+        traits.append(TRAITS[key_at(tokens, place)])
+        place += 1
+    head, place = _head(tokens, place, bool(traits))
+    text = " ".join(f'"{t.text}"' if t.quoted else t.text for t in tokens[start:place])
+    traits = [*head.traits, *traits]
+    found = replace(head, text=text, traits=tuple(traits), ordinal=ordinal, distinct=distinct)
+    return found, place
+
+
+def _head(tokens: Sequence[Token], place: int, described: bool) -> tuple[Selector, int]:
+    word, text = key_at(tokens, place), text_at(tokens, place)
+    if word == "cpu" and _past(tokens, place + 1, "kernel") > place + 1:
+        return Selector("cpu kernels", "cpu"), place + 2
+    if word in _NAMED and place + 1 < len(tokens) and _is_name(tokens[place + 1]):
+        return Selector("", _NAMED[word], name=tokens[place + 1].text), place + 2
+    if word in HEADS:
+        head = HEADS[word]
+        return head, _past(tokens, place + 1, "kernel") if head.kind == "kernel" else place + 1
+    if "::" in word:
+        after = _past(tokens, place + 1, "kernel")
+        if after > place + 1:
+            return Selector("", "kernel", under=text), after
+        return Selector("", "op", name=text), _past(tokens, place + 1, "op")
+    if word and _CALL.fullmatch(text):
+        return Selector("", "call", name=text), _past(tokens, place + 1, "call")
+    if word in op_words():
+        return Selector(word, "kernel", word=word), _past(tokens, place + 1, "kernel")
+    if described:
+        return Selector("", "kernel"), place
+    raise ParseFailure(place, vocabulary())
+
+
+def _past(tokens: Sequence[Token], place: int, word: str) -> int:
+    """The place behind `word` or its plural, or `place` where neither stands there."""
+    return place + 1 if key_at(tokens, place) in _forms(word) else place
+
+
+def _is_name(token: Token) -> bool:
+    """Whether a token behind `kernel`, `op`, `call` or `region` is a name, not the next word."""
+    marked = any(mark in token.text for mark in ("*", "_", "::"))
+    return token.quoted or marked or bool(_CALL.fullmatch(token.text))
