@@ -45,4 +45,4 @@ def test_of_one_step_the_shapes_of_others_are_unknown(tmp_path: Path) -> None:
     assert found.why.endswith("shapes of other steps are unknown")
     whole = _typical.predicted(opened(small(Sketch()), tmp_path))
     assert whole is not None
-    assert "cuda_graph" not in whole.proposed
+    assert "cuda_graph" not in {each.fix for each in whole.every}
