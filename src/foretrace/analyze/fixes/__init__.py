@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import Any
 
 from msgspec import Struct
 
@@ -53,7 +54,8 @@ class Fix(Struct, frozen=True):
     """One kind of change; the docstring of its module is the manual.
 
     `made` tells whether a step shows that the fix was made, where that takes more than the absence
-    of its cause. A `general` fix treats the symptom whatever the cause is.
+    of its cause. A `general` fix treats the symptom whatever the cause is. `on_cpu` finds the cause
+    in a step that a CPU computes, where that takes another look.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Fix(Struct, frozen=True):
     needs: tuple[str, ...] = ()
     made: Callable[[Step], bool] | None = None
     general: bool = False
+    on_cpu: Callable[[Any], Iterable[Proposal]] | None = None
 
 
 class FixPrediction(Struct, frozen=True):
@@ -159,11 +162,12 @@ def _blocked_first(ranked: list[FixPrediction], now: float) -> list[FixPredictio
 
 def _proposals(fix: Fix, step: Step) -> list[Proposal]:
     """What a fix proposes; one that fails proposes nothing and hides no other."""
-    if any(not step.trace.has(need) for need in fix.needs):
+    find = (fix.on_cpu if step.on_cpu else None) or fix.find
+    if find is fix.find and any(not step.trace.has(need) for need in fix.needs):
         return []
     try:
         budget.check()
-        return list(fix.find(step))
+        return list(find(step))
     except (LimitError, MemoryError):
         raise
     except Exception:

@@ -29,6 +29,8 @@ PLAIN_NS = 20_000  # of a pointwise op on a host that nothing is known of
 class Step:
     """One typical step. Events are ids of host events, rows are rows of `trace.gpu`."""
 
+    on_cpu = False  # whether a CPU computes
+
     def __init__(
         self,
         trace: Trace,

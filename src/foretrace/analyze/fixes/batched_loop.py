@@ -23,9 +23,11 @@ from functools import reduce
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal, both
+from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._loops import SLICES, Loop, loops
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.rules._common import matmul_ns
+from foretrace.base.units import plural
 from foretrace.model.costs.roofline import peak_flops
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
@@ -37,6 +39,7 @@ CELLS = {
     "aten::rnn_tanh_cell": "nn.RNN",
     "aten::rnn_relu_cell": "nn.RNN",
 }
+CELLS_ON_CPU, ON_CPU = 8, (0.35, 0.7, 0.1)  # calls, and the share of their time that goes
 CELL_LEFT = (0.18, 0.12, 0.3)  # as expected, at best, at worst (0.19 on an H200's host)
 WRITTEN_LEFT = (0.12, 0.08, 0.2)  # 0.11 on an H200's host
 MATMULS = frozenset({"aten::matmul", "aten::mm", "aten::addmm", "aten::linear"})
@@ -165,4 +168,15 @@ def _bytes(case: Case, count: int) -> float:
     return every - (count - 1) * (weights.bytes or 0) if weights else every
 
 
-FIX = Fix("batched_loop", "Run a loop over slices as one batch", _find, ("gpu", "shapes"))
+def _on_cpu(step: CpuStep) -> Iterator[Proposal]:
+    """Cells that a Python loop calls, each module's in one proposal."""
+    for name, module in CELLS.items():
+        found = step.ops(name).tolist()
+        if len(found) >= CELLS_ON_CPU:
+            why = f"{plural(len(found), 'call')} of {step.bare(found[0])} in a Python loop"
+            order = f"run the whole sequence at once ({module})"
+            yield step.proposal(order, why, found, ON_CPU)
+
+
+TITLE = "Run a loop over slices as one batch"
+FIX = Fix("batched_loop", TITLE, _find, ("gpu", "shapes"), on_cpu=_on_cpu)

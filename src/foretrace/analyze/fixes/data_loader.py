@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._host import loading, share
+from foretrace.analyze.fixes._cpu import CpuStep
+from foretrace.analyze.fixes._host import LOADER, loading, share
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import percent_text, plural
 from foretrace.model.replay import GraphChange
@@ -24,6 +25,7 @@ READY_NS = 50_000
 LEAST = 0.1
 WORKERS = 8
 ALONE = "SingleProcess"
+ON_CPU, MORE_ON_CPU = (0.75, 1.0, 0.2), (0.5, 0.9, 0.0)  # of the time goes: workers need cores
 
 
 def _find(step: Step) -> Iterator[Proposal]:
@@ -51,4 +53,16 @@ def _names(step: Step) -> set[str]:
     return {host.names[name] for name in host.name[step.inside & host.is_region].tolist()}
 
 
-FIX = Fix("data_loader", "Let workers load the data", _find)
+def _on_cpu(step: CpuStep) -> Iterator[Proposal]:
+    named = step.trace.host.named(lambda name: LOADER.match(name) is not None)
+    found = step.outermost(named & step.inside).tolist()
+    single = [event for event in found if ALONE in step.name(event)]
+    if single:
+        why = "the step makes its batch itself (num_workers=0)"
+        yield step.proposal("DataLoader(num_workers=4)", why, single, ON_CPU)
+    elif found:
+        why = "the step waits for the DataLoader's workers"
+        yield step.proposal("more DataLoader workers", why, found, MORE_ON_CPU)
+
+
+FIX = Fix("data_loader", "Let workers load the data", _find, on_cpu=_on_cpu)

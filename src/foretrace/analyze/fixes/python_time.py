@@ -73,4 +73,4 @@ def _function(step: Step, stretch: tuple[int, int]) -> str:
     return f": {step.name(int(rows[np.argmax(host.depth[rows])])).rpartition('/')[2][:30]}"
 
 
-FIX = Fix("python_time", "Move Python out of the step", _find)
+FIX = Fix("python_time", "Move Python out of the step", _find, ("gpu",))

@@ -45,8 +45,8 @@ def look_region(trace: Trace, name: str) -> RegionOverview:
 
 def summarize(trace: Trace) -> Overview:
     """The document, what each region launches, and the summary in sentences."""
-    from foretrace.analyze.cpu_fixes import cpu_fixes
     from foretrace.analyze.findings import with_savings
+    from foretrace.analyze.fixes._cpu import predicted_on_cpu
     from foretrace.analyze.fixes._typical import predicted
     from foretrace.analyze.rules import run_all
     from foretrace.model.utilization import utilization
@@ -67,7 +67,7 @@ def summarize(trace: Trace) -> Overview:
         step = without_profiler(trace, step, future)
         found.step, found.fixes = time_of(future), entries(future)
     found.cpu = cpu_tree(trace) if step is None else []
-    found.verdict = verdict(step, found, cpu_fixes(trace) if step is None else None)
+    found.verdict = verdict(step, found, predicted_on_cpu(trace) if step is None else None)
     if step is not None:
         found.groups = group_rows(trace, step.spans)
         used = utilization(trace, step.spans)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from foretrace.analyze.cpu_fixes import CpuFixes
+from foretrace.analyze.fixes import Predicted
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.model.bounds import PARTLY_IDLE
 from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
@@ -42,14 +42,15 @@ def verdict_of(step: MeasuredStep | None, findings: Sequence[FindingEntry] = ())
     return LookVerdict(step.bound, "".join(_evidence(step)), first)
 
 
-def verdict(step: MeasuredStep | None, look: Look, on_cpu: CpuFixes | None = None) -> LookVerdict:
+def verdict(step: MeasuredStep | None, look: Look, on_cpu: Predicted | None = None) -> LookVerdict:
     """The verdict on one trace: what to do is ranked by the predicted time of a step.
 
     What a CPU gains depends on the machine more than a trace can tell: the order is said there,
     without a time.
     """
     if step is None:
-        orders = [f"{each.order}: {each.why}" for each in (on_cpu.fixes if on_cpu else ())]
+        found = [each.proposal for each in (on_cpu.fixes if on_cpu else ())]
+        orders = [f"{each.order}: {each.why}" for each in found]
         return LookVerdict("unknown", _without_gpu(look), *orders[:2])
     if look.step is None:
         return verdict_of(step, look.findings)

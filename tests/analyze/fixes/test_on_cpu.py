@@ -11,7 +11,8 @@ import pytest
 
 import foretrace as ft
 from analyze.rules.sketch import Sketch
-from foretrace.analyze.cpu_fixes import CpuFix, cpu_fixes
+from foretrace.analyze.fixes import FixPrediction
+from foretrace.analyze.fixes._cpu import predicted_on_cpu
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 
@@ -31,8 +32,8 @@ def opened(build: Build, folder: Path, record: Any = None) -> Trace:
     return ft.open(folder / "trace.json", cache=False)
 
 
-def found(build: Build, folder: Path, record: Any = None) -> list[CpuFix]:
-    said = cpu_fixes(opened(build, folder, record))
+def found(build: Build, folder: Path, record: Any = None) -> list[FixPrediction]:
+    said = predicted_on_cpu(opened(build, folder, record))
     assert said is not None
     return said.fixes
 
@@ -57,14 +58,14 @@ def samples(sketch: Sketch, rows: int = 1) -> None:
 
 def test_one_core_at_work_asks_for_threads(tmp_path: Path) -> None:
     (fix,) = found(matmul, tmp_path)
-    assert "torch.set_num_threads" in fix.order
+    assert "torch.set_num_threads" in fix.proposal.order
     assert found(lambda sketch: matmul(sketch, us=200), tmp_path) == []  # ten cores' rate
 
 
 def test_a_run_record_knows_the_threads(tmp_path: Path) -> None:
     record = {"kind": "foretrace-run", "machine": {"cpus": 16}, "settings": {"threads": 4}}
     (fix,) = found(matmul, tmp_path, record)
-    assert (fix.order, fix.why) == (
+    assert (fix.proposal.order, fix.proposal.why) == (
         "torch.set_num_threads(16)",
         "4 threads on a machine of 16 cores",
     )
@@ -73,20 +74,22 @@ def test_a_run_record_knows_the_threads(tmp_path: Path) -> None:
 
 def test_float64_takes_twice_the_time(tmp_path: Path) -> None:
     fixes = found(lambda sketch: matmul(sketch, "double"), tmp_path)
-    assert [fix.order for fix in fixes] == ["compute in float32 (model.float(), x.float())"]
+    assert [fix.proposal.order for fix in fixes] == [
+        "compute in float32 (model.float(), x.float())"
+    ]
     assert fixes[0].low_ns < fixes[0].ns < fixes[0].high_ns
 
 
 def test_convolutions_in_nchw(tmp_path: Path) -> None:
     (fix,) = found(lambda sketch: convolution(sketch, [65_536, 1024, 32, 1]), tmp_path)
-    assert "channels_last" in fix.order
+    assert "channels_last" in fix.proposal.order
     assert found(lambda sketch: convolution(sketch, [65_536, 1, 2048, 64]), tmp_path) == []
 
 
 def test_samples_one_by_one(tmp_path: Path) -> None:
-    said = cpu_fixes(opened(samples, tmp_path))
+    said = predicted_on_cpu(opened(samples, tmp_path))
     assert said is not None
-    assert said.fixes[0].order == "run the samples as one batch (torch.stack)"
+    assert said.fixes[0].proposal.order == "run the samples as one batch (torch.stack)"
     assert said.fixes[0].ns < 0.2 * said.now_ns
     assert found(lambda sketch: samples(sketch, rows=32), tmp_path) == []
 
@@ -103,7 +106,7 @@ def test_a_step_that_waits_for_its_batch(name: str, order: str, tmp_path: Path) 
         sketch.host("user_annotation", f"enumerate(DataLoader)#{name}.__next__", 3_000)
         matmul(sketch, us=200)
 
-    assert [fix.order for fix in found(loading, tmp_path)] == [order]
+    assert [fix.proposal.order for fix in found(loading, tmp_path)] == [order]
 
 
 def test_cells_in_a_loop(tmp_path: Path) -> None:
@@ -111,10 +114,10 @@ def test_cells_in_a_loop(tmp_path: Path) -> None:
         for _ in range(16):
             sketch.op("aten::gru_cell > aten::mm", us=100, dims=[[8, 64], [64, 64]], types=ROW[:2])
 
-    assert [fix.order for fix in found(cells, tmp_path)] == [
+    assert [fix.proposal.order for fix in found(cells, tmp_path)] == [
         "run the whole sequence at once (nn.GRU)"
     ]
 
 
 def test_a_gpu_is_another_matter() -> None:
-    assert cpu_fixes(ft.open(recordings.traces()["linear_eager"])) is None
+    assert predicted_on_cpu(ft.open(recordings.traces()["linear_eager"])) is None

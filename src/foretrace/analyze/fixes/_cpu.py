@@ -1,0 +1,89 @@
+"""The step of a program that a CPU runs: what computes in it, and what takes a share of it away.
+
+A CPU does one thing after another, so the graph of its step is host time alone. bfloat16 is not
+proposed: most CPUs have no units for it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from foretrace.analyze.fixes import Predicted, Proposal, predict
+from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.model import replay
+from foretrace.model.costs import OpCall, Tensor
+from foretrace.model.cpu_ops import bare, computing_ops, cpu_call, runs_on_cpu
+from foretrace.model.intervals import Ints
+from foretrace.model.replay import GraphChange, ProfilerCost, ReplayGraph
+from foretrace.model.trace import Trace
+
+COST = ProfilerCost(op=1_200)  # without a GPU to watch (torch 2.13)
+MATMULS = frozenset({"addmm", "mm", "mv", "addmv", "bmm", "dot"})
+Shares = tuple[float, float, float]  # of a time that goes: expected, at best, at worst
+
+
+class CpuStep(Step):
+    """The typical step of a CPU."""
+
+    on_cpu = True
+
+    @cached_property
+    def usual(self) -> ReplayGraph:
+        """The graph with the host times that it has without the profiler."""
+        return replay.without_profiler(self.trace, self.graph, COST)
+
+    @cached_property
+    def computing(self) -> Ints:
+        """The ops that compute, in order of time."""
+        rows = np.flatnonzero(computing_ops(self.trace)[0] & self.inside)
+        return rows[np.argsort(self.trace.host.start[rows], kind="stable")]
+
+    @cached_property
+    def arguments(self) -> dict[int, OpCall]:
+        """Those of them whose arguments were recorded."""
+        found = {event: self.call(event) for event in self.computing.tolist()}
+        return {event: call for event, call in found.items() if call is not None}
+
+    def bare(self, event: int) -> str:
+        """The name of an op without its namespace."""
+        return bare(self.name(event))
+
+    def took_ns(self, events: list[int]) -> float:
+        """The recorded time of these ops."""
+        return float(self.trace.host.length[events].sum()) if events else 0.0
+
+    def proposal(
+        self,
+        order: str,
+        why: str,
+        events: list[int],
+        shares: Shares,
+        risk: str = "",
+        stretches: Stretches | None = None,
+    ) -> Proposal:
+        """A change after which these shares of the time of some events are gone."""
+        removed = self.stretches(events) if stretches is None else stretches
+        usual, best, worst = (GraphChange(removed, 1 - share) for share in shares)
+        shown = tuple(events[:50])
+        return Proposal(order, why, usual, best, worst, risk=risk, events=shown)
+
+
+def dense(call: OpCall) -> list[Tensor]:
+    """Tensor arguments with dimensions."""
+    return [each for each in call.every_tensor() if each.dims]
+
+
+def elements(call: OpCall) -> int:
+    """The size of the largest of them."""
+    return max((each.elements for each in dense(call)), default=0)
+
+
+def predicted_on_cpu(trace: Trace) -> Predicted | None:
+    """The typical step of a CPU with its fixes; None where a GPU computed, or nothing did."""
+    span = cpu_call(trace) if runs_on_cpu(trace) else None
+    step = CpuStep(trace, replay.graph_of(trace, span, False)) if span else None
+    if step is None or not len(step.computing):
+        return None
+    return predict(step, float(step.span.cpu_ns))
