@@ -107,9 +107,10 @@ def _made(step: Step) -> Iterator[HostTensor]:
 
 
 def _slow(step: Step) -> Ints:
-    """Copies to the GPU from pageable memory, or that the host waits for."""
+    """Copies to the GPU of known size from pageable memory, or that the host waits for."""
     launch = step.trace.gpu.launch
     rows, pageable = (copies(step, tops(step), way) for way in ("HtoD", "Pageable"))
+    rows = rows[step.trace.gpu.bytes[rows] >= 0]
     plain = waited(step, distinct(step.makers(launch[rows])))
     slow: Ints = rows[np.isin(rows, pageable) | np.isin(step.makers(launch[rows]), plain)]
     return slow
