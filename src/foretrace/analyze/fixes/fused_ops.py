@@ -38,15 +38,12 @@ SAME |= {"multiply": "mul", "subtract": "sub", "rsub": "sub"}
 
 
 class FusedOp(Struct, frozen=True):
-    """What to call, the ops that it replaces, and the passes of both directions over the input. A
-    call that gives back what goes into a loss has the type that the ops have: `casts` stay.
-    """
+    """What to call, the passes of both directions over the input, and the ops that it replaces."""
 
     call: str
-    ops: str
     forward: float
     backward: float
-    casts: bool = False
+    ops: str
 
     def match(self, text: str) -> int:
         """How much of these words the sequence is."""
@@ -54,46 +51,28 @@ class FusedOp(Struct, frozen=True):
         return found.end() if found else 0
 
 
-_ROOT = "(?:sqrt~|rsqrt~|pow~|std)"
-_CENTRED = "(?:mean |var |sub:s |pow |mul:f |mul:s |add~ |div~ |clamp~ |reciprocal~ )*?"
-_AFFINE = "(?: (?:add~ )?mul:s)?(?: add:s)?"
-_SCALED = "(?:mul:s|div:s)"
-SEQUENCES = (
-    FusedOp(
-        "F.layer_norm",
-        rf"(?=(?:\S+ ){{1,8}}?sub:s )(?:mean|var) {_CENTRED}{_ROOT} {_CENTRED}{_SCALED}{_AFFINE}",
-        6.0,
-        16.0,
-    ),
-    FusedOp(
-        "F.rms_norm",
-        rf"(?:pow|mul:f) mean (?:add~ |clamp~ )?{_ROOT} (?:reciprocal~ )?{_SCALED}{_AFFINE}",
-        3.5,
-        14.0,
-    ),
-    FusedOp(
-        'F.gelu(x, approximate="tanh")',
-        "(?:mul )?(?:pow|mul:f mul:f) mul add:f mul tanh (?:mul )?add mul:f(?: mul)?",
-        3.0,
-        4.0,
-    ),
-    FusedOp("F.gelu", "(?:mul )?(?:div|mul) erf add mul:f(?: mul)?", 3.0, 4.0),
-    FusedOp("torch.softmax", "(?:max sub:s )?exp sum div:s", 3.5, 4.5),
-    FusedOp(
-        "F.log_softmax",
-        "softmax log|logsumexp sub:s|(?:max sub:s )?exp sum log~ (?:add~ )?sub:s",
-        3.5,
-        5.0,
-        casts=True,
-    ),
-    FusedOp(
-        "F.dropout", "(?:rand_like|bernoulli) (?:gt|lt|ge|le) (?:div )?mul:f(?: div| mul)?", 3, 3
-    ),
-    FusedOp("F.normalize", "pow sum sqrt~ (?:add~ |clamp~ )?div:s", 3.5, 8.0),
-    FusedOp("F.mish", "softplus tanh mul:f", 3.0, 4.0),
-    FusedOp("F.logsigmoid", "sigmoid log", 3.0, 4.0),
-    FusedOp("F.softplus", "exp add log|exp log1p", 3.0, 4.0),
+_ROOT = "(sqrt~|rsqrt~|pow~|std)"
+_CENTRED = "(mean |var |sub:s |pow |mul:f |mul:s |add~ |div~ |clamp~ |reciprocal~ )*?"
+_SCALED = "(mul:s|div:s)( (add~ )?mul:s)?( add:s)?"
+_ROWS = rf"""
+F.layer_norm/batch_norm 6 16 (?=(\S+ )+?sub:s )(mean|var) {_CENTRED}{_ROOT} {_CENTRED}{_SCALED}
+F.rms_norm 3.5 14 (pow|mul:f) mean (add~ |clamp~ )?{_ROOT} (reciprocal~ )?{_SCALED}
+F.gelu(approximate="tanh") 3 4 (mul )?(pow|mul:f mul:f) mul add:f mul tanh (mul )?add mul:f( mul)?
+F.gelu 3 4 (mul )?(div|mul) erf add mul:f( mul)?
+torch.softmax 3.5 4.5 (max sub:s )?exp sum div:s
+F.log_softmax 3.5 5 softmax log|logsumexp sub:s|(max sub:s )?exp sum log~ (add~ )?sub:s
+F.dropout 3 3 (rand_like|bernoulli) (gt|lt|ge|le) (div )?mul:f( div| mul)?
+F.normalize 3.5 8 pow sum sqrt~ (add~ |clamp~ )?div:s
+F.mish 3 4 softplus tanh mul:f
+F.logsigmoid 3 4 sigmoid log
+F.softplus 3 4 exp add log|exp log1p
+"""
+SEQUENCES = tuple(
+    FusedOp(call, float(forward), float(backward), ops)
+    for call, forward, backward, ops in (row.split(" ", 3) for row in _ROWS.split("\n") if row)
 )
+# What goes into a loss keeps the type that the ops have: the cast before it stays.
+LOSSES = frozenset({"F.log_softmax", "F.logsigmoid"})
 
 
 class Match(Struct, frozen=True):
@@ -115,7 +94,7 @@ def _find(step: Step) -> Iterator[Proposal]:
             joined(_fused(step, match, spread) for match in mine) for spread in SPREAD
         )
         yield Proposal(
-            f"call {_named(step, sequence, mine[0])} instead of {ops} ops",
+            f"call {sequence.call} instead of {ops} ops",
             f"{_words(step, mine[0].ops)} written out {times} per step",
             usual,
             best,
@@ -123,24 +102,6 @@ def _find(step: Step) -> Iterator[Proposal]:
             risk="a fused kernel rounds less often: compare an output",
             events=tuple(op for match in mine for op in match.ops.tolist())[:50],
         )
-
-
-def _named(step: Step, sequence: FusedOp, match: Match) -> str:
-    """The call; a norm over another dimension than the last is not that of a layer."""
-    call = next(
-        (made for op in match.ops.tolist() if (made := step.call(op)) and _over(made)), None
-    )
-    dims = _over(call) if call else []
-    last = len(match.tensor.dims) - 1
-    if sequence.call != "F.layer_norm" or not dims or last in (at % (last + 1) for at in dims):
-        return sequence.call
-    return "F.batch_norm" if 0 in dims else "F.group_norm"
-
-
-def _over(call: OpCall) -> list[int]:
-    """The dimensions of a mean or a variance."""
-    text = call.concrete[1] if call.name in ("aten::mean", "aten::var") and call.concrete else ""
-    return [int(part) for part in re.findall(r"-?\d+", text)]
 
 
 def _words(step: Step, ops: Ints) -> str:
@@ -167,7 +128,7 @@ def _matches(step: Step) -> Iterator[Match]:
             continue
         sequence, count = found
         begin, end = window[0], window[count - 1]
-        if not sequence.casts and _casts(calls, begin - 1, tensor):
+        if sequence.call not in LOSSES and _casts(calls, begin - 1, tensor):
             begin, end = begin - 1, end + _casts(calls, end + 1, tensor)
         yield Match(sequence, ops[begin : end + 1], _largest(calls[begin]) or tensor)
         place += count

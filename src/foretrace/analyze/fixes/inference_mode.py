@@ -1,14 +1,15 @@
 """Inference without what training needs.
 
-What it looks for: a program without a backward pass whose ops make autograd nodes, or which runs
-dropout.
+What it looks for: a program without a backward pass whose ops make autograd nodes, which runs
+dropout, or which converts float32 weights to 16 bit in every step (`.to()`, `torch.autocast`).
 
 What must hold: no backward pass anywhere in the recording. Ops that make nodes have numbers that go
 on; where there are no nodes, ops have no number or all the same one. Dropout in `eval()` launches
-nothing.
+nothing. Converted tensors are weights if matmuls or convolutions of the step have weights or biases
+of their shapes, and no inputs.
 
 What changes: an op takes 5 us less on the host without its node (an H200's host, torch 2.11). The
-kernels of dropout go with the host time of their ops.
+kernels of dropout and of conversions go with the host time of their ops.
 """
 
 from __future__ import annotations
@@ -18,12 +19,25 @@ from collections.abc import Iterator
 import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._copies import outermost_move
+from foretrace.analyze.fixes._gpu import rows_where
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural
+from foretrace.model.costs import OpCall
 from foretrace.model.replay import GraphChange
 
 DROPOUT = ("aten::dropout", "aten::native_dropout", "aten::feature_dropout", "aten::dropout_")
+TAKERS = (
+    "aten::linear",
+    "aten::conv1d",
+    "aten::conv2d",
+    "aten::conv3d",
+    "aten::matmul",
+    "aten::mm",
+)
+NARROW = frozenset({"c10::BFloat16", "c10::Half"})
+FEW = 4  # conversions
 NODES = 8  # a few may be a gradient that somebody wants
 NODE_NS = (5_000, 8_000, 2_000)  # as expected, at best, at worst
 
@@ -33,6 +47,7 @@ def _find(step: Step) -> Iterator[Proposal]:
         return
     yield from _without_nodes(step)
     yield from _without_dropout(step)
+    yield from _without_casts(step)
 
 
 def _without_nodes(step: Step) -> Iterator[Proposal]:
@@ -52,13 +67,43 @@ def _without_nodes(step: Step) -> Iterator[Proposal]:
 
 
 def _without_dropout(step: Step) -> Iterator[Proposal]:
-    every = step.ops(*DROPOUT)
-    ops = np.array([op for op in every.tolist() if len(step.below(np.array([op])))], np.int64)
+    above = step.trace.host.nearest(step.trace.gpu.launch[step.rows], step.named(DROPOUT))
+    ops = distinct(step.callers(above[above >= 0]))
     if len(ops):
-        rows = step.below(ops)
-        change = GraphChange(step.stretches(ops.tolist()), gone=frozenset(rows.tolist()))
         why = f"{plural(len(ops), 'call')} of dropout per step, and no backward pass"
-        yield Proposal("call model.eval(): dropout is on", why, change, events=step.events(rows))
+        events = tuple(ops[:50].tolist())
+        yield Proposal("call model.eval(): dropout is on", why, step.without(ops), events=events)
 
 
-FIX = Fix("inference_mode", "Inference without autograd and dropout", _find, ("gpu",))
+def _without_casts(step: Step) -> Iterator[Proposal]:
+    weights = _weights(step)
+    rows = rows_where(step, lambda case: _cast(case.call) in weights)
+    makers = step.makers(step.trace.gpu.launch[rows])
+    ops = distinct(np.array([outermost_move(step, op) for op in makers.tolist()], np.int64))
+    if len(ops) >= FEW:
+        yield Proposal(
+            "load the weights in 16 bit: model.to(torch.bfloat16)",
+            f"{len(ops)} conversions of float32 weights per step",
+            step.without(ops, step.with_gaps(ops)),
+            risk="weights in bf16 have 8 bits of precision: compare an output",
+            events=step.events(rows),
+        )
+
+
+def _weights(step: Step) -> set[tuple[int, ...]]:
+    """The shapes of weights and biases that no input has."""
+    calls = [call for op in step.ops(*TAKERS).tolist() if (call := step.call(op))]
+    taken = {
+        each.dims for call in calls for at in (1, 2) if (each := call.tensor(at)) and each.dims
+    }
+    return taken - {first.dims for call in calls if (first := call.tensor(0))}
+
+
+def _cast(call: OpCall | None) -> tuple[int, ...] | None:
+    """The shape of a tensor that this copy turns from float32 into 16 bit."""
+    target, source = (call.tensor(0), call.tensor(1)) if call else (None, None)
+    is_cast = source and target and source.type == "float" and target.type in NARROW
+    return source.dims if source and is_cast else None
+
+
+FIX = Fix("inference_mode", "Inference without what training needs", _find, ("gpu",))

@@ -56,20 +56,13 @@ def _proposal(step: Step, event: Ints, groups: int, count: int) -> Proposal:
     removed, rows = step.stretches(event.tolist()), step.below(event)
     cost = STEP_NS + KEPT * GROUP_NS + PARAMETER_NS.get(kind, 8_000) * count
     left = cost / max(step.host_ns(removed), 1.0)
-    length, kept = _merged(step, rows, groups), rows[: max(len(rows) * KEPT // groups, 1)]
-    gone = frozenset(rows[len(kept) :].tolist())
-    new = dict.fromkeys(kept.tolist(), length / len(kept))
+    times, kept = step.trace.gpu.length[rows], rows[: max(len(rows) * KEPT // groups, 1)]
+    each = float(times.sum() - times.min() * (len(rows) - len(kept))) / len(kept)
+    new, gone = dict.fromkeys(kept.tolist(), each), frozenset(rows[len(kept) :].tolist())
     usual, best, worst = (GraphChange(removed, min(part * left, 1.0), new, gone) for part in SPREAD)
     order = f"give {kind} two parameter groups: decay and no decay"
     why = f"optimizer.step() runs {groups} groups for {count} parameters"
     return Proposal(order, why, usual, best, worst, events=step.events(rows))
-
-
-def _merged(step: Step, rows: Ints, groups: int) -> float:
-    """The time of the kernels of two groups: all of it without the starts that are gone."""
-    times = step.trace.gpu.length[rows].astype(np.float64)
-    start = float(times.min(initial=0))
-    return max(float(times.sum()) - start * len(rows) * (1 - KEPT / groups), start)
 
 
 FIX = Fix("parameter_groups", "Few parameter groups", _find, ("gpu",))
