@@ -42,11 +42,13 @@ def test_training_and_inference_without_nodes_stay(tmp_path: Path) -> None:
 def test_dropout_is_off_in_eval(tmp_path: Path) -> None:
     def dropped(sketch: Sketch, *work: dict[str, object]) -> None:
         forward(sketch, numbered=False)
-        sketch.op("aten::dropout > aten::native_dropout", *work, dims=[SIZE])
+        sketch.op("aten::sdpa > aten::dropout > aten::native_dropout", *work, dims=[SIZE])
 
     (found,) = proposed("inference_mode", lambda made: dropped(made, kernel(ADD, 9)), tmp_path)
     assert found.order == "call model.eval(): dropout is on"
     assert len(found.change.gone) == 1
+    ((start, end),) = found.change.removed
+    assert end - start < 10_000, "what calls dropout stays"
     assert not proposed("inference_mode", dropped, tmp_path)
 
 

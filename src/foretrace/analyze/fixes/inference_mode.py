@@ -67,8 +67,8 @@ def _without_nodes(step: Step) -> Iterator[Proposal]:
 
 
 def _without_dropout(step: Step) -> Iterator[Proposal]:
-    above = step.trace.host.nearest(step.trace.gpu.launch[step.rows], step.named(DROPOUT))
-    ops = distinct(step.callers(above[above >= 0]))
+    every = step.ops(*DROPOUT)
+    ops = every[[len(step.below(every[at : at + 1])) > 0 for at in range(len(every))]]
     if len(ops):
         why = f"{plural(len(ops), 'call')} of dropout per step, and no backward pass"
         events = tuple(ops[:50].tolist())
