@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from foretrace.base import plugins
 from foretrace.names.families._matmul import on_card
 from foretrace.names.families._parser import SHORT_LIMIT
+from foretrace.names.families._tables import rows, words
 from foretrace.names.families._words import MATMULS, VIEWS, role_of_op, vocabulary
 from foretrace.schema.kernel import NAME_LIMIT, Family, FieldChange, KernelId, Part
 
@@ -40,36 +41,6 @@ __all__ = [
     "value_text",
     "vocabulary",
 ]
-# Fields that tell two kernels of one short name apart, the most telling first; any other field
-# comes after them. How each is written behind the short name: `{}` is the value.
-_WRITTEN = {
-    "dtype": "{}",
-    "dtype_in": "{}",
-    "dtype_a": "{}",
-    "dtype_out": "-> {}",
-    "suffix": "#{}",
-    "epilogue": "{}",
-    "splitk": "split-K",
-    "mask": "{}",
-    "causal": "causal",
-    "head_dim": "hd{}",
-    "tile": "{}",
-    "tile_mn": "{}",
-    "step": "{}",
-    "function": "{}",
-    "size_class": "{}",
-    "conv_dims": "{}D",
-    "cluster": "cluster {}",
-    "stages": "{} stages",
-    "align_elems": "align{}",
-    "vec": "vec{}",
-    "cast": "cast",
-    "category": "{}",
-    "template": "{}",
-    "max_threads": "{} threads",
-    "threads": "{} threads",
-}
-_RANK = {field: place for place, field in enumerate(_WRITTEN)}
 _FREE_TEXT = ("ops", "elsewhere", "tokens", "truncated", "arg_spec", "class", "mangled")
 _MOST = 3  # fields behind one short name: more would not fit a column
 
@@ -155,7 +126,8 @@ def _apart(group: list[KernelId]) -> list[KernelId]:
 def _telling(group: Sequence[KernelId]) -> list[str]:
     """The fields that together tell most of the kernels apart; one, if one tells all of them."""
     known = {field for kernel in group for field in kernel.fields if field not in _FREE_TEXT}
-    ranked = sorted(known, key=lambda field: (_RANK.get(field, len(_RANK)), field))
+    place = {field: place for place, field in enumerate(_patterns())}
+    ranked = sorted(known, key=lambda field: (place.get(field, len(place)), field))
     counts = {field: _kinds(group, [field]) for field in ranked}
     alone = [field for field in ranked if counts[field] == len(group)]
     if alone:
@@ -171,9 +143,15 @@ def _kinds(group: Sequence[KernelId], fields: list[str]) -> int:
     return len({tuple(_written(kernel, field) for field in fields) for kernel in group})
 
 
+@cache
+def _patterns() -> dict[str, str]:
+    """How fields are written behind a short name, the most telling first."""
+    return {row[0]: row[1] for row in rows(words("telling"))}
+
+
 def _written(kernel: KernelId, field: str) -> str:
     value = kernel.get(field)
     if value is None or value is False:
         return ""
-    pattern = _WRITTEN.get(field, field.replace("_", " ") + ("" if value is True else " {}"))
+    pattern = _patterns().get(field, field.replace("_", " ") + ("" if value is True else " {}"))
     return pattern.replace("{}", value_text(value))
