@@ -33,7 +33,7 @@ test:
 
 # The same with every sweep whole, and the viewer in every window: hours.
 test-full:
-	@FORETRACE_SWEEP=full FORETRACE_ALL_LOOKS=1 $(MAKE) --no-print-directory test
+	@FORETRACE_SWEEP=full $(MAKE) --no-print-directory test
 
 lint: $(DEV_STAMP)
 	@$(BIN)/ruff format --quiet --check $(CODE) || { echo "run: $(BIN)/ruff format $(CODE)"; exit 1; }

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -18,6 +18,8 @@ from hypothesis import settings
 
 # `corpus` and `reference_reader`, however the tests are collected
 sys.path.insert(0, str(Path(__file__).parent))
+import sweep
+
 # the checks of the cases are asserts too, and should say what they saw
 pytest.register_assert_rewrite("corpus")
 
@@ -27,35 +29,22 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 # Far above any test: this is no measurement, it turns a hang into a failure.
-FULL = os.environ.get("FORETRACE_SWEEP") == "full"
-HANG_S = 3600 if FULL else 600
+HANG_S = 3600 if sweep.FULL else 600
 
 # The same examples in every run, so that a change fails for what it changed; the full sweep looks
 # for new ones.
 settings.register_profile("sample", deadline=None, database=None, derandomize=True, max_examples=50)
 settings.register_profile("full", deadline=None)
-settings.load_profile("full" if FULL else "sample")
+settings.load_profile("full" if sweep.FULL else "sample")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what `sampled.txt` lists, unless the sweep is full or a test is asked for."""
-    if FULL or any("::" in asked for asked in config.args):
-        return
-    left: list[pytest.Item] = []
-    for every, start in _sampled():
-        cases = [item for item in items if f"{item.nodeid}[".startswith(start)]
-        left += [case for at, case in enumerate(cases) if not every or at % every]
+    """Leave out what only the full sweep runs, unless a test is asked for by name."""
+    asked = tuple(each.removeprefix("./") for each in config.args if "::" in each)
+    left = [item for item in sweep.left_out(items) if not item.nodeid.startswith(asked)]
     dropped = {item.nodeid for item in left}
     items[:] = [item for item in items if item.nodeid not in dropped]
     config.hook.pytest_deselected(items=left)
-
-
-def _sampled() -> Iterator[tuple[int, str]]:
-    """How many cases stand for one that runs, and how their names start."""
-    for line in Path(__file__).with_name("sampled.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            every, _, start = line.partition(" ")
-            yield int(every), f"tests/{start.strip()}"
 
 
 def pytest_collection_finish() -> None:
@@ -82,24 +71,33 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def cpu_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The trace of a GeGLU MLP that Inductor compiled for this CPU; `geglu_script.why` beside it.
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`made_once(name, make)`: a folder that `make` fills once in a run, in whichever worker: copy what you change."""
+    base = tmp_path_factory.getbasetemp()
+    # the folders of xdist's workers lie in one folder of the run
+    run = base.parent if base.name.startswith("popen-") else base
 
-    One compile for all tests that read it, in whichever worker: copy what you change.
-    """
+    def folder(name: str, make: Callable[[Path], object]) -> Path:
+        place, made = run / name, run / f"{name}.made"
+        with open(run / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                shutil.rmtree(place, ignore_errors=True)
+                place.mkdir()
+                make(place)
+                made.touch()
+        return place
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cpu_bundle(made_once: Callable[..., Path]) -> Path:
+    """The trace of a GeGLU MLP that Inductor compiled for this CPU; `geglu_script.why` beside it."""
     pytest.importorskip("torch")
     if not any(shutil.which(name) for name in ("g++", "clang++")):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
-    base = tmp_path_factory.getbasetemp()
-    # the folders of xdist's workers lie in one folder of the run
-    folder = (base.parent if base.name.startswith("popen-") else base) / "compiled"
-    folder.mkdir(exist_ok=True)
-    trace = folder / "geglu_script.json.gz"
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not trace.exists():
-            _record(folder)
-    return trace
+    return made_once("compiled", _record) / "geglu_script.json.gz"
 
 
 def _record(folder: Path) -> None:

@@ -23,13 +23,13 @@ from typing import Any
 import pytest
 
 import foretrace
-from corpus.places import FULL_SWEEP
 from foretrace.analyze.guess.snapshots import SnapshotFile
 from foretrace.base import files
 from foretrace.base.files import DRAFT
 from foretrace.cli import main
 from foretrace.read import cache, recordings
 from foretrace.record.profiling import export
+from sweep import FULL
 
 LINEAR = recordings.traces()["linear_compiled"]
 REFUSALS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO, errno.EACCES)
@@ -144,6 +144,7 @@ COMMANDS = {
 CACHED = ("look", "check")  # no fault may cost these their answer
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_fault_at_every_change_of_the_file_system(name: str, place: Place) -> None:
     """Disk full, read-only, quota, broken, refused or interrupted at the n-th call; in the full
@@ -154,7 +155,7 @@ def test_a_fault_at_every_change_of_the_file_system(name: str, place: Place) -> 
     written = place.files()
     for number in count(1):
         refusal = REFUSALS[number % len(REFUSALS)]
-        for error in (refusal, 0) if FULL_SWEEP else ((refusal, 0)[number % 2],):
+        for error in (refusal, 0) if FULL else ((refusal, 0)[number % 2],):
             place.empty()
             with FAULTS.at(place.root, number, error):
                 code, out, said = place.run(COMMANDS[name])

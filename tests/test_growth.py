@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.places import FULL_SWEEP
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.model import opening
@@ -24,6 +23,7 @@ from growth.counting import Work, growth
 from growth.names import hard_names
 from growth.odd_bytes import ODD
 from growth.shapes import SHAPES
+from sweep import FULL
 
 # Of n log n between 200 and 800 events the second doubling adds 2.3 times what the first one adds,
 # of a square 4 times.
@@ -35,20 +35,15 @@ SIZES |= {
     "steps": 60,
     "nested_regions": 60,
     "tracks": 60,
-    "braces": 40_000,
+    "braces": 20_000,
     "broken_records": 40,
     "empty_members": 200,
 }
 PARTS = ("regions", "steps", "kernels", "ops", "findings")
-_ALWAYS = """
-    sound identical threads crossing tracks kernel_names deep_with_launches steps
-    nested_regions
-"""
-ALWAYS = frozenset(_ALWAYS.split())  # the others with FORETRACE_SWEEP=full
+ALWAYS = ("sound", "crossing", "kernel_names")  # the others in the full sweep
 _NAMES = ("mangled S", "mangled IE", "<", "nested <>", "(", "[", "{", "Sm digits", "triton add")
-NAMES = [kind for kind in hard_names(1) if FULL_SWEEP or kind in _NAMES]
-ODD_FILES = [kind for kind in ODD if FULL_SWEEP or kind != "empty_objects"]  # as `braces`, packed
-CHOSEN = [name for name in SHAPES if FULL_SWEEP or name in ALWAYS]
+NAMES = [kind for kind in hard_names(1) if FULL or kind in _NAMES]
+CHOSEN = [name for name in SHAPES if FULL or name in ALWAYS]
 
 
 def looked(path: Path) -> None:
@@ -76,7 +71,6 @@ def _look(content: Callable[[int], bytes], folder: Path) -> Callable[[int], Call
     return prepared
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("shape", CHOSEN)
 def test_a_shape_costs_in_proportion(shape: str, tmp_path: Path) -> None:
     """Deep, wide, many names, streams, steps, regions, devices, ranks, crossings, equal times."""
@@ -84,7 +78,6 @@ def test_a_shape_costs_in_proportion(shape: str, tmp_path: Path) -> None:
     assert growth(content, SIZES.get(shape, SIZE)) < MOST
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_long_name_costs_in_proportion(kind: str) -> None:
     """Names of every bracket and of every family, up to what is looked at of a name."""
@@ -96,7 +89,8 @@ def test_a_long_name_costs_in_proportion(kind: str) -> None:
     assert growth(decoded, 700) < MOST
 
 
-@pytest.mark.parametrize("kind", ODD_FILES)
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("kind", ODD)
 def test_an_odd_file_costs_in_proportion(kind: str, tmp_path: Path) -> None:
     """Files that a reader may go through again and again; refused or read, in proportion."""
 

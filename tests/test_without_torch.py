@@ -36,6 +36,7 @@ def test_everything_reads_where_torch_cannot_be_imported(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     score = "133 hold, 6 do not hold, 21 another card, 8 not said, 2 inconclusive here"
     assert " ".join(done.stdout.split()).count(score) == 1
+    assert done.stdout.index("The articles") < done.stdout.index("The report on both: ")
     assert done.stderr.count("pip install torch") == 1
 
 

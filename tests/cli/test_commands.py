@@ -37,6 +37,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert group.get_command(click.Context(group), name).get_short_help_str(200)  # type: ignore[union-attr]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_imported_without_what_it_uses(name: str) -> None:
     """Help must stay quick: a command's file brings in nothing heavier than Click."""

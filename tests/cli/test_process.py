@@ -27,6 +27,7 @@ def shell(arguments: list[str], ending: str, **env: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("arguments", "ending", "code", "said"),
     [

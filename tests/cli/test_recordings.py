@@ -95,6 +95,7 @@ def test_the_page_has_a_view_for_every_figure() -> None:
     assert len(COMMANDS) > 25
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
 def test_the_view_can_be_seen(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(command)[1:]
@@ -104,9 +105,14 @@ def test_the_view_can_be_seen(command: str, capsys: pytest.CaptureFixture[str]) 
     assert captured.err == ""
 
 
-QUICK = climb.climb_recorded("h200", ("linear",))
+@pytest.fixture
+def one_rung(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A climb of one rung; `test_without_torch.py` takes the tour over the whole ladder."""
+    whole = climb.climb_recorded
+    monkeypatch.setattr(climb, "climb_recorded", lambda card, only=("linear",): whole(card, only))
 
 
+@pytest.mark.usefixtures("one_rung")
 def test_without_a_terminal_it_tells_at_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -126,10 +132,10 @@ def test_without_a_terminal_it_tells_at_once(
     assert len(text.splitlines()) <= 80
 
 
+@pytest.mark.usefixtures("one_rung")
 def test_a_part_that_cannot_run_is_left_out(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(climb, "climb_recorded", lambda card, only=(): QUICK)
     (tmp_path / "file").write_text("")
     assert main(["tour", "-o", str(tmp_path / "file" / "tour.html")]) == 0
     assert "The report is left out: " in capsys.readouterr().out
@@ -153,7 +159,6 @@ def test_who_wants_no_questions_is_told_at_a_terminal_too(
     assert "? hint" not in text
 
 
-# Where no terminal is, another test climbs the whole ladder.
 ONE_RUNG = """
 import foretrace.learn.ladder.climb as climb
 from foretrace.__main__ import run

@@ -272,9 +272,11 @@ CASES = [
     Case(
         "A46",
         "hash_flood",
-        lambda: g0().head(**keys(100_000, "key{:0100}")).bytes(),
+        lambda: g0().head(**keys(100_000, "key{:0100}")).bytes("minified"),
         accept(),
         is_t0,
+        compared=False,
+        forms=False,
     ),
     Case(
         "A46-event",

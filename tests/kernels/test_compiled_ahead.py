@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from ahead import SHARED_LIMIT
 
+from sweep import FULL
+
 pytest.importorskip("triton")
 
 
 # A thread's accumulators take 512 bytes. Triton 3.9 puts two counters of one kernel on the stack.
 FEW_BYTES = 8
-WHICH = "all" if os.environ.get("FORETRACE_SWEEP") == "full" else "sample"
+WHICH = "all" if FULL else "sample"
 LEAST = {80: 1, 90: 9, 100: 1} if WHICH == "sample" else {80: 8, 90: 9, 100: 9}
 
 

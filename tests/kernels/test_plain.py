@@ -201,10 +201,14 @@ def before_with_grad(module: nn.Module, before: list[torch.Tensor]) -> list[torc
     return before
 
 
-def test_compiles_whole_on_a_cpu() -> None:
+@pytest.mark.parametrize(
+    "backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.sweep)]
+)
+def test_compiles_whole_on_a_cpu(backend: str) -> None:
+    """One graph forward and backward; to Inductor the operators are calls."""
     torch._dynamo.reset()
     module, x = GeGLUMLP(8, 16), torch.randn(2, 8, requires_grad=True)
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = torch.compile(module, fullgraph=True, backend=backend)
     torch.testing.assert_close(compiled(x), module(x))
     mine = torch.autograd.grad(compiled(x).sum(), (x, *module.parameters()))
     for got, want in zip(
@@ -212,7 +216,8 @@ def test_compiles_whole_on_a_cpu() -> None:
     ):
         torch.testing.assert_close(got, want)
     gate, up = torch.randn(4, 8), torch.randn(4, 8)
-    torch.testing.assert_close(torch.compile(geglu, fullgraph=True)(gate, up), geglu(gate, up))
+    alone = torch.compile(geglu, fullgraph=True, backend=backend)
+    torch.testing.assert_close(alone(gate, up), geglu(gate, up))
 
 
 def test_operators_pass_opcheck_on_a_cpu() -> None:

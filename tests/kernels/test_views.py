@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus.places import examples
 from foretrace.kernels.device.views import StridedView, view_of
+from sweep import examples
 
 
 def _addresses(view: StridedView, which: int) -> list[int]:

@@ -1,5 +1,5 @@
 """Nothing is lost without a word: every record of the bytes is seen, whatever the damage and however
-the bytes were cut. `conservation` has the rules; FORETRACE_DEEP=1 tries many more places and sizes.
+the bytes were cut. `conservation` has the rules; the full sweep tries many more places and sizes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import pytest
 from byte_scanner import Record, count
 from corpus.build import LAYOUTS, gz, interleave
 from corpus.damage import BLOCKS, BYTES, Edit, zeros
-from corpus.places import DEEP, PUBLIC, RECORDED
+from corpus.places import PUBLIC, RECORDED
 from corpus.reading import NAME, Answer, WholeLedger, answer, read, sizes
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.bytestream import open_stream
 from foretrace.read.kineto.document import read_document
 from read.conservation import Sound, difference, differing, faults, known, unlike
+from sweep import FULL
 
 HERE = Path(__file__).resolve().parents[1]
 KINDS = BYTES | BLOCKS
@@ -41,7 +42,7 @@ def edits(layout: str, kind: str) -> Iterator[Edit]:
     """One kind of damage in places of every class; all of them differ from the sound trace."""
     sound, chooser = SOUND[layout], random.Random(f"{layout} {kind}")
     for name, at in sound.places.items():
-        for place in chooser.sample(at, min(len(at), 8 if DEEP else 1)):
+        for place in chooser.sample(at, min(len(at), 8 if FULL else 1)):
             edit = KINDS[kind](sound.data, place, OTHER[layout])
             if edit.of(sound.data) != sound.data:
                 yield Edit(f"{name}: {edit.kind}", edit.start, edit.end, edit.new)
@@ -50,8 +51,8 @@ def edits(layout: str, kind: str) -> Iterator[Edit]:
 def near(sound: Sound, edit: Edit) -> list[int]:
     """Sizes of chunks, among them those whose edge is at the damage."""
     to = max(edit.start - sound.scan.opens, 1)
-    wide = [2, 3, 16, 31, 64, 200, 331, 1000] if DEEP else []
-    return sorted({1, 7, 64, to, *([to + 1, edit.start, edit.start + 1, *wide] if DEEP else [])})
+    wide = [2, 3, 16, 31, 64, 200, 331, 1000] if FULL else []
+    return sorted({1, 7, 64, to, *([to + 1, edit.start, edit.start + 1, *wide] if FULL else [])})
 
 
 def told(found: list[str]) -> None:
@@ -69,14 +70,15 @@ def check_trace(path: Path) -> None:
     found = read(data)
     records = count(data)
     assert (len(found.rows), found.ledger.seen, found.ledger.skipped) == (records, records, 0)
-    if DEEP or len(data) < 1_000_000:
-        told(list(differing(data, found.shown(), (997, 8191, 70_001) if DEEP else (8191,))))
+    if FULL or len(data) < 1_000_000:
+        told(list(differing(data, found.shown(), (997, 8191, 70_001) if FULL else (8191,))))
 
 
 RECORDINGS = sorted({*RECORDED.rglob("*.json.gz"), *HERE.rglob("recorded/*.json.gz")})
 PUBLISHED = sorted(Path(PUBLIC).rglob("*.json.gz")) if PUBLIC else [None]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name[:-8])
 def test_every_record_of_a_recorded_trace_is_seen(path: Path) -> None:
     check_trace(path)
@@ -95,18 +97,18 @@ def test_a_sound_trace_is_read_the_same_at_every_size_of_chunk(layout: str) -> N
     data = unlike(2).bytes(layout)
     truth = read(data).shown()
     assert truth["counted"] == (5, 0, 0)
-    step = 1 if DEEP else len(WRITTEN)  # each layout has its share of the sizes
+    step = 1 if FULL else len(WRITTEN)  # each layout has its share of the sizes
     tried = range(1 + WRITTEN.index(layout) % step, len(data) + 2, step)
     told([f"{size} bytes" for size in tried if read(data, size).shown() != truth])
 
 
 @pytest.mark.parametrize("layout", WRITTEN)
-@pytest.mark.parametrize("size", [40, 700] if not DEEP else [1, 8, 40, 256, 700])
+@pytest.mark.parametrize("size", [40, 700] if not FULL else [1, 8, 40, 256, 700])
 def test_zeros_are_read_the_same_at_every_size_of_chunk(layout: str, size: int) -> None:
     """A block of zeros inside: what is whole is kept, what lies between is counted, at all sizes."""
     sound = SOUND[layout]
     edit = zeros(size)(sound.data, sound.scan.records[2].start + 30, b"")
-    step = 1 if DEEP else 31
+    step = 1 if FULL else 31
     told(faults(sound, edit, range(1, len(sound.data) + 2, step)))
 
 
@@ -115,10 +117,11 @@ TURNS = [
     (layout, kind)
     for number, kind in enumerate(KINDS)
     for at, layout in enumerate(WRITTEN)
-    if DEEP or (number - at) % len(WRITTEN) < 1
+    if FULL or (number - at) % len(WRITTEN) < 1
 ]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("layout", "kind"), TURNS)
 def test_damage_costs_what_it_hit(layout: str, kind: str) -> None:
     """Every kind of damage at every class of place, with a chunk that ends there and others."""
@@ -140,7 +143,7 @@ def test_unescaped_quotes_lose_no_record_at_any_size(layout: str, written: str) 
     assert (truth.ledger.seen, truth.ledger.repaired, truth.ledger.skipped) == (63, 10, 0)
     escaped = right.replace(name, written.replace('"', r"\"").encode())
     assert truth.shown()["rows"] == read(escaped).shown()["rows"]
-    step = 37 if DEEP else 2999
+    step = 37 if FULL else 2999
     told([
         f"{size} bytes: {difference(truth.shown(), part)}"
         for size in (*range(1, len(data), step), len(data))
@@ -167,13 +170,14 @@ for name, data, *sizes in json.load(sys.stdin):
 """
 
 
-@pytest.mark.parametrize("layout", WRITTEN if DEEP else ["pretty", "minified"])
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("layout", WRITTEN if FULL else ["pretty", "minified"])
 def test_workers_change_nothing(layout: str) -> None:
     """Damaged traces cut into pieces of every size: workers answer as one process does."""
     right, other = Sound(unlike(30).bytes(layout)), Sound(unlike(30, seed=3).bytes(layout)).events
     chooser, inputs = random.Random(layout), []
     for kind, make in KINDS.items():
-        for at in chooser.sample(range(right.scan.opens, right.scan.closes), 9 if DEEP else 1):
+        for at in chooser.sample(range(right.scan.opens, right.scan.closes), 9 if FULL else 1):
             data = make(right.data, at, other).of(right.data).hex()
             inputs += [(f"{kind} {at}", data, piece, 200) for piece in (300, at + 1)]
     ran = subprocess.run(
@@ -188,6 +192,7 @@ def test_workers_change_nothing(layout: str) -> None:
     told(ran.stdout.splitlines())
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("block", [512, 8192])
 def test_two_writers_in_one_file(block: int) -> None:
     """Two writers interleaved: a record that no edge of a block tore is kept. It may be lost only as

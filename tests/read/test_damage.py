@@ -16,8 +16,9 @@ from corpus.agreement import assert_agree, numbers
 from corpus.build import Doc, g0
 from corpus.cases import G0
 from corpus.opening import look_json, open_at
-from corpus.places import FULL_SWEEP, RECORDED, recorded
+from corpus.places import RECORDED, recorded
 from foretrace.base.errors import TraceError
+from sweep import FULL
 
 WRONG_BYTES = b'"\\{}[],:\0\x80\xff\n'
 SAMPLE = 64  # test_conservation and test_fuzz damage the same bytes in other ways
@@ -54,7 +55,7 @@ def check_cut(
     return good
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_prefix(part: int, tmp_path: Path) -> None:
     """B06: every prefix of G0 (each 29th, but for the full sweep) opens with exactly its complete events, and more bytes never mean
@@ -62,7 +63,7 @@ def test_every_prefix(part: int, tmp_path: Path) -> None:
     """
     truths: dict[int, reference_reader.Reading] = {}
     size = len(G0) // PARTS + 1
-    lengths = range(part * size, min(len(G0), part * size + size) + 1, 1 if FULL_SWEEP else 29)
+    lengths = range(part * size, min(len(G0), part * size + size) + 1, 1 if FULL else 29)
     kept = [check_cut(G0[:x], tmp_path / "t.json", g0(), truths) for x in lengths]
     assert kept == sorted(kept)
 
@@ -76,7 +77,6 @@ def test_prefix_exit_codes(tmp_path: Path) -> None:
         assert "Traceback" not in ran.err
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize(
     "name", ["mlp_compiled", "mlp_liger", "matmul_add_64_eager", "linear_eager_stack"]
 )
@@ -85,7 +85,7 @@ def test_random_cuts_of_recorded_traces(name: str, tmp_path: Path) -> None:
         data = file.read()
     doc, truths = recorded(name), {}
     chooser = random.Random(name)
-    for _ in range(500 if FULL_SWEEP else 3):
+    for _ in range(500 if FULL else 3):
         check_cut(data[: chooser.randrange(len(data))], tmp_path / "t.json", doc, truths)
 
 
@@ -95,7 +95,7 @@ EVENTS_TO = G0.index(b"\n  ],")
 
 def byte_changes() -> list[tuple[int, int]]:
     every = [(at, byte) for at in range(len(G0)) for byte in WRONG_BYTES if G0[at] != byte]
-    return every if FULL_SWEEP else sorted(random.Random(3).sample(every, SAMPLE))
+    return every if FULL else sorted(random.Random(3).sample(every, SAMPLE))
 
 
 def well_formed(data: bytes) -> bool:
@@ -127,7 +127,7 @@ def check_byte(data: bytes, at: int, path: Path, truth: dict[str, Any]) -> None:
         assert opened.ledger.lost_data, "other numbers than the truth, and not a word about it"
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_wrong_byte(part: int, tmp_path: Path) -> None:
     """Each byte of G0 replaced by each of a dozen nasty ones: the truth, or another truth, or a

@@ -1,6 +1,6 @@
 """A thousand fixed inputs, each made from its number: fields of every wrong type, damage anywhere,
 broken containers and broken run records. The slow reader says what must be read; nothing but a
-`TraceError` may be raised. FORETRACE_DEEP=1 tries a hundred times as many.
+`TraceError` may be raised. The full sweep tries a hundred times as many.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import reference_reader
 from corpus.build import LAYOUTS, gz
 from corpus.damage import BLOCKS, BYTES, Edit
 from corpus.mutations import mutated, written
-from corpus.places import DEEP
 from corpus.reading import DUR, TS, Answer, Row, WholeLedger, answer, read
 from foretrace.analyze.guess import guess_files
 from foretrace.base.budget import Limits
@@ -32,9 +31,10 @@ from foretrace.read.kineto.assemble import assemble
 from foretrace.read.kineto.document import read_document
 from foretrace.schema.run_record import read_run
 from read.conservation import REFUSED, Sound, difference, differing, faults, known, unlike
+from sweep import FULL
 
 PARTS = 2  # so that two workers share them
-TIMES = 100 if DEEP else 1
+TIMES = 100 if FULL else 1
 KINDS = list((BYTES | BLOCKS).values())
 WRITTEN = [name for name in LAYOUTS if name != "json_lines"]
 SOUND = [Sound(unlike(4, seed).bytes(name)) for seed, name in enumerate(WRITTEN)]

@@ -22,7 +22,7 @@ from corpus.build import g0, gn_chunks, gz
 from corpus.cases import G0
 from corpus.cases_ranges import short_kernels
 from corpus.cases_strings import op
-from corpus.places import RECORDED, full
+from corpus.places import RECORDED
 from foretrace.read.kineto import parallel
 
 MIB = 1 << 20
@@ -68,6 +68,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("case", HOSTILE, ids=lambda case: f"{case.id}-{case.name}")
 def test_hostile_files_stay_small(case: Any, tmp_path: Path) -> None:
     """I3: 300 MiB for anything hostile."""
@@ -83,7 +84,6 @@ def test_memory_follows_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-@full
 def test_string_of_one_gib(tmp_path: Path) -> None:
     """A44: the record is beyond the limit on records too, so either limit may be the one that is
     named.
@@ -105,7 +105,6 @@ def test_string_of_one_gib(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-@full
 def test_million_keys(tmp_path: Path) -> None:
     """A45"""
     path = tmp_path / "t.json"
@@ -116,7 +115,6 @@ def test_million_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-@full
 def test_bomb_of_ten_gib(tmp_path: Path) -> None:
     """B29: ten GiB of blanks in ten MiB."""
     path = tmp_path / "t.json.gz"
@@ -131,7 +129,6 @@ def test_bomb_of_ten_gib(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-@full
 def test_trace_of_two_and_a_half_gb(tmp_path: Path) -> None:
     """B31: past 2^31 bytes, in 3 GiB. The workers are gone before the tables are made, so their
     memory is not added.
@@ -150,7 +147,6 @@ def test_trace_of_two_and_a_half_gb(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-@full
 def test_offset_beyond_four_gib(tmp_path: Path) -> None:
     """B32: the byte of a bad record past 2^32 is the right one."""
     path = tmp_path / "t.json"
@@ -167,7 +163,6 @@ def test_offset_beyond_four_gib(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-@full
 def test_ten_million_nanoseconds(tmp_path: Path) -> None:
     """C24: ten million kernels of 1 ns sum to ten million ns."""
     path, part = tmp_path / "t.json", short_kernels(10_000, 1, 1_003)
@@ -186,6 +181,7 @@ def test_ten_million_nanoseconds(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.sweep
 def test_bomb_is_told_by_its_ratio(tmp_path: Path) -> None:
     """A trace may be large; what is refused is one that unpacks to 200 times itself past 64 MiB."""
     path = tmp_path / "t.json.gz"
@@ -193,7 +189,7 @@ def test_bomb_is_told_by_its_ratio(tmp_path: Path) -> None:
     assert read(path)["totals"]["kernels"] == 1
 
 
-@pytest.mark.parametrize("most", [400_000, pytest.param(650_000, marks=full)])
+@pytest.mark.parametrize("most", [400_000, pytest.param(650_000, marks=pytest.mark.sweep)])
 def test_the_limit_of_events_holds_for_files_read_by_several(most: int, tmp_path: Path) -> None:
     """Each worker counts for itself: together they must not pass the limit."""
     path = tmp_path / "t.json"

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -24,7 +25,6 @@ from corpus.agreement import assert_agree
 from corpus.build import E4, E7, Doc, Event, Raw, complete, g0, gn
 from corpus.builder import TraceBuilder
 from corpus.opening import open_at, run
-from corpus.places import DEEP, examples
 from foretrace.base.arrays import Bools, Ints
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
@@ -36,6 +36,8 @@ from foretrace.read.kineto import careful
 from foretrace.read.kineto.times import outliers
 from foretrace.schema.ledger import Ledger
 from foretrace.schema.tables import KIND
+from foretrace.show.overview import look
+from sweep import FULL, examples
 
 EVENT = b'{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":5,"dur":1}'
 MANY = b"{}," * 30
@@ -284,7 +286,8 @@ def numbers(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
         yield path, value
 
 
-def assert_sensible(doc: dict[str, Any]) -> None:
+def assert_sensible(trace: Trace) -> None:
+    doc = msgspec.to_builtins(look(trace))
     json.dumps(doc, allow_nan=False)
     ledger = doc["ledger"]
     assert ledger["seen"] == ledger["kept"] + ledger["repaired"] + ledger["skipped"]
@@ -304,6 +307,7 @@ def assert_sensible(doc: dict[str, Any]) -> None:
             assert number >= 0, path
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("start", range(0, examples(60), 20))
 def test_extreme_values(start: int, tmp_path: Path) -> None:
     for seed in range(start, start + 20):
@@ -312,7 +316,7 @@ def test_extreme_values(start: int, tmp_path: Path) -> None:
         path.write_bytes(doc.bytes("minified"))
         opened = open_at(path)
         assert opened.ledger.seen == len(doc.events), seed
-        assert_sensible(opened.doc)
+        assert_sensible(opened.trace)
         delays = opened.trace.kernels["delay_ns"].drop_nulls()
         assert not (delays < 0).any(), seed
         assert opened.trace.ops["self_ns"].min() is None or opened.trace.ops["self_ns"].min() >= 0
@@ -335,7 +339,7 @@ def test_names_with_odd_numbers(digits: str, tmp_path: Path) -> None:
         builder.kernel(name.format(digits), 100_000 * at + 10_000, 5_000)
     path = tmp_path / "t.json"
     path.write_bytes(builder.bytes("minified"))
-    assert_sensible(open_at(path).doc)
+    assert_sensible(open_at(path).trace)
     assert run("look", str(path), "--all").code == 0
 
 
@@ -414,7 +418,7 @@ def test_wrong_fields_never_break_it(doc: Doc, tmp_path: Path) -> None:
     opened = open_at(path)
     assert opened.ledger.seen == len(doc.events)
     assert opened.ledger.seen == opened.ledger.kept + opened.ledger.repaired + opened.ledger.skipped
-    json.dumps(opened.doc, allow_nan=False)
+    json.dumps(msgspec.to_builtins(look(opened.trace)), allow_nan=False)
 
 
 @hypothesis_settings(60)
@@ -426,7 +430,7 @@ def test_missing_and_doubled_fields_agree(doc: Doc, tmp_path: Path) -> None:
     assert_agree(open_at(path), reference_reader.read(doc.bytes()))
 
 
-MUCH = 1_000_000 if DEEP else 300_000
+MUCH = 1_000_000 if FULL else 300_000
 FILLERS = [
     b" ",
     b"\n",
@@ -452,6 +456,7 @@ PLACES = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("filler", FILLERS, ids=repr)
 @pytest.mark.parametrize("place", PLACES)
 def test_much_of_one_thing(filler: bytes, place: str, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from corpus.build import gz
-from corpus.places import DEEP, RECORDED
+from corpus.places import RECORDED
+from sweep import FULL
 
 SCRIPT = """
 import json, os, sys
@@ -87,7 +88,7 @@ PAIRS = [(pack, damage) for pack in (bytes, gz, gz_cut) for damage in (bytes, da
 USUAL = [(bytes, damaged), (bytes, cut), (gz, bytes), (gz, damaged), (gz_cut, bytes)]
 
 
-@pytest.mark.parametrize(("pack", "damage"), PAIRS if DEEP else USUAL)
+@pytest.mark.parametrize(("pack", "damage"), PAIRS if FULL else USUAL)
 def test_workers_give_what_one_process_gives(pack: Any, damage: Any, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(pack(damage(PLAIN)))

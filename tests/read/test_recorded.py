@@ -62,6 +62,7 @@ def test_every_recorded_trace_is_pinned() -> None:
     assert [path.name.partition(".")[0] for path in recorded_traces()] == NAMES == sorted(truth())
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recorded_trace(name: str) -> None:
     """Both readers say what is pinned, and the same; a healthy trace has a clean ledger."""

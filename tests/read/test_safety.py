@@ -17,7 +17,7 @@ import pytest
 
 from corpus.all_cases import ALL, often
 from corpus.build import E4, g0
-from corpus.places import sampled
+from sweep import part
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "foretrace" / "read"
 
@@ -105,7 +105,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object]
     """
     root = tmp_path_factory.mktemp("watched")
     jobs = []
-    for case in sampled([case for case in ALL if not case.needs and often(case)]):
+    for case in part([case for case in ALL if not case.needs and often(case)]):
         folder = root / case.id
         folder.mkdir()
         jobs.append((os.fspath(case.put(folder)), case.limits))

@@ -17,7 +17,8 @@ from corpus.agreement import fast_ops, fast_totals, numbers
 from corpus.build import BASE_NS, Doc, Raw, gn, gz, us
 from corpus.builder import TraceBuilder
 from corpus.opening import open_at
-from corpus.places import DEEP, recorded
+from corpus.places import recorded
+from sweep import FULL
 
 
 def mixed() -> Doc:
@@ -125,7 +126,7 @@ MADE, RECORDINGS = ["mixed", "g20"], ["mlp_eager_train", "linear_eager_stack"]
 SPELLED = [
     (subject, spelling)
     for at, spelling in enumerate(SPELLINGS)
-    for subject in [*MADE, *(RECORDINGS if DEEP else [RECORDINGS[at % 2]])]
+    for subject in [*MADE, *(RECORDINGS if FULL else [RECORDINGS[at % 2]])]
 ]
 
 
@@ -137,6 +138,7 @@ def plain_numbers(subject: str, folder: Path) -> dict[str, Any]:
     return numbers(open_at(path))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("subject", "spelling"), SPELLED)
 def test_spelling_changes_nothing(
     subject: str, spelling: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory

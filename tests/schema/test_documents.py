@@ -14,7 +14,6 @@ from analyze.compare import traces as compared
 from analyze.guess.conftest import TEXTS, recorded
 from corpus.build import cut, gn
 from corpus.opening import run
-from corpus.places import sampled
 from foretrace.analyze import compare
 from foretrace.analyze.guess import baseline, check
 from foretrace.analyze.guess.marking import document
@@ -26,6 +25,7 @@ from foretrace.schema.documents import compare as comparison
 from foretrace.schema.documents import guess as guesses
 from foretrace.schema.documents import name as names
 from foretrace.schema.documents import share as shared
+from sweep import part
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ("mlp_eager", "mlp_compiled", "linear_eager_stack", "llama_train_eager")
@@ -55,7 +55,7 @@ def test_the_kept_results_of_bench() -> None:
 
 
 def test_marked_predictions() -> None:
-    for program in sampled(list(programs().values()), every=3):
+    for program in part(list(programs().values())):
         if not program.setup:
             found = check(recorded(program.trace), TEXTS, recorded("mlp_compiled"))
             answer = json.loads(encode(document(found)))

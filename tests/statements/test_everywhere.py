@@ -27,6 +27,7 @@ BOUNDS = {"host", "compute", "memory", "copy", "comms", "sync", "mixed", "unknow
 KERNEL_BOUNDS = {"compute", "memory", "l2", "latency", "comms", "unknown"}
 
 
+@pytest.mark.sweep(4)
 @TRACES
 def test_every_statement_holds(path: Path) -> None:
     """One opening for all properties: a trace takes longer to read than to check."""

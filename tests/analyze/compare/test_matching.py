@@ -6,12 +6,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from corpus.places import examples
 from foretrace.analyze.compare.changes import work_changes
 from foretrace.analyze.compare.fusion import compare_kernels
 from foretrace.analyze.compare.measure import Sample
 from foretrace.analyze.compare.sides import Kernel
 from foretrace.schema.documents.compare import LaunchConfig
+from sweep import examples
 
 PLAIN = Kernel(
     "k",

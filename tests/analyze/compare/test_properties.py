@@ -14,7 +14,7 @@ import foretrace as ft
 from analyze.compare.traces import recorded
 from corpus.all_cases import OPENING
 from corpus.build import g0
-from corpus.places import RECORDED, public_traces, sampled
+from corpus.places import RECORDED, public_traces
 from foretrace.analyze.compare import Comparison, compare, document
 from foretrace.analyze.compare.fusion import KernelPair
 from foretrace.analyze.compare.sides import Side
@@ -23,6 +23,7 @@ from foretrace.base.errors import TraceError
 from foretrace.model.trace import Trace
 from foretrace.schema.documents import encode
 from foretrace.show.render.comparison import comparison_markdown, comparison_text
+from sweep import part
 
 EVERY = sorted(RECORDED.rglob("*.json.gz"))
 PAIRS = [
@@ -70,8 +71,9 @@ def is_empty(trace: Trace) -> None:
     encode(document(found))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
-    "path", sampled(EVERY, every=3), ids=lambda path: path.name.removesuffix(".json.gz")
+    "path", part(EVERY, every=3), ids=lambda path: path.name.removesuffix(".json.gz")
 )
 def test_a_recorded_trace_compared_with_itself(path: Path) -> None:
     is_empty(ft.open(path, cache=False))
@@ -245,7 +247,7 @@ def test_odd_traces_compare_or_are_refused(tmp_path: Path) -> None:
     (tmp_path / "good.json").write_bytes(g0().bytes())
     good = ft.open(tmp_path / "good.json", cache=False)
     refused = []
-    for case in [*sampled(TOLD), *(case for case in SMALL if case.id in EMPTY)]:
+    for case in [*part(TOLD, every=12), *(case for case in SMALL if case.id in EMPTY)]:
         folder = tmp_path / case.id
         folder.mkdir()
         trace = ft.open(

@@ -45,7 +45,9 @@ def _compiled() -> Callable[[], None]:
     return step
 
 
-@pytest.mark.parametrize(("workload", "least"), [(_training, 25), (_compiled, 4)])
+@pytest.mark.parametrize(
+    ("workload", "least"), [(_training, 25), pytest.param(_compiled, 4, marks=pytest.mark.sweep)]
+)
 def test_three_further_runs(
     workload: Callable[[], Callable[[], None]], least: int, kernel_trace: Any, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ def marks(trace: Trace) -> dict[str, str]:
     }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("share", [0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 0.999])
 def test_what_is_decided_is_decided_as_on_the_whole(tmp_path: Path, share: float) -> None:
     found, right = marks(ft.open(cut(tmp_path, share), cache=False)), marks(recorded("mlp_eager"))
@@ -69,6 +70,7 @@ def test_what_is_decided_is_decided_as_on_the_whole(tmp_path: Path, share: float
     } == {}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("skip", range(0, 60, 7))
 def test_a_record_that_cannot_be_read_is_a_gap_too(tmp_path: Path, skip: int) -> None:
     """Any one event may be the one that would have overturned it."""

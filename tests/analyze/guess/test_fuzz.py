@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from analyze.guess.conftest import TEXTS, recorded
-from corpus.places import examples
 from foretrace.analyze.guess import Guess, GuessError, check, parse
 from foretrace.analyze.guess.guess_files import load
 from foretrace.analyze.guess.words import split, vocabulary
 from foretrace.base.errors import UsageError
 from foretrace.schema.finding import VERDICTS
+from sweep import examples
 
 WORDS = sorted({token.text for text in TEXTS for token in split(text)} | set(vocabulary()[:80]))
 QUICK = settings(max_examples=examples(250), suppress_health_check=list(HealthCheck))

@@ -12,7 +12,6 @@ import foretrace as ft
 from analyze.guess.conftest import TEXTS
 from corpus.all_cases import OPENING
 from corpus.cases import Case
-from corpus.places import sampled
 from foretrace.analyze.guess import check, parse
 from foretrace.analyze.guess.baseline import write
 from foretrace.analyze.guess.questions import questions
@@ -20,12 +19,14 @@ from foretrace.analyze.guess.snapshots import from_text, kernels, to_text
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.schema.finding import VERDICTS
+from sweep import part
 
 GUESSES = [parse(text) for text in TEXTS]
 # large ones are made when used
-SMALL = sampled([case for case in OPENING if isinstance(case.content, bytes) and not case.needs])
+SMALL = part([case for case in OPENING if isinstance(case.content, bytes) and not case.needs])
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")
 def test_every_example(case: Case, tmp_path: Path) -> None:
     trace = ft.open(case.put(tmp_path), cache=False, limits=Limits(**case.limits))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,18 +22,13 @@ def small_job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answer]:
 
 
 @pytest.fixture(scope="session")
-def gloo_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The traces of four processes that train with gloo, recorded once for all workers of a run."""
+def gloo_job(made_once: Callable[..., Path]) -> Path:
+    """The traces of four processes that train with gloo."""
     pytest.importorskip("torch")
-    base = tmp_path_factory.getbasetemp()
-    # the folders of xdist's workers lie in one folder of the run
-    folder = (base.parent if base.name.startswith("popen-") else base) / "gloo"
-    folder.mkdir(exist_ok=True)
     script = str(Path(__file__).with_name("gloo_script.py"))
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "traces").exists():
-            subprocess.run(
-                [sys.executable, script, str(folder)], check=True, timeout=120, stderr=-3
-            )
-    return folder / "traces"
+
+    def train(folder: Path) -> None:
+        command = [sys.executable, script, str(folder)]
+        subprocess.run(command, check=True, timeout=300, stderr=subprocess.DEVNULL)
+
+    return made_once("gloo", train) / "traces"

@@ -9,6 +9,7 @@ import sys
 import time
 
 import torch
+import torch._inductor  # the profiler imports it, so here once and not in each rank
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
 

@@ -53,6 +53,7 @@ def _tiles(path: CriticalPath) -> bool:
     return [path.start_ns, *end] == [*start, path.end_ns]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_the_path_is_the_planned_one(name: str, tmp_path: Path) -> None:
     """By kind, from the start of the job's step; which of several equal ranks does not matter."""
@@ -131,6 +132,7 @@ def _length(plan: Plan) -> int:
     return ends[STEP] - ends[STEP - 1]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("plan", "cause"),
     [
@@ -152,6 +154,7 @@ def test_a_slow_rank_at_the_median(plan: Plan, cause: Cause, tmp_path: Path) -> 
     assert after < before
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "plan", [DATA, TENSOR, PIPELINE, SHARDED], ids=lambda plan: str(plan.world)
 )

@@ -13,11 +13,12 @@ from analyze.jobs.plan import Clock, Delay, Plan, write
 from analyze.jobs.plan.answer import slowdown
 from analyze.jobs.plan.damage import PLAN, SPOILED
 from analyze.jobs.plan.distance import distance
-from corpus.places import FULL_SWEEP, PUBLIC
+from corpus.places import PUBLIC
 from foretrace.analyze import jobs
 from foretrace.cli import main
 from foretrace.schema.documents.job import JobDocument
 from foretrace.show.overview.job_verdict import lines, overview_of_job
+from sweep import FULL
 
 DATA = Plan(data=8, ranks_per_host=4, layers=3, kernel_noise_ns=2_000, clocks={1: Clock(400_000)})
 MIXED = replace(DATA, data=2, tensor=2, pipeline=2, layers=2, microbatches=4)
@@ -38,6 +39,7 @@ def planned(plan: Plan, folder: Path) -> JobDocument:
     return overview(folder)
 
 
+@pytest.mark.sweep
 def test_64_ranks_with_tensor_data_and_pipeline_parallelism(tmp_path: Path) -> None:
     """Every answer is the planned one."""
     slow, late_host, slow_link = 19, 6, 3
@@ -65,6 +67,7 @@ def test_64_ranks_with_tensor_data_and_pipeline_parallelism(tmp_path: Path) -> N
     assert off.path_ns <= 10_000
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("plan", "cause"), BLAMED)
 def test_a_late_rank_is_found_with_cause_and_cost(plan: Plan, cause: str, tmp_path: Path) -> None:
     plan = replace(plan, delays=(Delay(cause, LATE, ranks=(SLOW,)),))  # type: ignore[arg-type]
@@ -107,6 +110,7 @@ def test_a_stage_that_computes_longer_is_named(tmp_path: Path) -> None:
     assert "its stage" in document.verdict.text
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("base", [DATA, MIXED])
 def test_noise_makes_all_ranks_late_and_blames_none(base: Plan, tmp_path: Path) -> None:
     plan = replace(base, steps=5, kernel_noise_ns=30_000, rate_noise=0.3, end_noise_ns=3_000)
@@ -149,7 +153,7 @@ def test_the_public_two_ranks_of_128(tmp_path: Path) -> None:
 ALWAYS = ("one rank", "a rank is double", "a file is cut", "another world size", "two jobs")
 OFTEN = ("a collective that some recorded", "no step in common", "times that are no numbers")
 REST = [name for name in SPOILED if name not in ALWAYS + OFTEN]
-TRIED = [*ALWAYS, *OFTEN, *(REST if FULL_SWEEP else REST[::6])]
+TRIED = [*ALWAYS, *OFTEN, *(REST if FULL else REST[::6])]
 LEFT_OUT = {"a file is damaged", "a file is empty", "a pipe", "other files", "links"}
 
 
@@ -160,6 +164,7 @@ def answered(folder: Path, capsys: pytest.CaptureFixture[str]) -> JobDocument:
     return msgspec.json.decode(out, type=JobDocument)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("name", TRIED)
 def test_the_rest_is_answered(

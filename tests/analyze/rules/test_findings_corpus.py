@@ -9,15 +9,15 @@ import pytest
 import foretrace as ft
 from corpus.all_cases import OPENING
 from corpus.cases import Case
-from corpus.places import sampled
 from foretrace.base.budget import Limits
 from foretrace.show.overview import summarize
 from foretrace.show.render.look_page import sections
 from foretrace.show.render.terminal import drawn, marked
+from sweep import part
 
 PARTS = ("regions", "steps", "kernels", "ops", "findings")
 # large ones are made when used
-SMALL = sampled([case for case in OPENING if isinstance(case.content, bytes) and not case.needs])
+SMALL = part([case for case in OPENING if isinstance(case.content, bytes) and not case.needs])
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: f"{case.id}-{case.name}")

@@ -126,6 +126,7 @@ def test_recorded(name: str) -> None:
         assert {key: found[rule].evidence[key] for key in evidence} == evidence, rule
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.name)
 def test_faults(path: Path) -> None:
     wanted = OF_FAULTS.get(path.name.removesuffix(".json.gz"), {})

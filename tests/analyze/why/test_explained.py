@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from corpus.places import full
 from foretrace.analyze.why.compiled_kernels import Unfused, kernels_named, strided_views
 from foretrace.analyze.why.explained import tallies
 from foretrace.base.errors import UsageError
@@ -193,7 +192,7 @@ def test_a_copy_is_no_proof() -> None:
     assert view.line.line == 51
 
 
-@full
+@pytest.mark.sweep
 def test_a_compiled_linear_meets_other_strides(tmp_path: Path) -> None:
     """Torch compiles again for other strides, with `dynamic=True` too; then each has a version."""
     pytest.importorskip("torch")

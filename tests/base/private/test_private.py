@@ -130,6 +130,7 @@ def without(text: str) -> str:
     return text
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "text",
     [

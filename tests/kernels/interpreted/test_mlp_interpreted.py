@@ -2,7 +2,6 @@
 `torch.compile`.
 """
 
-import os
 from itertools import product
 
 import pytest
@@ -13,6 +12,7 @@ from foretrace.kernels import GeGLUMLP, gated_mlp, mlp_reference, steps
 from foretrace.kernels import mlp as mlp_module
 from foretrace.kernels.device.products import Tile
 from foretrace.kernels.routes import ALL_LIBRARY, LIBRARY, Plan, Route
+from sweep import FULL
 
 SMALL = Tile(32, 32, 32, 2, 4, 2)
 TMA = Plan(
@@ -26,7 +26,6 @@ POINTER = Plan(
 )
 PLANS = {"library": ALL_LIBRARY, "tma": TMA, "pointer": POINTER}
 # How an operator is registered does not depend on the route; the full sweep asks for all the same.
-FULL = os.environ.get("FORETRACE_SWEEP") == "full"
 ONCE = list(PLANS) if FULL else ["tma"]
 # Each value beside each other one of another kind, but for the full sweep.
 SAVINGS = list(product((torch.float16, torch.bfloat16), (True, False), ("products", "factors")))

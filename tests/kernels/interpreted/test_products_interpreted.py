@@ -1,6 +1,5 @@
 """The matrix-product kernels against float64 at odd sizes, under Triton's interpreter."""
 
-import os
 from itertools import product
 
 import pytest
@@ -17,12 +16,12 @@ from foretrace.kernels.device.products import (
     takes_pair,
     takes_tma,
 )
+from sweep import FULL
 
 SIZES = [(1, 8, 8), (5, 24, 40), (33, 64, 72), (70, 136, 104)]
 NARROW, SPLITS = [(1, 8, 16), (17, 40, 72), (16, 33, 50)], [1, 2, 3, 8]
 DTYPES = [torch.float16, torch.bfloat16]
 # The full sweep has every pair, and the size that takes longest.
-FULL = os.environ.get("FORETRACE_SWEEP") == "full"
 TYPED = (
     list(product(SIZES, DTYPES)) if FULL else list(zip(SIZES, [*DTYPES, DTYPES[0]], strict=False))
 )

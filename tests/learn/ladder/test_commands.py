@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-from corpus.places import full  # noqa: E402
 from foretrace.cli import main  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -30,29 +29,59 @@ class InductorError(RuntimeError):
     __module__ = "torch._inductor.exc"
 
 
-def foretrace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return python(NO_READER + "from foretrace.__main__ import run; run()", *arguments, cwd=cwd)
+# Each line of arguments, with what it prints in files of its number.
+EACH = """from foretrace.cli import main
+from contextlib import redirect_stderr, redirect_stdout
+for at, line in enumerate(sys.argv[1:]):
+    with open(f"{at}.out", "w") as out, open(f"{at}.err", "w") as err:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(line.split())
+    print(code)
+"""
+RUN = "run linear --in_dim 8 --out-dim 4 --batch 2"
+SCRIPT = "import sys, torch\nprint(sys.argv[1:])\ntorch.ones(2) + 1\nsys.exit(3)"
+LONG = "import time, torch\ntorch.ones(2) + 1\ntime.sleep(1.5)\ntorch.ones(2) * 2"
 
 
-def python(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", code, *arguments]
+def foretrace(*lines: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """`foretrace LINE` for each line, in one process without the reader: its exit codes."""
+    line = [sys.executable, "-c", NO_READER + EACH, *lines]
     return subprocess.run(line, capture_output=True, text=True, cwd=cwd, check=False)
 
 
-def test_run_writes_trace_and_record_without_the_reader(tmp_path: Path) -> None:
-    """Then looking names the install command and the trace; both in one process, which imports torch."""
-    line = "run linear --in_dim 8 --out-dim 4 --batch 2"
-    code = f"""{NO_READER}from foretrace.cli import main
-print(main("{line} --no-look".split()), main("{line}".split()))"""
-    done = python(code, cwd=tmp_path)
-    trace, codes = done.stdout.splitlines()
-    assert codes == "0 4", done.stderr
+def test_what_is_recorded_without_the_reader(tmp_path: Path) -> None:
+    """Four commands in one process, which imports torch once."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "long.py").write_text(LONG)
+    record = "record --json -o t script.py --steps 9 -m"
+    done = foretrace(
+        f"{RUN} --no-look", RUN, record, "record --json --limit 1 long.py", cwd=tmp_path
+    )
+    assert done.stdout.split() == ["0", "4", "3", "0"], done.stderr
     assert "profiler_start" not in done.stderr  # Kineto's own log
+    check_run(tmp_path)
+    check_record(tmp_path)
+    notes = json.loads((tmp_path / "3.out").read_text())["notes"]
+    assert "stopped recording everything after 1 s (--limit)" in notes
+
+
+def check_run(tmp_path: Path) -> None:
+    """`run` writes a trace and its record; looking names the install command and the trace."""
+    trace = (tmp_path / "0.out").read_text().strip()
     assert Path(trace).parent == Path("traces")
     assert Path(trace).name.startswith("linear_eager_2x8x4_")
     assert (tmp_path / trace).is_file()
-    assert "pip install foretrace" in done.stderr
+    assert "pip install foretrace" in (tmp_path / "1.err").read_text()
     assert len(list((tmp_path / "traces").glob("linear_eager_*.json.gz"))) == 2
+
+
+def check_record(tmp_path: Path) -> None:
+    """`record` passes arguments and the exit code, and keeps standard output for JSON."""
+    said = json.loads((tmp_path / "2.out").read_text())
+    assert said["exit_code"] == 3
+    assert "['--steps', '9', '-m']" in (tmp_path / "2.err").read_text()
+    assert said["traces"] == ["t/script.json.gz"]
+    assert json.loads((tmp_path / "t/script.run.json").read_text())["script"]["steps_seen"] == 0
 
 
 def test_run_prints_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,26 +156,6 @@ def test_what_a_machine_lacks_is_exit_4_in_one_line(
     assert said in shown
 
 
-def test_record_passes_arguments_and_exit_code_and_keeps_stdout_for_json(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
-        "import sys, torch\nprint(sys.argv[1:])\ntorch.ones(2) + 1\nsys.exit(3)"
-    )
-    done = foretrace("record", "--json", "-o", "t", "script.py", "--steps", "9", "-m", cwd=tmp_path)
-    said = json.loads(done.stdout)
-    assert done.returncode == said["exit_code"] == 3
-    assert "['--steps', '9', '-m']" in done.stderr
-    assert said["traces"] == ["t/script.json.gz"]
-    assert json.loads((tmp_path / "t/script.run.json").read_text())["script"]["steps_seen"] == 0
-
-
-def test_record_stops_recording_everything_after_its_limit(tmp_path: Path) -> None:
-    (tmp_path / "long.py").write_text(
-        "import time, torch\ntorch.ones(2) + 1\ntime.sleep(1.5)\ntorch.ones(2) * 2"
-    )
-    done = foretrace("record", "--json", "--limit", "1", "long.py", cwd=tmp_path)
-    assert "stopped recording everything after 1 s (--limit)" in json.loads(done.stdout)["notes"]
-
-
 @pytest.mark.parametrize(
     ("line", "trace"),
     [
@@ -212,10 +221,11 @@ def test_why_needs_something_that_is_compiled(capsys: pytest.CaptureFixture[str]
     assert "--why keeps the records of torch.compile: add --compile" in said
 
 
-@full
+@pytest.mark.sweep
 def test_a_compiled_rung_keeps_the_compilers_records(tmp_path: Path) -> None:
     """With Inductor; `test_on_a_cpu.py` compiles an example so in every run."""
-    line = ("run", "linear", "--small", "--compile", "--device", "cpu", "--dtype", "fp32")
-    done = foretrace(*line, "--why", "--json", "-o", ".", cwd=tmp_path)
-    folder = tmp_path / json.loads(done.stdout)["why"]
+    line = "run linear --small --compile --device cpu --dtype fp32 --why --json -o ."
+    done = foretrace(line, cwd=tmp_path)
+    assert done.stdout == "0\n", done.stderr
+    folder = tmp_path / json.loads((tmp_path / "0.out").read_text())["why"]
     assert (folder / "torch_trace.log.gz").is_file()

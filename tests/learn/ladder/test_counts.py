@@ -78,6 +78,7 @@ def test_a_mask_in_place_spares_the_copy(per_call: Callable[..., Counter[str]]) 
     assert flash["aten::_scaled_dot_product_flash_attention_for_cpu"] == 1
 
 
+@pytest.mark.sweep
 def test_the_optimizers_of_a_training_step(per_call: Callable[..., Counter[str]]) -> None:
     loop, foreach, fused = (
         per_call("train_step", variant) for variant in ("forloop", "foreach", "fused")

@@ -169,6 +169,7 @@ def test_values_given_small_and_full() -> None:
     }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("rung", "variant"), PAIRS, ids=[f"{rung.name}-{variant}" for rung, variant in PAIRS]

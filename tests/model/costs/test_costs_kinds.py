@@ -10,10 +10,10 @@ import worked_examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus.places import examples
 from foretrace.model import costs
 from foretrace.model.costs import Cost, CostKind, Launch, OpCall
 from foretrace.schema.traffic import INEXACT
+from sweep import examples
 
 MODULES = [
     importlib.import_module(f"{costs.__name__}.{info.name}")

@@ -73,6 +73,7 @@ def test_the_examples() -> None:
         assert stated == expected, name
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("family", EVERY, ids=lambda family: family.name)
 def test_a_cut_example_states_nothing_else(family: Family) -> None:
     """Whatever column a report cuts a name at, the dots it leaves must not turn half a number into

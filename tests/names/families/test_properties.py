@@ -7,11 +7,11 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpus.places import examples
 from foretrace.names import families
 from foretrace.names.families._words import split_ops
 from names.families.test_contract import check
 from names.families.test_reference import MORE, REFERENCE
+from sweep import examples
 
 KNOWN = [row["name"] for row in (*REFERENCE, *MORE)]
 PIECES = sorted(

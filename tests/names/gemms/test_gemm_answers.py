@@ -61,6 +61,7 @@ def test_a_split_is_explained() -> None:
     assert why[1].startswith("The tiles alone fill 32 of 132 places. K = 14336 is cut into 4 parts")
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("size", ["1x128x128", "7x4099x513", "300x5000x60", "20000x16x20000"])
 def test_every_shape_has_an_answer(size: str) -> None:
     for dtype in DTYPES:

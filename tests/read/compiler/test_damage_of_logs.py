@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from corpus.places import DEEP
 from foretrace.base.budget import Limits
 from foretrace.read import compiler
 from read.compiler.test_recorded_logs import COMPILE, unpacked
 from read.compiler.written import Answer, answer, artifact, expected, message, record, sample
+from sweep import FULL
 
-TIMES = 10 if DEEP else 1
+TIMES = 10 if FULL else 1
 CODE = "def call(args):\n    return args"
 
 
@@ -36,7 +36,7 @@ def test_blocks_of_any_size_give_what_was_written(size: int) -> None:
 def test_a_prefix_gives_the_records_that_are_whole() -> None:
     whole = unpacked(COMPILE / "mlp" / "torch_trace.log.gz")[:24_000]
     every = parts(answer(whole))
-    for end in range(0, len(whole), 11 if not DEEP else 1):
+    for end in range(0, len(whole), 11 if not FULL else 1):
         found = answer(whole[:end])
         assert parts(found) == every[: len(found.records)]
         cut = whole[:end].rstrip(b"\n").rpartition(b"\nV1115 ")[0].count(b"\nV1115 ")

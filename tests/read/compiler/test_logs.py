@@ -196,6 +196,7 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_log_costs_in_proportion(shape: str) -> None:
     def read(n: int) -> Callable[[], object]:

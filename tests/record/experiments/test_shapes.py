@@ -15,7 +15,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("few_calls")]
 
-from corpus.places import FULL_SWEEP  # noqa: E402
 from foretrace.analyze.compare.measure import Sample  # noqa: E402
 from foretrace.base.errors import MissingError, UsageError  # noqa: E402
 from foretrace.cli import main  # noqa: E402
@@ -25,6 +24,7 @@ from foretrace.record.experiments.shapes import contenders, shapes  # noqa: E402
 from foretrace.record.experiments.timing import Quartiles  # noqa: E402
 from foretrace.record.experiments.visits import FirstCalls  # noqa: E402
 from foretrace.schema.rung import Choice  # noqa: E402
+from sweep import FULL  # noqa: E402
 
 ON_CPU = Choice(device="cpu", dtype="fp32")
 
@@ -72,7 +72,7 @@ def test_the_command_compiles_and_draws(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     """With Inductor in the full sweep; `test_on_a_cpu.py` and others compile with it in every run."""
-    if not FULL_SWEEP:
+    if not FULL:
         request.getfixturevalue("dynamo_alone")
     if not (shutil.which("g++") or shutil.which("clang++")):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")

@@ -52,6 +52,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
     return found
 
 
+@pytest.mark.sweep
 def test_a_rung_compiled_with_inductor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not (shutil.which("g++") or shutil.which("clang++")):
         pytest.skip("torch.compile needs a C++ compiler on a CPU")

@@ -201,6 +201,7 @@ os.kill(os.getpid(), int(os.environ["ENDED_BY"]))
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
 def test_a_script_that_is_ended_leaves_a_whole_bundle_or_none(
     by: signal.Signals, tmp_path: Path

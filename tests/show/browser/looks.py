@@ -40,7 +40,7 @@ class Look(NamedTuple):
 
 LOOKS = [Look(width, dark) for width in HEIGHTS for dark in (False, True)]
 # What a page does depends on its width and never on its colours, which are looked at in all six.
-# FORETRACE_ALL_LOOKS=1 does everything in all six.
+# The full sweep does everything in all six.
 WIDTHS = [Look(1440, False), Look(390, True)]
 
 

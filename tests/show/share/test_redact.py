@@ -22,8 +22,8 @@ from foretrace.show.share.publish import share
 from foretrace.show.share.redact import KEEP, parse_keep, redact
 from foretrace.show.share.stores import Folder
 from show.share import planted
+from sweep import FULL
 
-FULL = os.environ.get("FORETRACE_SWEEP") == "full"
 FAMILIES = Path(__file__).parents[2] / "names/families"
 PUBLIC = os.environ.get("FORETRACE_PUBLIC_TRACES", "")
 
@@ -111,7 +111,8 @@ def assert_the_same(path: Path, folder: Path) -> None:
     assert after.ledger.skipped == after.ledger.repaired == 0
 
 
-@pytest.mark.parametrize("name", traces())
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("name", sorted(traces(), key=lambda name: traces()[name].stat().st_size))
 def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
     assert_the_same(traces()[name], tmp_path)
 

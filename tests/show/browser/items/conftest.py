@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from opened_traces import opened
 from show.browser import chromium, made
 from show.browser.conftest import Browser
 from show.browser.looks import LOOKS, WIDTHS, Look, Page
+from sweep import FULL
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
     if "look" in metafunc.fixturenames:
         marks = {mark.name for mark in metafunc.definition.iter_markers()}
-        every = os.environ.get("FORETRACE_ALL_LOOKS") or "colours" in marks
+        every = FULL or "colours" in marks
         looks = LOOKS if every else WIDTHS[:1] if "once" in marks else WIDTHS
         metafunc.parametrize("look", looks, ids=str, scope="session")
 

@@ -10,6 +10,7 @@ from show.browser.looks import HEIGHTS, Page
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.colours
 def test_verdict_cards_and_gpu_come_first(shown: Page) -> None:
     shown.browser.screenshot(f"viewer_{shown.look}.png")

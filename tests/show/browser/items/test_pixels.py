@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.places import sampled
 from foretrace.model.intervals import union_length
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import decoding, ladder, traces
@@ -19,11 +18,12 @@ from foretrace.show.html.timeline import Timeline
 from foretrace.show.html.trace_facts import TraceFacts, facts
 from opened_traces import opened
 from show.browser.looks import Look, Page
+from sweep import part
 
 pytestmark = pytest.mark.browser
 RECORDINGS = {**traces(), **ladder(), **decoding()}
 # a page has recordings of one scale
-NAMES = sampled(sorted(RECORDINGS, key=lambda name: RECORDINGS[name].stat().st_size), every=3)
+NAMES = part(sorted(RECORDINGS, key=lambda name: RECORDINGS[name].stat().st_size), every=3)
 PAGES = [NAMES[at : at + 10] for at in range(0, len(NAMES), 10)]
 # Parts of a step, beside the whole of the recordings: they begin and end between pixels.
 ZOOMS = ((0.0, 1.0), (0.113, 0.497), (0.31, 0.3617), (0.6, 0.6131))

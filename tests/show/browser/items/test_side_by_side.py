@@ -14,6 +14,7 @@ def strips(page: Page) -> list[int]:
     return [row["trace"] for row in page.layout()["rows"] if row["kind"] == "strip"]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.colours
 def test_three_gpus_lie_on_one_ruler(compared: Page) -> None:
     compared.browser.screenshot(f"three_{compared.look}.png")

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import foretrace
-from corpus.places import FULL_SWEEP
 from foretrace.show.html import write_report
 from show.browser import made
 from show.browser.conftest import ARTIFACTS
 from show.browser.looks import HEIGHTS, Look, Page
+from sweep import FULL
 
 pytestmark = pytest.mark.browser
-EVENTS = 317_000 if FULL_SWEEP else 50_000
+EVENTS = 317_000 if FULL else 50_000
 MOST_BYTES = 11 * EVENTS + 634_000  # the events, and the page around them
 # Zooms in and out around the middle; a frame costs the time from its first callback to the first task after it is painted.
 ZOOMING = """
