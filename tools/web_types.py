@@ -34,6 +34,7 @@ KNOWN: dict[tuple[str, str], tuple[type, str]] = {
     ("JobPage", "guesses"): (CheckDocument, " | null"),
     ("JobPage", "head"): (Section, ""),
     ("JobPage", "sections"): (Section, "[]"),
+    ("TraceFacts", "fixes"): (Section, " | null"),
 }
 NAMES = {inspect.IntType: "number", inspect.FloatType: "number", inspect.StrType: "string"}
 NAMES |= {inspect.BoolType: "boolean", inspect.NoneType: "null"}

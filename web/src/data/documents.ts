@@ -865,6 +865,7 @@ export interface TraceFacts {
   places: Place[];
   worth_ns: number;
   notes: string;
+  fixes: Section | null;
 }
 
 export interface UnitCounts {

@@ -31,6 +31,7 @@ from foretrace.names import families
 from foretrace.schema.compiler import Access, Compilation, CompiledLaunch, GeneratedKernel
 from foretrace.schema.documents.look import FindingEntry, Look
 from foretrace.schema.tables import KINDS
+from foretrace.show.html.page import safe
 from foretrace.show.html.timeline import Outline
 from foretrace.show.html.view_data import Flame, IdleTime, MemoryPage, flame, idle_time, memory
 from foretrace.show.overview import summarize
@@ -38,6 +39,7 @@ from foretrace.show.overview.groups import case_modules
 from foretrace.show.overview.page import Line
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.terminal import plain
+from foretrace.show.render.whatif_page import fixes_table
 
 MOST_STEPS = 100  # a recording has a handful; more would make the page large
 
@@ -280,10 +282,11 @@ class OperandRow(Struct, frozen=True):
 class TraceFacts(Struct):
     """Everything that a page knows of one trace.
 
-    `story` is the first screen of `look`, line by line, and `notes` what stands below it. `places`
-    are those of the findings, in their order; one that saves less than `worth_ns` is small.
-    `launch_names` are the names of calls that launch kernels or graphs, `code_lines` the lines of
-    names that are frames of the user's Python.
+    `story` is the first screen of `look`, line by line, and `notes` what stands below it. `fixes`
+    has the step before and after each fix, where a step could be replayed. `places` are those of
+    the findings, in their order; one that saves less than `worth_ns` is small. `launch_names`
+    are the names of calls that launch kernels or graphs, `code_lines` the lines of names that are
+    frames of the user's Python.
     """
 
     title: str
@@ -305,6 +308,7 @@ class TraceFacts(Struct):
     places: list[Place]
     worth_ns: float
     notes: str
+    fixes: object | None
 
 
 def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
@@ -329,7 +333,12 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
         places=places(trace, document.findings, timeline),
         worth_ns=overview.worth_ns,
         notes=overview.notes,
+        fixes=_fixes(document, overview.per),
     )
+
+
+def _fixes(look: Look, per: str) -> object | None:
+    return None if look.step is None else safe(fixes_table(look.step, look.fixes, per))
 
 
 def _decoded(trace: Trace) -> list[NameParts]:

@@ -9,18 +9,21 @@ from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.schema.documents.whatif import WhatIf
 from foretrace.show.render.terminal import Section, stem
 
+NO_FIX = "no known fix shortens this step by 3%"
+
 
 def page(found: WhatIf, *, explain: bool) -> list[Section]:
     """The step now, a row for each fix, and the step with those that were chosen."""
     if found.step is None:
         return [Section("", labelled=[("UNKNOWN", found.reason)])]
-    head = Section("", labelled=[("NOW", _now(found, found.step))])
+    now = f"{stem(found.path)}: {_now(found.step, found.per)}"
+    head = Section("", labelled=[("NOW", now)])
     if not found.fixes:
-        return [head, Section("", ["no known fix shortens this step by 3%"])]
+        return [head, Section("", [NO_FIX])]
     table = Section(
         "",
         head=["fix", "step", "interval", "faster", "what to do"],
-        rows=[_cells(found.step, each) for each in found.fixes],
+        rows=[[each.name, *_after(found.step, each), each.order] for each in found.fixes],
         left=(0, 4),
     )
     reasons = Section("", labelled=[(each.name, _reason(each)) for each in found.fixes])
@@ -32,18 +35,23 @@ def page(found: WhatIf, *, explain: bool) -> list[Section]:
     return [head, table, reasons, *_together(found), *manuals]
 
 
-def _now(found: WhatIf, step: StepTime) -> str:
+def fixes_table(step: StepTime, fixes: list[FixEntry], per: str) -> Section:
+    """The fixes of a report: the step before and after each, and why."""
+    rows = [[fix.order, time_text(step.ns), *_after(step, fix), _reason(fix)] for fix in fixes]
+    head = ["fix", "before", "after", "interval", "faster", "why"]
+    now = [f"The step takes {_now(step, per)}.", *([] if fixes else [f"{NO_FIX.capitalize()}."])]
+    return Section("Fixes: the step before and after", now, head=head, rows=rows, left=(0, 5))
+
+
+def _now(step: StepTime, per: str) -> str:
     span = f"{time_text(step.low_ns)} to {time_text(step.high_ns)}"
     recorded = f"recorded {time_text(step.recorded_ns)}, replayed {time_text(step.replayed_ns)}"
-    return (
-        f"{stem(found.path)}: about {time_text(step.ns)} {found.per} without the profiler "
-        f"({span}); {recorded}"
-    )
+    return f"about {time_text(step.ns)} {per} without the profiler ({span}); {recorded}"
 
 
-def _cells(step: StepTime, fix: FixEntry) -> list[str]:
+def _after(step: StepTime, fix: FixEntry) -> list[str]:
     span = f"{time_text(fix.low_ns)} to {time_text(fix.high_ns)}"
-    return [fix.name, time_text(fix.ns), span, f"{step.ns / fix.ns:.2f}x", fix.order]
+    return [time_text(fix.ns), span, f"{step.ns / fix.ns:.2f}x"]
 
 
 def _reason(fix: FixEntry) -> str:

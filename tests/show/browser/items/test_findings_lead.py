@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.base.units import time_text
 from foretrace.show.html.timeline import Timeline
 from opened_traces import opened, overview
 from show.browser.looks import Page
@@ -47,6 +48,17 @@ def test_a_gap_is_a_range_that_the_timeline_goes_to(shown: Page, training: Path)
     shown.focus(gap)
     shown.press("Enter")
     assert shown.view() == (first, last)
+
+
+def test_every_fix_has_a_row_with_the_step_before_and_after(shown: Page, training: Path) -> None:
+    look = overview(training.with_suffix(".json")).look
+    assert look.step is not None
+    assert look.fixes
+    table = shown.text("#panel-findings .grid")
+    for fix in look.fixes:
+        for text in (fix.order, time_text(look.step.ns), time_text(fix.ns), fix.why):
+            assert text in table
+    assert shown.sticks_out() == []
 
 
 def test_small_findings_are_folded_and_open_when_selected(shown: Page, training: Path) -> None:

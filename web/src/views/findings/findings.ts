@@ -1,5 +1,5 @@
-// The first screen of `look` in sentences, then all findings by what they save; small ones are folded. A finding leads to its place
-// on the timeline, and so does each of its gaps and events.
+// The first screen of `look` in sentences, the step before and after each fix, then all findings by what they save; small ones are
+// folded. A finding leads to its place on the timeline, and so does each of its gaps and events.
 
 import "./findings.css";
 import { button, type Child, make, nameOf } from "../../base/dom";
@@ -9,6 +9,7 @@ import { framed, pointed } from "../../core/places";
 import { savingText } from "../../core/savings";
 import type { FindingEntry, Place } from "../../data/documents";
 import { bar } from "../page/grid";
+import { sectionNode } from "../page/written";
 
 const MOST_LISTED = 8;
 const SIGN: Record<string, string> = { found: "●", clear: "○", skipped: "–", crashed: "✕" };
@@ -48,6 +49,7 @@ function ofTrace(context: Context, trace: Shown): HTMLElement {
     { "aria-label": `Findings in ${trace.facts.title}` },
     title,
     story(trace),
+    trace.entry.fixes ? sectionNode(trace.entry.fixes) : null,
     list(large),
     list(of("crashed")),
     folded(`${numberText(untold.length)} without a known saving`, list(untold), !large.length),
