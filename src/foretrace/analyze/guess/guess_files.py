@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from foretrace.analyze.guess.marking import Guess, Parsed, parse_or_error
+from foretrace.analyze.guess.marking import Guess, parse_or_error
 from foretrace.analyze.guess.words import nearest
 from foretrace.base.errors import UsageError
 from foretrace.schema.finding import Verdict
@@ -33,8 +33,8 @@ def load(path: str | os.PathLike[str]) -> list[Guess | Verdict]:
 
 
 def load_with(
-    path: str | os.PathLike[str], parse: Callable[[str, str], Parsed | Verdict]
-) -> list[Parsed | Verdict]:
+    path: str | os.PathLike[str], parse: Callable[[str, str], Guess | Verdict]
+) -> list[Guess | Verdict]:
     """What `parse` makes of each text and reason of a guess file.
 
     `UsageError` names the file, and the number of a guess that is not well formed.
@@ -56,9 +56,7 @@ def load_with(
     return [_guess(where, entry, parse) for where, entry in zip(places, entries, strict=True)]
 
 
-def _guess(
-    where: str, entry: Any, parse: Callable[[str, str], Parsed | Verdict]
-) -> Parsed | Verdict:
+def _guess(where: str, entry: Any, parse: Callable[[str, str], Guess | Verdict]) -> Guess | Verdict:
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         raise UsageError(f'{where}: write text = "…"')
     _only(where, entry, _EACH)

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import TypeVar
 
@@ -170,7 +170,6 @@ def _filled(found: list[str], kernels: list[str]) -> list[str]:
     return [*found, *rest][: len(kernels)]
 
 
-Parsed = TypeVar("Parsed")
 Asked = TypeVar("Asked", Query, JobQuery)
 
 
@@ -207,20 +206,18 @@ def parse(text: str, reason: str = "") -> Guess:
     return Guess(text, reason, kind, scope, args, prediction)
 
 
-def parse_or_error(text: str, reason: str = "") -> Guess | Verdict:
-    """Parse one prediction; one that cannot be parsed is a verdict `error` and stops no other."""
-    return or_error(parse, text, reason)
-
-
-def or_error(parse: Callable[[str, str], Parsed], text: str, reason: str) -> Parsed | Verdict:
-    """What `parse` reads, or a verdict that says what is wrong."""
+def _or_error(read: Callable[[str, str], Guess], text: str, reason: str = "") -> Guess | Verdict:
+    """A prediction, or a verdict `error` that says what is wrong with it: it stops no other."""
     try:
-        return parse(text, reason)
+        return read(text, reason)
     except GuessError as error:
         carets = " " * error.at + "^" * max(len(error.word), 1)
         return Verdict(text, "error", why=error.advice, slice=(carets,), reason=reason)
     except UsageError as error:
         return Verdict(text, "error", why=str(error), reason=reason)
+
+
+parse_or_error = partial(_or_error, parse)
 
 
 def check(
@@ -331,6 +328,9 @@ def parse_job(text: str, reason: str = "") -> Guess:
     return Guess(text, reason, kind, Scope(), args, text)
 
 
+parse_job_or_error = partial(_or_error, parse_job)
+
+
 def _reads(text: str) -> bool:
     try:
         parse(text)
@@ -345,11 +345,6 @@ def check_job(found: JobDocument, guesses: Iterable[str | Guess | Verdict]) -> V
     return Verdicts(
         guess if isinstance(guess, Verdict) else _mark_job(guess, found) for guess in parsed
     )
-
-
-def parse_job_or_error(text: str, reason: str = "") -> Guess | Verdict:
-    """Parse one prediction; one that cannot be parsed is a verdict `error` and stops no other."""
-    return or_error(parse_job, text, reason)
 
 
 def _mark_job(guess: Guess, job: JobDocument) -> Verdict:

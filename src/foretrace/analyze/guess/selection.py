@@ -201,14 +201,11 @@ def _same_list(actual: list[Any], word: str) -> bool:
 
 def value_text(actual: Any) -> str:
     """A value for people."""
-    if isinstance(actual, bool):
-        return "yes" if actual else "no"
-    if isinstance(actual, list):
-        sizes = all(isinstance(item, int) for item in actual)
-        return ("x" if sizes else "+").join(str(item) for item in actual)
     if isinstance(actual, float):
         return f"{actual:.0f}"
-    return "not stated" if actual is UNSTATED else "none" if actual is ABSENT else str(actual)
+    if actual is UNSTATED or actual is ABSENT:
+        return "not stated" if actual is UNSTATED else "none"
+    return families.value_text(actual)
 
 
 NO_CALLS = "no runtime or driver calls in this trace: record with ProfilerActivity.CUDA"

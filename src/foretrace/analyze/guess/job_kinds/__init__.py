@@ -70,11 +70,3 @@ def patterns() -> kinds.Patterns:
 def named(rank: JobRank) -> str:
     """`rank 3 (node-1)`."""
     return f"rank {rank.rank}" + (f" ({rank.host})" if rank.host else "")
-
-
-def limited(args: Mapping[str, Any]) -> str:
-    """`< 10%`: the comparison with a share or a time."""
-    limit = next(
-        (args[name] for name in ("share", "time") if hasattr(args.get(name), "text")), None
-    )
-    return f"{args.get('compare', EQUALS).symbol} {limit.text}" if limit else ""

@@ -7,9 +7,6 @@ collective, those that move the most bytes. `every` means every size and group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
 from foretrace.analyze.guess.job_kinds import LISTED, JobQuery
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, judge_all
@@ -55,11 +52,6 @@ def _row(row: JobNetwork) -> str:
     return f"{row.collective}, {bytes_text(row.message_bytes)}{size}, n = {count_text(row.count)}"
 
 
-def expected(args: Mapping[str, Any]) -> str:
-    """`> 100 GB/s`."""
-    return f"{args['compare'].symbol} {args['amount'].text}"
-
-
 _BANDWIDTH = "[bus|algorithm|network] bandwidth {compare:compare} {amount:bandwidth}"
 # name -> how people write it
 _COLLECTIVES = phrases("""
@@ -82,7 +74,6 @@ JOB_KIND = GuessKind(
         f"{{quantifier:quantifier}} [{{collective:collective}}] {_BANDWIDTH}",
     ),
     measure,
-    expected=expected,
     slots={
         "collective": Slot(
             "all-reduce, all-gather, reduce-scatter, all-to-all, …", one_phrase(_COLLECTIVES)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from foretrace.analyze.guess.grammar import Slot, one_phrase, phrases
-from foretrace.analyze.guess.job_kinds import LISTED, JobQuery, limited, named
+from foretrace.analyze.guess.job_kinds import LISTED, JobQuery, named
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, judge_all
 from foretrace.analyze.guess.windows import NoSuchPlace, Unknown
 from foretrace.base.units import percent_text, plural, time_text
@@ -140,7 +140,6 @@ JOB_KIND = GuessKind(
         for limit in _LIMITS
     ),
     measure,
-    expected=limited,
     slots={
         "quantity": Slot(
             "of a job's ranks: step time, compute, exposed comms, comms, overlap, copies, idle, "

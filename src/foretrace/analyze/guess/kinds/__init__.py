@@ -105,7 +105,8 @@ def comparison(args: Mapping[str, Any]) -> str:
     """`== 5`, `< 300 us`: the comparison that a prediction makes; empty when it makes none."""
     compare = args.get("compare", EQUALS)
     # a pattern can also contain these names as plain words
-    found = [value for name in ("number", "amount") if isinstance(value := args.get(name), Amount)]
+    names = ("number", "amount", "share", "time")
+    found = [value for name in names if isinstance(value := args.get(name), Amount)]
     return f"{compare.symbol} {found[0].text}" if found else ""
 
 
