@@ -28,8 +28,11 @@ def with_savings(seen: Sequence[Finding], future: Predicted | None) -> Findings:
 
 
 def _with_saving(finding: Finding, names: Sequence[str], future: Predicted) -> Finding:
-    """A finding with the largest saving of its fixes; its own bound where none applies."""
-    chosen = [each for each in future.every if each.fix in names]
+    """A finding with the largest saving of its fixes; its own bound where none applies, or where
+    something else must go first.
+    """
+    mine = (each for each in future.every if each.fix in names)
+    chosen = [each for each in mine if not each.proposal.first]
     best = min(chosen, key=lambda each: each.ns, default=None)
     if best is None or finding.state != "found":
         return finding

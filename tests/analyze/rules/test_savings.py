@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from foretrace.analyze.fixes._typical import predicted
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 from opened_traces import findings, opened, recording
@@ -83,6 +84,17 @@ def test_a_finding_saves_what_its_fix_saved(rule: str, before: str, after: str) 
 def test_no_saving_is_told_where_compiling_gains_nothing(eager: str, compiled: str) -> None:
     assert wall_ns(compiled) > 0.99 * wall_ns(eager)
     assert said(eager, "fusable_pointwise").saves_ns is None
+
+
+def test_a_fix_that_something_else_blocks_is_not_advised() -> None:
+    """A CUDA graph of a step that reads a number of the GPU."""
+    name = f"model_llama_{MODEL}"
+    future = predicted(trace_of(name))
+    assert future is not None
+    (graph,) = [each.proposal for each in future.every if each.fix == "cuda_graph"]
+    assert graph.first
+    found = said(name, "launch_bound")
+    assert (found.state, found.fix, found.saves_ns) == ("found", "", None)
 
 
 @pytest.mark.parametrize(("slow", "fast", "rule"), TWINS)
