@@ -11,11 +11,14 @@ from foretrace.analyze.fixes import _typical
 from foretrace.read import recordings
 
 
-def stepped(sketch: Sketch, name: str, op: str = "aten::_foreach_add_") -> None:
+PASSES = ("aten::_foreach_mul_", "aten::_foreach_add_")
+
+
+def stepped(sketch: Sketch, name: str, ops: tuple[str, ...] = PASSES) -> None:
     sketch.op("aten::mm", kernel("gemm", 100))
     sketch.region(f"Optimizer.step#{name}.step")
-    for _ in range(12):
-        sketch.op(op, kernel(ADD, 50), us=40)
+    for at in range(12):
+        sketch.op(ops[at % len(ops)], kernel(ADD, 50), us=40)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +39,14 @@ def test_one_pass_replaces_many_kernels(name: str, order: str, tmp_path: Path) -
 
 def test_sparse_gradients_and_strange_optimizers_stay(tmp_path: Path) -> None:
     def sparse(sketch: Sketch) -> None:
-        stepped(sketch, "SGD", "aten::coalesce")
+        stepped(sketch, "SGD", ("aten::coalesce",))
 
     assert proposed("fused_optimizer", sparse, tmp_path) == []
     assert proposed("fused_optimizer", lambda made: stepped(made, "Lion"), tmp_path) == []
+
+
+def test_one_foreach_op_for_all_parameters_is_one_pass(tmp_path: Path) -> None:
+    assert proposed("fused_optimizer", lambda made: stepped(made, "SGD", PASSES[1:]), tmp_path) == []
 
 
 def test_a_recorded_loop_over_parameters_becomes_the_recorded_fused_step() -> None:

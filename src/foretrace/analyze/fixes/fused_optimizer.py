@@ -25,7 +25,14 @@ import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._step import Step
-from foretrace.analyze.rules.unfused_optimizer import COMPILE, FEW, FUSED, HAVE_FUSED, PREFIX
+from foretrace.analyze.rules.unfused_optimizer import (
+    COMPILE,
+    FEW,
+    FUSED,
+    HAVE_FUSED,
+    PREFIX,
+    pass_count,
+)
 from foretrace.base.arrays import Ints, distinct
 from foretrace.base.units import plural
 from foretrace.model import replay
@@ -61,6 +68,8 @@ def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Iterator[Propo
     inside = ops_of(step, events)
     ops = [step.name(event) for event in inside.tolist()]
     if any(map(SPARSE.search, ops)) or any(re.search(FUSED, name) for name in kernels):
+        return
+    if pass_count(step.trace, rows) == 1:
         return
     fused = kind in HAVE_FUSED
     usual, best = PASS[kind] if fused else COMPILED_PASS

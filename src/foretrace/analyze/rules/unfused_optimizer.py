@@ -9,7 +9,8 @@ parameter and state once and writes them once.
 
 How it is computed: the kernels below the `Optimizer.step#...` ranges that PyTorch records, when
 none of them is a fused optimizer kernel or a compiled one, and the host's part of the gaps before
-them. What one pass saves is predicted by the fix `fused_optimizer`.
+them. One call of a `foreach` op is one pass, however many kernels it launches: SGD without momentum
+makes one, and is not told. What one pass saves is predicted by the fix `fused_optimizer`.
 
 When it is wrong: an optimizer without a fused form in PyTorch needs a compiled step
 (`torch.compile(opt.step)`) instead. Optimizers that are not PyTorch's own are not judged.
@@ -18,6 +19,7 @@ When it is wrong: an optimizer without a fused form in PyTorch needs a compiled 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,9 +41,8 @@ FUSED = "FusedAdam|FusedSgd|FusedAdagrad|fused_adam|multi_tensor_adam|AdamFuncto
 # Have a foreach form, which torch.compile turns into one kernel per group of parameters.
 _COMPILE = "ASGD Adadelta Adagrad Adamax NAdam RAdam RMSprop Rprop"
 COMPILE = frozenset(_COMPILE.split())
-# SGD without momentum is one foreach kernel per chunk of the parameters; more passes than that are
-# worth telling.
-FEW = 4
+FOREACH = "aten::_foreach_"
+FEW = 4  # kernels: a small model's
 
 
 def _check(trace: Trace) -> Iterator[Finding]:
@@ -52,6 +53,9 @@ def _check(trace: Trace) -> Iterator[Finding]:
     rows = rows[gpu.is_kernel[rows] & (trace.work_roles[rows] != "comms")]
     names = {trace.host.names[name] for name in trace.host.name[gpu.id[rows]].tolist()}
     if len(rows) <= FEW * len(spans) or any(re.search(FUSED, name) for name in names):
+        return
+    many = pass_count(trace, rows)
+    if many == 1:
         return
     ns, passes = int(gpu.length[rows].sum()), _passes(trace, rows)
     idle = typical_idle(trace)
@@ -64,10 +68,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
         since = " (torch 2.3 or later)" if kind == "SGD" else ""
         advice = f"fused=True{since} makes one pass over parameters and state."
     title = f"{kind} runs {plural(count, 'kernel')} {per(trace)} instead of one pass"
+    if many:
+        title = f"{kind} makes {many} passes {per(trace)} ({plural(count, 'kernel')}) instead of one"
     gap = f" and {time_text(before)} of idle GPU time before them" if before else ""
     detail = (
-        f"{time_text(step(ns))} in these kernels{gap} {per(trace)}. The longest pass is "
-        f"{bare(longest)} with {time_text(step(passes[longest]))}. {advice} {host_note(trace)}"
+        f"{time_text(step(ns))} in these kernels{gap} {per(trace)}; "
+        f"{bare(longest)} takes most, {time_text(step(passes[longest]))}. {advice} {host_note(trace)}"
     )
     evidence = {
         "optimizer": kind,
@@ -88,10 +94,28 @@ def optimizer_rows(trace: Trace) -> Ints:
     return counting
 
 
+def pass_count(trace: Trace, rows: Ints) -> int:
+    """Passes over the parameters that `foreach` ops make, each group of parameters its own.
+
+    0 where not all of these are foreach: a loop over parameters runs each op once for each.
+    """
+    host, calls = trace.origins.host, distinct(_pass_ops(trace, rows))
+    times = Counter(host.names[host.name[op]] if op >= 0 else "" for op in calls.tolist())
+    foreach = all(name.startswith(FOREACH) for name in times)
+    return round(times.total() / min(times.values())) if foreach and times else 0
+
+
+def _pass_ops(trace: Trace, rows: Ints) -> Ints:
+    """The op of each row; the foreach op around it, whose slow path calls an op for each tensor."""
+    host, op = trace.origins.host, trace.origins.op[rows]
+    around = host.nearest(op, host.named(lambda name: name.startswith(FOREACH)))
+    return np.where(around >= 0, around, op)
+
+
 def _passes(trace: Trace, rows: Ints) -> dict[str, int]:
     """Time by op, longest first: an op that runs once per parameter is one pass too."""
     gpu, host = trace.gpu, trace.origins.host
-    op = trace.origins.op[rows]
+    op = _pass_ops(trace, rows)
     name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
     names, inverse = coded(name)
     total = np.bincount(inverse.reshape(-1), weights=gpu.length[rows]).astype(np.int64)
