@@ -117,3 +117,19 @@ def test_modules_are_places() -> None:
     trace = ft.open(OWN / "llama_train_modules.json.gz", cache=False)
     texts = ("in LlamaMLP: gemm == 3", "in LlamaMLP_0: kernels == 5", "in LlamaRMSNorm: no gemm")
     assert verdicts(trace, *texts) == ["hit"] * 3
+
+
+def test_a_share_of_idle_time_names_its_scope() -> None:
+    """ "Idle 34%" here, 54% in a job: of the recorded time, or of that of the run record."""
+    shares = ("per step: gpu idle < 99.9%", "per step: bound is host")
+    for name, scope in (("copies_pinned", " as recorded"), ("streams_full_card", "")):
+        share, bound = ft.check(ft.open(OWN / f"{name}.json.gz", cache=False), shares)
+        idle = share.measured.partition("%")[0]
+        assert share.measured.startswith(f"{idle}%{scope} (median of")
+        assert bound.measured.endswith(f"gpu idle {idle}%{scope}")
+
+
+def test_idle_between_is_idle() -> None:
+    """Two streams: "idle between 1.50 ms" of a step while the work of the step before ran."""
+    steps = summarize(ft.open(OWN / "streams_full_card.json.gz", cache=False)).look.steps
+    assert [step.gpu_idle_ns for step in steps] == [0, 0, 0]

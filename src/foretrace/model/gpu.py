@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from foretrace.base.arrays import counted, filled
+from foretrace.base.arrays import counted, distinct, filled
 from foretrace.base.units import plural, time_text, whole
 from foretrace.model.host import Host
 from foretrace.model.intervals import (
@@ -260,6 +260,15 @@ class Gpu:
         start, end = (np.maximum(each[chosen], since) for each in (self.start, self.end))
         time[chosen] = shared_lengths(self.device_number[chosen], start, end)
         return time
+
+    def idle_within(self, rows: Bools | Ints) -> int:
+        """Time from the first to the last of these in which nothing ran, these or others."""
+        chosen, idle = self._usable(rows), 0
+        for number in distinct(self.device_number[chosen]).tolist():
+            mine = chosen[self.device_number[chosen] == number]
+            edges = np.array([self.start[mine].min(), self.end[mine].max()])
+            idle += int(edges[1] - edges[0] - self.covered[number].between(edges[:1], edges[1:])[0])
+        return idle
 
     def span(self, rows: Bools | Ints) -> int:
         """First start to last end, per device, summed over devices."""

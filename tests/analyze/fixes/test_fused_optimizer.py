@@ -10,7 +10,6 @@ from analyze.rules.sketch import ADD, Sketch, kernel
 from foretrace.analyze.fixes import _typical
 from foretrace.read import recordings
 
-
 PASSES = ("aten::_foreach_mul_", "aten::_foreach_add_")
 
 
@@ -46,7 +45,9 @@ def test_sparse_gradients_and_strange_optimizers_stay(tmp_path: Path) -> None:
 
 
 def test_one_foreach_op_for_all_parameters_is_one_pass(tmp_path: Path) -> None:
-    assert proposed("fused_optimizer", lambda made: stepped(made, "SGD", PASSES[1:]), tmp_path) == []
+    assert (
+        proposed("fused_optimizer", lambda made: stepped(made, "SGD", PASSES[1:]), tmp_path) == []
+    )
 
 
 def test_a_recorded_loop_over_parameters_becomes_the_recorded_fused_step() -> None:

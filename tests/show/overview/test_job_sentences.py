@@ -223,7 +223,9 @@ def test_a_delay_in_one_step_is_placed() -> None:
 
 
 def test_a_step_adds_up() -> None:
-    assert said(job())["STEP"] == ("compute 70.0%, exposed comms 20.0%, copies 0.0%, idle 10.0%")
+    assert said(job())["STEP"] == (
+        "as recorded: compute 70.0%, exposed comms 20.0%, copies 0.0%, idle 10.0%"
+    )
 
 
 def test_exposed_time_without_waits_is_a_fix() -> None:

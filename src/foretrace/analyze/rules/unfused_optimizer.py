@@ -67,13 +67,15 @@ def _check(trace: Trace) -> Iterator[Finding]:
     if kind in HAVE_FUSED:
         since = " (torch 2.3 or later)" if kind == "SGD" else ""
         advice = f"fused=True{since} makes one pass over parameters and state."
-    title = f"{kind} runs {plural(count, 'kernel')} {per(trace)} instead of one pass"
+    kernels = plural(count, "kernel")
+    title = f"{kind} runs {kernels} {per(trace)} instead of one pass"
     if many:
-        title = f"{kind} makes {many} passes {per(trace)} ({plural(count, 'kernel')}) instead of one"
+        title = f"{kind} makes {many} passes {per(trace)} ({kernels}) instead of one"
     gap = f" and {time_text(before)} of idle GPU time before them" if before else ""
     detail = (
         f"{time_text(step(ns))} in these kernels{gap} {per(trace)}; "
-        f"{bare(longest)} takes most, {time_text(step(passes[longest]))}. {advice} {host_note(trace)}"
+        f"{bare(longest)} takes most, {time_text(step(passes[longest]))}. {advice} "
+        f"{host_note(trace)}"
     )
     evidence = {
         "optimizer": kind,

@@ -88,7 +88,7 @@ SAID = 2  # oddities that the line has room for
 
 
 def step(document: JobDocument) -> Iterator[Line]:
-    """`compute 38%, exposed comms 12%, copies 1%, idle 49% (data loader 20%)`: of all ranks."""
+    """`as recorded: compute 38%, exposed comms 12%, copies 1%, idle 49%`: of all ranks."""
     rows = [row for row in document.ranks if row.wall_ns]
     if not rows:
         return
@@ -101,7 +101,8 @@ def step(document: JobDocument) -> Iterator[Line]:
     parts = (("exposed comms", "exposed_ns"), ("copies", "copy_ns"), ("idle", "idle_ns"))
     rest = ", ".join(f"{name} {share(column)}" for name, column in parts)
     yield Line(
-        "STEP" if document.job.steps else "TIME", f"compute {share('compute_ns')}, {rest}{data}"
+        "STEP" if document.job.steps else "TIME",
+        f"as recorded: compute {share('compute_ns')}, {rest}{data}",
     )
 
 

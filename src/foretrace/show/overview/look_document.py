@@ -78,7 +78,7 @@ def _step(trace: Trace, span: Span) -> look.StepRow:
         memcpys=int(gpu.is_memcpy[work].sum()),
         memsets=int(gpu.is_memset[work].sum()),
         gpu_busy_ns=busy,
-        gpu_idle_ns=None if busy is None else gpu.span(work) - gpu.busy(work),
+        gpu_idle_ns=None if busy is None else gpu.idle_within(work),
         bound=bounds.of_span(trace, span),
     )
 

@@ -46,7 +46,7 @@ def _bound(query: Query) -> Measurement:
     several = f" in {votes[found]} of {len(windows)} {query.scope.unit}" if windows[1:] else ""
     wanted = query.args["bound"]
     right = (found in _GPU if wanted == "gpu" else found == wanted) is not _denied(query.args)
-    measured = f"{found}{several}, gpu idle {percent_text(_median_idle(query))}"
+    measured = f"{found}{several}, gpu idle {percent_text(_median_idle(query))}{_scope(query)}"
     return _decided(query, "hit" if right else "miss", measured)
 
 
@@ -63,7 +63,7 @@ def _by_idle(query: Query) -> Measurement:
     if wanted not in busy or idle > busy[wanted]:
         raise Unknown("the bound needs recorded shapes and a card with known peaks")
     right = (wanted == "gpu") is not _denied(query.args)
-    measured = f"not host, gpu idle {percent_text(idle)}"
+    measured = f"not host, gpu idle {percent_text(idle)}{_scope(query)}"
     return _decided(query, "hit" if right else "miss", measured)
 
 
@@ -74,7 +74,8 @@ def _denied(args: Mapping[str, Any]) -> bool:
 def _share(query: Query) -> Measurement:
     idle = _median_idle(query)
     share = idle if "idle" in query.args else 1 - idle
-    return _decided(query, query.judge(share), percent_text(share) + query.median_of)
+    measured = f"{percent_text(share)}{_scope(query)}{query.median_of}"
+    return _decided(query, query.judge(share), measured)
 
 
 def _decided(query: Query, verdict: str, measured: str) -> Measurement:
@@ -86,8 +87,17 @@ def _median_idle(query: Query) -> float:
     return median(_spent(window).idle_share for window in query.windows)
 
 
+def _scope(query: Query) -> str:
+    """What the share is of: `foretrace look` predicts the time without the profiler."""
+    times = [_spent(window) for window in query.windows]
+    if not any(time.profiled for time in times):
+        return ""
+    waited = any(time.queued_ns for time in times)
+    return " as recorded, without waits in the queue" if waited else " as recorded"
+
+
 def _spent(window: Window) -> Spent:
-    """Where the time of a window goes, as `foretrace look` has it."""
+    """Where the recorded time of a window goes."""
     trace = window.evidence.trace
     if not len(window.rows):
         raise Unknown(f"no GPU operations in {window.label}")
