@@ -26,7 +26,7 @@ def _is_busy(process: Path) -> bool:
 
 def query_process(of: int) -> int:
     """The process that runs a query for another one."""
-    for _ in range(400):
+    for _ in range(2400):
         for process in _children(of):
             if _is_busy(process):
                 return int(process.name)
@@ -41,8 +41,8 @@ def until_started(pid: int) -> None:
 
 
 def until_gone(pid: int) -> None:
-    """Fails when the process is still there after 20 s; one that nobody has waited for is gone."""
-    for _ in range(400):
+    """Fails when the process is still there after two minutes; one that nobody has waited for is gone."""
+    for _ in range(2400):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return

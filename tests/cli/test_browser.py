@@ -72,7 +72,7 @@ def test_the_token_is_in_no_argument_and_no_environment(command: list[str], tmp_
         said = running.stdout.readline().decode()
         token = said.split("127.0.0.1:")[1].split("/")[1]
         assert len(token) == 32
-        for _ in range(400):
+        for _ in range(2400):
             if told.exists():
                 break
             time.sleep(0.05)

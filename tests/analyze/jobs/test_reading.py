@@ -83,7 +83,9 @@ reading.WORTHWHILE, reading.cores, reading.encoded = 0, lambda: 2, deadly
 with jobs.read({str(folder)!r}, ranks="0-1", cache=False) as job:
     print([each.rank for each in job.facts], [each.code for each in job.left_out])
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300
+    )
     assert found.stdout == "[0] ['E_UNREADABLE', 'E_EMPTY']\n", found.stderr
 
 
@@ -130,7 +132,7 @@ except KeyboardInterrupt:
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         start_new_session=True,
     )
     assert (done.stdout, done.stderr) == ("stopped\n", "")

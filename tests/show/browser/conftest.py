@@ -34,7 +34,7 @@ class Browser:
         """Until a condition holds in the page; fails with what the console says when it never does."""
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 10).until(
+        WebDriverWait(self.driver, 60).until(
             lambda driver: driver.execute_script(f"return {condition}"), condition
         )
 

@@ -30,7 +30,7 @@ class Viewer:
         """`/TOKEN/`."""
         return "/" + self.address.split("/", 3)[3]
 
-    def send(self, data: bytes, wait: float = 20) -> tuple[int, dict[str, str], bytes]:
+    def send(self, data: bytes, wait: float = 120) -> tuple[int, dict[str, str], bytes]:
         """Send bytes as they are; the status (0 when the line was cut), headers and body of the
         answer.
         """

@@ -238,7 +238,7 @@ def test_an_address_that_was_told_can_be_reached(home: Path) -> None:
     from foretrace.show.serve import run
 
     _, sockets, address = run.prepare(str(home))
-    socket.create_connection(("127.0.0.1", Viewer(address).port), timeout=5).close()
+    socket.create_connection(("127.0.0.1", Viewer(address).port), timeout=60).close()
     for each in sockets:
         each.close()
 
@@ -324,7 +324,7 @@ def test_a_query_ends_with_its_client(served: Viewer) -> None:
     served.json("trace/1")
     lines = []
     for _ in range(3):
-        line = socket.create_connection(("127.0.0.1", served.port), timeout=10)
+        line = socket.create_connection(("127.0.0.1", served.port), timeout=60)
         host = f"Host: 127.0.0.1:{served.port}"
         line.sendall(
             f"GET {served.base}trace/1/sql?q={ENDLESS} HTTP/1.1\r\n{host}\r\n\r\n".encode()

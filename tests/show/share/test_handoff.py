@@ -31,7 +31,7 @@ def running(server: handoff.OneTrace) -> Iterator[list[bool]]:
 
 def send(server: handoff.OneTrace, *lines: str) -> tuple[int, bytes, bytes]:
     """The status, the header and the body of an answer to lines as they are."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as line:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
         line.sendall("".join(f"{each}\r\n" for each in (*lines, "")).encode("latin-1"))
         held = b""
         with suppress(OSError):
@@ -63,7 +63,7 @@ def test_one_file_is_served_once_to_perfetto_alone() -> None:
             assert get(server, ORIGIN)[0] in (0, 410)
     assert done == [True]
     with pytest.raises(OSError):
-        socket.create_connection(("127.0.0.1", server.port), timeout=5)
+        socket.create_connection(("127.0.0.1", server.port), timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_client_that_leaves_may_come_again(tmp_path: Path) -> None:
     large.write_bytes(b"x" * (16 << 20))
     server = handoff.one_file(large, port=0)
     with running(server):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as line:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
             head = f"GET {server.last} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{ORIGIN}"
             line.sendall(f"{head}\r\n\r\n".encode())
             line.recv(100)
