@@ -133,9 +133,6 @@ class ReplayGraph(Struct, frozen=True):
     depends: Ints
     order: Precedence
 
-    def __len__(self) -> int:
-        return len(self.calls)
-
 
 def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
     """The graph of one step, or of one call of a region; `steady` steps follow each other."""
@@ -323,10 +320,12 @@ def _host_times(graph: ReplayGraph, change: GraphChange) -> tuple[Floats, Floats
 def without_profiler(trace: Recording, graph: ReplayGraph, cost: ProfilerCost) -> ReplayGraph:
     """The graph with the host times that it has without the profiler."""
     host = trace.host
-    edges = [span_edges(trace, graph.span, kind) for kind in (host.is_op, _python(trace))]
     marks = np.concatenate(([graph.span.start_ns], graph.began, [graph.span.end_ns]))
-    counts = [np.diff(np.searchsorted(each, marks)) / 2 for each in edges]
-    added = counts[0] * cost.op + counts[1] * cost.python
+    added = np.zeros(len(marks) - 1)
+    for kind, ns in ((host.is_op, cost.op), (host.is_kind("python_function"), cost.python)):
+        rows = _within(trace, graph.span, kind)
+        edges = np.sort(np.concatenate((host.start[rows], host.end[rows])))
+        added += np.diff(np.searchsorted(edges, marks)) / 2 * ns  # half at each end
     before = np.maximum(graph.before - added[:-1], LEAST * graph.before)
     inside = np.maximum(graph.inside - cost.call, LEAST * graph.inside)
     after = max(graph.after - float(added[-1]) - cost.step, LEAST * graph.after)
@@ -350,13 +349,3 @@ def rated(graph: ReplayGraph, host: float, gpu: float) -> ReplayGraph:
     before, inside, after = graph.before * host, graph.inside * host, graph.after * host
     length, busy = graph.length * gpu, graph.busy_ns * gpu
     return replace(graph, before=before, inside=inside, after=after, length=length, busy_ns=busy)
-
-
-def span_edges(trace: Recording, span: Span, chosen: Bools) -> Ints:
-    """When these events of a step begin and end, in order."""
-    rows = _within(trace, span, chosen)
-    return np.sort(np.concatenate((trace.host.start[rows], trace.host.end[rows])))
-
-
-def _python(trace: Recording) -> Bools:
-    return trace.host.is_kind("python_function")

@@ -34,7 +34,7 @@ def predicted(trace: Trace, findings: Sequence[Finding] | None = None) -> Predic
     if not len(span.work) or _captures(trace, span):
         return None
     graph = replay.graph_of(trace, span, steady)
-    if not len(graph) or len(graph) > MOST_CALLS or not len(graph.rows):
+    if not 0 < len(graph.calls) <= MOST_CALLS or not len(graph.rows):
         return None
     spent = bounds.spent(trace, span)
     known = spent.wall_ns if spent is not None and not spent.profiled else None
