@@ -49,6 +49,7 @@ MEMORY, SHORTEST_NS = 0.75, 2_000.0
 INPUTS = 2  # tensors of one size from outside, if several are read and no matmul made them
 FEW = 3
 MANY = 32  # calls of one op
+DISPATCH_NS = 3_000_000  # an op takes the host 5 to 200 us; one that takes this long does more
 PART = 50  # launches: compiled code between two waits that has fewer is not worth its call
 
 
@@ -147,9 +148,14 @@ def _left(step: Step, removed: Stretches, launches: int, fewer: int) -> float:
 
 
 def _libraries(step: Step) -> Stretches:
-    """Ops that launch many kernels themselves (cuDNN's RNN): compiled code calls them too."""
+    """Ops that launch many kernels themselves (cuDNN's RNN), and ops whose host time is no dispatch
+    (cuDNN's plans for a new shape): compiled code calls them too.
+    """
+    host = step.trace.host
     makers, count = np.unique(step.makers(step.graph.calls), return_counts=True)
-    return step.stretches(makers[(makers >= 0) & (count >= MANY)].tolist())
+    makers, count = makers[makers >= 0], count[makers >= 0]
+    stays = (count >= MANY) | (host.end[makers] - host.start[makers] > DISPATCH_NS)
+    return step.stretches(makers[stays].tolist())
 
 
 def _made(step: Step) -> bool:
