@@ -8,7 +8,8 @@ nanosecond:
     launches         runtime or driver calls that put a kernel or a graph on the GPU
     syncs            host calls that wait for the GPU
     busy             union of kernels, memcpys and memsets per device, summed over devices
-    span             first start to last end of that work per device, summed; idle = span - busy
+    span             first start to last end of that work per device, summed; idle of a step: no work,
+                     its own or another's, from the first to the last of its own
     launch of work   the runtime or driver call with the same correlation (never 0), of the same
                      rank
     step of work     the ProfilerStep range of the same rank that holds the start of the launch,
@@ -556,13 +557,25 @@ def summarize(events: list[Event], seen: int, skipped: int) -> Reading:
     )
 
 
+def idle_within(mine: list[Event], work: list[Event]) -> int:
+    """Per device, from the first to the last of these: the time in which no work ran."""
+    idle = 0
+    for device in {event.device for event in mine if event.timed}:
+        own = [event for event in mine if event.timed and event.device == device]
+        first, last = min(event.ts for event in own), max(event.end for event in own)
+        others = [event for event in work if event.timed and event.device == device]
+        inside = [(max(event.ts, first), min(event.end, last)) for event in others]
+        idle += last - first - covered([(start, end) for start, end in inside if start < end])
+    return idle
+
+
 def step_rows(events: list[Event], work: list[Event]) -> list[dict[str, Any]]:
     rows = []
     steps = [event for event in events if is_step(event) and event.timed]
     for step in sorted(steps, key=lambda event: (event.ts, event.name, event.rank)):
         mine = [event for event in work if event.step is step]
-        busy, span = busy_and_span(mine)
-        idle = None if busy is None else span - busy
+        busy, _ = busy_and_span(mine)
+        idle = None if busy is None else idle_within(mine, work)
         rows.append(
             {"name": step.name, "index": int(STEP.match(step.name)[1]), "cpu_ns": step.dur}
             | counts(mine)

@@ -17,6 +17,7 @@ import msgspec
 
 import foretrace
 from corpus.cases import Case, Opened
+from foretrace.analyze.rules import run_all
 from foretrace.base.budget import Limits
 from foretrace.cli import main
 from foretrace.show.overview.look_document import document
@@ -42,7 +43,7 @@ def _no_constant(name: str) -> None:
 def open_at(path: Path | str, limits: dict[str, int] | None = None) -> Opened:
     """A trace with the tables of its `look`, without what is said and predicted of them."""
     trace = foretrace.open(path, cache=False, limits=Limits(**limits) if limits else None)
-    return Opened(trace, msgspec.to_builtins(document(trace)))
+    return Opened(trace, msgspec.to_builtins(document(trace, run_all(trace))))
 
 
 def run(*args: str, stdin: bytes | None = None) -> Ran:

@@ -8,6 +8,7 @@ import pytest
 import foretrace
 from foretrace.model.collectives import named
 from foretrace.model.trace import Trace
+from foretrace.schema.finding import Findings
 from foretrace.show.overview import summarize
 from foretrace.show.overview.look_document import document
 from foretrace.show.render.look_page import sections
@@ -95,7 +96,7 @@ def test_the_bound_says_what_the_bus_carried(tmp_path: Path) -> None:
 
 def test_the_document_and_the_page_have_them(tmp_path: Path) -> None:
     trace = traced(tmp_path, message("allreduce", 1_000_000, 1_000_000))
-    row = document(trace).collectives[0]
+    row = document(trace, Findings()).collectives[0]
     assert (row.collective, row.group_size, row.bus_gbps) == ("all-reduce", 8, pytest.approx(3.5))
     page = drawn(sections(summarize(trace), {"kernels"}, 5))
     assert "all-reduce" in page
