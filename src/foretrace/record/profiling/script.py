@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import torch
@@ -334,14 +334,25 @@ def _is_module(name: str) -> bool:
         sys.path[0] = before
 
 
-def run_script(script: str, arguments: list[str], module: bool, fail: Callable[[str], None]) -> int:
-    """Run a script or a module as `__main__`; returns its exit code."""
+def run_script(
+    script: str,
+    arguments: list[str],
+    module: bool,
+    fail: Callable[[str], None],
+    source: str | None = None,
+) -> int:
+    """Run a script or a module as `__main__`; returns its exit code.
+
+    With `source` that text runs in the place of the script's own, under its name.
+    """
     before = sys.argv, sys.path[0]
     sys.argv = [script, *arguments]
     sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(script))
     try:
         if module:
             runpy.run_module(script, run_name="__main__", alter_sys=True)
+        elif source is not None:
+            _run_source(script, source)
         else:
             runpy.run_path(script, run_name="__main__")
     except WindowDone:
@@ -361,6 +372,17 @@ def run_script(script: str, arguments: list[str], module: bool, fail: Callable[[
     finally:
         sys.argv, sys.path[0] = before
     return 0
+
+
+def _run_source(script: str, source: str) -> None:
+    """Run a text as `__main__`, as if it stood in the file `script`."""
+    main = ModuleType("__main__")
+    main.__file__ = script
+    before, sys.modules["__main__"] = sys.modules["__main__"], main
+    try:
+        exec(compile(source, script, "exec"), main.__dict__)
+    finally:
+        sys.modules["__main__"] = before
 
 
 def their_frames(where: TracebackType | None) -> TracebackType | None:

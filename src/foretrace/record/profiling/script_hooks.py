@@ -50,12 +50,18 @@ class StepFinder:
     """Calls `mark()` at the start of every step that it finds inside its `with` block.
 
     `kind`: `auto` is the rule above; `forward` marks every call of the outermost module,
-    `optimizer` only what follows an optimizer's step, `none` nothing.
+    `optimizer` only what follows an optimizer's step, `none` nothing. `found` is called with the
+    outermost module before its first call.
     """
 
-    def __init__(self, mark: Callable[[], None], kind: str = "auto") -> None:
+    def __init__(
+        self,
+        mark: Callable[[], None],
+        kind: str = "auto",
+        found: Callable[[Any], None] = lambda module: None,
+    ) -> None:
         self.kind = kind
-        self._mark = mark
+        self._mark, self._found = mark, found
         self._home = (os.getpid(), threading.get_ident())
         self._optimizer: int | None = None  # the id of the first optimizer that stepped
         self._pending = False  # it has stepped, and the next iteration has not begun
@@ -83,6 +89,7 @@ class StepFinder:
         if torch.compiler.is_compiling() or not self._at_home():
             return
         self._handles[0].remove()
+        self._found(module)
         self._handles[0] = module.register_forward_pre_hook(self._called)
         self._called(module, arguments)
 

@@ -1,0 +1,145 @@
+"""Record and measure: Apply known fixes to a script, measure each, and write the patch."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from foretrace.base.errors import UsageError, nearest
+from foretrace.cli._options import answer_in_sections, flag, in_forms, new_file, say, shown
+from foretrace.cli.run import steps_at
+
+
+@click.command(
+    name="try",
+    epilog="See: foretrace docs try",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option(
+    "-m", "--module", is_flag=True, help="SCRIPT is the name of a module, as in python -m."
+)
+@click.option(
+    "--steps", type=click.IntRange(1), help="Steps of a block; by default as many as need 0.1 s."
+)
+@shown("--rounds", type=click.IntRange(3), default=11, help="Blocks with and without each fix.")
+@shown("--budget", default="10m", help="Time for everything: 90s, 10m, 1h.")
+@click.option("--only", multiple=True, metavar="FIX", help="Try this fix; may be repeated.")
+@steps_at
+@flag("--all", "Also try what the replay predicts to bring nothing, and what takes minutes.")
+@flag("--dry-run", "Run the script untouched and list what would be tried, and why.")
+@flag("--guess", "Ask first which fix will help most.")
+@click.option("--patch", metavar="FILE", help="Where the patch goes; by default SCRIPT.patch.")
+@flag("--overwrite", "Replace the patch of an earlier run.")
+@in_forms
+@click.argument("script", type=click.Path(readable=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) -> int:
+    """Run SCRIPT as it is, then with each known fix, and show what helped and by how much.
+
+    The script needs no change: foretrace finds its steps. Blocks of steps with and without a fix
+    take turns in one process. Results are compared with those of untouched runs. What pays together
+    is written as a patch and run.
+
+    SCRIPT may be a function, `file.py:function`, that returns a callable and its inputs.
+
+    \b
+    foretrace try train.py
+    foretrace try --only fused_optimizer --only compile train.py --batch 32
+    foretrace try --dry-run train.py
+    foretrace try bench.py:setup
+    """
+    from foretrace.base.files import scratch
+    from foretrace.record.profiling import need_torch
+    from foretrace.show.render.try_page import page
+
+    need_torch()
+    from foretrace.record.tries.tournament import TryOptions
+
+    options = TryOptions(
+        pairs=given["rounds"],
+        block=given["steps"] or 0,
+        budget_s=_seconds(given["budget"]),
+        everything=given["all"],
+        only=given["only"],
+        dry=given["dry_run"],
+    )
+    target = new_file(given["patch"] or f"{Path(script).stem}.patch", overwrite=given["overwrite"])
+    with scratch() as folder:
+        told = _told(script, arguments, given, folder)
+        document = _tried(told, options, folder, script, given["guess"])
+    document = _with_patch(document, target)
+    answer_in_sections(form, document, lambda: page(document))
+    return 0
+
+
+def _told(script: str, arguments: tuple[str, ...], given: dict[str, Any], folder: Path) -> Any:
+    """What every process of the script is told; refuses what cannot run."""
+    import os
+
+    from foretrace.record.tries.rounds import TrySpec
+
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        raise UsageError("this is one process of several (WORLD_SIZE): try runs one process alone")
+    is_function = ".py:" in script or (":" in script and not os.path.exists(script))
+    path = script.rpartition(":")[0] if is_function else script
+    if not given["module"] and path.endswith(".py") and not os.path.isfile(path):
+        raise UsageError(f"no such script: {path}")
+    if os.path.isdir(script):
+        raise UsageError(f"{script} is a folder: give the script in it")
+    if not is_function and not given["module"] and not os.path.isfile(script):
+        raise UsageError(f"no such script: {script}")
+    return TrySpec(
+        script=script,
+        report=str(folder / "report.jsonl"),
+        arguments=arguments,
+        module=given["module"],
+        function=is_function,
+        find=given["steps_at"],
+    )
+
+
+def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> Any:
+    from foretrace.record.tries.applied import applied
+    from foretrace.record.tries.rounds import Processes
+    from foretrace.record.tries.tournament import Tournament, tried
+
+    known = applied()
+    for each in options.only:
+        if each not in known:
+            raise UsageError(f"no fix {each!r}: {nearest(each, known, ', '.join(known))}")
+    guess = _guessed(list(known)) if guesses else ""
+    with Processes(folder) as processes:
+        document = tried(Tournament(told, known, options, processes, say), name)
+    if not guess:
+        return document
+    from msgspec.structs import replace
+
+    return replace(document, guess=guess)
+
+
+def _guessed(known: list[str]) -> str:
+    """The user's guess, asked before anything runs."""
+    click.echo(f"Known fixes: {', '.join(known)}", err=True)
+    which = click.prompt("Which one will help most", type=click.Choice(known), err=True)
+    factor = click.prompt("How many times faster will it be", type=click.FloatRange(0.1), err=True)
+    return f"{which} {factor:g}x"
+
+
+def _with_patch(document: Any, target: Path) -> Any:
+    """Write the patch where the command runs."""
+    if document.patch is None:
+        return document
+    from msgspec.structs import replace
+
+    target.write_text(document.patch.diff, encoding="utf-8")
+    return replace(document, patch=replace(document.patch, path=str(target)))
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no time: write 90s, 10m or 1h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]

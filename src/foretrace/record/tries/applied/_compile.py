@@ -1,0 +1,39 @@
+"""What the fixes share that compile the forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from foretrace.record.tries.applied._forward import ForwardSwitch
+from foretrace.record.tries.rounds import Edit
+
+
+class CompileSwitch(ForwardSwitch):
+    """torch.compile around the outermost forward pass, in one mode."""
+
+    mode: str | None = None
+
+    def why_not(self) -> str:
+        """Nothing is compiled twice."""
+        subject = self.session.outermost or self.session.call
+        if subject is None:
+            return "the script calls no module"
+        if isinstance(subject, torch._dynamo.eval_frame.OptimizedModule):
+            return "the model is compiled already"
+        if hasattr(subject, "_torchdynamo_orig_callable"):
+            return "the function is compiled already"
+        return ""
+
+    def changed(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """The compiled forward pass."""
+        compiled: Callable[..., Any] = torch.compile(forward, mode=self.mode)
+        return compiled
+
+    def edits(self) -> list[Edit]:
+        """Below the statement that makes the model."""
+        line = self.session.made_at.get(id(self.session.outermost), 0)
+        mode = "" if self.mode is None else f'mode="{self.mode}"'
+        return [Edit("after", f"{{name}}.compile({mode})", line)] if line else []

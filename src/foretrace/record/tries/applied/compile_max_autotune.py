@@ -1,0 +1,24 @@
+"""Compile the forward pass and time several kernels for each matmul and convolution.
+
+Compiling takes minutes on a large model, so this is only tried when asked for.
+"""
+
+from __future__ import annotations
+
+from foretrace.record.tries.applied._compile import CompileSwitch
+from foretrace.record.tries.session import Applied
+
+
+class _Switch(CompileSwitch):
+    mode = "max-autotune-no-cudagraphs"
+
+
+APPLIED = Applied(
+    "compile_max_autotune",
+    "torch.compile, autotuned",
+    'model.compile(mode="max-autotune-no-cudagraphs")',
+    _Switch,
+    realises=("compile",),
+    rare=True,
+    group="compile",
+)

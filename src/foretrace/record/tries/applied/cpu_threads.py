@@ -1,0 +1,35 @@
+"""Use all cores that the process may use, where the script or its environment uses fewer."""
+
+from __future__ import annotations
+
+import torch
+
+from foretrace.record.tries.applied._loaders import CORES
+from foretrace.record.tries.rounds import Edit
+from foretrace.record.tries.session import Applied, Session, Switch
+
+
+class _Switch(Switch):
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._before = 0
+
+    def why_not(self) -> str:
+        used = torch.get_num_threads()
+        return "" if used < CORES else f"all {CORES} cores are used already"
+
+    def turn(self, on: bool) -> None:
+        self._before = self._before or torch.get_num_threads()
+        torch.set_num_threads(CORES if on else self._before)
+
+    def edits(self) -> list[Edit]:
+        return [Edit("top", f"torch.set_num_threads({CORES})")]
+
+
+APPLIED = Applied(
+    "cpu_threads",
+    "all cores",
+    f"torch.set_num_threads({CORES})",
+    _Switch,
+    devices=("cpu",),
+)

@@ -1,0 +1,26 @@
+"""Let cuDNN time its algorithms for each shape of a convolution and keep the fastest."""
+
+from __future__ import annotations
+
+import torch
+
+from foretrace.record.tries.rounds import Edit
+from foretrace.record.tries.session import Applied, Switch
+
+WRITE = "torch.backends.cudnn.benchmark = True"
+
+
+class _Switch(Switch):
+    def why_not(self) -> str:
+        if torch.backends.cudnn.benchmark:
+            return "cuDNN is asked to choose already"
+        return "" if self.session.modules(torch.nn.modules.conv._ConvNd) else "no convolutions"
+
+    def turn(self, on: bool) -> None:
+        torch.backends.cudnn.benchmark = on
+
+    def edits(self) -> list[Edit]:
+        return [Edit("top", WRITE)]
+
+
+APPLIED = Applied("cudnn_benchmark", "cuDNN benchmark", WRITE, _Switch, devices=("cuda",))

@@ -1,0 +1,264 @@
+"""Runs the script in a process of its own, follows a plan from step to step, and reports.
+
+The plan: some steps with the fixes on, whose losses are kept; then blocks of steps with the fixes
+off and on in turns, timed from wall to wall; then, where asked, a recording. The script ends after
+that. Off and on take turns in one process, because two processes of one program differ by up to 40%
+in host time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import msgspec
+import torch
+
+from foretrace.record.profiling.script import WindowDone, run_script
+from foretrace.record.profiling.script_hooks import EndingSignals, StepFinder, leave_fork
+from foretrace.record.profiling.window import Capture
+from foretrace.record.tries import session as sessions
+from foretrace.record.tries.applied import applied
+from foretrace.record.tries.rounds import RUNS, Block, End, Facts, Kept, Said, TrySpec
+from foretrace.record.tries.session import Session
+
+Steps = Generator[None, None, None]
+# A block lasts this long at least: shorter ones measure the clock and the scheduler.
+BLOCK_NS = {"cuda": 120_000_000, "cpu": 250_000_000}
+MOST_STEPS = 200  # of a block
+SETTLING = 2  # steps after a switch that count for neither side
+ENOUGH_PAIRS, NO_GAIN, LEAST_GAIN = 5, 1.005, 1.03  # after so many pairs below both: no gain
+
+
+class Plan:
+    """What happens in which step; `mark` is called when a step begins."""
+
+    def __init__(self, spec: TrySpec, session: Session, say: Callable[[Said], None]) -> None:
+        self.spec, self.session, self.say = spec, session, say
+        known = applied()
+        watched = list(known) if spec.watch else [*spec.on, *spec.turned]
+        self.switches = {name: known[name].switch(session) for name in watched}
+        self._keep_on()
+        self.steps = 0
+        self.over = False
+        self._plan = self._steps()
+
+    def mark(self) -> None:
+        """A step begins."""
+        if self.over:  # the script caught what was raised to end it
+            os._exit(0)
+        self.steps += 1
+        try:
+            next(self._plan)
+        except StopIteration:
+            self.over = True
+            self.say(End(self.steps, finished=True))
+            raise WindowDone from None
+
+    def _steps(self) -> Steps:
+        self._keep_on()  # now that the model is known
+        self._turn(True)
+        yield from self._same()
+        if self.spec.watch:
+            self._report_facts()
+        if self.spec.pairs:
+            yield from self._pairs()
+        if self.spec.trace:
+            yield from self._recorded(Path(self.spec.trace))
+
+    def _keep_on(self) -> None:
+        for name in self.spec.on:
+            self.switches[name].turn(True)
+
+    def _turn(self, on: bool) -> None:
+        # the last one on is the first one off: it may have wrapped what those before it made
+        for name in self.spec.turned if on else reversed(self.spec.turned):
+            self.switches[name].turn(on)
+
+    def _same(self) -> Steps:
+        """The losses and outputs of the first steps, with the fixes on."""
+        self.session.losses, self.session.outputs = [], []
+        if self.spec.reseed:
+            torch.manual_seed(1)
+        for _ in range(self.spec.same_steps):
+            self.session.losses.append([])
+            yield
+        losses = [_mean(each) for each in self.session.losses]
+        outputs = [[v for each in kept for v in each.tolist()] for kept in self.session.outputs]
+        self.session.losses = self.session.outputs = None
+        self.say(Kept([each for each in losses if each is not None], outputs))
+
+    def _pairs(self) -> Steps:
+        """Blocks with the fixes off and on in turns; which comes first alternates."""
+        self._turn(False)
+        yield from _passed(SETTLING)
+        length = self.spec.block or (yield from self._length())
+        self._turn(True)
+        yield from _passed(SETTLING)
+        ratios: list[float] = []
+        for pair in range(self.spec.pairs):
+            both: dict[bool, float] = {}
+            for on in (False, True) if pair % 2 == 0 else (True, False):
+                self._turn(on)
+                yield from _passed(SETTLING)
+                both[on] = yield from self._timed(length, pair, on)
+            ratios.append(both[False] / both[True])
+            if self.spec.turned and _hopeless(ratios):
+                return
+
+    def _length(self) -> Generator[None, None, int]:
+        """The number of steps of a block, from how long two steps take."""
+        ns = yield from self._time(2)
+        return min(max(math.ceil(BLOCK_NS[self.session.device] / ns), 1), MOST_STEPS)
+
+    def _timed(self, length: int, pair: int, on: bool) -> Generator[None, None, float]:
+        gpu = self.session.device == "cuda"
+        if gpu:
+            torch.cuda.reset_peak_memory_stats()
+        ns = yield from self._time(length)
+        peak = torch.cuda.max_memory_allocated() if gpu else 0
+        self.say(Block(pair, on, ns, length, peak))
+        return ns
+
+    def _time(self, length: int) -> Generator[None, None, float]:
+        self._wait()
+        start = perf_counter_ns()
+        yield from _passed(length)
+        self._wait()
+        return (perf_counter_ns() - start) / length
+
+    def _wait(self) -> None:
+        if self.session.device == "cuda":
+            sessions.synchronize()
+
+    def _recorded(self, trace: Path) -> Steps:
+        """A recording of three steps, for the replay."""
+        capture = Capture(trace, steps=3, warmup=2, wait=1, shapes=True, overwrite=True)
+        capture.start()
+        while capture.trace is None:
+            yield
+            capture.step()
+        capture.stop()
+
+    def _report_facts(self) -> None:
+        session = self.session
+        name = torch.cuda.get_device_name() if session.device == "cuda" else "CPU"
+        why_not = {}
+        for key, each in applied().items():
+            other = "" if session.device in each.devices else f"needs {each.devices[0]}"
+            why_not[key] = other or self.switches[key].why_not()
+        found_by = "optimizer.step" if session.optimizers else "a call of the model"
+        dropout = any(each.training and each.p for each in session.modules(torch.nn.Dropout))
+        edits = {key: self.switches[key].edits() for key, no in why_not.items() if not no}
+        self.say(
+            Facts(session.device, name, found_by, why_not, edits, dropout, str(torch.__version__))
+        )
+
+
+def _passed(count: int) -> Steps:
+    for _ in range(count):
+        yield
+
+
+def _hopeless(ratios: list[float]) -> bool:
+    middle = sorted(ratios)[len(ratios) // 2]
+    return len(ratios) >= ENOUGH_PAIRS and middle < NO_GAIN and max(ratios) < LEAST_GAIN
+
+
+def _mean(losses: list[Any]) -> float | None:
+    return sum(float(each) for each in losses) / len(losses) if losses else None
+
+
+def _call_again(spec: TrySpec, session: Session, plan: Plan) -> int:
+    """Calls the user's function until the plan is over."""
+    from foretrace.record.experiments.user_code import call_of, find
+
+    call = call_of(find(spec.script), (), lambda work: _seen(session, work))
+    while True:
+        try:
+            plan.mark()
+        except WindowDone:
+            return 0
+        session.keep_output(call())
+
+
+def _seen(session: Session, work: Any) -> Any:
+    """The callable under test, through the session: a fix may compile it."""
+    session.call = work
+    session.outermost = work if isinstance(work, torch.nn.Module) else None
+    return lambda *arguments, **options: session.call(*arguments, **options)
+
+
+def _seed() -> None:
+    torch.manual_seed(0)
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+
+
+def run(spec: TrySpec, say: Callable[[Said], None]) -> int:
+    """Run the script under its plan; returns its exit code."""
+    session = Session(spec.script)
+    plan = Plan(spec, session, say)
+    problems: list[str] = []
+    home = os.getpid()
+    _seed()
+    with session.watching(), EndingSignals():
+        if spec.function:
+            code = _call_again(spec, session, plan)
+        else:
+            with StepFinder(plan.mark, spec.find, session.begin_with):
+                arguments = list(spec.arguments)
+                code = run_script(spec.script, arguments, spec.module, problems.append, spec.source)
+    if os.getpid() != home:
+        leave_fork(code)
+    if not plan.over:
+        say(End(plan.steps, False, code, problems[0] if problems else ""))
+    return code
+
+
+def perform(path: str) -> int:
+    """Run the plan in the file `path`; what is said goes into the report, a line each."""
+    spec = msgspec.json.decode(Path(path).read_bytes(), type=TrySpec)
+    encoder = msgspec.json.Encoder()
+    with open(spec.report, "ab", buffering=0) as report:
+
+        def say(said: Said) -> None:
+            report.write(encoder.encode(said) + b"\n")
+
+        return run(spec, say)
+
+
+def main() -> None:
+    """Fork a process for each request on stdin, and say how one ended, or that it runs."""
+    for line in sys.stdin:
+        words = msgspec.json.decode(line)
+        if "ended" in words:
+            ended, status = os.waitpid(words["ended"], os.WNOHANG)
+            print(os.waitstatus_to_exitcode(status) if ended else RUNS, flush=True)
+            continue
+        child = os.fork()
+        if not child:
+            os.setsid()
+            os.environ |= words["environment"]
+            _redirect(words["log"])
+            sys.exit(perform(words["spec"]))
+        print(child, flush=True)
+
+
+def _redirect(log: str) -> None:
+    """The script reads nothing, and what it prints goes into a file."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
+        os.dup2(source, number)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - to the end
+
+
+if __name__ == "__main__":
+    main()

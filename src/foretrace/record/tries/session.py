@@ -1,0 +1,192 @@
+"""What the fixes of `applied/` share inside the script's process: what the script made and called.
+
+A `Switch` is one fix there. It is made before the script runs, so that it can wrap what the script
+will import. It changes nothing until it is turned on, and it is turned only when a step begins.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from msgspec import Struct
+
+from foretrace.record.tries.rounds import Edit
+
+# functions of torch that a fix may replace: ours must stay what they are
+synchronize = torch.cuda.synchronize
+SAMPLED = 256  # values of an output that are compared
+
+
+class Session:
+    """The script as the hooks see it. `outermost` is the module whose call begins a step."""
+
+    def __init__(self, script: str) -> None:
+        self.files = {script, str(Path(script).resolve())}
+        self.outermost: Any = None
+        self.call: Any = None  # the function under test, where there is no script
+        self.optimizers: list[Any] = []
+        self.made_at: dict[int, int] = {}  # the line of the script that made an object, by id
+        self.counts: Counter[str] = Counter()
+        self.backwards = 0
+        self.losses: list[list[Any]] | None = None  # one list per step while losses are kept
+        self.outputs: list[Any] | None = None
+
+    @property
+    def device(self) -> str:
+        """Where the script computes."""
+        return "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else "cpu"
+
+    @property
+    def parameters(self) -> list[Any]:
+        """The parameters of the outermost module."""
+        return [] if self.outermost is None else list(self.outermost.parameters())
+
+    def modules(self, *kinds: type) -> list[Any]:
+        """The modules of these types inside the outermost one."""
+        if self.outermost is None:
+            return []
+        return [each for each in self.outermost.modules() if isinstance(each, kinds)]
+
+    def line(self, made: object = None) -> int:
+        """The line of the script that runs now, outside the `__init__` of what is `made`.
+
+        It is 0 where no line of the script is on the stack.
+        """
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename in self.files and not _makes(frame, made):
+                return int(frame.f_lineno)
+            frame = frame.f_back
+        return 0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Keep what the script makes: optimizers, and the losses that it differentiates."""
+        tensor: Any = torch.Tensor
+        with (
+            replaced(torch.optim.Optimizer, "__init__", self._made),
+            replaced(torch.nn.Module, "__init__", self._noted),
+            replaced(tensor, "backward", self._differentiated),
+        ):
+            yield
+
+    def begin_with(self, module: Any) -> None:
+        """The script's outermost module is about to be called for the first time."""
+        self.outermost = module
+        module.register_forward_hook(lambda module, given, result: self.keep_output(result))
+
+    def keep_output(self, result: Any) -> None:
+        """Keep what a call returned, and how it was computed, while outputs are kept."""
+        if self.outputs is None:
+            return
+        found = list(tensors(result))[:4]
+        self.counts["tracked"] += any(each.requires_grad for each in found)
+        self.counts["autocast"] += torch.is_autocast_enabled(self.device)
+        self.outputs.append([_sampled(each.detach()) for each in found])
+
+    def _made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def made(optimizer: Any, *arguments: Any, **options: Any) -> Any:
+            self.optimizers.append(optimizer)
+            self.made_at[id(optimizer)] = self.line(optimizer)
+            return original(optimizer, *arguments, **options)
+
+        return made
+
+    def _noted(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def made(module: Any, *arguments: Any, **options: Any) -> Any:
+            self.made_at[id(module)] = self.line(module)
+            return original(module, *arguments, **options)
+
+        return made
+
+    def _differentiated(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def backward(loss: Any, *arguments: Any, **options: Any) -> Any:
+            self.backwards += 1
+            if self.losses and loss.numel() == 1:
+                self.losses[-1].append(loss.detach().clone())
+            return original(loss, *arguments, **options)
+
+        return backward
+
+
+class Switch:
+    """One fix inside the script's process."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def why_not(self) -> str:
+        """Why the script cannot use it, said after its first steps; empty where it can."""
+        return ""
+
+    def turn(self, on: bool) -> None:
+        """Make the change, or take it back."""
+        raise NotImplementedError
+
+    def edits(self) -> list[Edit]:
+        """What to write in the script, where its lines are known."""
+        return []
+
+
+class Applied(Struct, frozen=True):
+    """One fix that needs no edit; the docstring of its module is the manual.
+
+    `realises` are the predicted fixes (`analyze.fixes`) that it carries out. `tolerance` is how far
+    losses may differ from those of the untouched script, as a share. A `fresh` one cannot be turned
+    while the script runs: the whole process has it. A `rare` one is only tried when asked for.
+    `environment` is set before its process starts. Of those in one `group` only one can be on.
+    """
+
+    name: str
+    title: str
+    write: str
+    switch: Callable[[Session], Switch]
+    realises: tuple[str, ...] = ()
+    tolerance: float = 1e-3
+    devices: tuple[str, ...] = ("cuda", "cpu")
+    fresh: bool = False
+    rare: bool = False
+    environment: Mapping[str, str] = {}
+    group: str = ""
+
+
+@contextmanager
+def replaced(owner: Any, name: str, wrapped: Callable[[Any], Any]) -> Iterator[None]:
+    """Inside the block `owner.name` is what `wrapped` makes of it."""
+    original = getattr(owner, name)
+    setattr(owner, name, wrapped(original))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _sampled(output: Any) -> Any:
+    """A few values, evenly spaced, in memory of their own: a CUDA graph writes over its outputs."""
+    flat = output.flatten()
+    return flat[:: max(1, flat.numel() // SAMPLED)][:SAMPLED].double()
+
+
+def _makes(frame: Any, made: object) -> bool:
+    """Whether a frame is a method of what is being made."""
+    names = frame.f_code.co_varnames
+    return made is not None and bool(names) and frame.f_locals.get(names[0]) is made
+
+
+def tensors(result: Any) -> Iterator[Any]:
+    """The floating-point tensors in what a call returned, in order."""
+    if isinstance(result, torch.Tensor):
+        if result.is_floating_point():
+            yield result
+    elif isinstance(result, Mapping):
+        for each in result.values():
+            yield from tensors(each)
+    elif isinstance(result, list | tuple):
+        for each in result:
+            yield from tensors(each)

@@ -1,0 +1,386 @@
+"""Which fixes are tried on a script, in which order and together; the answer is a document.
+
+1. The script untouched: its time, its noise, which fixes apply, and a recording for the replay.
+2. It again, untouched: how far results of two runs differ.
+3. Each fix that applies and may help, in a process of its own, the best prediction first.
+4. The fixes that paid, together: the best, then the next on top of it, while that pays.
+5. The patch, run in the place of the script.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foretrace.base.errors import UsageError, UserCodeError
+from foretrace.record.tries import patch
+from foretrace.record.tries.judging import LEAST, Gain, apart, difference, gain, is_same
+from foretrace.record.tries.rounds import OUT_OF_TIME, Facts, Kept, Processes, Ran, TrySpec
+from foretrace.schema.documents.tries import (
+    TriedBaseline,
+    TriedBest,
+    TriedFix,
+    TriedPatch,
+    TryDocument,
+)
+
+if TYPE_CHECKING:
+    from foretrace.analyze.fixes import Predicted
+    from foretrace.record.tries.session import Applied
+
+Say = Callable[[str], None]
+FRESH_ROUNDS = 4  # pairs of processes, where a fix cannot be turned inside one
+MOST_PROCESSES = 4  # for the pairs of one fix, where the script ends early
+KEPT, NO_GAIN, DIFFERS, RAISED = "kept", "no gain", "differs", "raised"
+NOT_APPLIED, NOT_TRIED = "does not apply", "not tried"
+
+
+class TryOptions(Struct, frozen=True):
+    """What the user asked for. `only` are names of fixes; `block` the steps of a block, or 0."""
+
+    pairs: int = 11
+    block: int = 0
+    same_steps: int = 8
+    budget_s: float = 600
+    everything: bool = False
+    only: tuple[str, ...] = ()
+    dry: bool = False
+
+
+class OutOfTimeError(Exception):
+    """The budget is spent; what was measured until then is the answer."""
+
+
+class Measured(Struct, frozen=True):
+    """What processes of one kind reported together."""
+
+    pairs: list[tuple[float, float]]
+    kept: Kept | None
+    peak_bytes: int
+    failure: str
+
+
+class Tournament:
+    """The processes of one script, its fixes, and the time left for them."""
+
+    def __init__(
+        self,
+        told: TrySpec,
+        fixes: Mapping[str, Applied],
+        options: TryOptions,
+        processes: Processes,
+        say: Say,
+    ) -> None:
+        self.told = replace(told, same_steps=options.same_steps, block=options.block)
+        self.fixes, self.options, self.processes, self.say = fixes, options, processes, say
+        self.ends = time.monotonic() + options.budget_s
+        self.off: list[float] = []  # the untouched script, a median for each process
+
+    def run(self, what: str, **changes: object) -> Ran:
+        """One process."""
+        left = self.ends - time.monotonic()
+        if left <= 0:
+            raise OutOfTimeError
+        self.say(f"{what} ({left:.0f} s left)")
+        spec = replace(self.told, **changes)
+        environment: dict[str, str] = {}
+        for name in (*spec.on, *spec.turned):
+            environment |= self.fixes[name].environment
+        found = self.processes.run(spec, limit_s=left, environment=environment)
+        if found.stopped == OUT_OF_TIME:
+            raise OutOfTimeError
+        return found
+
+    def measured(self, what: str, on: Sequence[str], turned: Sequence[str]) -> Measured:
+        """The pairs of `turned` off and on, with `on` on both sides."""
+        if any(self.fixes[name].fresh for name in turned):
+            return self._in_processes(what, tuple(on), tuple(turned))
+        pairs: list[tuple[float, float]] = []
+        kept: Kept | None = None
+        peak, block, wanted = 0, self.options.block, self.options.pairs
+        for _ in range(MOST_PROCESSES):
+            found = self.run(
+                what, on=tuple(on), turned=tuple(turned), pairs=wanted - len(pairs), block=block
+            )
+            pairs += found.pairs()
+            kept = kept or found.kept
+            peak = max([peak, *(each.peak_bytes for each in found.blocks if each.on)])
+            if found.failure or (found.end is not None and found.end.finished):
+                return self._noted(Measured(pairs, kept, peak, found.failure), bool(on))
+            block = block or (1 if not pairs else found.blocks[-1].steps)
+        short = "" if pairs else "the script ends before two blocks of steps are measured"
+        return self._noted(Measured(pairs, kept, peak, short), bool(on))
+
+    def _in_processes(self, what: str, on: tuple[str, ...], turned: tuple[str, ...]) -> Measured:
+        """Processes without and with the fixes in turns."""
+        times: dict[bool, list[float]] = {False: [], True: []}
+        kept, peak = None, 0
+        for number in range(2 * FRESH_ROUNDS):
+            if number == FRESH_ROUNDS and not _promising(times):
+                break
+            with_it = number % 4 in (1, 2)  # off on on off off on on off
+            found = self.run(what, on=(*on, *turned) if with_it else on, turned=(), pairs=3)
+            if not found.blocks:
+                return Measured([], kept, peak, found.failure or "the script ends too early")
+            times[with_it].append(statistics.median(each.ns for each in found.blocks))
+            if with_it:
+                kept = kept or found.kept
+                peak = max([peak, *(each.peak_bytes for each in found.blocks)])
+        pairs = apart(times[False], times[True])
+        return self._noted(Measured(pairs, kept, peak, ""), bool(on))
+
+    def _noted(self, found: Measured, changed: bool) -> Measured:
+        if found.pairs and not changed:
+            self.off.append(statistics.median(off for off, _ in found.pairs))
+        return found
+
+
+def _promising(times: Mapping[bool, list[float]]) -> bool:
+    """Whether half the processes already show a gain."""
+    return statistics.median(times[False]) / statistics.median(times[True]) >= LEAST
+
+
+class Untouched(Struct, frozen=True):
+    """The script as it is."""
+
+    facts: Facts
+    kept: Kept
+    noise: float | None
+    pairs: list[tuple[float, float]]
+    predicted: Predicted | None
+    steps: int
+
+
+def tried(tournament: Tournament, name: str) -> TryDocument:
+    """The whole: measure, combine, and write the patch."""
+    untouched = _untouched(tournament)
+    rows = [_listed(tournament, untouched, each) for each in tournament.fixes.values()]
+    rows.sort(key=lambda row: (row.predicted_ns is None, row.predicted_ns or 0, row.name))
+    notes: list[str] = []
+    best: list[str] = []
+    together: Gain | None = None
+    found: TriedPatch | None = None
+    try:
+        if not tournament.options.dry:
+            for number, row in enumerate(rows):
+                rows[number] = _tried(tournament, untouched, row)
+            best, together, added = _combined(tournament, untouched, rows)
+            rows += added
+            found = _patch(tournament, untouched, best)
+    except OutOfTimeError:
+        notes.append("the budget was spent before everything was tried: raise --budget")
+        best, together = best or _best_alone(rows)[0], together or _best_alone(rows)[1]
+    return _document(tournament, untouched, rows, best, together, found, name, notes)
+
+
+def _untouched(tournament: Tournament) -> Untouched:
+    """The script as it is: its time, its noise, and what applies."""
+    trace = tournament.processes.folder / "untouched.json.gz"
+    pairs = tournament.options.pairs
+    first = tournament.run("the script untouched", watch=True, pairs=pairs, trace=str(trace))
+    if first.facts is None or first.kept is None:
+        raise _refused(first)
+    found = first.pairs()
+    if not found:
+        found = tournament.measured("the script untouched, again", (), ()).pairs
+    if not found:
+        raise _refused(first)
+    tournament.off.append(statistics.median(off for off, _ in found))
+    again = tournament.run("the script untouched, again", reseed=first.facts.dropout)
+    noise = None if again.kept is None else difference(first.kept, again.kept)
+    steps = first.blocks[-1].steps if first.blocks else 1
+    return Untouched(first.facts, first.kept, noise, found, _predicted(trace), steps)
+
+
+def _refused(found: Ran) -> Exception:
+    """Why the script cannot be tried, in one line."""
+    failure = found.failure
+    if "EOFError" in failure:
+        return UsageError("the script asks for input: give it arguments instead")
+    if found.end is None or failure or found.end.code:
+        words = failure or f"it exits with code {found.end.code if found.end else found.code}"
+        last = found.log.strip().splitlines()[-1:] or [""]
+        more = f" ({last[0]})" if last[0] and last[0] not in words else ""
+        return UserCodeError(f"the untouched script fails: {words}{more}")
+    if not found.end.steps:
+        words = "no step was found: the script calls no module, or only in other processes"
+        return UsageError(f"{words}; see --steps-at, or try a function: file.py:function")
+    words = f"the script ends after {found.end.steps} steps, too few to compare"
+    return UsageError(f"{words}: let it run for 30 or more")
+
+
+def _predicted(trace: Path) -> Predicted | None:
+    """The replay of a typical step; None where it cannot be replayed."""
+    from foretrace.analyze.fixes._typical import predicted
+    from foretrace.base.errors import ForetraceError
+    from foretrace.model.opening import open as open_trace
+
+    if not trace.exists():
+        return None
+    try:
+        return predicted(open_trace(trace))
+    except ForetraceError:
+        return None
+
+
+def _listed(tournament: Tournament, untouched: Untouched, fix: Applied) -> TriedFix:
+    """The row of a fix before it is tried: whether it applies, and what the replay says."""
+    row = TriedFix(fix.name, fix.title, NOT_TRIED, fix.write)
+    options = tournament.options
+    if options.only and fix.name not in options.only:
+        return replace(row, why="not asked for (--only)")
+    if why_not := untouched.facts.why_not.get(fix.name, ""):
+        return replace(row, state=NOT_APPLIED, why=why_not)
+    if fix.rare and not options.everything and not options.only:
+        return replace(row, why="takes minutes: --all tries it")
+    known = untouched.predicted
+    if known is None or not fix.realises:
+        return replace(row, why="the replay does not know it" if known else "")
+    brings = [each.ns for each in known.fixes if each.fix in fix.realises]
+    # the replay's time of now is its own: only the ratio is carried over
+    scale = statistics.median(tournament.off) / known.now_ns
+    row = replace(row, predicted_ns=scale * min([*brings, known.now_ns]))
+    if not brings and not options.everything and not options.only:
+        return replace(row, why="predicted to bring nothing: --all tries it")
+    return row
+
+
+def _wanted(row: TriedFix) -> bool:
+    return row.state == NOT_TRIED and "--" not in row.why
+
+
+def _tried(
+    tournament: Tournament, untouched: Untouched, row: TriedFix, base: Sequence[str] = ()
+) -> TriedFix:
+    """The row with what was measured."""
+    if not _wanted(row):
+        return row
+    fix = tournament.fixes[row.name]
+    what = f"{'+ ' if base else ''}{fix.title}"
+    return _judged(tournament, untouched, row, tournament.measured(what, base, (fix.name,)), base)
+
+
+def _judged(
+    tournament: Tournament,
+    untouched: Untouched,
+    row: TriedFix,
+    found: Measured,
+    base: Sequence[str] = (),
+) -> TriedFix:
+    fix = tournament.fixes[row.name]
+    row = replace(row, base=list(base), peak_bytes=found.peak_bytes or None)
+    if found.failure and not found.pairs:
+        return replace(row, state=RAISED, why=found.failure)
+    off_by = None if found.kept is None else difference(untouched.kept, found.kept)
+    tolerance = max([fix.tolerance, *(tournament.fixes[each].tolerance for each in base)])
+    same = is_same(off_by, untouched.noise, tolerance)
+    row = replace(row, same=same, difference=off_by, noise=untouched.noise)
+    faster = gain(found.pairs)
+    row = _timed(row, faster, statistics.median(tournament.off))
+    if same is False:
+        return replace(
+            row, state=DIFFERS, why=f"{apart:.1e} apart, noise {untouched.noise or 0:.1e}"
+        )
+    if found.failure:
+        return replace(row, state=RAISED, why=found.failure)
+    if not faster.is_gain:
+        return replace(row, state=NO_GAIN, why="" if faster.high >= 1 else "slower")
+    return replace(row, state=KEPT, why="")
+
+
+def _timed(row: TriedFix, faster: Gain, baseline: float) -> TriedFix:
+    return replace(
+        row,
+        median_ns=baseline / faster.ratio,
+        low_ns=baseline / faster.high,
+        high_ns=baseline / faster.low,
+        ratio=faster.ratio,
+        pairs=faster.pairs,
+    )
+
+
+def _combined(
+    tournament: Tournament, untouched: Untouched, rows: list[TriedFix]
+) -> tuple[list[str], Gain | None, list[TriedFix]]:
+    """The best fix, then the next on top while it pays; and all of them against the script."""
+    kept = sorted((row for row in rows if row.state == KEPT), key=lambda row: -(row.ratio or 1))
+    best, alone = _best_alone(rows)
+    added: list[TriedFix] = []
+    for row in kept[1:]:
+        group = tournament.fixes[row.name].group
+        if group and any(tournament.fixes[name].group == group for name in best):
+            continue
+        on_top = _tried(tournament, untouched, replace(row, state=NOT_TRIED, why=""), best)
+        added.append(on_top)
+        best += [row.name] if on_top.state == KEPT else []
+    if len(best) < 2:
+        return best, alone, added
+    return best, gain(tournament.measured("all that paid", (), best).pairs), added
+
+
+def _best_alone(rows: list[TriedFix]) -> tuple[list[str], Gain | None]:
+    """The fix that brought most by itself."""
+    kept = [row for row in rows if row.state == KEPT and not row.base and row.ratio]
+    if not kept:
+        return [], None
+    first = max(kept, key=lambda row: row.ratio or 1)
+    ratio = first.ratio or 1
+    return [first.name], Gain(ratio, ratio, ratio, first.pairs)
+
+
+def _patch(tournament: Tournament, untouched: Untouched, best: list[str]) -> TriedPatch | None:
+    """The fixes written into the source, and that source run against the script."""
+    told = tournament.told
+    if not best or told.module or told.function:
+        return None
+    source = Path(told.script).read_text(encoding="utf-8")
+    edits = {name: untouched.facts.edits.get(name, []) for name in best}
+    text, left_out = patch.patched(source, edits)
+    if text == source:
+        return None
+    words = patch.diff(source, text, Path(told.script).name)
+    found = tournament.run("the patch", source=text, pairs=3)
+    ratio = None
+    if found.blocks and not found.failure:
+        after = statistics.median(each.ns for each in found.blocks)
+        ratio = statistics.median(tournament.off) / after
+    return TriedPatch("", patch.changed_lines(words), words, ratio, left_out)
+
+
+def _document(
+    tournament: Tournament,
+    untouched: Untouched,
+    rows: list[TriedFix],
+    best: list[str],
+    together: Gain | None,
+    found: TriedPatch | None,
+    name: str,
+    notes: list[str],
+) -> TryDocument:
+    median = statistics.median(tournament.off)
+    spread = gain(untouched.pairs)
+    baseline = TriedBaseline(median, median * spread.low, median * spread.high)
+    ratio = together.ratio if together else 1.0
+    order = {KEPT: 0, NO_GAIN: 1, DIFFERS: 1, RAISED: 2, NOT_TRIED: 3, NOT_APPLIED: 4}
+    rows = sorted(rows, key=lambda row: (order[row.state], -(row.ratio or 0), row.name))
+    facts = untouched.facts
+    return TryDocument(
+        script=name,
+        device=facts.device_name,
+        found_by=facts.found_by,
+        baseline=baseline,
+        fixes=rows,
+        best=TriedBest(best, median / ratio, ratio),
+        patch=found,
+        steps=untouched.steps,
+        rounds=tournament.options.pairs,
+        noise=spread.high / spread.low - 1,
+        torch=facts.torch,
+        notes=notes,
+    )

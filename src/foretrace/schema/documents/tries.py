@@ -1,0 +1,82 @@
+"""`foretrace try --json`: what each fix brought to a script, measured."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+SCHEMA = 1
+
+
+class TriedBaseline(Struct, frozen=True):
+    """Nanoseconds a step of the untouched script: the median, and the quartiles around it."""
+
+    median_ns: float
+    low_ns: float
+    high_ns: float
+
+
+class TriedFix(Struct, frozen=True):
+    """One fix. `ratio` is how many times faster a step is, measured in turns in one process.
+
+    `median_ns` is the baseline divided by that ratio; `low_ns` and `high_ns` are its interval.
+    `state` is kept, no gain, differs, raised, does not apply or not tried, and `why` says more.
+    `difference` and `noise` are of the losses (or outputs), as shares: with the fix, and between
+    two untouched runs. `base` are the fixes that were on for both sides.
+    """
+
+    name: str
+    title: str
+    state: str
+    write: str
+    predicted_ns: float | None = None
+    median_ns: float | None = None
+    low_ns: float | None = None
+    high_ns: float | None = None
+    ratio: float | None = None
+    same: bool | None = None
+    difference: float | None = None
+    noise: float | None = None
+    peak_bytes: int | None = None
+    pairs: int = 0
+    why: str = ""
+    base: list[str] = []
+
+
+class TriedBest(Struct, frozen=True):
+    """The fixes that pay together."""
+
+    fixes: list[str]
+    median_ns: float
+    ratio: float
+
+
+class TriedPatch(Struct, frozen=True):
+    """The change of the source; `ratio` is how much faster it ran than the script untouched."""
+
+    path: str
+    lines: int
+    diff: str
+    ratio: float | None
+    left_out: list[str] = []
+
+
+class TryDocument(Struct, frozen=True):
+    """What was tried on a script, the best fix first."""
+
+    script: str
+    device: str
+    found_by: str
+    baseline: TriedBaseline
+    fixes: list[TriedFix]
+    best: TriedBest
+    patch: TriedPatch | None
+    steps: int
+    rounds: int
+    noise: float
+    torch: str = ""
+    notes: list[str] = []
+    guess: str = ""
+    schema: int = SCHEMA
+
+
+DOCUMENT = TryDocument

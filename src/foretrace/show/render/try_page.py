@@ -1,0 +1,80 @@
+"""What each fix brought to a script, for people."""
+
+from __future__ import annotations
+
+from foretrace.base.units import DASH, bytes_text, plural, time_text
+from foretrace.schema.documents.tries import TriedFix, TryDocument
+from foretrace.show.render.terminal import Section
+
+HEAD = ("fix", "predicted", "measured", "results", "memory", "write")
+
+
+def page(found: TryDocument) -> list[Section]:
+    """The untouched script, the best that was found, and a row for each fix."""
+    measured = [each for each in found.fixes if each.ratio is not None]
+    table = Section("", head=HEAD, rows=[_cells(each) for each in measured], left=(0, 3, 5))
+    return [
+        Section("", [_where(found)], labelled=_verdict(found)),
+        table if measured else Section(""),
+        Section("", labelled=[*_patch(found), *_others(found)]),
+        Section("", found.notes),
+    ]
+
+
+def _others(found: TryDocument) -> list[tuple[str, str]]:
+    """The fixes without a time: those that failed one by one, the rest by their reason."""
+    raised = [
+        ("RAISED", f"{each.title}: {each.why}") for each in found.fixes if each.state == "raised"
+    ]
+    rest = []
+    for state, label in (("not tried", "NOT TRIED"), ("does not apply", "NOT HERE")):
+        why: dict[str, list[str]] = {}
+        for each in found.fixes:
+            if each.state == state and "--only" not in each.why:
+                why.setdefault(each.why, []).append(each.title)
+        words = [
+            f"{', '.join(names)} ({key})" if key else ", ".join(names) for key, names in why.items()
+        ]
+        rest += [(label, "; ".join(words))] if words else []
+    return [*raised, *rest]
+
+
+def _where(found: TryDocument) -> str:
+    how = f"step found by itself ({found.found_by})"
+    blocks = f"{plural(found.steps, 'step')} a block, {found.rounds} pairs of blocks in turns"
+    return f"{found.script} · {found.device} · torch {found.torch} · {how} · {blocks}"
+
+
+def _verdict(found: TryDocument) -> list[tuple[str, str]]:
+    base = found.baseline
+    span = f"{time_text(base.low_ns)} to {time_text(base.high_ns)}"
+    lines = [("BASELINE", f"{time_text(base.median_ns)} per step ({span})")]
+    if found.best.fixes:
+        titles = {each.name: each.title for each in found.fixes}
+        names = ", then ".join(titles[name] for name in found.best.fixes)
+        best = f"{time_text(found.best.median_ns)} ({found.best.ratio:.2f}x): {names}"
+        lines.append(("BEST", best))
+    elif any(each.ratio is not None for each in found.fixes):
+        lines.append(("BEST", "the script as it is: no fix that was tried pays"))
+    if found.guess:
+        lines.append(("YOUR GUESS", found.guess))
+    return lines
+
+
+def _cells(fix: TriedFix) -> list[str]:
+    predicted = DASH if fix.predicted_ns is None else time_text(fix.predicted_ns)
+    title = f"+ {fix.title}" if fix.base else fix.title
+    measured = f"{time_text(fix.median_ns)} ({fix.ratio:.2f}x)"
+    results = {True: "same", False: "differ", None: "unknown"}[fix.same]
+    memory = DASH if fix.peak_bytes is None else bytes_text(fix.peak_bytes)
+    write = fix.write if fix.state == "kept" else f"{fix.state}: {fix.why}".removesuffix(": ")
+    return [title, predicted, measured, results, memory, write]
+
+
+def _patch(found: TryDocument) -> list[tuple[str, str]]:
+    patch = found.patch
+    if patch is None:
+        return []
+    ran = "it did not run" if patch.ratio is None else f"checked: runs {patch.ratio:.2f}x as fast"
+    by_hand = f"; write by hand: {', '.join(patch.left_out)}" if patch.left_out else ""
+    return [("PATCH", f"{patch.path} ({plural(patch.lines, 'line')}), {ran}{by_hand}")]
