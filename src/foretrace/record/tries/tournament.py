@@ -285,7 +285,7 @@ def _judged(
     row = _timed(row, faster, statistics.median(tournament.off))
     if same is False:
         return replace(
-            row, state=DIFFERS, why=f"{apart:.1e} apart, noise {untouched.noise or 0:.1e}"
+            row, state=DIFFERS, why=f"{off_by:.1e} apart, noise {untouched.noise or 0:.1e}"
         )
     if found.failure:
         return replace(row, state=RAISED, why=found.failure)

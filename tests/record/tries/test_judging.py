@@ -1,0 +1,59 @@
+"""When a fix is a gain, and when results are the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from foretrace.record.tries.judging import apart, difference, gain, is_same
+from foretrace.record.tries.rounds import Kept
+
+
+def test_the_median_of_pairs_has_an_interval_without_the_outermost() -> None:
+    pairs = [(100.0 + each, 50.0) for each in range(11)]
+    found = gain(pairs)
+    assert (found.ratio, found.low, found.high, found.pairs) == (2.1, 2.02, 2.18, 11)
+    assert found.is_gain
+
+
+def test_one_slow_block_is_no_gain() -> None:
+    assert not gain([(100, 100)] * 10 + [(900, 100)]).is_gain
+
+
+def test_a_gain_below_two_percent_is_none() -> None:
+    assert not gain([(101.5, 100)] * 11).is_gain
+
+
+def test_equal_sides_are_hardly_ever_a_gain() -> None:
+    """Blocks whose times scatter by 5%, 4,000 tries."""
+    chance = random.Random(0)
+    times = lambda: [(chance.gauss(100, 5), chance.gauss(100, 5)) for _ in range(11)]  # noqa: E731
+    assert sum(gain(times()).is_gain for _ in range(4_000)) < 40
+
+
+def test_processes_are_a_gain_only_if_all_are_faster() -> None:
+    assert gain(apart([110, 112, 111, 130], [100, 99, 101, 98])).is_gain
+    assert not gain(apart([110, 112, 111, 100], [90, 91, 101, 92])).is_gain
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (Kept([2.0, 1.0], []), Kept([2.0, 1.1], []), 0.1),
+        (Kept([], [[3.0, 4.0]]), Kept([], [[3.0, 4.5]]), 0.1),
+        (Kept([], [[3.0]]), Kept([], [[3.0, 4.5]]), float("inf")),
+        (Kept([1.0], []), Kept([float("nan")], []), float("inf")),
+        (Kept([float("nan")], []), Kept([float("nan")], []), 0.0),
+        (Kept([], []), Kept([], []), None),
+    ],
+)
+def test_differences_are_shares(one: Kept, other: Kept, expected: float | None) -> None:
+    found = difference(one, other)
+    assert found == (expected if expected is None else pytest.approx(expected))
+
+
+def test_noise_of_untouched_runs_excuses_a_difference() -> None:
+    assert is_same(1e-2, 0.0, 1e-3) is False
+    assert is_same(1e-2, 5e-3, 1e-3) is True
+    assert is_same(None, 0.0, 1e-3) is None

@@ -1,0 +1,70 @@
+"""Fixes written into a script's source."""
+
+from __future__ import annotations
+
+import pytest
+
+from foretrace.record.tries.patch import changed_lines, diff, patched
+from foretrace.record.tries.rounds import Edit
+
+SCRIPT = """import torch
+from torch.utils.data import DataLoader
+
+def main():
+    model = Net().to("cuda")
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=3e-4,  # a rate
+    )
+    loader = DataLoader(data, batch_size=8)
+
+
+main()
+"""
+
+
+def test_every_kind_of_edit() -> None:
+    edits = {
+        "tf32": [Edit("top", "torch.backends.x = True")],
+        "compile": [Edit("after", "{name}.compile()", 5)],
+        "fused": [Edit("add", "fused=True", 6, "AdamW")],
+        "workers": [Edit("add", "num_workers=4", 10, "DataLoader")],
+    }
+    text, left_out = patched(SCRIPT, edits)
+    assert left_out == []
+    assert "DataLoader\ntorch.backends.x = True\n" in text
+    assert '    model = Net().to("cuda")\n    model.compile()\n' in text
+    assert "lr=3e-4,  # a rate\n    fused=True)" in text
+    assert "DataLoader(data, batch_size=8, num_workers=4)" in text
+    compile(text, "script", "exec")
+    words = diff(SCRIPT, text, "train.py")
+    assert words.startswith("--- a/train.py\n+++ b/train.py\n")
+    assert changed_lines(words) == 4
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        Edit("add", "lr=1", 6, "AdamW"),  # given already
+        Edit("add", "fused=True", 6, "SGD"),  # another call
+        Edit("after", "{name}.compile()", 2),  # no assignment
+        Edit("add", "fused=True", 99, "AdamW"),
+    ],
+)
+def test_what_does_not_fit_is_left_to_the_user(edit: Edit) -> None:
+    assert patched(SCRIPT, {"it": [edit]}) == (SCRIPT, ["it"])
+
+
+def test_a_fix_without_a_place_is_left_to_the_user() -> None:
+    assert patched(SCRIPT, {"it": []}) == (SCRIPT, ["it"])
+
+
+def test_columns_count_bytes() -> None:
+    source = 'import torch\nö = "ä"; o = torch.optim.SGD(w)\n'
+    text, _ = patched(source, {"it": [Edit("add", "fused=True", 2, "SGD")]})
+    assert 'ö = "ä"; o = torch.optim.SGD(w, fused=True)\n' in text
+
+
+def test_two_targets_are_left_alone() -> None:
+    source = "import torch\na, b = Net(), 1\n"
+    assert patched(source, {"it": [Edit("after", "{name}.compile()", 2)]})[1] == ["it"]

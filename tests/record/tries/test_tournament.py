@@ -1,0 +1,166 @@
+"""Which fixes are tried, kept and combined; the processes are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foretrace.base.errors import ForetraceError
+from foretrace.record.tries.rounds import OUT_OF_TIME, Block, Edit, End, Facts, Kept, Ran, TrySpec
+from foretrace.record.tries.tournament import Tournament, TryOptions, tried
+
+pytest.importorskip("torch")
+from foretrace.record.tries.session import Applied, Switch
+
+SOURCE = "import torch\nmodel = Net()\noptimizer = torch.optim.AdamW(model.parameters())\n"
+# how many times faster each fix makes a step, and how far it moves the losses
+FACTORS = {"fused": (1.5, 0.0), "graph": (2.0, 0.0), "same": (1.0, 0.0), "rounds": (3.0, 0.1)}
+KEPT = Kept([2.0, 1.5], [])
+
+
+def fix(name: str, **more: Any) -> Applied:
+    return Applied(name, name, f"write {name}", Switch, **more)
+
+
+class MadeUp:
+    """Processes whose steps take 120 ns untouched; `answers` replaces those of some fixes."""
+
+    def __init__(self, folder: Path, answers: dict[str, Callable[[TrySpec], Ran]]) -> None:
+        self.folder, self.answers, self.ran = folder, answers, []
+
+    def run(self, spec: TrySpec, *, limit_s: float, environment: Any) -> Ran:
+        self.ran.append((spec.on, spec.turned))
+        for name in (*spec.on, *spec.turned):
+            if name in self.answers:
+                return self.answers[name](spec)
+        base = 120.0
+        for name in spec.on:
+            base /= FACTORS[name][0]
+        fast, moved = base, 0.0
+        for name in spec.turned:
+            fast /= FACTORS[name][0]
+        for name in (*spec.on, *spec.turned):
+            moved = max(moved, FACTORS[name][1])
+        blocks = [
+            Block(pair, on, fast if on else base, 4, 7)
+            for pair in range(spec.pairs)
+            for on in (False, True)
+        ]
+        facts = Facts("cuda", "a GPU", "optimizer.step", {"other": "no"}, EDITS, False, "2")
+        kept = Kept([each * (1 + moved) for each in KEPT.losses], [])
+        return Ran(kept, blocks, facts if spec.watch else None, End(9, finished=True))
+
+
+EDITS = {"fused": [Edit("add", "fused=True", 3, "AdamW")]}
+
+
+def played(
+    tmp_path: Path, fixes: list[Applied], answers: Any = (), **options: Any
+) -> tuple[Any, MadeUp]:
+    script = tmp_path / "train.py"
+    script.write_text(SOURCE)
+    processes = MadeUp(tmp_path, dict(answers))
+    told = TrySpec(str(script), str(tmp_path / "report"))
+    known = {each.name: each for each in fixes}
+    tournament = Tournament(told, known, TryOptions(**options), processes, lambda text: None)  # type: ignore[arg-type]
+    return tried(tournament, "train.py"), processes
+
+
+def states(document: Any) -> dict[str, str]:
+    return {("+" if each.base else "") + each.name: each.state for each in document.fixes}
+
+
+def test_the_best_comes_first_and_the_next_on_top(tmp_path: Path) -> None:
+    names = ["fused", "graph", "same", "rounds", "other"]
+    document, processes = played(tmp_path, [fix(each) for each in names])
+    assert states(document) == {
+        "graph": "kept",
+        "fused": "kept",
+        "+fused": "kept",
+        "same": "no gain",
+        "rounds": "differs",
+        "other": "does not apply",
+    }
+    assert document.baseline.median_ns == 120
+    assert document.best.fixes == ["graph", "fused"]
+    assert (document.best.median_ns, document.best.ratio) == (40, 3)
+    graph = document.fixes[0]
+    assert (graph.median_ns, graph.ratio, graph.same, graph.pairs) == (60, 2, True, 11)
+    assert (("graph",), ("fused",)) in processes.ran
+    assert ((), ("graph", "fused")) in processes.ran
+
+
+def test_the_patch_has_what_can_be_written_and_names_the_rest(tmp_path: Path) -> None:
+    document, _ = played(tmp_path, [fix("fused"), fix("graph")])
+    assert "+optimizer = torch.optim.AdamW(model.parameters(), fused=True)" in document.patch.diff
+    assert (document.patch.lines, document.patch.left_out) == (1, ["graph"])
+
+
+def test_of_one_group_only_the_best_is_combined(tmp_path: Path) -> None:
+    document, _ = played(tmp_path, [fix("fused", group="g"), fix("graph", group="g")])
+    assert document.best.fixes == ["graph"]
+    assert "+fused" not in states(document)
+
+
+def test_a_fix_that_raises_is_a_row(tmp_path: Path) -> None:
+    failed = Ran(KEPT, [], None, End(3, False, 1, "RuntimeError: no"))
+    document, _ = played(tmp_path, [fix("fused"), fix("graph")], {"graph": lambda spec: failed})
+    assert states(document) == {"fused": "kept", "graph": "raised"}
+    assert document.fixes[1].why == "RuntimeError: no"
+
+
+def test_what_was_measured_before_the_budget_ended_is_kept(tmp_path: Path) -> None:
+    late = Ran(None, [], None, None, stopped=OUT_OF_TIME)
+    document, _ = played(tmp_path, [fix("fused"), fix("graph")], {"graph": lambda spec: late})
+    assert states(document) == {"fused": "kept", "graph": "not tried"}
+    assert document.best.fixes == ["fused"]
+    assert "--budget" in document.notes[0]
+
+
+def test_a_script_that_ends_early_is_started_again(tmp_path: Path) -> None:
+    def short(spec: TrySpec) -> Ran:
+        blocks = [Block(0, False, 120, spec.block or 1, 0), Block(0, True, 60, spec.block or 1, 0)]
+        return Ran(KEPT, blocks, None, End(9, finished=False))
+
+    document, processes = played(tmp_path, [fix("graph")], {"graph": short})
+    [row] = document.fixes
+    assert (row.pairs, row.ratio) == (4, 2)
+    assert processes.ran.count(((), ("graph",))) == 4
+
+
+def test_a_fresh_fix_gets_processes_in_turns(tmp_path: Path) -> None:
+    def fresh(spec: TrySpec) -> Ran:
+        return Ran(KEPT, [Block(0, True, 60, 4, 0)], None, End(9, finished=True))
+
+    document, processes = played(tmp_path, [fix("graph", fresh=True)], {"graph": fresh})
+    assert document.fixes[0].state == "kept"
+    order = [on for on, turned in processes.ran[2:10]]
+    assert order == [(), ("graph",), ("graph",), (), (), ("graph",), ("graph",), ()]
+
+
+def test_a_dry_run_measures_the_untouched_script_alone(tmp_path: Path) -> None:
+    document, processes = played(tmp_path, [fix("fused"), fix("other")], dry=True)
+    assert states(document) == {"fused": "not tried", "other": "does not apply"}
+    assert len(processes.ran) == 2
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (Ran(end=End(0, False, 1, "EOFError: EOF")), "asks for input"),
+        (Ran(end=End(0, False, 2, ""), log="usage: x\nx: error: --data"), "x: error: --data"),
+        (Ran(end=End(0, False, 0, "")), "no step was found"),
+        (Ran(code=-9), "ended with code -9"),
+        (Ran(stopped="no step for 300 s"), "no step for 300 s"),
+    ],
+)
+def test_a_script_that_cannot_be_tried_is_one_line(
+    found: Ran, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MadeUp, "run", lambda *given, **more: found)
+    with pytest.raises(ForetraceError, match=words) as caught:
+        played(tmp_path, [fix("fused")])
+    assert "\n" not in str(caught.value)
