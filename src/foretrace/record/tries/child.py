@@ -8,6 +8,7 @@ in host time.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import random
@@ -180,18 +181,18 @@ def _call_again(spec: TrySpec, session: Session, plan: Plan) -> int:
     from foretrace.record.experiments.user_code import call_of, find
 
     call = call_of(find(spec.script), (), lambda work: _seen(session, work))
-    while True:
-        try:
-            plan.mark()
-        except WindowDone:
-            return 0
-        session.keep_output(call())
+    # a function may call a module, which fixes want to know; its calls are no steps
+    with StepFinder(lambda: None, "forward", session.begin_with):
+        while not plan.over:
+            with contextlib.suppress(WindowDone):
+                plan.mark()
+                session.keep_output(call())
+    return 0
 
 
 def _seen(session: Session, work: Any) -> Any:
     """The callable under test, through the session: a fix may compile it."""
     session.call = work
-    session.outermost = work if isinstance(work, torch.nn.Module) else None
     return lambda *arguments, **options: session.call(*arguments, **options)
 
 

@@ -79,7 +79,8 @@ class Session:
     def begin_with(self, module: Any) -> None:
         """The script's outermost module is about to be called for the first time."""
         self.outermost = module
-        module.register_forward_hook(lambda module, given, result: self.keep_output(result))
+        if self.call is None:
+            module.register_forward_hook(lambda module, given, result: self.keep_output(result))
 
     def keep_output(self, result: Any) -> None:
         """Keep what a call returned, and how it was computed, while outputs are kept."""

@@ -14,6 +14,8 @@ class ForwardSwitch(Switch):
     The module's own hooks stay outside: they find the steps.
     """
 
+    whole = False  # a function is changed as a whole, even where it calls a module
+
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._original: Any = None
@@ -26,16 +28,13 @@ class ForwardSwitch(Switch):
     def turn(self, on: bool) -> None:
         """Replace the forward pass, or put it back; the change is made once."""
         session = self.session
-        if session.outermost is None and session.call is None:
+        owner: Any = session.outermost
+        name = "forward"
+        if owner is None or (self.whole and session.call is not None):
+            owner, name = session, "call"
+        if getattr(owner, name, None) is None:
             return
         if self._changed is None:
-            self._original = session.call if session.outermost is None else self._forward()
+            self._original = getattr(owner, name)
             self._changed = self.changed(self._original)
-        chosen = self._changed if on else self._original
-        if session.outermost is None:
-            session.call = chosen
-        else:
-            session.outermost.forward = chosen
-
-    def _forward(self) -> Any:
-        return self.session.outermost.forward
+        setattr(owner, name, self._changed if on else self._original)

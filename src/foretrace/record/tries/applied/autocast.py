@@ -14,7 +14,7 @@ from foretrace.record.tries.session import Applied
 class _Switch(ForwardSwitch):
     def why_not(self) -> str:
         kinds = {each.dtype for each in self.session.parameters}
-        if torch.float32 not in kinds:
+        if kinds and torch.float32 not in kinds:
             return "the parameters are not float32"
         return "the script uses autocast already" if self.session.counts["autocast"] else ""
 

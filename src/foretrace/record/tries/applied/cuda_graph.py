@@ -16,6 +16,8 @@ from foretrace.record.tries.session import Applied
 
 
 class _Switch(ForwardSwitch):
+    whole = True
+
     def why_not(self) -> str:
         return "" if self.session.call is not None else "only for file.py:function"
 
