@@ -183,6 +183,7 @@ def _call_again(spec: TrySpec, session: Session, plan: Plan) -> int:
     call = call_of(find(spec.script), (), lambda work: _seen(session, work))
     # a function may call a module, which fixes want to know; its calls are no steps
     with StepFinder(lambda: None, "forward", session.begin_with):
+        call()
         while not plan.over:
             with contextlib.suppress(WindowDone):
                 plan.mark()

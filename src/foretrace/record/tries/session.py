@@ -6,6 +6,7 @@ will import. It changes nothing until it is turned on, and it is turned only whe
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from foretrace.record.tries.rounds import Edit
 
 # functions of torch that a fix may replace: ours must stay what they are
 synchronize = torch.cuda.synchronize
+TORCH = os.path.dirname(torch.__file__) + os.sep
 SAMPLED = 256  # values of an output that are compared
 
 
@@ -64,6 +66,11 @@ class Session:
                 return int(frame.f_lineno)
             frame = frame.f_back
         return 0
+
+    @staticmethod
+    def by_user() -> bool:
+        """Whether code outside torch called the function that asks."""
+        return not sys._getframe(2).f_code.co_filename.startswith(TORCH)
 
     @contextmanager
     def watching(self) -> Iterator[None]:

@@ -96,7 +96,7 @@ class _Switch(Switch):
     @property
     def _read(self) -> Any:
         def item(tensor: Any) -> Any:
-            if not tensor.is_cuda or not self.session.line():
+            if not tensor.is_cuda or not self.session.by_user():
                 return _item(tensor)
             self._reads += 1
             return Later(tensor.detach().clone()) if self._on else _item(tensor)

@@ -28,7 +28,7 @@ class _Switch(Switch):
 
     def _left_out(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any, **options: Any) -> Any:
-            self._calls += bool(self.session.losses is not None and self.session.line())
+            self._calls += self.session.losses is not None and self.session.by_user()
             return None if self._on else original(*arguments, **options)
 
         return called
