@@ -112,7 +112,7 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
         "chain flops bytes tflops gbps bound roof_percent limited_by cost_certainty modules source "
         "sources cache_use",
         "ops": "name count self_cpu_ns total_cpu_ns kernels metadata_only gpu_ns",
-        "findings": "rule state title detail at_most_ns evidence events fix ranges",
+        "findings": "rule state title detail at_most_ns evidence events fix ranges saves_ns",
     }
     for part, names in fields.items():
         rows = document[part] if part else document
@@ -170,6 +170,7 @@ MAKERS = frozenset(
         "run",
         "schema",
         "shapes",
+        "try",
         "worth",
     ]
 )

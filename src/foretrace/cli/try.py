@@ -102,6 +102,7 @@ def _told(script: str, arguments: tuple[str, ...], given: dict[str, Any], folder
 
 
 def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> Any:
+    from foretrace.record.tries import child
     from foretrace.record.tries.applied import applied
     from foretrace.record.tries.rounds import Processes
     from foretrace.record.tries.tournament import Tournament, tried
@@ -111,7 +112,7 @@ def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> A
         if each not in known:
             raise UsageError(f"no fix {each!r}: {nearest(each, known, ', '.join(known))}")
     guess = _guessed(list(known)) if guesses else ""
-    with Processes(folder) as processes:
+    with Processes(folder, child.__name__) as processes:
         document = tried(Tournament(told, known, options, processes, say), name)
     if not guess:
         return document

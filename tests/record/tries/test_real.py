@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("torch")
+from foretrace.record.tries import child
 from foretrace.record.tries.applied import applied
-from foretrace.record.tries.rounds import Processes, Ran, TrySpec
+from foretrace.record.tries.rounds import Processes, ProcessReport, TrySpec
 
 pytestmark = pytest.mark.torch
 TRAINING = """
@@ -47,7 +48,7 @@ def setup():
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProcessReport]:
     """One process that loads torch, and a fork of it for each spec."""
     folder = tmp_path_factory.mktemp("tries")
     for name, text in (("train", TRAINING), ("infer", INFERENCE), ("bench", FUNCTION)):
@@ -66,11 +67,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
         ),
         "patched": TrySpec(train, report, source="import sys\nsys.exit('no ' + __file__)"),
     }
-    with Processes(folder) as processes:
+    with Processes(folder, child.__name__) as processes:
         return {name: processes.run(spec, limit_s=300) for name, spec in specs.items()}
 
 
-def test_the_untouched_script_says_what_applies(ran: dict[str, Ran]) -> None:
+def test_the_untouched_script_says_what_applies(ran: dict[str, ProcessReport]) -> None:
     found = ran["untouched"]
     assert found.failure == ""
     assert found.facts is not None
@@ -87,7 +88,7 @@ def test_the_untouched_script_says_what_applies(ran: dict[str, Ran]) -> None:
     assert len(found.pairs()) == 1
 
 
-def test_two_untouched_runs_have_the_same_losses(ran: dict[str, Ran]) -> None:
+def test_two_untouched_runs_have_the_same_losses(ran: dict[str, ProcessReport]) -> None:
     first, again = ran["untouched"].kept, ran["again"].kept
     assert first is not None
     assert again is not None
@@ -95,7 +96,7 @@ def test_two_untouched_runs_have_the_same_losses(ran: dict[str, Ran]) -> None:
     assert first.losses == again.losses
 
 
-def test_fixes_turn_on_and_off_together(ran: dict[str, Ran]) -> None:
+def test_fixes_turn_on_and_off_together(ran: dict[str, ProcessReport]) -> None:
     found = ran["turned"]
     assert found.failure == ""
     assert len(found.pairs()) == 2
@@ -105,7 +106,7 @@ def test_fixes_turn_on_and_off_together(ran: dict[str, Ran]) -> None:
     assert found.kept.losses == pytest.approx(first.losses, rel=0.05)
 
 
-def test_a_fresh_process_has_its_fixes_from_the_start(ran: dict[str, Ran]) -> None:
+def test_a_fresh_process_has_its_fixes_from_the_start(ran: dict[str, ProcessReport]) -> None:
     found = ran["fresh"]
     assert found.failure == ""
     assert found.kept is not None
@@ -114,7 +115,7 @@ def test_a_fresh_process_has_its_fixes_from_the_start(ran: dict[str, Ran]) -> No
     assert found.kept.losses == pytest.approx(first.losses, rel=1e-3)
 
 
-def test_a_script_that_catches_everything_ends(ran: dict[str, Ran]) -> None:
+def test_a_script_that_catches_everything_ends(ran: dict[str, ProcessReport]) -> None:
     found = ran["infer"]
     assert found.failure == ""
     assert found.kept is not None
@@ -122,7 +123,7 @@ def test_a_script_that_catches_everything_ends(ran: dict[str, Ran]) -> None:
     assert len(found.kept.outputs) == 8
 
 
-def test_a_function_is_called_again_and_again(ran: dict[str, Ran]) -> None:
+def test_a_function_is_called_again_and_again(ran: dict[str, ProcessReport]) -> None:
     found = ran["function"]
     assert found.failure == ""
     assert found.facts is not None
@@ -131,7 +132,7 @@ def test_a_function_is_called_again_and_again(ran: dict[str, Ran]) -> None:
     assert found.kept.outputs[0] == pytest.approx([0.8413] * 4, abs=1e-4)
 
 
-def test_a_text_runs_in_the_place_of_the_script(ran: dict[str, Ran]) -> None:
+def test_a_text_runs_in_the_place_of_the_script(ran: dict[str, ProcessReport]) -> None:
     found = ran["patched"]
     assert found.end is not None
     assert (found.end.finished, found.end.code) == (False, 1)

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from foretrace.base.errors import ForetraceError
-from foretrace.record.tries.rounds import OUT_OF_TIME, Block, Edit, End, Facts, Kept, Ran, TrySpec
+from foretrace.record.tries.rounds import (
+    OUT_OF_TIME,
+    Block,
+    Edit,
+    End,
+    Facts,
+    Kept,
+    ProcessReport,
+    TrySpec,
+)
 from foretrace.record.tries.tournament import Tournament, TryOptions, tried
 
 pytest.importorskip("torch")
@@ -28,10 +37,12 @@ def fix(name: str, **more: Any) -> Applied:
 class MadeUp:
     """Processes whose steps take 120 ns untouched; `answers` replaces those of some fixes."""
 
-    def __init__(self, folder: Path, answers: dict[str, Callable[[TrySpec], Ran]]) -> None:
+    def __init__(
+        self, folder: Path, answers: dict[str, Callable[[TrySpec], ProcessReport]]
+    ) -> None:
         self.folder, self.answers, self.ran = folder, answers, []
 
-    def run(self, spec: TrySpec, *, limit_s: float, environment: Any) -> Ran:
+    def run(self, spec: TrySpec, *, limit_s: float, environment: Any) -> ProcessReport:
         self.ran.append((spec.on, spec.turned))
         for name in (*spec.on, *spec.turned):
             if name in self.answers:
@@ -51,7 +62,7 @@ class MadeUp:
         ]
         facts = Facts("cuda", "a GPU", "optimizer.step", {"other": "no"}, EDITS, False, "2")
         kept = Kept([each * (1 + moved) for each in KEPT.losses], [])
-        return Ran(kept, blocks, facts if spec.watch else None, End(9, finished=True))
+        return ProcessReport(kept, blocks, facts if spec.watch else None, End(9, finished=True))
 
 
 EDITS = {"fused": [Edit("add", "fused=True", 3, "AdamW")]}
@@ -106,14 +117,14 @@ def test_of_one_group_only_the_best_is_combined(tmp_path: Path) -> None:
 
 
 def test_a_fix_that_raises_is_a_row(tmp_path: Path) -> None:
-    failed = Ran(KEPT, [], None, End(3, False, 1, "RuntimeError: no"))
+    failed = ProcessReport(KEPT, [], None, End(3, False, 1, "RuntimeError: no"))
     document, _ = played(tmp_path, [fix("fused"), fix("graph")], {"graph": lambda spec: failed})
     assert states(document) == {"fused": "kept", "graph": "raised"}
     assert document.fixes[1].why == "RuntimeError: no"
 
 
 def test_what_was_measured_before_the_budget_ended_is_kept(tmp_path: Path) -> None:
-    late = Ran(None, [], None, None, stopped=OUT_OF_TIME)
+    late = ProcessReport(None, [], None, None, stopped=OUT_OF_TIME)
     document, _ = played(tmp_path, [fix("fused"), fix("graph")], {"graph": lambda spec: late})
     assert states(document) == {"fused": "kept", "graph": "not tried"}
     assert document.best.fixes == ["fused"]
@@ -121,9 +132,9 @@ def test_what_was_measured_before_the_budget_ended_is_kept(tmp_path: Path) -> No
 
 
 def test_a_script_that_ends_early_is_started_again(tmp_path: Path) -> None:
-    def short(spec: TrySpec) -> Ran:
+    def short(spec: TrySpec) -> ProcessReport:
         blocks = [Block(0, False, 120, spec.block or 1, 0), Block(0, True, 60, spec.block or 1, 0)]
-        return Ran(KEPT, blocks, None, End(9, finished=False))
+        return ProcessReport(KEPT, blocks, None, End(9, finished=False))
 
     document, processes = played(tmp_path, [fix("graph")], {"graph": short})
     [row] = document.fixes
@@ -132,8 +143,8 @@ def test_a_script_that_ends_early_is_started_again(tmp_path: Path) -> None:
 
 
 def test_a_fresh_fix_gets_processes_in_turns(tmp_path: Path) -> None:
-    def fresh(spec: TrySpec) -> Ran:
-        return Ran(KEPT, [Block(0, True, 60, 4, 0)], None, End(9, finished=True))
+    def fresh(spec: TrySpec) -> ProcessReport:
+        return ProcessReport(KEPT, [Block(0, True, 60, 4, 0)], None, End(9, finished=True))
 
     document, processes = played(tmp_path, [fix("graph", fresh=True)], {"graph": fresh})
     assert document.fixes[0].state == "kept"
@@ -150,15 +161,18 @@ def test_a_dry_run_measures_the_untouched_script_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (Ran(end=End(0, False, 1, "EOFError: EOF")), "asks for input"),
-        (Ran(end=End(0, False, 2, ""), log="usage: x\nx: error: --data"), "x: error: --data"),
-        (Ran(end=End(0, False, 0, "")), "no step was found"),
-        (Ran(code=-9), "ended with code -9"),
-        (Ran(stopped="no step for 300 s"), "no step for 300 s"),
+        (ProcessReport(end=End(0, False, 1, "EOFError: EOF")), "asks for input"),
+        (
+            ProcessReport(end=End(0, False, 2, ""), log="usage: x\nx: error: --data"),
+            "x: error: --data",
+        ),
+        (ProcessReport(end=End(0, False, 0, "")), "no step was found"),
+        (ProcessReport(code=-9), "ended with code -9"),
+        (ProcessReport(stopped="no step for 300 s"), "no step for 300 s"),
     ],
 )
 def test_a_script_that_cannot_be_tried_is_one_line(
-    found: Ran, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    found: ProcessReport, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MadeUp, "run", lambda *given, **more: found)
     with pytest.raises(ForetraceError, match=words) as caught:

@@ -37,7 +37,7 @@ SETTLING = 2  # steps after a switch that count for neither side
 ENOUGH_PAIRS, NO_GAIN, LEAST_GAIN = 5, 1.005, 1.03  # after so many pairs below both: no gain
 
 
-class Plan:
+class StepPlan:
     """What happens in which step; `mark` is called when a step begins."""
 
     def __init__(self, spec: TrySpec, session: Session, say: Callable[[Said], None]) -> None:
@@ -176,7 +176,7 @@ def _mean(losses: list[Any]) -> float | None:
     return sum(float(each) for each in losses) / len(losses) if losses else None
 
 
-def _call_again(spec: TrySpec, session: Session, plan: Plan) -> int:
+def _call_again(spec: TrySpec, session: Session, plan: StepPlan) -> int:
     """Calls the user's function until the plan is over."""
     from foretrace.record.experiments.user_code import call_of, find
 
@@ -207,7 +207,7 @@ def _seed() -> None:
 def run(spec: TrySpec, say: Callable[[Said], None]) -> int:
     """Run the script under its plan; returns its exit code."""
     session = Session(spec.script)
-    plan = Plan(spec, session, say)
+    plan = StepPlan(spec, session, say)
     problems: list[str] = []
     home = os.getpid()
     _seed()

@@ -103,7 +103,7 @@ class End(Struct, frozen=True, tag="end"):
 Said = Kept | Block | Facts | End
 
 
-class Ran(Struct):
+class ProcessReport(Struct):
     """All that one process reported."""
 
     kept: Kept | None = None
@@ -137,14 +137,15 @@ class Ran(Struct):
 class Processes:
     """Starts the script's processes: each is a fork of one that has loaded torch and nothing else.
 
-    Loading torch takes seconds, and every fix needs a process of its own.
+    Loading torch takes seconds, and every fix needs a process of its own. `child` is the name of
+    the module that forks.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, child: str) -> None:
         self.folder = folder
         self._log = (folder / "start.txt").open("wb")
         self._parent = subprocess.Popen(
-            [sys.executable, "-m", "foretrace.record.tries.child"],
+            [sys.executable, "-m", child],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -162,7 +163,7 @@ class Processes:
 
     def run(
         self, spec: TrySpec, *, limit_s: float, environment: Mapping[str, str] | None = None
-    ) -> Ran:
+    ) -> ProcessReport:
         """Run the process of `spec` to its end, and read its report."""
         told, log = self.folder / "spec.json", self.folder / "log.txt"
         told.write_bytes(msgspec.json.encode(spec))
@@ -214,8 +215,8 @@ def _end(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _read(report: Path) -> Ran:
-    found = Ran(blocks=[])
+def _read(report: Path) -> ProcessReport:
+    found = ProcessReport(blocks=[])
     decoder = msgspec.json.Decoder(Said)
     for line in report.read_bytes().splitlines():
         with contextlib.suppress(msgspec.DecodeError):  # cut in the middle

@@ -147,7 +147,7 @@ class Applied(Struct, frozen=True):
 
     `realises` are the predicted fixes (`analyze.fixes`) that it carries out. `tolerance` is how far
     losses may differ from those of the untouched script, as a share. A `fresh` one cannot be turned
-    while the script runs: the whole process has it. A `rare` one is only tried when asked for.
+    while the script runs: the whole process has it. A `rare` one is only tried on request.
     `environment` is set before its process starts. Of those in one `group` only one can be on.
     """
 

@@ -21,7 +21,14 @@ from msgspec.structs import replace
 from foretrace.base.errors import UsageError, UserCodeError
 from foretrace.record.tries import patch
 from foretrace.record.tries.judging import LEAST, Gain, apart, difference, gain, is_same
-from foretrace.record.tries.rounds import OUT_OF_TIME, Facts, Kept, Processes, Ran, TrySpec
+from foretrace.record.tries.rounds import (
+    OUT_OF_TIME,
+    Facts,
+    Kept,
+    Processes,
+    ProcessReport,
+    TrySpec,
+)
 from foretrace.schema.documents.tries import (
     TriedBaseline,
     TriedBest,
@@ -42,7 +49,7 @@ NOT_APPLIED, NOT_TRIED = "does not apply", "not tried"
 
 
 class TryOptions(Struct, frozen=True):
-    """What the user asked for. `only` are names of fixes; `block` the steps of a block, or 0."""
+    """What the user requested. `only` are names of fixes; `block` the steps of a block, or 0."""
 
     pairs: int = 11
     block: int = 0
@@ -57,7 +64,7 @@ class OutOfTimeError(Exception):
     """The budget is spent; what was measured until then is the answer."""
 
 
-class Measured(Struct, frozen=True):
+class MeasuredPairs(Struct, frozen=True):
     """What processes of one kind reported together."""
 
     pairs: list[tuple[float, float]]
@@ -82,7 +89,7 @@ class Tournament:
         self.ends = time.monotonic() + options.budget_s
         self.off: list[float] = []  # the untouched script, a median for each process
 
-    def run(self, what: str, **changes: object) -> Ran:
+    def run(self, what: str, **changes: object) -> ProcessReport:
         """One process."""
         left = self.ends - time.monotonic()
         if left <= 0:
@@ -97,7 +104,7 @@ class Tournament:
             raise OutOfTimeError
         return found
 
-    def measured(self, what: str, on: Sequence[str], turned: Sequence[str]) -> Measured:
+    def measured(self, what: str, on: Sequence[str], turned: Sequence[str]) -> MeasuredPairs:
         """The pairs of `turned` off and on, with `on` on both sides."""
         if any(self.fixes[name].fresh for name in turned):
             return self._in_processes(what, tuple(on), tuple(turned))
@@ -112,12 +119,14 @@ class Tournament:
             kept = kept or found.kept
             peak = max([peak, *(each.peak_bytes for each in found.blocks if each.on)])
             if found.failure or (found.end is not None and found.end.finished):
-                return self._noted(Measured(pairs, kept, peak, found.failure), bool(on))
+                return self._noted(MeasuredPairs(pairs, kept, peak, found.failure), bool(on))
             block = block or (1 if not pairs else found.blocks[-1].steps)
         short = "" if pairs else "the script ends before two blocks of steps are measured"
-        return self._noted(Measured(pairs, kept, peak, short), bool(on))
+        return self._noted(MeasuredPairs(pairs, kept, peak, short), bool(on))
 
-    def _in_processes(self, what: str, on: tuple[str, ...], turned: tuple[str, ...]) -> Measured:
+    def _in_processes(
+        self, what: str, on: tuple[str, ...], turned: tuple[str, ...]
+    ) -> MeasuredPairs:
         """Processes without and with the fixes in turns."""
         times: dict[bool, list[float]] = {False: [], True: []}
         kept, peak = None, 0
@@ -127,15 +136,15 @@ class Tournament:
             with_it = number % 4 in (1, 2)  # off on on off off on on off
             found = self.run(what, on=(*on, *turned) if with_it else on, turned=(), pairs=3)
             if not found.blocks:
-                return Measured([], kept, peak, found.failure or "the script ends too early")
+                return MeasuredPairs([], kept, peak, found.failure or "the script ends too early")
             times[with_it].append(statistics.median(each.ns for each in found.blocks))
             if with_it:
                 kept = kept or found.kept
                 peak = max([peak, *(each.peak_bytes for each in found.blocks)])
         pairs = apart(times[False], times[True])
-        return self._noted(Measured(pairs, kept, peak, ""), bool(on))
+        return self._noted(MeasuredPairs(pairs, kept, peak, ""), bool(on))
 
-    def _noted(self, found: Measured, changed: bool) -> Measured:
+    def _noted(self, found: MeasuredPairs, changed: bool) -> MeasuredPairs:
         if found.pairs and not changed:
             self.off.append(statistics.median(off for off, _ in found.pairs))
         return found
@@ -198,7 +207,7 @@ def _untouched(tournament: Tournament) -> Untouched:
     return Untouched(first.facts, first.kept, noise, found, _predicted(trace), steps)
 
 
-def _refused(found: Ran) -> Exception:
+def _refused(found: ProcessReport) -> Exception:
     """Why the script cannot be tried, in one line."""
     failure = found.failure
     if "EOFError" in failure:
@@ -234,7 +243,7 @@ def _listed(tournament: Tournament, untouched: Untouched, fix: Applied) -> Tried
     row = TriedFix(fix.name, fix.title, NOT_TRIED, fix.write)
     options = tournament.options
     if options.only and fix.name not in options.only:
-        return replace(row, why="not asked for (--only)")
+        return replace(row, why="left out by --only")
     if why_not := untouched.facts.why_not.get(fix.name, ""):
         return replace(row, state=NOT_APPLIED, why=why_not)
     if fix.rare and not options.everything and not options.only:
@@ -270,7 +279,7 @@ def _judged(
     tournament: Tournament,
     untouched: Untouched,
     row: TriedFix,
-    found: Measured,
+    found: MeasuredPairs,
     base: Sequence[str] = (),
 ) -> TriedFix:
     fix = tournament.fixes[row.name]

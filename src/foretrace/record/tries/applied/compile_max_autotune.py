@@ -1,6 +1,6 @@
 """Compile the forward pass and time several kernels for each matmul and convolution.
 
-Compiling takes minutes on a large model, so this is only tried when asked for.
+Compiling takes minutes on a large model, so this is only tried on request.
 """
 
 from __future__ import annotations
