@@ -11,7 +11,7 @@ from foretrace.record.tries.applied._forward import ForwardSwitch
 from foretrace.record.tries.session import Applied
 
 
-class _Switch(ForwardSwitch):
+class _Autocast(ForwardSwitch):
     def why_not(self) -> str:
         kinds = {each.dtype for each in self.session.parameters}
         if kinds and torch.float32 not in kinds:
@@ -45,7 +45,7 @@ APPLIED = Applied(
     "autocast",
     "bf16 autocast",
     'with torch.autocast("cuda", torch.bfloat16): out = model(x)',
-    _Switch,
+    _Autocast,
     realises=("autocast", "attention_dtype"),
     tolerance=1e-2,
 )

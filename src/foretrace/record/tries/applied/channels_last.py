@@ -12,7 +12,7 @@ from foretrace.record.tries.session import Applied, Switch
 _KINDS = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
 
 
-class _Switch(Switch):
+class _ChannelsLast(Switch):
     def why_not(self) -> str:
         found = self.session.modules(*_KINDS)
         if not found:
@@ -47,7 +47,7 @@ APPLIED = Applied(
     "channels_last",
     "channels_last",
     "model.to(memory_format=torch.channels_last)",
-    _Switch,
+    _ChannelsLast,
     realises=("channels_last",),
     fresh=True,
 )

@@ -9,7 +9,7 @@ from foretrace.record.tries.applied._compile import CompileSwitch
 from foretrace.record.tries.session import Applied
 
 
-class _Switch(CompileSwitch):
+class _CompileMaxAutotune(CompileSwitch):
     mode = "max-autotune-no-cudagraphs"
 
 
@@ -17,7 +17,7 @@ APPLIED = Applied(
     "compile_max_autotune",
     "torch.compile, autotuned",
     'model.compile(mode="max-autotune-no-cudagraphs")',
-    _Switch,
+    _CompileMaxAutotune,
     realises=("compile",),
     rare=True,
     group="compile",

@@ -13,7 +13,7 @@ import torch
 from foretrace.record.tries.session import Applied, Session, Switch
 
 
-class _Switch(Switch):
+class _CompileOptimizer(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._steps: dict[int, tuple[Any, Any]] = {}
@@ -36,7 +36,7 @@ APPLIED = Applied(
     "compile_optimizer",
     "compiled optimizer step",
     "step = torch.compile(optimizer.step)",
-    _Switch,
+    _CompileOptimizer,
     realises=("compile", "foreach_loop"),
     devices=("cuda",),
 )

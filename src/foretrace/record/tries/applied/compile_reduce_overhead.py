@@ -10,7 +10,7 @@ from foretrace.record.tries.applied._compile import CompileSwitch
 from foretrace.record.tries.session import Applied
 
 
-class _Switch(CompileSwitch):
+class _CompileReduceOverhead(CompileSwitch):
     mode = "reduce-overhead"
 
 
@@ -18,7 +18,7 @@ APPLIED = Applied(
     "compile_reduce_overhead",
     "torch.compile, CUDA graphs",
     'model.compile(mode="reduce-overhead")',
-    _Switch,
+    _CompileReduceOverhead,
     realises=("cuda_graph", "compile"),
     devices=("cuda",),
     group="compile",

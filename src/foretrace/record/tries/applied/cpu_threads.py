@@ -9,7 +9,7 @@ from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import Applied, Session, Switch
 
 
-class _Switch(Switch):
+class _CpuThreads(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._before = 0
@@ -30,6 +30,6 @@ APPLIED = Applied(
     "cpu_threads",
     "all cores",
     f"torch.set_num_threads({CORES})",
-    _Switch,
+    _CpuThreads,
     devices=("cpu",),
 )

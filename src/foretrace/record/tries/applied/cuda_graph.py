@@ -15,7 +15,7 @@ from foretrace.record.tries.applied._forward import ForwardSwitch
 from foretrace.record.tries.session import Applied
 
 
-class _Switch(ForwardSwitch):
+class _CudaGraph(ForwardSwitch):
     whole = True
 
     def why_not(self) -> str:
@@ -44,7 +44,7 @@ APPLIED = Applied(
     "cuda_graph",
     "CUDA graph",
     "with torch.cuda.graph(graph): out = step(); then graph.replay()",
-    _Switch,
+    _CudaGraph,
     realises=("cuda_graph",),
     devices=("cuda",),
     group="compile",

@@ -10,7 +10,7 @@ from foretrace.record.tries.session import Applied, Switch
 WRITE = "torch.backends.cudnn.benchmark = True"
 
 
-class _Switch(Switch):
+class _CudnnBenchmark(Switch):
     def why_not(self) -> str:
         if torch.backends.cudnn.benchmark:
             return "cuDNN is asked to choose already"
@@ -23,4 +23,4 @@ class _Switch(Switch):
         return [Edit("top", WRITE)]
 
 
-APPLIED = Applied("cudnn_benchmark", "cuDNN benchmark", WRITE, _Switch, devices=("cuda",))
+APPLIED = Applied("cudnn_benchmark", "cuDNN benchmark", WRITE, _CudnnBenchmark, devices=("cuda",))

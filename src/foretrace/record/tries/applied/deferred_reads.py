@@ -80,7 +80,7 @@ class Later:
 _item = torch.Tensor.item
 
 
-class _Switch(Switch):
+class _DeferredReads(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._on, self._reads = False, 0
@@ -108,7 +108,7 @@ APPLIED = Applied(
     "deferred_reads",
     "losses read later",
     "keep loss.detach(), call .item() after the loop",
-    _Switch,
+    _DeferredReads,
     realises=("scalar_reads",),
     tolerance=1e-5,
     devices=("cuda",),

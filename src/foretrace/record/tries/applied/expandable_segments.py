@@ -5,7 +5,7 @@ from __future__ import annotations
 from foretrace.record.tries.session import Applied, Switch
 
 
-class _Switch(Switch):
+class _ExpandableSegments(Switch):
     def turn(self, on: bool) -> None:
         """The environment of the process has it."""
 
@@ -17,7 +17,7 @@ APPLIED = Applied(
     "expandable_segments",
     "expandable segments",
     f"{_NAME}={_VALUE}",
-    _Switch,
+    _ExpandableSegments,
     realises=("allocator",),
     devices=("cuda",),
     fresh=True,

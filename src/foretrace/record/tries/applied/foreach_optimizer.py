@@ -9,7 +9,7 @@ from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import Applied, Switch
 
 
-class _Switch(Switch):
+class _ForeachOptimizer(Switch):
     def why_not(self) -> str:
         if not self.session.optimizers:
             return "no optimizer"
@@ -37,7 +37,7 @@ APPLIED = Applied(
     "foreach_optimizer",
     "foreach optimizer",
     "AdamW(..., foreach=True)",
-    _Switch,
+    _ForeachOptimizer,
     realises=("fused_optimizer", "foreach_loop"),
     devices=("cuda",),
     group="optimizer",

@@ -13,7 +13,7 @@ from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import Applied, Session, Switch
 
 
-class _Switch(Switch):
+class _FusedOptimizer(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._before: dict[int, tuple[Any, Any]] = {}
@@ -69,7 +69,7 @@ APPLIED = Applied(
     "fused_optimizer",
     "fused optimizer",
     "AdamW(..., fused=True)",
-    _Switch,
+    _FusedOptimizer,
     realises=("fused_optimizer",),
     group="optimizer",
 )

@@ -11,7 +11,7 @@ from foretrace.record.tries.session import Applied
 WORKERS = max(min(CORES - 1, 8), 1)
 
 
-class _Switch(LoaderSwitch):
+class _LoaderWorkers(LoaderSwitch):
     def why_not(self) -> str:
         if not self.made:
             return "no DataLoader"
@@ -29,7 +29,7 @@ APPLIED = Applied(
     "loader_workers",
     "DataLoader workers",
     f"DataLoader(..., num_workers={WORKERS}, persistent_workers=True)",
-    _Switch,
+    _LoaderWorkers,
     realises=("data_loader",),
     fresh=True,
 )

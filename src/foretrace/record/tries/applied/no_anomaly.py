@@ -7,7 +7,7 @@ import torch
 from foretrace.record.tries.session import Applied, Session, Switch
 
 
-class _Switch(Switch):
+class _NoAnomaly(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._on, self._asked = False, (False, True)
@@ -30,6 +30,6 @@ APPLIED = Applied(
     "no_anomaly",
     "anomaly mode off",
     "remove torch.autograd.set_detect_anomaly(True)",
-    _Switch,
+    _NoAnomaly,
     realises=("anomaly_mode",),
 )

@@ -9,7 +9,7 @@ import torch.utils.checkpoint as checkpoints
 from foretrace.record.tries.session import Applied, Session, Switch
 
 
-class _Switch(Switch):
+class _NoCheckpoint(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._on, self._calls = False, 0
@@ -36,6 +36,6 @@ APPLIED = Applied(
     "no_checkpoint",
     "no checkpointing",
     "call the block directly: checkpoint(block, x) is block(x)",
-    _Switch,
+    _NoCheckpoint,
     realises=("checkpoint",),
 )

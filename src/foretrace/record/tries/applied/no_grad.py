@@ -11,7 +11,7 @@ from foretrace.record.tries.applied._forward import ForwardSwitch
 from foretrace.record.tries.session import Applied
 
 
-class _Switch(ForwardSwitch):
+class _NoGrad(ForwardSwitch):
     def why_not(self) -> str:
         if self.session.backwards or self.session.optimizers:
             return "the script trains"
@@ -28,5 +28,5 @@ APPLIED = Applied(
     "no_grad",
     "inference without autograd",
     "with torch.inference_mode(): out = model(x)",
-    _Switch,
+    _NoGrad,
 )

@@ -13,7 +13,7 @@ import torch
 from foretrace.record.tries.session import Applied, Session, Switch
 
 
-class _Switch(Switch):
+class _NoSynchronize(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._on, self._calls = False, 0
@@ -38,7 +38,7 @@ APPLIED = Applied(
     "no_synchronize",
     "no synchronize, no empty_cache",
     "remove torch.cuda.synchronize() and torch.cuda.empty_cache()",
-    _Switch,
+    _NoSynchronize,
     realises=("synchronize", "allocator"),
     tolerance=1e-5,
     devices=("cuda",),

@@ -11,7 +11,7 @@ from foretrace.record.tries.applied._loaders import LoaderSwitch
 from foretrace.record.tries.session import Applied, Session
 
 
-class _Switch(LoaderSwitch):
+class _PinnedLoader(LoaderSwitch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         tensor: Any = torch.Tensor
@@ -40,7 +40,7 @@ APPLIED = Applied(
     "pinned_loader",
     "pinned batches",
     "DataLoader(..., pin_memory=True), x.to(device, non_blocking=True)",
-    _Switch,
+    _PinnedLoader,
     realises=("pinned_copies", "data_loader"),
     devices=("cuda",),
     fresh=True,

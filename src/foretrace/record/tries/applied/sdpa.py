@@ -5,7 +5,7 @@ from __future__ import annotations
 from foretrace.record.tries.session import Applied, Session, Switch
 
 
-class _Switch(Switch):
+class _Sdpa(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._before = ""
@@ -27,6 +27,6 @@ APPLIED = Applied(
     "sdpa",
     "scaled_dot_product_attention",
     'model.set_attn_implementation("sdpa")',
-    _Switch,
+    _Sdpa,
     realises=("fused_attention",),
 )

@@ -10,7 +10,7 @@ import torch
 from foretrace.record.tries.session import Applied, Session, Switch
 
 
-class _Switch(Switch):
+class _SetToNone(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._on, self._asked = False, False
@@ -31,4 +31,4 @@ class _Switch(Switch):
         return zero_grad
 
 
-APPLIED = Applied("set_to_none", "zero_grad drops gradients", "optimizer.zero_grad()", _Switch)
+APPLIED = Applied("set_to_none", "zero_grad drops gradients", "optimizer.zero_grad()", _SetToNone)

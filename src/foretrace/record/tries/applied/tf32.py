@@ -10,7 +10,7 @@ from foretrace.record.tries.session import Applied, Session, Switch
 WRITE = 'torch.set_float32_matmul_precision("high")'
 
 
-class _Switch(Switch):
+class _Tf32(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._before: tuple[str, bool] | None = None
@@ -36,7 +36,7 @@ APPLIED = Applied(
     "tf32",
     "TF32 matmuls",
     WRITE,
-    _Switch,
+    _Tf32,
     realises=("tf32",),
     tolerance=1e-2,
     devices=("cuda",),
