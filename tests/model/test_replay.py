@@ -90,6 +90,20 @@ def test_a_wait_adds_the_gpu_to_the_host(opened: Open) -> None:
     assert replay.run(made, free) < 62_000
 
 
+@pytest.mark.parametrize(("memory", "takes"), [("Pageable", 100_000), ("Pinned", 75_000)])
+def test_a_copy_to_pageable_memory_works_on_the_host_after_it(
+    opened: Open, memory: str, takes: int
+) -> None:
+    """A call of 60 us whose copy ends after 30 us."""
+    builder = TraceBuilder()
+    for number in range(3):
+        at = number * 100_000
+        builder.step(number, at, 100_000).op("aten::copy_", at, 70_000)
+        builder.launch(at + 10_000, 60_000, name="cudaMemcpyAsync")
+        builder.memcpy(at + 15_000, 25_000, name=f"Memcpy DtoH (Device -> {memory})")
+    assert replay.run(graph(opened(builder))) == takes
+
+
 def test_the_cost_of_the_profiler_is_taken_off_the_host(opened: Open) -> None:
     trace = opened(three_steps(10_000, 20_000))
     cost = ProfilerCost(op=2_000, call=1_000)
