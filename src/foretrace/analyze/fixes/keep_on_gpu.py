@@ -1,13 +1,16 @@
-"""Keep the weights on the GPU.
+"""Keep the weights on the GPU, and what each step adds to.
 
 What it looks for: large tensors that each step copies from the host, and that a matmul or a
-convolution then takes as its weight.
+convolution then takes as its weight. Tensors that each step copies to pageable host memory, where
+an in-place CPU op adds them to one of their shape: a moving average of the weights.
 
 What must hold: the tensor has the shape and type of a weight or its bias, not that of an input; a
-shape that both have counts where a step copies three or more of it. Every step copies as many. All
-of them fit into the GPU's memory.
+shape that both have counts where a step copies three or more of it. An op that adds on the CPU
+launches nothing and follows the copy on its thread. Every step copies as many. All of them fit into
+the GPU's memory.
 
-What changes: the copies go, with the host time of their calls and the waits in them.
+What changes: the copies go, with the host time of their calls and the waits in them. The CPU ops go
+too, for one `_foreach` call on the GPU that reads both tensors and writes one.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec.structs import replace
 
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import HostCopy, host_copies
+from foretrace.analyze.fixes._host import share, tops
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.arrays import Ints
 from foretrace.base.units import bytes_text, plural
@@ -39,12 +44,19 @@ Kind = tuple[tuple[int, ...], str]  # a shape and a type
 LEAST = 65_536  # bytes of the copies together
 SURE = 3  # copies of a shape that inputs have too: no batch has so many parts
 ROOM = 0.6  # of the GPU's memory that weights may take
+NEAR = 3  # ops from a copy to the one that adds it
+SPEED = 0.6  # of the memory's bandwidth that a `_foreach` call reaches
 
 
 def _find(step: Step) -> Iterator[Proposal]:
+    yield from _loaded(step)
+    yield from _added(step)
+
+
+def _loaded(step: Step) -> Iterator[Proposal]:
     copies = _copied(step)
     size = sum(each.bytes for each in copies)
-    if size < LEAST or size > _room(step) or not _in_every_step(step, copies):
+    if not _worth(step, copies):
         return
     events = np.unique([each.op for each in copies])
     every = np.concatenate((events, step.backward(events)))
@@ -56,6 +68,68 @@ def _find(step: Step) -> Iterator[Proposal]:
         risk=f"{bytes_text(size)} of GPU memory",
         events=step.events(step.below(every)),
     )
+
+
+def _worth(step: Step, copies: list[HostCopy]) -> bool:
+    """Whether these copies are large together, fit into the GPU's memory and come in each step."""
+    size = sum(each.bytes for each in copies)
+    return LEAST <= size <= _room(step) and _in_every_step(step, copies)
+
+
+def _added(step: Step) -> Iterator[Proposal]:
+    """What the host adds to its own tensors, added on the GPU instead."""
+    found = list(_adding(step, list(host_copies(step, "DtoH", 1))))
+    copies = [copy for copy, _ in found]
+    if not _worth(step, copies):
+        return
+    size, last = sum(each.bytes for each in copies), copies[-1].row
+    events = np.unique([at for copy, ops in found for at in (copy.op, *ops)])
+    removed = step.with_gaps(events)
+    change = replace(
+        step.without(events, removed),
+        left=share(step, removed, step.plain_ns),
+        length={last: 3 * step.move_ns(size) / SPEED},
+        gone=frozenset(each.row for each in copies if each.row != last),
+    )
+    name = step.name(found[-1][1][-1]).removeprefix("aten::")
+    what = f"{plural(len(copies), 'tensor')} to the host ({bytes_text(size)})"
+    yield Proposal(
+        "keep it on the GPU and update it there, without .cpu()",
+        f"each step copies {what} for {name} on the CPU",
+        change,
+        risk=f"{bytes_text(size)} of GPU memory",
+        events=(*step.events([each.row for each in copies]), *events[:50].tolist()),
+    )
+
+
+def _adding(step: Step, copies: list[HostCopy]) -> Iterator[tuple[HostCopy, list[int]]]:
+    """Copies that a CPU op adds in place to a tensor of their shape, each with this op at last, and
+    with the ops before the copy that change the same tensor.
+    """
+    ops = tops(step)
+    place = {op: at for at, op in enumerate(ops.tolist())}
+    launching = set(step.callers(step.graph.calls).tolist())
+    for copy in copies:
+        at = place.get(copy.op)
+        if at is None or not copy.pageable:
+            continue
+        near = [*ops[max(at - NEAR, 0) : at].tolist(), *ops[at + 1 : at + 1 + NEAR].tolist()]
+        mine = [op for op in near if op not in launching and _changes(step, op, copy)]
+        last = [op for op in mine if place[op] > at and _takes(step, op, copy)][:1]
+        if last:
+            yield copy, [*(op for op in mine if place[op] < at), *last]
+
+
+def _changes(step: Step, op: int, copy: HostCopy) -> bool:
+    """Whether an op computes in place on a tensor of this shape."""
+    name, first = step.name(op), step.tensor(op)
+    in_place = name.startswith("aten::") and name.endswith("_") and name != "aten::copy_"
+    return in_place and first is not None and first.dims == copy.tensor.dims
+
+
+def _takes(step: Step, op: int, copy: HostCopy) -> bool:
+    """Whether an op takes a second tensor of this shape."""
+    return [each.dims for each in step.tensors(op)[1:2]] == [copy.tensor.dims]
 
 
 def _copied(step: Step) -> list[HostCopy]:
