@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace.model.costs import OpCall, Tensor
+from foretrace.model.costs import OpCall, Tensor, cost, exceeds_index
 from foretrace.model.intervals import Ints
 from foretrace.schema.tables import Tables
 
@@ -126,7 +126,13 @@ def made(kernel: Called) -> int:
     if kernel.op in WRITERS and (first is None or not first.dims):
         return 0
     like_first = first is not None and kernel.role in LIKE_FIRST
-    return (first.bytes if first and like_first else kernel.bytes_written) or 0
+    return (first.bytes if first and like_first else _result(kernel)) or 0
+
+
+def _result(kernel: Called) -> int | None:
+    """What a kernel writes; of one that does a part of a large op, what all parts write."""
+    whole = cost(kernel.call) if kernel.call and kernel.bytes_written else None
+    return whole.bytes_written if whole and exceeds_index(whole) else kernel.bytes_written
 
 
 def operands(kernel: Called) -> list[tuple[Tensor, int]]:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from analyze.fixes.proposing import after_us, proposed
 from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel
 
@@ -44,3 +46,25 @@ def test_compiled_code_stays(tmp_path: Path) -> None:
         chain(sketch)
 
     assert proposed("compile", compiled, tmp_path) == []
+
+
+def distances(sketch: Sketch) -> None:
+    """`(z[:, None] - c[None]).pow(2).sum(-1)`: each op runs in two parts."""
+    cube = [16_384, 1024, 64]
+    floats = ["float", "float", "Scalar"]
+    sub, square = kernel(ADD, 1400), kernel(MUL, 1000)
+    total = kernel("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>()", 2000)
+    sketch.op("aten::sub", sub, sub, dims=[[16_384, 1, 64], [1, 1024, 64], []], types=floats)
+    sketch.op("aten::pow", square, square, dims=[cube, []], types=["float", "Scalar"])
+    sums = {"types": ["float", "ScalarList", "Scalar", ""], "concrete": ["", "[-1]", "False", ""]}
+    sketch.op("aten::sum", total, total, dims=[cube, [], [], []], **sums)
+
+
+def test_parts_of_large_ops_fuse_into_one_kernel(tmp_path: Path) -> None:
+    (found,) = proposed("compile", distances, tmp_path)
+    assert found.why == "6 kernels can fuse into 1; 6 launches per step"
+    # each part reads 4.46 MB, and 67.1 MB go out, at 75% of 4.709 TB/s
+    assert list(found.change.length.values()) == [pytest.approx(21_525, abs=1)]
+    now, then = after_us("compile", distances, tmp_path)
+    assert now > 8800
+    assert then < 150

@@ -71,6 +71,40 @@ def test_the_name_supplies_the_element_type_of_a_list() -> None:
     assert attribute(CAT, ["copy"], [3], names=[name]) == [Cost(0, 32, 32)]
 
 
+SUB = call("aten::sub(f32[16384,1,64] f32[1,1024,64] ?)")
+SUB_KERNEL = "void at::native::elementwise_kernel<128, 2, CUDAFunctor_add<float>>(int, ...)"
+SUM = call("aten::sum(f32[16384,1024,64] =[-1] =False ?)")
+SUM_KERNEL = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(...)"
+
+
+def test_equal_parts_of_an_op_that_32_bits_cannot_index_share_its_cost() -> None:
+    note = "one of 2 equal parts: 32 bits cannot index the whole"
+    subs = attribute(SUB, ["pointwise"] * 2, [5, 5], names=[SUB_KERNEL] * 2, blocks=[9, 9])
+    assert subs == [Cost(2**29, 2 * 64 * (16_384 + 1024), 2**31, note)] * 2
+    sums = attribute(SUM, ["reduction"] * 2, [5, 5], names=[SUM_KERNEL] * 2, blocks=[9, 9])
+    assert sums == [Cost(2**29, 2**31, 2 * 16_384 * 1024, note)] * 2
+    types = ["float", "ScalarList", "Scalar", ""]  # without the dimensions that are reduced
+    unknown = OpCall("aten::sum", [[16_384, 1024, 64], [], [], []], types)
+    sums = attribute(unknown, ["reduction"] * 2, [5, 5], names=[SUM_KERNEL] * 2, blocks=[9, 9])
+    assert [each and each.bytes for each in sums] == [2**31] * 2
+
+
+@pytest.mark.parametrize(
+    ("made", "names", "blocks"),
+    [
+        ("aten::sub(f32[1638,1,64] f32[1,1024,64] ?)", [SUB_KERNEL] * 2, [9, 9]),  # 32 bits do
+        ("aten::sub(f32[16384,1,64] f32[1,1024,64] ?)", [SUB_KERNEL, SUM_KERNEL], [9, 9]),
+        ("aten::sub(f32[16384,1,64] f32[1,1024,64] ?)", [SUB_KERNEL] * 2, [9, 8]),
+        ("aten::sub(f32[16384,1,64] f32[1,1024,64] ?)", ["other"] * 2, [9, 9]),
+    ],
+)
+def test_other_kernels_of_one_op_are_no_parts(
+    made: str, names: list[str], blocks: list[int]
+) -> None:
+    found = attribute(call(made), ["pointwise"] * 2, [5, 5], names=names, blocks=blocks)
+    assert [cost and cost.bytes for cost in found] == [None, None]
+
+
 MUL_KERNEL = FOREACH.format(lists=1, functor="BinaryOpScalarFunctor<c10::BFloat16, 1, 1, 0>")
 
 

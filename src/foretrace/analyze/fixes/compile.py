@@ -111,7 +111,7 @@ def _fused(step: Step, places: Ints) -> tuple[int, float]:
     if step.device is None:
         return 1, np.inf
     cases = _cases(step, places)
-    kept = max(sum(case.role in REDUCTIONS for case in cases), 1)
+    kept = max(len(_reductions(step, places)), 1)
     near = np.arange(max(int(places[0]) - REACH, 0), int(places[-1]))
     outside = Counter(made(case) for case in _cases(step, near) if case.role in MATMULS)
     for size in {size for case in cases for _, size in operands(case)}:
@@ -119,6 +119,13 @@ def _fused(step: Step, places: Ints) -> tuple[int, float]:
     passes = kept * max(case.bytes or 0 for case in cases) if kept > 1 else 0
     moved = max(traffic_of(cases, outside).least, passes)
     return kept, max(step.move_ns(moved) / MEMORY, kept * SHORTEST_NS)
+
+
+def _reductions(step: Step, places: Ints) -> set[tuple[int, int]]:
+    """The reductions of a group; parts of one op that 32 bits cannot index are one."""
+    order = step.trace.order
+    pairs = zip(order.op[places].tolist(), order.case[places].tolist(), strict=True)
+    return {(op, case) for op, case in pairs if order.cases[case].role in REDUCTIONS}
 
 
 def _cases(step: Step, places: Ints) -> list[Case]:

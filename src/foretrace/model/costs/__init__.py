@@ -43,8 +43,8 @@ from foretrace.schema.traffic import Certainty
 
 __all__ = [
     "Certainty", "Context", "Cost", "CostKind", "Launch", "OpCall", "Price", "Roofline", "Share",
-    "Tensor", "Work", "attribute", "cost", "element_type", "kinds", "multi_tensor", "occupancy",
-    "peak_flops", "position", "short_type", "wants_context",
+    "Tensor", "Work", "attribute", "cost", "element_type", "exceeds_index", "kinds",
+    "multi_tensor", "occupancy", "peak_flops", "position", "short_type", "wants_context",
 ]  # fmt: skip
 
 UNPRICED = "this op has no cost model"
@@ -53,6 +53,9 @@ LARGEST = 2**63 - 1
 # The roles that compute a matmul. The other kernels of such an op help (a split-K
 # reduction, a transpose around a convolution, the conversion of an accumulator).
 MAIN = frozenset({"gemm", "gemv", "conv", "attention"})
+# PyTorch indexes with 32 bits: an elementwise op or reduction over more bytes runs in equal parts.
+INDEXED = 2**31
+IN_PARTS = ("elementwise_kernel", "reduce_kernel")
 LONGEST_NAME = 4096  # real names end before; a pattern may read a name once for each of its parts
 
 
@@ -105,11 +108,32 @@ def attribute(
     whole = cost(call)
     if whole is None or (len(roles) == 1 and whole.bytes is not None):
         return [whole] * len(roles)
+    if _in_parts(whole, names, blocks):
+        return [_equal_part(whole, len(roles))] * len(roles)
     split = _split(whole, roles, durations) if len(roles) > 1 else [whole] * len(roles)
     filled = zip_longest(names[: len(roles)], roles, blocks[: len(roles)])
     launches = [Launch(name or "", role, count or 0) for name, role, count in filled]
     pairs = zip(launches, split, strict=True)
     return [_believable(_part(call, each, launches, share, whole.note)) for each, share in pairs]
+
+
+def _in_parts(whole: Cost, names: Sequence[str], blocks: Sequence[int]) -> bool:
+    """Whether these are one kernel, launched for each part of tensors that 32 bits cannot index."""
+    alike = len(set(names)) == 1 and len(set(blocks)) <= 1
+    return alike and any(each in names[0] for each in IN_PARTS) and exceeds_index(whole)
+
+
+def exceeds_index(whole: Cost) -> bool:
+    """Whether an op moves more bytes than 32-bit offsets reach."""
+    return (whole.bytes or 0) >= INDEXED
+
+
+def _equal_part(whole: Cost, count: int) -> Cost:
+    amounts = ("flops", "bytes_read", "bytes_written", "touched", "least")
+    known = {name: value for name in amounts if (value := getattr(whole, name)) is not None}
+    note = f"one of {count} equal parts: 32 bits cannot index the whole"
+    shares = {name: value // count for name, value in known.items()}
+    return replace(whole, **shares, note=f"{whole.note}; {note}" if whole.note else note)
 
 
 def _split(whole: Cost, roles: Sequence[str], durations: Sequence[int]) -> list[Cost]:
