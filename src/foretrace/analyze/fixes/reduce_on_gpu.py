@@ -89,14 +89,15 @@ def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None)
     free = step.waits_below([copy.op, *(each.op for each in away)])
     held = sum(end - start for start, end in removed)
     left = min(len(ops) * CALL_NS / max(held, 1), 1.0)
+    # the call has little to move out of the driver's buffer then
+    quick = ((step.stretches(step.calls_below([copy.op]).tolist()), 0.0),)
 
     def changed(speed: float, warm: float) -> GraphChange:
         ns = len(ops) * max(step.move_ns(size) / speed, KERNEL_NS) + COPY_NS
         sooner = _warmed(step, copy, warm) if held > LONG_NS else ()
         gone = frozenset(rows.tolist())
-        return GraphChange(
-            removed + sooner, left, {copy.row: ns}, gone, free if back else frozenset()
-        )
+        waits = free if back else frozenset[int]()
+        return GraphChange(removed + sooner, left, {copy.row: ns}, gone, waits, quick)
 
     name = step.name(ops[-1]).removeprefix("aten::").removeprefix("linalg_")
     return Proposal(
