@@ -27,7 +27,9 @@ SETS = {
     "fitted": "Pairs that the constants and fixes were made with",
     "held out": "Pairs that were left out of every fit and every fix",
     "new": "Programs written afterwards, by somebody who had not seen the fixes; judged once",
-    "second": "Faults of the algorithm, written later in the same way, without a fix of ours for most",
+    "second": (
+        "Faults of the algorithm, written later in the same way, without a fix of ours for most"
+    ),
     "applied": "The first advice on programs without a planted fault, applied",
 }
 
