@@ -111,22 +111,22 @@ def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> A
     for each in options.only:
         if each not in known:
             raise UsageError(f"no fix {each!r}: {nearest(each, known, ', '.join(known))}")
-    guess = _guessed(list(known)) if guesses else ""
+    guess = _guessed(list(known)) if guesses else None
     with Processes(folder, child.__name__) as processes:
         document = tried(Tournament(told, known, options, processes, say), name)
-    if not guess:
-        return document
     from msgspec.structs import replace
 
     return replace(document, guess=guess)
 
 
-def _guessed(known: list[str]) -> str:
-    """The user's guess, asked before anything runs."""
+def _guessed(known: list[str]) -> Any:
+    """The user's guess, before anything runs."""
+    from foretrace.schema.documents.tries import TriedGuess
+
     click.echo(f"Known fixes: {', '.join(known)}", err=True)
     which = click.prompt("Which one will help most", type=click.Choice(known), err=True)
     factor = click.prompt("How many times faster will it be", type=click.FloatRange(0.1), err=True)
-    return f"{which} {factor:g}x"
+    return TriedGuess(which, factor)
 
 
 def _with_patch(document: Any, target: Path) -> Any:

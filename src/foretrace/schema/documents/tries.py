@@ -60,6 +60,13 @@ class TriedPatch(Struct, frozen=True):
     left_out: list[str] = []
 
 
+class TriedGuess(Struct, frozen=True):
+    """What the user expected: the fix that helps most, and by how much."""
+
+    name: str
+    ratio: float
+
+
 class TryDocument(Struct, frozen=True):
     """What was tried on a script, the best fix first."""
 
@@ -75,7 +82,7 @@ class TryDocument(Struct, frozen=True):
     noise: float
     torch: str = ""
     notes: list[str] = []
-    guess: str = ""
+    guess: TriedGuess | None = None
     schema: int = SCHEMA
 
 

@@ -56,9 +56,16 @@ def _verdict(found: TryDocument) -> list[tuple[str, str]]:
         lines.append(("BEST", best))
     elif any(each.ratio is not None for each in found.fixes):
         lines.append(("BEST", "the script as it is: no fix that was tried pays"))
-    if found.guess:
-        lines.append(("YOUR GUESS", found.guess))
-    return lines
+    return [*lines, *_guess(found)]
+
+
+def _guess(found: TryDocument) -> list[tuple[str, str]]:
+    """What the user expected, beside what was measured."""
+    if found.guess is None:
+        return []
+    [row] = [each for each in found.fixes if each.name == found.guess.name and not each.base]
+    measured = f"measured {row.ratio:.2f}x" if row.ratio else f"{row.state}: {row.why}"
+    return [("YOUR GUESS", f"{row.title}, {found.guess.ratio:.2f}x; {measured.rstrip(': ')}")]
 
 
 def _cells(fix: TriedFix) -> list[str]:

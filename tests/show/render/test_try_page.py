@@ -1,0 +1,88 @@
+"""The answer of `try` for people."""
+
+from __future__ import annotations
+
+from foretrace.schema.documents.tries import (
+    TriedBaseline,
+    TriedBest,
+    TriedFix,
+    TriedGuess,
+    TriedPatch,
+    TryDocument,
+)
+from foretrace.show.render.terminal import drawn
+from foretrace.show.render.try_page import page
+
+FUSED = TriedFix(
+    "fused_optimizer",
+    "fused optimizer",
+    "kept",
+    "AdamW(..., fused=True)",
+    predicted_ns=3.4e6,
+    median_ns=3.2e6,
+    low_ns=3.1e6,
+    high_ns=3.3e6,
+    ratio=1.25,
+    same=True,
+    peak_bytes=81_000_000,
+    pairs=11,
+)
+CAST = TriedFix(
+    "autocast",
+    "bf16 autocast",
+    "differs",
+    "-",
+    median_ns=2e6,
+    low_ns=2e6,
+    high_ns=2e6,
+    ratio=2.0,
+    same=False,
+    why="3.2e-02 apart, noise 1.1e-03",
+)
+OTHERS = [
+    TriedFix("compile", "torch.compile", "raised", "-", why="RuntimeError: no compiler"),
+    TriedFix("tf32", "TF32 matmuls", "not tried", "-", why="predicted to bring nothing"),
+    TriedFix("sdpa", "SDPA", "does not apply", "-", why="no Transformers model"),
+]
+
+
+def text(*fixes: TriedFix, **more: object) -> str:
+    document = TryDocument(
+        "train.py",
+        "a GPU",
+        "optimizer.step",
+        TriedBaseline(4e6, 3.9e6, 4.1e6),
+        list(fixes),
+        TriedBest(["fused_optimizer"] if FUSED in fixes else [], 3.2e6, 1.25),
+        TriedPatch("train.patch", 1, "", 1.24, ["autocast"]),
+        40,
+        11,
+        0.05,
+        "2.11",
+        **more,  # type: ignore[arg-type]
+    )
+    return drawn(page(document))
+
+
+def test_the_first_lines_are_the_answer() -> None:
+    lines = text(FUSED, CAST, *OTHERS, guess=TriedGuess("fused_optimizer", 2.0))
+    assert "BASELINE    4.00 ms per step (3.90 ms to 4.10 ms)" in lines
+    assert "BEST        3.20 ms (1.25x): fused optimizer" in lines
+    assert "YOUR GUESS  fused optimizer, 2.00x; measured 1.25x" in lines
+    assert len(lines.splitlines()) <= 25
+
+
+def test_each_fix_says_what_became_of_it() -> None:
+    lines = " ".join(text(FUSED, CAST, *OTHERS).split())
+    assert "fused optimizer 3.40 ms 3.20 ms (1.25x) same 81.0 MB AdamW(..., fused=True)" in lines
+    assert "bf16 autocast – 2.00 ms (2.00x) differ" in lines
+    assert "RAISED torch.compile: RuntimeError: no compiler" in lines
+    assert "NOT TRIED TF32 matmuls (predicted to bring nothing)" in lines
+    assert "NOT HERE SDPA (no Transformers model)" in lines
+    assert (
+        "PATCH train.patch (1 line), checked: runs 1.24x as fast; write by hand: autocast" in lines
+    )
+
+
+def test_nothing_that_pays_is_said() -> None:
+    assert "BEST      the script as it is: no fix that was tried pays" in text(CAST)
