@@ -4,8 +4,8 @@ A family, a device, an analysis, a group, a rung or a kind of prediction is one 
 with one declaration. Nothing registers itself anywhere else: dropping the file in is enough, and
 taking it out is enough too. Other packages take part through entry points in the groups
 `foretrace.families`, `foretrace.devices`, `foretrace.costs`, `foretrace.analyses`,
-`foretrace.fixes`, `foretrace.applied`, `foretrace.groups`, `foretrace.guesses`, `foretrace.reasons`,
-`foretrace.rungs` and `foretrace.lessons`.
+`foretrace.fixes`, `foretrace.applied`, `foretrace.groups`, `foretrace.guesses`,
+`foretrace.reasons`, `foretrace.rungs` and `foretrace.lessons`.
 
 An entry point that cannot be loaded, or that brings something else, costs one line on stderr and is
 skipped. One that fails at work costs one line too, and has no answer.

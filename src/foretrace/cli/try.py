@@ -110,7 +110,8 @@ def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> A
     known = applied()
     for each in options.only:
         if each not in known:
-            raise UsageError(f"no fix {each!r}: {nearest(each, known, ', '.join(known))}")
+            hint = nearest(each, known, f"choose from {', '.join(known)}")
+            raise UsageError(f"no fix {each!r}: {hint}")
     guess = _guessed(list(known)) if guesses else None
     with Processes(folder, child.__name__) as processes:
         document = tried(Tournament(told, known, options, processes, say), name)

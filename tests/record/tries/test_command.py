@@ -1,0 +1,78 @@
+"""`foretrace try`: requests that cannot be met, and one whole run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+from foretrace.cli import main
+
+pytestmark = pytest.mark.torch
+SCRIPT = """
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(1000):
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return "train.py"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["none.py"], "no such script: none.py"),
+        (["."], ". is a folder: give the script in it"),
+        (["none.py:setup"], "no such script: none.py"),
+        (["--only", "tf_32", "train.py"], "no fix 'tf_32': did you mean tf32?"),
+        (["--budget", "soon", "train.py"], "'soon' is no time: write 90s, 10m or 1h"),
+        (["--patch", "there.patch", "train.py"], "there.patch exists already"),
+    ],
+)
+def test_a_wrong_request_is_one_line(
+    words: list[str], message: str, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("there.patch").touch()
+    assert main(["try", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"foretrace: {message}")
+    assert said.count("\n") == 1
+
+
+def test_one_process_of_several_is_refused(
+    script: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert main(["try", script]) == 2
+    assert "WORLD_SIZE" in capsys.readouterr().err
+
+
+def test_a_whole_run(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--only", "fused_optimizer", "--steps", "2", "--rounds", "3", "--json"]
+    assert main(["try", *words, script]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["found_by"] == "optimizer.step"
+    assert document["baseline"]["median_ns"] > 0
+    [row] = [each for each in document["fixes"] if each["name"] == "fused_optimizer"]
+    assert row["state"] in ("kept", "no gain")
+    assert row["same"] is True
+    assert Path(script).read_text() == SCRIPT
+
+
+def test_a_script_that_fails_says_why(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(script).write_text("import argparse\nraise SystemExit('needs --data')\n")
+    assert main(["try", script]) == 1
+    assert "the untouched script fails: " in (said := capsys.readouterr().err)
+    assert "needs --data" in said
