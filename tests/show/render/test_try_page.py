@@ -25,6 +25,8 @@ FUSED = TriedFix(
     ratio=1.25,
     same=True,
     peak_bytes=81_000_000,
+    cost_ns=5e9,
+    break_even_steps=2_500,
     pairs=11,
 )
 CAST = TriedFix(
@@ -76,6 +78,9 @@ def test_each_fix_says_what_became_of_it() -> None:
     lines = " ".join(text(FUSED, CAST, *OTHERS).split())
     assert "fused optimizer 3.40 ms 3.20 ms (1.25x) same 81.0 MB AdamW(..., fused=True)" in lines
     assert "bf16 autocast – 2.00 ms (2.00x) differ" in lines
+    assert (
+        "BREAK-EVEN fused optimizer: its first steps take 5.00 s longer, paid back after" in lines
+    )
     assert "RAISED torch.compile: RuntimeError: no compiler" in lines
     assert "NOT TRIED TF32 matmuls (predicted to bring nothing)" in lines
     assert "NOT HERE SDPA (no Transformers model)" in lines

@@ -87,13 +87,16 @@ class StepPlan:
         self.session.losses, self.session.outputs = [], []
         if self.spec.reseed:
             torch.manual_seed(1)
+        start = perf_counter_ns()
         for _ in range(self.spec.same_steps):
             self.session.losses.append([])
             yield
+        self._wait()
+        took = perf_counter_ns() - start
         losses = [_mean(each) for each in self.session.losses]
         outputs = [[v for each in kept for v in each.tolist()] for kept in self.session.outputs]
         self.session.losses = self.session.outputs = None
-        self.say(Kept([each for each in losses if each is not None], outputs))
+        self.say(Kept([each for each in losses if each is not None], outputs, took))
 
     def _pairs(self) -> Steps:
         """Blocks with the fixes off and on in turns; which comes first alternates."""

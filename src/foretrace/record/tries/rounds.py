@@ -63,10 +63,11 @@ class Edit(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True, tag="kept"):
-    """The losses of the first steps, and samples of their outputs."""
+    """The losses of the first steps, samples of their outputs, and how long they took together."""
 
     losses: list[float]
     outputs: list[list[float]]
+    took_ns: float = 0
 
 
 class Block(Struct, frozen=True, tag="block"):

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from foretrace.record.tries.session import Applied
 
 Say = Callable[[str], None]
+COSTLY_NS = 1_000_000_000  # first steps that take this much longer are worth a line
 FRESH_ROUNDS = 4  # pairs of processes, where a fix cannot be turned inside one
 MOST_PROCESSES = 4  # for the pairs of one fix, where the script ends early
 KEPT, NO_GAIN, DIFFERS, RAISED = "kept", "no gain", "differs", "raised"
@@ -300,7 +302,16 @@ def _judged(
         return replace(row, state=RAISED, why=found.failure)
     if not faster.is_gain:
         return replace(row, state=NO_GAIN, why="" if faster.high >= 1 else "slower")
-    return replace(row, state=KEPT, why="")
+    return _paid_back(replace(row, state=KEPT, why=""), untouched, found)
+
+
+def _paid_back(row: TriedFix, untouched: Untouched, found: MeasuredPairs) -> TriedFix:
+    """The row with what its first steps cost, and when that is paid back."""
+    cost = 0.0 if found.kept is None else found.kept.took_ns - untouched.kept.took_ns
+    saved = statistics.median(off - on for off, on in found.pairs)
+    if cost < COSTLY_NS or saved <= 0:
+        return row
+    return replace(row, cost_ns=cost, break_even_steps=math.ceil(cost / saved))
 
 
 def _timed(row: TriedFix, faster: Gain, baseline: float) -> TriedFix:

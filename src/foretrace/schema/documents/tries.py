@@ -21,7 +21,9 @@ class TriedFix(Struct, frozen=True):
     `median_ns` is the baseline divided by that ratio; `low_ns` and `high_ns` are its interval.
     `state` is kept, no gain, differs, raised, does not apply or not tried, and `why` says more.
     `difference` and `noise` are of the losses (or outputs), as shares: with the fix, and between
-    two untouched runs. `base` are the fixes that were on for both sides.
+    two untouched runs. `base` are the fixes that were on for both sides. `cost_ns` is what the
+    first steps took longer than those of the untouched script (compiling), where that is a second
+    or more; `break_even_steps` later it is paid back.
     """
 
     name: str
@@ -37,6 +39,8 @@ class TriedFix(Struct, frozen=True):
     difference: float | None = None
     noise: float | None = None
     peak_bytes: int | None = None
+    cost_ns: float | None = None
+    break_even_steps: int | None = None
     pairs: int = 0
     why: str = ""
     base: list[str] = []

@@ -16,8 +16,21 @@ def page(found: TryDocument) -> list[Section]:
     return [
         Section("", [_where(found)], labelled=_verdict(found)),
         table if measured else Section(""),
-        Section("", labelled=[*_patch(found), *_others(found)]),
+        Section("", labelled=[*_costs(measured), *_patch(found), *_others(found)]),
         Section("", found.notes),
+    ]
+
+
+def _costs(fixes: list[TriedFix]) -> list[tuple[str, str]]:
+    """When the fixes that compile are paid back."""
+    return [
+        (
+            "BREAK-EVEN",
+            f"{each.title}: its first steps take {time_text(each.cost_ns)} longer, paid back after "
+            f"{plural(each.break_even_steps, 'step')}",
+        )
+        for each in fixes
+        if each.break_even_steps is not None and not each.base
     ]
 
 
