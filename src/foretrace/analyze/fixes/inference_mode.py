@@ -101,7 +101,9 @@ def _weights(step: Step) -> set[tuple[int, ...]]:
 
 def _cast(call: OpCall | None) -> tuple[int, ...] | None:
     """The shape of a tensor that this copy turns from float32 into 16 bit."""
-    target, source = (call.tensor(0), call.tensor(1)) if call else (None, None)
+    if call is None or call.name != "aten::copy_":
+        return None
+    target, source = call.tensor(0), call.tensor(1)
     is_cast = source and target and source.type == "float" and target.type in NARROW
     return source.dims if source and is_cast else None
 
