@@ -34,6 +34,8 @@ def test_a_gap_is_a_range_that_the_timeline_goes_to(shown: Page, training: Path)
     ]
     origin = Timeline(trace).origin_ns + shown.run("return foretrace.traces[0].zero")
     start, end, _ = idle.ranges[0]
+    shown.focus(shown.found("#panel-findings summary", "without a known saving"))
+    shown.press("Enter")
     gap = shown.found(f"{IDLE} .places .link", "gap 1:")
     shown.click(gap)
     assert shown.state("selection") == {"kind": "finding", "trace": 0, "rule": "idle_gaps"}
