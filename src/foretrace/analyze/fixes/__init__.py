@@ -29,6 +29,7 @@ HOST = (0.75, 1.3)
 GPU = (0.95, 1.05)  # GPU times of two recordings
 ENOUGH = 0.5  # of what a general fix brings: a cause that brings this much comes first
 LITTLE = 0.25  # of what a blocked fix brings: a fix that brings less does not come before it
+CONTAINED = 0.5  # of the GPU time that a fix changes: done before, it is not worth a second order
 MOST_CALLS = 200_000  # in a step that is replayed
 
 
@@ -104,6 +105,16 @@ class Predicted(Struct, frozen=True):
         for each in chosen:
             change = both(change, each.proposal.change)
         return replay.run(self.rated[0], change)
+
+    def contains(self, first: FixPrediction, then: FixPrediction) -> bool:
+        """Whether the first already does most of what the second would: kernels that a compiler has
+        fused cannot be fused again by hand.
+        """
+        before, after = first.proposal.change, then.proposal.change
+        rows = after.gone | after.length.keys()
+        done = rows & (before.gone | before.length.keys())
+        ns = self.step.ns
+        return bool(before.gone and done) and ns([*done]) >= CONTAINED * ns([*rows])
 
 
 @cache

@@ -168,7 +168,7 @@ class Step:
         mine = (made >= 0) & self.under(np.maximum(made, 0), events)
         return self.outermost(self.marked(found[mine]))
 
-    def ns(self, rows: Ints) -> float:
+    def ns(self, rows: Ints | list[int]) -> float:
         """The GPU time of these rows."""
         return float(self.trace.gpu.length[rows].sum())
 

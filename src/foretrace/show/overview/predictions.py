@@ -56,7 +56,8 @@ def _entry(found: Predicted, at: int, each: FixPrediction) -> FixEntry:
     first, proposal, steady = found.fixes[0], each.proposal, found.step.graph.steady
     # fixes speak of steps; what was replayed may be a call of a region, or the recording
     unit = " per step" if steady or found.step.trace.spans.steps else " per call"
-    after = found.together([first, each]) if at else None
+    alone = not at or found.contains(first, each)
+    after = None if alone else found.together([first, each])
     return FixEntry(
         each.fix,
         proposal.order,
