@@ -71,6 +71,9 @@ SEQUENCES = tuple(
     FusedOp(call, float(forward), float(backward), ops)
     for call, forward, backward, ops in (row.split(" ", 3) for row in _ROWS.split("\n") if row)
 )
+# The ops that a sequence begins with: nothing else is read closer.
+BEGINS = frozenset({"mean", "var", "pow", "mul", "div", "max", "exp", "softmax", "logsumexp"})
+BEGINS |= {"rand_like", "bernoulli", "softplus", "sigmoid"}
 # What goes into a loss keeps the type that the ops have: the cast before it stays.
 LOSSES = frozenset({"F.log_softmax", "F.logsigmoid"})
 
@@ -90,8 +93,9 @@ def _find(step: Step) -> Iterator[Proposal]:
         if not mine or step.device is None:
             continue
         ops, times = len(mine[0].ops), times_text(len(mine))
+        parts = [part for match in mine for part in _parts(step, match)]
         usual, best, worst = (
-            joined(_fused(step, match, spread) for match in mine) for spread in SPREAD
+            joined(_fused(step, each, spread) for each in parts) for spread in SPREAD
         )
         yield Proposal(
             f"call {sequence.call} instead of {ops} ops",
@@ -117,12 +121,14 @@ def _matches(step: Step) -> Iterator[Match]:
     above = step.trace.host.nearest_op(step.trace.gpu.launch[step.rows])
     ops = ops[np.isin(ops, step.callers(above[above >= 0]))]
     calls = [step.call(op) for op in ops.tolist()]
-    plain = [at for at, call in enumerate(calls) if call and _name(call) not in CASTS]
+    names = [_name(call) if call else "" for call in calls]
+    plain = [at for at, name in enumerate(names) if name and name not in CASTS]
+    sizes = {at: _sizes(calls[at]) for at in plain}
     place = 0
     while place < len(plain):
         window = plain[place : place + REACH]
-        tensor = _largest(calls[window[0]])
-        found = _first(tuple(_word(calls[at], tensor) for at in window)) if tensor else None
+        tensor = _largest(calls[window[0]]) if names[window[0]] in BEGINS else None
+        found = _first([_word(names[at], sizes[at], tensor) for at in window]) if tensor else None
         if found is None or tensor is None:
             place += 1
             continue
@@ -134,7 +140,7 @@ def _matches(step: Step) -> Iterator[Match]:
         place += count
 
 
-def _first(words: tuple[str, ...]) -> tuple[FusedOp, int] | None:
+def _first(words: list[str]) -> tuple[FusedOp, int] | None:
     """The longest sequence that these words begin with, and how many of them it has."""
     text = "".join(f"{word} " for word in words)
     sequence = max(SEQUENCES, key=lambda each: each.match(text))
@@ -159,12 +165,13 @@ def _largest(call: OpCall | None) -> Tensor | None:
     return max(tensors, key=lambda each: each.elements, default=None)
 
 
-def _word(call: OpCall | None, full: Tensor) -> str:
+def _sizes(call: OpCall | None) -> list[int]:
+    return [each.elements for each in call.every_tensor() if each.dims] if call else []
+
+
+def _word(name: str, sizes: list[int], full: Tensor) -> str:
     """An op with the sizes of its tensors, in the words of `SEQUENCES`."""
-    if call is None:
-        return "?"
-    sizes = [each.elements for each in call.every_tensor() if each.dims]
-    most, name = max(sizes, default=0), _name(call)
+    most = max(sizes, default=0)
     if most > full.elements or not most:
         return "?"
     if most < full.elements:
@@ -174,15 +181,21 @@ def _word(call: OpCall | None, full: Tensor) -> str:
     return f"{name}:f" if len(sizes) > 1 else name
 
 
-def _fused(step: Step, match: Match, spread: float) -> GraphChange:
-    """One kernel for these ops, and one for what they have in the backward pass."""
-    nodes, size = step.backward(match.ops), match.tensor.bytes or 0
-    parts = ((match.ops, match.sequence.forward), (nodes, match.sequence.backward))
-    return joined(
-        one_for_many(step, events, rows, STARTING_NS + spread * passes * step.move_ns(size))
-        for events, passes in parts
-        if len(rows := step.below(events))
-    )
+def _parts(step: Step, match: Match) -> Iterator[tuple[Ints, Ints, float]]:
+    """These ops and what they have in the backward pass, each with its work and the time to move
+    what one kernel moves.
+    """
+    moved = step.move_ns(match.tensor.bytes or 0)
+    both = (match.ops, match.sequence.forward), (step.backward(match.ops), match.sequence.backward)
+    for events, passes in both:
+        if len(rows := step.below(events)):
+            yield events, rows, passes * moved
+
+
+def _fused(step: Step, part: tuple[Ints, Ints, float], spread: float) -> GraphChange:
+    """One kernel for these ops."""
+    events, rows, ns = part
+    return one_for_many(step, events, rows, STARTING_NS + spread * ns)
 
 
 FIX = Fix("fused_ops", "Use the op that does all of it", _find, ("gpu", "shapes"))

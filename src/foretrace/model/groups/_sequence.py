@@ -101,7 +101,8 @@ class Sequence:
         letters = np.array(
             [ord(self.letter.get(word(work), _OTHER)) for work in distinct.kinds], np.uint32
         )
-        kind = distinct.kind[self.row]
+        self.kind = kind = distinct.kind[self.row]
+        self._known: dict[bytes, bool] = {}
         text = letters[kind]
         self.is_matmul: Bools = np.array([each.role in MATMULS for each in distinct.kinds])[kind]
         self.is_linear: Bools = np.array([_in_linear(each) for each in distinct.kinds])[kind]
@@ -120,17 +121,18 @@ class Sequence:
             min(max((math.prod(size) for size in each.tensors), default=-1), _LARGEST)
             for each in self.origins.arguments.signatures
         ]
-        return np.array([*sizes, -1], np.int64)[self._signature]
+        return np.array([*sizes, -1], np.int64)[self.signature]
 
     @cached_property
     def one_size(self) -> Bools:
         """Whether each op has several tensors, all of one size; True where not recorded."""
         sizes = [each.tensors for each in self.origins.arguments.signatures]
         one = [len(each) > 1 and all(size == each[0] for size in each) for each in sizes]
-        return np.array([*one, True], bool)[self._signature]
+        return np.array([*one, True], bool)[self.signature]
 
-    @property
-    def _signature(self) -> Ints:
+    @cached_property
+    def signature(self) -> Ints:
+        """The number of the arguments of each kernel's op."""
         return self.origins.arguments.numbers(self.origins.op[self.row])
 
     def matches(self, pattern: Pattern) -> Iterator[tuple[int, int]]:
@@ -153,6 +155,13 @@ class Sequence:
         start = first
         while start > base and self.is_linear[start - 1]:
             start -= 1
+        # steps repeat themselves: what the same kinds of work with the same arguments make is known
+        key = self.kind[start:end].tobytes() + self.signature[start:end].tobytes()
+        if key not in self._known:
+            self._known[key] = self._makes_factors(start, end)
+        return self._known[key]
+
+    def _makes_factors(self, start: int, end: int) -> bool:
         rows = self.row[start:end][self.is_matmul[start:end]]
         factors = op_call(self.trace, int(self.origins.op[self.row[end - 1]]))
         if factors is None:
