@@ -73,6 +73,16 @@ def test_a_graph_saves_the_idle_time_after_waits_as_well() -> None:
     assert "synchronize" not in lines(recorded("gemma_compiled")).get("THEN", "")
 
 
+def test_plans_of_cudnn_are_not_dispatch() -> None:
+    """ "torch.compile(model): 57.1 ms to about 243 us": 55 ms were cuDNN's plans for new shapes."""
+    assert "plans for new shapes" in lines(recorded("steps_drift_growing_cache"))["DO FIRST"]
+
+
+def test_a_generated_kernel_converts_no_weights() -> None:
+    """It reads a float32 table that has the shape of an operand of a matmul."""
+    assert "16 bit" not in lines(recorded("gemma_compiled"))["DO FIRST"]
+
+
 def test_views_inside_a_capture_are_not_repeated() -> None:
     """ "Resolve views once with torch.compile": the capture of a graph does."""
     found = recorded("graph_capture_in_steps")
