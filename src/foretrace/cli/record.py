@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from foretrace.cli._options import flag, shown, shows_bold, width
-from foretrace.cli.run import recording_options, say_bundle, show, steps_at
+from foretrace.cli.run import as_module, recording_options, say_bundle, show, steps_at
 
 
 @click.command(
@@ -21,9 +21,7 @@ from foretrace.cli.run import recording_options, say_bundle, show, steps_at
     epilog="See: foretrace docs capture",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option(
-    "-m", "--module", is_flag=True, help="SCRIPT is the name of a module, as in python -m."
-)
+@as_module
 @recording_options
 @shown("--wait", type=click.IntRange(0), default=1, help="Steps timed before profiling.")
 @steps_at

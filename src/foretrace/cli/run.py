@@ -72,6 +72,10 @@ recording_options = joined(
     flag("--no-look", "Write the files and stop; this needs torch alone."),
     as_json,
 )
+# of every command that runs a script
+as_module = click.option(
+    "-m", "--module", is_flag=True, help="SCRIPT is the name of a module, as in python -m."
+)
 # of every command that finds the steps of a script
 steps_at = shown(
     "--steps-at",

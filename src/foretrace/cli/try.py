@@ -10,7 +10,7 @@ import click
 
 from foretrace.base.errors import UsageError, nearest
 from foretrace.cli._options import answer_in_sections, flag, in_forms, new_file, say, shown
-from foretrace.cli.run import steps_at
+from foretrace.cli.run import as_module, steps_at
 
 
 @click.command(
@@ -18,9 +18,7 @@ from foretrace.cli.run import steps_at
     epilog="See: foretrace docs try",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option(
-    "-m", "--module", is_flag=True, help="SCRIPT is the name of a module, as in python -m."
-)
+@as_module
 @click.option(
     "--steps", type=click.IntRange(1), help="Steps of a block; by default as many as need 0.1 s."
 )

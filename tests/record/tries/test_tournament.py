@@ -143,6 +143,26 @@ def test_what_was_measured_before_the_budget_ended_is_kept(tmp_path: Path) -> No
     assert "--budget" in document.notes[0]
 
 
+def test_a_budget_too_small_for_the_script_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ForetraceError, match="raise --budget"):
+        played(tmp_path, [fix("fused")], budget_s=0)
+
+
+def test_fixes_that_fail_together_leave_the_best_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = MadeUp.run
+
+    def failing(processes: MadeUp, spec: TrySpec, **more: Any) -> ProcessReport:
+        if len(spec.turned) > 1:
+            return ProcessReport(KEPT, [], None, End(3, False, 1, "RuntimeError: no"))
+        return run(processes, spec, **more)
+
+    monkeypatch.setattr(MadeUp, "run", failing)
+    document, _ = played(tmp_path, [fix("fused"), fix("graph")])
+    assert (document.best.fixes, document.best.ratio) == (["graph"], 2)
+
+
 def test_a_script_that_ends_early_is_started_again(tmp_path: Path) -> None:
     def short(spec: TrySpec) -> ProcessReport:
         blocks = [Block(0, False, 120, spec.block or 1, 0), Block(0, True, 60, spec.block or 1, 0)]

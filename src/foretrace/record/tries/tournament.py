@@ -170,7 +170,11 @@ class Untouched(Struct, frozen=True):
 
 def tried(tournament: Tournament, name: str) -> TryDocument:
     """The whole: measure, combine, and write the patch."""
-    untouched = _untouched(tournament)
+    try:
+        untouched = _untouched(tournament)
+    except OutOfTimeError:
+        message = "the budget was spent before the untouched script was measured"
+        raise UsageError(f"{message}: raise --budget") from None
     rows = [_listed(tournament, untouched, each) for each in tournament.fixes.values()]
     rows.sort(key=lambda row: (row.predicted_ns is None, row.predicted_ns or 0, row.name))
     notes: list[str] = []
@@ -198,11 +202,12 @@ def _untouched(tournament: Tournament) -> Untouched:
     if first.facts is None or first.kept is None:
         raise _refused(first)
     found = first.pairs()
-    if not found:
+    if found:
+        tournament.off.append(statistics.median(off for off, _ in found))
+    else:
         found = tournament.measured("the script untouched, again", (), ()).pairs
     if not found:
         raise _refused(first)
-    tournament.off.append(statistics.median(off for off, _ in found))
     again = tournament.run("the script untouched, again", reseed=first.facts.dropout)
     noise = None if again.kept is None else difference(first.kept, again.kept)
     steps = first.blocks[-1].steps if first.blocks else 1
@@ -341,7 +346,9 @@ def _combined(
         best += [row.name] if on_top.state == KEPT else []
     if len(best) < 2:
         return best, alone, added
-    return best, gain(tournament.measured("all that paid", (), best).pairs), added
+    together = tournament.measured("all that paid", (), best).pairs
+    # each paid on top of the others; where all at once fail, the best one alone is the answer
+    return (best, gain(together), added) if together else (best[:1], alone, added)
 
 
 def _best_alone(rows: list[TriedFix]) -> tuple[list[str], Gain | None]:
