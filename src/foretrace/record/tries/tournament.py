@@ -48,6 +48,10 @@ FRESH_ROUNDS = 4  # pairs of processes, where a fix cannot be turned inside one
 MOST_PROCESSES = 4  # for the pairs of one fix, where the script ends early
 KEPT, NO_GAIN, DIFFERS, RAISED = "kept", "no gain", "differs", "raised"
 NOT_APPLIED, NOT_TRIED = "does not apply", "not tried"
+# why a fix that applies is left out
+UNNAMED = "left out by --only"
+SLOW = "takes minutes: --all tries it"
+USELESS = "predicted to bring nothing: --all tries it"
 
 
 class TryOptions(Struct, frozen=True):
@@ -250,11 +254,11 @@ def _listed(tournament: Tournament, untouched: Untouched, fix: Applied) -> Tried
     row = TriedFix(fix.name, fix.title, NOT_TRIED, fix.write)
     options = tournament.options
     if options.only and fix.name not in options.only:
-        return replace(row, why="left out by --only")
+        return replace(row, why=UNNAMED)
     if why_not := untouched.facts.why_not.get(fix.name, ""):
         return replace(row, state=NOT_APPLIED, why=why_not)
     if fix.rare and not options.everything and not options.only:
-        return replace(row, why="takes minutes: --all tries it")
+        return replace(row, why=SLOW)
     known = untouched.predicted
     if known is None or not fix.realises:
         return replace(row, why="the replay does not know it" if known else "")
@@ -263,12 +267,12 @@ def _listed(tournament: Tournament, untouched: Untouched, fix: Applied) -> Tried
     scale = statistics.median(tournament.off) / known.now_ns
     row = replace(row, predicted_ns=scale * min([*brings, known.now_ns]))
     if not brings and not options.everything and not options.only:
-        return replace(row, why="predicted to bring nothing: --all tries it")
+        return replace(row, why=USELESS)
     return row
 
 
 def _wanted(row: TriedFix) -> bool:
-    return row.state == NOT_TRIED and "--" not in row.why
+    return row.state == NOT_TRIED and row.why not in (UNNAMED, SLOW, USELESS)
 
 
 def _tried(
