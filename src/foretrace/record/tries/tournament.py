@@ -59,7 +59,6 @@ class TryOptions(Struct, frozen=True):
 
     pairs: int = 11
     block: int = 0
-    same_steps: int = 8
     budget_s: float = 600
     everything: bool = False
     only: tuple[str, ...] = ()
@@ -90,7 +89,7 @@ class Tournament:
         processes: Processes,
         say: Say,
     ) -> None:
-        self.told = replace(told, same_steps=options.same_steps, block=options.block)
+        self.told = replace(told, block=options.block)
         self.fixes, self.options, self.processes, self.say = fixes, options, processes, say
         self.ends = time.monotonic() + options.budget_s
         self.off: list[float] = []  # the untouched script, a median for each process
