@@ -100,6 +100,8 @@ def test_the_best_comes_first_and_the_next_on_top(tmp_path: Path) -> None:
     assert (document.best.median_ns, document.best.ratio) == (40, 3)
     graph = document.fixes[0]
     assert (graph.median_ns, graph.ratio, graph.same, graph.pairs) == (60, 2, True, 11)
+    [on_top] = [each for each in document.fixes if each.base]
+    assert (on_top.median_ns, on_top.ratio, on_top.predicted_ns) == (40, 1.5, None)
     assert (("graph",), ("fused",)) in processes.ran
     assert ((), ("graph", "fused")) in processes.ran
 

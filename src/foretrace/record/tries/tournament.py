@@ -333,6 +333,12 @@ def _timed(row: TriedFix, faster: Gain, baseline: float) -> TriedFix:
     )
 
 
+def _after(row: TriedFix, before: float) -> TriedFix:
+    """The row of a fix on top of others that are `before` times as fast: times with all of them."""
+    times = {name: getattr(row, name) for name in ("median_ns", "low_ns", "high_ns")}
+    return replace(row, **{name: ns and ns / before for name, ns in times.items()})
+
+
 def _combined(
     tournament: Tournament, untouched: Untouched, rows: list[TriedFix]
 ) -> tuple[list[str], Gain | None, list[TriedFix]]:
@@ -340,13 +346,16 @@ def _combined(
     kept = sorted((row for row in rows if row.state == KEPT), key=lambda row: -(row.ratio or 1))
     best, alone = _best_alone(rows)
     added: list[TriedFix] = []
+    before = alone.ratio if alone else 1.0
     for row in kept[1:]:
         group = tournament.fixes[row.name].group
         if group and any(tournament.fixes[name].group == group for name in best):
             continue
-        on_top = _tried(tournament, untouched, replace(row, state=NOT_TRIED, why=""), best)
-        added.append(on_top)
-        best += [row.name] if on_top.state == KEPT else []
+        fresh = replace(row, state=NOT_TRIED, why="", predicted_ns=None)
+        on_top = _tried(tournament, untouched, fresh, best)
+        added.append(_after(on_top, before))
+        if on_top.state == KEPT:
+            best, before = [*best, row.name], before * (on_top.ratio or 1)
     if len(best) < 2:
         return best, alone, added
     together = tournament.measured("all that paid", (), best).pairs
