@@ -12,6 +12,7 @@ from foretrace.show.html.job_report import JobPage
 from foretrace.show.html.lesson_html import LessonPage
 from foretrace.show.html.page import GemmsPage, RoofsPage
 from foretrace.show.html.report import Report
+from foretrace.show.html.tries import TryPage
 from foretrace.show.render.terminal import Section
 from foretrace.show.serve.navigation import SearchResult
 from foretrace.show.serve.tiles import PackedTile
@@ -21,7 +22,7 @@ HEAD = """\
 // What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
 """
 ROOTS = (
-    Report, GemmsPage, JobPage, LessonPage, RoofsPage, SearchResult, PackedTile,
+    Report, GemmsPage, JobPage, LessonPage, RoofsPage, TryPage, SearchResult, PackedTile,
 )  # fmt: skip
 # What a Struct calls `object`, because it may come from a file or was made safe on the way.
 KNOWN: dict[tuple[str, str], tuple[type, str]] = {
@@ -34,6 +35,9 @@ KNOWN: dict[tuple[str, str], tuple[type, str]] = {
     ("JobPage", "guesses"): (CheckDocument, " | null"),
     ("JobPage", "head"): (Section, ""),
     ("JobPage", "sections"): (Section, "[]"),
+    ("TryPage", "head"): (Section, ""),
+    ("TryPage", "table"): (Section, ""),
+    ("TryPage", "sections"): (Section, "[]"),
     ("TraceFacts", "fixes"): (Section, " | null"),
 }
 NAMES = {inspect.IntType: "number", inspect.FloatType: "number", inspect.StrType: "string"}

@@ -77,10 +77,17 @@ def command(
 
     TRACE is a file, a folder or zip, ARCHIVE.zip::MEMBER, - for stdin, or the name of a recording
     that ships with foretrace (mlp_eager). A folder or zip that holds several traces gives an
-    overview: a row for each, how far its ranks differ, and which files cannot be read.
+    overview: a row for each, how far its ranks differ, and which files cannot be read. The JSON of
+    foretrace try is shown as try shows it.
     """
     from foretrace.read.folder import searched
+    from foretrace.schema.documents.tries import read_tried
 
+    if tried := read_tried(trace):
+        from foretrace.show.render.try_page import page as try_page
+
+        answer_in_sections(form, tried, lambda: try_page(tried))
+        return 0
     if beside and (region is None or form == "json" or len(beside) > MOST_BESIDE):
         raise UsageError(
             f"--beside needs --region NAME, at most {MOST_BESIDE} traces, and no --json"

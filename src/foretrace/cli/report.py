@@ -12,6 +12,8 @@ from foretrace.cli._options import PATH, Reading, flag, is_job, new_file, opens_
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from foretrace.schema.documents.tries import TryDocument
+
 
 @click.command("report", epilog="See: foretrace docs report")
 @click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE...")
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--ladder", metavar="FILE", help="A climb to show: the JSON of foretrace ladder --json."
 )
+@click.option("--tried", metavar="FILE", help="A try to show: the JSON of foretrace try --json.")
 @opens_trace
 def command(
     traces: tuple[str, ...],
@@ -40,23 +43,29 @@ def command(
     guess: tuple[str, ...],
     guesses: str | None,
     ladder: str | None,
+    tried: str | None,
     reading: Reading,
 ) -> int:
     """Write one HTML file about one trace, or about several and what changed between them.
 
     A folder or zip with several traces is a job of many ranks: its page has a heat map of ranks by
-    steps. The file holds everything it shows and needs no network: open it from disk, mail it,
-    keep it.
+    steps. The JSON of foretrace try has a page of its own. The file holds everything it shows and
+    needs no network: open it from disk, mail it, keep it.
     """
+    from foretrace.schema.documents.tries import read_tried
     from foretrace.show.html import write_report
-    from foretrace.show.html.report import climb_document, marked_guesses
+    from foretrace.show.html.report import climb_document, marked_guesses, tried_document
 
-    if len(traces) == 1 and is_job(traces[0], reading):
-        if step is not None or ladder:
-            raise UsageError("the page of a job has no --step and no --ladder")
-        target = new_file(out, overwrite=overwrite)
-        return _job(traces[0], target, guess, guesses, reading)
     target = new_file(out, overwrite=overwrite)
+    alone = step is None and not ladder and not tried
+    if len(traces) == 1 and (result := read_tried(traces[0])):
+        if not alone or guess or guesses:
+            raise UsageError("the page of a try takes no option of a trace")
+        return _try(traces[0], target, result)
+    if len(traces) == 1 and is_job(traces[0], reading):
+        if not alone:
+            raise UsageError("the page of a job has no --step, no --ladder and no --tried")
+        return _job(traces[0], target, guess, guesses, reading)
     opened = [reading.trace(trace) for trace in traces]
     written = write_report(
         target,
@@ -64,9 +73,18 @@ def command(
         step=step,
         guesses=marked_guesses(opened, guess, guesses),
         ladder=climb_document(ladder),
+        tried=tried_document(tried),
     )
     click.echo(str(written))
     return 1 if reading.fails(*opened) else 0
+
+
+def _try(path: str, target: Path, result: TryDocument) -> int:
+    from foretrace.show.html.page import write_page
+    from foretrace.show.html.tries import try_html
+
+    click.echo(str(write_page(target, try_html(result), [path])))
+    return 0
 
 
 def _job(

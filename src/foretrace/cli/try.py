@@ -30,7 +30,8 @@ from foretrace.cli.run import as_module, steps_at
 @flag("--dry-run", "Run the script untouched and list what would be tried, and why.")
 @flag("--guess", "Ask first which fix will help most.")
 @click.option("--patch", metavar="FILE", help="Where the patch goes; by default SCRIPT.patch.")
-@flag("--overwrite", "Replace the patch of an earlier run.")
+@click.option("--html", metavar="FILE", help="Also write a page with a bar for each fix.")
+@flag("--overwrite", "Replace the patch and the page of an earlier run.")
 @in_forms
 @click.argument("script", type=click.Path(readable=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -51,6 +52,8 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
     """
     from foretrace.base.files import scratch
     from foretrace.record.profiling import need_torch
+    from foretrace.show.html.page import write_page
+    from foretrace.show.html.tries import try_html
     from foretrace.show.render.try_page import page
 
     need_torch()
@@ -65,10 +68,13 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
         dry=given["dry_run"],
     )
     target = new_file(given["patch"] or f"{Path(script).stem}.patch", overwrite=given["overwrite"])
+    html = new_file(given["html"], overwrite=given["overwrite"]) if given["html"] else None
     with scratch() as folder:
         told = _told(script, arguments, given, folder)
         document = _tried(told, options, folder, script, given["guess"])
     document = _with_patch(document, target)
+    if html is not None:
+        write_page(html, try_html(document), [])
     answer_in_sections(form, document, lambda: page(document))
     return 0
 

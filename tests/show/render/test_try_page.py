@@ -48,22 +48,27 @@ OTHERS = [
 ]
 
 
-def text(*fixes: TriedFix, **more: object) -> str:
-    document = TryDocument(
-        "train.py",
+def document(
+    *fixes: TriedFix, script: str = "train.py", path: str = "train.patch", **more: object
+) -> TryDocument:
+    return TryDocument(
+        script,
         "a GPU",
         "optimizer.step",
         TriedBaseline(4e6, 3.9e6, 4.1e6),
         list(fixes),
         TriedBest(["fused_optimizer"] if FUSED in fixes else [], 3.2e6, 1.25),
-        TriedPatch("train.patch", 1, "", 1.24, ["autocast"]),
+        TriedPatch(path, 1, "-a\n+b\n", 1.24, ["autocast"]),
         40,
         11,
         0.05,
         "2.11",
         **more,  # type: ignore[arg-type]
     )
-    return drawn(page(document))
+
+
+def text(*fixes: TriedFix, **more: object) -> str:
+    return drawn(page(document(*fixes, **more)))  # type: ignore[arg-type]
 
 
 def test_the_first_lines_are_the_answer() -> None:

@@ -3,7 +3,20 @@
 
 import type { Range } from "../data/source";
 
-const TABS = ["findings", "kernels", "flame", "roofline", "memory", "changes", "guesses", "matmuls", "ladder", "ledger", "sql"] as const;
+const TABS = [
+  "findings",
+  "kernels",
+  "flame",
+  "roofline",
+  "memory",
+  "changes",
+  "guesses",
+  "matmuls",
+  "tries",
+  "ladder",
+  "ledger",
+  "sql",
+] as const;
 export type Tab = (typeof TABS)[number];
 
 export type Selection =

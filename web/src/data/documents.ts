@@ -712,6 +712,7 @@ export interface Report {
   guesses: CheckDocument | null;
   ladder: LadderDocument | null;
   matmuls: MatmulsOnMap | null;
+  tried: TryPage | null;
   config: string[];
   marks: string[];
   schema: number;
@@ -866,6 +867,22 @@ export interface TraceFacts {
   worth_ns: number;
   notes: string;
   fixes: Section | null;
+}
+
+export interface TriedBar {
+  state: string;
+  median_ns: number;
+  low_ns: number;
+  high_ns: number;
+}
+
+export interface TryPage {
+  head: Section;
+  untouched: TriedBar;
+  bars: TriedBar[];
+  table: Section;
+  sections: Section[];
+  diff: string[];
 }
 
 export interface UnitCounts {

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+import os
+
+from msgspec import DecodeError, Struct, json
+
+from foretrace.base.errors import UsageError
 
 SCHEMA = 1
+MOST_BYTES = 4_000_000  # far above any result; a trace of this size is quickly looked through
+MARKS = (b'"found_by"', b'"baseline"', b'"best"')  # keys that no trace has
 
 
 class TriedBaseline(Struct, frozen=True):
@@ -18,7 +24,8 @@ class TriedBaseline(Struct, frozen=True):
 class TriedFix(Struct, frozen=True):
     """One fix. `ratio` is how many times faster a step is, measured in turns in one process.
 
-    `median_ns` is the baseline divided by that ratio; `low_ns` and `high_ns` are its interval.
+    `median_ns` is the baseline divided by that ratio, and by those of the fixes in `base`; `low_ns`
+    and `high_ns` are its interval.
     `state` is kept, no gain, differs, raised, does not apply or not tried, and `why` says more.
     `difference` and `noise` are of the losses (or outputs), as shares: with the fix, and between
     two untouched runs. `base` are the fixes that were on for both sides. `cost_ns` is what the
@@ -88,6 +95,20 @@ class TryDocument(Struct, frozen=True):
     notes: list[str] = []
     guess: TriedGuess | None = None
     schema: int = SCHEMA
+
+
+def read_tried(path: str) -> TryDocument | None:
+    """What `foretrace try --json` printed into a file; None where the file is anything else."""
+    if not os.path.isfile(path) or os.path.getsize(path) > MOST_BYTES:
+        return None
+    with open(path, "rb") as file:
+        text = file.read()
+    if not all(mark in text for mark in MARKS):
+        return None
+    try:
+        return json.decode(text, type=TryDocument)
+    except DecodeError as problem:
+        raise UsageError(f"{path}: not what `foretrace try --json` prints: {problem}") from None
 
 
 DOCUMENT = TryDocument

@@ -1,6 +1,6 @@
 """The report of one trace or several: gathers what the page shows, and writes the file.
 
-A report can also show marked guesses and a climb of the ladder.
+A report can also show marked guesses, a climb of the ladder, and what `foretrace try` measured.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from msgspec import Struct
 from foretrace.base.errors import UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
+from foretrace.schema.documents.tries import TryDocument, read_tried
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
 from foretrace.show.html.page import pack, page, write_page
 from foretrace.show.html.timeline import CONFIG, Timeline
 from foretrace.show.html.trace_facts import TraceFacts, facts
+from foretrace.show.html.tries import TryPage, tries
 from foretrace.show.html.view_data import MatmulsOnMap, matmuls_on_map
 from foretrace.show.render.terminal import plain
 
@@ -42,6 +44,7 @@ class Report(Struct):
     guesses: object | None
     ladder: object | None
     matmuls: MatmulsOnMap | None = None
+    tried: TryPage | None = None
     config: tuple[str, ...] = CONFIG
     marks: tuple[str, ...] = MARKS
     schema: int = 1
@@ -55,9 +58,10 @@ def write_report(
     step: int | None = None,
     guesses: object | None = None,
     ladder: object | None = None,
+    tried: TryDocument | None = None,
 ) -> Path:
     """Write `report(traces, ...)` to `path`: all or nothing, and never over one of the traces."""
-    text = report(traces, step=step, guesses=guesses, ladder=ladder)
+    text = report(traces, step=step, guesses=guesses, ladder=ladder, tried=tried)
     return write_page(path, text, [trace.path for trace in traces])
 
 
@@ -67,6 +71,7 @@ def report(
     step: int | None = None,
     guesses: object | None = None,
     ladder: object | None = None,
+    tried: TryDocument | None = None,
     only: str = "",
     most_events: int = MOST_EVENTS,
 ) -> str:
@@ -85,7 +90,8 @@ def report(
         shown.title = name
     title = " and ".join(trace.title for trace in drawn)
     matmuls = None if only else matmuls_on_map(traces[-1])
-    return page(title, Report(drawn, found, guesses, ladder, matmuls, only=only))
+    beside = None if tried is None else tries(tried)
+    return page(title, Report(drawn, found, guesses, ladder, matmuls, beside, only=only))
 
 
 def titles(traces: Sequence[Trace]) -> list[str]:
@@ -160,6 +166,14 @@ def climb_document(file: str | None) -> object | None:
     counted = isinstance(found, dict) and isinstance(found.get("counts"), dict)
     if not (counted and _holds(found, "claims", "verdict") and _holds(found, "article", "setup")):
         raise UsageError(f"{file}: not what `foretrace ladder --json` prints")
+    return found
+
+
+def tried_document(file: str | None) -> TryDocument | None:
+    """The document of `foretrace try --json`, read from a file that holds one."""
+    found = None if file is None else read_tried(file)
+    if file is not None and found is None:
+        raise UsageError(f"{file}: not what `foretrace try --json` prints")
     return found
 
 

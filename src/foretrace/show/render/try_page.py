@@ -11,14 +11,19 @@ HEAD = ("fix", "predicted", "measured", "results", "memory", "write")
 
 def page(found: TryDocument) -> list[Section]:
     """The untouched script, the best that was found, and a row for each fix."""
-    measured = [each for each in found.fixes if each.ratio is not None]
-    table = Section("", head=HEAD, rows=[_cells(each) for each in measured], left=(0, 3, 5))
+    rows = measured(found)
+    table = Section("", head=HEAD, rows=[_cells(each) for each in rows], left=(0, 3, 5))
     return [
         Section("", [_where(found)], labelled=_verdict(found)),
-        table if measured else Section(""),
-        Section("", labelled=[*_costs(measured), *_patch(found), *_others(found)]),
+        table if rows else Section(""),
+        Section("", labelled=[*_costs(rows), *_patch(found), *_others(found)]),
         Section("", found.notes),
     ]
+
+
+def measured(found: TryDocument) -> list[TriedFix]:
+    """The fixes with a time: the rows of the table."""
+    return [each for each in found.fixes if each.ratio is not None]
 
 
 def _costs(fixes: list[TriedFix]) -> list[tuple[str, str]]:
@@ -67,7 +72,7 @@ def _verdict(found: TryDocument) -> list[tuple[str, str]]:
         names = ", then ".join(titles[name] for name in found.best.fixes)
         best = f"{time_text(found.best.median_ns)} ({found.best.ratio:.2f}x): {names}"
         lines.append(("BEST", best))
-    elif any(each.ratio is not None for each in found.fixes):
+    elif measured(found):
         lines.append(("BEST", "the script as it is: no fix that was tried pays"))
     return [*lines, *_guess(found)]
 
@@ -77,18 +82,18 @@ def _guess(found: TryDocument) -> list[tuple[str, str]]:
     if found.guess is None:
         return []
     [row] = [each for each in found.fixes if each.name == found.guess.name and not each.base]
-    measured = f"measured {row.ratio:.2f}x" if row.ratio else f"{row.state}: {row.why}"
-    return [("YOUR GUESS", f"{row.title}, {found.guess.ratio:.2f}x; {measured.rstrip(': ')}")]
+    result = f"measured {row.ratio:.2f}x" if row.ratio else f"{row.state}: {row.why}"
+    return [("YOUR GUESS", f"{row.title}, {found.guess.ratio:.2f}x; {result.rstrip(': ')}")]
 
 
 def _cells(fix: TriedFix) -> list[str]:
     predicted = DASH if fix.predicted_ns is None else time_text(fix.predicted_ns)
     title = f"+ {fix.title}" if fix.base else fix.title
-    measured = f"{time_text(fix.median_ns)} ({fix.ratio:.2f}x)"
+    time = f"{time_text(fix.median_ns)} ({fix.ratio:.2f}x)"
     results = {True: "same", False: "differ", None: "unknown"}[fix.same]
     memory = DASH if fix.peak_bytes is None else bytes_text(fix.peak_bytes)
     write = fix.write if fix.state == "kept" else f"{fix.state}: {fix.why}".removesuffix(": ")
-    return [title, predicted, measured, results, memory, write]
+    return [title, predicted, time, results, memory, write]
 
 
 def _patch(found: TryDocument) -> list[tuple[str, str]]:

@@ -18,14 +18,18 @@ import type {
 import { Grid } from "./grid";
 
 export function headNode(head: Section): HTMLElement {
-  const line = ([label, text]: [string, string]) => [make("dt", {}, label), make("dd", {}, nameOf(text))];
   return make(
     "section",
     { "aria-label": "Summary" },
     make("h2", {}, nameOf(head.title)),
-    make("dl", { class: "story" }, head.labelled.map(line)),
+    storyNode(head),
     head.bullets.map(([text]) => make("p", { class: "banner" }, nameOf(text))),
   );
+}
+
+function storyNode({ labelled }: Section): HTMLElement {
+  const line = ([label, text]: [string, string]) => [make("dt", {}, label), make("dd", {}, nameOf(text))];
+  return make("dl", { class: "story" }, labelled.map(line));
 }
 
 export function sectionNode(section: Section): HTMLElement {
@@ -34,6 +38,7 @@ export function sectionNode(section: Section): HTMLElement {
     {},
     section.title ? make("h3", {}, nameOf(section.title)) : null,
     section.paragraphs.map((text) => make("p", {}, nameOf(text))),
+    section.labelled.length ? storyNode(section) : null,
     section.bullets.length
       ? make(
           "ul",

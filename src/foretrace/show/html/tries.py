@@ -1,0 +1,62 @@
+"""What `foretrace try` measured, as a page and as a part of a report: a bar for each fix."""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foretrace.schema.documents.tries import TriedFix, TryDocument
+from foretrace.show.html.page import page, safe
+from foretrace.show.render import try_page
+from foretrace.show.render.terminal import plain
+
+
+class TriedBar(Struct, frozen=True):
+    """A time per step with its interval, in nanoseconds; `state` is that of the fix."""
+
+    state: str
+    median_ns: float
+    low_ns: float
+    high_ns: float
+
+
+class TryPage(Struct, frozen=True):
+    """What a script draws: `bars` are those of the rows of `table`; `diff` is the patch."""
+
+    head: object
+    untouched: TriedBar
+    bars: list[TriedBar]
+    table: object
+    sections: list[object]
+    diff: list[str]
+
+
+def try_html(document: TryDocument) -> str:
+    """The page as HTML."""
+    return page(f"try {plain(os.path.basename(document.script))}", tries(document), main="try")
+
+
+def tries(document: TryDocument) -> TryPage:
+    """What is drawn of a result; the folders it was made in stay behind."""
+    patch = document.patch
+    if patch is not None:
+        patch = replace(patch, path=os.path.basename(patch.path))
+    named = replace(document, script=os.path.basename(document.script), patch=patch)
+    head, table, *rest = try_page.page(named)
+    base = document.baseline
+    return TryPage(
+        safe(head),
+        TriedBar("untouched", base.median_ns, base.low_ns, base.high_ns),
+        [_bar(fix) for fix in try_page.measured(document)],
+        safe(table),
+        [safe(each) for each in rest],
+        [plain(line) for line in patch.diff.splitlines()] if patch else [],
+    )
+
+
+def _bar(fix: TriedFix) -> TriedBar:
+    """The bar of a fix that was measured."""
+    median = fix.median_ns or 0.0
+    return TriedBar(fix.state, median, fix.low_ns or median, fix.high_ns or median)
