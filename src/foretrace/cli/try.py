@@ -83,6 +83,7 @@ def _told(script: str, arguments: tuple[str, ...], given: dict[str, Any], folder
     """What every process of the script is told; refuses what cannot run."""
     import os
 
+    from foretrace.cli import _gated_mlp
     from foretrace.record.tries.rounds import TrySpec
 
     if int(os.environ.get("WORLD_SIZE") or 1) > 1:
@@ -102,6 +103,7 @@ def _told(script: str, arguments: tuple[str, ...], given: dict[str, Any], folder
         module=given["module"],
         function=is_function,
         find=given["steps_at"],
+        further=(_gated_mlp.__name__,),
     )
 
 
@@ -111,7 +113,7 @@ def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> A
     from foretrace.record.tries.rounds import Processes
     from foretrace.record.tries.tournament import Tournament, tried
 
-    known = applied()
+    known = applied(*told.further)
     for each in options.only:
         if each not in known:
             hint = nearest(each, known, f"choose from {', '.join(known)}")

@@ -42,7 +42,7 @@ class StepPlan:
 
     def __init__(self, spec: TrySpec, session: Session, say: Callable[[Said], None]) -> None:
         self.spec, self.session, self.say = spec, session, say
-        known = applied()
+        known = applied(*spec.further)
         watched = list(known) if spec.watch else [*spec.on, *spec.turned]
         self.switches = {name: known[name].switch(session) for name in watched}
         self._keep_on()
@@ -154,7 +154,7 @@ class StepPlan:
         session = self.session
         name = torch.cuda.get_device_name() if session.device == "cuda" else "CPU"
         why_not = {}
-        for key, each in applied().items():
+        for key, each in applied(*self.spec.further).items():
             other = "" if session.device in each.devices else f"needs {each.devices[0]}"
             why_not[key] = other or self.switches[key].why_not()
         found_by = "optimizer.step" if session.optimizers else "a call of the model"

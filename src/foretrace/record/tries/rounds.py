@@ -30,6 +30,7 @@ class TrySpec(Struct, frozen=True):
     """What one process does. `on` are fixes for its whole life, `turned` those off and on in turns.
 
     `watch` asks which fixes apply. `source` is the text to run in place of the script's own.
+    `further` are modules that declare fixes beside those of `applied`.
     """
 
     script: str
@@ -47,6 +48,7 @@ class TrySpec(Struct, frozen=True):
     reseed: bool = False
     trace: str = ""
     source: str | None = None
+    further: tuple[str, ...] = ()
 
 
 class Edit(Struct, frozen=True):
