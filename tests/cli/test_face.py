@@ -61,13 +61,14 @@ def _completions(words: list[str], incomplete: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["look", "check", "compare", "guess", "sql", "report", "serve", "share", "record"]
+    "name",
+    ["look", "check", "compare", "guess", "sql", "report", "serve", "share", "record", "worth"],
 )
 def test_the_shell_completes_file_names(name: str) -> None:
     assert _completions([name], "tra") == [("file", "tra")]
 
 
-@pytest.mark.parametrize("words", [["run"], ["shapes"], ["worth"], ["ladder", "--only"]])
+@pytest.mark.parametrize("words", [["run"], ["shapes"], ["ladder", "--only"]])
 def test_the_shell_completes_rungs(words: list[str]) -> None:
     assert [value for _, value in _completions(words, "m")] == ["matmul_add", "mlp", "model"]
 

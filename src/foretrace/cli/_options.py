@@ -115,6 +115,7 @@ def opens_trace(command: Command) -> Command:
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else."
 )
+form_options = joined(as_json, flag("--markdown", "Markdown instead of plain text."))
 
 
 def in_forms(command: Command) -> Command:
@@ -126,7 +127,7 @@ def in_forms(command: Command) -> Command:
             raise UsageError("choose one of --json and --markdown")
         return command(form="json" if as_json else "markdown" if markdown else "text", **given)
 
-    return joined(as_json, flag("--markdown", "Markdown instead of plain text."))(with_form)
+    return form_options(with_form)
 
 
 def answer(
@@ -158,29 +159,16 @@ def chosen_parts(wanted: dict[str, bool], every: Sequence[str]) -> list[str]:
     return [name for name, on in wanted.items() if on]
 
 
-def builds_rung(note: str = "") -> Decorator:
-    """`--device`, `--dtype`, `--small` and `--seed`; their help starts with `note`."""
+def builds_rung() -> Decorator:
+    """`--device`, `--dtype`, `--small` and `--seed`."""
     from foretrace.schema.rung import DTYPES  # not for the commands that only read
 
-    auto_dtype, auto_device = "auto: bf16, or fp32 on a CPU without it.", "auto: a GPU if any."
+    auto_dtype = "auto: bf16, or fp32 on a CPU without it."
     return joined(
-        shown("--device", type=DEVICES, default="auto", help=note + auto_device),
-        shown("--dtype", type=click.Choice(DTYPES), default="auto", help=note + auto_dtype),
-        flag("--small", f"{note}Small sizes where none are given."),
-        shown("--seed", type=int, default=0, help=f"{note}Seed of weights and inputs."),
-    )
-
-
-def sweeps_rung(note: str = "") -> Decorator:
-    """`--sweep` and `--keep-compiler-cache` around the options of `builds_rung`."""
-    text = "Values of one size of the rung; may be repeated, the last one changes fastest."
-    kept = "Use your own Inductor cache instead of an empty one. A filled cache hides the cost."
-    return joined(
-        click.option(
-            "--sweep", "sweeps", multiple=True, metavar="NAME=A,B,C", help=f"{note}{text}"
-        ),
-        builds_rung(note),
-        click.option("--keep-compiler-cache", "keep_cache", is_flag=True, help=kept),
+        shown("--device", type=DEVICES, default="auto", help="auto: a GPU if any."),
+        shown("--dtype", type=click.Choice(DTYPES), default="auto", help=auto_dtype),
+        flag("--small", "Small sizes where none are given."),
+        shown("--seed", type=int, default=0, help="Seed of weights and inputs."),
     )
 
 

@@ -83,6 +83,24 @@ steps_at = shown(
     default="auto",
     help="What begins a step: a call of the outermost module, or what follows optimizer.step.",
 )
+# of every command that tries fixes on a script
+BEFORE_SCRIPT = {"allow_interspersed_args": False}  # what follows SCRIPT is the script's
+trying_options = joined(
+    as_module,
+    click.option(
+        "--steps",
+        type=click.IntRange(1),
+        help="Steps of a block; by default as many as need 0.1 s.",
+    ),
+    shown("--rounds", type=click.IntRange(3), default=11, help="Blocks with and without each fix."),
+    shown("--budget", default="10m", help="Time for everything: 90s, 10m, 1h."),
+    steps_at,
+    click.option("--patch", metavar="FILE", help="Where the patch goes; by default SCRIPT.patch."),
+    click.option("--html", metavar="FILE", help="Also write a page with a bar for each fix."),
+    flag("--overwrite", "Replace the patch and the page of an earlier run."),
+    click.argument("script", type=click.Path(readable=False)),
+    click.argument("arguments", nargs=-1, type=click.UNPROCESSED),
+)
 _VARIANT = joined(
     click.option("--variant", help="Which variant; see above."),
     click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),

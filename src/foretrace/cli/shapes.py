@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from foretrace.cli._options import answer, flag, in_forms, rung_names, say, shows_bold, sweeps_rung
+from foretrace.base.errors import UsageError
+from foretrace.cli._options import answer, builds_rung, flag, in_forms, rung_names, say, shows_bold
 from foretrace.schema.rung import Choice
 
 
@@ -19,7 +23,20 @@ from foretrace.schema.rung import Choice
     default="",
     help="Only these, in this order: eager, static, dynamic, automatic, liger, …",
 )
-@sweeps_rung()
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="NAME=A,B,C",
+    help="Values of one size of the rung; may be repeated, the last one changes fastest.",
+)
+@builds_rung()
+@click.option(
+    "--keep-compiler-cache",
+    "keep_cache",
+    is_flag=True,
+    help="Use your own Inductor cache instead of an empty one. A filled cache hides the cost.",
+)
 @click.option("--plot", type=click.Path(path_type=Path), help="Also draw a plot (.svg, .png).")
 @flag("--all", "Every shape of every contender, and why each was recompiled.")
 @in_forms
@@ -34,8 +51,12 @@ def command(
 ) -> None:
     """Show what each way of running RUNG pays when the shape changes, and its speed after that.
 
+    RUNG may be your own `file.py:function`, which returns a callable and its inputs. Its parameters
+    that default to a whole number are the sizes of --sweep.
+
     \b
     foretrace shapes mlp                                     six shapes of batch, seq and hidden
+    foretrace shapes bench.py:setup --sweep batch=8,16,64
     foretrace shapes mlp --sweep batch=8,16,64 --sweep seq=64,128
     foretrace shapes attention --contenders naive,automatic --small
     foretrace shapes mlp --plot shapes.svg
@@ -55,12 +76,20 @@ def command(
 
     need_torch()
     from foretrace.record.experiments.shapes import shapes
+    from foretrace.record.experiments.user_code import as_rung
 
     if plot:
         need_matplotlib(plot)
     every = rest.pop("all")
     names = [name.strip() for name in contenders.split(",") if name.strip()]
-    document = shapes(find(rung), sweeps, names, Choice(**rest), keep_cache, say)
+    choice = Choice(**rest)
+    if ":" in rung:
+        if choice.small or choice.dtype != "auto":
+            raise UsageError("--small and --dtype are only for rungs: your own code decides")
+        choice = replace(choice, dtype="its own dtype")
+    with redirect_stdout(sys.stderr):  # what their code prints is no part of the answer
+        subject = as_rung(rung) if ":" in rung else find(rung)
+        document = shapes(subject, sweeps, names, choice, keep_cache, say)
     if plot:
         plot_shapes(document, plot)
     answer(form, document, shapes_text, shapes_markdown, bold=shows_bold(), every=every)

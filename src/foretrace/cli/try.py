@@ -9,32 +9,17 @@ from typing import Any
 import click
 
 from foretrace.base.errors import UsageError, nearest
-from foretrace.cli._options import answer_in_sections, flag, in_forms, new_file, say, shown
-from foretrace.cli.run import as_module, steps_at
+from foretrace.cli._options import answer_in_sections, flag, in_forms, new_file, say
+from foretrace.cli.run import BEFORE_SCRIPT, trying_options
 
 
-@click.command(
-    name="try",
-    epilog="See: foretrace docs try",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-@as_module
-@click.option(
-    "--steps", type=click.IntRange(1), help="Steps of a block; by default as many as need 0.1 s."
-)
-@shown("--rounds", type=click.IntRange(3), default=11, help="Blocks with and without each fix.")
-@shown("--budget", default="10m", help="Time for everything: 90s, 10m, 1h.")
+@click.command(name="try", epilog="See: foretrace docs try", context_settings=BEFORE_SCRIPT)
 @click.option("--only", multiple=True, metavar="FIX", help="Try this fix; may be repeated.")
-@steps_at
+@trying_options
 @flag("--all", "Also try what the replay predicts to bring nothing, and what takes minutes.")
 @flag("--dry-run", "Run the script untouched and list what would be tried, and why.")
 @flag("--guess", "Ask first which fix will help most.")
-@click.option("--patch", metavar="FILE", help="Where the patch goes; by default SCRIPT.patch.")
-@click.option("--html", metavar="FILE", help="Also write a page with a bar for each fix.")
-@flag("--overwrite", "Replace the patch and the page of an earlier run.")
 @in_forms
-@click.argument("script", type=click.Path(readable=False))
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) -> int:
     """Run SCRIPT as it is, then with each known fix, and show what helped and by how much.
 
@@ -42,7 +27,8 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
     take turns in one process. Results are compared with those of untouched runs. What pays together
     is written as a patch and run.
 
-    SCRIPT may be a function, `file.py:function`, that returns a callable and its inputs.
+    SCRIPT may be a function, `file.py:function`, that returns a callable and its inputs; whole
+    numbers after it are its arguments.
 
     \b
     foretrace try train.py
@@ -92,6 +78,9 @@ def _told(script: str, arguments: tuple[str, ...], given: dict[str, Any], folder
     path = script.rpartition(":")[0] if is_function else script
     if not given["module"] and path.endswith(".py") and not os.path.isfile(path):
         raise UsageError(f"no such script: {path}")
+    if is_function and (wrong := [word for word in arguments if not word.isdecimal()]):
+        message = f"{script} takes whole numbers, not {wrong[0]!r}"
+        raise UsageError(f"{message}: options of foretrace come before it")
     if os.path.isdir(script):
         raise UsageError(f"{script} is a folder: give the script in it")
     if not is_function and not given["module"] and not os.path.isfile(script):

@@ -24,6 +24,6 @@ def dynamo_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiler(mode: str, device: str, dynamic: bool | None = None) -> Any:
         return lambda thing: torch.compile(thing, backend="eager", dynamic=dynamic)
 
-    for name in ("machine", "visits", "worth"):
+    for name in ("machine", "shapes"):
         module = import_module(f"foretrace.record.experiments.{name}")
         monkeypatch.setattr(module, "compiler", compiler)

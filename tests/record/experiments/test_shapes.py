@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import msgspec
 import pytest
 
@@ -19,10 +22,16 @@ from foretrace.analyze.compare.measure import Sample  # noqa: E402
 from foretrace.base.errors import MissingError, UsageError  # noqa: E402
 from foretrace.cli import main  # noqa: E402
 from foretrace.learn import ladder  # noqa: E402
-from foretrace.record.experiments import timing, visits  # noqa: E402
-from foretrace.record.experiments.shapes import contenders, shapes  # noqa: E402
+from foretrace.record.experiments import timing  # noqa: E402
+from foretrace.record.experiments.shapes import (  # noqa: E402
+    contenders,
+    fresh_compiler,
+    shapes,
+    stall_ns,
+)
 from foretrace.record.experiments.timing import Quartiles  # noqa: E402
-from foretrace.record.experiments.visits import FirstCalls  # noqa: E402
+from foretrace.schema.documents import json_schema  # noqa: E402
+from foretrace.schema.documents.shapes import ShapesDocument  # noqa: E402
 from foretrace.schema.rung import Choice  # noqa: E402
 from sweep import FULL  # noqa: E402
 
@@ -84,11 +93,69 @@ def test_the_command_compiles_and_draws(
     assert main(line.split()) == 0
     captured = capsys.readouterr()
     found = json.loads(captured.out)
+    jsonschema.validate(found, json_schema(ShapesDocument))
+    assert list(found) == list(ShapesDocument.__struct_fields__)
     assert "foretrace: dynamic, shape 2 of 2: batch 8" in captured.err
     assert [entry["name"] for entry in found["contenders"]] == ["eager", "dynamic"]
     assert found["contenders"][1]["graphs"] == 1
     assert (found["compiler_cache"], found["left_out"]) == ("empty", [])
     assert "<svg" in (tmp_path / "shapes.svg").read_text()
+
+
+CODE = """
+import torch
+
+print("loading")
+
+def setup(rows=4, columns=8):
+    def forward(x):
+        return torch.relu(x) + 1
+    return forward, (torch.ones(rows, columns),)
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "bench_this.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield "bench_this.py:setup"
+    sys.modules.pop("bench_this", None)
+
+
+@pytest.mark.usefixtures("dynamo_alone")
+def test_their_own_code_over_shapes(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "--sweep rows=4,6,10 --contenders eager,automatic --device cpu --json"
+    assert main(["shapes", code, *line.split()]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert found["fixed"] == {"columns": 8}
+    assert [each["graphs"] for each in found["contenders"][1]["visits"]] == [1, 1, 0]
+    assert [len(each["recompiles"]) for each in found["contenders"][1]["visits"]] == [0, 1, 0]
+    assert "loading" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--small"], "--small and --dtype are only for rungs"),
+        ([], "bench_this.py:setup has no default sweep"),
+        (["--sweep", "batch=8"], "'batch=8' is not a sweep of bench_this.py:setup"),
+    ],
+)
+def test_a_wrong_sweep_of_their_code_is_one_line(
+    words: list[str], said: str, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["shapes", code, *words]) == 2
+    assert f"foretrace: {said}" in capsys.readouterr().err
+
+
+def test_without_torch_the_install_command_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["shapes", "mlp"]) == 4
+    assert "pip install torch" in capsys.readouterr().err
 
 
 def test_what_cannot_run_here_is_left_out_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +217,8 @@ def test_contenders_come_in_the_order_named() -> None:
 
 
 def test_a_stall_is_what_the_first_calls_take_beyond_warm_ones() -> None:
-    first = FirstCalls((1000, 120, 100), 0.1, 1, {}, (), ("Dynamo recompile limit exceeded",))
-    assert (first.stall_ns(100), first.stall_ns(500), first.hit_limit) == (920, 0, True)
+    calls = (1000, 120, 100)
+    assert (stall_ns(calls, 100), stall_ns(calls, 500)) == (920, 0)
 
 
 def test_gpu_times_become_nanoseconds_with_a_spread() -> None:
@@ -177,9 +244,9 @@ def test_on_a_gpu_the_events_are_asked_with_a_warm_cache(monkeypatch: pytest.Mon
 
 def test_an_error_leaves_no_folder_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with visits.fresh_compiler(keep_cache=False):
+    with fresh_compiler(keep_cache=False):
         pass
     before = list(tmp_path.iterdir())  # Inductor's own folder, where a process uses it first
-    with pytest.raises(ValueError, match="mine"), visits.fresh_compiler(keep_cache=False):
+    with pytest.raises(ValueError, match="mine"), fresh_compiler(keep_cache=False):
         raise ValueError("mine")
     assert list(tmp_path.iterdir()) == before

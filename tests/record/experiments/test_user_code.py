@@ -13,6 +13,7 @@ pytestmark = pytest.mark.torch
 
 from foretrace.base.errors import UsageError, UserCodeError  # noqa: E402
 from foretrace.record.experiments import user_code  # noqa: E402
+from foretrace.schema.rung import Setup  # noqa: E402
 
 CODE = """
 import their_other_file
@@ -77,7 +78,7 @@ def test_it_is_found_by_module_and_by_file(
 )
 @pytest.mark.usefixtures("folder")
 def test_what_it_may_return(name: str, shape: tuple[int, ...], result: object) -> None:
-    assert user_code.call_of(user_code.find(f"their_code:{name}"), shape, same)() == result
+    assert user_code.call_of(user_code.find(f"their_code:{name}"), same, *shape)() == result
 
 
 @pytest.mark.usefixtures("folder")
@@ -88,8 +89,8 @@ def test_what_is_compiled_is_the_work_and_not_its_set_up() -> None:
         compiled.append(thing)
         return thing
 
-    user_code.call_of(user_code.find("their_code:one"), (), compiler)
-    user_code.call_of(user_code.find("their_code:work"), (), compiler)
+    user_code.call_of(user_code.find("their_code:one"), compiler)
+    user_code.call_of(user_code.find("their_code:work"), compiler)
     assert compiled == [str, user_code.find("their_code:work")]
 
 
@@ -121,7 +122,7 @@ def test_an_import_that_their_module_lacks_is_theirs(
     (folder / "their_broken.py").write_text(f"x = 1\nimport {lacking}")
     for place in ("their_broken", "their_broken.py"):
         with pytest.raises(UserCodeError, match="raised ModuleNotFoundError"):
-            user_code.find(f"{place}:x")
+            user_code.as_rung(f"{place}:x")
         said = capsys.readouterr().err
         # none of our frames
         assert said.splitlines()[1].endswith('their_broken.py", line 2, in <module>')
@@ -129,18 +130,15 @@ def test_an_import_that_their_module_lacks_is_theirs(
 
 @pytest.mark.usefixtures("folder")
 def test_their_traceback_begins_with_their_frame(capsys: pytest.CaptureFixture[str]) -> None:
-    with (
-        pytest.raises(UserCodeError, match="their_code:bad raised ValueError"),
-        user_code.user_errors("their_code:bad"),
-    ):
-        user_code.call_of(user_code.find("their_code:bad"), (), same)
+    rung = user_code.as_rung("their_code:bad")
+    with pytest.raises(UserCodeError, match="their_code:bad raised ValueError"):
+        rung.build(Setup("cpu", "fp32", "eager", {}))
     first, *_, last = capsys.readouterr().err.splitlines()
     assert (first, last) == ("Traceback (most recent call last):", "ValueError: theirs")
 
 
-def test_shapes() -> None:
-    assert user_code.parse_shapes("") == ((),)
-    assert user_code.parse_shapes("8x128, 16X128,4") == ((8, 128), (16, 128), (4,))
-    for wrong in ("8xx", "a", "8,", "-1x2"):
-        with pytest.raises(UsageError, match="8x128,16x128"):
-            user_code.parse_shapes(wrong)
+@pytest.mark.usefixtures("folder")
+def test_their_numbers_are_the_sizes_of_a_rung() -> None:
+    rung = user_code.as_rung("their_code:pair")
+    assert [(each.name, each.default) for each in rung.options] == [("n", 1), ("m", 1)]
+    assert rung.build(Setup("cpu", "fp32", "eager", {"n": 8, "m": 9})).call() == (7, 0, 8, 9)

@@ -1,14 +1,19 @@
-"""`foretrace try`: requests that cannot be met, and one whole run."""
+"""`foretrace try` and `worth`: requests that cannot be met, and one whole run."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 pytest.importorskip("torch")
+from foretrace.base.errors import UsageError
 from foretrace.cli import main
+from foretrace.record.tries import tournament
+from foretrace.schema.documents import json_schema
+from foretrace.schema.documents.tries import TryDocument
 
 pytestmark = pytest.mark.torch
 SCRIPT = """
@@ -33,22 +38,41 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["none.py"], "no such script: none.py"),
-        (["."], ". is a folder: give the script in it"),
-        (["none.py:setup"], "no such script: none.py"),
-        (["--only", "tf_32", "train.py"], "no fix 'tf_32': did you mean tf32?"),
-        (["--budget", "soon", "train.py"], "'soon' is no time: write 90s, 10m or 1h"),
-        (["--patch", "there.patch", "train.py"], "there.patch exists already"),
+        ("try none.py", "no such script: none.py"),
+        ("try .", ". is a folder: give the script in it"),
+        ("try none.py:setup", "no such script: none.py"),
+        ("try train.py:setup --json", "train.py:setup takes whole numbers, not '--json'"),
+        ("try --only tf_32 train.py", "no fix 'tf_32': did you mean tf32?"),
+        ("try --budget soon train.py", "'soon' is no time: write 90s, 10m or 1h"),
+        ("try --patch there.patch train.py", "there.patch exists already"),
+        ("worth --sweep batch=8 train.py", "No such option"),
+        ("worth --mode fast train.py", "Invalid value for '--mode': 'fast' is not one of"),
+        ("worth mlp", "no such script: mlp"),
     ],
 )
 def test_a_wrong_request_is_one_line(
-    words: list[str], message: str, script: str, capsys: pytest.CaptureFixture[str]
+    words: str, message: str, script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("there.patch").touch()
-    assert main(["try", *words]) == 2
+    assert main(words.split()) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"foretrace: {message}")
     assert said.count("\n") == 1
+
+
+def test_worth_is_a_name_for_compile_alone(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tournament.Tournament] = []
+
+    def tried(given: tournament.Tournament, name: str) -> None:
+        asked.append(given)
+        raise UsageError(name)
+
+    monkeypatch.setattr(tournament, "tried", tried)
+    line = f"worth --mode default --mode reduce-overhead --rounds 5 {script} 8"
+    assert main(line.split()) == 2
+    [given] = asked
+    assert given.options.only == ("compile", "compile_reduce_overhead")
+    assert (given.options.pairs, given.told.arguments) == (5, ("8",))
 
 
 def test_one_process_of_several_is_refused(
@@ -63,6 +87,7 @@ def test_a_whole_run(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--only", "fused_optimizer", "--steps", "2", "--rounds", "3", "--json"]
     assert main(["try", *words, script]) == 0
     document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, json_schema(TryDocument))
     assert document["found_by"] == "optimizer.step"
     assert document["baseline"]["median_ns"] > 0
     [row] = [each for each in document["fixes"] if each["name"] == "fused_optimizer"]

@@ -118,16 +118,21 @@ def test_of_one_group_only_the_best_is_combined(tmp_path: Path) -> None:
     assert "+fused" not in states(document)
 
 
-def test_slow_first_steps_are_paid_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ns", "state", "steps"), [(2e6, "kept", 2_500), (4e6, "no gain", None), (5e6, "no gain", None)]
+)
+def test_slow_first_steps_are_paid_back_or_never(
+    ns: float, state: str, steps: int | None, tmp_path: Path
+) -> None:
     def compiled(spec: TrySpec) -> ProcessReport:
         blocks = [
-            Block(pair, on, 2e6 if on else 4e6, 4, 0) for pair in range(11) for on in (False, True)
+            Block(pair, on, ns if on else 4e6, 4, 0) for pair in range(11) for on in (False, True)
         ]
         return ProcessReport(Kept(KEPT.losses, [], 5e9), blocks, None, End(9, finished=True))
 
     document, _ = played(tmp_path, [fix("graph")], {"graph": compiled})
     [row] = document.fixes
-    assert (row.state, row.cost_ns, row.break_even_steps) == ("kept", 5e9, 2_500)
+    assert (row.state, row.cost_ns, row.break_even_steps) == (state, 5e9, steps)
 
 
 def test_a_fix_that_raises_is_a_row(tmp_path: Path) -> None:

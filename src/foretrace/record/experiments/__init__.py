@@ -1,5 +1,5 @@
 """Experiments on this machine: what a call takes, what a compiler costs, which kernel is fastest.
 
-`timing` times calls side by side and `visits` follows a program from shape to shape. `shapes`,
-`worth`, `bench` and `tune` are the commands of the same names. All need torch.
+`timing` times calls side by side, and `shapes` follows a program from shape to shape. `user_code`
+finds the code that a user names. All need torch.
 """

@@ -1,29 +1,35 @@
 """What each way of running a rung pays when the shape changes, and how fast it is after that.
 
 Every contender visits the same shapes in the same order and starts with nothing compiled, like a
-server that sees one shape after another.
+server that sees one shape after another: Dynamo keeps what it compiled for earlier shapes.
+Inductor's cache on disk would hide the compile time of a first deployment, so it is empty by
+default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from time import perf_counter_ns
+from typing import Any
 
 import torch
 
 from foretrace.analyze.compare.measure import measured
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
-from foretrace.record.experiments.machine import device_name, find_dtype, in_one_line, prepare
-from foretrace.record.experiments.sweeps import Shape, shape_text, swept
-from foretrace.record.experiments.timing import Call
-from foretrace.record.experiments.visits import (
-    Visit,
-    fresh_compiler,
-    recompile_limit,
-    start_compiler,
-    visit,
+from foretrace.record.experiments.machine import (
+    compiler,
+    device_name,
+    find_dtype,
+    in_one_line,
+    prepare,
 )
+from foretrace.record.experiments.sweeps import Shape, shape_text, swept
+from foretrace.record.experiments.timing import Call, paces
+from foretrace.record.profiling.compiler_records import CompileWatch
+from foretrace.record.profiling.window import batch
+from foretrace.schema import compiled
 from foretrace.schema.documents.shapes import (
     AgainstFirst,
     ContenderVisits,
@@ -39,6 +45,7 @@ COMPILED = {
     "dynamic": (True, "torch.compile(dynamic=True): compiled for any shape"),
     "automatic": (None, "torch.compile as it is: the first shape static, what changes dynamic"),
 }
+FIRST_CALLS = 3  # CUDA graphs are recorded in the second call and replayed from the third on
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ def shapes(
     started = None
     if any(contender.choice.compile for contender in chosen):
         with suppress(MissingError):  # each contender that compiles reports it
-            started = start_compiler(device, say)
+            started = _start_compiler(device, say)
     found, left_out = list[ContenderVisits](), list[LeftOutContender]()
     for contender in chosen:
         try:
@@ -100,7 +107,7 @@ def shapes(
     return ShapesDocument(
         SCHEMA, rung.name, named, str(torch.__version__), find_dtype(choice.dtype, device),
         [dict(shape) for shape in visited], fixed, rung.first, "kept" if keep_cache else "empty",
-        started, recompile_limit(), found, left_out,
+        started, _recompile_limit(), found, left_out,
     )  # fmt: skip
 
 
@@ -121,13 +128,13 @@ def _visit_all(
     device: str,
     keep_cache: bool,
     say: Callable[[str], None],
-) -> list[Visit]:
+) -> list[ShapeVisit]:
     way = contender.choice
     if device == "cpu" and (why := rung.gpu_only.get(way.variant or "")):
         raise MissingError(why)
     choice = replace(base, variant=way.variant, compile=way.compile, dynamic=way.dynamic)
     alive: list[Call] = []  # a server keeps its models, and Dynamo's guards need them alive
-    visits: list[Visit] = []
+    visits: list[ShapeVisit] = []
     options = {"compiles": way.compile, "on_gpu": device == "cuda"}
     with fresh_compiler(keep_cache):
         for number, shape in enumerate(visited, 1):
@@ -135,7 +142,7 @@ def _visit_all(
             say(f"{contender.name}, shape {number} of {len(visited)}: {text}")
             with in_one_line(f"at {text}: "):
                 alive.append(_build(rung, choice, shape))
-                visits.append(visit(text, alive[-1], bases[number - 1], visits, **options))
+                visits.append(visit(alive[-1], bases[number - 1], visits, **options))
     return visits
 
 
@@ -144,14 +151,90 @@ def _build(rung: Rung, choice: Choice, shape: Shape) -> Call:
     return rung.build(prepare(rung, replace(choice, values={**choice.values, **shape}))).call
 
 
-def _entry(contender: Contender, visits: Sequence[Visit]) -> ContenderVisits:
-    entries = []
-    for each in visits:
-        pace, against = each.pace, measured(each.base.wall, each.pace.wall)
-        times = (pace.wall.median, pace.wall.spread, pace.host.median, pace.gpu.median)
-        ratio = AgainstFirst(against.ratio, against.noise, against.beyond)
-        entries.append(ShapeVisit(*each.compilation, *times, ratio))
-    graphs = sum(entry.graphs for entry in entries)
-    recompiles = sum(len(entry.recompiles) for entry in entries)
-    stall_ns = sum(entry.stall_ns for entry in entries)
-    return ContenderVisits(contender.name, contender.what, graphs, recompiles, stall_ns, entries)
+def _entry(contender: Contender, visits: list[ShapeVisit]) -> ContenderVisits:
+    graphs = sum(each.graphs for each in visits)
+    recompiles = sum(len(each.recompiles) for each in visits)
+    stall_ns = sum(each.stall_ns for each in visits)
+    return ContenderVisits(contender.name, contender.what, graphs, recompiles, stall_ns, visits)
+
+
+def visit(
+    call: Call, base: Call, before: Sequence[ShapeVisit], *, compiles: bool, on_gpu: bool
+) -> ShapeVisit:
+    """Make the first calls of `call`, then time it in turns with `base`."""
+    watch = CompileWatch()
+    calls = [batch(call, 1)[0] for _ in range(FIRST_CALLS)]
+    seen = watch.report()
+    both = paces({"base": base, "call": call}, on_gpu=on_gpu)
+    pace, against = both["call"], measured(both["base"].wall, both["call"].wall)
+    gave_up = any(each.gave_up for each in before) or bool(seen["gave_up"])
+    graphs = any(each.graphs for each in before) or bool(seen["graphs"])
+    return ShapeVisit(
+        first_call_ns=calls[0],
+        stall_ns=stall_ns(calls, pace.wall.median or 0),
+        compile_s=seen["seconds"],
+        graphs=seen["graphs"],
+        recompiles=seen["recompiles"],
+        gave_up=seen["gave_up"],
+        compiled=(_enters_compiled(call) if gave_up else graphs) if compiles else None,
+        wall_ns=pace.wall.median,
+        wall_spread_ns=pace.wall.spread,
+        host_ns=pace.host.median,
+        gpu_ns=pace.gpu.median,
+        against_first=AgainstFirst(against.ratio, against.noise, against.beyond),
+    )
+
+
+def stall_ns(calls: Sequence[int], warm_ns: float) -> float:
+    """What the first calls took beyond warm ones."""
+    return max(sum(calls) - len(calls) * warm_ns, 0)
+
+
+def _enters_compiled(call: Call) -> bool:
+    """Whether a call enters compiled code.
+
+    After Dynamo gave up, a call may still find code compiled for an older shape. Dynamo names each
+    entry while a profiler runs, so one call under a profiler shows it.
+    """
+    with torch.autograd.profiler.profile() as seen:
+        call()
+    return any(event.name.startswith(compiled.REGION) for event in seen.function_events)
+
+
+@contextmanager
+def fresh_compiler(keep_cache: bool) -> Iterator[None]:
+    """Dynamo as in a new process; with an empty cache of Inductor and Triton, unless kept."""
+    torch._dynamo.reset()
+    if keep_cache:
+        yield
+        return
+    from torch._inductor.utils import fresh_inductor_cache
+
+    problem = None
+    # an exception through it would leave the folder behind, and say so
+    with fresh_inductor_cache():
+        try:
+            yield
+        except Exception as caught:  # noqa: BLE001 (raised again below)
+            problem = caught
+    if problem is not None:
+        raise problem
+
+
+def _start_compiler(device: str, say: Callable[[str], None]) -> int:
+    """Nanoseconds of this process's first compilation, of `x + 1`: imports and probes."""
+    say("starting the compiler")
+    compiled: Any = compiler("default", device)(lambda x: x + 1)
+    x = torch.ones(8, device=device)
+    began = perf_counter_ns()
+    with fresh_compiler(keep_cache=False):
+        compiled(x)
+    return perf_counter_ns() - began
+
+
+def _recompile_limit() -> int | None:
+    """How many times Dynamo compiles one function; torch 2.6 renamed the setting."""
+    from torch._dynamo import config
+
+    found = getattr(config, "recompile_limit", None) or getattr(config, "cache_size_limit", None)
+    return None if found is None else int(found)

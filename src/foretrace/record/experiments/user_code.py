@@ -1,13 +1,13 @@
-"""A user's own code as a subject: `module:callable` or `path/to/file.py:callable`.
+"""A user's own code: `module:callable` or `path/to/file.py:callable`.
 
-The callable takes no arguments, or the numbers of a shape. It returns what to compile and its
-inputs, which are a tuple, a dict of keywords, or one value:
+The callable takes no arguments, or numbers. It returns what to compile and its inputs, which are a
+tuple, a dict of keywords, or one value:
 
     def setup(batch=8, seq=128):
         return model, (torch.randn(batch, seq, 768),)
 
 A result that is itself callable is called without inputs. With any other result the callable is the
-subject: it is compiled, and called with no arguments or with the numbers of the shape.
+subject: it is compiled, and called with no arguments or with the numbers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from functools import partial
 from types import ModuleType
@@ -26,8 +27,8 @@ from typing import Any
 
 from foretrace.base.errors import ForetraceError, UsageError, UserCodeError
 from foretrace.record.profiling.script import their_frames
+from foretrace.schema.rung import Built, Option, Rung, Setup
 
-REGION = "call"
 FORMS = "write module:callable or path/to/file.py:callable"
 
 
@@ -49,25 +50,34 @@ def find(target: str) -> Callable[..., Any]:
     return found
 
 
-def parse_shapes(text: str) -> tuple[tuple[int, ...], ...]:
-    """`8x128,16x128` -> ((8, 128), (16, 128)); an empty text is one shape without numbers."""
-    shapes = [word.strip().lower().split("x") for word in text.split(",")] if text else [[]]
-    if not all(number.isdecimal() for shape in shapes for number in shape):
-        raise UsageError(f"{text!r} is not a list of shapes: write 8x128,16x128")
-    return tuple(tuple(int(number) for number in shape) for shape in shapes)
-
-
 def call_of(
-    function: Callable[..., Any], shape: Sequence[int], compiler: Callable[[Any], Any]
+    function: Callable[..., Any], compiler: Callable[[Any], Any], *numbers: int, **named: int
 ) -> Callable[[], object]:
-    """One call of the user's code at a shape, compiled by `compiler`."""
-    made = function(*shape)
+    """One call of the user's code, compiled by `compiler`."""
+    made = function(*numbers, **named)
     if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
         work, inputs = made
         if isinstance(inputs, dict):
             return partial(compiler(work), **inputs)
         return partial(compiler(work), *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
-    return partial(compiler(made)) if callable(made) else partial(compiler(function), *shape)
+    if callable(made):
+        return partial(compiler(made))
+    return partial(compiler(function), *numbers, **named)
+
+
+def as_rung(target: str) -> Rung:
+    """The user's callable as a rung: its parameters that default to a number are the sizes."""
+    with user_errors(target):
+        function = find(target)
+        parameters = inspect.signature(function).parameters.values()
+    sizes = [each for each in parameters if type(each.default) is int]
+    options = tuple(Option(each.name, each.default, "") for each in sizes)
+
+    def build(setup: Setup) -> Built:
+        with user_errors(target):
+            return Built(call_of(function, setup.compile, **setup.values), "call")
+
+    return Rung(target, target, options, {"eager": "your code as it is"}, build)
 
 
 @contextlib.contextmanager
@@ -93,21 +103,19 @@ def _file(path: str) -> ModuleType:
     # as an import does: dataclasses and Dynamo look their module up there
     sys.modules[name] = module
     _add_to_path(os.path.dirname(os.path.abspath(path)))
-    with user_errors(path):
-        spec.loader.exec_module(module)
+    spec.loader.exec_module(module)
     return module
 
 
 def _module(name: str) -> ModuleType:
     _add_to_path(os.getcwd())
-    with user_errors(name):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as problem:
-            if problem.name is None or not f"{name}.".startswith(f"{problem.name}."):
-                raise  # something that their module imports
-            message = f"no module {name!r} in this folder or among the installed packages"
-            raise UsageError(message) from problem
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name is None or not f"{name}.".startswith(f"{problem.name}."):
+            raise  # something that their module imports
+        message = f"no module {name!r} in this folder or among the installed packages"
+        raise UsageError(message) from problem
 
 
 def _add_to_path(folder: str) -> None:

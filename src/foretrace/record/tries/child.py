@@ -157,7 +157,8 @@ class StepPlan:
         for key, each in applied(*self.spec.further).items():
             other = "" if session.device in each.devices else f"needs {each.devices[0]}"
             why_not[key] = other or self.switches[key].why_not()
-        found_by = "optimizer.step" if session.optimizers else "a call of the model"
+        called = "a call of the function" if self.spec.function else "a call of the model"
+        found_by = "optimizer.step" if session.optimizers else called
         dropout = any(each.training and each.p for each in session.modules(torch.nn.Dropout))
         edits = {key: self.switches[key].edits() for key, no in why_not.items() if not no}
         self.say(
@@ -183,7 +184,8 @@ def _call_again(spec: TrySpec, session: Session, plan: StepPlan) -> int:
     """Calls the user's function until the plan is over."""
     from foretrace.record.experiments.user_code import call_of, find
 
-    call = call_of(find(spec.script), (), lambda work: _seen(session, work))
+    numbers = map(int, spec.arguments)
+    call = call_of(find(spec.script), lambda work: _seen(session, work), *numbers)
     # a function may call a module, which fixes want to know; its calls are no steps
     with StepFinder(lambda: None, "forward", session.begin_with):
         call()

@@ -104,6 +104,8 @@ class Tournament:
         environment: dict[str, str] = {}
         for name in (*spec.on, *spec.turned):
             environment |= self.fixes[name].environment
+            if self.fixes[name].group == "compile":  # an empty cache: else compiling costs nothing
+                environment["TORCHINDUCTOR_CACHE_DIR"] = str(self.processes.folder / name)
         found = self.processes.run(spec, limit_s=left, environment=environment)
         if found.stopped == OUT_OF_TIME:
             raise OutOfTimeError
@@ -308,18 +310,21 @@ def _judged(
         )
     if found.failure:
         return replace(row, state=RAISED, why=found.failure)
-    if not faster.is_gain:
-        return replace(row, state=NO_GAIN, why="" if faster.high >= 1 else "slower")
-    return _paid_back(replace(row, state=KEPT, why=""), untouched, found)
+    if faster.is_gain:
+        row = replace(row, state=KEPT, why="")
+    else:
+        row = replace(row, state=NO_GAIN, why="" if faster.high >= 1 else "slower")
+    return _with_cost(row, untouched, found)
 
 
-def _paid_back(row: TriedFix, untouched: Untouched, found: MeasuredPairs) -> TriedFix:
+def _with_cost(row: TriedFix, untouched: Untouched, found: MeasuredPairs) -> TriedFix:
     """The row with what its first steps cost, and when that is paid back."""
     cost = 0.0 if found.kept is None else found.kept.took_ns - untouched.kept.took_ns
-    saved = statistics.median(off - on for off, on in found.pairs)
-    if cost < COSTLY_NS or saved <= 0:
+    if cost < COSTLY_NS:
         return row
-    return replace(row, cost_ns=cost, break_even_steps=math.ceil(cost / saved))
+    saved = statistics.median(off - on for off, on in found.pairs)
+    steps = math.ceil(cost / saved) if row.state == KEPT and saved > 0 else None
+    return replace(row, cost_ns=cost, break_even_steps=steps)
 
 
 def _timed(row: TriedFix, faster: Gain, baseline: float) -> TriedFix:

@@ -30,7 +30,7 @@ class TriedFix(Struct, frozen=True):
     `difference` and `noise` are of the losses (or outputs), as shares: with the fix, and between
     two untouched runs. `base` are the fixes that were on for both sides. `cost_ns` is what the
     first steps took longer than those of the untouched script (compiling), where that is a second
-    or more; `break_even_steps` later it is paid back.
+    or more; `break_even_steps` later it is paid back, or never.
     """
 
     name: str

@@ -27,16 +27,16 @@ def measured(found: TryDocument) -> list[TriedFix]:
 
 
 def _costs(fixes: list[TriedFix]) -> list[tuple[str, str]]:
-    """When the fixes that compile are paid back."""
-    return [
-        (
-            "BREAK-EVEN",
-            f"{each.title}: its first steps take {time_text(each.cost_ns)} longer, paid back after "
-            f"{plural(each.break_even_steps, 'step')}",
-        )
-        for each in fixes
-        if each.break_even_steps is not None and not each.base
-    ]
+    """What the fixes that compile cost, and when that is paid back."""
+    found = []
+    for each in fixes:
+        if each.cost_ns is None or each.base:
+            continue
+        steps = each.break_even_steps
+        paid = "never paid back" if steps is None else f"paid back after {plural(steps, 'step')}"
+        words = f"{each.title}: its first steps take {time_text(each.cost_ns)} longer, {paid}"
+        found.append(("BREAK-EVEN", words))
+    return found
 
 
 def _others(found: TryDocument) -> list[tuple[str, str]]:
