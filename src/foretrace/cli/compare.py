@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -49,8 +50,8 @@ MOST = 26  # one letter each
     multiple=True,
     metavar="CONDITION",
     help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, '
-    "cpu, wall, idle, kernels, memcpys, launches; of jobs: step, compute, exposed, wait, idle. "
-    "Repeatable.",
+    "cpu, wall, idle, kernels, memcpys, launches; of jobs: step, compute, exposed, wait, idle; of "
+    "tries: untouched, best, lost. Repeatable.",
 )
 @flag("--times", "Also every time and count, with the noise.")
 @flag("--kernels", "Also every kernel: same, changed, removed, added.")
@@ -83,16 +84,24 @@ def command(
 
     Two folders, zips or stores with several traces are two jobs of many ranks: step time, exposed
     communication, waits, stragglers and the network side by side.
+
+    Two files that foretrace try --json printed are two tries: which fixes no longer pay, and which
+    do now.
     """
     from foretrace.analyze.compare import compare, document
     from foretrace.analyze.guess.fail_if import parse_gate
+    from foretrace.schema.documents.tries import read_tried
     from foretrace.show.render.comparison import comparison_markdown, comparison_text
 
+    if any(results := [read_tried(path) for path in (a, b)]):
+        if not all(results) or more or region or compile_seconds:
+            raise UsageError("a try is compared with one other try, and takes no option of a trace")
+        return _tries(results, form, [parse_gate(text, "tries") for text in conditions])
     several = [is_job(path, reading) for path in (a, b)]
     if any(several):
         if not all(several) or more or region or compile_seconds:
             raise UsageError("a job is compared with one other job, and takes no option of a trace")
-        gates = [parse_gate(text, of_jobs=True) for text in conditions]
+        gates = [parse_gate(text, "jobs") for text in conditions]
         return _jobs(a, b, form, gates, reading)
     if len(more) > MOST - 2:
         raise UsageError(f"at most {MOST} traces can be compared at once")
@@ -119,6 +128,16 @@ def _fails(outcomes: list[Outcome]) -> bool:
         sign = "FAIL" if outcome.met else "ok"
         click.echo(f"{sign}  {plain(outcome.gate.text)}: {outcome.text}", err=True)
     return any(outcome.met for outcome in outcomes)
+
+
+def _tries(results: Sequence[Any], form: str, gates: list[Gate]) -> int:
+    from foretrace.analyze.compare.tries import compare_tries
+    from foretrace.show.render.try_comparison import try_comparison
+
+    found = compare_tries(*results)
+    outcomes = [gate.check(found) for gate in gates]
+    answer_in_sections(form, found, lambda: try_comparison(found))
+    return 1 if _fails(outcomes) else 0
 
 
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: Reading) -> int:

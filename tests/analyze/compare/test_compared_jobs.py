@@ -110,16 +110,16 @@ def test_a_faster_network_is_named() -> None:
 )
 def test_a_condition_on_two_jobs(condition: str, met: bool, text: str) -> None:
     found = compare_jobs(job_document(slow=None), job_document())
-    outcome = parse_gate(condition, of_jobs=True).check(found)
+    outcome = parse_gate(condition, "jobs").check(found)
     assert (outcome.met, outcome.text) == (met, text)
 
 
 def test_a_condition_on_traces_is_none_on_jobs() -> None:
     with pytest.raises(GuessError, match="--fail-if cannot be parsed"):
-        parse_gate("gpu > 1.05x", of_jobs=True)
+        parse_gate("gpu > 1.05x", "jobs")
     nothing = compare_jobs(job_document(), replace(job_document(), cells=[]))
     with pytest.raises(UsageError, match="step is not recorded in both jobs"):
-        parse_gate("step > 1x", of_jobs=True).check(nothing)
+        parse_gate("step > 1x", "jobs").check(nothing)
 
 
 def test_the_page_fits_a_screen_and_the_document_its_schema() -> None:

@@ -6,7 +6,8 @@
     gpu time > 1.05x of A     the first condition in full
 
 Between two jobs the quantities are times per step: `step > 1.05x`, `exposed > 3 ms`, and also
-compute, wait and idle.
+compute, wait and idle. Between two results of `foretrace try` they are the times per step of the
+script `untouched` and of the `best`, and how many fixes are `lost`: `best > 1.05x`, `lost > 0`.
 
 The threshold alone decides, without the tolerance of its digits; state one with `+- 5%`. The
 message says when the difference is within the noise.
@@ -22,13 +23,20 @@ from foretrace.analyze.guess.grammar import Pattern, items, match
 from foretrace.analyze.guess.words import Amount, Compare, GuessError, split
 from foretrace.base.errors import UsageError
 from foretrace.base.units import count_text, percent_text, ratio_text, time_text
+from foretrace.schema.documents.compare import ChangeEntry
 from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange
+from foretrace.schema.documents.compare_tries import CompareTriesDocument
+
+Found = Comparison | CompareJobsDocument | CompareTriesDocument
 
 TIMES = ("gpu", "cpu", "wall", "idle")
 COUNTS = ("kernels", "memcpys", "launches")
+LOST = "lost"
 JOB_TIMES = ("step", "compute", "exposed", "wait", "idle")
 _TRACES = {"|".join(TIMES) + " [time]": "{limit:time}", "|".join(COUNTS): "{limit:number}"}
 _JOBS = {"|".join(JOB_TIMES) + " [time|comms]": "{limit:time}"}
+_TRIES = {"untouched|best [time]": "{limit:time}", "lost": "{limit:number}"}
+_SUBJECTS = {"traces": _TRACES, "jobs": _JOBS, "tries": _TRIES}
 
 
 def _patterns(subjects: dict[str, str]) -> list[tuple[str, Pattern]]:
@@ -59,7 +67,7 @@ class Gate:
     limit: Amount
     is_ratio: bool
 
-    def check(self, found: Comparison | CompareJobsDocument) -> Outcome:
+    def check(self, found: Found) -> Outcome:
         """Judge the comparison; `UsageError` when it does not have the quantity."""
         a, b, noise = _sides(found, self.quantity)
         ratio = _ratio(a, b)
@@ -69,16 +77,16 @@ class Gate:
             problem = f"{self.quantity} is not recorded in both {sides}"
             raise UsageError(f"--fail-if {self.text!r} cannot be decided: {problem}")
         met = self.compare.of(measured, self.limit) == "hit"
-        shown = count_text if self.quantity in COUNTS else time_text
+        shown = count_text if self.quantity in (*COUNTS, LOST) else time_text
         change = ("new" if a == 0 and b else ratio_text(ratio)) + noise
         text = f"{self.quantity} is {shown(a)} in A and {shown(b)} in B ({change})"
         return Outcome(self, met, text)
 
 
-def parse_gate(text: str, *, of_jobs: bool = False) -> Gate:
-    """Parse one condition; the error points at the wrong word."""
+def parse_gate(text: str, of: str = "traces") -> Gate:
+    """Parse one condition on two traces, jobs or tries; the error points at the wrong word."""
     try:
-        first, args = match(text, split(text), _patterns(_JOBS if of_jobs else _TRACES))
+        first, args = match(text, split(text), _patterns(_SUBJECTS[of]))
     except GuessError as error:
         raise error.within("--fail-if cannot be parsed") from None
     limit: Amount = args["ratio"] if "ratio" in args else args["limit"]
@@ -92,10 +100,10 @@ def _ratio(a: float | None, b: float | None) -> float | None:
     return b / a if a else float("inf") if b else 1.0
 
 
-def _sides(
-    found: Comparison | CompareJobsDocument, quantity: str
-) -> tuple[float | None, float | None, str]:
+def _sides(found: Found, quantity: str) -> tuple[float | None, float | None, str]:
     """The quantity in A and in B, and the words for the noise of a time."""
+    if isinstance(found, CompareTriesDocument):
+        return _tried(found, quantity)
     if isinstance(found, CompareJobsDocument):
         time = next(each for each in found.times if each.what == quantity)
         return time.a, time.b, _noise(time)
@@ -105,6 +113,14 @@ def _sides(
         return a, b, ""
     value: Change = getattr(found, f"{quantity}_ns")
     return value.a, value.b, _noise(value)
+
+
+def _tried(found: CompareTriesDocument, quantity: str) -> tuple[float | None, float | None, str]:
+    if quantity == LOST:
+        return 0, sum(fix.answer == LOST for fix in found.fixes), ""
+    entry: ChangeEntry = getattr(found, f"{quantity}_ns")
+    value = Change(entry.a, entry.b, entry.noise)
+    return value.a, value.b, _noise(value) if value.noise is not None else ""
 
 
 def _noise(value: Change | JobChange) -> str:
