@@ -18,21 +18,32 @@ class CompileSwitch(ForwardSwitch):
 
     def why_not(self) -> str:
         """Nothing is compiled twice."""
-        subject = self.session.outermost or self.session.call
+        subject = self.session.outermost
+        if subject is None:  # asking a compiled module whether it is true raises
+            subject = self.session.call
         if subject is None:
             return "the script calls no module"
         # by name: importing Dynamo to ask takes seconds
         marks = ("_orig_mod", "_torchdynamo_orig_callable", "_compiled_call_impl")
         compiled = any(getattr(subject, mark, None) is not None for mark in marks)
-        return "it is compiled already" if compiled else ""
+        return "it is compiled already" if compiled and not self.recompiles(subject) else ""
+
+    def recompiles(self, subject: Any) -> bool:
+        """Whether what is compiled already is compiled again, in this mode."""
+        return False
 
     def changed(self, forward: Callable[..., Any]) -> Callable[..., Any]:
-        """The compiled forward pass."""
-        compiled: Callable[..., Any] = torch.compile(forward, mode=self.mode)
+        """The compiled forward pass; of a compiled module, that of the module inside."""
+        inside = getattr(self.session.outermost, "_orig_mod", None)
+        plain = forward if inside is None else inside.forward
+        compiled: Callable[..., Any] = torch.compile(plain, mode=self.mode)
         return compiled
 
     def edits(self) -> list[Edit]:
         """Below the statement that makes the model."""
-        line = self.session.made_at.get(id(self.session.outermost), 0)
+        module = self.session.outermost
+        if getattr(module, "_orig_mod", None) is not None:
+            return []  # the script's own torch.compile is the line to change
+        line = self.session.made_at.get(id(module), 0)
         mode = "" if self.mode is None else f'mode="{self.mode}"'
         return [Edit("after", f"{{name}}.compile({mode})", line)] if line else []

@@ -1,10 +1,12 @@
 """Compile the forward pass and replay it as CUDA graphs.
 
 This takes the host's launches away. Inputs must keep their shapes, and outputs of one step are
-overwritten by the next.
+overwritten by the next. A module that is compiled without CUDA graphs is compiled again with them.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from foretrace.record.tries.applied._compile import CompileSwitch
 from foretrace.record.tries.session import Applied
@@ -12,6 +14,10 @@ from foretrace.record.tries.session import Applied
 
 class _CompileReduceOverhead(CompileSwitch):
     mode = "reduce-overhead"
+
+    def recompiles(self, subject: Any) -> bool:
+        options = getattr(subject, "get_compiler_config", dict)() or {}
+        return hasattr(subject, "_orig_mod") and not options.get("triton.cudagraphs")
 
 
 APPLIED = Applied(

@@ -8,15 +8,18 @@ from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import Applied, Session, Switch
 
 WRITE = 'torch.set_float32_matmul_precision("high")'
+_CONVOLUTIONS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 
 
 class _Tf32(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._before: tuple[str, bool] | None = None
+        self._on = False
 
     def why_not(self) -> str:
-        if torch.get_float32_matmul_precision() != "highest":
+        exact = self.session.modules(*_CONVOLUTIONS) and not torch.backends.cudnn.allow_tf32
+        if torch.get_float32_matmul_precision() != "highest" and not exact:
             return "float32 matmuls use tensor cores already"
         kinds = {each.dtype for each in self.session.parameters}
         return "" if not kinds or torch.float32 in kinds else "the parameters are not float32"
@@ -24,12 +27,27 @@ class _Tf32(Switch):
     def turn(self, on: bool) -> None:
         if self._before is None:
             self._before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-        precision, convolutions = ("high", True) if on else self._before
-        torch.set_float32_matmul_precision(precision)
-        torch.backends.cudnn.allow_tf32 = convolutions
+            # a script may turn them off in every step
+            if self.session.outermost is not None:
+                self.session.outermost.register_forward_pre_hook(self._again)
+        self._on = on
+        if on:
+            _allow()
+            return
+        torch.set_float32_matmul_precision(self._before[0])
+        torch.backends.cudnn.allow_tf32 = self._before[1]
+
+    def _again(self, module: object, given: object) -> None:
+        if self._on:
+            _allow()
 
     def edits(self) -> list[Edit]:
         return [Edit("top", WRITE)]
+
+
+def _allow() -> None:
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.allow_tf32 = True
 
 
 APPLIED = Applied(

@@ -1,0 +1,57 @@
+"""Single fixes, turned in this process: what they change, and that they take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("torch")
+import torch
+
+from foretrace.record.tries.applied import applied
+from foretrace.record.tries.session import Session, Switch
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def precision() -> Iterator[None]:
+    """The global flags as they were."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    yield
+    torch.set_float32_matmul_precision(before[0])
+    torch.backends.cudnn.allow_tf32 = before[1]
+
+
+def _switch(name: str, module: object) -> Switch:
+    session = Session("train.py")
+    session.outermost = module
+    return applied()[name].switch(session)
+
+
+@pytest.mark.usefixtures("precision")
+def test_tf32_stays_on_in_a_script_that_turns_it_off_in_every_step() -> None:
+    model = torch.nn.Conv2d(2, 2, 1)
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.allow_tf32 = False
+    switch = _switch("tf32", model)
+    seen: list[bool] = []
+    model.register_forward_hook(lambda *_: seen.append(torch.backends.cudnn.allow_tf32))
+    assert switch.why_not() == ""
+    for on in (True, False):
+        switch.turn(on)
+        torch.backends.cudnn.allow_tf32 = False
+        model(torch.ones(1, 2, 3, 3))
+    assert seen == [True, False]
+
+
+def test_a_compiled_module_is_compiled_again_only_with_cuda_graphs() -> None:
+    model = torch.nn.Linear(2, 2)
+    compiled = torch.compile(model)
+    assert _switch("compile", compiled).why_not() == "it is compiled already"
+    again = _switch("compile_reduce_overhead", compiled)
+    assert again.why_not() == ""
+    assert again.edits() == []
+    graphs = torch.compile(model, mode="reduce-overhead")
+    assert _switch("compile_reduce_overhead", graphs).why_not() == "it is compiled already"
