@@ -55,3 +55,22 @@ def test_a_compiled_module_is_compiled_again_only_with_cuda_graphs() -> None:
     assert again.edits() == []
     graphs = torch.compile(model, mode="reduce-overhead")
     assert _switch("compile_reduce_overhead", graphs).why_not() == "it is compiled already"
+
+
+def test_random_numbers_of_the_forward_pass_leave_those_of_the_script_alone() -> None:
+    drawn: dict[int, list[list[float]]] = {}
+    for seed in (0, 1):
+        session = Session("train.py", seed)
+        model = torch.nn.Dropout()
+        session.outputs = []
+        torch.manual_seed(0)
+        data = []
+        for step in range(3):
+            data.append(torch.rand(1).item())
+            if step == 0:
+                session.begin_with(model)  # as the first call begins
+            model(torch.ones(64))
+        drawn[seed] = [data, *(each[0].tolist() for each in session.outputs)]
+    assert drawn[0][0] == drawn[1][0]
+    assert drawn[0][1:] != drawn[1][1:]
+    assert drawn[0][1] != drawn[0][2]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from foretrace.base.errors import ForetraceError
+from foretrace.record.tries import tournament
 from foretrace.record.tries.rounds import (
     OUT_OF_TIME,
     Block,
@@ -60,7 +62,7 @@ class MadeUp:
             for pair in range(spec.pairs)
             for on in (False, True)
         ]
-        facts = Facts("cuda", "a GPU", "optimizer.step", {"other": "no"}, EDITS, False, "2")
+        facts = Facts("cuda", "a GPU", "optimizer.step", {"other": "no"}, EDITS, "2")
         kept = Kept([each * (1 + moved) for each in KEPT.losses], [])
         return ProcessReport(kept, blocks, facts if spec.watch else None, End(9, finished=True))
 
@@ -76,8 +78,8 @@ def played(
     processes = MadeUp(tmp_path, dict(answers))
     told = TrySpec(str(script), str(tmp_path / "report"))
     known = {each.name: each for each in fixes}
-    tournament = Tournament(told, known, TryOptions(**options), processes, lambda text: None)  # type: ignore[arg-type]
-    return tried(tournament, "train.py"), processes
+    contest = Tournament(told, known, TryOptions(**options), processes, lambda text: None)  # type: ignore[arg-type]
+    return tried(contest, "train.py"), processes
 
 
 def states(document: Any) -> dict[str, str]:
@@ -217,3 +219,35 @@ def test_a_script_that_cannot_be_tried_is_one_line(
     with pytest.raises(ForetraceError, match=words) as caught:
         played(tmp_path, [fix("fused")])
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_left_after_the_best_is_predicted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, fused = ("graph",), ("fused",)
+    recorded = {
+        "untouched.json.gz": _replay(100, {"graph": 60}),
+        "best.json.gz": _replay(50, {"fused": 40}),
+    }
+    monkeypatch.setattr(tournament, "_predicted", lambda trace: recorded[trace.name])
+    fixes = [fix("fused", realises=fused), fix("graph", realises=graph)]
+    document, processes = played(tmp_path, fixes)
+    assert states(document) == {"graph": "kept", "+fused": "kept"}
+    on_top = document.fixes[-1] if document.fixes[-1].base else document.fixes[0]
+    # 40 of 50 of the step of the best, which takes 60 of 120 ns
+    assert (on_top.predicted_ns, on_top.median_ns) == (pytest.approx(48), 40)
+    assert document.best.fixes == ["graph", "fused"]
+    assert ((), fused) not in processes.ran
+
+
+def _replay(now: float, brings: dict[str, float]) -> Any:
+    return SimpleNamespace(
+        now_ns=now, fixes=[SimpleNamespace(fix=name, ns=ns) for name, ns in brings.items()]
+    )
+
+
+def test_a_compilers_error_is_one_line(tmp_path: Path) -> None:
+    raised = "CppCompileError: C++ compile error\n\nCommand:\n" + "g++ " * 200
+    end = ProcessReport(end=End(3, finished=False, problem=raised))
+    document, _ = played(tmp_path, [fix("graph")], {"graph": lambda spec: end})
+    assert document.fixes[0].why == "CppCompileError: C++ compile error"

@@ -85,8 +85,6 @@ class StepPlan:
     def _same(self) -> Steps:
         """The losses and outputs of the first steps, with the fixes on."""
         self.session.losses, self.session.outputs = [], []
-        if self.spec.reseed:
-            torch.manual_seed(1)
         start = perf_counter_ns()
         for _ in range(self.spec.same_steps):
             self.session.losses.append([])
@@ -95,7 +93,7 @@ class StepPlan:
         took = perf_counter_ns() - start
         losses = [_mean(each) for each in self.session.losses]
         outputs = [[v for each in kept for v in each.tolist()] for kept in self.session.outputs]
-        self.session.losses = self.session.outputs = None
+        self.session.losses = self.session.outputs = self.session.seed = None
         self.say(Kept([each for each in losses if each is not None], outputs, took))
 
     def _pairs(self) -> Steps:
@@ -159,11 +157,8 @@ class StepPlan:
             why_not[key] = other or self.switches[key].why_not()
         called = "a call of the function" if self.spec.function else "a call of the model"
         found_by = "optimizer.step" if session.optimizers else called
-        dropout = any(each.training and each.p for each in session.modules(torch.nn.Dropout))
         edits = {key: self.switches[key].edits() for key, no in why_not.items() if not no}
-        self.say(
-            Facts(session.device, name, found_by, why_not, edits, dropout, str(torch.__version__))
-        )
+        self.say(Facts(session.device, name, found_by, why_not, edits, str(torch.__version__)))
 
 
 def _passed(count: int) -> Steps:
@@ -211,7 +206,7 @@ def _seed() -> None:
 
 def run(spec: TrySpec, say: Callable[[Said], None]) -> int:
     """Run the script under its plan; returns its exit code."""
-    session = Session(spec.script)
+    session = Session(spec.script, spec.seed)
     plan = StepPlan(spec, session, say)
     problems: list[str] = []
     home = os.getpid()

@@ -23,13 +23,15 @@ from foretrace.base.errors import UserCodeError
 QUIET_S = 300  # a process that reports nothing for this long is stuck
 POLL_S = 0.05
 RUNS = 1000  # no exit code
+LONGEST = 160  # characters of a failure
 OUT_OF_TIME = "the budget was spent"
 
 
 class TrySpec(Struct, frozen=True):
     """What one process does. `on` are fixes for its whole life, `turned` those off and on in turns.
 
-    `watch` asks which fixes apply. `source` is the text to run in place of the script's own.
+    `watch` asks which fixes apply. `source` is the text to run in place of the script's own. `seed`
+    is what the forward passes of the first steps draw their random numbers from.
     `further` are modules that declare fixes beside those of `applied`.
     """
 
@@ -45,7 +47,7 @@ class TrySpec(Struct, frozen=True):
     pairs: int = 0
     block: int = 0
     watch: bool = False
-    reseed: bool = False
+    seed: int = 0
     trace: str = ""
     source: str | None = None
     further: tuple[str, ...] = ()
@@ -90,7 +92,6 @@ class Facts(Struct, frozen=True, tag="facts"):
     found_by: str
     why_not: dict[str, str]
     edits: dict[str, list[Edit]]
-    dropout: bool
     torch: str
 
 
@@ -134,7 +135,7 @@ class ProcessReport(Struct):
         if self.end is None:
             last = self.log.strip().splitlines()[-1:] or [""]
             return f"its process ended with code {self.code}: {last[0]}".rstrip(": ")
-        return self.end.problem
+        return _one_line(self.end.problem)
 
 
 class Processes:
@@ -210,6 +211,12 @@ class Processes:
             why = (self.folder / "start.txt").read_text(errors="replace").strip().splitlines()
             raise UserCodeError(f"no process can be started: {why[-1] if why else 'it ended'}")
         return int(answer)
+
+
+def _one_line(problem: str) -> str:
+    """The first line of what was raised, cut: a compiler's error has hundreds."""
+    first = next((line.strip() for line in problem.splitlines() if line.strip()), "")
+    return first if len(first) <= LONGEST else f"{first[: LONGEST - 1].rstrip()}…"
 
 
 def _end(group: int) -> None:

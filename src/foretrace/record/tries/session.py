@@ -26,9 +26,15 @@ SAMPLED = 256  # values of an output that are compared
 
 
 class Session:
-    """The script as the hooks see it. `outermost` is the module whose call begins a step."""
+    """The script as the hooks see it. `outermost` is the module whose call begins a step.
 
-    def __init__(self, script: str) -> None:
+    While `seed` is a number, each forward pass draws random numbers of its own, and what the script
+    draws besides stays what it was: a compiled model may draw other numbers, or more of them.
+    """
+
+    def __init__(self, script: str, seed: int = 0) -> None:
+        self.seed: int | None = seed
+        self._random: tuple[Any, Any] | None = None
         self.files = {script, str(Path(script).resolve())}
         self.outermost: Any = None
         self.call: Any = None  # the function under test, where there is no script
@@ -87,7 +93,24 @@ class Session:
         """The script's outermost module is about to be called for the first time."""
         self.outermost = module
         if self.call is None:
-            module.register_forward_hook(lambda module, given, result: self.keep_output(result))
+            self._draw_apart()  # this call has begun
+            module.register_forward_pre_hook(self._draw_apart)
+            module.register_forward_hook(self._called)
+
+    def _draw_apart(self, *_: object) -> None:
+        if self.seed is not None and self._random is None:
+            gpu = torch.cuda.get_rng_state() if self.device == "cuda" else None
+            self._random = torch.get_rng_state(), gpu
+            torch.manual_seed(self.seed * 1000 + self.counts["calls"])
+            self.counts["calls"] += 1
+
+    def _called(self, module: object, given: object, result: object) -> None:
+        if self._random is not None:
+            torch.set_rng_state(self._random[0])
+            if self._random[1] is not None:
+                torch.cuda.set_rng_state(self._random[1])
+            self._random = None
+        self.keep_output(result)
 
     def keep_output(self, result: Any) -> None:
         """Keep what a call returned, and how it was computed, while outputs are kept."""

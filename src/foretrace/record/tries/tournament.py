@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -181,22 +181,32 @@ def tried(tournament: Tournament, name: str) -> TryDocument:
         message = "the budget was spent before the untouched script was measured"
         raise UsageError(f"{message}: raise --budget") from None
     rows = [_listed(tournament, untouched, each) for each in tournament.fixes.values()]
-    rows.sort(key=lambda row: (row.predicted_ns is None, row.predicted_ns or 0, row.name))
+    rows.sort(key=lambda row: _order(row, tournament.fixes[row.name]))
     notes: list[str] = []
-    best: list[str] = []
-    together: Gain | None = None
+    best = Combination()
     found: TriedPatch | None = None
     try:
         if not tournament.options.dry:
             for number, row in enumerate(rows):
                 rows[number] = _tried(tournament, untouched, row)
-            best, together, added = _combined(tournament, untouched, rows)
-            rows += added
-            found = _patch(tournament, untouched, best)
+            _combine(tournament, untouched, rows, best)
+            found = _patch(tournament, untouched, best.names)
     except OutOfTimeError:
         notes.append("the budget was spent before everything was tried: raise --budget")
-        best, together = best or _best_alone(rows)[0], together or _best_alone(rows)[1]
-    return _document(tournament, untouched, rows, best, together, found, name, notes)
+        if not best.names:
+            best.begin(rows)
+    return _document(tournament, untouched, rows, best, found, name, notes)
+
+
+def _order(row: TriedFix, fix: Applied) -> tuple[bool, float, bool, bool, str]:
+    """The best prediction first; where there is none, what takes long comes last."""
+    return (
+        row.predicted_ns is None,
+        row.predicted_ns or 0,
+        fix.group == "compile",
+        fix.fresh,
+        fix.name,
+    )
 
 
 def _untouched(tournament: Tournament) -> Untouched:
@@ -213,7 +223,7 @@ def _untouched(tournament: Tournament) -> Untouched:
         found = tournament.measured("the script untouched, again", (), ()).pairs
     if not found:
         raise _refused(first)
-    again = tournament.run("the script untouched, again", reseed=first.facts.dropout)
+    again = tournament.run("the script untouched, again", seed=1)
     noise = None if again.kept is None else difference(first.kept, again.kept)
     steps = first.blocks[-1].steps if first.blocks else 1
     return Untouched(first.facts, first.kept, noise, found, _predicted(trace), steps)
@@ -263,13 +273,17 @@ def _listed(tournament: Tournament, untouched: Untouched, fix: Applied) -> Tried
     known = untouched.predicted
     if known is None or not fix.realises:
         return replace(row, why="the replay does not know it" if known else "")
-    brings = [each.ns for each in known.fixes if each.fix in fix.realises]
-    # the replay's time of now is its own: only the ratio is carried over
-    scale = statistics.median(tournament.off) / known.now_ns
-    row = replace(row, predicted_ns=scale * min([*brings, known.now_ns]))
-    if not brings and not options.everything and not options.only:
+    share = _share(known, fix)
+    row = replace(row, predicted_ns=share)
+    if share == 1 and not options.everything and not options.only:
         return replace(row, why=USELESS)
     return row
+
+
+def _share(known: Predicted, fix: Applied) -> float:
+    """What the fix leaves of a step, as the replay sees it. Its time of now is its own."""
+    brings = [each.ns for each in known.fixes if each.fix in fix.realises]
+    return min([*brings, known.now_ns]) / known.now_ns
 
 
 def _wanted(row: TriedFix) -> bool:
@@ -303,7 +317,7 @@ def _judged(
     same = is_same(off_by, untouched.noise, tolerance)
     row = replace(row, same=same, difference=off_by, noise=untouched.noise)
     faster = gain(found.pairs)
-    row = _timed(row, faster, statistics.median(tournament.off))
+    row = _timed(row, faster)
     if same is False:
         return replace(
             row, state=DIFFERS, why=f"{off_by:.1e} apart, noise {untouched.noise or 0:.1e}"
@@ -327,55 +341,77 @@ def _with_cost(row: TriedFix, untouched: Untouched, found: MeasuredPairs) -> Tri
     return replace(row, cost_ns=cost, break_even_steps=steps)
 
 
-def _timed(row: TriedFix, faster: Gain, baseline: float) -> TriedFix:
+def _timed(row: TriedFix, faster: Gain) -> TriedFix:
+    """The row with its times, as shares of the untouched step until the document is made."""
     return replace(
         row,
-        median_ns=baseline / faster.ratio,
-        low_ns=baseline / faster.high,
-        high_ns=baseline / faster.low,
+        median_ns=1 / faster.ratio,
+        low_ns=1 / faster.high,
+        high_ns=1 / faster.low,
         ratio=faster.ratio,
         pairs=faster.pairs,
     )
 
 
-def _after(row: TriedFix, before: float) -> TriedFix:
-    """The row of a fix on top of others that are `before` times as fast: times with all of them."""
+def _scaled(row: TriedFix, by: float) -> TriedFix:
+    """The row with its measured times, and what was predicted, multiplied."""
     times = {name: getattr(row, name) for name in ("median_ns", "low_ns", "high_ns")}
-    return replace(row, **{name: ns and ns / before for name, ns in times.items()})
+    times["predicted_ns"] = row.predicted_ns
+    return replace(row, **{name: ns and ns * by for name, ns in times.items()})
 
 
-def _combined(
-    tournament: Tournament, untouched: Untouched, rows: list[TriedFix]
-) -> tuple[list[str], Gain | None, list[TriedFix]]:
+class Combination(Struct):
+    """The fixes that pay together, and how many times faster they are."""
+
+    names: list[str] = []
+    ratio: float = 1.0
+
+    def begin(self, rows: list[TriedFix]) -> None:
+        """With the fix that brought most by itself."""
+        kept = [row for row in rows if row.state == KEPT and not row.base and row.ratio]
+        if kept:
+            first = max(kept, key=lambda row: row.ratio or 1)
+            self.names, self.ratio = [first.name], first.ratio or 1
+
+
+def _combine(
+    tournament: Tournament, untouched: Untouched, rows: list[TriedFix], best: Combination
+) -> None:
     """The best fix, then the next on top while it pays; and all of them against the script."""
-    kept = sorted((row for row in rows if row.state == KEPT), key=lambda row: -(row.ratio or 1))
-    best, alone = _best_alone(rows)
-    added: list[TriedFix] = []
-    before = alone.ratio if alone else 1.0
-    for row in kept[1:]:
+    best.begin(rows)
+    alone = best.ratio
+    for row in _next(tournament, rows, best):
         group = tournament.fixes[row.name].group
-        if group and any(tournament.fixes[name].group == group for name in best):
+        if group and any(tournament.fixes[name].group == group for name in best.names):
             continue
-        fresh = replace(row, state=NOT_TRIED, why="", predicted_ns=None)
-        on_top = _tried(tournament, untouched, fresh, best)
-        added.append(_after(on_top, before))
+        on_top = _tried(tournament, untouched, replace(row, state=NOT_TRIED, why=""), best.names)
+        rows.append(_scaled(on_top, 1 / best.ratio))
         if on_top.state == KEPT:
-            best, before = [*best, row.name], before * (on_top.ratio or 1)
-    if len(best) < 2:
-        return best, alone, added
-    together = tournament.measured("all that paid", (), best).pairs
+            best.names, best.ratio = [*best.names, row.name], best.ratio * (on_top.ratio or 1)
+    if len(best.names) < 2:
+        return
+    together = tournament.measured("all that paid", (), best.names).pairs
     # each paid on top of the others; where all at once fail, the best one alone is the answer
-    return (best, gain(together), added) if together else (best[:1], alone, added)
+    best.names = best.names if together else best.names[:1]
+    best.ratio = gain(together).ratio if together else alone
 
 
-def _best_alone(rows: list[TriedFix]) -> tuple[list[str], Gain | None]:
-    """The fix that brought most by itself."""
-    kept = [row for row in rows if row.state == KEPT and not row.base and row.ratio]
-    if not kept:
-        return [], None
-    first = max(kept, key=lambda row: row.ratio or 1)
-    ratio = first.ratio or 1
-    return [first.name], Gain(ratio, ratio, ratio, first.pairs)
+def _next(tournament: Tournament, rows: list[TriedFix], best: Combination) -> Iterator[TriedFix]:
+    """The fixes that paid, the best first; then those that the replay expects to pay by now."""
+    kept = sorted((row for row in rows if row.state == KEPT), key=lambda row: -(row.ratio or 1))
+    for row in kept[1:]:
+        yield replace(row, predicted_ns=None)
+    left = [row for row in rows if row.why == USELESS]
+    if not best.names or not left:
+        return
+    trace = tournament.processes.folder / "best.json.gz"
+    tournament.run("what is left", on=tuple(best.names), trace=str(trace))
+    known = _predicted(trace)
+    for row in left:
+        share = 1.0 if known is None else _share(known, tournament.fixes[row.name])
+        if share < 1:
+            rows.remove(row)
+            yield replace(row, predicted_ns=share)
 
 
 def _patch(tournament: Tournament, untouched: Untouched, best: list[str]) -> TriedPatch | None:
@@ -401,8 +437,7 @@ def _document(
     tournament: Tournament,
     untouched: Untouched,
     rows: list[TriedFix],
-    best: list[str],
-    together: Gain | None,
+    best: Combination,
     found: TriedPatch | None,
     name: str,
     notes: list[str],
@@ -410,7 +445,7 @@ def _document(
     median = statistics.median(tournament.off)
     spread = gain(untouched.pairs)
     baseline = TriedBaseline(median, median * spread.low, median * spread.high)
-    ratio = together.ratio if together else 1.0
+    rows = [_scaled(row, median) for row in rows]
     order = {KEPT: 0, NO_GAIN: 1, DIFFERS: 1, RAISED: 2, NOT_TRIED: 3, NOT_APPLIED: 4}
     rows = sorted(rows, key=lambda row: (order[row.state], -(row.ratio or 0), row.name))
     facts = untouched.facts
@@ -420,7 +455,7 @@ def _document(
         found_by=facts.found_by,
         baseline=baseline,
         fixes=rows,
-        best=TriedBest(best, median / ratio, ratio),
+        best=TriedBest(best.names, median / best.ratio, best.ratio),
         patch=found,
         steps=untouched.steps,
         rounds=tournament.options.pairs,

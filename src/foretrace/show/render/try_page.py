@@ -101,5 +101,8 @@ def _patch(found: TryDocument) -> list[tuple[str, str]]:
     if patch is None:
         return []
     ran = "it did not run" if patch.ratio is None else f"checked: runs {patch.ratio:.2f}x as fast"
+    lost = patch.ratio is not None and patch.ratio < 1 + (found.best.ratio - 1) / 2
+    if lost and not patch.left_out:
+        ran += " only: the script may set the same thing again later"
     by_hand = f"; write by hand: {', '.join(patch.left_out)}" if patch.left_out else ""
     return [("PATCH", f"{patch.path} ({plural(patch.lines, 'line')}), {ran}{by_hand}")]

@@ -1,6 +1,7 @@
 """Compile the forward pass of the outermost module, and with it its backward pass.
 
-Inductor rounds differently where it fuses. A model with dropout draws other random numbers.
+Inductor rounds differently where it fuses. A model with dropout draws other random
+numbers: it is held to what another seed changes.
 """
 
 from __future__ import annotations

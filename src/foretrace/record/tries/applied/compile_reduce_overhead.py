@@ -6,6 +6,7 @@ overwritten by the next. A module that is compiled without CUDA graphs is compil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from foretrace.record.tries.applied._compile import CompileSwitch
@@ -16,7 +17,7 @@ class _CompileReduceOverhead(CompileSwitch):
     mode = "reduce-overhead"
 
     def recompiles(self, subject: Any) -> bool:
-        options = getattr(subject, "get_compiler_config", dict)() or {}
+        options: Mapping[str, Any] = getattr(subject, "get_compiler_config", dict)() or {}
         return hasattr(subject, "_orig_mod") and not options.get("triton.cudagraphs")
 
 
