@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch.nn.functional as F  # noqa: E402
 
 from foretrace.cli import _gated_mlp as gated_mlp  # noqa: E402
 from foretrace.kernels.mlp import mlp_reference  # noqa: E402
+from foretrace.record.tries import child  # noqa: E402
 from foretrace.record.tries.applied import applied, liger  # noqa: E402
 from foretrace.record.tries.session import Session, Switch  # noqa: E402
 
@@ -185,3 +187,19 @@ def test_nothing_happens_before_the_model_is_known() -> None:
         found: Switch = each.APPLIED.switch(Session("train.py"))
         found.turn(True)
         assert found.why_not()
+
+
+def test_a_fix_that_cannot_say_why_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    turned, _ = switch(liger, torch.nn.Linear(4, 4))
+    assert child._why_not(turned) == turned.why_not()
+
+    def refused(name: str) -> Any:
+        raise ImportError("liger-kernel requires transformers >= 5\nnot this one")
+
+    monkeypatch.setattr("importlib.util.find_spec", refused)
+    assert child._why_not(turned) == "ImportError: liger-kernel requires transformers >= 5"
+
+
+def test_the_page_lists_every_fix() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "try.md").read_text()
+    assert [name for name in applied(gated_mlp.__name__) if f"`{name}`" not in page] == []

@@ -154,11 +154,19 @@ class StepPlan:
         why_not = {}
         for key, each in applied(*self.spec.further).items():
             other = "" if session.device in each.devices else f"needs {each.devices[0]}"
-            why_not[key] = other or self.switches[key].why_not()
+            why_not[key] = other or _why_not(self.switches[key])
         called = "a call of the function" if self.spec.function else "a call of the model"
         found_by = "optimizer.step" if session.optimizers else called
         edits = {key: self.switches[key].edits() for key, no in why_not.items() if not no}
         self.say(Facts(session.device, name, found_by, why_not, edits, str(torch.__version__)))
+
+
+def _why_not(switch: sessions.Switch) -> str:
+    """Why a fix does not apply; one that cannot even say so ends nothing."""
+    try:
+        return switch.why_not()
+    except Exception as problem:  # noqa: BLE001 - it asks packages that may not fit each other
+        return f"{type(problem).__name__}: {problem}".splitlines()[0]
 
 
 def _passed(count: int) -> Steps:
