@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import answer, builds_rung, flag, in_forms, rung_names, say, shows_bold
+from foretrace.cli._options import answer_in_sections, builds_rung, flag, in_forms, rung_names, say
 from foretrace.schema.rung import Choice
 
 
@@ -67,12 +67,7 @@ def command(
     """
     from foretrace.learn.ladder import rung as find
     from foretrace.record.profiling import need_torch
-    from foretrace.show.render.experiments import (
-        need_matplotlib,
-        plot_shapes,
-        shapes_markdown,
-        shapes_text,
-    )
+    from foretrace.show.render.experiments import need_matplotlib, plot_shapes, shapes_page
 
     need_torch()
     from foretrace.record.experiments.shapes import shapes
@@ -92,4 +87,5 @@ def command(
         document = shapes(subject, sweeps, names, choice, keep_cache, say)
     if plot:
         plot_shapes(document, plot)
-    answer(form, document, shapes_text, shapes_markdown, bold=shows_bold(), every=every)
+    everything = every or form == "markdown"
+    answer_in_sections(form, document, lambda: shapes_page(document, every=everything))

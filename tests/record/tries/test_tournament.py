@@ -203,6 +203,7 @@ def test_a_dry_run_measures_the_untouched_script_alone(tmp_path: Path) -> None:
     ("found", "words"),
     [
         (ProcessReport(end=End(0, False, 1, "EOFError: EOF")), "asks for input"),
+        (ProcessReport(end=End(0, False, 2, "bench has no 'it'")), "^bench has no 'it'$"),
         (
             ProcessReport(end=End(0, False, 2, ""), log="usage: x\nx: error: --data"),
             "x: error: --data",

@@ -14,10 +14,10 @@ from foretrace.schema.documents.shapes import ShapesDocument
 from foretrace.show.render.experiments import (
     need_matplotlib,
     plot_shapes,
-    shapes_markdown,
-    shapes_text,
+    shapes_page,
     short_reason,
 )
+from foretrace.show.render.terminal import drawn, marked
 
 
 def visit(stall: float, wall: float, ratio: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def shapes_document(**more: Any) -> ShapesDocument:
 
 
 def test_the_page_says_order_cache_stalls_times_limit_and_reasons() -> None:
-    text = shapes_text(shapes_document(), every=True)
+    text = drawn(shapes_page(shapes_document(), every=True))
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "mlp, 2 shapes: CPU (x86_64), torch 2.13.0, fp32"
     assert "in this order and starts with nothing compiled and an empty" in text
@@ -113,7 +113,7 @@ def test_the_page_says_order_cache_stalls_times_limit_and_reasons() -> None:
 
 
 def test_markdown_has_the_same_tables_escaped() -> None:
-    text = shapes_markdown(shapes_document())
+    text = marked(shapes_page(shapes_document(), every=True))
     assert "| batch x seq | eager | static | dynamic |" in text
     assert "- **dynamic at 8x8** tensor 'x\\|' size mismatch" in text
 
@@ -122,7 +122,7 @@ def test_what_was_not_there_is_not_said() -> None:
     quiet = shapes_document(
         left_out=[], compiler_start_ns=None, compiler_cache="kept", contenders=[]
     )
-    text = shapes_text(quiet, every=True)
+    text = drawn(shapes_page(quiet, every=True))
     assert "which hides stalls" in text
     assert "Left out" not in text
     assert "gave up" not in text

@@ -20,12 +20,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from types import ModuleType
 from typing import Any
 
-from foretrace.base.errors import ForetraceError, UsageError, UserCodeError
+from foretrace.base.errors import ForetraceError, UsageError, UserCodeError, nearest
 from foretrace.record.profiling.script import their_frames
 from foretrace.schema.rung import Built, Option, Rung, Setup
 
@@ -42,9 +41,7 @@ def find(target: str) -> Callable[..., Any]:
     module = _file(place) if place.endswith(".py") else _module(place)
     found: Callable[..., Any] | None = getattr(module, name, None)
     if found is None:
-        close = get_close_matches(name, vars(module), n=1)
-        hint = f": did you mean {close[0]}?" if close else ""
-        raise UsageError(f"{place} has no {name!r}{hint}")
+        raise UsageError(f"{place} has no {name!r}: {nearest(name, vars(module), FORMS)}")
     if not callable(found):
         raise UsageError(f"{target} is a {type(found).__name__} and cannot be called")
     return found

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import torch
 
+from foretrace.base.errors import UsageError
 from foretrace.record.profiling.script import WindowDone, run_script
 from foretrace.record.profiling.script_hooks import EndingSignals, StepFinder, leave_fork
 from foretrace.record.profiling.window import Capture
@@ -221,7 +222,10 @@ def run(spec: TrySpec, say: Callable[[Said], None]) -> int:
     _seed()
     with session.watching(), EndingSignals():
         if spec.function:
-            code = _call_again(spec, session, plan)
+            try:
+                code = _call_again(spec, session, plan)
+            except UsageError as problem:  # there is no such function
+                code, problems = problem.exit_code, [str(problem)]
         else:
             with StepFinder(plan.mark, spec.find, session.begin_with):
                 arguments = list(spec.arguments)

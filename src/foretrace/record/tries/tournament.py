@@ -232,6 +232,8 @@ def _untouched(tournament: Tournament) -> Untouched:
 def _refused(found: ProcessReport) -> Exception:
     """Why the script cannot be tried, in one line."""
     failure = found.failure
+    if failure and found.end is not None and found.end.code == UsageError.exit_code:
+        return UsageError(failure)
     if "EOFError" in failure:
         return UsageError("the script asks for input: give it arguments instead")
     if found.end is None or failure or found.end.code:

@@ -16,22 +16,17 @@ from foretrace.base.units import bytes_text, count_text, plural, ratio_text, tim
 from foretrace.schema.documents.bench import BenchDocument, BenchRow
 from foretrace.schema.documents.remote import RemoteDocument, SentRequest
 from foretrace.schema.documents.shapes import ContenderVisits, ShapesDocument, ShapeVisit
-from foretrace.show.render.terminal import Section, drawn, marked
+from foretrace.show.render.terminal import Section, drawn
 
 EAGERLY = "*"
 
 
-def shapes_text(document: ShapesDocument, *, bold: bool = False, every: bool = False) -> str:
-    """For a terminal: the verdict and a line per contender, or `every` table."""
+def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Section]:
+    """The verdict and a line per contender, or `every` table."""
     page = _shapes_sections(document)
-    if not every:
-        page = [*page[:2], Section("", ["more: --all (every shape, and why it was recompiled)"])]
-    return drawn(page, bold=bold)
-
-
-def shapes_markdown(document: ShapesDocument) -> str:
-    """For a page: the same tables."""
-    return marked(_shapes_sections(document))
+    if every:
+        return page
+    return [*page[:2], Section("", ["more: --all (every shape, and why it was recompiled)"])]
 
 
 def labels(document: ShapesDocument) -> list[str]:
