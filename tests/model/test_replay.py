@@ -117,6 +117,13 @@ def test_known_times_scale_the_host(opened: Open) -> None:
     assert replay.run(replay.fitted(made, 60_000)) == pytest.approx(60_000, rel=0.01)
 
 
+def test_known_times_leave_the_host_alone_where_the_gpu_is_the_bottleneck(opened: Open) -> None:
+    made = graph(opened(three_steps(10_000, 95_000)))
+    known = replay.fitted(made, 1.05 * replay.run(made))
+    assert (known.before == made.before).all()
+    assert replay.run(known) > replay.run(made)
+
+
 def test_recorded_steps_are_replayed_to_their_time() -> None:
     wrong = {}
     for name, path in sorted(recordings.ladder().items())[::4]:
