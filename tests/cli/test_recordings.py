@@ -19,6 +19,7 @@ from foretrace import TraceError
 from foretrace.cli import main, tour
 from foretrace.learn.ladder import climb
 from foretrace.read import recordings
+from foretrace.schema.documents.tries import read_tried
 
 
 def test_the_first_screen_counts_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,6 +49,18 @@ def test_every_name_finds_its_recording(name: str) -> None:
     assert path is not None
     assert path.name == f"{name}.json.gz"
     assert recordings.opened_as(name) == str(path)
+
+
+def test_the_recorded_try_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    [(name, path)] = recordings.tries().items()
+    kept = read_tried(str(path))
+    assert kept is not None
+    assert kept.best.ratio > 1
+    assert main(["look", name]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{kept.script} · {kept.device}")
+    assert "/" not in kept.script
+    assert len(text.splitlines()) <= 30
 
 
 def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,16 +133,14 @@ def test_without_a_terminal_it_tells_at_once(
     assert main(["tour", "--no-cache", "-o", str(out)]) == 0
     assert not (tmp_path / "cache").exists()
     text = capsys.readouterr().out
-    places = [
-        text.index(part)
-        for part in ("It is 2.", "It is 1.", "It is 4.", "DO FIRST", "FASTER", "The articles")
-    ]
+    parts = ("It is 2.", "It is 1.", "It is 4.", "DO FIRST", "FASTER", "BASELINE", "The articles")
+    places = [text.index(part) for part in parts]
     assert places == sorted(places)
     assert "hit" not in text.split("$ foretrace look")[0]
     assert re.search(r"\d+ predictions of \d+ claims: \d+ hold", text)
     assert f"The report on both: {out}" in text
     assert out.stat().st_size > 50_000
-    assert len(text.splitlines()) <= 80
+    assert len(text.splitlines()) <= 100
 
 
 @pytest.mark.usefixtures("one_rung")

@@ -26,8 +26,9 @@ def command(card: str, no_ask: bool, out: str, reading: Reading) -> int:
     """Guess how many kernels three programs launch, then see what foretrace tells about one.
 
     The first question of three lessons is asked, and answered at once: two minutes. Then foretrace
-    looks at the eager MLP, compares it with the compiled one, counts which claims of the articles
-    hold, and writes a report. It reads recordings, and needs no torch and no GPU.
+    looks at the eager MLP, compares it with the compiled one, shows what try measured on a training
+    script, counts which claims of the articles hold, and writes a report. It reads recordings, and
+    needs no torch and no GPU.
     """
     from foretrace.learn.ladder.climb import climb_recorded
     from foretrace.learn.lessons import lessons
@@ -40,6 +41,7 @@ def command(card: str, no_ask: bool, out: str, reading: Reading) -> int:
     traces = [reading.trace(str(paths[name])) for name in (EAGER, COMPILED)]
     _part("The look", lambda: _look(str(paths[EAGER]), reading))
     _part("The comparison", lambda: _compared(traces))
+    _part("The try", _tried)
     _part("The ladder", lambda: claims_text(climb_recorded(card), card, width()))
     _part("The report", lambda: _report(traces, card, out))
     click.echo(f"\n{next_text(len(lessons()))}")
@@ -92,6 +94,17 @@ def _compared(traces: Sequence[Trace]) -> str:
 
     page = comparison_text(compare(*traces), 0, width=width(), bold=shows_bold())
     return f"$ foretrace compare {EAGER} {COMPILED}\n{page}"
+
+
+def _tried() -> str:
+    from foretrace.read import recordings
+    from foretrace.schema.documents.tries import read_tried
+    from foretrace.show.render.tour import tried_text
+
+    [(name, file)] = recordings.tries().items()
+    document = read_tried(str(file))
+    assert document is not None
+    return tried_text(name, document, bold=shows_bold(), width=width())
 
 
 def _report(traces: Sequence[Trace], card: str, out: str) -> str:

@@ -1,4 +1,7 @@
-"""Traces recorded on real GPUs that ship with foretrace, to try everything without a GPU."""
+"""Traces recorded on real GPUs that ship with foretrace, to try everything without a GPU.
+
+`tries/tried.json` is what `foretrace try --json` printed about a training script.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,11 @@ def decoding(card: str = "h200") -> dict[str, Path]:
     return _named(folder(card) / "decode")
 
 
+def tries() -> dict[str, Path]:
+    """Results of `foretrace try` by name."""
+    return {path.stem: path for path in sorted((Path(__file__).parent / "tries").glob("*.json"))}
+
+
 def _named(place: Path) -> dict[str, Path]:
     return {path.name.removesuffix(".json.gz"): path for path in sorted(place.glob("*.json.gz"))}
 
@@ -76,7 +84,7 @@ def typed_as(path: str) -> str:
 
 
 def _every() -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    found = tries()
     for card in cards():
         found = traces(card) | ladder(card) | decoding(card) | found
     return found

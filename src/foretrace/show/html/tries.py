@@ -44,7 +44,7 @@ def tries(document: TryDocument) -> TryPage:
     if patch is not None:
         patch = replace(patch, path=os.path.basename(patch.path))
     named = replace(document, script=os.path.basename(document.script), patch=patch)
-    head, table, *rest = try_page.page(named)
+    head, table, *rest = try_page.parts(named)
     base = document.baseline
     return TryPage(
         safe(head),

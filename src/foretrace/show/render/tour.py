@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from foretrace.schema.documents.ladder import LadderDocument
+from foretrace.schema.documents.tries import TryDocument
 from foretrace.show.render.climb import score
 from foretrace.show.render.lesson_page import KEYS
 from foretrace.show.render.terminal import Section, drawn, painted
+from foretrace.show.render.try_page import page
 
 _NEXT = """Next:
+  foretrace try train.py            known fixes on your script, each measured: needs torch
   foretrace lesson 1                the first of {lessons} lessons; --list has the others
   foretrace look TRACE              what bounds it, what to do first, where the time goes
   foretrace name KERNEL             what a kernel's name means, part by part
@@ -28,6 +31,14 @@ def claims_text(document: LadderDocument, card: str, width: int) -> str:
     said = f"The articles on an {card.upper()}: {score(document)}"
     more = f"foretrace ladder --recorded {card}: each of them, and what decides it"
     return drawn([Section("", (said, more))], width=width)
+
+
+def tried_text(name: str, document: TryDocument, *, bold: bool, width: int) -> str:
+    """What `foretrace try` said when it was recorded, under the name of the recording."""
+    where = f"foretrace try {document.script}, recorded on {document.device}"
+    said = f"What helps is measured: {where}."
+    told = drawn(page(document), bold=bold, width=width)
+    return f"{said}\n\n$ foretrace look {name}\n{told}"
 
 
 def next_text(lessons: int) -> str:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from foretrace.base.units import DASH, bytes_text, plural, time_text
 from foretrace.schema.documents.tries import TriedFix, TryDocument
-from foretrace.show.render.terminal import Section
+from foretrace.show.render.terminal import Section, filled
 
 HEAD = ("fix", "predicted", "measured", "results", "memory", "write")
 
 
 def page(found: TryDocument) -> list[Section]:
     """The untouched script, the best that was found, and a row for each fix."""
+    return filled(parts(found))
+
+
+def parts(found: TryDocument) -> list[Section]:
+    """The head, the table, the lines below it, and the notes; each may be empty."""
     rows = measured(found)
     table = Section("", head=HEAD, rows=[_cells(each) for each in rows], left=(0, 3, 5))
     return [
