@@ -127,7 +127,7 @@ def _guessed(known: list[str]) -> Any:
 
 def _with_patch(document: Any, target: Path) -> Any:
     """Write the patch where the command runs."""
-    if document.patch is None:
+    if document.patch is None or not document.patch.diff:
         return document
     from msgspec.structs import replace
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
@@ -157,3 +159,15 @@ def test_fixes_name_predictions_that_exist() -> None:
 
     known = {each.name for each in fixes()}
     assert {name for each in applied().values() for name in each.realises} <= known
+
+
+def test_a_process_that_has_said_all_is_not_waited_for(tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text(
+        INFERENCE.split("while")[0]
+        + "import atexit, time\natexit.register(time.sleep, 900)\nwhile True:\n    model(x)\n"
+    )
+    with Processes(tmp_path, child.__name__) as processes:
+        found = processes.run(TrySpec(str(script), str(tmp_path / "report")), limit_s=300)
+    assert (found.failure, found.stopped) == ("", "")
+    assert found.kept is not None

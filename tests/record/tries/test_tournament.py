@@ -71,11 +71,15 @@ EDITS = {"fused": [Edit("add", "fused=True", 3, "AdamW")]}
 
 
 def played(
-    tmp_path: Path, fixes: list[Applied], answers: Any = (), **options: Any
+    tmp_path: Path,
+    fixes: list[Applied],
+    answers: Any = (),
+    made_up: type[MadeUp] = MadeUp,
+    **options: Any,
 ) -> tuple[Any, MadeUp]:
     script = tmp_path / "train.py"
     script.write_text(SOURCE)
-    processes = MadeUp(tmp_path, dict(answers))
+    processes = made_up(tmp_path, dict(answers))
     told = TrySpec(str(script), str(tmp_path / "report"))
     known = {each.name: each for each in fixes}
     contest = Tournament(told, known, TryOptions(**options), processes, lambda text: None)  # type: ignore[arg-type]
@@ -245,6 +249,18 @@ def _replay(now: float, brings: dict[str, float]) -> Any:
     return SimpleNamespace(
         now_ns=now, fixes=[SimpleNamespace(fix=name, ns=ns) for name, ns in brings.items()]
     )
+
+
+def test_a_patch_that_does_not_run_is_not_handed_over(tmp_path: Path) -> None:
+    class Broken(MadeUp):
+        def run(self, spec: TrySpec, **more: Any) -> ProcessReport:
+            if spec.source is not None:
+                return ProcessReport(end=End(0, finished=False, problem="NameError: m"))
+            return super().run(spec, **more)
+
+    document, _ = played(tmp_path, [fix("fused")], made_up=Broken)
+    assert (document.patch.diff, document.patch.ratio) == ("", None)
+    assert document.patch.left_out == ["fused"]
 
 
 def test_a_compilers_error_is_one_line(tmp_path: Path) -> None:

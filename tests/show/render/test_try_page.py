@@ -90,7 +90,8 @@ def test_each_fix_says_what_became_of_it() -> None:
     assert "NOT TRIED TF32 matmuls (predicted to bring nothing)" in lines
     assert "NOT HERE SDPA (no Transformers model)" in lines
     assert (
-        "PATCH train.patch (1 line), checked: runs 1.24x as fast; write by hand: autocast" in lines
+        "PATCH train.patch (1 line), checked: applies, and runs at 3.23 ms in a process of its own;"
+        " write by hand: autocast" in lines
     )
 
 

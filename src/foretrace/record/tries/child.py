@@ -264,6 +264,7 @@ def main() -> None:
             _redirect(words["log"])
             sys.exit(perform(words["spec"]))
         print(child, flush=True)
+        # while the first one runs: every optimizer loads it, which takes seconds in each process
 
 
 def _redirect(log: str) -> None:

@@ -21,6 +21,7 @@ from msgspec import Struct
 from foretrace.base.errors import UserCodeError
 
 QUIET_S = 300  # a process that reports nothing for this long is stuck
+LEAVING_S = 2  # a process that has reported its end may tidy up for this long
 POLL_S = 0.05
 RUNS = 1000  # no exit code
 LONGEST = 160  # characters of a failure
@@ -105,6 +106,7 @@ class End(Struct, frozen=True, tag="end"):
 
 
 Said = Kept | Block | Facts | End
+END, LAST = b'{"type":"end"', 500  # how the last line of a report begins, and where to look for it
 
 
 class ProcessReport(Struct):
@@ -147,6 +149,11 @@ class Processes:
 
     def __init__(self, folder: Path, child: str) -> None:
         self.folder = folder
+        more = {
+            "PYTHONHASHSEED": "0",
+            "PYTHONUNBUFFERED": "1",
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # CUDA does not survive a fork
+        }
         self._log = (folder / "start.txt").open("wb")
         self._parent = subprocess.Popen(
             [sys.executable, "-m", child],
@@ -154,7 +161,7 @@ class Processes:
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
-            env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, **more},
         )
 
     def __enter__(self) -> Processes:
@@ -169,13 +176,14 @@ class Processes:
         self, spec: TrySpec, *, limit_s: float, environment: Mapping[str, str] | None = None
     ) -> ProcessReport:
         """Run the process of `spec` to its end, and read its report."""
+        ends = time.monotonic() + limit_s  # the wait for the process that forks counts
         told, log = self.folder / "spec.json", self.folder / "log.txt"
         told.write_bytes(msgspec.json.encode(spec))
         report = Path(spec.report)
         report.write_bytes(b"")
         child = self._ask({"spec": str(told), "log": str(log), "environment": environment or {}})
         try:
-            code, stopped = self._waited(child, report, limit_s)
+            code, stopped = self._waited(child, report, ends)
         finally:
             _end(child)
         found = _read(report)
@@ -183,16 +191,18 @@ class Processes:
         found.log = log.read_text(encoding="utf-8", errors="replace")[-4000:]
         return found
 
-    def _waited(self, child: int, report: Path, limit_s: float) -> tuple[int, str]:
+    def _waited(self, child: int, report: Path, ends: float) -> tuple[int, str]:
         """Wait for the end of a process: its exit code, and why it was stopped, if it was."""
-        begun = quiet = time.monotonic()
+        quiet = time.monotonic()
         size, stopped = 0, ""
         while (code := self._ask({"ended": child})) == RUNS:
             time.sleep(POLL_S)
             now = time.monotonic()
             if (grown := report.stat().st_size) != size:
                 size, quiet = grown, now
-            if now - begun > limit_s:
+            if now - quiet > LEAVING_S and END in report.read_bytes()[-LAST:]:
+                _end(child)  # all is said: workers of a loader may hold up its end for a minute
+            elif now > ends:
                 stopped = OUT_OF_TIME
             elif now - quiet > QUIET_S:
                 stopped = f"no step for {QUIET_S} s: it waits for something, or never steps"

@@ -428,10 +428,9 @@ def _patch(tournament: Tournament, untouched: Untouched, best: list[str]) -> Tri
         return None
     words = patch.diff(source, text, Path(told.script).name)
     found = tournament.run("the patch", source=text, pairs=3)
-    ratio = None
-    if found.blocks and not found.failure:
-        after = statistics.median(each.ns for each in found.blocks)
-        ratio = statistics.median(tournament.off) / after
+    if found.failure or not found.blocks:  # a patch that does not run is not handed over
+        return TriedPatch("", 0, "", None, best)
+    ratio = statistics.median(tournament.off) / statistics.median(each.ns for each in found.blocks)
     return TriedPatch("", patch.changed_lines(words), words, ratio, left_out)
 
 

@@ -62,7 +62,10 @@ class TriedBest(Struct, frozen=True):
 
 
 class TriedPatch(Struct, frozen=True):
-    """The change of the source; `ratio` is how much faster it ran than the script untouched."""
+    """The change of the source; `ratio` is how much faster it ran than the script untouched.
+
+    Where the changed script did not run, `ratio` is null and there is no change to hand over.
+    """
 
     path: str
     lines: int

@@ -105,9 +105,12 @@ def _patch(found: TryDocument) -> list[tuple[str, str]]:
     patch = found.patch
     if patch is None:
         return []
-    ran = "it did not run" if patch.ratio is None else f"checked: runs {patch.ratio:.2f}x as fast"
-    lost = patch.ratio is not None and patch.ratio < 1 + (found.best.ratio - 1) / 2
-    if lost and not patch.left_out:
-        ran += " only: the script may set the same thing again later"
-    by_hand = f"; write by hand: {', '.join(patch.left_out)}" if patch.left_out else ""
-    return [("PATCH", f"{patch.path} ({plural(patch.lines, 'line')}), {ran}{by_hand}")]
+    by_hand = f"write by hand: {', '.join(patch.left_out)}" if patch.left_out else ""
+    if patch.ratio is None:
+        return [("PATCH", f"none: the changed script did not run; {by_hand}")]
+    took = time_text(found.baseline.median_ns / patch.ratio)
+    ran = f"checked: applies, and runs at {took} in a process of its own"
+    if patch.ratio < 1 + (found.best.ratio - 1) / 2 and not by_hand:
+        ran += ", less than measured above: the script may set the same thing again"
+    where = f"{patch.path} ({plural(patch.lines, 'line')})"
+    return [("PATCH", "; ".join(filter(None, [f"{where}, {ran}", by_hand])))]
