@@ -6,7 +6,7 @@ from foretrace.base.units import DASH, bytes_text, plural, time_text
 from foretrace.schema.documents.tries import TriedFix, TryDocument
 from foretrace.show.render.terminal import Section, filled
 
-HEAD = ("fix", "predicted", "measured", "results", "memory", "write")
+HEAD = ("fix", "predicted", "measured", "results", "memory", "")
 
 
 def page(found: TryDocument) -> list[Section]:
@@ -73,10 +73,11 @@ def _verdict(found: TryDocument) -> list[tuple[str, str]]:
     span = f"{time_text(base.low_ns)} to {time_text(base.high_ns)}"
     lines = [("BASELINE", f"{time_text(base.median_ns)} per step ({span})")]
     if found.best.fixes:
-        titles = {each.name: each.title for each in found.fixes}
-        names = ", then ".join(titles[name] for name in found.best.fixes)
+        known = {each.name: each for each in found.fixes}
+        names = ", then ".join(known[name].title for name in found.best.fixes)
         best = f"{time_text(found.best.median_ns)} ({found.best.ratio:.2f}x): {names}"
         lines.append(("BEST", best))
+        lines += [("WRITE", known[name].write) for name in found.best.fixes]
     elif measured(found):
         lines.append(("BEST", "the script as it is: no fix that was tried pays"))
     return [*lines, *_guess(found)]
@@ -97,8 +98,8 @@ def _cells(fix: TriedFix) -> list[str]:
     time = f"{time_text(fix.median_ns)} ({fix.ratio:.2f}x)"
     results = {True: "same", False: "differ", None: "unknown"}[fix.same]
     memory = DASH if fix.peak_bytes is None else bytes_text(fix.peak_bytes)
-    write = fix.write if fix.state == "kept" else f"{fix.state}: {fix.why}".removesuffix(": ")
-    return [title, predicted, time, results, memory, write]
+    state = f"{fix.state}: {fix.why}".removesuffix(": ")
+    return [title, predicted, time, results, memory, state]
 
 
 def _patch(found: TryDocument) -> list[tuple[str, str]]:
