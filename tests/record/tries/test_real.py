@@ -102,7 +102,7 @@ def test_two_untouched_runs_have_the_same_losses(ran: dict[str, ProcessReport]) 
 def test_fixes_turn_on_and_off_together(ran: dict[str, ProcessReport]) -> None:
     found = ran["turned"]
     assert found.failure == ""
-    assert len(found.pairs()) == 2
+    assert 2 <= len(found.pairs()) <= 6  # more where the interval is wide
     first = ran["untouched"].kept
     assert first is not None
     assert found.kept is not None

@@ -27,6 +27,7 @@ from foretrace.record.profiling.script_hooks import EndingSignals, StepFinder, l
 from foretrace.record.profiling.window import Capture
 from foretrace.record.tries import session as sessions
 from foretrace.record.tries.applied import applied
+from foretrace.record.tries.judging import gain
 from foretrace.record.tries.rounds import RUNS, Block, End, Facts, Kept, Said, TrySpec
 from foretrace.record.tries.session import Session
 
@@ -35,6 +36,7 @@ Steps = Generator[None, None, None]
 BLOCK_NS = {"cuda": 120_000_000, "cpu": 250_000_000}
 MOST_STEPS = 200  # of a block
 SETTLING = 2  # steps after a switch that count for neither side
+MORE_PAIRS, NARROW = 3, 1.03  # so many times the pairs while the interval is wider
 ENOUGH_PAIRS, NO_GAIN, LEAST_GAIN = 5, 1.005, 1.03  # after so many pairs below both: no gain
 
 
@@ -105,14 +107,16 @@ class StepPlan:
         self._turn(True)
         yield from _passed(SETTLING)
         ratios: list[float] = []
-        for pair in range(self.spec.pairs):
+        most = self.spec.pairs * (MORE_PAIRS if self.spec.turned else 1)
+        for pair in range(most):
             both: dict[bool, float] = {}
             for on in (False, True) if pair % 2 == 0 else (True, False):
                 self._turn(on)
                 yield from _passed(SETTLING)
                 both[on] = yield from self._timed(length, pair, on)
             ratios.append(both[False] / both[True])
-            if self.spec.turned and _hopeless(ratios):
+            enough = pair + 1 >= self.spec.pairs and _narrow(ratios)
+            if self.spec.turned and (enough or _hopeless(ratios)):
                 return
 
     def _length(self) -> Generator[None, None, int]:
@@ -178,6 +182,11 @@ def _passed(count: int) -> Steps:
 def _hopeless(ratios: list[float]) -> bool:
     middle = sorted(ratios)[len(ratios) // 2]
     return len(ratios) >= ENOUGH_PAIRS and middle < NO_GAIN and max(ratios) < LEAST_GAIN
+
+
+def _narrow(ratios: list[float]) -> bool:
+    found = gain([(ratio, 1.0) for ratio in ratios])
+    return found.high <= NARROW * found.low
 
 
 def _mean(losses: list[Any]) -> float | None:
