@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from foretrace.record.tries.judging import apart, difference, gain, is_same
+from foretrace.record.tries.judging import apart, difference, gain, is_same, spread
 from foretrace.record.tries.rounds import Kept
 
 
@@ -57,3 +57,10 @@ def test_noise_of_untouched_runs_excuses_a_difference() -> None:
     assert is_same(1e-2, 0.0, 1e-3) is False
     assert is_same(1e-2, 5e-3, 1e-3) is True
     assert is_same(None, 0.0, 1e-3) is None
+
+
+def test_one_stalled_block_does_not_widen_the_baseline() -> None:
+    pairs = [(100.0, 101.0), (99.0, 100.0), (100.0, 1200.0), (101.0, 99.0), (100.0, 102.0)]
+    low, high = spread(pairs)
+    assert low == 0.99
+    assert high < 1.03

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.record.tries.patch import changed_lines, diff, patched
+from foretrace.record.tries.patch import changed_lines, diff, line_to_write, patched
 from foretrace.record.tries.rounds import Edit
 
 SCRIPT = """import torch
@@ -68,3 +68,10 @@ def test_columns_count_bytes() -> None:
 def test_two_targets_are_left_alone() -> None:
     source = "import torch\na, b = Net(), 1\n"
     assert patched(source, {"it": [Edit("after", "{name}.compile()", 2)]})[1] == ["it"]
+
+
+def test_the_line_to_write_names_the_scripts_own_call() -> None:
+    edits = [Edit("add", "fused=True", 12, "Adam"), Edit("add", "fused=True", 13, "SGD")]
+    words = "Adam(..., fused=True) in line 12; SGD(..., fused=True) in line 13"
+    assert line_to_write(edits) == words
+    assert line_to_write([Edit("top", "torch.backends.x = True")]) == ""

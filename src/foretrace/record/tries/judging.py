@@ -37,9 +37,20 @@ class Gain(Struct, frozen=True):
 
 def gain(pairs: Sequence[tuple[float, float]]) -> Gain:
     """The ratio of the times of pairs (off, on), as a median with an interval."""
-    ratios = sorted(off / on for off, on in pairs)
-    drop = _left_out(len(ratios))
-    return Gain(statistics.median(ratios), ratios[drop], ratios[-1 - drop], len(ratios))
+    return Gain(*_middle([off / on for off, on in pairs]), len(pairs))
+
+
+def spread(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The interval of the time of equal sides, as shares of its median."""
+    median, low, high = _middle([ns for pair in pairs for ns in pair])
+    return low / median, high / median
+
+
+def _middle(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median with its interval."""
+    ordered = sorted(values)
+    drop = _left_out(len(ordered))
+    return statistics.median(ordered), ordered[drop], ordered[-1 - drop]
 
 
 def apart(off: Sequence[float], on: Sequence[float]) -> list[tuple[float, float]]:
@@ -51,7 +62,7 @@ def apart(off: Sequence[float], on: Sequence[float]) -> list[tuple[float, float]
 
 
 def _left_out(count: int) -> int:
-    """How many ratios to leave out at each end: the median is inside with `SURE`."""
+    """How many values to leave out at each end: the median is inside with `SURE`."""
     outside = 0.0
     for drop in range(count):
         outside += 2 * comb(count, drop) / 2**count

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from foretrace.record.tries.rounds import Edit
 
@@ -33,6 +33,12 @@ def patched(source: str, edits: Mapping[str, Iterable[Edit]]) -> tuple[str, list
         raw = lines[line].encode()
         lines[line] = (raw[:column] + text.encode() + raw[column:]).decode()
     return "".join(lines), left_out
+
+
+def line_to_write(edits: Sequence[Edit]) -> str:
+    """What the script's own calls get, and where; empty where that is not known."""
+    found = [f"{each.name}(..., {each.words}) in line {each.line}" for each in edits]
+    return "; ".join(found) if all(each.kind == "add" for each in edits) else ""
 
 
 def diff(before: str, after: str, name: str) -> str:

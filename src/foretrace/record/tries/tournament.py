@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError, UserCodeError
 from foretrace.record.tries import patch
-from foretrace.record.tries.judging import LEAST, Gain, apart, difference, gain, is_same
+from foretrace.record.tries.judging import LEAST, Gain, apart, difference, gain, is_same, spread
 from foretrace.record.tries.rounds import (
     OUT_OF_TIME,
     Facts,
@@ -264,7 +264,8 @@ def _predicted(trace: Path) -> Predicted | None:
 
 def _listed(tournament: Tournament, untouched: Untouched, fix: Applied) -> TriedFix:
     """The row of a fix before it is tried: whether it applies, and what the replay says."""
-    row = TriedFix(fix.name, fix.title, NOT_TRIED, fix.write)
+    edits = untouched.facts.edits.get(fix.name, [])
+    row = TriedFix(fix.name, fix.title, NOT_TRIED, patch.line_to_write(edits) or fix.write)
     options = tournament.options
     if options.only and fix.name not in options.only:
         return replace(row, why=UNNAMED)
@@ -444,8 +445,8 @@ def _document(
     notes: list[str],
 ) -> TryDocument:
     median = statistics.median(tournament.off)
-    spread = gain(untouched.pairs)
-    baseline = TriedBaseline(median, median * spread.low, median * spread.high)
+    low, high = spread(untouched.pairs)
+    baseline = TriedBaseline(median, median * low, median * high)
     rows = [_scaled(row, median) for row in rows]
     order = {KEPT: 0, NO_GAIN: 1, DIFFERS: 1, RAISED: 2, NOT_TRIED: 3, NOT_APPLIED: 4}
     rows = sorted(rows, key=lambda row: (order[row.state], -(row.ratio or 0), row.name))
@@ -460,7 +461,7 @@ def _document(
         patch=found,
         steps=untouched.steps,
         rounds=tournament.options.pairs,
-        noise=spread.high / spread.low - 1,
+        noise=high / low - 1,
         torch=facts.torch,
         notes=notes,
     )
