@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -137,3 +139,28 @@ def test_a_program_that_ignores_hanging_up_keeps_doing_so() -> None:
         "assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+LONG = """
+from foretrace.cli._process import prepare
+prepare()
+import click
+from foretrace.base import budget
+budget.EVERY_S = 0.002
+with budget.timed():
+    click.echo("x" * 300_000)
+"""
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="Linux sets the size of a pipe")
+def test_a_slow_reader_gets_every_byte_of_an_unbuffered_stream() -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    writer = [sys.executable, "-c", LONG]
+    with subprocess.Popen(writer, stdout=subprocess.PIPE, bufsize=0, env=environment) as process:
+        assert process.stdout is not None
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        count = 0
+        while part := process.stdout.read(1024):
+            count += len(part)
+            time.sleep(0.001)
+    assert (process.returncode, count) == (0, 300_001)

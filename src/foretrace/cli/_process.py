@@ -1,18 +1,21 @@
 r"""What the command line needs of its process: streams that are there, and signals as exceptions.
 
 A closed stream is opened again before anything else opens a file, which would otherwise take its
-number. Text that the encoding of stdout lacks is written as `\u2026`, which JSON reads too. SIGTERM
-and SIGHUP are handled as Ctrl+C is, so that a draft or a temporary folder is removed.
+number. Output that a full pipe takes in parts arrives whole. Text that the encoding of stdout lacks
+is written as `\u2026`, which JSON reads too. SIGTERM and SIGHUP are handled as Ctrl+C is, so that a
+draft or a temporary folder is removed.
 """
 
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import signal
 import sys
 from contextlib import suppress
 from types import FrameType
+from typing import TextIO
 
 # Reading from the device gives nothing. Writing to what is open for reading is refused: nobody
 # would see the answer. What is said on stderr is lost.
@@ -33,6 +36,8 @@ def prepare() -> None:
         if getattr(sys, name) is None:
             _point_at_nothing(number, flags)
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - to the end
+    for name in ("stdout", "stderr"):
+        setattr(sys, name, _whole(getattr(sys, name)))
     codecs.register_error("escaped", _escaped)
     if sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="escaped")  # type: ignore[union-attr]
@@ -40,6 +45,19 @@ def prepare() -> None:
         wanted = getattr(signal, name, None)  # Windows has no SIGHUP
         if wanted is not None and signal.getsignal(wanted) is signal.SIG_DFL:
             signal.signal(wanted, _stop)
+
+
+def _whole(stream: TextIO) -> TextIO:
+    """The stream with a buffer that writes all of what it holds.
+
+    PYTHONUNBUFFERED leaves it away. Then a timer that interrupts a write to a full pipe cuts the
+    output: what the pipe had no room for is lost, and nothing says so.
+    """
+    raw = getattr(stream, "buffer", None)
+    if not isinstance(raw, io.RawIOBase):
+        return stream
+    buffered = io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffered, stream.encoding, stream.errors, line_buffering=True)
 
 
 def drop(stream: object) -> None:
