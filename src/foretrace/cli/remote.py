@@ -108,10 +108,10 @@ def command(script: str | None, run: str | None, limit: tuple[str, ...], **given
         raise UsageError("--dry-run goes before SCRIPT: what follows SCRIPT belongs to the script")
     if run and given["dry_run"]:
         raise UsageError("--dry-run shows what a SCRIPT would send: --fetch sends nothing")
-    if given["host"] and (given["secrets"] or given["no_wait"] or given["namespace"]):
+    if given["host"] is not None and (given["secrets"] or given["no_wait"] or given["namespace"]):
         raise UsageError("--secret, --no-wait and --namespace are those of a job, not of --ssh")
     plan = _plan(Path(script), given) if script else None
-    elsewhere = _over_ssh if given["host"] else _as_job
+    elsewhere = _as_job if given["host"] is None else _over_ssh
     with on_terminal():
         document = elsewhere(plan, run or "", parse_limits(limit), given)
     for note in () if given["dry_run"] else document.notes:
@@ -191,7 +191,7 @@ def _over_ssh(
         return there.explained(plan, out)
     later = f"fetch: foretrace remote --ssh {there.host} --fetch {plan.run}"
     try:
-        code = there.record(plan)
+        code = there.record(plan, lambda line: click.echo(plain(line), err=True))
     except (KeyboardInterrupt, click.Abort):
         _say(f"the script may go on; {later}")
         raise

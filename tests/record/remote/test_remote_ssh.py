@@ -126,7 +126,9 @@ def test_a_host_that_does_not_answer(
 
 
 def test_names_that_are_options_or_paths(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["remote", "--ssh=-oProxyCommand=x", str(EXAMPLE)]) == 2
+    for host in ("-oProxyCommand=x", ""):
+        assert main(["remote", f"--ssh={host}", str(EXAMPLE)]) == 2
+        assert "not the name of a host" in capsys.readouterr().err
     assert remote("--fetch", "../x; rm -rf .") == 2
     assert "not the name of a run" in capsys.readouterr().err
 
@@ -137,3 +139,34 @@ def test_without_ssh(
     monkeypatch.setenv("PATH", str(home))
     assert remote(str(EXAMPLE)) == 4
     assert "ssh is not installed" in capsys.readouterr().err
+
+
+def test_a_name_that_is_a_file_and_a_folder_loses_nothing(home: Path, tmp_path: Path) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as made:
+        for name in ("a", "a/b", "c/d", "c"):
+            member = tarfile.TarInfo(name)
+            member.size = len(name)
+            made.addfile(member, io.BytesIO(name.encode()))
+    (tmp_path / "odd.tar").write_bytes(archive.getvalue())
+    _program(tmp_path / "programs" / "ssh", f"cat {tmp_path}/odd.tar")
+    assert remote("--fetch", "a-run") == 1  # no trace
+    got = {path.read_text() for path in Path("traces").rglob("*") if path.is_file()}
+    assert got == {"a", "a/b", "c/d", "c"}
+
+
+def test_what_the_script_prints_there_is_escaped(
+    home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _program(tmp_path / "programs" / "record", "printf 'done \\033[31mred\\r50%%\\n'; exit 3")
+    assert remote(str(EXAMPLE)) == 2  # no traces
+    assert "done \\x1b[31mred\n50%\n" in capsys.readouterr().err
+
+
+def test_an_option_of_the_installer_is_no_package(
+    home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text('# /// script\n# dependencies = ["--index-url=http://evil"]\n# ///\n')
+    assert remote(str(script)) == 2
+    assert "an option of the installer is not sent" in capsys.readouterr().err

@@ -69,7 +69,19 @@ class Arrivals:
         if any(target.parents[depth].is_symlink() for depth in range(len(parts) - 1)):
             self.notes.append(f"{name}: not taken, a link is in its place")
             return None
-        return target
+        return self._apart(name, parts)
+
+    def _apart(self, name: str, parts: list[str]) -> Path:
+        """The place of a file; another one where a name is both a file and a folder."""
+        place = self.folder
+        for number, part in enumerate(parts):
+            is_file = number == len(parts) - 1
+            while (place / part).is_dir() if is_file else place / part in self.brought.values():
+                part += "_"
+            place /= part
+        if place != self.folder.joinpath(*parts):
+            self.notes.append(f"{name}: kept as {place.name}, its name is a file and a folder")
+        return place
 
     def _count(self, count: int, name: str) -> None:
         self._bytes += count

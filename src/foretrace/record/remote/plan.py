@@ -109,6 +109,9 @@ def plan_run(
     """Everything that one script needs elsewhere, under a name of its own."""
     files, metadata = needed_files(script, included), inline_metadata(script)
     needed = [*metadata.get("dependencies", ()), *packages]
+    for each in needed:
+        if not isinstance(each, str) or each.lstrip().startswith("-") or not each.isprintable():
+            raise UsageError(f"{each!r} is no package: an option of the installer is not sent")
     if installs:
         foretrace = install or str(own_requirement())
         if foretrace.endswith(".whl"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import subprocess
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
 from typing import IO
 
 from foretrace.base.budget import Limits
@@ -15,7 +18,7 @@ from foretrace.record.remote.plan import RUN_NAME, TRACES, RemotePlan
 from foretrace.schema.documents.remote import RemoteDocument
 
 RUNS = "foretrace-runs"  # in the home folder of the host
-STDERR = 2  # what a script prints there is no answer of ours
+LONGEST = 4096  # of what a script prints without an end of line
 # a shell that ssh starts may not have read the file that adds uv's folder
 _UV = (
     'PATH="$HOME/.local/bin:$PATH" && { command -v uv >/dev/null || '
@@ -45,9 +48,9 @@ class SshHost:
         ]
         return RemoteDocument(1, self.host, plan.run, self._to(plan.run), plan.sent, commands)
 
-    def record(self, plan: RemotePlan) -> int:
-        """Send the files and run the script there; what it prints is seen here."""
-        with self._process(_unpack(plan.run), stdin=subprocess.PIPE) as sending:
+    def record(self, plan: RemotePlan, show: Callable[[str], None]) -> int:
+        """Send the files and run the script there; `show` gets each line that it prints."""
+        with self._process(_unpack(plan.run), stdin=PIPE) as sending:
             assert sending.stdin is not None
             try:
                 with tarfile.open(fileobj=sending.stdin, mode="w|") as archive:
@@ -57,7 +60,11 @@ class SshHost:
             except BrokenPipeError:
                 pass  # the exit code says why
         self._check(sending.returncode, "the files were not taken")
-        with self._process(_record(plan), stdout=STDERR) as recording:
+        with self._process(_record(plan), stdout=PIPE, stderr=STDOUT) as recording:
+            assert recording.stdout is not None
+            with io.TextIOWrapper(recording.stdout, "utf-8", "replace") as printed:
+                while line := printed.readline(LONGEST):
+                    show(line.rstrip("\n"))
             code = recording.wait()
         self._check(code if code == REFUSED else 0, "the connection was lost")
         return code
@@ -85,7 +92,7 @@ class SshHost:
         if not RUN_NAME.fullmatch(run):
             raise UsageError(f"--fetch {run!r}: not the name of a run")
         arrivals = Arrivals(out / run, limits)
-        with self._process(_pack(run), stdout=subprocess.PIPE) as sending:
+        with self._process(_pack(run), stdout=PIPE) as sending:
             assert sending.stdout is not None
             try:
                 _unpacked(sending.stdout, arrivals)
@@ -106,10 +113,15 @@ class SshHost:
         return shlex.join(["ssh", "--", self.host, command])
 
     def _process(
-        self, command: str, stdin: int = subprocess.DEVNULL, stdout: int | None = None
+        self,
+        command: str,
+        stdin: int = DEVNULL,
+        stdout: int | None = None,
+        stderr: int | None = None,
     ) -> subprocess.Popen[bytes]:
+        words = ["ssh", "--", self.host, command]
         try:
-            return subprocess.Popen(["ssh", "--", self.host, command], stdin=stdin, stdout=stdout)
+            return subprocess.Popen(words, stdin=stdin, stdout=stdout, stderr=stderr)
         except FileNotFoundError:
             raise MissingError("ssh is not installed: install the OpenSSH client") from None
 
