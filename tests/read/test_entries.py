@@ -107,6 +107,14 @@ def test_an_entry_that_is_a_link_is_replaced(of: Path, place: Path) -> None:
     assert TRACE.stat().st_size > 1000
 
 
+def test_an_entry_that_is_a_pipe_is_not_waited_for(place: Path) -> None:
+    foretrace.open(TRACE)
+    (tables,) = kept(place, "tables")
+    tables.unlink()
+    os.mkfifo(tables)
+    assert foretrace.open(TRACE).event_count == EVENTS
+
+
 def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """No HOME and a user that the system does not know."""
 

@@ -131,11 +131,12 @@ def _foreign(known: os.stat_result) -> bool:
 
 def _own(path: str, flags: int) -> int:
     """Open a plain file of this user's, or make one that nobody else can read."""
-    opened = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe has no writer
+    opened = os.open(path, flags | safe, 0o600)
     known = os.fstat(opened)
     if _foreign(known) or not stat.S_ISREG(known.st_mode):
         os.close(opened)
-        raise PermissionError(f"{path} belongs to another user")
+        raise PermissionError(f"{path} is no file of this user's")
     return opened
 
 

@@ -66,7 +66,7 @@ def test_a_markdown_cell_stays_one_cell(text: str) -> None:
         assert unescaped.count(mark) == unescaped.count(f"\\{mark}")
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", " =", "＝", "＠"])
 def test_a_formula_gets_an_apostrophe(start: str) -> None:
     assert csv_cell(f"{start}1+1") == f"'{plain(start)}1+1"
 

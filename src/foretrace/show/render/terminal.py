@@ -45,7 +45,7 @@ def painted(word: str) -> str:
 # Printable by Unicode's rules and yet blank on screen: Hangul fillers and the Braille blank.
 _BLANK = "\u115f\u1160\u3164\uffa0\u2800"
 _MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`|[]()<>*_~$&@#!"})
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # the last are full-width
 
 
 def plain(text: str) -> str:
@@ -66,7 +66,9 @@ def markdown(text: str) -> str:
 def csv_cell(text: str) -> str:
     """Safe for a spreadsheet and a terminal: an apostrophe precedes what would be a formula."""
     shown = plain(text)
-    return f"'{shown}" if text.startswith(_FORMULA) else shown
+    # some spreadsheets strip blanks before they look
+    is_formula = text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA)
+    return f"'{shown}" if is_formula else shown
 
 
 def stem(path: str) -> str:
