@@ -272,6 +272,7 @@ def stuck(self, first):
 parallel.EventReader.run = stuck
 try:
     sources.read(sys.argv[1], Limits(seconds=1))
+    print("read")
 except LimitError as problem:
     print(problem.code)
 try:
@@ -282,8 +283,8 @@ except ChildProcessError:
 
 
 def test_stuck_workers_are_ended() -> None:
-    """Their own timer ends them, without one in the process that waits for them."""
+    """Their own timer ends them; the process that waited for them reads the file itself."""
     trace = str(RECORDED / "mlp_eager_train.json.gz")
     ran = subprocess.run([sys.executable, "-c", STUCK, trace], capture_output=True, text=True)
-    assert (ran.stdout.split(), ran.stderr) == (["E_TOO_SLOW", "alone"], "")
+    assert (ran.stdout.split(), ran.stderr) == (["read", "alone"], "")
     assert os.path.exists(trace)

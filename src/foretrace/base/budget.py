@@ -78,6 +78,7 @@ def parse_limits(settings: tuple[str, ...]) -> Limits:
 BASE_S, S_PER_MB = 30.0, 1.0
 BASE_BYTES, BYTES_PER_BYTE = 512 << 20, 3
 EVERY_S = 0.5
+PASSING = 0.125  # how much of a second counts in which this process does nothing
 GRACE_S = 5.0  # to tidy up in, before the same ceiling is named again
 
 # frames that the timer leaves alone: half a NumPy cannot be imported again, and what takes long in
@@ -87,8 +88,10 @@ _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 def clock() -> float:
-    """Seconds of work of this process: what others take of a busy machine is not the file's."""
-    return time.process_time()
+    """Seconds of work of this process, and a part of those that pass: what others take of a busy
+    machine is not the file's, but workers that are stuck must end.
+    """
+    return time.process_time() + PASSING * time.monotonic()
 
 
 def held_memory() -> int:

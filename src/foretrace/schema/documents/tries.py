@@ -104,8 +104,11 @@ def read_tried(path: str) -> TryDocument | None:
     """What `foretrace try --json` printed into a file; None where the file is anything else."""
     if not os.path.isfile(path) or os.path.getsize(path) > MOST_BYTES:
         return None
-    with open(path, "rb") as file:
-        text = file.read()
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError:  # whoever reads traces says why
+        return None
     if not all(mark in text for mark in MARKS):
         return None
     try:

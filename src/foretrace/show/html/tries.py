@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 from msgspec import Struct
@@ -45,12 +46,17 @@ def tries(document: TryDocument) -> TryPage:
         patch = replace(patch, path=os.path.basename(patch.path))
     named = replace(document, script=os.path.basename(document.script), patch=patch)
     head, table, *rest = try_page.parts(named)
+    fixes = try_page.measured(document)
+    rows = [
+        [*cells[:-1], fix.write if fix.state == "kept" else cells[-1]]
+        for fix, cells in zip(fixes, table.rows, strict=True)
+    ]
     base = document.baseline
     return TryPage(
         safe(head),
         TriedBar("untouched", base.median_ns, base.low_ns, base.high_ns),
-        [_bar(fix) for fix in try_page.measured(document)],
-        safe(table),
+        [_bar(fix) for fix in fixes],
+        safe(dataclasses.replace(table, rows=rows)),
         [safe(each) for each in rest],
         [plain(line) for line in patch.diff.splitlines()] if patch else [],
     )

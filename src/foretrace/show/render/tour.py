@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.schema.documents.tries import TryDocument
 from foretrace.show.render.climb import score
@@ -37,8 +39,9 @@ def tried_text(name: str, document: TryDocument, *, bold: bool, width: int) -> s
     """What `foretrace try` said when it was recorded, under the name of the recording."""
     where = f"foretrace try {document.script}, recorded on {document.device}"
     said = f"What helps is measured: {where}."
-    told = drawn(page(document), bold=bold, width=width)
-    return f"{said}\n\n$ foretrace look {name}\n{told}"
+    shown = [each for each in document.fixes if each.ratio is not None]
+    told = drawn(page(replace(document, fixes=shown)), bold=bold, width=width)
+    return f"{said}\n\n$ foretrace look {name}\n{told}\n(and a line for what was not tried)"
 
 
 def next_text(lessons: int) -> str:
