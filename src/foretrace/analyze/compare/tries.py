@@ -10,10 +10,16 @@ from foretrace.analyze.compare.measure import Change
 from foretrace.base.units import change_text, percent_text, ratio_text
 from foretrace.schema.documents.compare import ChangeEntry, CompareVerdict
 from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedChange, TriedSide
-from foretrace.schema.documents.tries import TriedFix, TryDocument
+from foretrace.schema.documents.tries import (
+    DIFFERS,
+    KEPT,
+    NO_GAIN,
+    RAISED,
+    TriedFix,
+    TryDocument,
+)
 
 SCHEMA = 1
-KEPT, NO_GAIN, DIFFERS, RAISED = "kept", "no gain", "differs", "raised"
 LOST, GAINED, LESS, MORE, SAME = "lost", "gained", "less", "more", "same"
 NOT_COMPARED = "not compared"
 ANSWERS = (LOST, GAINED, LESS, MORE, SAME, NOT_COMPARED)

@@ -22,6 +22,7 @@ import msgspec
 import torch
 
 from foretrace.base.errors import UsageError
+from foretrace.record.experiments.machine import first_line
 from foretrace.record.profiling.script import WindowDone, run_script
 from foretrace.record.profiling.script_hooks import EndingSignals, StepFinder, leave_fork
 from foretrace.record.profiling.window import Capture
@@ -171,7 +172,7 @@ def _why_not(switch: sessions.Switch) -> str:
     try:
         return switch.why_not()
     except Exception as problem:  # noqa: BLE001 - it asks packages that may not fit each other
-        return f"{type(problem).__name__}: {problem}".splitlines()[0]
+        return first_line(problem)
 
 
 def _passed(count: int) -> Steps:

@@ -194,13 +194,13 @@ class Processes:
     def _waited(self, child: int, report: Path, ends: float) -> tuple[int, str]:
         """Wait for the end of a process: its exit code, and why it was stopped, if it was."""
         quiet = time.monotonic()
-        size, stopped = 0, ""
+        size, stopped, is_over = 0, "", False
         while (code := self._ask({"ended": child})) == RUNS:
             time.sleep(POLL_S)
             now = time.monotonic()
             if (grown := report.stat().st_size) != size:
-                size, quiet = grown, now
-            if now - quiet > LEAVING_S and END in report.read_bytes()[-LAST:]:
+                size, quiet, is_over = grown, now, END in report.read_bytes()[-LAST:]
+            if is_over and now - quiet > LEAVING_S:
                 _end(child)  # all is said: workers of a loader may hold up its end for a minute
             elif now > ends:
                 stopped = OUT_OF_TIME

@@ -31,6 +31,12 @@ from foretrace.record.tries.rounds import (
     TrySpec,
 )
 from foretrace.schema.documents.tries import (
+    DIFFERS,
+    KEPT,
+    NO_GAIN,
+    NOT_APPLIED,
+    NOT_TRIED,
+    RAISED,
     TriedBaseline,
     TriedBest,
     TriedFix,
@@ -46,8 +52,6 @@ Say = Callable[[str], None]
 COSTLY_NS = 1_000_000_000  # first steps that take this much longer are worth a line
 FRESH_ROUNDS = 4  # pairs of processes, where a fix cannot be turned inside one
 MOST_PROCESSES = 4  # for the pairs of one fix, where the script ends early
-KEPT, NO_GAIN, DIFFERS, RAISED = "kept", "no gain", "differs", "raised"
-NOT_APPLIED, NOT_TRIED = "does not apply", "not tried"
 # why a fix that applies is left out
 UNNAMED = "left out by --only"
 SLOW = "takes minutes: --all tries it"

@@ -10,11 +10,14 @@ from foretrace.base.errors import UsageError
 
 SCHEMA = 1
 MOST_BYTES = 4_000_000  # far above any result; a trace of this size is quickly looked through
+# what became of a fix
+KEPT, NO_GAIN, DIFFERS, RAISED = "kept", "no gain", "differs", "raised"
+NOT_APPLIED, NOT_TRIED = "does not apply", "not tried"
 MARKS = (b'"found_by"', b'"baseline"', b'"best"')  # keys that no trace has
 
 
 class TriedBaseline(Struct, frozen=True):
-    """Nanoseconds a step of the untouched script: the median, and the quartiles around it."""
+    """Nanoseconds a step of the untouched script: the median, and its interval."""
 
     median_ns: float
     low_ns: float

@@ -8,7 +8,7 @@ import os
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.schema.documents.tries import TriedFix, TryDocument
+from foretrace.schema.documents.tries import KEPT, TriedFix, TryDocument
 from foretrace.show.html.page import page, safe
 from foretrace.show.render import try_page
 from foretrace.show.render.terminal import plain
@@ -48,7 +48,7 @@ def tries(document: TryDocument) -> TryPage:
     head, table, *rest = try_page.parts(named)
     fixes = try_page.measured(document)
     rows = [
-        [*cells[:-1], fix.write if fix.state == "kept" else cells[-1]]
+        [*cells[:-1], fix.write if fix.state == KEPT else cells[-1]]
         for fix, cells in zip(fixes, table.rows, strict=True)
     ]
     base = document.baseline

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from foretrace.base.units import DASH, bytes_text, plural, time_text
-from foretrace.schema.documents.tries import TriedFix, TryDocument
+from foretrace.schema.documents.tries import (
+    NOT_APPLIED,
+    NOT_TRIED,
+    RAISED,
+    TriedFix,
+    TryDocument,
+)
 from foretrace.show.render.terminal import Section, filled
 
 HEAD = ("fix", "predicted", "measured", "results", "memory", "")
@@ -47,10 +53,10 @@ def _costs(fixes: list[TriedFix]) -> list[tuple[str, str]]:
 def _others(found: TryDocument) -> list[tuple[str, str]]:
     """The fixes without a time: those that failed one by one, the rest by their reason."""
     raised = [
-        ("RAISED", f"{each.title}: {each.why}") for each in found.fixes if each.state == "raised"
+        ("RAISED", f"{each.title}: {each.why}") for each in found.fixes if each.state == RAISED
     ]
     rest = []
-    for state, label in (("not tried", "NOT TRIED"), ("does not apply", "NOT HERE")):
+    for state, label in ((NOT_TRIED, "NOT TRIED"), (NOT_APPLIED, "NOT HERE")):
         why: dict[str, list[str]] = {}
         for each in found.fixes:
             if each.state == state and "--only" not in each.why:
