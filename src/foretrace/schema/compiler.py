@@ -50,13 +50,17 @@ class SourceLine(Struct, frozen=True, order=True):
 
 
 class NamedTensor(Struct, frozen=True):
-    """A tensor by its name in a graph or in generated code. `dtype` is short: `bf16`."""
+    """A tensor by its name in a graph or in generated code. `dtype` is short: `bf16`.
+
+    `offset` is where a view begins in the memory of its buffer, in elements.
+    """
 
     name: str
     dtype: str = ""
     shape: tuple[Size, ...] = ()
     stride: tuple[Size, ...] = ()
     device: str = ""
+    offset: Size = 0
 
     @property
     def bytes(self) -> int | None:

@@ -18,12 +18,20 @@ from foretrace.model.compiled.assemble import (
     parts,
 )
 from foretrace.model.compiled.graphs import parse_graph, source_line, tensor
-from foretrace.model.compiled.provenance import Matcher
+from foretrace.model.compiled.provenance import Matcher, Provenance, credited
 from foretrace.read.compiler import CompilerLogs, read
-from foretrace.schema.compiler import GeneratedKernel, KernelCall, NamedTensor, SourceLine
+from foretrace.schema.compiler import (
+    Access,
+    FxGraph,
+    GeneratedKernel,
+    GraphNode,
+    KernelCall,
+    NamedTensor,
+    SourceLine,
+)
 from foretrace.show.render.terminal import drawn
 from foretrace.show.render.why_page import PARTS, first_screen, sections
-from model.compiled.recorded import DATA, RUNS, compiled, logs, message
+from model.compiled.recorded import DATA, RUNS, compiled, logs, message, record
 
 KERNEL = GeneratedKernel("k", "triton", "", {"R0_BLOCK": 8})
 FOLDER = Path(os.environ.get("FORETRACE_PUBLIC_TRACES", "none")) / "torch_trace"
@@ -138,6 +146,50 @@ def test_a_second_start_is_another_compilation() -> None:
 def test_attempts_are_no_second_start() -> None:
     records, texts = by_compilation(logs("unfusable"))
     assert set(records) == set(texts) == {(None, "0/0", 0), (None, "1/0", 0)}
+
+
+SEQUENTIAL = """
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4, 8]"):
+        # No stacktrace found for following nodes
+        relu: "f32[4, 8]" = torch.nn.functional.relu(L_x_)
+        return (relu,)
+"""
+
+
+@pytest.mark.parametrize("where", ["site-packages", "dist-packages"])
+def test_a_module_of_torch_has_the_line_that_calls_it(where: str) -> None:
+    inner = f"/usr/lib/{where}/torch/_dynamo/external_utils.py"
+    calls = {"filename": "train.py", "line": 5, "name": "<module>", "loc": "model(x)"}
+    frames = [calls, {"filename": inner, "line": 67, "name": "inner"}]
+    records = [
+        record("dynamo_start", {"stack": frames}),
+        record("dynamo_output_graph", {}, SEQUENTIAL),
+        record(
+            "compilation_metrics", {"co_filename": inner, "co_firstlineno": 67, "co_name": "inner"}
+        ),
+    ]
+    (found,) = assemble(replace(logs("mlp"), records=records, texts=[])).compilations
+    line = SourceLine("train.py", 5, "<module>", "model(x)")
+    assert (found.function, found.graphs[0].nodes[0].source) == (line, line)
+
+
+def test_a_library_call_performs_its_own_node() -> None:
+    """Inductor lists a scatter with the kernel that copies its operand, and no handle for it."""
+    source = {name: SourceLine("m.py", at) for at, name in enumerate(("mul", "scatter_add"), 3)}
+    nodes = tuple(
+        GraphNode(name, f"torch.ops.aten.{name}.default", source=line)
+        for name, line in source.items()
+    )
+    graph, stored = FxGraph("post_grad", nodes), Access(NamedTensor("buf0"), "store", None)
+    copy = KernelCall("cpp_fused_mul_0", False, "cpp_fused_mul_0:1", nodes=("scatter_add", "mul"))
+    scatter = KernelCall("aten.scatter_reduce_.two", True, accesses=(stored,))
+    calls = credited(Matcher("", graph, (), {}).matched([copy, scatter]), graph)
+    assert [call.nodes for call in calls] == [("mul",), ("scatter_add",)]
+    stacks = {copy.handle: tuple(f'  File "m.py", line {at}, in f\n' for at in (3, 4))}
+    recorded = Provenance({copy.handle: copy.nodes}, stacks)
+    lines = [[line.line for line in recorded.located(each, graph).sources] for each in calls]
+    assert lines == [[3], [4]]
 
 
 def test_messages_alone() -> None:

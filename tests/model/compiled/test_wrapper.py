@@ -172,6 +172,56 @@ def test_wrappers_in_c() -> None:
     assert fused.bytes == 3 * 512 * 2
 
 
+def _library(*lines: str) -> tuple[KernelCall, ...]:
+    head = "def call(args):\n    arg0_1, arg1_1 = args\n"
+    sizes = "    assert_size_stride(arg0_1, (1, 64, 192), (12288, 192, 1))\n"
+    inputs = (
+        "arg0_1 = rand_strided((1, 64, 192), (12288, 192, 1), device='cpu', dtype=torch.float32)"
+    )
+    code = (
+        head
+        + sizes
+        + "".join(f"    {line}\n" for line in lines)
+        + f"def get_args():\n    {inputs}\n"
+    )
+    return parse_wrapper(code)[1]
+
+
+def test_views_of_one_buffer_count_one_by_one() -> None:
+    view = "reinterpret_tensor(arg0_1, (1, 4, 64, 16), (64, 16, 192, 1), {})"
+    q, k, v = (view.format(offset) for offset in (0, 64, 128))
+    sdpa = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default"
+    made = f"buf0 = {sdpa}({q}, {k}, {v})", "buf1 = buf0[0]"
+    sizes = "assert_size_stride(buf1, (1, 4, 64, 16), (64, 16, 64, 1))"
+    (attention,) = _library(*made, sizes)
+    whole = 4 * 64 * 16 * 4
+    assert [(a.bytes, a.tensor.offset) for a in attention.accesses[:3]] == [
+        (whole, 0), (whole, 64), (whole, 128),
+    ]  # fmt: skip
+    result = NamedTensor("getitem", "f32", (1, 4, 64, 16), (4096, 16, 64, 1))
+    item = GraphNode("getitem", "operator.getitem", ("sdpa",), result)
+    graph = FxGraph("post_grad", (GraphNode("sdpa", sdpa), item))
+    (known,) = typed([replace(attention, nodes=("sdpa",))], graph)
+    assert known.bytes == 4 * whole, "the stride of a single batch says nothing"
+    same, half = view.format(0), "reinterpret_tensor(arg0_1, (1, 4, 64, 16), (64, 16, 192, 1), 32)"
+    (twice,) = _library(f"torch.ops.test.op_.default({same}, {same}, {half})")
+    assert [a.bytes for a in twice.accesses if a.mode == "load"] == [whole, whole // 2]
+
+
+def test_what_a_library_may_touch() -> None:
+    bump, scatter, mean = _library(
+        "torch.ops.test.bump.default(arg0_1, 2.0)",
+        "aten.scatter_reduce_.two(arg0_1, 0, arg0_1, arg0_1, reduce='amax', include_self=True)",
+        "aten.scatter_reduce_.two(arg0_1, 0, arg0_1, arg0_1, reduce='mean', include_self=True)",
+    )
+    assert [(a.mode, a.certainty) for a in bump.accesses] == [
+        ("load", "at_most"), ("store", "at_most"),
+    ]  # fmt: skip
+    assert {a.certainty for a in scatter.accesses} == {"at_most"}
+    assert {a.certainty for a in mean.accesses} == {"at_least"}, "it divides all of it at the end"
+    assert scatter.arguments[-2:] == ("reduce='amax'", "include_self=True")
+
+
 def test_a_result_without_sizes_is_not_left_out() -> None:
     """A total without the result would be wrong; the graph may state its sizes later."""
     code = """

@@ -111,16 +111,23 @@ def unsized(name: str, dtype: str = "") -> NamedTensor:
 
 def storage(tensor: NamedTensor) -> int | None:
     """The elements that a tensor has in memory: a dimension of stride 0 repeats the same ones."""
-    if len(tensor.shape) != len(tensor.stride):
-        return None
-    index = Form(0)
-    for at, (size, stride) in enumerate(zip(tensor.shape, tensor.stride, strict=True)):
-        if not isinstance(size, int) or not isinstance(stride, int):
+    return _together([tensor])
+
+
+def _together(views: Sequence[NamedTensor]) -> int | None:
+    """The elements that views of one buffer have in memory, each once."""
+    reached = []
+    for view in views:
+        begins = view.offset if len(views) > 1 else 0
+        if len(view.shape) != len(view.stride) or not isinstance(begins, int):
             return None
-        if size <= 0:
-            return 0
-        index = added(index, variable(f"d{at}", size, stride))
-    return different([Reached(index)])
+        index = Form(begins)
+        for at, (size, stride) in enumerate(zip(view.shape, view.stride, strict=True)):
+            if not isinstance(size, int) or not isinstance(stride, int):
+                return None
+            index = added(index, variable(f"d{at}", max(size, 0), stride))
+        reached += [Reached(index)] if 0 not in view.shape else []
+    return different(reached)
 
 
 def base_op(name: str) -> str:
@@ -136,22 +143,22 @@ def base_op(name: str) -> str:
 
 
 def library_accesses(
-    name: str, operands: Iterable[NamedTensor], results: Sequence[NamedTensor]
+    name: str,
+    operands: Iterable[NamedTensor],
+    results: Sequence[NamedTensor],
+    arguments: Sequence[str] = (),
 ) -> tuple[Access, ...]:
     """Loads of the operands, stores of the results; an op that ends in `_` writes in place."""
-    op, read = base_op(name), {tensor.name: tensor for tensor in operands}
+    op, read = base_op(name), list(dict.fromkeys(operands))
     if op == "wait_tensor":  # moves nothing
         return ()
-    written = {tensor.name: tensor for tensor in results}
-    first = next(iter(read.values()), None)
-    if op.endswith("_") and first is not None and not written:
-        written = {first.name: first}
-        if op == "copy_":
-            read.pop(first.name)
-    found = [_whole(tensor, "load") for tensor in read.values() if tensor.name not in written]
-    found += [_whole(t, "load") for n, t in read.items() if n in written and op.endswith("_")]
-    found += [_whole(tensor, "store") for tensor in written.values()]
-    return tuple(_stated(access, op) for access in found)
+    in_place = op.endswith("_")
+    written = {tensor.name: tensor for tensor in results or (read[:1] if in_place else ())}
+    loads = [tensor for tensor in read if tensor.name not in written]
+    if (in_place or {*results} >= {*read}) and (results or op != "copy_"):
+        loads += [tensor for tensor in read if tensor.name in written]
+    used: list[tuple[NamedTensor, Mode]] = [(each, "load") for each in loads]
+    return _whole(op, [*used, *((each, "store") for each in written.values())], arguments)
 
 
 def template(found: Sequence[Access]) -> tuple[Access, ...]:
@@ -167,15 +174,28 @@ def template(found: Sequence[Access]) -> tuple[Access, ...]:
 
 def with_tensors(call: KernelCall, tensors: Iterable[NamedTensor]) -> KernelCall:
     """A library's call with tensors of which more is known, one for each access."""
-    pairs = zip(tensors, call.accesses, strict=True)
-    found = (_whole(tensor, "load" if a.mode == "load" else "store") for tensor, a in pairs)
-    op = base_op(call.kernel)
-    return replace(call, accesses=tuple(_stated(access, op) for access in found))
+    modes: Iterator[Mode] = ("load" if each.mode == "load" else "store" for each in call.accesses)
+    used = list(zip(tensors, modes, strict=True))
+    found = _whole(base_op(call.kernel), used, call.arguments)
+    return replace(call, accesses=found)
 
 
-def _whole(tensor: NamedTensor, mode: Literal["load", "store"]) -> Access:
-    """An access to all of a tensor, as a library's kernel does it."""
-    return _of_elements(tensor, mode, storage(tensor))
+def _whole(
+    op: str, used: Sequence[tuple[NamedTensor, Mode]], arguments: Sequence[str]
+) -> tuple[Access, ...]:
+    """Accesses to all of each tensor, as a library's kernel does it.
+
+    Views of one buffer (q, k and v) count one by one. What two of them share counts once.
+    """
+    found: list[Access] = []
+    before: dict[tuple[str, Mode], list[NamedTensor]] = {}
+    for tensor, mode in used:
+        views = before.setdefault((tensor.name, mode), [])
+        known, views[:] = _together(views) if views else 0, [*views, tensor]
+        held = _together(views)
+        new = storage(tensor) if known is None or held is None else held - known
+        found.append(_stated(_of_elements(tensor, mode, new), op, arguments))
+    return tuple(found)
 
 
 def same_type(name: str, tensors: Sequence[NamedTensor]) -> list[NamedTensor]:
@@ -187,8 +207,8 @@ def same_type(name: str, tensors: Sequence[NamedTensor]) -> list[NamedTensor]:
     return [replace(tensor, dtype=next(iter(types))) for tensor in tensors]
 
 
-def _stated(access: Access, op: str) -> Access:
+def _stated(access: Access, op: str, arguments: Sequence[str]) -> Access:
     if access.certainty != "exact" or op in _MATMULS:
         return access
-    attention = "attention" in op
-    return replace(access, certainty="at_least" if attention or op in _PASSES else "at_most")
+    again = "attention" in op or op in _PASSES or "reduce='mean'" in arguments  # divides at the end
+    return replace(access, certainty="at_least" if again else "at_most")

@@ -27,10 +27,12 @@ from foretrace.model.compiled.compile_log import (
 )
 from foretrace.model.compiled.graphs import parse_graph
 from foretrace.model.compiled.provenance import (
+    LIBRARY,
     NODES,
     STACKS,
     Matcher,
     Provenance,
+    credited,
     named,
     origins,
     provenance,
@@ -127,6 +129,11 @@ class _Pieces:
     def __init__(self, key: Key, records: Sequence[LogRecord], texts: Sequence[TextRecord]) -> None:
         self.rank, self.id, _ = key
         self.records, self.texts = records, texts
+        self.stack = self._stack()
+        self.metrics = [each.fields for each in records if each.kind in _METRICS]
+        compiled = _function(self.metrics, self.stack)
+        self.caller = _caller(compiled, self.stack)
+        self.function = self.caller or compiled
         attempts = [each.attempt for each in records] + [each.attempt for each in texts]
         last = max(attempts, default=0)
         self.final_records = [each for each in records if each.attempt == last]
@@ -138,14 +145,12 @@ class _Pieces:
 
     def compilation(self) -> Compilation:
         parsed = [self._parsed(at, each) for at, each in enumerate(self.wrappers)]
-        stack = self._stack()
-        metrics = [each.fields for each in self.records if each.kind in _METRICS]
         breaks = graph_breaks(self.records, self.texts)
         return Compilation(
             self.id,
-            _function(metrics, stack),
+            self.function,
             self.rank,
-            stack,
+            self.stack,
             self.graphs,
             self.before,
             self.after,
@@ -157,10 +162,10 @@ class _Pieces:
             breaks,
             guard_failures(self.records, self.texts),
             phases(self.records),
-            _compile_ns(metrics),
+            _compile_ns(self.metrics),
             cache_states(self.records),
             cudagraph_skips(self.records, self.texts),
-            _failure(metrics) or limit_reached(self.texts),
+            _failure(self.metrics) or limit_reached(self.texts),
             mappings=tuple(found.ops for _, _, found in parsed),
         )
 
@@ -170,7 +175,7 @@ class _Pieces:
         graph: FxGraph | None = None
         for record in self.final_records:
             if record.kind in _POST_GRAD or record.name in _POST_GRAD:
-                graph = parse_graph(_text(record.payload), "post_grad")
+                graph = self._graph(record, "post_grad")
             elif record.kind == "inductor_output_code":
                 made.append(_WrittenCode(_text(record.payload), graph))
                 graph = None
@@ -191,10 +196,17 @@ class _Pieces:
     def _graphs(self) -> Iterator[FxGraph]:
         for record in self.final_records:
             if stage := STAGES.get(record.kind):
-                yield parse_graph(_text(record.payload), stage)
+                yield self._graph(record, stage)
         for at, wrapper in enumerate(self.wrappers):
             if wrapper.post_grad:
                 yield replace(wrapper.post_grad, graph=at)
+
+    def _graph(self, record: LogRecord, stage: Stage) -> FxGraph:
+        """A graph. One of torch's own modules alone has no line: the line that calls it counts."""
+        graph = parse_graph(_text(record.payload), stage)
+        if self.caller is None or any(node.source for node in graph.nodes):
+            return graph
+        return replace(graph, nodes=tuple(replace(n, source=self.caller) for n in graph.nodes))
 
     def _parsed(
         self, at: int, wrapper: _WrittenCode
@@ -205,7 +217,8 @@ class _Pieces:
         scheduled = [node for node in self.after if node.graph == at]
         known = self.origins[at] if at < len(self.origins) else {}
         matcher = Matcher(wrapper.code, wrapper.post_grad, scheduled, known)
-        matched = typed(matcher.matched(known_calls), wrapper.post_grad)
+        matched = credited(matcher.matched(known_calls), wrapper.post_grad)
+        matched = typed(matched, wrapper.post_grad)
         located = [recorded.located(call, wrapper.post_grad) for call in matched]
         dynamo = next((each for each in self.graphs if each.stage == "dynamo"), None)
         return (
@@ -251,6 +264,16 @@ def _function(metrics: Iterable[dict[str, Any]], stack: Sequence[SourceLine]) ->
         if isinstance(file, str) and isinstance(line, int):
             return SourceLine(file, line, str(each.get("co_name") or ""))
     return stack[-1] if stack else None
+
+
+def _caller(compiled: SourceLine | None, stack: Sequence[SourceLine]) -> SourceLine | None:
+    """The innermost line of user code, where the compiled function is torch's own.
+
+    `torch.compile(nn.Sequential(…))` compiles a function of Dynamo's that calls the module.
+    """
+    if compiled is None or not LIBRARY.search(compiled.file) or "_resume_in_" in compiled.function:
+        return None
+    return next((line for line in reversed(stack) if not LIBRARY.search(line.file)), None)
 
 
 def _compile_ns(metrics: Iterable[dict[str, Any]]) -> int | None:

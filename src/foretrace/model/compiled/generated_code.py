@@ -513,4 +513,5 @@ def _sized(tensor: NamedTensor, symbols: Mapping[str, int]) -> NamedTensor:
         values = ((size, evaluate(size, symbols)) for size in sizes)
         return tuple(size if value is None else value for size, value in values)
 
-    return replace(tensor, shape=known(tensor.shape), stride=known(tensor.stride))
+    [offset] = known((tensor.offset,))
+    return replace(tensor, shape=known(tensor.shape), stride=known(tensor.stride), offset=offset)

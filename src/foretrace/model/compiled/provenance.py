@@ -42,13 +42,14 @@ NODES, STACKS = (
     "inductor_provenance_tracking_kernel_stack_traces",
 )
 _FRAME = regex(r'  File "([^"\n]+)", line (\d{1,9}), in ([^\n]*)\n? *([^\n]*)')
-_LIBRARY = regex(r"/(?:site|dist)-packages/torch/")
+LIBRARY = regex(r"/(?:site|dist)-packages/torch/")
 _CANDIDATE = regex(r"\s*SchedulerNode\(name='(op\d{1,9})'\), \w{1,40}\(")
 _ORIGINS = regex(r"origins=(?:OrderedSet\()?[\[{]([^\]}]{0,20000})[\]}]")
 _MEMBER = regex(r"op\d+")
 _BUFFER = regex(r"buf(\d{1,9})")
 _KERNEL = regex(r"(\w{1,1000}) = async_compile\.")
 _NODE = regex(r"#   %(\w{1,200}) : .{0,4000}= call_function\[target=")
+_CALLED = {"scatter_add": "scatter_reduce", "_unsafe_index_put": "index_put"}  # by Inductor
 Names = dict[str, tuple[str, ...]]
 
 
@@ -66,8 +67,16 @@ class Provenance(msgspec.Struct, frozen=True):
         return self.nodes.get(call.handle) or by_name or call.nodes
 
     def located(self, call: KernelCall, post_grad: FxGraph | None) -> KernelCall:
-        """The call with the lines of its nodes, and those of its stacks."""
-        lines = [*_lines_of(call.nodes, post_grad), *_lines_in(self.stacks.get(call.handle, ()))]
+        """The call with the lines of its nodes, and those of its stacks.
+
+        A line that only nodes of other calls have is not its own.
+        """
+        lines = [*_lines_of(call.nodes, post_grad)]
+        others = [node for node in self.of(call) if node not in call.nodes]
+        foreign = {(each.file, each.line) for each in _lines_of(others, post_grad)}
+        foreign -= {(each.file, each.line) for each in lines}
+        stacks = _lines_in(self.stacks.get(call.handle, ()))
+        lines += [each for each in stacks if (each.file, each.line) not in foreign]
         return replace(call, sources=_distinct(lines) or call.sources)
 
 
@@ -111,7 +120,7 @@ def _lines_of(nodes: Sequence[str], graph: FxGraph | None) -> Iterator[SourceLin
 def _lines_in(stacks: Sequence[str]) -> Iterator[SourceLine]:
     """The innermost line of each stack that is not torch's own."""
     for stack in stacks:
-        frames = [found for found in _FRAME.finditer(stack) if not _LIBRARY.search(found[1])]
+        frames = [found for found in _FRAME.finditer(stack) if not LIBRARY.search(found[1])]
         if frames:
             file, line, function, code = frames[-1].groups()
             yield SourceLine(file, int(line), function.strip(), code.strip())
@@ -198,6 +207,27 @@ class Matcher:
         yield from self.graph.nodes if self.graph else ()
 
 
+def credited(calls: Sequence[KernelCall], graph: FxGraph | None) -> list[KernelCall]:
+    """The calls, each node with the library call that performs it.
+
+    A library that writes in place needs its operand in memory. Inductor lists the library's node
+    with the kernel that puts it there, and that kernel's nodes with the library's call.
+    """
+    ops = {node.name: _op(node.target) for node in graph.nodes} if graph else {}
+    own = [
+        {node for node in call.nodes if call.extern and ops.get(node) == _op(call.kernel)}
+        for call in calls
+    ]
+    libraries = set().union(*own)
+    generated = {node for call in calls if not call.extern for node in call.nodes} - libraries
+    found = []
+    for call, mine in zip(calls, own, strict=True):
+        others = generated if mine else libraries if not call.extern else set()
+        kept = tuple(node for node in call.nodes if node not in others)
+        found.append(replace(call, nodes=kept or call.nodes))
+    return found
+
+
 def _fragments(code: str) -> Names:
     """The graph nodes in the comment above each kernel, in their order."""
     found: Names = {}
@@ -220,7 +250,8 @@ def _number(call: KernelCall) -> int | None:
 
 def _op(target: str) -> str:
     """`torch.ops.aten.mm.default` and `extern_kernels.mm` -> `mm`; in place is the same op."""
-    return base_op(target).removesuffix("_")
+    op = base_op(target).removesuffix("_")
+    return _CALLED.get(op, op)
 
 
 def _agree(node: GraphNode, call: KernelCall) -> bool:
@@ -272,9 +303,14 @@ def _type_of(access: Access, made: Sequence[NamedTensor]) -> str:
     """The one type that a result of this shape and these strides has."""
     if access.tensor.dtype or access.mode == "load":
         return access.tensor.dtype
-    shape, stride = access.tensor.shape, access.tensor.stride
-    types = {t.dtype for t in made if t.shape == shape and t.stride in (stride, ())}
+    types = {tensor.dtype for tensor in made if _same_layout(access.tensor, tensor)}
     return types.pop() if len(types) == 1 else ""
+
+
+def _same_layout(one: NamedTensor, other: NamedTensor) -> bool:
+    """Whether sizes and recorded strides agree; the stride of a single element says nothing."""
+    strides = zip(one.shape, one.stride, other.stride, strict=False)
+    return one.shape == other.shape and all(a == b for size, a, b in strides if size != 1)
 
 
 def _with_types(call: KernelCall, types: Mapping[str, str]) -> KernelCall:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from foretrace.base.patterns import regex
 from foretrace.model.compiled.accesses import (
     UNSIZED,
+    base_op,
     library_accesses,
     same_type,
     unsized,
@@ -106,7 +107,9 @@ class Buffers:
             return _allocated(node, name)
         if name in ("reinterpret_tensor", "_reinterpret_tensor") and len(node.args) >= 3:
             whole = self.tensor(node.args[0]) or NamedTensor(_name(node.args[0]))
-            return replace(whole, shape=sizes(node.args[1]), stride=sizes(node.args[2]))
+            begins = _size(node.args[3]) if len(node.args) > 3 else 0
+            shape, stride = sizes(node.args[1]), sizes(node.args[2])
+            return replace(whole, shape=shape, stride=stride, offset=begins)
         if name == "alloc_from_pool" and len(node.args) == 5:
             shape, stride = sizes(node.args[3]), sizes(node.args[4])
             return NamedTensor("", short_type(node.args[2]), shape, stride)
@@ -260,7 +263,7 @@ class Walk:
             made = self.found[self.results[name]]
             known = (a for a in made.accesses if a.mode == "load" or a.tensor.shape != UNSIZED)
             kept = tuple(access for access in known if access.tensor.name != name)
-            stores = library_accesses(made.kernel, (), (tensor,))
+            stores = library_accesses(made.kernel, (), (tensor,), made.arguments)
             self.found[self.results[name]] = replace(made, accesses=kept + stores)
 
     def _generated(self, call: ast.Call, name: str) -> None:
@@ -277,17 +280,20 @@ class Walk:
 
     def _library(self, call: ast.Call, name: str, args: list[ast.expr], result: str) -> None:
         out = [word.value for word in call.keywords if word.arg == "out"]
-        rest = [word.value for word in call.keywords if word.arg != "out"]
-        operands = [tensor for each in (*args, *rest) for tensor in self._tensors(each)]
+        rest = [word for word in call.keywords if word.arg != "out"]
+        values = *args, *(word.value for word in rest)
+        operands = [tensor for each in values for tensor in self._tensors(each)]
         results = [tensor for each in out for tensor in self._tensors(each)]
         for tensor in same_type(name, [*operands, *results]):
             self.buffers.learn(tensor.name, tensor.dtype)
-        found = library_accesses(name, operands, results)
+        texts = *map(self._text, args), *(f"{word.arg}={self._text(word.value)}" for word in rest)
+        if not result and not results and not base_op(name).endswith("_"):
+            results = operands  # a custom op without a result changes any of them
+        found = library_accesses(name, operands, results, texts)
         if result:
             self.results[result] = len(self.found)
-            made = library_accesses(name, (), (unsized(result),))
+            made = library_accesses(name, (), (unsized(result),), texts)
             found = (*(access for access in found if access.mode == "load"), *made)
-        texts = tuple(self._text(each) for each in args)
         self.found.append(self._made(call, name, found, texts))
 
     def _tensors(self, node: ast.expr) -> list[NamedTensor]:
