@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import foretrace
+from foretrace.analyze import why
 from foretrace.analyze.why.compiled_kernels import Unfused, kernels_named, strided_views
 from foretrace.analyze.why.explained import tallies
 from foretrace.base.errors import UsageError
@@ -24,7 +26,7 @@ from foretrace.schema.compiler import (
 )
 from foretrace.schema.documents.why import SCHEMA, CallEntry, CompiledKernel, Why
 from foretrace.schema.ledger import LedgerEntry
-from model.compiled.recorded import compiled
+from model.compiled.recorded import DATA, compiled
 
 ROW, MATRIX = 8 * 4, 4 * 8 * 4  # bytes of f32[8] and f32[4, 8]
 GELU, SILU, MM = (
@@ -85,6 +87,14 @@ def test_a_dynamic_size_is_not_known() -> None:
     found = Unfused(_part({}, node)).traffic(("add_1",))
     assert found is not None
     assert found.nodes is None
+
+
+def test_bytes_of_dynamic_sizes_are_as_certain_as_those_of_their_runs() -> None:
+    """The code alone does not say how many: the sizes of the runs do."""
+    found = why.explain(compiled("recompiles"), foretrace.open(DATA / "recompiles/trace.json.gz"))
+    dynamic = [row for row in found.kernels if row.run_bytes and row.bytes is None]
+    assert dynamic
+    assert {row.certainty for row in dynamic} == {"exact"}
 
 
 def test_without_a_graph_there_is_no_answer() -> None:

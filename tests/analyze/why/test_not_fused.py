@@ -18,10 +18,12 @@ from foretrace.cli import main
 from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read
 from foretrace.schema.compiler import (
+    Access,
     Compilation,
     CompilerRun,
     Elsewhere,
     FusionChoice,
+    KernelCall,
     NamedTensor,
     SchedulerNode,
 )
@@ -226,12 +228,13 @@ def test_the_command_looks_into_the_other_run(capsys: pytest.CaptureFixture[str]
 def test_refusals_around_templates(tuned: CompilerRun) -> None:
     mlp, relu = tuned.compilations
     found = {(one.a[-1], one.b[-1]): one for one in not_fused(mlp)}
-    # the last choice was cuBLAS: it was a template when Inductor asked
-    assert (found["1", "3"].code, found["1", "3"].inductor) == ("extern", "no shared data")
-    same = found["2", "3"]
-    assert same.code == "loops"
-    assert same.a_index == "3072*d0 + d1, {d0: 8192, d1: 3072}"
-    assert same.b_index == "c0, {c0: 25165824}"
+    # the last choice was cuBLAS for the first: it was a template when Inductor asked
+    assert found["1", "3"].a_target == "extern_kernels.mm"
+    assert not found["2", "3"].a_target
+    for same in (found["1", "3"], found["2", "3"]):
+        assert (same.code, same.inductor) == ("loops", "no shared data")
+        assert same.a_index == "3072*d0 + d1, {d0: 8192, d1: 3072}"
+        assert same.b_index == "c0, {c0: 25165824}"
     # asked in both directions: "node1 must go before node2" is only the answer to the other one
     prologue = found["3", "4"]
     assert prologue.code == "not_worth_it"
@@ -299,6 +302,36 @@ def test_a_concatenation_and_the_results_of_a_call_are_seen_through() -> None:
 def test_a_slice_reads_less_than_the_whole() -> None:
     reader = _node("op1", "a", "b", index=(("a", "c0 + 5, {c0: 100}"),))
     assert _found(_node("op0", "x", "a"), reader) == [("op0", "op1", 4 * BIG, 400)]
+
+
+def test_what_a_library_changes_in_place_keeps_its_size() -> None:
+    scatter = replace(_node("op1", "a i", "", "extern", mutates=("a",)), writes=("b",))
+    first, last = _node("op0", "x", "a"), _node("op2", "b", "c")
+    assert _found(first, scatter, last)[1] == ("op1", "op2", 4 * BIG, 4 * BIG)
+    (*_, pair) = neighbours([first, scatter, last])
+    assert (pair.shared[0].name, pair.memory) == ("b", ("a",)), "the wrapper knows the old name"
+
+
+def _call(kernel: str, reads: str, writes: str, extern: bool = False) -> KernelCall:
+    loads = tuple(Access(_tensor(each), "load", 4 * BIG) for each in reads.split())
+    stores = tuple(Access(_tensor(each), "store", 4 * BIG) for each in writes.split())
+    return KernelCall(kernel, extern, accesses=loads + stores)
+
+
+def test_a_buffer_that_stays_inside_a_kernel() -> None:
+    """The C++ kernel holds a layer norm: its mean and its output are two scheduler nodes."""
+    calls = _call("addmm", "x", "a", True), _call("cpp_fused_norm_0", "a", "c d")
+    norm = _node("op1", "a", "b", "reduction"), _node("op2", "a b", "c"), _node("op3", "x", "d")
+    last = _call("mm", "c d", "e", True)
+    made = _node("op4", "c d", "e", "extern", target="mm")
+    nodes = _node("op0", "x", "a", "extern", target="addmm"), *norm, made
+    part = Compilation("0/0", calls=(*calls, last), after=nodes, code=("",))
+    found = not_fused(part)
+    named = [(each.a, each.b, each.a_kind, each.b_kind) for each in found]
+    assert ("addmm", "cpp_fused_norm_0", "extern", "reduction") in named
+    assert not any("op" in name for each in named for name in each[:2])
+    both = next(each for each in found if each.b == "mm")
+    assert both.bytes == 4 * 4 * BIG, "c and d, each written and read"
 
 
 def test_a_kernel_in_between() -> None:

@@ -16,7 +16,15 @@ from foretrace.schema.documents.why import (
     Why,
 )
 from foretrace.schema.ledger import LedgerEntry, NoteEntry
-from foretrace.show.overview.why import apart_detail, kernel_lines, lines, title
+from foretrace.show.overview.why import (
+    apart_detail,
+    kernel_lines,
+    labels,
+    lines,
+    moved,
+    stays_apart,
+    title,
+)
 
 LINE = SourceLine("/home/me/model.py", 41, "forward", "return F.gelu(x) * y")
 TENSOR = NamedTensor("buf0", "bf16", (4, 8), (8, 1))
@@ -100,6 +108,29 @@ def test_bytes_of_dynamic_sizes_are_a_range() -> None:
     ran = replace(KERNEL, bytes=None, loads=[unknown], run_bytes=[1000, 3000])
     said = {line.label: line.text for line in kernel_lines(_document(), ran)}
     assert said["MOVES"] == "1.00 to 3.00 kB per run, by the sizes that it met"
+    assert moved(replace(ran, certainty="at_most")) == "<= 1.00 to 3.00 kB"
+
+
+def test_no_two_rows_have_one_name() -> None:
+    mm = replace(KERNEL, name="extern_kernels.addmm", extern=True)
+    weight = Access(NamedTensor("w", "bf16", (8, 2), (2, 1)), "load", 32)
+    first = replace(mm, loads=[weight, *KERNEL.loads, weight])
+    rows = [KERNEL, replace(KERNEL, region="1/0"), first, replace(mm, loads=[weight] * 3)]
+    other = CallEntry("triton_poi_fused_gelu_mul_0:5", [], [], 6, 6000)
+    rows += [replace(KERNEL, region="1/0", calls=[other])]
+    assert list(labels(rows).values()) == [
+        "0/0 triton_poi_fused_gelu_mul_0",
+        "1/0 triton_poi_fused_gelu_mul_0 :3",
+        "addmm 4x8 8x2",
+        "addmm 8x2 8x2",
+        "1/0 triton_poi_fused_gelu_mul_0 :5",
+    ]
+
+
+def test_a_pair_names_what_each_computes() -> None:
+    pair = NotFused("triton_poi_fused_add_0:1", "triton_poi_fused_add_2:4", "reason", "", None)
+    assert stays_apart(pair) == "add (kernel 0) and add (kernel 2)"
+    assert stays_apart(replace(pair, b="op11")) == "add and scheduler node op11"
 
 
 def test_the_evidence_of_each_reason() -> None:
@@ -110,13 +141,21 @@ def test_the_evidence_of_each_reason() -> None:
     )
     sizes = replace(pair, code="sizes", a_sizes=[4, 8], b_sizes=[32, 1])
     assert apart_detail(sizes) == "iterations: 4 x 8 and 32 x 1"
-    extern = replace(pair, code="extern", a_target="extern_kernels.mm")
+    extern = replace(
+        pair, code="extern", a_target="extern_kernels.mm", a_kind="extern", b_kind="pointwise"
+    )
     assert apart_detail(extern, "NVIDIA H200") == (
         "mm is an extern cuBLAS call: Inductor cannot put code into it; "
         "max-autotune may use a Triton template, which takes pointwise code in"
     )
     assert "cuBLAS" not in apart_detail(extern), "a log alone may be of a CPU"
     assert "Triton" not in apart_detail(extern, "AMD Instinct MI300X")
+    norm = apart_detail(replace(extern, b_kind="reduction"), "NVIDIA H200")
+    assert norm == "mm is an extern cuBLAS call: Inductor cannot put code into it"
+    refused = replace(extern, code="order", inductor="no shared data")
+    assert apart_detail(refused, "NVIDIA H200") == (
+        "mm was a template when Inductor decided this; tuning chose an extern cuBLAS call later"
+    )
     sort = replace(pair, code="extern", a_target="torch.ops.aten.sort.stable")
     assert apart_detail(sort, "NVIDIA H200") == (
         "sort.stable is an extern ATen call: Inductor cannot put code into it"

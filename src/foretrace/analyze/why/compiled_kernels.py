@@ -21,7 +21,6 @@ from foretrace.base.errors import UsageError
 from foretrace.model.compiled.accesses import base_op
 from foretrace.names.families import VIEWS
 from foretrace.schema.compiler import (
-    Access,
     Compilation,
     FxGraph,
     GeneratedKernel,
@@ -89,7 +88,7 @@ def _entry(
         found.median_ns,
         min(found.times, default=None),
         max(found.times, default=None),
-        _certainty(first.accesses),
+        _certainty(first if first.bytes is not None else found.sized or first),
         unfused.ops(nodes),
         {**(kernel.config if kernel else {}), **ran.config(found)},
         found.names,
@@ -112,9 +111,9 @@ def _call(call: KernelCall, ran: Ran) -> CallEntry:
     return CallEntry(call.name, nodes, sources, found.launches, found.total_ns, runs)
 
 
-def _certainty(accesses: Iterable[Access]) -> str:
-    """The least certain of them decides."""
-    found = {each.certainty for each in accesses} or {"unknown"}
+def _certainty(call: KernelCall) -> str:
+    """The least certain of its accesses decides."""
+    found = {each.certainty for each in call.accesses} or {"unknown"}
     return next(word for word in ("unknown", "at_most", "at_least", "exact") if word in found)
 
 

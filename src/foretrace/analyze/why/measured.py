@@ -92,6 +92,11 @@ class CallRuns(Struct, frozen=True):
         """What the runs moved, each amount once; sizes may differ between runs."""
         return sorted({run.bytes for run in self.runs}, key=lambda size: size or 0)
 
+    @property
+    def sized(self) -> KernelCall | None:
+        """The call with the sizes of a run that has them."""
+        return next((run.call for run in self.runs if run.bytes is not None), None)
+
 
 class Ran:
     """What a trace says about the calls of a run; without a trace, nothing."""

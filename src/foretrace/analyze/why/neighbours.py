@@ -40,7 +40,8 @@ class Neighbours(Struct, frozen=True):
     written: int | None  # bytes that a need not write, and b need not read
     read: int | None
     produced: bool  # a writes what b reads
-    unwritten: tuple[str, ...] = ()  # shared buffers that nothing else needs
+    memory: tuple[str, ...] = ()  # the shared buffers as the wrapper names them
+    unwritten: tuple[str, ...] = ()  # those that nothing else needs
 
 
 def neighbours(
@@ -55,8 +56,9 @@ def neighbours(
         reads += [_least(_read(a, tensors[name]), _read(b, tensors[name])) for name in both]
         spared = [name for name in made if graph.only(name, to)]
         written = _sum([tensors[name].bytes for name in spared])
-        found = (written, _sum(reads), bool(made), tuple(spared))
-        yield Neighbours(a, b, tuple(tensors.values()), *found)
+        memory = [tuple(graph.memory.get(n, n) for n in names) for names in (tensors, spared)]
+        shared = tuple(tensors.values())
+        yield Neighbours(a, b, shared, written, _sum(reads), bool(made), *memory)
 
 
 class NodeOrder:
@@ -147,9 +149,11 @@ class _Graph:
         self.nodes: list[SchedulerNode] = []
         self.returned: set[str] = set()
         self.writer: dict[str, int] = {}
+        self.memory: dict[str, str] = {}  # a name for what was changed in place: its buffer
         for node in nodes:
             for tensor in (*node.operands, *node.tensors):
                 self.tensors[tensor.name] = tensor
+            self._mutated(node)
             if node.kind == "nop":
                 self.made_of.update(dict.fromkeys(node.writes, node.reads))
                 self.returned.update(node.reads if node.returned else ())
@@ -163,6 +167,15 @@ class _Graph:
         for at, node in enumerate(self.nodes):
             for name in dict.fromkeys(part for each in node.reads for part in self._parts(each)):
                 self.readers.setdefault(name, []).append(at)
+
+    def _mutated(self, node: SchedulerNode) -> None:
+        """What a library changes in place has a new name and the old memory."""
+        unsized = [name for name in node.writes if name not in self.tensors]
+        if len(node.mutates) == len(unsized) == 1:
+            buffer = self.memory.get(node.mutates[0], node.mutates[0])
+            if tensor := self.tensors.get(buffer):
+                self.memory[unsized[0]] = buffer
+                self.tensors[unsized[0]] = replace(tensor, name=unsized[0])
 
     def _unpacked(self, node: SchedulerNode) -> None:
         """The results of an extern call are its own."""

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from foretrace.analyze.why.measured import Measured, Ran
-from foretrace.analyze.why.neighbours import Neighbours, NodeOrder, neighbours, nodes_of_calls
+from foretrace.analyze.why.neighbours import (
+    NO_KERNEL,
+    Neighbours,
+    NodeOrder,
+    neighbours,
+    nodes_of_calls,
+)
 from foretrace.analyze.why.refusals import (
     REASONS,
     Refusals,
     Separation,
     across_breaks,
-    index_of,
     why_apart,
 )
 from foretrace.model.compiled.assemble import graph_name, parts
@@ -34,32 +40,55 @@ from foretrace.schema.compiler import (
 )
 from foretrace.schema.documents.why import NotFused, ReasonRow
 
+_T = TypeVar("_T", ReasonRow, Separation)
 Graph = tuple[tuple[str, str], ...]  # names and targets of the nodes
+DEEPEST = 8  # nodes in a row that one kernel keeps to itself; more are not followed
 
 
 def not_fused(compilation: Compilation, trace: Measured | None = None) -> tuple[Separation, ...]:
     """Every pair of neighbours of a compilation that share data and stay apart."""
     graphs = {node.graph for node in compilation.after} | {each.graph for each in compilation.calls}
     known = _Known(compilation)
-    return _two_kernels(
+    found = [
         _separation(known, order, pair, trace)
         for graph in sorted(graphs)
         for order in [NodeOrder(_nodes(compilation, graph))]
         for pair in neighbours(order.nodes, _inputs(compilation, graph))
-    )
+    ]
+    return _two_kernels(found, compilation, trace)
 
 
-def _two_kernels(found: Iterable[Separation]) -> tuple[Separation, ...]:
+def _two_kernels(
+    found: Iterable[Separation], compilation: Compilation, trace: Measured | None
+) -> tuple[Separation, ...]:
     """One entry for two calls: a C++ kernel may hold several scheduler nodes, one after another."""
-    held: dict[object, Separation] = {}
+    held: dict[object, list[Separation]] = {}
     for each in found:
         known = each.a_call is not None and each.b_call is not None
-        if known and each.a_call == each.b_call:
-            continue
-        key = (each.a_call, each.b_call) if known else id(each)
-        if key not in held or (each.bytes or 0) > (held[key].bytes or 0):
-            held[key] = each
-    return tuple(held.values())
+        if not known or each.a_call != each.b_call:
+            held.setdefault((each.a_call, each.b_call) if known else id(each), []).append(each)
+    return tuple(_one(pairs, compilation, trace) for pairs in held.values())
+
+
+def _one(
+    pairs: Sequence[Separation], compilation: Compilation, trace: Measured | None
+) -> Separation:
+    """The largest of several pairs of nodes, with what the others share besides."""
+    first, *others = sorted(pairs, key=lambda each: -(each.bytes or 0))
+    for each in others:
+        known = {tensor.name for tensor in first.shared}
+        if known.isdisjoint(tensor.name for tensor in each.shared):
+            first = _added(
+                first, each, ("bytes", "a_ns", "b_ns"), shared=first.shared + each.shared
+            )
+    if trace is None or not others or first.at_most_ns is None:
+        return first
+    spent = [
+        min(ns, trace.whole(compilation.calls[place]))
+        for ns, place in ((first.a_ns, first.a_call), (first.b_ns, first.b_call))
+        if ns is not None and place is not None
+    ]
+    return replace(first, at_most_ns=sum(spent))
 
 
 def grouped(
@@ -100,15 +129,39 @@ class _Known:
         for place, call in enumerate(compilation.calls):
             for name in set(call.stored):
                 self.stores.setdefault((call.graph, name), []).append(place)
+        self.readers: dict[tuple[int, str], list[SchedulerNode]] = {}
+        for node in compilation.after:
+            for name in node.reads:
+                self.readers.setdefault((node.graph, name), []).append(node)
 
-    def call(self, node: SchedulerNode) -> int | None:
-        """The call that a node became: it writes the same buffers, or changes the same."""
+    def call(self, node: SchedulerNode, depth: int = 0) -> int | None:
+        """The call that a node became: it writes the same buffers, or changes the same.
+
+        A C++ kernel keeps a buffer to itself if it holds all nodes that read it.
+        """
         if node.name.startswith("call"):
             return int(node.name[4:])
         names = (*node.writes, *node.mutates)
         places = {place for name in names for place in self.stores.get((node.graph, name), ())}
+        if not places and depth < DEEPEST:
+            readers = (each for name in names for each in self.readers.get((node.graph, name), ()))
+            found = (self.call(each, depth + 1) for each in readers)
+            return next((place for place in found if place is not None), None)
         calls = self.compilation.calls
         return max(sorted(places), key=lambda place: _same(calls[place], node), default=None)
+
+    def kind(self, node: SchedulerNode, place: int | None) -> str:
+        """What a node's kernel is: one with a reduction among its nodes is no pointwise code."""
+        kinds = [node.kind, *(self._kinds.get(place, ()) if place is not None else ())]
+        return next((kind for kind in kinds if kind != "pointwise"), "pointwise")
+
+    @cached_property
+    def _kinds(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for node in self.compilation.after:
+            if node.kind not in NO_KERNEL and (place := self.call(node)) is not None:
+                found.setdefault(place, []).append(node.kind)
+        return found
 
 
 def _separation(
@@ -124,10 +177,10 @@ def _separation(
     a_ns, b_ns = _times(pair, calls, trace)
     spent = [a_ns, b_ns] if pair.produced else [b_ns]
     moved = [count for count in (pair.written, pair.read) if count is not None]
-    shared, found = pair.shared[0].name, why_apart(order, pair, refused)
+    shared, found = pair.shared[0].name, why_apart(order, pair, known.refusals)
     return Separation(
-        calls[0].name if calls[0] else a.name,
-        calls[1].name if calls[1] else b.name,
+        calls[0].name if calls[0] else a.target or a.name,
+        calls[1].name if calls[1] else b.target or b.name,
         REASONS[found],
         refused[-1].words if refused else "",
         None if None in spent else sum(ns for ns in spent if ns is not None),
@@ -140,11 +193,13 @@ def _separation(
         produced=pair.produced,
         a_target=a.target,
         b_target=b.target,
-        a_index=index_of(a, shared),
-        b_index=index_of(b, shared),
+        a_index=known.refusals.index(a, shared),
+        b_index=known.refusals.index(b, shared),
         a_sizes=a.iteration,
         b_sizes=b.iteration,
         b_region=compilation.id,
+        a_kind=known.kind(a, places[0]),
+        b_kind=known.kind(b, places[1]),
         a_ns=a_ns,
         b_ns=b_ns,
         a_call=places[0],
@@ -214,7 +269,7 @@ def _times(
     a, b = calls
     if trace is None or a is None or b is None:
         return None, None
-    b_ns = trace.spent(b, pair.read, [tensor.name for tensor in pair.shared], a)
+    b_ns = trace.spent(b, pair.read, pair.memory, a)
     return (trace.spent(a, pair.written, pair.unwritten, b) if pair.produced else None), b_ns
 
 
@@ -321,17 +376,16 @@ def _rows(groups: Iterable[ReasonRow]) -> list[ReasonRow]:
     found: dict[str, ReasonRow] = {}
     for group in groups:
         held = found.get(group.code)
-        found[group.code] = _added(held, group) if held else group
+        names = ReasonRow.__struct_fields__[2:]
+        found[group.code] = _added(held, group, names) if held else group
     rows = found.values()
     return sorted(rows, key=lambda row: (-(row.at_most_ns or 0), -(row.bytes or 0), -row.refusals))
 
 
-def _added(one: ReasonRow, other: ReasonRow) -> ReasonRow:
-    """Two groups of one reason."""
-    names = ReasonRow.__struct_fields__[2:]
-    return replace(
-        one, **{name: _sum((getattr(one, name), getattr(other, name))) for name in names}
-    )
+def _added(one: _T, other: _T, names: Iterable[str], **more: object) -> _T:
+    """One of two entries, with the sums of both in these fields."""
+    sums = {name: _sum((getattr(one, name), getattr(other, name))) for name in names}
+    return replace(one, **sums, **more)
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:

@@ -11,7 +11,7 @@ name, or if no other result and no other argument has that type and these sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from foretrace.analyze.why.measured import Measured
 from foretrace.analyze.why.neighbours import Neighbours, NodeOrder, returns
@@ -105,12 +105,6 @@ class Refusals:
                 key = self.refused[place].graph, member
                 self.places.setdefault(key, []).append(place)
         self.before = {(node.graph, node.name): node for node in compilation.before}
-        self.extern = {
-            (node.graph, member)
-            for node in compilation.after
-            if node.kind == "extern"
-            for member in node.members
-        }
 
     def about(self, a: SchedulerNode, b: SchedulerNode) -> list[FusionChoice]:
         """The refusals about parts of two nodes; those that ask in their order come last."""
@@ -126,14 +120,18 @@ class Refusals:
                 turned.append(self.refused[place])
         return turned + found
 
+    def index(self, node: SchedulerNode, buffer: str) -> str:
+        """How a node goes through a buffer, or did as a template; empty where no log says it."""
+        known = (node, *(self.before.get((node.graph, member)) for member in node.members))
+        found = (each.index for each in known if each)
+        return next((index for held in found for name, index in held if name == buffer), "")
+
     def reason(self, choice: FusionChoice) -> str:
         """The plain reason for a refusal, by the nodes as they were when Inductor asked.
 
-        Tuning may have replaced a template by a library's kernel since.
+        Tuning may have replaced a template by a library's kernel since: that came later.
         """
         names = [MEMBER.findall(name) for name in (choice.a, choice.b)]
-        if any((choice.graph, member) in self.extern for each in names for member in each):
-            return "extern"
         found = code(choice.words)
         if found not in _BY_INDEX:
             return found
@@ -141,11 +139,11 @@ class Refusals:
         return _refined(found, a, b)
 
 
-def why_apart(order: NodeOrder, pair: Neighbours, refused: Sequence[FusionChoice]) -> str:
+def why_apart(order: NodeOrder, pair: Neighbours, refusals: Refusals) -> str:
     """Why neighbours stay apart: the last refusal, or what their kinds and places say."""
-    a, b = pair.a, pair.b
-    if "extern" in (a.kind, b.kind):
-        return "extern"
+    a, b, refused = pair.a, pair.b, refusals.about(pair.a, pair.b)
+    if "extern" in (a.kind, b.kind):  # asked while it was a template
+        return refusals.reason(refused[-1]) if refused else "extern"
     if refused:
         found = code(refused[-1].words)
         return _refined(found, a, b) if found in _BY_INDEX else found
@@ -202,11 +200,6 @@ def _joined(
         mutates=tuple(buffer for part in parts for buffer in part.mutates),
         waits=tuple(buffer for part in parts for buffer in part.waits),
     )
-
-
-def index_of(node: SchedulerNode, buffer: str) -> str:
-    """How a node goes through a buffer; empty where the log does not say."""
-    return next((index for name, index in node.index if name == buffer), "")
 
 
 def across_breaks(run: CompilerRun, trace: Measured | None = None) -> tuple[Separation, ...]:

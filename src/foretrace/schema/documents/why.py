@@ -167,6 +167,8 @@ class NotFused(Struct, frozen=True):
     stopped_at: SourceLine | None = None
     rank: int | None = None
     elsewhere: Elsewhere | None = None
+    a_kind: str = ""  # pointwise, reduction, scan, template, extern, …
+    b_kind: str = ""
 
 
 class ReasonRow(Struct, frozen=True):

@@ -6,13 +6,14 @@ that no record holds is left out, and a line names what was not recorded.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from foretrace.analyze.why.refusals import REASONS
 from foretrace.base.units import bytes_text, change_text, percent_text, plural, time_text
 from foretrace.model.compiled.accesses import base_op
 from foretrace.names import families
-from foretrace.schema.compiler import NamedTensor, SourceLine
+from foretrace.schema.compiler import MEMBER, NamedTensor, SourceLine
 from foretrace.schema.documents.why import CompiledKernel, NotFused, OpMapping, Why
 from foretrace.schema.ledger import ABSENT
 from foretrace.show.overview.page import Line
@@ -219,6 +220,11 @@ def roof(row: CompiledKernel) -> str:
 
 def apart_detail(row: NotFused, device: str | None = None) -> str:
     """The evidence for a reason: both index expressions, both sizes, the library."""
+    later = _replaced(row, device) if row.inductor else ""
+    return ". ".join(filter(None, (_evidence(row, device), later)))
+
+
+def _evidence(row: NotFused, device: str | None) -> str:
     shared = f"{row.shared[0].name} {shape(row.shared[0])}" if row.shared else "the shared data"
     if row.code == "sizes" and row.a_sizes and row.b_sizes and row.a_sizes != row.b_sizes:
         first, second = (" x ".join(map(str, sizes)) for sizes in (row.a_sizes, row.b_sizes))
@@ -248,10 +254,10 @@ def first_place(lines: Sequence[SourceLine]) -> str:
 
 def moved(row: CompiledKernel) -> str:
     """`151.0 MB`, `<= 28.3 MB`; with dynamic sizes the smallest and the largest run."""
+    bound = BOUNDS.get(row.certainty, "")
     if row.bytes is None and len(row.run_bytes) > 1:
-        return change_text(row.run_bytes[0], row.run_bytes[-1], bytes_text)
-    bound = "" if row.bytes is None else BOUNDS.get(row.certainty, "")
-    return f"{bound}{bytes_text(row.bytes)}"
+        return bound + change_text(row.run_bytes[0], row.run_bytes[-1], bytes_text)
+    return f"{'' if row.bytes is None else bound}{bytes_text(row.bytes)}"
 
 
 def unit(why: Why) -> str:
@@ -275,21 +281,37 @@ def in_the_way(row: NotFused, device: str | None) -> str:
 
     Only a trace says which library a GEMM goes to; a log alone may be of any device.
     """
-    nvidia = bool(device and device.startswith("NVIDIA"))
+    calls, subject, of = _calls(row, device)
+    if len(calls) > 1:
+        return f"{subject} are extern {of}calls: Inductor cannot join them"
+    template = "a Triton template" if _is_nvidia(device) else "a template"
+    may = f"; max-autotune may use {template}, which takes pointwise code in"
+    pointwise = "pointwise" in (row.a_kind, row.b_kind)
+    hint = may if pointwise and any(base_op(name) in GEMMS for name in calls) else ""
+    return f"{subject} is an extern {of}call: Inductor cannot put code into it{hint}"
+
+
+def _replaced(row: NotFused, device: str | None) -> str:
+    """With max-autotune Inductor asks about templates, and tuning may choose a library later."""
+    calls, subject, of = _calls(row, device)
+    if not calls:
+        return ""
+    were = "were templates" if len(calls) > 1 else "was a template"
+    chosen = f"extern {of}calls" if len(calls) > 1 else f"an extern {of}call"
+    return f"{subject} {were} when Inductor decided this; tuning chose {chosen} later"
+
+
+def _calls(row: NotFused, device: str | None) -> tuple[list[str], str, str]:
+    """The library calls of a pair, their names, and whose they are where that is one."""
     calls = [name for name in (row.a_target, row.b_target) if name]
     names = " and ".join(dict.fromkeys(map(library_name, calls)))
+    whose = {_library(name, _is_nvidia(device)) for name in calls}
     subject = f"both {names}" if len(set(calls)) < len(calls) else names
-    whose = {_library(name, nvidia) for name in calls}
-    of = whose.pop() if len(whose) == 1 else ""
-    is_call = f"are extern {of}calls" if len(calls) > 1 else f"is an extern {of}call"
-    if row.inductor:  # with max-autotune it asks about a template, before tuning chooses
-        return f"{subject} {is_call}, which tuning preferred to a template"
-    if len(calls) > 1:
-        return f"{subject} {is_call}: Inductor cannot join them"
-    template = "a Triton template" if nvidia else "a template"
-    may = f"; max-autotune may use {template}, which takes pointwise code in"
-    gemm = any(base_op(name) in GEMMS for name in calls)
-    return f"{subject} {is_call}: Inductor cannot put code into it{may if gemm else ''}"
+    return calls, subject, whose.pop() if len(whose) == 1 else ""
+
+
+def _is_nvidia(device: str | None) -> bool:
+    return bool(device and device.startswith("NVIDIA"))
 
 
 def _library(name: str, nvidia: bool) -> str:
@@ -312,8 +334,27 @@ def kernel_label(row: CompiledKernel) -> str:
     """A generated kernel by its name, a library's call by its op and the shapes that it reads."""
     if not row.extern:
         return row.name
-    shapes = ["x".join(map(str, each.tensor.shape)) for each in row.loads]
+    loads = row.loads[-2:] if base_op(row.name) in GEMMS else row.loads  # without a bias
+    shapes = ["x".join(map(str, each.tensor.shape)) for each in loads]
     return " ".join([library_name(row.name), *(shapes if len(shapes) < 3 else [])])
+
+
+def labels(rows: Sequence[CompiledKernel]) -> dict[int, str]:
+    """By the id of each row: its label, with its region or its call where two rows share one."""
+    found = {id(row): kernel_label(row) for row in rows}
+    for more in (_in_region, _in_code):
+        shared = Counter(found.values())
+        found |= {id(row): more(row, t) for row in rows if shared[t := found[id(row)]] > 1}
+    return found
+
+
+def _in_region(row: CompiledKernel, label: str) -> str:
+    rank = "" if row.rank is None else f" rank {row.rank}"
+    return f"{row.region}{rank}{'' if row.graph == 'inference' else f' {row.graph}'} {label}"
+
+
+def _in_code(row: CompiledKernel, label: str) -> str:
+    return f"{label} :{row.calls[0].handle.rpartition(':')[2]}" if row.calls else label
 
 
 def shape(tensor: NamedTensor) -> str:
@@ -328,16 +369,20 @@ def stride(tensor: NamedTensor) -> str:
 
 def stays_apart(row: NotFused) -> str:
     """`mm and gelu+mul`: what the two compute, by their names."""
-    return f"{_computes(row.a)} and {_computes(row.b)}"
+    names = [each.rpartition(":")[0] or each for each in (row.a, row.b)]
+    numbers = [name.rpartition("_")[2] for name in names]
+    a, b = (_computes(name) for name in names)
+    if a == b and numbers[0] != numbers[1] and all(map(str.isdecimal, numbers)):
+        return f"{a} (kernel {numbers[0]}) and {b} (kernel {numbers[1]})"
+    return f"{a} and {b}"
 
 
-def _computes(handle: str) -> str:
-    """`extern_kernels.mm:1` -> `mm`, `triton_poi_fused_gelu_mul_0:3` -> `gelu+mul`."""
-    name = handle.rpartition(":")[0] or handle
+def _computes(name: str) -> str:
+    """`extern_kernels.mm` -> `mm`, `triton_poi_fused_gelu_mul_0` -> `gelu+mul`."""
     known = families.decode(name)
     if known.family.startswith("inductor"):
         return known.short.removeprefix("triton ").removeprefix("cpp ")
-    return library_name(name)
+    return f"scheduler node {name}" if MEMBER.match(name) else library_name(name)
 
 
 def other_run(row: NotFused) -> str:

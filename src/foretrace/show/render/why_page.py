@@ -18,7 +18,7 @@ from foretrace.show.overview import why as words
 from foretrace.show.overview.why import (
     apart_detail,
     first_place,
-    kernel_label,
+    labels,
     library_name,
     moved,
     op_label,
@@ -116,8 +116,9 @@ def kernels(why: Why, most: int, more: str = "--kernels") -> Section:
 
 
 def _kernel_columns(why: Why) -> dict[str, Column]:
+    named = labels(why.kernels)
     columns: dict[str, Column] = {
-        "kernel": kernel_label,
+        "kernel": lambda row: named[id(row)],
         "source": lambda row: first_place(row.sources) or DASH,
         "nodes": lambda row: count_text(len(row.nodes)),
     }
@@ -214,7 +215,7 @@ def _same(pairs: Sequence[NotFused]) -> list[list[NotFused]]:
     """Pairs with the same text, as those of equal layers, together; the largest saving first."""
     groups: dict[tuple[object, ...], list[NotFused]] = {}
     for row in pairs:
-        parts = (stays_apart(row), row.code, row.bytes, places(row.sources))
+        parts = (stays_apart(row), row.code, row.bytes, places(row.sources), row.a_target)
         groups.setdefault((*parts, row.inductor, other_run(row)), []).append(row)
     return sorted(groups.values(), key=lambda rows: (-_total(rows), -(rows[0].bytes or 0)))
 
