@@ -24,6 +24,14 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def first_line(problem: Exception | str, longest: int = 160) -> str:
+    """What an error says first, cut: a compiler's has hundreds of lines, its cause in line two."""
+    text = problem if isinstance(problem, str) else f"{type(problem).__name__}: {problem}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    first = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
+    return first if len(first) <= longest else f"{first[: longest - 1].rstrip()}…"
+
+
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     """`did you mean look?` for a mistyped name, else what to do."""
     from difflib import get_close_matches

@@ -43,7 +43,8 @@ while True:
         print("caught")
 """
 FUNCTION = """
-import torch
+import sys, torch
+print("Dynamo", "torch._dynamo" in sys.modules)
 def setup():
     return torch.nn.functional.gelu, (torch.ones(4),)
 """
@@ -133,6 +134,10 @@ def test_a_function_is_called_again_and_again(ran: dict[str, ProcessReport]) -> 
     assert found.facts.why_not["compile"] == ""
     assert found.kept is not None
     assert found.kept.outputs[0] == pytest.approx([0.8413] * 4, abs=1e-4)
+
+
+def test_dynamo_is_loaded_once_for_all_processes(ran: dict[str, ProcessReport]) -> None:
+    assert "Dynamo True" in ran["function"].log
 
 
 def test_a_text_runs_in_the_place_of_the_script(ran: dict[str, ProcessReport]) -> None:

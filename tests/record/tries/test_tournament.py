@@ -154,6 +154,27 @@ def test_what_was_measured_before_the_budget_ended_is_kept(tmp_path: Path) -> No
     assert states(document) == {"fused": "kept", "graph": "not tried"}
     assert document.best.fixes == ["fused"]
     assert "--budget" in document.notes[0]
+    assert document.fixes[1].why == OUT_OF_TIME
+
+
+def test_what_compiles_is_tried_last(tmp_path: Path) -> None:
+    _, processes = played(tmp_path, [fix("graph", compiles=True), fix("same"), fix("fused")])
+    assert [turned for _, turned in processes.ran if turned][:3] == [
+        ("fused",),
+        ("same",),
+        ("graph",),
+    ]
+
+
+def test_a_gain_that_scatters_gets_more_processes(tmp_path: Path) -> None:
+    def scattered(spec: TrySpec) -> ProcessReport:
+        times = [(110 + 3 * pair, pair, on) for pair in range(11) for on in (False, True)]
+        blocks = [Block(pair, on, 60 if on else ns, 4, 0) for ns, pair, on in times]
+        return ProcessReport(KEPT, blocks, None, End(9, finished=True))
+
+    document, processes = played(tmp_path, [fix("graph")], {"graph": scattered})
+    assert processes.ran.count(((), ("graph",))) == 3
+    assert document.fixes[0].pairs == 33
 
 
 def test_a_budget_too_small_for_the_script_is_one_line(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from foretrace.base.errors import ForetraceError, MissingError, UsageError
+from foretrace.base.errors import ForetraceError, MissingError, UsageError, first_line
 from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
 
 # A CPU's allocator has no error class of its own.
@@ -91,10 +91,3 @@ def in_one_line(before: str = "") -> Iterator[None]:
         raise
     except Exception as problem:
         raise MissingError(f"{before}{first_line(problem)}") from problem
-
-
-def first_line(problem: Exception) -> str:
-    """The error's class and its first statement; Inductor puts its own in the second line."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    stated = lines[:2] if lines and lines[0].endswith(":") else lines[:1]
-    return f"{type(problem).__name__}: {' '.join(stated)}"

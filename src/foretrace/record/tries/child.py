@@ -21,14 +21,13 @@ from typing import Any
 import msgspec
 import torch
 
-from foretrace.base.errors import UsageError
-from foretrace.record.experiments.machine import first_line
+from foretrace.base.errors import UsageError, first_line
 from foretrace.record.profiling.script import WindowDone, run_script
 from foretrace.record.profiling.script_hooks import EndingSignals, StepFinder, leave_fork
 from foretrace.record.profiling.window import Capture
 from foretrace.record.tries import session as sessions
 from foretrace.record.tries.applied import applied
-from foretrace.record.tries.judging import gain
+from foretrace.record.tries.judging import is_narrow
 from foretrace.record.tries.rounds import RUNS, Block, End, Facts, Kept, Said, TrySpec
 from foretrace.record.tries.session import Session
 
@@ -37,7 +36,7 @@ Steps = Generator[None, None, None]
 BLOCK_NS = {"cuda": 120_000_000, "cpu": 250_000_000}
 MOST_STEPS = 200  # of a block
 SETTLING = 2  # steps after a switch that count for neither side
-MORE_PAIRS, NARROW = 3, 1.03  # so many times the pairs while the interval is wider
+MORE_PAIRS = 3  # so many times the pairs while the interval is wide
 ENOUGH_PAIRS, NO_GAIN, LEAST_GAIN = 5, 1.005, 1.03  # after so many pairs below both: no gain
 
 
@@ -107,7 +106,7 @@ class StepPlan:
         length = self.spec.block or (yield from self._length())
         self._turn(True)
         yield from _passed(SETTLING)
-        ratios: list[float] = []
+        pairs: list[tuple[float, float]] = []
         most = self.spec.pairs * (MORE_PAIRS if self.spec.turned else 1)
         for pair in range(most):
             both: dict[bool, float] = {}
@@ -115,9 +114,9 @@ class StepPlan:
                 self._turn(on)
                 yield from _passed(SETTLING)
                 both[on] = yield from self._timed(length, pair, on)
-            ratios.append(both[False] / both[True])
-            enough = pair + 1 >= self.spec.pairs and _narrow(ratios)
-            if self.spec.turned and (enough or _hopeless(ratios)):
+            pairs.append((both[False], both[True]))
+            enough = pair + 1 >= self.spec.pairs and is_narrow(pairs)
+            if self.spec.turned and (enough or _hopeless(pairs)):
                 return
 
     def _length(self) -> Generator[None, None, int]:
@@ -180,14 +179,10 @@ def _passed(count: int) -> Steps:
         yield
 
 
-def _hopeless(ratios: list[float]) -> bool:
-    middle = sorted(ratios)[len(ratios) // 2]
-    return len(ratios) >= ENOUGH_PAIRS and middle < NO_GAIN and max(ratios) < LEAST_GAIN
-
-
-def _narrow(ratios: list[float]) -> bool:
-    found = gain([(ratio, 1.0) for ratio in ratios])
-    return found.high <= NARROW * found.low
+def _hopeless(pairs: list[tuple[float, float]]) -> bool:
+    ratios = sorted(off / on for off, on in pairs)
+    middle = ratios[len(ratios) // 2]
+    return len(ratios) >= ENOUGH_PAIRS and middle < NO_GAIN and ratios[-1] < LEAST_GAIN
 
 
 def _mean(losses: list[Any]) -> float | None:
@@ -274,7 +269,8 @@ def main() -> None:
             _redirect(words["log"])
             sys.exit(perform(words["spec"]))
         print(child, flush=True)
-        # while the first one runs: every optimizer loads it, which takes seconds in each process
+        # while the first one runs: an optimizer loads Dynamo, which takes seconds in each process
+        torch.optim.SGD([torch.zeros(1)])
 
 
 def _redirect(log: str) -> None:

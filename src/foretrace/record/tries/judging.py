@@ -1,9 +1,13 @@
 """When a fix is a gain, and when results stayed the same. Needs no torch.
 
-Blocks of steps with a fix off and on follow each other; each pair gives a ratio. The interval of
-their median leaves out the outermost ratios, so many that it holds the true one 19 times of 20
-whatever the distribution. A gain is an interval above 1 whose median is at least `LEAST`: two equal
-sides pass that less than once in a hundred tries.
+Blocks of steps with a fix off and on follow each other; each pair gives a ratio. Of ten pairs or
+more the quieter half counts, that with the least time of both sides together: other work on the
+machine slows one side down more than the other. Of two equal sides either is as likely to be the
+faster one in such a pair, so the choice favours neither.
+
+The interval of the median leaves out the outermost ratios, so many that it holds the true one 49
+times of 50 whatever the distribution. A gain is an interval above 1 whose median is at least
+`LEAST`: two equal sides pass that about once in a hundred tries.
 """
 
 from __future__ import annotations
@@ -17,7 +21,9 @@ from msgspec import Struct
 from foretrace.record.tries.rounds import Kept
 
 LEAST = 1.02
-SURE = 0.95
+SURE = 0.98
+NARROW = 1.03  # an interval whose ends differ by less needs no more pairs
+MANY = 10  # pairs, of which the quieter half counts
 NOISES = 3  # differences up to so many times those of two untouched runs are noise
 
 
@@ -37,12 +43,23 @@ class Gain(Struct, frozen=True):
 
 def gain(pairs: Sequence[tuple[float, float]]) -> Gain:
     """The ratio of the times of pairs (off, on), as a median with an interval."""
-    return Gain(*_middle([off / on for off, on in pairs]), len(pairs))
+    return Gain(*_middle([off / on for off, on in quieter(pairs)]), len(pairs))
+
+
+def quieter(pairs: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+    """The half of the pairs in which the machine did least besides; all where they are few."""
+    return pairs if len(pairs) < MANY else sorted(pairs, key=sum)[: (len(pairs) + 1) // 2]
+
+
+def is_narrow(pairs: Sequence[tuple[float, float]]) -> bool:
+    """Whether the interval of the ratio is narrow enough."""
+    found = gain(pairs)
+    return found.high <= NARROW * found.low
 
 
 def spread(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The interval of the time of equal sides, as shares of its median."""
-    median, low, high = _middle([ns for pair in pairs for ns in pair])
+    median, low, high = _middle([ns for pair in quieter(pairs) for ns in pair])
     return low / median, high / median
 
 

@@ -18,13 +18,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from foretrace.base.errors import UserCodeError
+from foretrace.base.errors import UserCodeError, first_line
 
 QUIET_S = 300  # a process that reports nothing for this long is stuck
 LEAVING_S = 2  # a process that has reported its end may tidy up for this long
 POLL_S = 0.05
 RUNS = 1000  # no exit code
-LONGEST = 160  # characters of a failure
 OUT_OF_TIME = "the budget was spent"
 
 
@@ -137,7 +136,7 @@ class ProcessReport(Struct):
         if self.end is None:
             last = self.log.strip().splitlines()[-1:] or [""]
             return f"its process ended with code {self.code}: {last[0]}".rstrip(": ")
-        return _one_line(self.end.problem)
+        return first_line(self.end.problem)
 
 
 class Processes:
@@ -221,12 +220,6 @@ class Processes:
             why = (self.folder / "start.txt").read_text(errors="replace").strip().splitlines()
             raise UserCodeError(f"no process can be started: {why[-1] if why else 'it ended'}")
         return int(answer)
-
-
-def _one_line(problem: str) -> str:
-    """The first line of what was raised, cut: a compiler's error has hundreds."""
-    first = next((line.strip() for line in problem.splitlines() if line.strip()), "")
-    return first if len(first) <= LONGEST else f"{first[: LONGEST - 1].rstrip()}…"
 
 
 def _end(group: int) -> None:

@@ -172,6 +172,7 @@ class Applied(Struct, frozen=True):
     losses may differ from those of the untouched script, as a share. A `fresh` one cannot be turned
     while the script runs: the whole process has it. A `rare` one is only tried on request.
     `environment` is set before its process starts. Of those in one `group` only one can be on.
+    One that `compiles` starts with an empty cache of Inductor, and takes long.
     """
 
     name: str
@@ -185,6 +186,7 @@ class Applied(Struct, frozen=True):
     rare: bool = False
     environment: Mapping[str, str] = {}
     group: str = ""
+    compiles: bool = False
 
 
 @contextmanager

@@ -21,7 +21,17 @@ from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError, UserCodeError
 from foretrace.record.tries import patch
-from foretrace.record.tries.judging import LEAST, Gain, apart, difference, gain, is_same, spread
+from foretrace.record.tries.judging import (
+    LEAST,
+    Gain,
+    apart,
+    difference,
+    gain,
+    is_narrow,
+    is_same,
+    quieter,
+    spread,
+)
 from foretrace.record.tries.rounds import (
     OUT_OF_TIME,
     Facts,
@@ -52,6 +62,7 @@ Say = Callable[[str], None]
 COSTLY_NS = 1_000_000_000  # first steps that take this much longer are worth a line
 FRESH_ROUNDS = 4  # pairs of processes, where a fix cannot be turned inside one
 MOST_PROCESSES = 4  # for the pairs of one fix, where the script ends early
+ENOUGH_PROCESSES = 3  # for a gain whose interval stays wide: processes differ too
 # why a fix that applies is left out
 UNNAMED = "left out by --only"
 SLOW = "takes minutes: --all tries it"
@@ -108,7 +119,7 @@ class Tournament:
         environment: dict[str, str] = {}
         for name in (*spec.on, *spec.turned):
             environment |= self.fixes[name].environment
-            if self.fixes[name].group == "compile":  # an empty cache: else compiling costs nothing
+            if self.fixes[name].compiles:  # an empty cache: else compiling costs nothing
                 environment["TORCHINDUCTOR_CACHE_DIR"] = str(self.processes.folder / name)
         found = self.processes.run(spec, limit_s=left, environment=environment)
         if found.stopped == OUT_OF_TIME:
@@ -122,16 +133,18 @@ class Tournament:
         pairs: list[tuple[float, float]] = []
         kept: Kept | None = None
         peak, block, wanted = 0, self.options.block, self.options.pairs
-        for _ in range(MOST_PROCESSES):
-            found = self.run(
-                what, on=tuple(on), turned=tuple(turned), pairs=wanted - len(pairs), block=block
-            )
+        for number in range(MOST_PROCESSES):
+            start = time.monotonic()
+            found = self.run(what, on=tuple(on), turned=tuple(turned), pairs=wanted, block=block)
             pairs += found.pairs()
             kept = kept or found.kept
             peak = max([peak, *(each.peak_bytes for each in found.blocks if each.on)])
-            if found.failure or (found.end is not None and found.end.finished):
+            is_whole = found.end is not None and found.end.finished
+            fits = 2 * time.monotonic() - start < self.ends  # another one as long as this one
+            if found.failure or (is_whole and not (fits and _is_unsure(pairs, number))):
                 return self._noted(MeasuredPairs(pairs, kept, peak, found.failure), bool(on))
             block = block or (1 if not pairs else found.blocks[-1].steps)
+            wanted = self.options.pairs if is_whole else max(wanted - len(found.pairs()), 1)
         short = "" if pairs else "the script ends before two blocks of steps are measured"
         return self._noted(MeasuredPairs(pairs, kept, peak, short), bool(on))
 
@@ -157,8 +170,13 @@ class Tournament:
 
     def _noted(self, found: MeasuredPairs, changed: bool) -> MeasuredPairs:
         if found.pairs and not changed:
-            self.off.append(statistics.median(off for off, _ in found.pairs))
+            self.off.append(statistics.median(off for off, _ in quieter(found.pairs)))
         return found
+
+
+def _is_unsure(pairs: list[tuple[float, float]], number: int) -> bool:
+    """Whether a fix that pays needs another process to tell how much."""
+    return number + 1 < ENOUGH_PROCESSES and gain(pairs).ratio >= LEAST and not is_narrow(pairs)
 
 
 def _promising(times: Mapping[bool, list[float]]) -> bool:
@@ -197,20 +215,15 @@ def tried(tournament: Tournament, name: str) -> TryDocument:
             found = _patch(tournament, untouched, best.names)
     except OutOfTimeError:
         notes.append("the budget was spent before everything was tried: raise --budget")
+        rows = [replace(row, why=OUT_OF_TIME) if _wanted(row) else row for row in rows]
         if not best.names:
             best.begin(rows)
     return _document(tournament, untouched, rows, best, found, name, notes)
 
 
-def _order(row: TriedFix, fix: Applied) -> tuple[bool, float, bool, bool, str]:
-    """The best prediction first; where there is none, what takes long comes last."""
-    return (
-        row.predicted_ns is None,
-        row.predicted_ns or 0,
-        fix.group == "compile",
-        fix.fresh,
-        fix.name,
-    )
+def _order(row: TriedFix, fix: Applied) -> tuple[bool, bool, float, bool, str]:
+    """What compiles, and so takes long, comes last; otherwise the best prediction comes first."""
+    return (fix.compiles, row.predicted_ns is None, row.predicted_ns or 0, fix.fresh, fix.name)
 
 
 def _untouched(tournament: Tournament) -> Untouched:
@@ -222,7 +235,7 @@ def _untouched(tournament: Tournament) -> Untouched:
         raise _refused(first)
     found = first.pairs()
     if found:
-        tournament.off.append(statistics.median(off for off, _ in found))
+        tournament.off.append(statistics.median(off for off, _ in quieter(found)))
     else:
         found = tournament.measured("the script untouched, again", (), ()).pairs
     if not found:

@@ -16,4 +16,5 @@ APPLIED = Applied(
     CompileSwitch,
     realises=("compile",),
     group="compile",
+    compiles=True,
 )

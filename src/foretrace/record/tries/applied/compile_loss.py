@@ -77,4 +77,5 @@ APPLIED = Applied(
     "torch.compile of the loss",
     "criterion.compile(), or torch.compile(F.cross_entropy)",
     _CompileLoss,
+    compiles=True,
 )

@@ -21,4 +21,5 @@ APPLIED = Applied(
     realises=("compile",),
     rare=True,
     group="compile",
+    compiles=True,
 )

@@ -39,4 +39,5 @@ APPLIED = Applied(
     _CompileOptimizer,
     realises=("compile", "foreach_loop"),
     devices=("cuda",),
+    compiles=True,
 )

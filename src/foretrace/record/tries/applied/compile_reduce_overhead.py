@@ -29,4 +29,5 @@ APPLIED = Applied(
     realises=("cuda_graph", "compile"),
     devices=("cuda",),
     group="compile",
+    compiles=True,
 )
