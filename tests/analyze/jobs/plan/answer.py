@@ -84,11 +84,11 @@ def slowdown(plan: Plan) -> dict[int, int]:
     """What the delays of a plan cost each step, in nanoseconds: the step with them, less the same
     step without them.
     """
-    slow, swift = (_walls(simulate(each)) for each in (plan, replace(plan, delays=())))
+    slow, swift = (walls(simulate(each)) for each in (plan, replace(plan, delays=())))
     return {step + plan.first_step: slow[step] - swift[step] for step in range(plan.steps)}
 
 
-def _walls(simulation: Simulation) -> list[int]:
+def walls(simulation: Simulation) -> list[int]:
     """The length of each step, from end to end of the last GPU work."""
     ends = [simulation.plan.start_ns]
     for step in range(simulation.plan.steps):

@@ -30,6 +30,7 @@ MOST_RANKS = 30  # torch writes no longer list
 CARD = {"name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "numSms": 132, "warpSize": 32,
         "totalGlobalMem": 85_017_493_504}  # fmt: skip
 TYPE = "c10::BFloat16"
+GPU_CATEGORIES = ("cuda_runtime", "kernel", "gpu_memcpy", "ac2g")
 Record = dict[str, Any]
 
 
@@ -53,8 +54,17 @@ def document(simulation: Simulation, rank: int) -> Record:
         "displayTimeUnit": "ms",
         "baseTimeNanoseconds": BASE_NS,
         "traceName": f"/traces/{file_name(plan, rank)}",
-        "traceEvents": list(_Writer(plan, rank).events(simulation.done[rank])),
+        "traceEvents": _ordered(plan, list(_Writer(plan, rank).events(simulation.done[rank]))),
     }
+
+
+def _ordered(plan: Plan, events: list[Record | msgspec.Raw]) -> list[Record | msgspec.Raw]:
+    """The events by time, or those of the host before launches and GPU work."""
+
+    def of_gpu(event: Record | msgspec.Raw) -> bool:
+        return isinstance(event, dict) and event["cat"] in GPU_CATEGORIES
+
+    return sorted(events, key=of_gpu) if plan.host_first else events
 
 
 def file_name(plan: Plan, rank: int) -> str:
@@ -173,13 +183,14 @@ class _Writer:
         receives of a group for itself.
         """
         group, alone = talk.group, talk.peer is None
+        times = self.plan.gaps.sized.get(self.rank, 1) if group.kind == "data" else 1
         listed = ", ".join(map(str, group.ranks[:MOST_RANKS]))
         more = ", ..." if len(group.ranks) > MOST_RANKS else ""
         named = f"{group.name} {seq} {alone} {group.ranks[0]} {len(group.ranks)}"
         said: Record = {
             "Collective name": talk.kind,
-            "In msg nelems": talk.in_elements,
-            "Out msg nelems": talk.out_elements,
+            "In msg nelems": talk.in_elements * times,
+            "Out msg nelems": talk.out_elements * times,
             "Group size": len(group.ranks),
             "dtype": "BFloat16",
             "In split size": "[]",

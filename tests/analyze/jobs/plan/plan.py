@@ -36,16 +36,19 @@ class Gaps(Struct, frozen=True):
     """What is wrong with the files of a job; all else is as simulated.
 
     `unrecorded` has (rank, kind of group, seq) of collectives that a file lacks, and `unstated`
-    the arguments that no collective carries.
+    the arguments that no collective carries. Of what is `cut`, the part `kept` remains. `sized`
+    has ranks whose gradients state so many times the elements.
     """
 
     missing: tuple[int, ...] = ()
     double: tuple[int, ...] = ()
     cut: tuple[int, ...] = ()
+    kept: float = 0.5
     damaged: tuple[int, ...] = ()
     empty: tuple[int, ...] = ()
     unrecorded: tuple[tuple[int, str, int], ...] = ()
     unstated: tuple[str, ...] = ()
+    sized: dict[int, int] = {}
     worlds: dict[int, int] = {}  # the world size that a rank claims
     steps: dict[int, tuple[int, ...]] = {}  # the steps (from 0) that a rank recorded
 
@@ -85,14 +88,17 @@ class Plan(Struct, frozen=True):
     activation_bytes: int = 4 << 20  # one microbatch
     bus_gbps: float = 100.0
     slow_hosts: dict[int, float] = {}  # bus bandwidth of every group that touches the host
+    slow_groups: dict[str, float] = {}  # bus bandwidth of the group of that name
     rate_noise: float = 0.0  # by how much of itself the time of a transfer varies
     kernel_noise_ns: int = 0  # up to so much is added to a kernel
+    host_noise_ns: int = 0  # up to so much the host of a rank needs more in a step
     end_noise_ns: int = 0  # up to so much later a rank sees the end of a collective
     seed: int = 0
     delays: tuple[Delay, ...] = ()
     clocks: dict[int, Clock] = {}  # by host
     start_ns: int = 1_794_000_000_000_000_000
     gaps: Gaps = Gaps()
+    host_first: bool = False  # files list the host's events before those of the GPU, as Kineto does
     by_rank: bool = False  # files named by rank, not by host and process
     stated_steps: bool = True
 

@@ -97,7 +97,7 @@ class _Rank:
             match what:
                 case Begin(step):
                     self.step = step
-                    self._on_host(what, LAUNCH_NS)
+                    self._on_host(what, LAUNCH_NS + self._noise(self.plan.host_noise_ns))
                 case Work(_, ns):
                     self._on_host(what, ns)
                 case Kernel(ns=ns):
@@ -187,7 +187,7 @@ class _Rank:
             pair = () if peer is None else tuple(sorted((self.rank, peer)))
             members = pair or talk.group.ranks
             size = max(talk.in_elements, talk.out_elements) * BYTES
-            rate = rate_of(self.plan, members)
+            rate = self.plan.slow_groups.get(talk.group.name, rate_of(self.plan, members))
             spent = transfer_ns(size, members, talk.kind, rate)
             chance = Random(f"{self.plan.seed} {talk.key}")
             spent += round(spent * self.plan.rate_noise * chance.random())

@@ -41,13 +41,13 @@ def write_ranks(
 
 
 def _with_gaps(plan: Plan, rank: int, text: bytes, packed: bool) -> bytes:
-    """The bytes of a file as they reach the disk; what is cut lacks its second half."""
+    """The bytes of a file as they reach the disk; what is cut lacks its end."""
     if rank in plan.gaps.empty:
         return b""
     if rank in plan.gaps.damaged:
         text = b"\x00damaged" * (len(text) // 8)
     stored = gzip.compress(text, 1, mtime=0) if packed else text
-    return stored[: len(stored) // 2] if rank in plan.gaps.cut else stored
+    return stored[: int(len(stored) * plan.gaps.kept)] if rank in plan.gaps.cut else stored
 
 
 def sized(plan: Plan, size: int, frames: int = 8) -> Plan:
