@@ -67,6 +67,7 @@ class Precedence:
         self._order = np.argsort(node, kind="stable")
         self.node, self.source = node[self._order], source[self._order]
         self._pairs = list(zip(self.node.tolist(), self.source.tolist(), strict=True))
+        self._depth: Ints | None = None
 
     def times(self, costs: Floats) -> Floats:
         """When each node happens, for one cost of each edge."""
@@ -80,9 +81,10 @@ class Precedence:
         """The same for several columns of costs at once: nodes that the same number of others
         precede are computed together.
         """
-        depth = self.times(np.ones(len(self.node)))
-        at = np.zeros((len(depth), costs.shape[1]))
-        level, costs = depth[self.node].astype(np.int64), costs[self._order]
+        if self._depth is None:
+            self._depth = self.times(np.ones(len(self.node))).astype(np.int64)
+        at = np.zeros((len(self._depth), costs.shape[1]))
+        level, costs = self._depth[self.node], costs[self._order]
         for edges in split_by(level, np.arange(len(level))):
             node = self.node[edges]
             first = np.flatnonzero(np.diff(node, prepend=-1))

@@ -147,7 +147,7 @@ def test_a_slow_rank_at_the_median(plan: Plan, cause: Cause, tmp_path: Path) -> 
         length = walked(replay.steps).length_ns
         stage = stages(read.met)
         peers = [rank for rank in range(plan.world) if stage.get(rank) == stage.get(1)]
-        change = StepChange(rank=1, curves=replay.progress.at_median(1, peers))
+        change = StepChange(curves={1: replay.progress.at_median(1, peers)})
         before, after = replay.lengths([StepChange(), change])
     assert before == length
     assert after == pytest.approx(_length(plan), abs=2_000)
@@ -188,9 +188,9 @@ def test_a_slow_host_with_the_bandwidth_of_its_equals(tmp_path: Path) -> None:
         steps = read.graph(STEP)
         slow = outliers(read.job, read.met, transfers(read.job, read.met))
         path = walked(steps)
-        found = what_ifs(read.job, steps, path, read.met, [1], slow)
+        found = what_ifs(read.job, steps, path, read.met, [[1]], slow)
     [host] = [each for each in found if each.kind == "host"]
-    assert host.what == "network of node002"
+    assert host.what == "the network of node002"
     # that the sum of gradients waits for the tensor-parallel sum before it is not in the trace
     assert path.length_ns - host.saves_ns == pytest.approx(_length(even), rel=0.03)
     [rank] = [each for each in found if each.rank == 1]

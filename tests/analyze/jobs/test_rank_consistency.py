@@ -31,6 +31,7 @@ def test_a_whole_job_has_nothing_odd(plan: Plan, tmp_path: Path) -> None:
     ("gaps", "code", "ranks", "text"),
     [
         ({"missing": (1, 3)}, "rank_missing", [1, 3], "2 of 4 ranks found: no ranks 1, 3"),
+        ({"sized": {2: 2}}, "other_size", [2], "rank 2: 6 all-reduces of group 1 with 33.6 MB and"),
         ({"double": (2,)}, "rank_duplicate", [2], "several files have rank 2"),
         ({"worlds": {3: 8}}, "other_world_size", [3], "rank 3: world size 8, others 4"),
         ({"unrecorded": ((1, "data", 2),)}, "partly_recorded", [1], "not on rank 1"),
@@ -43,6 +44,17 @@ def test_what_is_odd_is_named(
     found = _odd(Plan(data=4, gaps=Gaps(**gaps)), tmp_path)
     assert found[code].ranks == ranks
     assert text in found[code].text
+
+
+def test_of_two_sizes_neither_is_wrong(tmp_path: Path) -> None:
+    found = _odd(Plan(data=2, gaps=Gaps(sized={0: 2})), tmp_path)
+    assert found["other_size"].ranks == [0, 1]
+
+
+def test_a_rank_beyond_the_world_does_not_count(tmp_path: Path) -> None:
+    gaps = Gaps(missing=(1, 2, 3, 4), worlds={0: 2, 5: 2})
+    found = _odd(Plan(data=6, gaps=gaps), tmp_path)["rank_missing"]
+    assert found.text == "1 of 2 ranks found: no rank 1; rank 5 not in that world"
 
 
 def test_ranks_that_were_not_chosen_are_not_missing(tmp_path: Path) -> None:

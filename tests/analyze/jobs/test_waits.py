@@ -15,6 +15,7 @@ from foretrace.analyze.jobs.clocks import fit
 from foretrace.analyze.jobs.matched_collectives import match
 from foretrace.analyze.jobs.stragglers import hosts, slowness, stragglers
 from foretrace.analyze.jobs.waits import WAITS, waits
+from foretrace.analyze.jobs.whole_job import COLUMNS
 from foretrace.schema.jobs import JobGroup
 
 CLOCKS = {1: Clock(3_000_000, 20.0), 2: Clock(-2_000_000, -30.0)}
@@ -139,6 +140,17 @@ def test_what_happened_before_is_not_claimed() -> None:
     found = _by_hand([100_000, 100_000, 900_000], compute_ns=50_000)
     assert found["cause"].to_list() == [None, None, "earlier"]
     assert found["root_cause"].to_list() == [None, None, "earlier"]
+
+
+def test_a_cause_comes_before_what_was_earlier() -> None:
+    """Half of a delay is carried on from the collective before, which names no cause."""
+    rows = [{"rank": 1, "id": at, "step": 1, "caused_ns": ns, "delays_ns": ns, "root": 1,
+             "root_cause": cause} for at, (cause, ns) in enumerate((("compute", 45), ("earlier", 55)))]  # fmt: skip
+    steps = pl.DataFrame({"rank": [0, 1], "window_start_ns": [0, 0], "window_end_ns": [99, 99]})
+    kernels = pl.DataFrame(schema={"rank": pl.Int64, **COLUMNS["kernels"]})
+    job: Any = FakeJob([facts(0), facts(1)], steps=steps, kernels=kernels)
+    found = stragglers(pl.DataFrame(rows, WAITS), job)
+    assert found.select("rank", "cause").row(0) == (1, "compute")
 
 
 def test_no_collectives() -> None:

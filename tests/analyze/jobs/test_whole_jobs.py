@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from analyze.jobs.plan import Clock, Delay, Plan, write
-from analyze.jobs.plan.answer import slowdown
+from analyze.jobs.plan import Clock, Delay, Gaps, Plan, write
+from analyze.jobs.plan.answer import slowdown, walls
 from analyze.jobs.plan.damage import PLAN, SPOILED
 from analyze.jobs.plan.distance import distance
+from analyze.jobs.plan.faults import misses, random_job
+from analyze.jobs.plan.simulate import simulate
 from corpus.places import PUBLIC
 from foretrace.analyze import jobs
 from foretrace.cli import main
 from foretrace.schema.documents.job import JobDocument
-from foretrace.show.overview.job_verdict import lines, overview_of_job
+from foretrace.show.overview.job_verdict import fixes, lines, overview_of_job
 from sweep import FULL
 
 DATA = Plan(data=8, ranks_per_host=4, layers=3, kernel_noise_ns=2_000, clocks={1: Clock(400_000)})
@@ -94,6 +97,41 @@ def test_no_rank_is_blamed_where_no_delay_was_planned(plan: Plan, tmp_path: Path
     assert not [each for each in document.ranks if each.slow]
 
 
+def test_a_rank_whose_file_is_cut_does_not_hide(tmp_path: Path) -> None:
+    gaps, late = Gaps(cut=(SLOW,), kept=0.55), Delay("compute", LATE, ranks=(SLOW,))
+    document = planned(replace(DATA, gaps=gaps, delays=(late,)), tmp_path)
+    assert document.verdict.bound == "straggler"
+    assert document.verdict.text.startswith(f"rank {SLOW} ")
+    assert f"the file of rank {SLOW} is cut" in document.verdict.text
+
+
+def _saves(document: JobDocument) -> dict[str, int]:
+    assert document.path is not None
+    return {each.what: each.saves_ns for each in document.path.what_ifs}
+
+
+def test_a_slow_link_is_no_slow_rank(tmp_path: Path) -> None:
+    """One of two data-parallel groups has a third of the bandwidth."""
+    plan = replace(DATA, data=4, tensor=2, gradient_bytes=40 << 20, kernel_noise_ns=10_000)
+    slow = replace(plan, slow_groups={"6": 30.0})
+    document = planned(slow, tmp_path)
+    assert document.verdict.bound == "slow_link"
+    assert document.verdict.text.startswith("group 6 is slow: 30 GB/s")
+    late = [each for each in document.ranks if (each.delays_ns or 0) > 90_000]
+    assert {each.cause for each in late} == {"other_comms"}
+    lengths = [fmean(walls(simulate(each))) for each in (slow, plan)]
+    assert _saves(document)["group 6"] == pytest.approx(lengths[0] - lengths[1], rel=0.1)
+
+
+def test_two_equal_stragglers_save_together(tmp_path: Path) -> None:
+    late = Delay("compute", LATE, ranks=(SLOW, 5))
+    document = planned(replace(DATA, delays=(late,)), tmp_path)
+    saves = _saves(document)
+    assert saves["ranks 2, 5"] == pytest.approx(LATE, rel=0.05)
+    assert saves["rank 2"] + saves["rank 5"] < LATE / 10
+    assert "with both" in document.verdict.first
+
+
 def test_a_delay_in_one_step_is_reported_as_such(tmp_path: Path) -> None:
     plan = replace(DATA, delays=(Delay("host", 3_000_000, ranks=(SLOW,), steps=(1,)),))
     document = planned(plan, tmp_path)
@@ -108,6 +146,15 @@ def test_a_stage_that_computes_longer_is_named(tmp_path: Path) -> None:
     [line] = [each.text for each in lines(document) if each.label == "PIPELINE"]
     assert "stage 2 computes longest" in line
     assert "its stage" in document.verdict.text
+
+
+@pytest.mark.sweep(6)
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_culprit_and_cause_in_random_jobs(seed: int, tmp_path: Path) -> None:
+    """`benchmarks/job_plans.py` counts them over more seeds."""
+    plan, faults = random_job(seed)
+    truth = write(plan, tmp_path)
+    assert misses(overview(tmp_path), truth, faults) == []
 
 
 @pytest.mark.sweep(2)
@@ -125,6 +172,8 @@ def test_a_real_job_of_four_processes(gloo_job: Path) -> None:
     worst = max(found.ranks, key=lambda each: each.made_others_wait_ns or 0)
     assert (worst.rank, worst.cause) == (2, "host")
     assert "rank 2" in found.verdict.text
+    error = max(each.clock.error_ns or 0 for each in found.ranks)
+    assert all(each.saves_ns >= error for each in fixes(found) if "rank" in each.text)
     assert found.matched == found.by_order == 6
     for each in found.ranks:
         # the sleep outweighs what a busy machine adds

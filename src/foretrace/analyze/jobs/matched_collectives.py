@@ -132,6 +132,8 @@ def roles(job: Job) -> pl.DataFrame:
 
 
 PAIRED = ("send", "receive", "send-receive")  # the last of unknown peers, from the kernel alone
+# every rank has to state the same size; others may be uneven, or known to the root alone
+OF_ONE_SIZE = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce")
 _CHANNEL = ("label", "sender", "receiver", "collective")
 _KEPT = (
     "rank", "id", "step", "seq", "dtype", "message_bytes", "group_size", "start_ns", "end_ns",
@@ -150,13 +152,15 @@ class MatchedCollectives(Struct, frozen=True):
     do not name the other rank, `order` where numbers are missing and the rank has another count,
     and `group` where several groups have one name.
 
-    `arrivals`: collective_id, rank, id, step, start_ns, end_ns, on the clock of each rank.
-    `members`: group, rank.
+    `arrivals`: collective_id, rank, id, step, start_ns, end_ns, on the clock of each rank; a rank
+    whose recording was cut takes the step from the others. `members`: group, rank. `unequal`:
+    collective_id, rank and message_bytes where the ranks of a collective state several sizes.
     """
 
     collectives: pl.DataFrame
     arrivals: pl.DataFrame
     members: pl.DataFrame
+    unequal: pl.DataFrame
 
     @property
     def shared(self) -> pl.DataFrame:
@@ -209,15 +213,26 @@ def match(job: Job) -> MatchedCollectives:
     )  # fmt: skip
     members = _members(found, channels, told)
     found = _uncrowded(_met(_placed(found, channels)))
+    equal = pl.col("channel").is_in(
+        channels.filter(pl.col("collective").is_in(OF_ONE_SIZE))["channel"].implode()
+    )
+    size = pl.col("message_bytes")
     collectives = found.group_by("collective_id").agg(
         pl.col("channel", "numbered", "apart").first(),
         pl.len().cast(pl.Int64).alias("present"),
         pl.col("seq", "step").min(),
         pl.col("dtype").first(),
-        pl.col("message_bytes", "group_size").max(),
-    )
-    arrivals = found.select("collective_id", "rank", "id", "step", "start_ns", "end_ns")
-    return MatchedCollectives(_named(collectives, channels, members), arrivals, members)
+        # one rank may state a wrong size
+        pl.when(equal.first()).then(size.quantile(0.5, "lower")).otherwise(size.max())
+        .cast(pl.Int64).alias("message_bytes"),
+        pl.col("group_size").max(),
+    )  # fmt: skip
+    step = pl.col("step").fill_null(pl.col("step").min().over("collective_id"))
+    arrivals = found.select("collective_id", "rank", "id", step, "start_ns", "end_ns")
+    differ = found.filter(equal).filter(size.min().over("collective_id") < size)["collective_id"]
+    unequal = found.filter(pl.col("collective_id").is_in(differ.unique().implode()))
+    unequal = unequal.select("collective_id", "rank", "message_bytes")
+    return MatchedCollectives(_named(collectives, channels, members), arrivals, members, unequal)
 
 
 def _rows(job: Job, told: pl.DataFrame) -> pl.LazyFrame:

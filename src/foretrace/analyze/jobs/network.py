@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
     from foretrace.analyze.jobs.whole_job import Job
 
-_CLASS = 4.0  # the factor that a class of sizes spans
+SIZES = 4.0  # the factor that a class of sizes spans
 # A group is an outlier if even its fastest collective is below this part of what is usual for its
 # equals. A link that lost lanes, or a host without one of its NICs, is at half or below; medians of
 # equal groups differ by a few percent.
 SLOW = 0.8
-_FEW = 3  # with fewer equal groups the median says nothing
+_FEW = 2  # of two equal groups, the faster one shows what the slower one could do
+_FEW_LINKS = 3  # two links may be the two directions of one pipeline
+PAIR = pl.col("collective") == "send"
+LINK = pl.when(PAIR).then(pl.format("rank {} to rank {}", "sender", "receiver")).otherwise("group")
 _KIND = ("collective", "dtype", "size_class", "group_size", "hosts")
 
 
@@ -40,20 +43,18 @@ def transfers(job: Job, matched: MatchedCollectives) -> pl.DataFrame:
     met = matched.arrivals.group_by("collective_id").agg(
         stay.min().alias("transfer_ns"), host.n_unique().alias("hosts")
     )
-    pair = pl.col("collective") == "send"
-    link = pl.format("rank {} to rank {}", "sender", "receiver")
-    sizes = pl.col("message_bytes").log(_CLASS).floor()
+    sizes = pl.col("message_bytes").log(SIZES).floor()
     return (
         matched.collectives.join(met, on="collective_id")
         .with_columns(
-            pl.when(pair).then(2).otherwise("group_size").cast(pl.Int64).alias("group_size"),
-            pl.when(pair).then(link).otherwise("group").alias("link"),
+            pl.when(PAIR).then(2).otherwise("group_size").cast(pl.Int64).alias("group_size"),
+            LINK.alias("link"),
         )
         .filter(
             pl.col("message_bytes") > 0, pl.col("transfer_ns") > 0, pl.col("group_size") > 1
         )
         .with_columns(
-            pl.lit(_CLASS).pow(sizes).round().cast(pl.Int64).alias("size_class"),
+            pl.lit(SIZES).pow(sizes).round().cast(pl.Int64).alias("size_class"),
             (pl.col("present") < pl.col("group_size")).alias("at_least"),
             (pl.col("message_bytes") / pl.col("transfer_ns")).alias("algorithm_gbps"),
         )
@@ -92,21 +93,29 @@ def outliers(job: Job, matched: MatchedCollectives, found: pl.DataFrame) -> pl.D
         .agg(pl.len().alias("count"), pl.col("message_bytes").median().cast(pl.Int64),
              pl.col("bus_gbps").max().alias("best_gbps"), pl.col("bus_gbps").median(),
              pl.col("collective_id").first())
-        .with_columns(pl.col("bus_gbps").median().over(_KIND).alias("usual_gbps"))
-        .filter(pl.len().over(_KIND) >= _FEW)
+        .with_columns(_usual().alias("usual_gbps"))
+        .filter(pl.len().over(_KIND) >= pl.when(PAIR).then(_FEW_LINKS).otherwise(_FEW))
         .with_columns((pl.col("best_gbps") / pl.col("usual_gbps")).alias("part"))
     )  # fmt: skip
     members = _hosts_of(job, matched, equal)
     hosts = _slow_hosts(members)
     explained = members.filter(pl.col("host").is_in(hosts["what"].implode()))
     rest = equal.filter(pl.col("part") < SLOW).join(explained, on="collective_id", how="anti")
-    pair = pl.col("collective") == "send"
     links = rest.select(
-        pl.when(pair).then(pl.lit("link")).otherwise(pl.lit("group")).alias("kind"),
+        pl.when(PAIR).then(pl.lit("link")).otherwise(pl.lit("group")).alias("kind"),
         pl.col("link").alias("what"),
         *hosts.columns[2:],
     )
     return pl.concat([hosts, links.sort("usual_gbps", "what")])
+
+
+def _usual() -> pl.Expr:
+    return pl.col("bus_gbps").quantile(0.5, "higher").over(_KIND)
+
+
+def link_text(kind: str, what: str) -> str:
+    """How a slow host, group or link is called."""
+    return f"the network of {what}" if kind == "host" else f"{kind} {what}"
 
 
 def _hosts_of(job: Job, matched: MatchedCollectives, equal: pl.DataFrame) -> pl.DataFrame:

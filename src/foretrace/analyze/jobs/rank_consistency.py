@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from foretrace.analyze.jobs.exposure import stages
-from foretrace.base.units import count_text, plural
+from foretrace.base.units import bytes_text, count_text, plural
 from foretrace.schema.documents.job import JobOddity
 from foretrace.schema.jobs import RankFacts
 
@@ -36,6 +36,7 @@ def rank_consistency(job: Job, matched: MatchedCollectives) -> list[JobOddity]:
         *_other_runs(job),
         *_other_devices(job),
         *_other_kernels(job, stages(matched)),
+        *_other_sizes(matched),
         *_cut(job),
         *_partly_recorded(matched),
         *_damaged(job),
@@ -81,7 +82,10 @@ def _missing(job: Job) -> Iterator[JobOddity]:
     gaps = [(low + 1, high - 1) for low, high in pairwise(edges) if high - low > 1]
     count = sum(last - first + 1 for first, last in gaps)
     if count:
-        text = f"{len(found)} of {plural(world, 'rank')} found: no {runs_text(gaps)}"
+        beyond = [rank for rank in found if not 0 <= rank < world]
+        stray = f"; {ranks_text(beyond)} not in that world" if beyond else ""
+        known = f"{world - count:,} of {plural(world, 'rank')} found"
+        text = f"{known}: no {runs_text(gaps)}{stray}"
         absent = islice(chain.from_iterable(range(low, high + 1) for low, high in gaps), _NAMED)
         yield JobOddity("rank_missing", "data_loss", count, text, list(absent))
 
@@ -171,6 +175,21 @@ def _kernels_that_differ(job: Job, rank: int, usual: int) -> str:
     ]
     more = f" and {differ.height - _SHOWN} more" if differ.height > _SHOWN else ""
     return f"{'; '.join(shown)}{more}" if shown else "the order or the number of steps"
+
+
+def _other_sizes(matched: MatchedCollectives) -> Iterator[JobOddity]:
+    """Ranks that state another size than most ranks of the same collective."""
+    kind = ("group", "collective")
+    known = matched.collectives.select("collective_id", *kind, pl.col("message_bytes").alias("of"))
+    stated = matched.unequal.join(known, on="collective_id")
+    for (group, collective), rows in stated.group_by(kind, maintain_order=True):
+        odd = rows.filter(pl.col("message_bytes") != pl.col("of"))
+        most = 2 * odd.height < rows.height
+        ranks = (odd if most else rows)["rank"].unique().to_list()
+        what = f"{plural(odd['collective_id'].n_unique(), str(collective))} of group {group}"
+        size, usual = odd.select(pl.col("message_bytes", "of").first()).row(0)
+        sizes = f"{bytes_text(size)} {'and not' if most else 'and'} {bytes_text(usual)}"
+        yield _odd("other_size", "error", ranks, f"{ranks_text(ranks)}: {what} with {sizes}")
 
 
 def _cut(job: Job) -> Iterator[JobOddity]:

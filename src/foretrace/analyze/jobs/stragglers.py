@@ -102,6 +102,7 @@ def _compared(both: pl.DataFrame) -> pl.DataFrame:
 CAUSES = ("compute", "host", "data", "copies", "other_comms", "earlier")
 NOTABLE = 0.01  # of the time: the steps of a recorded training run on one H200 differ by 0.3%
 _MOST_OF_HOST = 0.75
+_CLEAR = 0.25  # of a delay: `earlier` names no cause, so any other that is clear comes before it
 _SLOWER = 1.02  # kernel times of recorded models on one H200 differ by up to 0.7% between steps
 _BROAD = 0.6  # of the kernel time: a GPU with a low clock slows all but what waits for memory
 
@@ -202,10 +203,12 @@ def _caused(counted: pl.DataFrame) -> pl.DataFrame:
         for cause in CAUSES
     ]
     found = counted.group_by("root").agg(total.alias("made_others_wait_ns"), *shares)
-    most = pl.max_horizontal(CAUSES)
-    first = pl.coalesce(pl.when(pl.col(name) == most).then(pl.lit(name)) for name in CAUSES)
+    *first, earlier = CAUSES
+    most = pl.max_horizontal(first)
+    cause = pl.coalesce(pl.when(pl.col(name) == most).then(pl.lit(name)) for name in first)
+    cause = pl.when(most < _CLEAR).then(pl.lit(earlier)).otherwise(cause)
     return found.select(
-        "root", "made_others_wait_ns", first.alias("cause"), pl.struct(CAUSES).alias("causes")
+        "root", "made_others_wait_ns", cause.alias("cause"), pl.struct(CAUSES).alias("causes")
     )
 
 

@@ -15,14 +15,14 @@ from foretrace.analyze.jobs.exposure import bubbles, exposure, overlap, perfect,
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
 from foretrace.analyze.jobs.rank_consistency import rank_consistency, world_size
-from foretrace.analyze.jobs.stragglers import delays, exposed_delays, hosts, stragglers
-from foretrace.analyze.jobs.waits import timed_collectives
+from foretrace.analyze.jobs.stragglers import NOTABLE, delays, exposed_delays, hosts, stragglers
+from foretrace.analyze.jobs.waits import OWN_CAUSES, timed_collectives
 from foretrace.analyze.jobs.what_if import what_ifs
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.schema.documents import job as documents
 from foretrace.schema.jobs import WITHOUT_STEPS
 
-SUSPECTS = 3  # late ranks of which the path says what they cost
+SUSPECTS = 3  # late ranks that are replayed one by one
 MEANS = (
     "wall_ns", "compute_ns", "exposed_ns", "both_ns", "copy_ns", "idle_ns", "data_ns", "host_ns",
 )  # fmt: skip
@@ -37,11 +37,13 @@ def summarize(job: Job) -> documents.JobDocument:
     counted = times.filter("whole") if times["whole"].any() else times
     steps, sent, shared = times["step"].n_unique(), transfers(job, matched), matched.shared
     late, slow = stragglers(waited, job), outliers(job, matched, sent)
+    entry, ranks = _entry(job, counted), _rank_rows(job, counted, waited, clocks, late)
+    homes = _host_rows(job, hosts(waited, job, late), waited, times)
     return documents.JobDocument(
         schema=documents.SCHEMA,
-        job=_entry(job, counted),
-        ranks=_rank_rows(job, counted, waited, clocks, late),
-        hosts=_host_rows(job, hosts(waited, job, late), waited, times),
+        job=entry,
+        ranks=ranks,
+        hosts=homes,
         cells=_cells(times, waited),
         collectives=matched.arrivals.height,
         matched=shared.height,
@@ -50,7 +52,7 @@ def summarize(job: Job) -> documents.JobDocument:
         perfect_overlap_ns=_whole(perfect(counted)["saves_ns"].median()),
         overlap=_overlap_rows(overlap(job, waited), steps),
         bubbles=_bubble_rows(bubbles(job, matched, waited)),
-        path=_path(job, matched, clocks, typical(times), late, slow),
+        path=_path(job, matched, clocks, typical(times), _suspects(entry, ranks, homes), slow),
         network=_rows(documents.JobNetwork, bandwidths(sent)),
         outliers=_rows(documents.JobOutlier, slow),
         same=rank_consistency(job, matched),
@@ -76,10 +78,11 @@ def _per(value: float | None, count: float) -> int | None:
 
 def _entry(job: Job, times: pl.DataFrame) -> documents.JobEntry:
     longest = times.group_by("step").agg(pl.col("wall_ns").max())["wall_ns"]
+    world = world_size(job.members)
     return documents.JobEntry(
         path=job.path,
         ranks=len(job.members),
-        world_size=world_size(job.members),
+        world_size=world,
         hosts=len({each.host for each in job.members if each.host}),
         devices=sorted({device for each in job.members for device in each.devices}),
         steps=[step for step in times["step"].unique().sort() if step != WITHOUT_STEPS],
@@ -88,6 +91,7 @@ def _entry(job: Job, times: pl.DataFrame) -> documents.JobEntry:
         file_bytes=sum(each.file_bytes for each in job.facts),
         events=sum(each.events for each in job.facts),
         kernels=job.table("kernels").select(pl.col("count").sum()).collect().item() or 0,
+        of_world=sum(0 <= (each.rank or 0) < (world or 0) for each in job.members),
     )
 
 
@@ -110,26 +114,27 @@ def _rank_rows(
     means = times.group_by("rank").agg(pl.col(MEANS).mean(), pl.len().alias("steps"))
     # a sum is null where no value is known, as waits are where clocks are not fitted
     sums = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in _WAITED]
-    waits = waited.group_by("rank").agg(*sums, pl.len().alias("collectives"))
+    met = pl.col("step").drop_nulls().n_unique().alias("steps")
+    waits = waited.group_by("rank").agg(*sums, pl.len().alias("collectives"), met)
     frames = [frame.rows_by_key("rank", named=True, unique=True, include_key=True)
               for frame in (means, waits, late, clocks)]  # fmt: skip
     exposed = exposed_delays(waited, times)
     rows = []
     for each in job.members:
         mean, own, delay, clock = (frame.get(each.rank or 0, {}) for frame in frames)
-        steps = mean.get("steps", 0)
+        met = own.get("steps", 0)  # of a file that is cut, no step may be whole
         rows.append(
             documents.JobRank(
                 rank=each.rank or 0,
                 path=each.path,
                 host=each.host,
                 device=each.devices[0] if each.devices else "",
-                steps=steps,
+                steps=mean.get("steps", 0),
                 **{name: _whole(mean.get(name)) for name in MEANS},
-                **{name: _per(own.get(name), steps) for name in _WAITED},
-                made_others_wait_ns=_per(delay.get("made_others_wait_ns"), steps),
-                delays_ns=_per(delay.get("delays_ns"), steps),
-                exposed_delays_ns=_per(exposed.get(each.rank or 0, 0), steps),
+                **{name: _per(own.get(name), met) for name in _WAITED},
+                made_others_wait_ns=_per(delay.get("made_others_wait_ns"), met),
+                delays_ns=_per(delay.get("delays_ns"), met),
+                exposed_delays_ns=_per(exposed.get(each.rank or 0, 0), met),
                 times_last=delay.get("times_last", 0),
                 collectives=own.get("collectives", 0),
                 cause=delay.get("cause") or "",
@@ -196,12 +201,28 @@ def _bubble_rows(found: pl.DataFrame) -> list[documents.JobBubble]:
     ]
 
 
+def _suspects(
+    entry: documents.JobEntry, ranks: list[documents.JobRank], homes: list[documents.JobHost]
+) -> list[list[int]]:
+    """The ranks that come late by their own fault, the worst alone and then with those behind it;
+    all of them; and those of each slow host.
+    """
+    least = max(NOTABLE * (entry.step_ns or 0), 1)
+    own = [row for row in ranks if row.cause in OWN_CAUSES]
+    late = [row for row in own if (row.exposed_delays_ns or 0) >= least]
+    worst = [row.rank for row in sorted(late, key=lambda row: -(row.exposed_delays_ns or 0))]
+    alone, together = worst[:SUSPECTS], range(2, min(len(worst), SUSPECTS) + 1)
+    slow = [[row.rank for row in ranks if row.host == host.host] for host in homes if host.slow]
+    sets = [*([rank] for rank in alone), *(worst[:count] for count in together), worst, *slow]
+    return [ranks for ranks in sets if ranks]
+
+
 def _path(
     job: Job,
     matched: MatchedCollectives,
     clocks: pl.DataFrame,
     step: int | None,
-    late: pl.DataFrame,
+    late: list[list[int]],
     slow: pl.DataFrame,
 ) -> documents.JobPath | None:
     """The critical path through a step, with times from its start."""
@@ -209,8 +230,7 @@ def _path(
     if steps is None:
         return None
     path = walked(steps)
-    suspects = late.filter(pl.col("delays_ns") > 0).top_k(SUSPECTS, by="delays_ns")
-    changes = what_ifs(job, steps, path, matched, suspects["rank"].to_list(), slow)
+    changes = what_ifs(job, steps, path, matched, late, slow)
     since = pl.col("start_ns", "end_ns") - path.start_ns
     return documents.JobPath(
         step=path.step,

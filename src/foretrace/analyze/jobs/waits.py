@@ -10,9 +10,10 @@ collectives run under compute, early ranks go on, and a late rank stays behind u
 If no rank is late, the last one has the cause `none` (all arrived within the error) or `clock`
 (some arrived earlier, but the error does not say which rank was last).
 
-A rank that other collectives made late waited there for another rank. The longest of these waits
-leads to the rank that arrived last there, and so on to the `root`. A delay that is `earlier` has
-the root that it had in the group's previous collective.
+A rank that other collectives made late may have waited there for other ranks. The longest of these
+waits leads to the rank that arrived last there, and so on to the `root`. If all of them are less
+than half of the delay, the transfers took longer, and no rank is late by its own fault. A delay
+that is `earlier` has the root that it had in the group's previous collective.
 
 The two ranks of a send have different work, and wait for each other because a pipeline takes turns.
 Each compares with the same side of the same transfer in the other pipelines: the same number in the
@@ -196,8 +197,9 @@ def _next(found: pl.DataFrame) -> Ints:
         # pipelines are not released together: any wait of the step may have made this rank late
         (np.flatnonzero(earlier & pair), begun),
     ):
-        held = ends.longest_wait(rows, since.fill_null(0).to_numpy())
-        to[rows] = np.where((held != _NONE) & (caused[held] > 0), last[held], _NONE)
+        held, total = ends.longest_wait(rows, since.fill_null(0).to_numpy())
+        enough = 2 * total >= behind[rows]
+        to[rows] = np.where((held != _NONE) & (caused[held] > 0) & enough, last[held], _NONE)
     rows = np.flatnonzero(earlier & ~pair)
     held = ends.before(rows)
     to[rows] = np.where((held != _NONE) & late[held], held, _NONE)
@@ -229,19 +231,20 @@ class _Ends:
         """How many ends, in order, lie at or before a moment of the row's rank."""
         return np.searchsorted(self.key, self._key(moments[rows], rows), "right")
 
-    def longest_wait(self, rows: Ints, since: Ints) -> Ints:
+    def longest_wait(self, rows: Ints, since: Ints) -> tuple[Ints, Ints]:
         """The arrival of the same rank that waited longest of those that ended after `since` and
-        until this one starts, or -1.
+        until this one starts, or -1; and how long all of them waited.
         """
         if not len(rows):
-            return rows
+            return rows, rows
         low, high = self._until(since, rows), self._until(self.start, rows)
         bits = len(self.end).bit_length()
         packed = (self.wait[self.order].clip(0, (1 << (62 - bits)) - 1) << bits) + self.order
         packed = np.append(packed, 0)  # a range may end behind the last
         most = np.maximum.reduceat(packed, np.stack([low, high], 1).reshape(-1))[::2]
         longest: Ints = np.where(low < high, most & ((1 << bits) - 1), _NONE)
-        return longest
+        so_far = np.append(0, np.cumsum(self.wait[self.order]))
+        return longest, so_far[np.maximum(low, high)] - so_far[low]
 
     def before(self, rows: Ints) -> Ints:
         """The arrival of the same rank and group that ended at `since_ns`, or -1."""

@@ -2,9 +2,11 @@
 
 How it is computed: all work starts as soon as the work that it waited for has ended, after the same
 pause, and not before the previous work on its stream has ended. A transfer starts when the last
-rank has arrived. With nothing changed, the replay gives the recorded times. A free collective
+rank has arrived. The steps before have the same change: a rank that ends them earlier begins
+earlier. With nothing changed, the replay gives the recorded times. A free collective
 transfers in no time, and its ranks still wait for each other. A rank at the median has its compute
-and its idle time shortened to the median of the ranks that do the same part of the step.
+and its idle time shortened to the median of the ranks that do the same part of the step. Late
+ranks are also replayed together: of two that are equally late, one alone saves nothing.
 
 `model.replay` computes when each row starts, for several changes at once.
 
@@ -14,7 +16,8 @@ something else. Work that shares the GPU with a collective keeps its time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,6 +35,8 @@ from foretrace.analyze.jobs.critical_path import (
 )
 from foretrace.analyze.jobs.exposure import stages
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
+from foretrace.analyze.jobs.network import SIZES, SLOW, link_text, transfers
+from foretrace.analyze.jobs.rank_consistency import ranks_text
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.arrays import coded, filled
 from foretrace.model.intervals import Floats, IntervalUnion, Ints
@@ -39,6 +44,7 @@ from foretrace.model.replay import Precedence
 from foretrace.schema.documents.job import JobWhatIf
 
 IDLE = "idle"
+ROUNDS = 3  # of the step: what a rank gains at the end of one is its lead in the next
 KINDS = (COMPUTE, COPIES, IDLE)
 Curve = tuple[Floats, Floats]  # time spent so far, and the time that replaces it
 
@@ -99,13 +105,12 @@ class ProgressCurves:
 
 class StepChange(Struct, frozen=True):
     """A change of a step: `left` is the part that remains of the transfers of some collectives, and
-    `curves` map the times of a rank to shorter ones.
+    `curves` map the times of some ranks to shorter ones.
     """
 
     collectives: frozenset[int] = frozenset()
     left: float = 0.0
-    rank: int | None = None
-    curves: dict[str, Curve] = {}
+    curves: dict[int, dict[str, Curve]] = {}
 
 
 class Edges(Struct):
@@ -134,14 +139,26 @@ class Replay:
         self._order, self._finish = self._precedence()
 
     def lengths(self, changes: Sequence[StepChange]) -> list[int]:
-        """The length of the step with each of these changes."""
+        """The length of the step with each of these changes, after some steps that have it too: a
+        rank that ends a step earlier begins the next one earlier.
+        """
         if not changes:
             return []
-        costs = np.stack([self._cost(change) for change in changes], 1)
+        costs = np.stack([self._cost(change) for change in (StepChange(), *changes)], 1)
         # ranks join a collective when they arrive
-        members = len(self._order.node) - len(costs)
-        at = self._order.times_of_each(np.pad(costs, ((0, members), (0, 0))))
-        return [round(end) for end in at[self._finish].max(axis=0).tolist()]
+        costs = np.pad(costs, ((0, len(self._order.node) - len(costs)), (0, 0)))
+        ranks, begins = self.steps.rank[self.steps.finishes], np.flatnonzero(self.edges.source < 0)
+        own = np.searchsorted(ranks, self.steps.rank[self.edges.row[begins]])
+        begin = self.steps.begin[self.steps.finishes][:, None]
+        later, length = np.zeros((len(ranks), costs.shape[1])), np.zeros(costs.shape[1])
+        for _ in range(ROUNDS):
+            moved = costs.copy()
+            moved[begins] += later[own]
+            ends = self._order.times_of_each(moved)[self._finish]
+            length = ends.max(axis=0) - ((begin + later).max(axis=0) - begin.max())
+            behind = ends - ends.max(axis=0)
+            later = behind - behind[:, :1]  # against the step as recorded
+        return [round(each) for each in length[1:].tolist()]
 
     def _cost(self, change: StepChange) -> Floats:
         """The time along each edge with a change."""
@@ -149,20 +166,26 @@ class Replay:
         collective = np.where(edges.source >= 0, steps.collective[edges.source], -1)
         free = np.isin(collective, list(change.collectives))
         found = np.asarray(edges.other + edges.transfer * np.where(free, change.left, 1.0))
-        mine = np.flatnonzero(steps.rank[edges.row] == change.rank)
-        rows, source = edges.row[mine], edges.source[mine]
-        since = np.where(source >= 0, steps.start[source], steps.begin[rows])
-        for kind, spent in zip(KINDS, edges.spent, strict=True):
-            found += spent
-            if curve := change.curves.get(kind):
-                ends = [
-                    self.progress.spent(kind, rows, moments).astype(np.float64)
-                    for moments in (since, edges.until[mine])
-                ]
-                passed = np.maximum(ends[1] - ends[0], 1)
-                left = (np.interp(ends[1], *curve) - np.interp(ends[0], *curve)) / passed
-                found[mine] += spent[mine] * (left - 1)
+        found += sum(edges.spent)
+        for rank, curves in change.curves.items():
+            mine = np.flatnonzero(steps.rank[edges.row] == rank)
+            found[mine] -= self._saved(mine, curves)
         return found
+
+    def _saved(self, mine: Ints, curves: dict[str, Curve]) -> Floats:
+        """What shorter times of a rank take from its edges."""
+        steps, edges = self.steps, self.edges
+        rows, source, saved = edges.row[mine], edges.source[mine], np.zeros(len(mine))
+        since = np.where(source >= 0, steps.start[source], steps.begin[rows])
+        for kind, curve in curves.items():
+            ends = [
+                self.progress.spent(kind, rows, moments).astype(np.float64)
+                for moments in (since, edges.until[mine])
+            ]
+            passed = np.maximum(ends[1] - ends[0], 1)
+            left = (np.interp(ends[1], *curve) - np.interp(ends[0], *curve)) / passed
+            saved += edges.spent[KINDS.index(kind)][mine] * (1 - left)
+        return saved
 
     def _edges(self) -> Edges:
         """What each row waited for; then what it must not overtake: a stream is a queue, whose next
@@ -234,23 +257,24 @@ def what_ifs(
     steps: StepGraph,
     path: CriticalPath,
     matched: MatchedCollectives,
-    late: Collection[int] = (),
+    late: Iterable[Sequence[int]] = (),
     slow: pl.DataFrame | None = None,
 ) -> list[JobWhatIf]:
     """What the changes with the most time on the path save, and those of suspects: ranks that come
-    late, and the hosts in what `outliers` gives. The largest first; a suspect may save nothing.
+    late, alone or together, and what `outliers` gives. The largest first; a suspect may save
+    nothing.
     """
-    replay = Replay(steps)
+    replay, suspects = Replay(steps), {tuple(sorted(ranks)) for ranks in late}
     rows = [
         *_free(job, path, matched),
-        *_slow(replay, path, stages(matched), late),
-        *_hosts(job, matched, slow),
+        *_slow(replay, path, stages(matched), suspects),
+        *_links(job, matched, slow),
     ]
     lengths = replay.lengths([change for _, change in rows])
     found = [
         replace(each, saves_ns=max(path.length_ns - length, 0))
         for (each, _), length in zip(rows, lengths, strict=True)
-        if length < path.length_ns or each.rank in late or each.kind == "host"
+        if length < path.length_ns or tuple(each.ranks) in suspects or each.kind in LINKS
     ]
     return sorted(found, key=lambda each: -each.saves_ns)
 
@@ -278,30 +302,50 @@ def _free(
 
 
 def _slow(
-    replay: Replay, path: CriticalPath, stage: dict[int, int], late: Collection[int]
+    replay: Replay, path: CriticalPath, stage: dict[int, int], late: Iterable[tuple[int, ...]]
 ) -> Iterator[tuple[JobWhatIf, StepChange]]:
-    """The ranks with the most time on the path and those that come late, at the median of their
-    stage.
+    """The ranks with the most time on the path and those that come late, at the median of the other
+    ranks of their stage.
     """
     own = path.segments.filter(~pl.col("kind").is_in([TRANSFER, COMMS])).select("rank", _SPENT)
     longest = own.group_by("rank", maintain_order=True).agg(pl.col("ns").sum())
     ranks = replay.steps.rank[replay.steps.finishes].tolist()
     on_path = longest.top_k(MOST, by="ns")["rank"].to_list()
-    for rank in dict.fromkeys([*on_path, *(rank for rank in late if rank in ranks)]):
-        peers = [each for each in ranks if stage.get(each) == stage.get(rank)]
-        curves = replay.progress.at_median(rank, peers)
-        yield JobWhatIf("rank", f"rank {rank}", rank, 0), StepChange(rank=rank, curves=curves)
+    for chosen in dict.fromkeys([*((rank,) for rank in on_path), *late]):
+        curves = {}
+        for rank in set(chosen).intersection(ranks):
+            peers = [each for each in ranks if stage.get(each) == stage.get(rank)]
+            curves[rank] = replay.progress.at_median(rank, set(peers).difference(chosen))
+        one = chosen[0] if len(chosen) == 1 else None
+        kind = "ranks" if one is None else "rank"
+        what = JobWhatIf(kind, ranks_text(chosen), one, 0, list(chosen))
+        yield what, StepChange(curves=curves)
 
 
-def _hosts(
+LINKS = ("host", "group", "link")
+
+
+def _links(
     job: Job, matched: MatchedCollectives, slow: pl.DataFrame | None
 ) -> Iterator[tuple[JobWhatIf, StepChange]]:
-    """Slow hosts with the bandwidth that is usual."""
-    for row in slow.filter(kind="host").iter_rows(named=True) if slow is not None else ():
-        ranks = [each.rank for each in job.members if each.host == row["what"]]
-        met = (
-            matched.arrivals.filter(pl.col("rank").is_in(ranks))["collective_id"].unique().to_list()
-        )
+    """Slow hosts, groups and links with the bandwidth that is usual."""
+    if slow is None or slow.is_empty():
+        return
+    sent = transfers(job, matched)
+    for row in slow.unique("what", keep="first", maintain_order=True).iter_rows(named=True):
+        own = sent.filter(link=row["what"])
+        if row["kind"] == "host":
+            ranks = [each.rank for each in job.members if each.host == row["what"]]
+            met = matched.arrivals.filter(pl.col("rank").is_in(ranks)).select("collective_id")
+            own = _as_slow(sent.join(met, on="collective_id", how="semi"), row)
         left = row["bus_gbps"] / row["usual_gbps"]
-        what = f"network of {row['what']}"
-        yield JobWhatIf("host", what, None, 0), StepChange(frozenset(met), left)
+        what = JobWhatIf(row["kind"], link_text(row["kind"], row["what"]), None, 0)
+        yield what, StepChange(frozenset(own["collective_id"].to_list()), left)
+
+
+def _as_slow(sent: pl.DataFrame, row: dict[str, Any]) -> pl.DataFrame:
+    """The transfers that are slow as well; of smaller messages, a low bandwidth says nothing."""
+    return sent.filter(
+        pl.col("bus_gbps") < SLOW * row["usual_gbps"],
+        pl.col("message_bytes") * SIZES >= row["message_bytes"],
+    )

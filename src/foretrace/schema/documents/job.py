@@ -16,7 +16,7 @@ class JobEntry(Struct, frozen=True):
     `hosts` counts those that files name; 0 where none does. `steps` are the steps of the answer,
     empty for a recording without any. `step_ns` is the mean over the steps of the longest rank's
     time, as all times of ranks are means, and `median_step_ns` the median. `kernels` counts those
-    of all ranks.
+    of all ranks. `of_world` counts the ranks read whose number is below `world_size`.
     """
 
     path: str
@@ -30,12 +30,20 @@ class JobEntry(Struct, frozen=True):
     events: int
     median_step_ns: int | None = None
     kernels: int = 0
+    of_world: int | None = None
+
+    @property
+    def missing(self) -> int:
+        """The ranks of the job that were not read; 0 where no header says how many it has."""
+        known = self.ranks if self.of_world is None else self.of_world
+        return max((self.world_size or 0) - known, 0)
 
 
 class JobVerdict(Struct, frozen=True):
     """The answer in words: what holds the job up, what to do first, and what then.
 
-    `bound` is straggler, slow_host, balanced, inconclusive (within the clocks' error) or unknown.
+    `bound` is straggler, slow_host, slow_link, balanced, inconclusive (within the clocks' error, or
+    a rank could not be judged) or unknown.
     `first` and `then` are empty where the traces prove no fix.
     """
 
@@ -168,14 +176,15 @@ class JobSegment(Struct, frozen=True):
 
 class JobWhatIf(Struct, frozen=True):
     """What a replay of the step saves, an estimate: `kind` is collective (all of them in a kind of
-    group take no time), rank (at the median of its stage) or host (a slow one with the bandwidth of
-    its equals).
+    group take no time), rank or ranks (at the median of their stage), or host, group or link (a
+    slow one with the bandwidth of its equals). `ranks` names the ranks of the first two.
     """
 
     kind: str
     what: str
     rank: int | None
     saves_ns: int
+    ranks: list[int] = []
 
 
 class JobPath(Struct, frozen=True):

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean, median_low
 
+from foretrace.analyze.jobs.rank_consistency import ranks_text
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
-from foretrace.schema.documents.job import JobDocument, JobNetwork, JobOutlier, JobRank
+from foretrace.schema.documents.job import JobDocument, JobEntry, JobNetwork, JobOutlier, JobRank
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.page import Line
 
@@ -45,15 +46,48 @@ def cause_word(cause: str) -> str:
     return cause.replace("_", " ")
 
 
-def missing(document: JobDocument) -> int:
-    """The ranks of the job that were not read; 0 where no header says how many it has."""
-    world = document.job.world_size or 0
-    return max(world - len({row.rank for row in document.ranks}), 0)
+def read_text(job: JobEntry) -> str:
+    """`63 of 64 ranks`; a rank beyond the world size is not one of them."""
+    if not job.world_size or job.ranks > job.world_size - job.missing:
+        world = f" (world size {job.world_size:,})" if job.world_size else ""
+        return f"{plural(job.ranks, 'rank')}{world}"
+    return f"{job.ranks:,} of {plural(job.world_size, 'rank')}"
+
+
+def unjudged(document: JobDocument) -> list[int]:
+    """The ranks without a collective that others share, or without a clock, and those whose files
+    are cut within a step: they may have come later than the last.
+    """
+    steps, cut = max(len(document.job.steps), 1), _lost(document)
+    usual = median_low([row.collectives for row in document.ranks] or [0]) / steps
+    return [
+        row.rank
+        for row in document.ranks
+        if not (row.collectives and row.clock.fitted)
+        or (row.rank in cut and row.collectives < usual)
+    ]
+
+
+def _lost(document: JobDocument) -> set[int]:
+    """The ranks of whose files a part is lost."""
+    return {rank for each in document.same if each.code == "lost_data" for rank in each.ranks}
+
+
+def partly_text(document: JobDocument) -> str:
+    """Which ranks were judged on a part of the recording, or not at all."""
+    unknown, lost = unjudged(document), _lost(document)
+    cut = [row for row in document.ranks if row.rank in lost.difference(unknown)]
+    parts = [f"{ranks_text(unknown)} could not be judged"] if unknown else []
+    for row in cut[:1]:
+        more = f", and {plural(len(cut) - 1, 'more file')}" if len(cut) > 1 else ""
+        part = plural(row.collectives, "collective")
+        parts.append(f"the file of rank {row.rank} is cut: judged on {part} that it has{more}")
+    return "; ".join(parts)
 
 
 def missing_text(document: JobDocument) -> str:
     """What missing ranks mean for `last`; empty where all were read."""
-    absent, world = missing(document), document.job.world_size or 0
+    absent, world = document.job.missing, document.job.world_size or 0
     which = "it" if absent == 1 else "any of them"
     return f"{absent:,} of {world:,} ranks missing: {which} may have come later" if absent else ""
 
@@ -136,11 +170,10 @@ def pipeline(document: JobDocument) -> Iterator[Line]:
 
 def longest_stage(document: JobDocument) -> str:
     """The stage that computes longer than the usual one: the others wait for it in turn."""
-    computed = {row.rank: row.compute_ns or 0 for row in document.ranks}
+    computed = {row.rank: row.compute_ns for row in document.ranks if row.compute_ns is not None}
+    known = {row.stage: set(row.ranks) & computed.keys() for row in document.bubbles}
     by_stage = {
-        row.stage: fmean(computed.get(rank, 0) for rank in row.ranks)
-        for row in document.bubbles
-        if row.ranks
+        stage: fmean(computed[rank] for rank in ranks) for stage, ranks in known.items() if ranks
     }
     usual = median_low(by_stage.values()) if by_stage else 0
     most = max(by_stage, key=lambda stage: by_stage[stage], default=0)

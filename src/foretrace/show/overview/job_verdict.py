@@ -13,6 +13,8 @@ from statistics import fmean, median_low
 
 from msgspec import Struct
 
+from foretrace.analyze.jobs.network import link_text
+from foretrace.analyze.jobs.waits import OWN_CAUSES
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.units import count_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank, JobVerdict
@@ -23,37 +25,39 @@ from foretrace.show.overview.job_lines import (
     clock_error,
     exposed,
     longest_stage,
-    missing,
     missing_text,
     network,
     not_read,
     of_step,
+    partly_text,
     per_step,
     pipeline,
     rank_text,
     rates,
+    read_text,
     same,
     slowest_link,
     step,
+    unjudged,
 )
 from foretrace.show.overview.page import Line
 
-OWN = ("compute", "host", "data", "copies")  # causes that are the rank's own
+# the time of a rank in which each cause shows
+SPENT = {"compute": "compute_ns", "host": "host_ns", "data": "data_ns", "copies": "copy_ns"}
 MOST = 0.75  # of a host's ranks
 UNLIKE = 2  # times the usual rank or host: noise makes everybody late in turn
 FEED = "load data faster (workers, prefetch, pin_memory)"
 
 
 class JobFix(Struct, frozen=True):
-    """Something to do, what it saves per step, and the estimate of a replay.
-
-    `how`: the saving is an upper bound or, for a rank that others wait for, an estimate.
+    """Something to do, and what it saves per step: an upper bound, or `about` what a replay saves.
+    `more` says what the saving needs.
     """
 
     text: str
     saves_ns: int
-    replayed: str = ""
     how: str = "at most"
+    more: str = ""
 
 
 def worth_ns(document: JobDocument) -> float:
@@ -65,22 +69,36 @@ def stragglers(document: JobDocument) -> list[JobRank]:
     """The ranks whose delay lengthens a step by 1% or more, the worst first.
 
     A rank that other collectives made late does not count, nor does one that is late no more than
-    the others are in turn.
+    the others are in turn, or by less than the clocks' error, or whose own times do not show why.
     """
-    least = worth_ns(document)
+    least = max(worth_ns(document), clock_error(document) or 0)
     found = [row for row in document.ranks if (row.exposed_delays_ns or 0) >= least]
-    own = [row for row in found if row.cause in OWN and not in_turn(document, row)]
+    own = [row for row in found if is_evident(document, row) and not in_turn(document, row)]
     return sorted(own, key=lambda row: -(row.exposed_delays_ns or 0))
+
+
+def is_evident(document: JobDocument, row: JobRank) -> bool:
+    """Whether a rank spends more time on the cause of its delay than the usual rank of its stage:
+    at least a quarter of the delay.
+    """
+    if row.cause not in SPENT:
+        return False
+    stage = next((each.ranks for each in document.bubbles if row.rank in each.ranks), None)
+    peers = [each for each in document.ranks if stage is None or each.rank in stage]
+    own, *others = (getattr(each, SPENT[row.cause]) for each in (row, *peers))
+    known = [each for each in others if each is not None]
+    return own is None or 4 * (own - median_low(known)) >= (row.delays_ns or 0)
 
 
 def slow_hosts(document: JobDocument) -> list[JobHost]:
     """The hosts whose ranks are late by their own fault, or whose network is slow."""
     worth = worth_ns(document)
-    own = Counter(row.host for row in document.ranks if row.delays_ns and row.cause in OWN)
+    own = Counter(row.host for row in document.ranks if row.delays_ns and row.cause in OWN_CAUSES)
     found = [
         row
         for row in document.hosts
         if row.slow
+        and row.ranks < len(document.ranks)
         and (row.exposed_delays_ns or 0)
         >= max(worth, UNLIKE * _usual([each for each in document.hosts if each is not row]))
         and (own[row.host] >= MOST * row.ranks or slow_network(document, row))
@@ -95,7 +113,9 @@ def in_turn(document: JobDocument, row: JobRank) -> bool:
 
 
 def _usual(rows: Sequence[JobRank | JobHost]) -> int:
-    return median_low([row.exposed_delays_ns or 0 for row in rows] or [0])
+    """What the usual one delays the others by its own fault."""
+    own = [(row.exposed_delays_ns or 0) * (row.cause in OWN_CAUSES) for row in rows]
+    return median_low(own or [0])
 
 
 def slow_network(document: JobDocument, host: JobHost) -> JobOutlier | None:
@@ -105,40 +125,96 @@ def slow_network(document: JobDocument, host: JobHost) -> JobOutlier | None:
 
 def fixes(document: JobDocument) -> list[JobFix]:
     """Fixes worth 1% of a step: late ranks first, their evidence is direct; then by saving."""
-    late = [*_late(document), *_network(document)]
+    late = [list(_hosts(document)), list(_late(document)), list(_network(document))]
+    late.sort(key=lambda each: -max((fix.saves_ns for fix in each), default=0))
     rest = [*_exposed(document), *_pipeline(document), *_idle(document)]
-    ordered = [sorted(each, key=lambda fix: -fix.saves_ns) for each in (late, rest)]
+    ordered = [*late, sorted(rest, key=lambda fix: -fix.saves_ns)]
     return [fix for each in ordered for fix in each if fix.saves_ns >= worth_ns(document)]
 
 
 def sentence(document: JobDocument, fix: JobFix) -> str:
     """A fix with what it saves."""
     saves = f"saves {fix.how} {time_text(fix.saves_ns)}{per_step(document)}"
-    return f"{fix.text}; {saves}{fix.replayed}"
+    return f"{fix.text}; {saves}{fix.more}"
+
+
+def _hosts(document: JobDocument) -> Iterator[JobFix]:
+    """The slow hosts whose network is as fast as that of others."""
+    for host in slow_hosts(document):
+        if slow_network(document, host) is None:
+            ranks = [row for row in document.ranks if row.host == host.host]
+            yield _saving(f"inspect host {host.host}", _replayed(document, ranks), host)
+
+
+def _saving(text: str, replayed: int | None, late: JobRank | JobHost) -> JobFix:
+    """What the replay saves; where it says nothing, at most what the others wait."""
+    if replayed is None:
+        return JobFix(text, late.exposed_delays_ns or 0)
+    return JobFix(text, replayed, "about")
 
 
 def _late(document: JobDocument) -> Iterator[JobFix]:
-    """A slow host, or else each rank that comes last."""
-    hosts = slow_hosts(document)
-    for host in hosts:
-        if slow_network(document, host) is None:
-            yield JobFix(f"inspect host {host.host}", host.delays_ns, how="about")
-    slow = {host.host for host in hosts}
-    for row in stragglers(document):
-        if not row.host or row.host not in slow:
-            saves = row.delays_ns or 0
-            replayed = _replayed(document, f"rank {row.rank}", saves)
-            yield JobFix(_of_rank(row), saves, replayed, how="about")
+    """The ranks that come last, of no slow host: one after the other, where that saves something.
+
+    What each saves holds after the fixes before it.
+    """
+    slow = {host.host for host in slow_hosts(document)}
+    late = [row for row in stragglers(document) if not row.host or row.host not in slow]
+    saved, since = 0, 0
+    for count in range(1, len(late) + 1):
+        saves = _replayed(document, late[:count])
+        if count == 1 and saves is None:
+            yield _saving(_of_rank(late[0]), None, late[0])
+            since = 1
+        elif saves is not None and saves - saved >= worth_ns(document):
+            yield _together(document, late[since:count], saves - saved, bool(saved))
+            saved, since = saves, count
+
+
+def _together(document: JobDocument, late: list[JobRank], saves: int, then: bool) -> JobFix:
+    """The fix of one rank, or of several of which one alone saves nothing."""
+    more = " more" if then else ""
+    if len(late) == 1:
+        return JobFix(_of_rank(late[0]), saves, "about", more)
+    rest = ", ".join(map(rank_text, late[1:]))
+    alone = None if then else _replayed(document, late[:1])
+    one = "" if alone is None else f", {time_text(alone)} with rank {late[0].rank} alone"
+    text = f"{_of_rank(late[0])}; {rest} {'is' if len(late) == 2 else 'are'} late too"
+    every = "both" if len(late) == 2 else f"all {len(late)}"
+    return JobFix(text, saves, "about", f"{more} with {every}{one}")
+
+
+def _replayed(document: JobDocument, late: list[JobRank]) -> int | None:
+    """What a replay of the median step saves with these ranks at the median; None where it was not
+    replayed, or where the ranks are late in other steps than that one.
+    """
+    path, ranks = document.path, {row.rank for row in late}
+    here = sum(
+        cell.delays_ns or 0
+        for cell in document.cells
+        if path and cell.step == path.step and cell.rank in ranks
+    )
+    if path is None or 2 * here < sum(row.delays_ns or 0 for row in late):
+        return None
+    return next((each.saves_ns for each in path.what_ifs if set(each.ranks) == ranks), None)
 
 
 def _network(document: JobDocument) -> Iterator[JobFix]:
     """The slowest link; a step cannot go below what its ranks do without communication."""
     link = slowest_link(document)
     if link is not None:
-        which = f"the network of {link.what}" if link.kind == "host" else f"{link.kind} {link.what}"
-        saves = _left_by(document, lambda row: row.exposed_ns or 0)
-        replayed = _replayed(document, f"network of {link.what}", saves)
-        yield JobFix(f"inspect {which}: {rates(link)}", saves, replayed)
+        which, saves = link_text(link.kind, link.what), link_saves(document)
+        most = _left_by(document, lambda row: row.exposed_ns or 0)
+        how = "at most" if saves is None else "about"
+        yield JobFix(f"inspect {which}: {rates(link)}", most if saves is None else saves, how)
+
+
+def link_saves(document: JobDocument) -> int | None:
+    """What a replay saves if the slowest link had the bandwidth of its equals."""
+    link = slowest_link(document)
+    what = link_text(link.kind, link.what) if link else ""
+    found = document.path.what_ifs if document.path else []
+    return next((each.saves_ns for each in found if each.what == what), None)
 
 
 def _left_by(document: JobDocument, part: Callable[[JobRank], int]) -> int:
@@ -146,15 +222,6 @@ def _left_by(document: JobDocument, part: Callable[[JobRank], int]) -> int:
     walls = [(row.wall_ns or 0, part(row)) for row in document.ranks]
     longest = max((wall for wall, _ in walls), default=0)
     return longest - max((wall - own for wall, own in walls), default=0)
-
-
-def _replayed(document: JobDocument, what: str, saves_ns: int) -> str:
-    """What a replay of the median step saves with this change, where that is less."""
-    path = document.path
-    for change in path.what_ifs if path and path.step >= 0 else []:
-        if path and change.what == what and 0 < change.saves_ns < saves_ns:
-            return f" ({time_text(change.saves_ns)} in a replay of step {path.step})"
-    return ""
 
 
 def _of_rank(row: JobRank) -> str:
@@ -216,6 +283,7 @@ def _look(row: JobRank) -> str:
 LABELS = {
     "straggler": "STRAGGLER",
     "slow_host": "SLOW HOST",
+    "slow_link": "SLOW LINK",
     "balanced": "NO STRAGGLER",
     "inconclusive": "INCONCLUSIVE",
     "unknown": "WAITS UNKNOWN",
@@ -245,8 +313,7 @@ def verdict(document: JobDocument) -> JobVerdict:
 def title(document: JobDocument) -> str:
     """`64 of 64 ranks on 8 hosts · NVIDIA H100 · 3 steps of 181 ms`."""
     job = document.job
-    world = f"{job.ranks:,} of {plural(job.world_size or 0, 'rank')}"
-    parts = [world if job.world_size else plural(job.ranks, "rank")]
+    parts = [read_text(job)]
     parts[0] += f" on {plural(job.hosts, 'host')}" if job.hosts else ""
     if job.devices:
         parts.append(
@@ -280,21 +347,26 @@ def _judged(document: JobDocument) -> tuple[str, str]:
     if not document.matched or not any(row.clock.fitted for row in document.ranks):
         return "unknown", _unmatched(document)
     late, hosts = stragglers(document), slow_hosts(document)
-    absent = f"; {text}" if (text := missing_text(document)) else ""
+    partly = partly_text(document)
+    absent = "".join(f"; {text}" for text in (missing_text(document), partly) if text)
     longest = max((row.delays_ns or 0 for row in late), default=0)
     if hosts and hosts[0].delays_ns >= longest:
         return "slow_host", _slow_host(document, hosts[0]) + absent
     if late:
         return "straggler", _straggler(document, late) + absent
+    link, saves = slowest_link(document), link_saves(document) or 0
+    if link and saves >= worth_ns(document):
+        return "slow_link", _slow_link(document, link, saves) + absent
     if document.undecided == document.matched:
         bound, text = _within_error(document)
     else:
         bound, text = _balanced(document)
-    return "inconclusive" if absent else bound, text + absent
+    known = not document.job.missing and not unjudged(document)
+    return bound if known else "inconclusive", text + absent
 
 
 def _unmatched(document: JobDocument) -> str:
-    absent, count = missing(document), document.collectives
+    absent, count = document.job.missing, document.collectives
     if document.job.ranks < 2:
         rest = f"; {plural(absent, 'other rank')} missing" if absent else ""
         return f"one rank alone does not say who waits for whom{rest}"
@@ -314,6 +386,12 @@ def _slow_host(document: JobDocument, worst: JobHost) -> str:
     why = f"its network is slow, {rates(link)}" if link else cause_text(worst.cause)
     wait = f"the others wait {_waited(document, worst)}"
     return f"the {plural(worst.ranks, 'rank')} of {worst.host} come late: {why}; {wait}"
+
+
+def _slow_link(document: JobDocument, link: JobOutlier, saves: int) -> str:
+    which = link_text(link.kind, link.what)
+    cost = f"{of_step(document, saves)}{per_step(document)}"
+    return f"{which} is slow: {rates(link)}; it costs about {cost}"
 
 
 def _straggler(document: JobDocument, late: list[JobRank]) -> str:
@@ -340,6 +418,8 @@ def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
 def _in_step(document: JobDocument, worst: JobRank) -> str:
     """Where one step alone has the delay, which; the times are means over all steps."""
     by_step = Counter[int]()
+    if worst.steps < len(document.job.steps):
+        return ""  # its file has no other steps
     for cell in document.cells:
         if cell.rank == worst.rank:
             by_step[cell.step] += cell.delays_ns or 0
@@ -368,8 +448,12 @@ def _balanced(document: JobDocument) -> tuple[str, str]:
     if in_turn(document, worst):
         most = f"at most {wait}{per_step(document)}"
         return "balanced", f"no rank alone makes {others} wait: all come late in turn, {most}"
+    error = clock_error(document) or 0
+    within = f"the clocks' error ({time_text(error)})"
     if (worst.exposed_delays_ns or 0) >= worth_ns(document):
-        return "inconclusive", f"the others wait {wait}, and the traces do not say why"
-    if (error := clock_error(document) or 0) >= worth_ns(document):
-        return "inconclusive", f"{text} beyond the clocks' error ({time_text(error)})"
+        why = "the traces do not say why"
+        why = f"that is within {within}" if (worst.exposed_delays_ns or 0) < error else why
+        return "inconclusive", f"the others wait {wait}, and {why}"
+    if error >= worth_ns(document):
+        return "inconclusive", f"{text} beyond {within}"
     return "balanced", f"{text}: at most {wait}" if worst.exposed_delays_ns else text

@@ -15,6 +15,7 @@ from foretrace.base.units import (
 )
 from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange, NetworkChange
 from foretrace.schema.documents.job import JobEntry
+from foretrace.show.overview.job_lines import read_text
 from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten
 
 NAME = 48  # columns of a job's name
@@ -43,10 +44,7 @@ def _head(found: CompareJobsDocument) -> Section:
 
 def _side(job: JobEntry, steps: int) -> str:
     name = shorten(os.path.basename(job.path.rstrip("/")) or job.path, NAME)
-    ranks = plural(job.ranks, "rank") + (
-        f" of {count_text(job.world_size)}" if job.world_size else ""
-    )
-    return f"{name} · {ranks} · {plural(steps, 'whole step')}"
+    return f"{name} · {read_text(job)} · {plural(steps, 'whole step')}"
 
 
 def _cells(row: JobChange) -> list[str]:

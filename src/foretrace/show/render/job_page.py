@@ -26,7 +26,10 @@ from foretrace.show.render.terminal import (
 
 CHANGES = {  # of a replay
     "rank": "at the median of its stage",
+    "ranks": "at the median of their stage",
     "host": "with the bandwidth of its equals",
+    "group": "with the bandwidth of its equals",
+    "link": "with the bandwidth of its equals",
     "collective": "free",
 }
 PARTS = ("stragglers", "exposed", "path", "network", "same")

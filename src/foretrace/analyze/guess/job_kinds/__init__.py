@@ -38,8 +38,8 @@ class JobQuery:
     def gap(self) -> str:
         """Why ranks may differ from those that were read; empty when all were."""
         job = self.found.job
-        if job.world_size is not None and job.ranks < job.world_size:
-            return f"{job.ranks:,} of {job.world_size:,} ranks were read"
+        if job.world_size is not None and job.missing:
+            return f"{job.world_size - job.missing:,} of {job.world_size:,} ranks were read"
         left_out = plural(len(self.found.left_out), "file")
         return f"{left_out} could not be read" if self.found.left_out else ""
 

@@ -16,7 +16,7 @@ from foretrace.schema.documents.job import JobDocument
 
 _COUNTS: dict[str, tuple[Callable[[JobDocument], int | None], str]] = {
     "missing": (
-        lambda found: _missing(found.job.ranks, found.job.world_size),
+        lambda found: found.job.missing if found.job.world_size is not None else None,
         "no header has the world size",
     ),
     "world": (lambda found: found.job.world_size, "no header has the world size"),
@@ -25,10 +25,6 @@ _COUNTS: dict[str, tuple[Callable[[JobDocument], int | None], str]] = {
     "steps": (lambda found: len(found.job.steps), ""),
     "unreadable": (lambda found: len(found.left_out), ""),
 }
-
-
-def _missing(ranks: int, world: int | None) -> int | None:
-    return None if world is None else max(world - ranks, 0)
 
 
 def measure(query: JobQuery) -> Measurement:
