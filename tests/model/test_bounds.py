@@ -61,9 +61,8 @@ def test_more_than_half_idle_is_host(length: int, bound: str, tmp_path: Path) ->
 
 def test_work_that_outlives_its_step_stretches_it(tmp_path: Path) -> None:
     trace = opened(one_kernel(50_000, 150_000), tmp_path)
-    # the kernel waited in the queue for most of the time before: the GPU was busy, with what the
-    # trace does not say
-    assert bounds.idle_share(trace, trace.spans.steps[0]) == 0.0
+    # nothing says that the only kernel waited in the queue: its launch is taken as quick
+    assert bounds.idle_share(trace, trace.spans.steps[0]) == pytest.approx(8 / 158)
 
 
 def test_earlier_work_counts_as_busy(tmp_path: Path) -> None:
@@ -73,9 +72,9 @@ def test_earlier_work_counts_as_busy(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_not_used_does_not_count(tmp_path: Path) -> None:
-    builder = one_kernel(0, 100_000).op("aten::mm", 200_000, 5_000)
+    builder = one_kernel(8_000, 92_000).op("aten::mm", 200_000, 5_000)
     trace = opened(builder.launch(201_000, 500).kernel("sgemm", 250_000, 1_000, device=1), tmp_path)
-    assert bounds.idle_share(trace, trace.spans.steps[0]) == 0.0
+    assert bounds.idle_share(trace, trace.spans.steps[0]) == pytest.approx(0.08)
 
 
 def test_a_stretch_without_gpu_work_is_unknown(tmp_path: Path) -> None:

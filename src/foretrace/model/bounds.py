@@ -2,10 +2,9 @@
 
 A kernel's bound comes from its roofs (`costs.position`). Memcpys and memsets are `copy`.
 
-A step, or a call of a region, takes the time of its window (`Spans.window`), less the long waits of
-launched work in the queue (`model.idle`): the GPU then did what is not in the trace. Where
-a run record beside the trace has the wall time of the call without the profiler, that decides how
-long it takes. It is bound by
+A step, or a call of a region, takes the time of its window (`Spans.window`). Where a run record
+beside the trace has the wall time of the call without the profiler, that decides how long it takes.
+It is bound by
 
     host     when the GPUs it uses are idle for more than half of that time, mostly while the host
              issued ops, copied, or ran none
@@ -13,7 +12,8 @@ long it takes. It is bound by
     compute, memory, copy, comms
              when they are busy for most of it, and work of that bound takes at least 60% of it;
              work whose data came from L2 counts as memory
-    unknown  when it launched nothing, when the launches that ended the gaps are not in the trace,
+    unknown  when it launched nothing, when the launches that ended the gaps are not in the trace or
+             waited long in the queue: the GPU then did what is not in the trace,
              or when more than 40% of its GPU time is in kernels whose cost is not known
     mixed    in all other cases
 
@@ -48,8 +48,6 @@ PARTLY_IDLE = 1 / 3
 # In the recorded eager MLP the three matmuls take 70% of it; where two kinds share it evenly
 # neither explains it.
 DOMINANT = 0.6
-
-IDLE_BOUND = {"sync": "sync", "unknown": "unknown", "capture": "unknown", "queue": "unknown"}
 
 
 def spent(trace: Analysis, span: Span) -> Spent | None:

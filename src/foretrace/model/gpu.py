@@ -37,10 +37,15 @@ _UNTOLD = (
 
 
 class Gpu:
-    """One row per operation, in time order; unknown is -1 in `launch` and `op`, NONE in `delay`."""
+    """One row per operation, in time order; unknown is -1 in `launch` and `op`, NONE in `delay`.
+
+    `lag` is how much later the GPU's clock is than the host's: a time of the host is compared with
+    a time of the GPU after adding it.
+    """
 
     def __init__(self, tables: Tables, host: Host, ledger: LedgerBuilder) -> None:
         self.host = host
+        self.lag = tables.gpu_lag_ns
         self.id: Ints = np.flatnonzero(host.is_kind(*WORK_KINDS))
         self.kind = host.kind[self.id]
         self.start, self.length = host.start[self.id], host.length[self.id]
@@ -196,7 +201,7 @@ class Gpu:
         if not len(self.id):
             return self.start
         launch = self.host.start[np.maximum(self.launch, 0)]
-        return np.where(self.launch >= 0, launch, self.start)
+        return np.where(self.launch >= 0, launch, self.start - self.lag)
 
     @cached_property
     def launch_order(self) -> Ints:
@@ -215,7 +220,7 @@ class Gpu:
         calls = self.host.start[self.host.is_call & self.host.timed]
         if not unlinked.any() or not len(calls):
             return found
-        first = np.full(int(self.lane.max()) + 1, calls.min(), np.int64)
+        first = np.full(int(self.lane.max()) + 1, calls.min() + self.lag, np.int64)
         linked = np.flatnonzero((self.launch >= 0) & self.usable)
         lanes, at = np.unique(self.lane[linked], return_index=True)  # rows are in time order
         first[lanes] = self.start[linked[at]]

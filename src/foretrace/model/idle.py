@@ -107,7 +107,7 @@ class Idle(Struct, frozen=True):
 class Spent(Struct, frozen=True):
     """Where the time of a step or call goes, summed over the devices that it uses.
 
-    `wall_ns` leaves out `queued_ns`, long waits of launched work in the queue. `profiled` is False
+    `queued_ns` is idle time in which launched work waited long in the queue. `profiled` is False
     where a run record gave the wall time.
     """
 
@@ -118,6 +118,11 @@ class Spent(Struct, frozen=True):
     profiled: bool = True
 
     @property
+    def recorded_ns(self) -> int:
+        """The time in the recording, whatever a run record says."""
+        return self.busy_ns + sum(self.idle_by_cause.values())
+
+    @property
     def idle_share(self) -> float:
         """Share of the wall time in which the GPUs were idle."""
         return max(1.0 - self.busy_ns / self.wall_ns, 0.0) if self.wall_ns > 0 else 0.0
@@ -125,23 +130,20 @@ class Spent(Struct, frozen=True):
     @property
     def idle_bound(self) -> str:
         """What an idle GPU waits for: host, sync, or unknown."""
-        causes = Counter[str]()
+        kinds = {"sync": "sync", "unknown": "unknown", "capture": "unknown"}
+        causes = Counter({"unknown": self.queued_ns, "host": -self.queued_ns})
         for cause, ns in self.idle_by_cause.items():
-            kind = (
-                cause
-                if cause in ("sync", "unknown")
-                else "unknown"
-                if cause == "capture"
-                else "host"
-            )
-            causes[kind] += ns
+            causes[kinds.get(cause, "host")] += ns
         return max(causes, key=lambda kind: (causes[kind], kind), default="host")
 
 
 class HostTime(Struct, frozen=True):
-    """What the host can be seen doing: waiting, serving the profiler, copying, running ops."""
+    """What the host can be seen doing, by the GPU's clock: waiting, capturing a graph, serving the
+    profiler, copying, running ops.
+    """
 
     waiting: IntervalUnion
+    capturing: IntervalUnion
     profiling: IntervalUnion
     copying: IntervalUnion
     issuing: IntervalUnion
@@ -212,12 +214,9 @@ def find(trace: Recording, gaps: Gaps) -> Idle:
 
 def spent_in(idle: Idle) -> Spent:
     """The time of a stretch whose gaps are known."""
-    long = idle.of("queue") & (idle.length > LATENCY_NS)
-    queued, by_cause = int(idle.length[long].sum()), idle.by_cause()
-    if queued:
-        by_cause["queue"] -= queued
+    queued = int(idle.length[idle.of("queue") & (idle.length > LATENCY_NS)].sum())
     busy = idle.window_ns - int(idle.length.sum())
-    return Spent(idle.window_ns - queued, busy, queued, by_cause)
+    return Spent(idle.window_ns, busy, queued, idle.by_cause())
 
 
 def windows_of(trace: Recording, span: Span) -> list[tuple[int, int, int]]:
@@ -266,7 +265,7 @@ def _limits(trace: Recording) -> tuple[int, int]:
     if not len(rows) or not trace.gpu.aligned:
         return np.iinfo(np.int64).max, np.iinfo(np.int64).min
     begins = [span.start_ns for span in trace.spans.steps] or [int(host.start[rows].min())]
-    return min(begins), int(host.end[rows].max())
+    return min(begins) + trace.gpu.lag, int(host.end[rows].max()) + trace.gpu.lag
 
 
 def _split(trace: Recording, doing: HostTime, gaps: Idle) -> Idle:
@@ -276,10 +275,11 @@ def _split(trace: Recording, doing: HostTime, gaps: Idle) -> Idle:
     host, launch = trace.host, trace.gpu.launch[np.maximum(gaps.then, 0)]
     known = (gaps.then >= 0) & (launch >= 0) & trace.gpu.aligned
     call = np.maximum(launch, 0)
-    launched = np.where(known, host.start[call], gaps.end)
+    began, ended = host.start[call] + trace.gpu.lag, host.end[call] + trace.gpu.lag
+    launched = np.where(known, began, gaps.end)
     waiting = host.is_wait[call]
     latency = LATENCY_AMD_NS if (trace.about.arch or "").startswith("gfx") else LATENCY_NS
-    arrives = np.where(waiting, host.start[call], host.end[call]) + latency
+    arrives = np.where(waiting, began, ended) + latency
     arrives = np.where(launched <= gaps.start, gaps.start, arrives)  # it was in the queue already
     until = np.clip(np.where(known, arrives, gaps.end), gaps.start, gaps.end)
     # work that waited longer than the host took to launch it found the GPU busy: with what, the
@@ -299,12 +299,11 @@ def _split(trace: Recording, doing: HostTime, gaps: Idle) -> Idle:
 def _causes(trace: Recording, doing: HostTime, gaps: Idle, known: Bools, until: Ints) -> Ints:
     """What the host did from the start of each gap until the next launch."""
     start, waits = gaps.start, doing.waiting
-    captures = trace.host.captures
     half = (until - start) / 2
     tests = {
         "sync": (waits.holds(start) & (until > start)) | (waits.between(start, until) > half),
         "unknown": (gaps.then >= 0) & ~known,
-        "capture": captures.between(start, until) > half,
+        "capture": doing.capturing.between(start, until) > half,
         "profiler": doing.profiling.between(start, until) > half,
         "copy": doing.copying.between(start, until) > half,
         "launch": doing.issuing.between(start, until) > half,
@@ -314,14 +313,15 @@ def _causes(trace: Recording, doing: HostTime, gaps: Idle, known: Bools, until: 
 
 
 def _host_time(trace: Recording) -> HostTime:
-    host, aligned = trace.host, trace.gpu.aligned
+    host, aligned, lag = trace.host, trace.gpu.aligned, trace.gpu.lag
 
     def covered(chosen: Bools) -> IntervalUnion:
         rows = chosen & host.lasting & aligned  # by another clock, it says nothing about a gap
-        return IntervalUnion(host.start[rows], host.end[rows])
+        return IntervalUnion(host.start[rows] + lag, host.end[rows] + lag)
 
     return HostTime(
         waiting=covered(host.is_wait),
+        capturing=IntervalUnion(host.captures.start + lag, host.captures.end + lag),
         profiling=covered(host.is_kind("overhead")),
         copying=covered(host.is_call & host.named(calls.copies)),
         issuing=covered((host.is_op | host.is_call) & ~host.is_wait),
@@ -370,7 +370,7 @@ def lost_launches(trace: Recording) -> Ints:
 
 def unproven(trace: Recording, idle: Idle) -> Bools:
     """Gaps in which the host made such launches: what they launched may have run in the gap."""
-    made = np.sort(trace.host.start[lost_launches(trace)])
+    made = np.sort(trace.host.start[lost_launches(trace)]) + trace.gpu.lag
     return np.searchsorted(made, idle.start) < np.searchsorted(made, idle.end)
 
 

@@ -147,14 +147,14 @@ def graph_of(trace: Recording, span: Span, steady: bool) -> ReplayGraph:
     launch = np.array([place[call] for call in gpu.launch[rows].tolist()], np.int64)
     order = np.lexsort((gpu.start[rows], launch))
     rows, launch = rows[order], launch[order]
-    delay, pause, depends = _delays(trace, rows, began[launch])
+    delay, pause, depends = _delays(trace, rows, began[launch] + gpu.lag)
     waits, device = _waits(trace, calls, rows, launch), gpu.device_number[rows]
     waiting = host.is_wait[calls]
     waiting[waits[0]] = True
     # a waiting call has its own time after what it waited for; one that copies to pageable memory
     # then moves the bytes out of the driver's buffer, which is work of the host
     done = np.maximum(began, reached[:-1])
-    np.maximum.at(done, waits[0], gpu.end[rows[waits[1]]])
+    np.maximum.at(done, waits[0], gpu.end[rows[waits[1]]] - gpu.lag)
     inside = np.maximum(ended - done, 0).astype(np.float64)
     return ReplayGraph(
         span=span,
@@ -254,7 +254,7 @@ def _delays(trace: Recording, rows: Ints, launched: Ints) -> tuple[Floats, Float
 def _waits(trace: Recording, calls: Ints, rows: Ints, launch: Ints) -> tuple[Ints, Ints]:
     """Calls that wait, each with the last work of each stream that it waited for."""
     host, gpu = trace.host, trace.gpu
-    end, lane = gpu.end[rows], gpu.lane[rows]
+    end, lane = gpu.end[rows] - gpu.lag, gpu.lane[rows]
     ended = host.end[calls][launch]
     # a copy from pageable memory holds the host for almost all of its time
     held = host.length[calls][launch] >= HELD * gpu.length[rows]

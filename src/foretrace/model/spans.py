@@ -102,22 +102,24 @@ class Spans:
         return process.astype(np.int64) * (len(self._launched) + 1) + before
 
     def window(self, span: Span) -> tuple[int, int]:
-        """The time that a step or call takes.
+        """The time that a step or call takes, by the GPU's clock.
 
         It begins on the host, or where the GPU finishes what was launched earlier: a host that runs
         ahead waits for nothing. It ends with its last GPU work or on the host, whichever is later.
         A range that outlasts everything recorded ends with the last recorded event.
         """
-        begin = self._free(span)
+        begin, lag = self._free(span), self.gpu.lag
         ends = self.gpu.end[span.work][self.gpu.usable[span.work]]
-        end = max(int(ends.max(initial=span.start_ns)), min(span.end_ns, self._last))
+        last = min(span.end_ns, self._last)
+        end = max(int(ends.max(initial=span.start_ns + lag)), last + lag)
         return min(begin, end), end
 
     def _free(self, span: Span) -> int:
         """When a step or call begins and the GPU has finished what was launched earlier."""
         launched, reach = self._reach
         earlier = int(np.searchsorted(launched, span.start_ns, side="left"))
-        return max(span.start_ns, int(reach[earlier - 1]) if earlier else span.start_ns)
+        begin = span.start_ns + self.gpu.lag
+        return max(begin, int(reach[earlier - 1]) if earlier else begin)
 
     def since(self, span: Span) -> int:
         """From when on GPU work counts for a step: what runs beside an earlier step's work takes

@@ -24,7 +24,7 @@ from foretrace.read.bytestream import UNPACKED
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
 
-FORMAT = 7  # raise when the tables or the entries change
+FORMAT = 8  # raise when the tables or the entries change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 _KEY = re.compile(rb"[0-9a-f]{64}")
 _LENGTH = 8  # bytes: how long the facts at the end of an entry are
@@ -114,8 +114,8 @@ def _unpacked(content: memoryview) -> Tables:
     )
     seen, kept, repaired, skipped = meta["ledger"]
     ledger = Ledger(seen, kept, repaired, skipped, notes)
-    (base, resolution), merged = meta["clock"], tuple(meta["merged"])
-    return Tables(meta["source"], frames, meta["header"], ledger, base, resolution, merged)
+    (base, resolution, lag), merged = meta["clock"], tuple(meta["merged"])
+    return Tables(meta["source"], frames, meta["header"], ledger, base, resolution, merged, lag)
 
 
 def save(path: str, stamp: str | None, tables: Tables) -> None:
@@ -146,7 +146,7 @@ def _meta(tables: Tables) -> dict[str, Any]:
     return {
         "source": tables.source,
         "header": tables.header,
-        "clock": (tables.base_ns, tables.resolution_ns),
+        "clock": (tables.base_ns, tables.resolution_ns, tables.gpu_lag_ns),
         "merged": tables.merged,
         "ledger": (ledger.seen, ledger.kept, ledger.repaired, ledger.skipped),
         "notes": [

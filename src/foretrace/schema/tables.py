@@ -60,7 +60,10 @@ NONE = -(1 << 63)  # stands for null where a column is a NumPy array
 
 
 class Tables(Struct, frozen=True):
-    """The tables of one trace; absolute times start from `base_ns`, None where it is not stated."""
+    """The tables of one trace; absolute times start from `base_ns`, None where it is not stated.
+
+    `gpu_lag_ns` is how much later the GPU's clock is than the host's, as launches and waits tell.
+    """
 
     source: str
     frames: dict[str, pl.DataFrame]
@@ -69,6 +72,7 @@ class Tables(Struct, frozen=True):
     base_ns: int | None
     resolution_ns: int = 1
     merged: tuple[str, ...] = field(default=())
+    gpu_lag_ns: int = 0
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         return self.frames[name]

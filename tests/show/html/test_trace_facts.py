@@ -48,7 +48,7 @@ def test_gaps_are_shown_in_one_step(eager: tuple[foretrace.Trace, Outline]) -> N
     (idle,) = [place for place in made if place.key == "idle_gaps"]
     assert idle.frame is not None
     step = outline.steps[1]
-    assert step.start <= idle.frame[0] < idle.frame[1] <= step.last
+    assert step.start + trace.gpu.lag <= idle.frame[0] < idle.frame[1] <= step.last
     assert idle.frame == (
         min(start for start, _, _ in idle.shades),
         max(end for _, end, _ in idle.shades),

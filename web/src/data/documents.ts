@@ -809,6 +809,7 @@ export interface StepRow {
   gpu_busy_ns: number | null;
   gpu_idle_ns: number | null;
   bound: string;
+  recorded_ns: number | null;
 }
 
 export interface StepTime {

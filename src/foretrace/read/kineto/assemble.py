@@ -17,6 +17,7 @@ import polars as pl
 from foretrace.base.arrays import Ints, coded, with_gaps
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.document import Document
+from foretrace.read.kineto.gpu_clock import align
 from foretrace.read.kineto.joined import Joined, as_numpy, joined_arrays, json_text, mapped
 from foretrace.read.kineto.records import KNOWN_CATEGORIES, KNOWN_PHASES, SIDES, Int
 from foretrace.read.kineto.times import EventTimes, clock_of, time_order
@@ -185,6 +186,7 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
     clock = clock_of(document.header, joined, ledger)
     times = EventTimes(joined, clock, ledger)
     joined.forget_times()
+    lag_ns = align(joined, times, ledger)
     order = time_order(joined, times)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
@@ -203,6 +205,7 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
         clock.base_ns,
         clock.resolution_ns,
         joined.namespaces,
+        lag_ns,
     )
 
 

@@ -129,7 +129,11 @@ class ModuleRow(Struct, frozen=True):
 
 
 class StepRow(Struct, frozen=True):
-    """One profiler step."""
+    """One profiler step.
+
+    `recorded_ns` is the time of the step in the recording, on all GPUs that it uses: what its
+    `gpu_busy_ns` leaves of it is idle. `gpu_idle_ns` is idle time between its own GPU operations.
+    """
 
     name: str
     index: int | None
@@ -140,6 +144,7 @@ class StepRow(Struct, frozen=True):
     gpu_busy_ns: int | None
     gpu_idle_ns: int | None
     bound: str
+    recorded_ns: int | None = None
 
 
 class RegionRow(Struct, frozen=True):

@@ -72,6 +72,7 @@ def _step(trace: Trace, span: Span) -> look.StepRow:
     gpu, work = trace.gpu, span.work
     timeless = len(work) > 0 and not bool(gpu.usable[work].any())
     busy = None if timeless or not len(gpu) else trace.spans.busy(span)
+    spent = bounds.spent(trace, span)
     return look.StepRow(
         *(span.name, step_number(span.name), span.cpu_ns),
         kernels=int(gpu.is_kernel[work].sum()),
@@ -80,6 +81,7 @@ def _step(trace: Trace, span: Span) -> look.StepRow:
         gpu_busy_ns=busy,
         gpu_idle_ns=None if busy is None else gpu.idle_within(work),
         bound=bounds.of_span(trace, span),
+        recorded_ns=spent.recorded_ns if spent else None,
     )
 
 

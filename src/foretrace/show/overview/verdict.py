@@ -102,7 +102,7 @@ def _evidence(step: MeasuredStep) -> Iterator[str]:
     else:
         yield f": {_kinds(step)}"
     if step.queued_ns > WORTH * step.wall_ns:
-        yield f"; launched work waited {time_text(step.queued_ns)} more in the queue"
+        yield f"; launched work waited {time_text(step.queued_ns)} in the queue"
 
 
 def _part(part: float, whole: float) -> str:

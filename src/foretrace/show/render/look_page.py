@@ -18,7 +18,14 @@ from foretrace.base.units import (
     plural,
     time_text,
 )
-from foretrace.schema.documents.look import CpuOpRow, FindingEntry, GroupRow, KernelRow, Look
+from foretrace.schema.documents.look import (
+    CpuOpRow,
+    FindingEntry,
+    GroupRow,
+    KernelRow,
+    Look,
+    StepRow,
+)
 from foretrace.schema.ledger import NoteEntry
 from foretrace.show.overview.fixes import saving_text
 from foretrace.show.overview.modules import PASSES, KindTime, ModuleNode, folded_tree, kinds
@@ -289,10 +296,17 @@ def _totals(look: Look) -> Section:
 def _steps(look: Look) -> Section:
     columns: dict[str, Column] = {
         "step": "name", "host": "cpu_ns", "kernels": "kernels", "memcpys": "memcpys",
-        "memsets": "memsets", "gpu busy": "gpu_busy_ns", "idle between": "gpu_idle_ns",
-        "bound": "bound",
+        "memsets": "memsets", "recorded": "recorded_ns", "gpu busy": "gpu_busy_ns",
+        "gpu idle": _idle_of_step, "bound": "bound",
     }  # fmt: skip
     return listing("Steps", look.steps, columns, top=ROWS, how=ALL)
+
+
+def _idle_of_step(row: StepRow) -> str:
+    """What GPU work leaves of the recorded step."""
+    if row.recorded_ns is None or row.gpu_busy_ns is None:
+        return DASH
+    return time_text(max(row.recorded_ns - row.gpu_busy_ns, 0))
 
 
 def _regions(look: Look) -> Section:

@@ -3,8 +3,8 @@
 `bound` is that of most calls (or steps), as `foretrace look` gives it: `host` where the GPU waits
 for launches, else what bounds the GPU work, which needs recorded shapes and a card with known
 peaks. `gpu` stands for compute, memory and mixed. `gpu idle` is the share of the time of a step, a
-call or the recording in which no GPU operation ran, as the median over calls; time in which
-launched work waited long in the queue is left out, and a run record's wall time decides.
+call or the recording in which no GPU operation ran, as the median over calls. A run record's wall
+time decides.
 """
 
 from __future__ import annotations
@@ -89,11 +89,8 @@ def _median_idle(query: Query) -> float:
 
 def _scope(query: Query) -> str:
     """What the share is of: `foretrace look` predicts the time without the profiler."""
-    times = [_spent(window) for window in query.windows]
-    if not any(time.profiled for time in times):
-        return ""
-    waited = any(time.queued_ns for time in times)
-    return " as recorded, without waits in the queue" if waited else " as recorded"
+    profiled = any(_spent(window).profiled for window in query.windows)
+    return " as recorded" if profiled else ""
 
 
 def _spent(window: Window) -> Spent:
