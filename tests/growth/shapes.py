@@ -402,6 +402,15 @@ def collectives(n: int) -> TraceBuilder:
 
 
 @shape
+def process_groups(n: int) -> TraceBuilder:
+    """Each collective in a group of its own."""
+    trace = collectives(n)
+    for at, event in enumerate(event for event in trace.events if "Seq" in event.get("args", {})):
+        event["args"] |= {"Process Group Name": f"{at}", "Process Group Ranks": "[0, 1]"}
+    return trace
+
+
+@shape
 def waits(n: int) -> TraceBuilder:
     trace = TraceBuilder().step(1, 0, 20 * n)
     for at in range(n // 4):
@@ -444,6 +453,18 @@ def optimizer(n: int) -> TraceBuilder:
     ops = ("mul_", "lerp_", "addcmul_", "sqrt", "div", "add_", "addcdiv_")
     for at in range(n // 3):
         launches(trace, 1, op=f"aten::{ops[at % len(ops)]}", start=10 * at)
+    return trace
+
+
+@shape
+def crowd(n: int) -> TraceBuilder:
+    """Each launch in a step, a region, a thread, a stream, a module and with names of its own."""
+    trace = TraceBuilder()
+    for at in range(n // 6):
+        trace.tid, trace.stream = 100 + at, 7 + at
+        trace.step(at, 10 * at, 10).region(f"block_{n}_{at}", 10 * at, 10)
+        trace.frame(f"nn.Module: Linear_{at}", 10 * at, 10)
+        launches(trace, 1, f"my_kernel_{n}_{at}", f"my::op_{n}_{at}", start=10 * at)
     return trace
 
 

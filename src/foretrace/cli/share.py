@@ -36,7 +36,6 @@ def command(
     """
     import shlex
 
-    from foretrace.base.budget import waiting
     from foretrace.schema.documents import encode
     from foretrace.schema.documents.share import ShareDocument
     from foretrace.show.render.terminal import plain
@@ -55,8 +54,7 @@ def command(
         raise UsageError("no destination: pass --to URL or -b BUCKET")
     wanted = parse_keep(keep)
     store = store_for(url or f"hf://buckets/{bucket}")
-    with waiting():  # for the store; each trace has ceilings of its own
-        shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
+    shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
     compiled = [OF_COMPILER] if any(each.why for each in shared) else []
     remains = [*REMAINS, *compiled, *(KEEP[name] for name in sorted(wanted))]
     if as_json:

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from foretrace.base.arrays import counted, distinct, filled
+from foretrace.base.arrays import counted, filled
 from foretrace.base.units import plural, time_text, whole
 from foretrace.model.host import Host
 from foretrace.model.intervals import (
@@ -22,6 +22,7 @@ from foretrace.model.intervals import (
     numbered,
     overlapping,
     shared_lengths,
+    split_by,
     union_length,
 )
 from foretrace.model.links import Ids, Linker, disagreement
@@ -269,10 +270,10 @@ class Gpu:
     def idle_within(self, rows: Bools | Ints) -> int:
         """Time from the first to the last of these in which nothing ran, these or others."""
         chosen, idle = self._usable(rows), 0
-        for number in distinct(self.device_number[chosen]).tolist():
-            mine = chosen[self.device_number[chosen] == number]
+        for mine in split_by(self.device_number[chosen], chosen):
             edges = np.array([self.start[mine].min(), self.end[mine].max()])
-            idle += int(edges[1] - edges[0] - self.covered[number].between(edges[:1], edges[1:])[0])
+            busy = self.covered[int(self.device_number[mine[0]])]
+            idle += int(edges[1] - edges[0] - busy.between(edges[:1], edges[1:])[0])
         return idle
 
     def span(self, rows: Bools | Ints) -> int:

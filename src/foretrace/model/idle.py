@@ -47,7 +47,7 @@ from msgspec import Struct
 from foretrace.base.arrays import distinct
 from foretrace.model import calls
 from foretrace.model.host import HOST_KINDS
-from foretrace.model.intervals import Bools, IntervalUnion, Ints
+from foretrace.model.intervals import Bools, IntervalUnion, Ints, split_by
 from foretrace.model.recording import Recording
 from foretrace.model.spans import Span
 
@@ -228,8 +228,10 @@ def windows_of(trace: Recording, span: Span) -> list[tuple[int, int, int]]:
     mine = span.work[gpu.usable[span.work]]
     if not gpu.aligned:
         numbers = gpu.device_number[mine]
-        rows = [(device, mine[numbers == device]) for device in distinct(numbers).tolist()]
-        return [(at, int(gpu.start[row].min()), int(gpu.end[row].max())) for at, row in rows]
+        return [
+            (int(gpu.device_number[row[0]]), int(gpu.start[row].min()), int(gpu.end[row].max()))
+            for row in split_by(numbers, mine)
+        ]
     begin, end = trace.spans.window(span)
     one = len(gpu.covered) == 1  # nearly always, and a step has thousands of rows
     used = [0] * bool(len(mine)) if one else distinct(gpu.device_number[mine]).tolist()
@@ -330,6 +332,9 @@ def _host_time(trace: Recording) -> HostTime:
 
 # not a cause but a doubt: the host made launches in the gap whose GPU work is not in the trace
 UNPROVEN = len(CAUSES)
+MOST_CUT = (
+    64  # GPUs of one file whose gaps are cut at launches: each has as many pieces as launches
+)
 _LAUNCH, _HOST = CAUSES.index("launch"), CAUSES.index("host")
 
 
@@ -350,11 +355,12 @@ def idle_pieces(trace: Recording, gaps: Gaps) -> IdlePieces:
     doubted = unproven(trace, every)
     cut = every.of("launch", "host") & ~doubted
     cause = np.where(doubted, UNPROVEN, every.cause)
+    cut &= every.device < MOST_CUT
     parts = [_columns(every, cause, ~cut)]
-    for device in distinct(every.device[cut]).tolist():
-        mine = cut & (every.device == device)
+    rows = np.flatnonzero(cut)
+    for mine in split_by(every.device[rows], rows):
         start, end, inside = _cut(every.start[mine], every.end[mine], issuing)
-        number = np.full(len(start), device, np.int64)
+        number = np.full(len(start), every.device[mine[0]], np.int64)
         parts.append((start, end, np.where(inside, _LAUNCH, _HOST), number))
     start, end, cause, number = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((start, number))

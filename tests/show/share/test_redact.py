@@ -13,10 +13,11 @@ import pytest
 
 import foretrace
 from foretrace.analyze.rules import run_all
-from foretrace.base.errors import UsageError
+from foretrace.base import budget
+from foretrace.base.errors import LimitError, UsageError
 from foretrace.read.recordings import traces
 from foretrace.show.overview import look
-from foretrace.show.share import vocabulary
+from foretrace.show.share import chrome, vocabulary
 from foretrace.show.share.pseudonyms import Pseudonyms, owners
 from foretrace.show.share.publish import share
 from foretrace.show.share.redact import KEEP, parse_keep, redact
@@ -86,6 +87,23 @@ def test_more_can_be_kept(source: Path, tmp_path: Path, keep: str, found: tuple[
         for key in (planted.KEY_A, planted.KEY_B, planted.ENVIRONMENT, planted.LOG)
         if key in held
     ] == []
+
+
+def test_the_ceilings_hold_while_a_copy_is_made(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock stood still from the first trace to the last, so that nothing ended a copy."""
+    from foretrace.cli import main
+
+    def copy(*_: object) -> None:
+        raise LimitError("E_TOO_SLOW", "x", "ended") if _counts() else AssertionError
+
+    def _counts() -> bool:
+        running = budget._current.get()
+        return running is not None and running.waits == 0
+
+    monkeypatch.setattr(chrome, "write_records", copy)
+    assert main(["share", str(source), "--to", str(tmp_path / "out")]) == 3
 
 
 def assert_the_same(path: Path, folder: Path) -> None:

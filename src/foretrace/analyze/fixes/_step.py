@@ -12,7 +12,7 @@ from foretrace.base.arrays import distinct
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.costs.roofline import memory_rate
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools, Ints, split_by
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.recording import op_call
@@ -143,10 +143,10 @@ class Step:
         host = self.trace.host
         known = np.flatnonzero(self.inside & (host.is_op | host.is_call))
         begin = np.maximum(host.start[events] - most, self.span.start_ns)
-        for track in distinct(host.track[events]).tolist():
-            mine = host.track[events] == track
-            ends = np.sort(host.end[known[host.track[known] == track]])
-            last = np.searchsorted(ends, host.start[events][mine], side="right")
+        of_track = {host.track[part[0]]: part for part in split_by(host.track[known], known)}
+        for mine in split_by(host.track[events], np.arange(len(events))):
+            ends = np.sort(host.end[of_track.get(host.track[events[mine[0]]], known[:0])])
+            last = np.searchsorted(ends, host.start[events[mine]], side="right")
             begin[mine] = np.maximum(begin[mine], np.append(self.span.start_ns, ends)[last])
         return tuple(zip(begin.tolist(), host.end[events].tolist(), strict=True))
 

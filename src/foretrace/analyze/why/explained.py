@@ -10,7 +10,7 @@ from foretrace.analyze.why.measured import Ran
 from foretrace.analyze.why.not_fused import separated
 from foretrace.base.units import plural
 from foretrace.model.compiled.assemble import graph_name, parts
-from foretrace.model.compiled.compile_log import resume_name, stage_times
+from foretrace.model.compiled.compile_log import by_function, resume_name, stage_times
 from foretrace.model.compiled.launches import Launches
 from foretrace.schema.compiler import Compilation, CompilerRun, FxGraph, GuardFailure, GuardTally
 from foretrace.schema.documents import why as documents
@@ -44,7 +44,7 @@ def explained(
         [_stages(part, name, ran) for part, name in pieces if part.graphs or part.code],
         [row for part, name in pieces for row in compiled_kernels(part, name, ran)],
         pairs,
-        [row for each in run.compilations for row in _breaks(each, run)],
+        list(_breaks(run)),
         [_recompile(each) for each in run.compilations if is_again(each)],
         costs,
         compile_ns=sum(times) if times else None,
@@ -128,14 +128,11 @@ def _size(graph: FxGraph | None) -> int | None:
     return len(graph.nodes) if graph else None
 
 
-def _breaks(each: Compilation, run: CompilerRun) -> Iterator[documents.BreakEntry]:
-    for one in each.breaks:
-        rest = [
-            other.id
-            for other in run.compilations
-            if other.rank == each.rank
-            if other.function and other.function.function == resume_name(one)
-        ]
+def _breaks(run: CompilerRun) -> Iterator[documents.BreakEntry]:
+    versions = by_function(run.compilations)
+    found = [(each, one) for each in run.compilations for one in each.breaks]
+    for each, one in found:
+        rest = [other.id for other in versions.get((each.rank, resume_name(one)), ())]
         words = (one.reason, one.explanation, one.hint, one.url)
         yield documents.BreakEntry(each.id, one.source, *words, one.skipped, each.rank, rest)
 

@@ -11,11 +11,11 @@ name, or if no other result and no other argument has that type and these sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from foretrace.analyze.why.measured import Measured
 from foretrace.analyze.why.neighbours import Neighbours, NodeOrder, returns
-from foretrace.model.compiled.compile_log import resume_name
+from foretrace.model.compiled.compile_log import by_function, resume_name
 from foretrace.model.compiled.scheduler import elements, walk
 from foretrace.schema.compiler import (
     MEMBER,
@@ -204,27 +204,27 @@ def _joined(
 
 def across_breaks(run: CompilerRun, trace: Measured | None = None) -> tuple[Separation, ...]:
     """Kernels on both sides of a graph break, one of which reads what the other wrote."""
+    versions = by_function(run.compilations)
     return tuple(
         _separation(first, second, made, used, tensor, one.source, trace)
         for first in run.compilations
         for one in first.breaks
-        for second in _resumed(run, first, resume_name(one))
+        for second in _resumed(versions.get((first.rank, resume_name(one)), []))
         for result, argument, tensor in _passed(first, second)
         for made in _writer(first, result)
         for used in _readers(second, argument)
     )
 
 
-def _resumed(run: CompilerRun, first: Compilation, name: str) -> Iterator[Compilation]:
+def _resumed(versions: Iterable[Compilation]) -> Iterable[Compilation]:
     """The first version of the code behind a break: later versions are for other sizes.
 
     Behind a branch on data there are two such functions, with one name.
     """
     frames: dict[str, Compilation] = {}
-    for each in run.compilations:
-        if each.rank == first.rank and each.function and each.function.function == name:
-            frames.setdefault(each.id.rpartition("/")[0], each)
-    yield from frames.values()
+    for each in versions:
+        frames.setdefault(each.id.rpartition("/")[0], each)
+    return frames.values()
 
 
 def _passed(first: Compilation, second: Compilation) -> Iterator[tuple[int, int, NamedTensor]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from foretrace.base.patterns import regex
@@ -44,6 +44,7 @@ _VERSION = regex(r"(!?\d+(?:/\d+)+(?:_\d+)?): (.*)")
 _TENSOR = regex(r"tensor '(.{1,1000}?)' ([a-z_ ]{1,40}) mismatch( at index \d+)?\. expected ")
 _CHECK = regex(r"___check_(obj|type)_id\(([^,]*),")
 _STACK = "User stack trace:"
+MOST_VERSIONS = 64  # torch gives up on a function after 8, or 256 over all its callers
 _LIMIT = regex(r"torch\._dynamo hit config\.(\w+) \((\d+)\)")
 # How names of phases begin, torch 2.4 to 2.13. One without a stage belongs to the phase around it.
 STAGES = (
@@ -91,6 +92,19 @@ def graph_breaks(
 def resume_name(each: GraphBreak) -> str:
     """Dynamo's name for the rest of the function, which it compiles separately."""
     return f"torch_dynamo_resume_in_{each.source.function}_at_{each.source.line}"
+
+
+ByFunction = dict[tuple[int | None, str], list[Compilation]]  # by rank and name
+
+
+def by_function(compilations: Iterable[Compilation]) -> ByFunction:
+    """The compilations of each function, the first `MOST_VERSIONS` of one name."""
+    found: ByFunction = {}
+    for each in compilations:
+        if each.function:
+            versions = found.setdefault((each.rank, each.function.function), [])
+            versions += [each] if len(versions) < MOST_VERSIONS else []
+    return found
 
 
 def _messages(text: str) -> Iterator[list[str]]:
@@ -188,7 +202,7 @@ def _listed(payload: bytes) -> list[str]:
     text = payload.decode(errors="replace").strip()
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return [text.partition(f"\n{_STACK}")[0]] if text else []
     several = found if isinstance(found, list) else [found]
     return [str(one).partition(f"\n{_STACK}")[0] for one in several]
@@ -243,10 +257,14 @@ class PhaseEvent(Struct):
     pid: int | str = 0
 
 
-class _Open(Struct):
+class _Timed(Struct):
+    """A phase under its parent: `inner` are the places of phases in it, in the order they began."""
+
     name: str
-    path: tuple[str, ...]
-    began: float
+    depth: int
+    stage: str
+    us: float = 0.0
+    inner: dict[str, int] = field(default_factory=dict)
 
 
 def phases(records: Iterable[LogRecord]) -> tuple[CompilePhase, ...]:
@@ -254,23 +272,44 @@ def phases(records: Iterable[LogRecord]) -> tuple[CompilePhase, ...]:
 
     A phase without an end, as after a crash, has no time and is left out.
     """
-    times: dict[tuple[str, ...], float] = {}
-    stacks: dict[tuple[Any, Any], list[_Open]] = {}
+    found = [_Timed("", -1, "")]
+    stacks: dict[tuple[Any, Any], list[tuple[int, float]]] = {}
+    begun: Counter[tuple[Any, Any, str]] = Counter()
     for event in _events(records):
-        stack = stacks.setdefault((event.pid, event.tid), [])
+        thread = (event.pid, event.tid)
+        stack = stacks.setdefault(thread, [])
         if event.ph == "B":
-            path = (*(stack[-1].path if stack else ()), event.name)
-            times.setdefault(path, 0.0)
-            stack.append(_Open(event.name, path, event.ts))
-        elif event.ph == "E" and any(each.name == event.name for each in stack):
-            while stack and (last := stack.pop()):
-                if last.name == event.name:
-                    times[last.path] += max(event.ts - last.began, 0.0)
-                    break
-    inside: Counter[tuple[str, ...]] = Counter()
-    for path, us in times.items():
-        inside[path[:-1]] += round(us * 1000)
-    return tuple(_phase(path, round(times[path] * 1000), inside[path]) for path in _nested(times))
+            stack.append((_inside(found, stack[-1][0] if stack else 0, event.name), event.ts))
+            begun[*thread, event.name] += 1
+        elif event.ph == "E" and begun[*thread, event.name]:
+            name = ""
+            while name != event.name:
+                at, began = stack.pop()
+                name = found[at].name
+                begun[*thread, name] -= 1
+            found[at].us += max(event.ts - began, 0.0)
+    return tuple(_ended(found))
+
+
+def _inside(found: list[_Timed], parent: int, name: str) -> int:
+    """The place of a phase under its parent; a new one is put at the end."""
+    above = found[parent]
+    at = above.inner.setdefault(name, len(found))
+    if at == len(found):
+        found.append(_Timed(name, above.depth + 1, _stage(name) or above.stage))
+    return at
+
+
+def _ended(found: list[_Timed]) -> Iterator[CompilePhase]:
+    """Phases that ended, each before the phases inside it, in the order they began."""
+    times, waiting = [round(each.us * 1000) for each in found], [0]
+    while waiting:
+        at = waiting.pop()
+        each = found[at]
+        if each.us > 0:
+            own = max(times[at] - sum(times[inner] for inner in each.inner.values()), 0)
+            yield CompilePhase(each.name, times[at], each.depth, each.stage or "other", own)
+        waiting += reversed(each.inner.values())
 
 
 def stage_times(found: Iterable[CompilePhase]) -> dict[str, int]:
@@ -344,18 +383,6 @@ def _events(records: Iterable[LogRecord]) -> Iterator[PhaseEvent]:
                 yield msgspec.json.decode(record.payload, type=PhaseEvent)
             except (msgspec.DecodeError, RecursionError):
                 continue
-
-
-def _nested(times: dict[tuple[str, ...], float]) -> list[tuple[str, ...]]:
-    """Paths of phases that ended, each before the phases inside it, in the order they began."""
-    place = {path: number for number, path in enumerate(times)}
-    known = [path for path in times if times[path] > 0]
-    return sorted(known, key=lambda path: [place[path[: n + 1]] for n in range(len(path))])
-
-
-def _phase(path: tuple[str, ...], ns: int, inside: int) -> CompilePhase:
-    stage = next((known for name in reversed(path) if (known := _stage(name))), "other")
-    return CompilePhase(path[-1], ns, len(path) - 1, stage, max(ns - inside, 0))
 
 
 def _stage(name: str) -> str:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from foretrace.base.arrays import distinct
 from foretrace.model.arguments import json_text
 from foretrace.model.host import HOST_KINDS, Host
-from foretrace.model.intervals import Ints, union_length
+from foretrace.model.intervals import Ints, split_by, union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
@@ -63,10 +63,11 @@ class Tracks:
         self.stepping = set(distinct(host.track[host.is_step]).tolist())
         linked = trace.gpu.launch[trace.gpu.launch >= 0]
         self.launches = np.bincount(host.track[linked], minlength=self.count)
+        parts = split_by(self.of, np.arange(len(shown)))
+        self.places = {int(self.of[part[0]]): part for part in parts}
         self.busy = {
-            track: union_length(host.start[mine], host.end[mine])
-            for track in distinct(self.of).tolist()
-            for mine in [shown[self.of == track]]
+            track: union_length(host.start[shown[part]], host.end[shown[part]])
+            for track, part in self.places.items()
         }
 
     def _pid(self, track: int) -> str:
@@ -109,8 +110,8 @@ def depths(host: Host, shown: Ints) -> Ints:
     """The depth of each event among its own: frames of Python, or everything else."""
     frames = host.is_kind("python_function")
     above = np.zeros((2, host.count), np.int32)  # of each sort, how many are around an event
-    for depth in range(1, int(host.depth[shown].max(initial=0)) + 1):
-        level = np.flatnonzero(host.depth == depth)
+    inside = np.flatnonzero(host.depth > 0)
+    for level in split_by(host.depth[inside], inside):  # the outer ones first
         parent = host.parent[level]
         above[:, level] = above[:, parent]
         above[0, level] += ~frames[parent]
@@ -176,8 +177,11 @@ class Timeline:
         self.origin_ns = int(host.start[shown].min()) if len(shown) else 0
         tracks, depth = Tracks(trace, shown), depths(host, shown)
         order = tracks.ordered()
-        places = [np.flatnonzero(tracks.of == track) for track in order]
-        parts = [(shown[mine], _rows(trace, shown[mine], depth[mine])) for mine in places]
+        layer = _layers()[host.kind[shown]]
+        places = [tracks.places[track] for track in order]
+        parts = [
+            (shown[mine], _rows(host, shown[mine], depth[mine], layer[mine])) for mine in places
+        ]
         self.lanes = [
             tracks.lane(track, int(rows.max()) + 1)
             for track, (_, rows) in zip(order, parts, strict=True)
@@ -259,15 +263,21 @@ class Timeline:
         return pack({name: column[rows] for name, column in self.columns.items()}, _DIFFERENCES)
 
 
-def _rows(trace: Trace, events: Ints, depth: Ints) -> Ints:
+def _layers() -> Ints:
+    """For every kind of event the place among the layers of a lane, from the top."""
+    layers = (HOST_KINDS, ("gpu_user_annotation",), WORK_KINDS, OTHER_KINDS)
+    found = np.full(len(KINDS), -1, np.int64)
+    for number, kinds in enumerate(layers):
+        found[[KIND[kind] for kind in kinds]] = number
+    return found
+
+
+def _rows(host: Host, events: Ints, depth: Ints, layer: Ints) -> Ints:
     """The row of each event of a lane: host ranges by depth, annotations, then GPU work."""
-    host = trace.host
-    row = np.zeros(len(events), np.int64)
-    nested = host.is_kind(*HOST_KINDS)[events]
-    row[nested] = depth[nested]
-    below = int(row[nested].max()) + 1 if nested.any() else 0
-    for kinds in (("gpu_user_annotation",), WORK_KINDS, OTHER_KINDS):
-        mine = np.flatnonzero(host.is_kind(*kinds)[events])
+    row = np.where(layer == 0, depth, 0).astype(np.int64)
+    below = int(row.max()) + 1 if (layer == 0).any() else 0
+    for number in (1, 2, 3):
+        mine = np.flatnonzero(layer == number)
         if len(mine):
             row[mine] = below + free_rows(host.start[events[mine]], host.end[events[mine]])
             below = int(row[mine].max()) + 1

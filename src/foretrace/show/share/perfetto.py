@@ -18,7 +18,7 @@ from msgspec import Struct
 from foretrace.analyze.findings import findings
 from foretrace.analyze.jobs.lanes import JobLanes
 from foretrace.base.arrays import distinct
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Ints, split_by
 from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.schema.jobs import WITHOUT_STEPS
@@ -104,8 +104,8 @@ def _joined(start: Ints, end: Ints) -> list[tuple[int, int]]:
 def _streams(trace: Trace) -> Iterator[Track]:
     """Two tracks for each stream, more where its work overlaps."""
     gpu = trace.gpu
-    for lane in distinct(gpu.lane).tolist():
-        mine = np.flatnonzero((gpu.lane == lane) & gpu.usable)
+    usable = np.flatnonzero(gpu.usable)
+    for mine in split_by(gpu.lane[usable], usable):
         rows = free_rows(gpu.start[mine], gpu.end[mine])
         for row in distinct(rows).tolist():
             yield from _stream(trace, mine[rows == row], f" ({row + 1})" if row else "")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.base import files
+from foretrace.base.budget import waiting
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
 
 _INSTALL = "pip install 'foretrace[share]'"
@@ -60,9 +61,10 @@ class Store(ABC):
 
 @contextmanager
 def _refusals(place: str, hint: str = "") -> Iterator[None]:
-    """Every failure of a store, in one line."""
+    """Every failure of a store, in one line; the time that it takes is not the trace's."""
     try:
-        yield
+        with waiting():
+            yield
     except ForetraceError:
         raise
     # a driver raises what the libraries below it raise: there is no common class

@@ -15,7 +15,7 @@ from foretrace.analyze.guess.words import Selector, language
 from foretrace.base.arrays import distinct
 from foretrace.base.units import time_text
 from foretrace.model.gpu import Gpu
-from foretrace.model.intervals import Ints
+from foretrace.model.intervals import Ints, split_by
 
 
 def _judge(window: Window, query: Query) -> Measurement:
@@ -35,7 +35,7 @@ def _judge(window: Window, query: Query) -> Measurement:
 
 def _each_lane(gpu: Gpu, rows: Ints) -> int:
     """The busy time of each stream, summed."""
-    return sum(gpu.busy(rows[gpu.lane[rows] == lane]) for lane in distinct(gpu.lane[rows]))
+    return sum(gpu.busy(mine) for mine in split_by(gpu.lane[rows], rows))
 
 
 def _shared(gpu: Gpu, rows: Ints, others: Ints) -> int:
