@@ -154,7 +154,10 @@ def test_many_lines_take_no_more_than_their_share(
 ) -> None:
     """Another user may open as many as the system allows: the process keeps files for its own."""
     monkeypatch.setattr(http_limits, "MOST_LINES", 20)
+    monkeypatch.setattr(http_limits, "MOST_STRANGERS", 20)
+    monkeypatch.setattr(http_limits, "STRANGER_S", 600)
     lines = [socket.create_connection(("127.0.0.1", served.port), timeout=60) for _ in range(60)]
+    assert served.get("traces")[0] == 200, "silent connections lock nobody out"
     for _ in range(1200):
         if len(select.select(lines, [], [], 0)[0]) >= 40:
             break
@@ -162,13 +165,23 @@ def test_many_lines_take_no_more_than_their_share(
     assert len(select.select(lines, [], [], 0)[0]) >= 40
     for line in lines:
         line.close()
-    for _ in range(1200):
-        with suppress(OSError):
-            if served.get("traces")[0] == 200:
-                break
-        time.sleep(0.05)
     assert served.get("traces")[0] == 200
     assert capfd.readouterr().err == ""
+
+
+def test_a_silent_connection_is_closed_and_one_with_the_token_may_be_slow(
+    served: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_limits, "SLOWEST_S", 600)
+    monkeypatch.setattr(http_limits, "STRANGER_S", 0.2)
+    place = ("127.0.0.1", served.port)
+    with socket.create_connection(place, timeout=60) as silent, suppress(ConnectionResetError):
+        slow = socket.create_connection(place, timeout=60)
+        slow.sendall(f"GET {served.base}traces HTTP/1.1\r\n".encode())
+        assert silent.recv(1024) == b""
+    slow.sendall(f"Host: 127.0.0.1:{served.port}\r\n\r\n".encode())
+    assert slow.recv(1024).startswith(b"HTTP/1.1 200")
+    slow.close()
 
 
 @pytest.fixture(scope="module")

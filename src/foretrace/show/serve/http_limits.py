@@ -3,7 +3,9 @@
 `Guard` checks a request before anything is looked up: the Host (against DNS rebinding), the Origin
 (against other pages), the method, the body (none is read), and the token, the first part of a path.
 
-`BoundedHttp` limits what uvicorn has no setting for. A request must arrive within `SLOWEST_S` and
+`BoundedHttp` limits what uvicorn has no setting for. A connection is a stranger's until it names
+the token. It must do so within `STRANGER_S`. Strangers count apart: where they are too many, the
+oldest is dropped, so that they lock nobody out. A request must arrive within `SLOWEST_S` and
 its header within `LARGEST_HEADER`. A client must read an answer at `SLOWEST_BYTES` per `SLOWEST_S`
 or faster. A refused client can still read why: the connection stays open for a moment, because
 closing it on unread bytes would discard the answer.
@@ -42,6 +44,12 @@ class Guard:
     def __init__(self, inner: Application, token: str, port: int) -> None:
         self.inner, self.token = inner, token
         self.hosts = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost", "[::1]")}
+        self.strangers: dict[BoundedHttp, None] = {}  # the oldest first
+
+    def names_token(self, path: bytes) -> bool:
+        """Whether the token is the first part of a path."""
+        first = path.split(b"?")[0].split(b"/")[1:2]
+        return bool(first) and compare_digest(first[0], self.token.encode())
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -75,8 +83,7 @@ class Guard:
             length != b"0" for length in lengths
         ):
             return 413, "a request has no body here"
-        first = path.split(b"?")[0].split(b"/")[1:2]
-        if not first or not compare_digest(first[0], self.token.encode()):
+        if not self.names_token(path):
             return 403, "the address lacks this run's token: use the one that was printed"
         return None
 
@@ -96,7 +103,8 @@ SLOWEST_S = 10.0
 SLOWEST_BYTES = 64 << 10
 LARGEST_HEADER = 32 << 10
 LINGER_S = 1.0
-MOST_LINES = 256  # a browser opens six
+STRANGER_S, STRANGER_LINGER_S = 0.8, 0.2  # a second together
+MOST_LINES = MOST_STRANGERS = 256  # a browser opens six
 _DROP_AT_ONCE = struct.pack("ii", 1, 0)  # else the kernel keeps megabytes for the client
 
 
@@ -104,18 +112,23 @@ class BoundedHttp(H11Protocol):
     """One connection."""
 
     def connection_made(self, transport: Any) -> None:
-        """Start the clock; drop a connection too many, before the process runs out of files."""
+        """Start the clock; drop a stranger too many, before the process runs out of files."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_LINES:
-            transport.abort()
+        self._guard: Guard = self.config.app  # type: ignore[assignment]
+        self._guard.strangers[self] = None
+        if len(self._guard.strangers) > MOST_STRANGERS:
+            oldest = next(iter(self._guard.strangers))
+            del self._guard.strangers[oldest]
+            oldest.transport.abort()
         self._head = b""
         self._refused = False
         self._unsent = 0
-        self._timer = self.loop.call_later(SLOWEST_S, self._late)
+        self._timer = self.loop.call_later(STRANGER_S, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clock."""
         self._timer.cancel()
+        self._guard.strangers.pop(self, None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -126,8 +139,17 @@ class BoundedHttp(H11Protocol):
         end = self._head.find(b"\r\n\r\n")
         if (end if end >= 0 else len(self._head)) > LARGEST_HEADER:
             self._refuse(431)
-        else:
-            super().data_received(data)
+            return
+        if self._is_stranger and self._guard.names_token(b"".join(self._head.split(b" ", 2)[1:2])):
+            del self._guard.strangers[self]
+            self._next(SLOWEST_S, self._late)
+            if len(self.connections) - len(self._guard.strangers) > MOST_LINES:
+                self.transport.abort()
+        super().data_received(data)
+
+    @property
+    def _is_stranger(self) -> bool:
+        return self in self._guard.strangers
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, or the rest of a request that is not."""
@@ -139,7 +161,9 @@ class BoundedHttp(H11Protocol):
         self._refuse(400)
 
     def _late(self) -> None:
-        if self.cycle is None:
+        if self._is_stranger and not self._head:
+            self.transport.abort()
+        elif self.cycle is None:
             self._refuse(408)
 
     def _refuse(self, status: int) -> None:
@@ -148,7 +172,7 @@ class BoundedHttp(H11Protocol):
         headers = "Connection: close\r\nContent-Length: 0\r\nReferrer-Policy: no-referrer"
         self.transport.write(f"{words}\r\n{headers}\r\n\r\n".encode())
         self.transport.write_eof()
-        self._next(LINGER_S, self.transport.abort)
+        self._next(STRANGER_LINGER_S if self._is_stranger else LINGER_S, self.transport.abort)
 
     def pause_writing(self) -> None:
         """The client takes less than there is to send."""
