@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -59,6 +62,39 @@ def test_what_never_ends_is_stopped(query: str, code: str, monkeypatch: pytest.M
     assert code in caught.value.code
     assert "--limit" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@contextlib.contextmanager
+def _limited(what: int, most: int) -> Iterator[None]:
+    before = resource.getrlimit(what)
+    resource.setrlimit(what, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, before)
+
+
+def test_a_limit_on_files_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with _limited(resource.RLIMIT_FSIZE, 4096):
+        assert main(["sql", str(MLP), "select * from kernels", "--no-cache"]) == 2
+        process = QueryProcess()
+    assert capsys.readouterr().err == (
+        "foretrace: File too large: the limit is 4,096 bytes; raise it with ulimit -f\n"
+    )
+    with process, pytest.raises(OSError, match="File too large"):
+        process.run(TRACE, "select unnest(generate_series(1, 10000)) from steps", Limits())
+
+    def refused(name: str) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    assert main(["sql", str(MLP), "select * from kernels", "--no-cache"]) == 2
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert capsys.readouterr().err == (
+        f"foretrace: Too many open files: the limit is {most:,}; raise it with ulimit -n\n"
+    )
 
 
 def test_limits_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:

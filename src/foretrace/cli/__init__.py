@@ -146,15 +146,33 @@ def _missing_package(error: BaseException) -> str:
 def _in_words(problem: OSError) -> str:
     """What the operating system refused: a file by its name, or the output."""
     path, reason = problem.filename2 or problem.filename, problem.strerror or str(problem)
-    if path is not None:
-        return (
-            f"{os.fsdecode(path) if isinstance(path, bytes) else path}: {reason}; check the "
-            "path, its permissions and the disk"
-        )
+    named = "" if path is None else f"{os.fsdecode(path) if isinstance(path, bytes) else path}: "
+    if limit := _shell_limit(problem.errno, reason):
+        return f"{named}{limit}"
+    if named:
+        return f"{named}{reason}; check the path, its permissions and the disk"
     if problem.errno in _OUTPUT:
         drop(sys.stdout)
         return f"cannot write the output: {reason}; redirect it to another place"
     return reason
+
+
+def _shell_limit(number: int | None, reason: str) -> str:
+    """Which limit of the shell stopped the command; Polars states the number in its words."""
+    import resource
+
+    limits = {
+        errno.EMFILE: (resource.RLIMIT_NOFILE, "", "n"),
+        errno.EFBIG: (resource.RLIMIT_FSIZE, " bytes", "f"),
+    }
+    for known, (limit, unit, option) in limits.items():
+        most = resource.getrlimit(limit)[0]
+        if most != resource.RLIM_INFINITY and (known == number or f"(os error {known})" in reason):
+            drop(sys.stdout)  # it may be that file
+            return (
+                f"{os.strerror(known)}: the limit is {most:,}{unit}; raise it with ulimit -{option}"
+            )
+    return ""
 
 
 def _say(message: str) -> None:

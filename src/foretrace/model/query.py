@@ -8,6 +8,7 @@ under limits. It ends with whoever started it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -181,7 +182,7 @@ def _nameless() -> IO[bytes]:
     return os.fdopen(os.memfd_create("foretrace-query"), "w+b")
 
 
-def _stopped(status: int, seconds: int, memory: int) -> ForetraceError:
+def _stopped(status: int, seconds: int, memory: int) -> ForetraceError | OSError:
     if status == -signal.SIGALRM:
         words = f"the query did not end within {seconds} s"
         return LimitError("E_TOO_SLOW", "sql", words, hint=raised_by("seconds"))
@@ -191,4 +192,6 @@ def _stopped(status: int, seconds: int, memory: int) -> ForetraceError:
     if status < 0:
         how = signal.Signals(-status).name
         return UsageError(f"sql: Polars crashed ({how}): write a shorter or less nested query")
+    if status in (errno.EMFILE, errno.EFBIG):
+        return OSError(status, os.strerror(status))
     return UsageError(f"sql: {sys.executable} could not run the query (exit {status})")

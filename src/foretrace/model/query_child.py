@@ -6,6 +6,7 @@ it looks at the query it gives up the right to open any file, and bounds its mem
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import json
@@ -25,7 +26,9 @@ def main() -> None:
     """Wait for a request and answer it."""
     pl.SQLContext(warm=pl.DataFrame({"a": [0]}), eager=True).execute("SELECT sum(a) FROM warm")
     line = socket.socket(fileno=LINE)
-    files = socket.recv_fds(line, 1, MOST_FILES)[1]
+    _, files, flags, _ = socket.recv_fds(line, 1, MOST_FILES)
+    if flags & socket.MSG_CTRUNC:  # some could not be opened here
+        os._exit(errno.EMFILE)
     if not files:  # nobody has a query any more
         return
     _end_with(line)
@@ -34,8 +37,11 @@ def main() -> None:
     names = zip(given["tables"], files[2:], strict=True)
     tables = {name: pl.read_ipc(f"/proc/self/fd/{file}") for name, file in names}
     _confine(given["seconds"], given["memory"])
-    with open(files[1], "wb") as reply:
-        _answer(tables, given["query"], given["rows"], reply)
+    try:
+        with open(files[1], "wb") as reply:
+            _answer(tables, given["query"], given["rows"], reply)
+    except OSError as problem:  # no file can be opened: a limit on their size
+        os._exit(problem.errno or 1)
     os._exit(0)  # nothing is left to tidy, and Polars takes a while to
 
 
