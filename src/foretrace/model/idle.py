@@ -56,6 +56,9 @@ QUEUE = CAUSES.index("queue")
 # What a launch takes to reach an idle GPU after the call returned. On recorded traces: H200, B200,
 # H100 and A100 at most 10 us, MI300X at most 84 us.
 LATENCY_NS, LATENCY_AMD_NS = 20_000, 100_000
+# On 150 recorded traces no wait of 1 ms or more is without GPU work for more than 0.2 of it, but
+# for one whose work was launched before the recording (0.99).
+UNSEEN_NS, UNSEEN_SHARE, MOSTLY = 1_000_000, 0.1, 0.9
 
 
 class Idle(Struct, frozen=True):
@@ -365,6 +368,26 @@ def idle_pieces(trace: Recording, gaps: Gaps) -> IdlePieces:
     start, end, cause, number = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((start, number))
     return IdlePieces(start[order], end[order], cause[order], number[order])
+
+
+def unrecorded_wait(trace: Recording) -> tuple[int, int] | None:
+    """The host's longest wait (event, ns) for what the trace does not show, where it is long.
+
+    The host waits for work on the GPU. Almost no GPU operation in that time: the work was launched
+    before the recording, or its events are missing.
+    """
+    host, gpu = trace.host, trace.gpu
+    waits = np.flatnonzero(host.is_wait & host.lasting)
+    if not len(waits) or (len(gpu) and not gpu.aligned):
+        return None
+    seen = IntervalUnion(gpu.start[gpu.usable], gpu.end[gpu.usable])
+    unseen = host.length[waits] - seen.between(host.start[waits], host.end[waits])
+    at = int(np.argmax(unseen))
+    length, ns = int(host.length[waits[at]]), int(unseen[at])
+    lasting = host.lasting & host.is_kind(*HOST_KINDS)
+    least = UNSEEN_SHARE * int(host.end[lasting].max() - host.start[lasting].min())
+    is_long = ns >= max(least, UNSEEN_NS) and ns >= MOSTLY * length
+    return (int(waits[at]), ns) if is_long else None
 
 
 def lost_launches(trace: Recording) -> Ints:

@@ -72,7 +72,7 @@ def _not_negative(values: Ints) -> pl.Series:
 
 
 EXACT = "each element that the generated code loads and stores, once"
-AT_MOST = "estimate: at most what the generated code loads and stores; it skips some elements"
+AT_MOST = "at most: what the generated code loads and stores; it skips some elements"
 _COST = {
     **dict.fromkeys(("bytes_read", "bytes_written", "bytes"), pl.Int64),
     **dict.fromkeys(("cost_certainty", "cost_note"), pl.String),
@@ -113,7 +113,7 @@ def traffic(call: KernelCall) -> tuple[int, int, int, str, str] | None:
         return None
     read = sum(_read(access) for access in call.accesses)
     exact = all(access.certainty == "exact" for access in call.accesses)
-    certainty, note = (Certainty.EXACT, EXACT) if exact else (Certainty.ESTIMATE, AT_MOST)
+    certainty, note = (Certainty.EXACT, EXACT) if exact else (Certainty.AT_MOST, AT_MOST)
     return read, call.bytes - read, call.bytes, str(certainty), note
 
 

@@ -126,7 +126,9 @@ def floor(trace: Analysis, spans: Sequence[Span]) -> Floor | None:
 def _cache_known(trace: Analysis, works: Sequence[Ints]) -> bool:
     """Whether the bytes of most of the attention are known, not only a lower bound of them."""
     sure = np.zeros(len(trace.gpu), bool)
-    certainty = trace.kernel_cases["cost_certainty"].is_in(["exact", "estimate"]).to_numpy()
+    certainty = (
+        trace.kernel_cases["cost_certainty"].is_in(["exact", "at_most", "estimate"]).to_numpy()
+    )
     sure[trace.order.row] = certainty[trace.order.case]
     rows = np.concatenate(works)
     rows = rows[trace.work_roles[rows] == "attention"]

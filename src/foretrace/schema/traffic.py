@@ -15,17 +15,19 @@ from msgspec import Struct
 class Certainty(StrEnum):
     """How the bytes that a cost states relate to what the op must move.
 
-    An upper bound is an estimate: only `EXACT` and `AT_LEAST` never exceed what the op must move.
+    Only `EXACT` and `AT_LEAST` never exceed what the op must move. `AT_MOST` holds for the FLOP
+    beside the bytes too.
     """
 
     EXACT = "exact"
     AT_LEAST = "at_least"
+    AT_MOST = "at_most"
     ESTIMATE = "estimate"
     NONE = "none"
 
 
 # The bytes are known, but the op may move more or less.
-INEXACT = frozenset({Certainty.AT_LEAST, Certainty.ESTIMATE})
+INEXACT = frozenset({Certainty.AT_LEAST, Certainty.AT_MOST, Certainty.ESTIMATE})
 
 
 class CachedInput(Struct, frozen=True):

@@ -39,7 +39,8 @@ def test_the_bound_does_not_change_with_the_distance(share: float) -> None:
     )
 
 
-def test_lower_bounds_and_estimates_say_so() -> None:
+def test_bounds_and_estimates_say_so() -> None:
+    assert limited(moved(0.55, certainty=Certainty.AT_MOST))[1] == "at most 55% of HBM"
     assert limited(moved(0.55, certainty=Certainty.AT_LEAST))[1] == "at least 55% of HBM"
     assert limited(moved(0.55, certainty=Certainty.ESTIMATE))[1] == "about 55% of HBM"
     assert limited(moved(0.8, certainty=Certainty.AT_LEAST))[1] == "at least 80% of the HBM roof"

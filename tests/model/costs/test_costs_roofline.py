@@ -100,6 +100,7 @@ class TestImpossible:
             (5_000_000, Certainty.EXACT, True),
             (6_900_000, Certainty.EXACT, True),  # 2 MB of it can come from the cache
             (6_900_000, Certainty.AT_LEAST, True),
+            (6_900_000, Certainty.AT_MOST, False),
             (6_900_000, Certainty.ESTIMATE, False),
             (7_100_000, Certainty.EXACT, False),
         ],

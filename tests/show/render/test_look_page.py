@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import foretrace as ft
 from corpus.build import cut, gn
@@ -129,6 +130,20 @@ def test_the_mlp_lists_its_kernels_in_launch_order() -> None:
     assert lines[start + 3].split()[-3:] == ["692", "1.21", "compute"]
 
 
+def test_the_rate_of_an_upper_bound_is_one() -> None:
+    found = document("mlp_eager")
+    rows = [replace(row, certainty="at_most") for row in found.sequences[0].rows]
+    bound = [replace(row, cost_certainty="at_most") for row in found.look.kernels]
+    page = replace(
+        found,
+        look=replace(found.look, kernels=bound),
+        sequences=[replace(found.sequences[0], rows=rows)],
+    )
+    text = look_text(page, 20)
+    assert re.search(r"<= 692 +<= 1.21 +compute", text)
+    assert re.search(r"<= \d+ TFLOP/s", text)
+
+
 def test_the_linear_adds_its_bias_in_the_epilogue() -> None:
     text = look_text(document("linear_eager"), 20)
     assert "Bias in the epilogue of 1 matmul per step: no add kernel [bias_epilogue]" in text
@@ -188,6 +203,24 @@ def test_a_trace_without_gpu_work_says_so(tmp_path: Path) -> None:
     text = " ".join(drawn(first_screen(found)).split())
     assert "the trace has no GPU events; 1 host op, most self time in aten::mm (100.0%)" in text
     assert found.look.verdict.bound == "unknown"
+
+
+@pytest.mark.parametrize("kernel_ns", [0, 10_000_000])
+def test_a_wait_without_gpu_work_names_the_half_that_is_missing(
+    tmp_path: Path, kernel_ns: int
+) -> None:
+    """The host waits 493 ms in one copy. What it waits for was launched before the recording."""
+    path = tmp_path / "trace.json"
+    made = TraceBuilder().op("aten::copy_", 0, 493_000_000)
+    made = made.call("hipMemcpy", 1_000, 492_000_000)
+    if kernel_ns:
+        made = made.launch(495_000_000, 1_000).kernel("k", 496_000_000, kernel_ns)
+    path.write_bytes(made.bytes())
+    found = summarize(ft.open(path, cache=False))
+    assert found.look.unrecorded is not None
+    assert "NOT RECORDED" in drawn(first_screen(found))
+    text = " ".join(drawn(first_screen(found)).split())
+    assert "what the GPU did for 492 ms: the host waits in one hipMemcpy (aten::copy_)" in text
 
 
 def test_lost_data_is_a_banner_on_top(tmp_path: Path) -> None:

@@ -476,6 +476,7 @@ export interface Look {
   roofs: RoofsEntry | null;
   step: StepTime | null;
   fixes: FixEntry[];
+  unrecorded: UnrecordedWait | null;
 }
 
 export interface LookVerdict {
@@ -904,6 +905,13 @@ export interface UnmarkedClaim {
   address: string;
   decides: string;
   see: string;
+}
+
+export interface UnrecordedWait {
+  call: string;
+  op: string;
+  ns: number;
+  event: number;
 }
 
 export interface WorkEntry {

@@ -23,7 +23,11 @@ from foretrace.model.costs._call import SIZES, OpCall, Tensor, total
 from foretrace.schema.traffic import Certainty
 
 NO_TYPE = "the element type of a tensor list is not recorded"
-_PREFIX = {Certainty.AT_LEAST: "at least: ", Certainty.ESTIMATE: "estimate: "}
+_PREFIX = {
+    Certainty.AT_LEAST: "at least: ",
+    Certainty.AT_MOST: "at most: ",
+    Certainty.ESTIMATE: "estimate: ",
+}
 Entry = TypeVar("Entry")
 Tensors = Iterable[Tensor | None]
 

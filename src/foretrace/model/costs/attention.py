@@ -5,11 +5,11 @@ Fused attention, forward: two matmuls over all (query, key) pairs; each tensor m
 Scores = QK^T and output = PV, 2 * pairs * (D_qk + D_v) FLOP per head. The softmax between them is
 not counted, by convention. What follows holds for the backward too. A causal mask halves the pairs
 when queries and keys are equally many; otherwise all pairs count and the note says so, because
-backends align such a mask differently. A local window is not deducted. The lengths of sequences
-packed into one row (`cum_seq`) are not recorded: no FLOP. Bytes: Q, K, V (and a bias) read, the
-output written, and one float of log-sum-exp per query and head where it is kept. Shared key heads
-(GQA) are read once. Few queries over many keys may be split along the keys: every split writes an
-output, and a second kernel combines them.
+backends align such a mask differently. A local window that is recorded is deducted likewise. The
+lengths of sequences packed into one row (`cum_seq`) are not recorded: no FLOP. Bytes: Q, K, V (and
+a bias) read, the output written, and one float of log-sum-exp per query and head where it is kept.
+Shared key heads (GQA) are read once. Few queries over many keys may be split along the keys: every
+split writes an output, and a second kernel combines them.
 
 Fused attention, backward: five matmuls over all (query, key) pairs; each tensor moved once.
 
@@ -28,9 +28,9 @@ paired with itself and all that precede it. This holds for decoding, for prefill
 it. A latent cache (MLA) has one row of D_c + D_rope values per token, which all heads share.
 
 Only FlashAttention's ops record a sliding window. A decoding request then reads at most the window;
-elsewhere the bytes are an estimate. What is certain is the queries, the outputs, and the keys and
-values of the new tokens. That is all that is stated without lengths, and where a kernel's name says
-that it has a window.
+elsewhere bytes and FLOP are an upper bound. What is certain is the queries, the outputs, and the
+keys and values of the new tokens. That is all that is stated without lengths, and where a kernel's
+name says that it has a window.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Places(Struct, frozen=True):
     """Where an op keeps its arguments. `heads_first`: [B, H, S, D] rather than [B, S, H, D].
 
     `lse` is the flag for the log-sum-exp, NONE where it is always kept; `mask_type` is a causal
-    mask given as a number (0 for no mask) instead of a flag.
+    mask given as a number (0 for no mask) instead of a flag. `window` is the number of keys before
+    a query that it looks at; the number of those after it follows. Both are below 0 for all keys.
     """
 
     heads_first: bool
@@ -64,6 +65,7 @@ class Places(Struct, frozen=True):
     packed: int = NONE
     lse: int = NONE
     saved: tuple[int, ...] = ()
+    window: int = NONE
 
     def inputs(self, call: OpCall) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value."""
@@ -115,12 +117,33 @@ def flops_of(
     if places.packed != NONE and call.tensor(places.packed) is not None:
         return None, "sequences are packed and their lengths are not recorded", Certainty.EXACT
     flops = 2 * shape.batch * shape.heads * shape.queries * shape.keys * width
-    if not places.is_causal(call):
+    causal, sides = places.is_causal(call), _sides(call, places)
+    if not causal and sides is None:
         return flops, "", Certainty.EXACT
-    if shape.queries == shape.keys:
+    if shape.queries != shape.keys:
+        what = "causal mask" if sides is None else "window"
+        return flops, f"the {what} over unequal lengths is not deducted", Certainty.AT_MOST
+    if sides is None:
         return flops // 2, HALF, Certainty.EXACT
-    note = "FLOP at most: the causal mask over unequal lengths is not deducted"
-    return flops, note, Certainty.ESTIMATE
+    before, after = sides
+    seen = _paired(shape.keys, before) + _paired(shape.keys, 0 if causal else after) + shape.keys
+    share = f"window: {seen:,} of {shape.keys**2:,} query-key pairs"
+    return flops // max(shape.keys, 1) ** 2 * seen, share, Certainty.EXACT
+
+
+def _sides(call: OpCall, places: Places) -> tuple[int, int] | None:
+    """How many keys before and after it a query looks at; None without a recorded window."""
+    if places.window == NONE:
+        return None
+    before, after = (call.integer(places.window + at) for at in (0, 1))
+    sides = NONE if before is None else before, NONE if after is None else after
+    return sides if max(sides) >= 0 else None
+
+
+def _paired(keys: int, reach: int) -> int:
+    """Pairs of a query with one of up to `reach` keys on one side of it; below 0, with all."""
+    most = keys - 1 if reach < 0 else min(reach, keys - 1)
+    return most * keys - most * (most + 1) // 2
 
 
 def _forward(places: Places) -> Price:
@@ -161,16 +184,18 @@ FORWARD = {
     f"{_SDPA}flash_attention": Places(heads_first=True, causal=4),
     f"{_SDPA}efficient_attention": Places(heads_first=True, bias=3, lse=4, causal=6),
     f"{_SDPA}cudnn_attention": Places(heads_first=True, bias=3, lse=4, causal=6),
-    "aten::_flash_attention_forward": Places(heads_first=False, packed=3, causal=8),
+    "aten::_flash_attention_forward": Places(heads_first=False, packed=3, causal=8, window=11),
     "aten::_efficient_attention_forward": Places(
         heads_first=False, bias=3, packed=4, mask_type=9, lse=10
     ),
     "aten::_cudnn_attention_forward": Places(heads_first=True, bias=3, packed=4, lse=8, causal=10),
-    "flash_attn::_flash_attn_forward": Places(heads_first=False, causal=5),
-    "flash_attn::_flash_attn_varlen_forward": Places(heads_first=False, packed=3, causal=9),
-    "aiter::_flash_attn_forward": Places(heads_first=False, causal=5),
-    "aiter::fmha_v3_fwd": Places(heads_first=False, causal=5),
-    "aiter::mha_fwd": Places(heads_first=False, causal=5),
+    "flash_attn::_flash_attn_forward": Places(heads_first=False, causal=5, window=6),
+    "flash_attn::_flash_attn_varlen_forward": Places(
+        heads_first=False, packed=3, causal=9, window=10
+    ),
+    "aiter::_flash_attn_forward": Places(heads_first=False, causal=5, window=6),
+    "aiter::fmha_v3_fwd": Places(heads_first=False, causal=5, window=6),
+    "aiter::mha_fwd": Places(heads_first=False, causal=5, window=6),
 }
 
 
@@ -283,7 +308,9 @@ _OPS = {
         heads_first=True, query=1, bias=4, saved=(5, 6), causal=11
     ),
     "_scaled_dot_product_cudnn_attention": _CUDNN,
-    "_flash_attention": Places(heads_first=False, query=1, saved=(4, 5), packed=6, causal=11),
+    "_flash_attention": Places(
+        heads_first=False, query=1, saved=(4, 5), packed=6, causal=11, window=15
+    ),
     "_efficient_attention": Places(
         heads_first=False, query=1, bias=4, saved=(5, 10), packed=6, mask_type=14
     ),
@@ -373,7 +400,7 @@ def _read(
         return replace(least, note=WINDOW)
     held = Tensor((context.keys, *per_key.dims), per_key.type)
     cost = at_least([*reads, held], [out], WHOLE, 2 * context.causal_pairs * width)
-    return replace(cost, certainty=Certainty.ESTIMATE, least=least.bytes)
+    return replace(cost, certainty=Certainty.AT_MOST, least=least.bytes)
 
 
 def cached_type(call: OpCall, stated: str) -> str:

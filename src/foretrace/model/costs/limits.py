@@ -147,7 +147,11 @@ AMD_SHORT_NS = 6000
 FEW_WARPS = 0.2
 
 _ROOFS = {"compute": "compute", "memory": "HBM"}
-_ABOUT = {Certainty.AT_LEAST: "at least ", Certainty.ESTIMATE: "about "}
+_ABOUT = {
+    Certainty.AT_LEAST: "at least ",
+    Certainty.AT_MOST: "at most ",
+    Certainty.ESTIMATE: "about ",
+}
 NOT_IN_TRACE = "cause not in the trace"
 
 

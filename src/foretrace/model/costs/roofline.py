@@ -145,7 +145,7 @@ def impossible(device: Device | None, work: Work) -> str:
     if (work.flops or 0) > peak * work.ns / 1e9:
         return "the counted FLOP exceed the GPU's peak rate: no cost"
     most = device.bytes_per_s * work.ns / 1e9
-    exact = work.certainty != Certainty.ESTIMATE
+    exact = work.certainty not in (Certainty.AT_MOST, Certainty.ESTIMATE)
     cached = min(device.cache_bytes or 0, most * (CACHE_GAIN - 1)) if exact else 0
     if (work.bytes or 0) > most + cached:
         return "the counted bytes exceed the GPU's bandwidth: no cost"

@@ -304,6 +304,15 @@ class ServingRow(Struct, frozen=True):
     profiled: bool
 
 
+class UnrecordedWait(Struct, frozen=True):
+    """A long wait of the host in which the trace has (almost) no GPU event: `ns` without one."""
+
+    call: str
+    op: str
+    ns: int
+    event: int
+
+
 class Look(Displayed, Struct, dict=True):
     """What one trace holds. The JSON omits `sentences`, the summary that a notebook shows.
 
@@ -338,6 +347,7 @@ class Look(Displayed, Struct, dict=True):
     roofs: RoofsEntry | None = None
     step: StepTime | None = None
     fixes: list[FixEntry] = []
+    unrecorded: UnrecordedWait | None = None
 
     @property
     def sentences(self) -> list[str]:

@@ -11,6 +11,7 @@ from foretrace.base.arrays import coded, counted, distinct
 from foretrace.model import bounds, code_lines
 from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
 from foretrace.model.host import step_number
+from foretrace.model.idle import unrecorded_wait
 from foretrace.model.metadata import device_of
 from foretrace.model.reach import gpu_time_below, is_view, kernels_below
 from foretrace.model.spans import Span
@@ -50,7 +51,18 @@ def document(trace: Trace, findings: Findings) -> look.Look:
         serving=serving_rows(trace),
         collectives=convert(trace.collectives.to_dicts(), list[look.CollectiveRow]),
         roofs=roofs_entry(device_of(about)) if len(trace.gpu) else None,
+        unrecorded=_unrecorded(trace),
     )
+
+
+def _unrecorded(trace: Trace) -> look.UnrecordedWait | None:
+    found, host = unrecorded_wait(trace), trace.host
+    if found is None:
+        return None
+    event, ns = found
+    op = int(host.nearest_op(host.parent[np.array([event])])[0])
+    named = host.names[host.name[op]] if op >= 0 else ""
+    return look.UnrecordedWait(host.names[host.name[event]], named, ns, event)
 
 
 def _totals(trace: Trace) -> look.Totals:

@@ -35,6 +35,7 @@ class LaunchRow(Struct, frozen=True):
     bytes: int | None
     tflops: float | None
     gbps: float | None
+    certainty: str = ""  # of flops and bytes
 
 
 class LaunchSequence(Struct, frozen=True):

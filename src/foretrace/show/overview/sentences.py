@@ -35,6 +35,7 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
     return [
         *_gap(look),
         Line(label(verdict.bound, step), verdict.text),
+        *_unrecorded(look),
         *cpu_lines(look.cpu),
         *serving_lines(look),
         *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, step)),
@@ -110,6 +111,16 @@ def _gap(look: Look) -> Iterator[Line]:
     missing = [note.text for note in look.ledger.notes if note.code in ABSENT]
     if missing:
         yield Line("INCOMPLETE", f"{missing[0]}; what follows holds for the rest")
+
+
+def _unrecorded(look: Look) -> Iterator[Line]:
+    """The GPU's half of a long wait is missing: no time and no rate of it can be right."""
+    wait = look.unrecorded
+    if wait is not None:
+        inside = f" ({wait.op})" if wait.op else ""
+        said = f"the host waits in one {wait.call}{inside}, and the trace has no GPU event then"
+        why = "The work was launched before the recording, or its events are missing"
+        yield Line("NOT RECORDED", f"what the GPU did for {time_text(wait.ns)}: {said}. {why}")
 
 
 def _nothing(look: Look, step: MeasuredStep | None) -> Iterator[Line]:

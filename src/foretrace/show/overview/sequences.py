@@ -133,6 +133,7 @@ class _Describer:
             bytes=moved,
             tflops=flops / ns / 1e3 if flops and ns else None,
             gbps=case.gbps if moved and case and case.bound == "l2" else self._rate(moved, ns),
+            certainty=case.cost_certainty if case else "",
         )
 
     def _rate(self, moved: int | None, ns: float | None) -> float | None:

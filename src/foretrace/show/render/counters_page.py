@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from foretrace.base.units import DASH, bytes_text, count_text, percent_text, time_text
 from foretrace.schema.documents.counters import CountedKernel, CountersDocument, LevelBytes
-from foretrace.schema.traffic import Certainty
 from foretrace.show.overview.counter_document import level_text, rate_text, reached_text
 from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked
 
 ROWS = 12
-_BOUND = {str(Certainty.AT_LEAST): "≥ ", str(Certainty.ESTIMATE): "≈ "}
+_BOUND = {"at_least": "≥ ", "at_most": "≤ ", "estimate": "≈ "}  # by certainty
 MORE = "more: --all (a sentence for each kernel, every level, roofs, how it was counted)"
 
 

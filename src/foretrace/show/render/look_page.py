@@ -252,8 +252,8 @@ def _sequence(entry: LaunchSequence, top: int) -> Section:
         "host": "host_ns",
         "delay": "delay_ns",
         "time": lambda row: time_text(row.ns),
-        "TFLOP/s": lambda row: _tflops(row.tflops),
-        "TB/s": lambda row: _tbps(row.gbps),
+        "TFLOP/s": lambda row: _bounded(_tflops(row.tflops), row.certainty),
+        "TB/s": lambda row: _bounded(_tbps(row.gbps), row.certainty),
         "bound": lambda row: row.bound,
     }
     left_out = max(len(entry.rows) - top, 0) + entry.left_out
@@ -447,9 +447,15 @@ def _ledger(look: Look) -> Section:
 def _rate(row: KernelRow) -> str:
     """The rate under the roof that the kernel is nearest to."""
     flops, moved = _tflops(row.tflops), _tbps(row.gbps)
+    rate = f"{moved} TB/s" if moved else ""
     if flops and (row.bound == "compute" or not moved):
-        return f"{flops} TFLOP/s"
-    return f"{moved} TB/s" if moved else ""
+        rate = f"{flops} TFLOP/s"
+    return _bounded(rate, row.cost_certainty)
+
+
+def _bounded(rate: str, certainty: str) -> str:
+    """A rate from an upper bound of the work is one itself."""
+    return f"<= {rate}" if rate and certainty == "at_most" else rate
 
 
 def _tflops(value: float | None) -> str:

@@ -5,8 +5,8 @@ from foretrace.model.costs.attention import HALF, NO_LENGTHS, WHOLE, WINDOW
 from worked_examples import at_least
 
 
-def _estimate(flops: int, read: int, written: int, least: int) -> Cost:
-    return Cost(flops, read, written, WHOLE, Certainty.ESTIMATE, least=least)
+def _at_most(flops: int, read: int, written: int, least: int) -> Cost:
+    return Cost(flops, read, written, WHOLE, Certainty.AT_MOST, least=least)
 
 
 # 32 requests that decode, 64 query and 8 key heads of 64 values
@@ -41,8 +41,25 @@ EXAMPLES = {
         4 * 2 * 100 * 64,
         2 * (128 + 2 * 12_800),
         2 * 128 + 4 * 2,
-        "FLOP at most: the causal mask over unequal lengths is not deducted",
-        Certainty.ESTIMATE,
+        "the causal mask over unequal lengths is not deducted",
+        Certainty.AT_MOST,
+    ),
+    # a query, three keys before it, and one after it: 8 + (7 + 6 + 5) + 7 pairs
+    "aten::_flash_attention_forward(bf16[1,8,2,4]*3 - - =8 =8 =0. =False =False =0.5 =3 =1)": Cost(
+        4 * 2 * 33 * 4, 3 * 128, 128 + 64, "window: 33 of 64 query-key pairs"
+    ),
+    "flash_attn::_flash_attn_forward(bf16[1,8,2,4]*3 =0. =0.5 =True =3 =-1)": Cost(
+        4 * 2 * 26 * 4, 3 * 128, 128 + 64, "window: 26 of 64 query-key pairs"
+    ),
+    "flash_attn::_flash_attn_forward(bf16[1,8,2,4]*3 =0. =0.5 =True =-1 =-1)": Cost(
+        4 * 2 * 32 * 4, 3 * 128, 128 + 64, HALF
+    ),
+    "flash_attn::_flash_attn_forward(bf16[1,1,2,4] bf16[1,8,2,4]*2 =0. =0.5 =False =3 =0)": Cost(
+        4 * 2 * 8 * 4,
+        16 + 2 * 128,
+        16 + 8,
+        "the window over unequal lengths is not deducted",
+        Certainty.AT_MOST,
     ),
     # attention with a bias and without log-sum-exp
     "aten::_efficient_attention_forward(f32[1,32,2,8]*3 f32[1,2,32,32] - - =32 =32 =0. =0 "
@@ -54,21 +71,21 @@ EXAMPLES = {
         5 * 2 * 4 * 32 * 32 * 16, 5 * 8192 + 1024, 3 * 8192, HALF
     ),
     _DECODE: at_least(None, _OUT + 32 * _ROW, _OUT, NO_LENGTHS),
-    f"{_DECODE} | context=32,32,55086,55086,32": _estimate(
+    f"{_DECODE} | context=32,32,55086,55086,32": _at_most(
         4 * 64 * 64 * 55_086, _OUT + 55_086 * _ROW, _OUT, _LEAST
     ),
     # two requests of 3 new tokens each: 3 * 3 pairs less those of a token with one that follows it
     "vllm::unified_attention_with_output(bf16[6,4,8] bf16[6,2,8]*2 bf16[6,4,8] -) "
-    "| context=2,6,6,18,18": _estimate(4 * 4 * 8 * 12, 2 * 192 + 6 * 64, 2 * 192, 4 * 192 + 6 * 64),
+    "| context=2,6,6,18,18": _at_most(4 * 4 * 8 * 12, 2 * 192 + 6 * 64, 2 * 192, 4 * 192 + 6 * 64),
     # a chunk of 3 tokens behind 5 that are in the cache: 6 + 7 + 8 pairs
     "vllm::unified_attention_with_output(bf16[3,4,8] bf16[3,2,8]*2 bf16[3,4,8] -) "
-    "| context=1,3,8,24,9": _estimate(4 * 4 * 8 * 21, 2 * 96 + 8 * 64, 2 * 96, 4 * 96 + 3 * 64),
+    "| context=1,3,8,24,9": _at_most(4 * 4 * 8 * 21, 2 * 96 + 8 * 64, 2 * 96, 4 * 96 + 3 * 64),
     # more new tokens than the call has: the lengths are of another step
     "vllm::unified_attention_with_output(bf16[3,4,8] bf16[3,2,8]*2 bf16[3,4,8] -) "
     "| context=1,9,9,81,81": at_least(None, 2 * 96 + 3 * 64, 2 * 96, NO_LENGTHS),
     "sglang_profiler::attention_paged_attention_ragged_100(bf16[32,32,128] u8[10905190400] "
     "bf16[32,32,128] bf16[835874,1,8,128]*2 i32[33] i32[20971520] i32[4096] - f32[1]*2 -) "
-    "| context=32,32,32785,32785,32": _estimate(
+    "| context=32,32,32785,32785,32": _at_most(
         4 * 32 * 128 * 32_785,
         2 * (131_072 + 32_785 * 2048),
         2 * 131_072,
@@ -76,14 +93,14 @@ EXAMPLES = {
     ),
     # caches of [pages, heads, D / x, page, x]
     "_C::paged_attention_v1(bf16[2,4,16] bf16[2,4,16] bf16[90,2,2,16,8]*2) "
-    "| context=2,2,30,30,2": _estimate(4 * 4 * 16 * 30, 256 + 30 * 128, 256, 512 + 2 * 128),
+    "| context=2,2,30,30,2": _at_most(4 * 4 * 16 * 30, 256 + 30 * 128, 256, 512 + 2 * 128),
     # FlashAttention 3 with pages of 16 tokens: a window of 128 before each of 2 queries
-    _FLASH.format("=127"): _estimate(4 * 4 * 8 * 256, 128 + 256 * 64, 128, 2 * 128 + 2 * 64),
-    _FLASH.format("=-1"): _estimate(4 * 4 * 8 * 9000, 128 + 9000 * 64, 128, 2 * 128 + 2 * 64),
+    _FLASH.format("=127"): _at_most(4 * 4 * 8 * 256, 128 + 256 * 64, 128, 2 * 128 + 2 * 64),
+    _FLASH.format("=-1"): _at_most(4 * 4 * 8 * 9000, 128 + 9000 * 64, 128, 2 * 128 + 2 * 64),
     # 15 requests of 1024 new tokens: 1024 * 1025 / 2 pairs each, and the result is new
     "aiter::mha_batch_prefill(bf16[15360,32,128] bf16[835874,8,128]*2 i32[16]*2 i32[15616] =1024 "
     "=1024 =0. =0.088 =0. =False =True =-1 =-1 =0) | context=15,15360,15360,15728640,15728640": (
-        _estimate(
+        _at_most(
             4 * 32 * 128 * 15 * 524_800,
             2 * 15_360 * (4096 + 2048),
             2 * 15_360 * 4096,
@@ -92,7 +109,7 @@ EXAMPLES = {
     ),
     # latent queries of 512 + 64 values over one latent row per token
     "vllm::unified_mla_attention_with_output(bf16[2,16,192] bf16[2,512] bf16[2,1,64] "
-    "bf16[2,2048] -) | context=2,2,100,100,2": _estimate(
+    "bf16[2,2048] -) | context=2,2,100,100,2": _at_most(
         2 * 16 * (576 + 512) * 100,
         2 * (2 * 16 * 576 + 100 * 576),
         2 * 2 * 16 * 512,
@@ -152,7 +169,7 @@ SPLIT = {
         ),
     },
     f"{_DECODE} | context=32,32,55086,55086,32": {
-        Launch("kernel_unified_attention_3d", "attention"): _estimate(
+        Launch("kernel_unified_attention_3d", "attention"): _at_most(
             4 * 64 * 64 * 55_086, _OUT + 55_086 * _ROW, _OUT, _LEAST
         ),
         Launch("reduce_segments", "attention"): at_least(
