@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -83,7 +84,21 @@ def command(
         click.echo("\n".join(str(trace) for trace in done.traces))
     elif done.traces:
         show(done.traces[0])
+    _say_next(done.traces)
     return done.exit_code
+
+
+def _say_next(traces: list[Path]) -> None:
+    """The file, and what one does with it: the second recording of a script is compared."""
+    if not traces:
+        return
+    trace = traces[0]
+    before = trace.with_name(re.sub(r"_\d+(?=\.json)", "", trace.name))
+    first, second, words = before, trace, ""
+    if before == trace or not before.exists():
+        first, second = trace, trace.with_name(trace.name.replace(".json", "_2.json", 1))
+        words = "change the script, record it again, then "
+    click.echo(f"wrote {trace}\nnext: {words}foretrace compare {first} {second}", err=True)
 
 
 def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool) -> int:
@@ -134,5 +149,6 @@ def _recording(passed: Collection[str]) -> tuple[str, ...]:
 
 
 def _progress(text: str) -> None:
+    """A line of its own: the script prints on the same terminal."""
     if sys.stderr.isatty():
-        click.echo(f"\r\x1b[Kforetrace: {text}", err=True, nl=text.startswith("wrote"))
+        click.echo(f"foretrace: {text}", err=True)

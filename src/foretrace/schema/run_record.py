@@ -22,11 +22,14 @@ Positive = Annotated[float, Meta(ge=0, le=MOST_S)]
 
 
 class RunTiming(Struct, frozen=True):
-    """Times without the profiler. `wall_spread` is the range of the batches over their median."""
+    """Times without the profiler. `block_ns` are times per call of several blocks of calls, and
+    `wall_spread` is their range over their median.
+    """
 
     wall_ns_per_call: Nanoseconds | None = None
     wall_spread: Positive | None = None
     host_ns_per_call: Nanoseconds | None = None
+    block_ns: Annotated[tuple[Nanoseconds, ...], Meta(max_length=1000)] = ()
 
 
 class RunCompile(Struct, frozen=True):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import foretrace as ft
 from analyze.compare.traces import made, recorded, steps
 from foretrace.analyze.compare import compare
 from foretrace.analyze.compare.measure import Change
@@ -20,7 +21,7 @@ UNKNOWN = Change(None, None, None)
 
 
 def verdict(answer: str, least: float | None = None, most: float | None = None) -> CompareVerdict:
-    return CompareVerdict(answer, "because", "run records", least, most)
+    return CompareVerdict(answer, "because", "bounds", least, most)
 
 
 def test_break_even_is_rounded_up() -> None:
@@ -113,8 +114,23 @@ def test_times_without_the_profiler_decide(tmp_path: Path) -> None:
     assert any(
         line.startswith("Wall time without the profiler falls by 33.3%") for line in found.changed
     )
+    assert (found.verdict.saves_at_least_ns, found.verdict.saves_at_most_ns) == (950, 1_050)
+    assert found.verdict.text.startswith("1.00 us (950 ns to 1.05 us) less per step: ")
     back = compare(b, a)
     assert (back.verdict.answer, back.worth.saves_ns_per_call) == ("slower", -1_000)
+    assert (back.verdict.saves_at_least_ns, back.verdict.saves_at_most_ns) == (-1_050, -950)
+
+
+def test_blocks_of_steps_give_a_spread_that_one_outlier_does_not_move(tmp_path: Path) -> None:
+    a, b = with_records(tmp_path, (3_000, 2_900), (0.8, 0.8))
+    assert compare(a, b).verdict.answer == "inconclusive"
+    for name, wall in (("a", 3_000), ("b", 2_900)):
+        path = tmp_path / f"{name}.run.json"
+        said = json.loads(path.read_text())
+        said["timing"]["block_ns"] = [*(wall + 10 * (at % 3 - 1) for at in range(9)), 5 * wall]
+        path.write_text(json.dumps(said))
+    found = compare(*(ft.open(tmp_path / f"{name}.json", cache=False) for name in "ab"))
+    assert (found.verdict.answer, found.bare_wall_ns.saved) == ("faster", 100)
 
 
 def test_one_record_does_not_decide(tmp_path: Path) -> None:

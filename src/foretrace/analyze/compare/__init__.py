@@ -19,7 +19,7 @@ from foretrace.analyze.compare.changes import work_changes
 from foretrace.analyze.compare.document import document
 from foretrace.analyze.compare.fusion import compare_kernels
 from foretrace.analyze.compare.marks import marked
-from foretrace.analyze.compare.measure import Sample, measured
+from foretrace.analyze.compare.measure import Sample, measured, sample
 from foretrace.analyze.compare.sentences import changed, unchanged
 from foretrace.analyze.compare.sides import RepeatUnit, choose, compare_ops, launch_recorded, side
 from foretrace.analyze.compare.verdict import Comparison, judge, likeness
@@ -91,6 +91,8 @@ def compare_two(
 
 
 def _wall(run: RecordedRun) -> Sample:
-    """The spread is the range of the batches, which is wider than a standard deviation."""
+    """One call without the profiler. Where its blocks are not kept, their range is the spread."""
     wall, spread = run.timing.wall_ns_per_call, run.timing.wall_spread
+    if wall is not None and len(run.timing.block_ns) > 1:
+        return sample(run.timing.block_ns, tick=1)
     return Sample(wall, wall * spread if wall is not None and spread is not None else None)

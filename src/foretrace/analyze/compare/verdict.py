@@ -91,7 +91,10 @@ WORDS["different"] = "Not comparable"
 
 def weigh(verdict: CompareVerdict, gpu: Change, cost_s: float | None, word: str) -> Worth:
     """Weigh what one `word` (call, step, run) saves against what the change costs once."""
-    saves = verdict.saves_at_least_ns if verdict.answer == "faster" else verdict.saves_at_most_ns
+    least, most = verdict.saves_at_least_ns, verdict.saves_at_most_ns
+    saves = least if verdict.answer == "faster" else most
+    if verdict.basis == RECORDS and least is not None and most is not None:
+        saves = (least + most) / 2  # measured, not bounded
     calls, text = break_even(saves, cost_s), f"{WORDS[verdict.answer]}: {verdict.text}"
     if verdict.answer == "faster":
         return Worth(saves, cost_s, calls, text + cost_text(cost_s, calls, word))
@@ -192,9 +195,12 @@ def _by_records(wall: Change, per: str) -> CompareVerdict:
         within = f"within the noise of {percent_text(wall.noise)}"
         noise = "the noise is unknown" if wall.noise is None else within
         return CompareVerdict("inconclusive", f"{times} {per} {how}: {noise}", RECORDS)
-    word = "less" if saved > 0 else "more"
-    text = f"{time_text(abs(saved))} {word} {per}: {times} {how}"
-    return CompareVerdict("faster" if saved > 0 else "slower", text, RECORDS, saved, saved)
+    word, off = ("less" if saved > 0 else "more"), (wall.noise or 0) * max(wall.a or 0, wall.b or 0)
+    low, high = abs(saved) - off, abs(saved) + off
+    interval = f"{time_text(abs(saved))} ({time_text(low)} to {time_text(high)})"
+    text = f"{interval} {word} {per}: {times} {how}"
+    answer = "faster" if saved > 0 else "slower"
+    return CompareVerdict(answer, text, RECORDS, saved - off, saved + off)
 
 
 def _same_text(gpu: Change, has_work: bool, per: str) -> str:

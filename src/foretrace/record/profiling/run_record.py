@@ -176,13 +176,15 @@ TORCH_NAMES = {
 class CallTimes:
     """Nanoseconds per call (or step); only `profiled_host` is measured with the profiler.
 
-    `wall` ends with the device idle. Both `host` times end when the host has launched its work: a
-    wait inside the recording would change what is recorded. Their ratio is the profiler's overhead.
+    `wall` ends with the device idle; it is the median of `block_ns` where several blocks were
+    timed. Both `host` times end when the host has launched its work: a wait inside the recording
+    would change what is recorded. Their ratio is the profiler's overhead.
     """
 
     first_call_ns: int | None = None
     wall_ns_per_call: int | None = None
     wall_spread: float | None = None
+    block_ns: list[int] = field(default_factory=list)
     host_ns_per_call: int | None = None
     profiled_host_ns_per_call: int | None = None
     calls_timed: int = 0

@@ -4,12 +4,13 @@ What is recorded:
 
 1. Everything from the first line on, for at most `limit_s` seconds: the script may be short, or
    have no steps.
-2. After `warmup` steps (see `StepFinder`), the window: wait, warm up, record `steps`, write.
+2. After `warmup` steps (see `StepFinder`), the window: wait, warm up, record `steps`, write. The
+   steps after it are timed without the profiler.
 3. If the script ends before the window recorded a step, the first recording is the trace.
 4. If the script starts its own profiler, ours stops and the script's own trace is kept.
 
-`Recorder` has three stages: `early` records everything, `window` steps a `Capture` from outside,
-`over` only counts.
+`Recorder` has four stages: `early` records everything, `window` steps a `Capture` from outside,
+`timing` times the steps after it, `over` only counts.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from foretrace.record.profiling.script_hooks import (
     own_streams,
     report,
 )
+from foretrace.record.profiling.step_times import StepTimes
 from foretrace.record.profiling.window import (
     Capture,
     GraphCaptures,
@@ -111,6 +113,7 @@ class Recorder:
         self._early_runs = False
         self._range = contextlib.ExitStack()  # of the step that the early recording is in
         self._window: Capture | None = None
+        self._times: StepTimes | None = None
 
     def start(self) -> None:
         """Record everything from here on."""
@@ -123,7 +126,9 @@ class Recorder:
     def mark(self) -> None:
         """A step begins."""
         number, self.result.steps = self.result.steps, self.result.steps + 1
-        if self._stage == "window":
+        if self._stage == "timing":
+            self._time_step()
+        elif self._stage == "window":
             self._step_window()
         elif self._stage == "early" and number >= self.options.warmup:
             self._stop_early()
@@ -132,8 +137,6 @@ class Recorder:
         elif self._early_runs:
             self._range.close()
             self._range.enter_context(record_function(f"ProfilerStep#{number}"))
-        if self._stage != "over":
-            self.say(f"step {number + 1} of {self._steps_needed()}")
 
     def too_long(self) -> None:
         """The time limit of the early recording is over; a window may still come."""
@@ -152,7 +155,8 @@ class Recorder:
 
     def finish(self) -> None:
         """Stop whatever runs and write what has not been written."""
-        for part in (self._stop_early, self._stop_window, self.foreign.finish, self._write_early):
+        stops = (self._stop_early, self._stop_window, self._stop_timing)
+        for part in (*stops, self.foreign.finish, self._write_early):
             with self._apart():
                 part()
         self._stage = "over"
@@ -179,10 +183,14 @@ class Recorder:
             "wait": 1,
         }
         recording = self.options.recording()
+        asked = {"warmup": self.options.warmup, "wait": self.options.wait}
         self._window = Capture(self.target, overwrite=self._replaces(), **steps, **recording)
+        self._window.record.profile = {**self._window.record.profile, **asked}
         self._window.record.compiling = self._record.compiling
         with self._ours():
             self._window.start()
+        last = self._steps_needed()
+        self.say(f"recording steps {last - self.options.steps + 1} to {last}")
 
     def _step_window(self) -> None:
         assert self._window is not None
@@ -193,8 +201,23 @@ class Recorder:
             self._window.record.timing.first_call_ns = None
         if self._window.trace is not None:
             self._stop_window()
+            self._stage, self._times = "timing", StepTimes(self._window.record.timing)
+            self.say("timing further steps without the profiler")
+
+    def _time_step(self) -> None:
+        assert self._times is not None
+        if self._times.step():
+            self._stop_timing()
             if self.options.stop:
                 raise WindowDone
+
+    def _stop_timing(self) -> None:
+        if self._stage != "timing" or self._window is None or self._times is None:
+            return
+        self._stage = "over"
+        if self._times.keep() and self._window.trace is not None:
+            self._window.record.facts = self._facts()
+            self._window.record.write(self._window.trace)
 
     def _stop_window(self) -> None:
         if self._stage != "window" or self._window is None:
@@ -234,6 +257,7 @@ class Recorder:
     def _stand_aside(self) -> None:
         self._stop_early()
         self._stop_window()
+        self._stop_timing()
         if "own_profiler" not in self._record.facts:
             note = "the script has its own profiler: foretrace stopped and keeps its trace"
             self.result.notes.append(note)
@@ -253,7 +277,6 @@ class Recorder:
         self.compiler.keep(trace)
         self.graphs.keep(trace)
         self.result.notes += [note] if note else []
-        self.say(f"wrote {trace}")
 
     def _replaces(self) -> bool:
         # an older run's trace, never one of this run

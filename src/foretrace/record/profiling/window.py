@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import statistics
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -34,6 +33,7 @@ from foretrace.record.profiling.export import (
     trace_path,
 )
 from foretrace.record.profiling.run_record import TORCH_NAMES, CallTimes, RunRecord, on_cuda
+from foretrace.record.profiling.step_times import StepTimes, keep_times, synchronize
 
 NAME = "graph_{:03}.json.gz"
 NOTHING = "no CUDA graph was captured: start the recording before the graphs are made"
@@ -159,6 +159,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
     A `torch.profiler.profile` that writes one trace and one run record. `warmup` steps run first
     without the profiler and give the times of the record, then `wait` more, then one while the
     profiler warms up. Call `step()` at the end of each. `steps=None` records the whole block.
+    Where the loop goes on, the steps after the recorded ones give better times, with a spread.
 
     `region` puts a `record_function` range around each step. `shapes` lets the reader compute flops
     and bytes and slows the host a little: turn it off to read host times. `stacks`, `memory` and
@@ -208,6 +209,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self._home = os.getpid()
         self._empty = False  # the block is over, and no step of it is whole
         self._began = self._recording_since = 0
+        self._times: StepTimes | None = None  # of the steps after the recorded ones
         # The clock is read at these step counts; the other steps pay for torch's profiler alone.
         self._borders: frozenset[int] = frozenset()
         how: dict[str, Any] = {"activities": activities(), **torch_options(options)}
@@ -237,19 +239,37 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         if self._forked:
             return
         self._range.close()
+        if self._times is not None:
+            self._time_further()
+            return
         done = self.step_num + 1
         if done in self._borders:
             self._clock(done)
         super().step()
         if done == self.plain_steps + 1:
             self._recording_since = perf_counter_ns()
+        if self.trace is not None and self.steps is not None:
+            self._times = StepTimes(self.record.timing)
         self._enter_region()
+
+    def _time_further(self) -> None:
+        """One of the steps after the recorded ones has ended."""
+        assert self._times is not None
+        if not self._times.is_over and self._times.step():
+            self._keep_times()
+        self._enter_region()
+
+    def _keep_times(self) -> None:
+        if self._times is not None and self._times.keep() and self.trace is not None:
+            self.record.write(self.trace)
 
     def stop(self) -> None:
         """As torch's; ends the region of the step."""
         if self._forked:
             return
         self._range.close()
+        if self._times is not None and not self._times.is_over:
+            self._keep_times()
         try:
             super().stop()
         finally:
@@ -387,14 +407,6 @@ def activities() -> list[ProfilerActivity]:
     return there
 
 
-def synchronize() -> None:
-    """Wait for the accelerator, if this process uses one."""
-    if on_cuda():
-        torch.cuda.synchronize()
-    elif hasattr(torch, "xpu") and torch.xpu.is_available():
-        torch.xpu.synchronize()
-
-
 def refuse_second_profiler() -> None:
     """torch keeps one profiler per process, and a second one corrupts the first."""
     if torch.autograd.profiler._is_profiler_enabled:
@@ -461,11 +473,7 @@ def _time(call: Callable[[], object], timing: CallTimes) -> None:
     one = batch(call, 1)[0]
     count = max(1, min(20, BUDGET_NS // SAMPLES // max(one, 1)))
     batches = [batch(call, count) for _ in range(SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2)]
-    walls, hosts = zip(*batches, strict=True)
-    wall_ns = int(statistics.median(walls))
-    timing.wall_ns_per_call, timing.host_ns_per_call = wall_ns, int(statistics.median(hosts))
-    timing.wall_spread = round((max(walls) - min(walls)) / wall_ns, 4) if wall_ns else None
-    timing.calls_timed = count * len(batches)
+    keep_times(timing, batches, count * len(batches))
 
 
 def batch(call: Callable[[], object], count: int) -> tuple[int, int]:
