@@ -96,3 +96,19 @@ def test_a_script_that_mypy_checks_uses_every_public_name() -> None:
     checked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
     assert script.stem in checked["modules"]
     assert {"module": script.stem, "disallow_any_expr": True} in checked["overrides"]
+
+
+def test_names_and_paths_do_for_traces_and_results_print_as_the_screen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from foretrace.cli import main
+
+    def printed(*words: str) -> str:
+        main(list(words))
+        return capsys.readouterr().out
+
+    assert str(foretrace.look("mlp_eager")) + "\n" == printed("look", "mlp_eager")
+    found = foretrace.compare("mlp_eager", Path(foretrace.open("mlp_compiled").path))
+    assert str(found) + "\n" == printed("compare", "mlp_eager", "mlp_compiled")
+    assert str(foretrace.check("mlp_eager", "kernels == 5 per step")).startswith("1 guess: 1 hit")
+    assert str(foretrace.findings("mlp_eager")).startswith("Compiling can help")

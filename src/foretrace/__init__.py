@@ -2,8 +2,9 @@
 
     import foretrace as ft
     trace = ft.open("trace.json.gz")  # tables: trace.kernels, trace.ops, trace.sql("select ...")
-    ft.look(trace)                    # the document of `foretrace look --json`
+    ft.look(trace)                    # the document of `foretrace look --json`; print it
     ft.findings(trace)                # what the rules found
+    ft.compare("a.json.gz", "b.json.gz")  # paths and names of recordings do as well
     ft.lesson(1)                      # in a notebook: predict what a program does, see at once why
 
 These names are the public interface. Each is imported when it is first used, so that
@@ -89,8 +90,9 @@ def __getattr__(name: str) -> object:
 
 
 def _drawings() -> None:
-    """Register how results are drawn."""
+    """Register how results are drawn and printed."""
     from foretrace.show.html import notebook  # noqa: F401
+    from foretrace.show.render import printed  # noqa: F401
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -9,14 +10,19 @@ from msgspec.structs import replace
 from foretrace.analyze import rules
 from foretrace.analyze.fixes import Predicted
 from foretrace.analyze.fixes._typical import predicted
+from foretrace.model.opening import opened
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Findings
 
 
-def findings(trace: Trace) -> Findings:
-    """Every rule on one trace: findings by largest possible saving, then the rest by name."""
-    seen = rules.run_all(trace)
-    return with_savings(seen, predicted(trace, seen))
+def findings(trace: Trace | str | os.PathLike[str]) -> Findings:
+    """Every rule on one trace: findings by largest possible saving, then the rest by name.
+
+    `trace` may be a path or the name of a recording.
+    """
+    found = opened(trace)
+    seen = rules.run_all(found)
+    return with_savings(seen, predicted(found, seen))
 
 
 def with_savings(seen: Sequence[Finding], future: Predicted | None) -> Findings:

@@ -44,6 +44,11 @@ def open(  # noqa: A001 - the public name: `foretrace.open`
     return load(wanted, bounds, use_kept=cache, keep=cache, captures=folder)
 
 
+def opened(trace: Trace | str | os.PathLike[str]) -> Trace:
+    """The trace itself, or the one at a path or of a name."""
+    return open(trace) if isinstance(trace, str | os.PathLike) else trace
+
+
 def open_all(
     folder: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None
 ) -> list[Trace]:

@@ -1,14 +1,15 @@
-"""How results show themselves in a notebook: a registry that `render` fills.
+"""How results show themselves in a notebook and when printed: a registry that `render` fills.
 
 Results lie below `render` and cannot import it. A result inherits from `Displayed`; `render`
-registers the function that draws it. Importing `foretrace.show.html.notebook` registers all;
-`foretrace` says with `loads` how that is done.
+registers the functions that draw and write it. Importing `foretrace.show.html.notebook` and
+`foretrace.show.render.printed` registers all; `foretrace` says with `loads` how that is done.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -17,6 +18,7 @@ from foretrace.base.files import write_text
 
 Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 _DRAWINGS: dict[type, Callable[[Any], str]] = {}
+_TEXTS: dict[type, Callable[[Any], str]] = {}
 _VIEWS: dict[str, Callable[..., View]] = {}
 _LOADERS: list[Callable[[], object]] = []
 
@@ -55,6 +57,16 @@ def draws(kind: type) -> Callable[[Drawing], Drawing]:
     return register
 
 
+def writes(kind: type) -> Callable[[Drawing], Drawing]:
+    """Register the decorated function as the text of `kind`."""
+
+    def register(text: Drawing) -> Drawing:
+        _TEXTS[kind] = text
+        return text
+
+    return register
+
+
 def shows(name: str) -> Callable[[Drawing], Drawing]:
     """Register the decorated function as the view of this name of one trace or several."""
 
@@ -66,7 +78,7 @@ def shows(name: str) -> Callable[[Drawing], Drawing]:
 
 
 def loads(loader: Callable[[], object]) -> None:
-    """Register what imports the drawings when the first view is wanted."""
+    """Register what imports the drawings when the first view or text is wanted."""
     _LOADERS[:] = [loader]
 
 
@@ -79,9 +91,16 @@ def view(name: str, *traces: object) -> View:
 
 
 class Displayed:
-    """A result that a notebook draws once `render` is loaded, and prints as text before."""
+    """A result that a notebook draws once `render` is loaded, and that prints as the screen."""
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        if type(self) not in _TEXTS:
+            for load in _LOADERS:
+                with suppress(ImportError):  # a machine that only captures lacks what texts need
+                    load()
+        return _TEXTS.get(type(self), repr)(self)
 
     def _repr_html_(self) -> str | None:
         drawing = next((_DRAWINGS[kind] for kind in type(self).__mro__ if kind in _DRAWINGS), None)

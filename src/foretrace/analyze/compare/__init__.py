@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import os
+
 from msgspec.structs import replace
 
 from foretrace.analyze.compare.changes import work_changes
@@ -25,6 +27,7 @@ from foretrace.analyze.compare.sides import RepeatUnit, choose, compare_ops, lau
 from foretrace.analyze.compare.verdict import Comparison, judge, likeness
 from foretrace.analyze.fixes._typical import predicted
 from foretrace.base.errors import TraceError, UsageError
+from foretrace.model.opening import opened
 from foretrace.model.trace import Trace
 from foretrace.schema.run_record import MOST_S, NO_RECORD, RecordedRun
 
@@ -32,13 +35,13 @@ __all__ = ["Comparison", "compare", "compare_two", "document"]
 
 
 def compare(
-    a: Trace,
-    b: Trace,
-    *more: Trace,
+    a: Trace | str | os.PathLike[str],
+    b: Trace | str | os.PathLike[str],
+    *more: Trace | str | os.PathLike[str],
     region: str | None = None,
     compile_seconds: float | None = None,
 ) -> Comparison:
-    """Compare B, and each further trace, with A.
+    """Compare B, and each further trace, with A; a trace may be a path or a recording's name.
 
     The unit is the call of a region that all of them have, else the step, else the whole trace;
     `region` names one. `compile_seconds` is what the change costs once; without it the run record
@@ -47,13 +50,14 @@ def compare(
     if compile_seconds is not None and not 0 <= compile_seconds <= MOST_S:
         what = f"the change cannot cost {compile_seconds} seconds"
         raise UsageError(f"{what}: give 0 to {MOST_S:.0f}")
-    for trace in (a, b, *more):
+    traces = [opened(each) for each in (a, b, *more)]
+    for trace in traces:
         if not bool(trace.host.lasting.any()):
             why = "no complete event, so there is nothing to compare"
             hint = "was the profiler stepped, and stopped before the export?"
             raise TraceError("E_NOTHING_TO_COMPARE", trace.path, why, hint=hint)
-    unit = choose((a, b, *more), region)
-    first, *others = (compare_two(a, other, unit, compile_seconds) for other in (b, *more))
+    unit = choose(traces, region)
+    first, *others = (compare_two(traces[0], other, unit, compile_seconds) for other in traces[1:])
     return replace(first, others=tuple(others))
 
 

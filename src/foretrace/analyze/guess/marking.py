@@ -9,6 +9,7 @@ name a place are replaced before the scope is split off.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,6 +36,7 @@ from foretrace.analyze.guess.words import (
 )
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
+from foretrace.model.opening import opened
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.check import CheckDocument, MarkedGuess
 from foretrace.schema.documents.job import JobDocument
@@ -221,19 +223,20 @@ parse_or_error = partial(_or_error, parse)
 
 
 def check(
-    trace: Trace,
+    trace: Trace | str | os.PathLike[str],
     guesses: str | Guess | Verdict | Iterable[str | Guess | Verdict],
-    against: Trace | None = None,
+    against: Trace | str | os.PathLike[str] | None = None,
 ) -> Verdicts:
     """Mark each prediction on `trace`: hit, miss, unknown or error, with what was measured.
 
-    `against` is the trace that predictions call `A`. Missing data is unknown, never a hit. A text
-    that cannot be parsed, or a region that is not in the trace, is an error and stops no other.
+    A trace may be a path or the name of a recording; `against` is the one that predictions call
+    `A`. Missing data is unknown, never a hit. A text that cannot be parsed, or a region that is not
+    in the trace, is an error and stops no other.
     """
     listed = [guesses] if isinstance(guesses, str | Guess | Verdict) else list(guesses)
     parsed = [parse_or_error(guess) if isinstance(guess, str) else guess for guess in listed]
-    evidence = Evidence(trace)
-    other = Evidence(against) if against is not None else None
+    evidence = Evidence(opened(trace))
+    other = Evidence(opened(against)) if against is not None else None
     return Verdicts(
         guess if isinstance(guess, Verdict) else mark(guess, evidence, other) for guess in parsed
     )

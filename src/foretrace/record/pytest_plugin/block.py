@@ -131,7 +131,8 @@ class RecordedBlock:
 
     def _begin(self) -> None:
         torch = pytest.importorskip("torch", reason=_NO_TORCH)
-        from foretrace.record.profiling.window import Capture, synchronize
+        from foretrace.record.profiling.step_times import synchronize
+        from foretrace.record.profiling.window import Capture
 
         synchronize()  # nothing launched before belongs to the block
         self.torch_version = ".".join(torch.__version__.split(".")[:2])

@@ -359,5 +359,14 @@ class Look(Displayed, Struct, dict=True):
     def sentences(self, said: list[str]) -> None:
         self.__dict__["_sentences"] = said
 
+    @property
+    def screen_of(self) -> object:
+        """What the first screen is made of; None when the document was read from JSON."""
+        return self.__dict__.get("_screen_of")
+
+    @screen_of.setter
+    def screen_of(self, overview: object) -> None:
+        self.__dict__["_screen_of"] = overview
+
 
 DOCUMENT = Look

@@ -8,9 +8,11 @@ in one process or several.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from foretrace.base.errors import UsageError
+from foretrace.model.opening import opened
 from foretrace.schema.documents.look import Look
 from foretrace.show.overview.page import Line, Overview, RegionOverview
 
@@ -20,9 +22,14 @@ if TYPE_CHECKING:
 MOST_REGIONS = 12  # that an error names
 
 
-def look(trace: Trace) -> Look:
-    """The document of `foretrace look --json`: typed, as in `look(trace).totals.kernels`."""
-    return summarize(trace).look
+def look(trace: Trace | str | os.PathLike[str]) -> Look:
+    """The document of `foretrace look --json`: typed, as in `look(trace).totals.kernels`.
+
+    `trace` may be a path or the name of a recording. Printed, it is the first screen.
+    """
+    found = summarize(opened(trace))
+    found.look.screen_of = found
+    return found.look
 
 
 def look_region(trace: Trace, name: str) -> RegionOverview:

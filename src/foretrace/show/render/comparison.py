@@ -225,7 +225,8 @@ def _heading(side: Side) -> str:
     odd = f" ({repeats.agreeing} with the kernels compared)" if repeats.agreeing < count else ""
     idle = f", {repeats.idle} more launched nothing" if repeats.idle else ""
     rank = f", rank {about.rank}" if about.rank is not None else ""
-    device = f"{shorten(about.device or 'no GPU named', 32)}{rank}"
+    none = "no GPU named" if side.work or about.device else "CPU"
+    device = f"{shorten(about.device or none, 32)}{rank}"
     return f" · {device} · {what}{name}{odd}{idle}"
 
 
