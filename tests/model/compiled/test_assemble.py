@@ -157,7 +157,7 @@ class GraphModule(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize("where", ["site-packages", "dist-packages"])
+@pytest.mark.parametrize("where", ["site-packages", "dist-packages", "pytorch"])
 def test_a_module_of_torch_has_the_line_that_calls_it(where: str) -> None:
     inner = f"/usr/lib/{where}/torch/_dynamo/external_utils.py"
     calls = {"filename": "train.py", "line": 5, "name": "<module>", "loc": "model(x)"}

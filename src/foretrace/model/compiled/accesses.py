@@ -119,15 +119,16 @@ def _together(views: Sequence[NamedTensor]) -> int | None:
     reached = []
     for view in views:
         begins = view.offset if len(views) > 1 else 0
-        if len(view.shape) != len(view.stride) or not isinstance(begins, int):
+        known = [n for n in (begins, *view.stride, *view.shape) if isinstance(n, int)]
+        rank = len(view.shape)
+        if len(view.stride) != rank or len(known) != 2 * rank + 1:
             return None
-        index = Form(begins)
-        for at, (size, stride) in enumerate(zip(view.shape, view.stride, strict=True)):
-            if not isinstance(size, int) or not isinstance(stride, int):
-                return None
-            index = added(index, variable(f"d{at}", max(size, 0), stride))
-        reached += [Reached(index)] if 0 not in view.shape else []
-    return different(reached)
+        index, loops = Form(known[0]), zip(known[1 : rank + 1], known[rank + 1 :], strict=True)
+        for at, (stride, size) in enumerate(sorted(loops)):  # those of a transposed view are equal
+            index = added(index, variable(f"d{at}", size, stride))
+        if 0 not in view.shape and index not in reached:
+            reached.append(index)
+    return different(map(Reached, reached))
 
 
 def base_op(name: str) -> str:
@@ -193,8 +194,9 @@ def _whole(
         views = before.setdefault((tensor.name, mode), [])
         known, views[:] = _together(views) if views else 0, [*views, tensor]
         held = _together(views)
-        new = storage(tensor) if known is None or held is None else held - known
-        found.append(_stated(_of_elements(tensor, mode, new), op, arguments))
+        apart = held is None or known is None
+        new = storage(tensor) if held is None or known is None else held - known
+        found.append(_stated(_of_elements(tensor, mode, new, not apart), op, arguments))
     return tuple(found)
 
 

@@ -42,7 +42,8 @@ NODES, STACKS = (
     "inductor_provenance_tracking_kernel_stack_traces",
 )
 _FRAME = regex(r'  File "([^"\n]+)", line (\d{1,9}), in ([^\n]*)\n? *([^\n]*)')
-LIBRARY = regex(r"/(?:site|dist)-packages/torch/")
+# torch's own code, installed or built from its sources
+LIBRARY = regex(r"/(?:site|dist)-packages/torch/|/torch/(?:_dynamo|_inductor|nn)/")
 _CANDIDATE = regex(r"\s*SchedulerNode\(name='(op\d{1,9})'\), \w{1,40}\(")
 _ORIGINS = regex(r"origins=(?:OrderedSet\()?[\[{]([^\]}]{0,20000})[\]}]")
 _MEMBER = regex(r"op\d+")
