@@ -130,7 +130,7 @@ def rank(expected: int | None) -> Any:
 CASES = [
     Case("E10", "gpu_only", gpu_only().bytes(), accept(kernel_unlinked=4, no_steps=1), e10_tables),
     Case("E11", "no_steps", no_steps().bytes(), accept(no_steps=1), gpu_is_t0),
-    Case("E12", "steps_gap_dup", steps(3, 3, 4, 6).bytes(), accept(), e12_steps),
+    Case("E12", "steps_gap_dup", steps(3, 3, 4, 6).bytes(), accept(step_repeated=1), e12_steps),
     Case("E13", "step_gpu_mismatch", gpu_step_short().bytes(), accept(), e13_step),
     Case("E15", "unknown_cat", unknown_cats().bytes(), accept(), e15_counted),
     Case("E16", "unknown_ph", phases().bytes(), accept(), e16_pairs),
@@ -146,7 +146,7 @@ CASES = [
         "E20",
         "name_missing",
         g0().drop(E7, "name").bytes(),
-        accept(),
+        accept(name_missing=1),
         both(is_t0, kernel_names("(no name)")),
     ),
     Case(
@@ -160,7 +160,7 @@ CASES = [
         "E21",
         "empty_name",
         g0().edit(E7, name="").bytes(),
-        accept(),
+        accept(name_missing=1),
         both(is_t0, kernel_names("(empty)")),
     ),
     Case(

@@ -6,6 +6,7 @@ import json
 
 from corpus.build import E4, E6, E7, Doc, Event, Raw, complete, g0, us
 from corpus.cases import (
+    ANY,
     G0,
     Case,
     Opened,
@@ -182,6 +183,13 @@ CASES = [
         "dup_key_args",
         events_text('"context": 1', '"context": 1, "dtype": "Float", "dtype": "BFloat16"'),
         accept(dup_key=1),
+        is_t0,
+    ),
+    Case(
+        "A28",
+        "dup_key_dur",
+        events_text('"dur": 50', '"dur": 7, "dur": 50'),
+        accept(dup_key=ANY),
         is_t0,
     ),
     Case(

@@ -11,6 +11,7 @@ import pytest
 
 import foretrace
 from corpus.build import Doc, g0, gn
+from corpus.builder import TraceBuilder
 from foretrace.base.budget import Limits
 from foretrace.model.trace import Trace
 from foretrace.schema.ledger import CODES
@@ -74,6 +75,47 @@ def test_reading_stops_at_the_limit_and_no_later(events: int, tmp_path: Path) ->
     trace = opened(gn(4), tmp_path, events=events)
     assert trace.ledger.seen == trace.ledger.kept == min(events, 26)
     assert (note(trace, "limit_events") is None) == (events >= 26)
+
+
+def odd(builder: TraceBuilder, folder: Path) -> dict[str, int]:
+    codes = ("stream_unknown", "device_mismatch", "parent_cycle", "step_repeated", "name_missing")
+    counts = {note.code: note.count for note in opened(builder.doc(), folder).ledger.notes}
+    return {code: counts[code] for code in codes if code in counts}
+
+
+def test_what_a_recording_says_twice_or_not_at_all(tmp_path: Path) -> None:
+    builder = TraceBuilder().op("aten::mm", 0, 9_000).launch(1_000, 500)
+    assert odd(builder.kernel("sgemm", 8_000, 1_000, stream=-1), tmp_path) == {"stream_unknown": 1}
+    builder = TraceBuilder().step(1, 0, 50_000).step(1, 60_000, 9_000).kernel("", 8_000, 1_000)
+    assert odd(builder, tmp_path) == {"step_repeated": 1, "name_missing": 1}
+
+
+def test_a_device_that_is_not_that_of_its_row(tmp_path: Path) -> None:
+    builder = TraceBuilder().kernel("sgemm", 8_000, 1_000, device=1).kernel("sgemm", 9_500, 1_000)
+    builder.events[-1]["args"]["device"] = 1
+    assert odd(builder, tmp_path) == {"device_mismatch": 1}
+
+
+def test_callers_that_never_end(tmp_path: Path) -> None:
+    """3 calls 4 calls 3; 1 calls 2."""
+    builder = TraceBuilder()
+    for at, (own, caller) in enumerate([(1, None), (2, 1), (3, 4), (4, 3)]):
+        ids = {"Python id": own, "Python parent id": caller}
+        builder.host("python_function", f"f{own}", 10_000 * at, 5_000, args=ids)
+    assert odd(builder, tmp_path) == {"parent_cycle": 2}
+
+
+@pytest.mark.parametrize("first", [0, 5_000])
+def test_a_recording_may_begin_at_zero(first: int, tmp_path: Path) -> None:
+    """Kernels at 0 whose ops begin later have lost their time; an op at 0 has not."""
+    builder = TraceBuilder(origin_ns=0)
+    for at in range(20):
+        builder.op("aten::mm", first + 50_000 * at, 20_000).launch(first + 50_000 * at + 1_000, 500)
+        builder.kernel("sgemm", first + 50_000 * at + 8_000, 4_000)
+    builder.kernel("sgemm", 0, 4_000)
+    trace = opened(builder.doc(), tmp_path)
+    assert note(trace, "ts_out_of_window") is None
+    assert (note(trace, "gpu_no_timestamp") is None) == (first == 0)
 
 
 def test_every_code_of_the_ledger_is_noted_somewhere() -> None:

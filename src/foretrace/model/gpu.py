@@ -29,6 +29,7 @@ from foretrace.model.links import Ids, Linker, disagreement
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 
+_MOST_DEVICES = 64  # of a machine: a larger number is that of a process
 EVER = int(np.iinfo(np.int64).min)  # before any time
 
 _UNTOLD = (
@@ -75,12 +76,14 @@ class Gpu:
             getattr(self, name)[rows] = filled(side[name], NONE)
         self.in_graph = np.zeros(len(self.id), bool)
         self.in_graph[rows] = filled(side["graph_id"], 0) != 0
-        tracks = tables["tracks"]
         for name, column in (("pid", self.device), ("tid", self.stream)):
-            missing = column == NONE
-            if missing.any():
-                written = np.array([_number(text) for text in tracks[name].to_list()], np.int64)
-                column[missing] = written[self.host.track[self.id[missing]]]
+            texts = tables["tracks"][name].to_list()
+            written = np.array([_number(text) for text in texts], np.int64)
+            drawn = written[self.host.track[self.id]]
+            if name == "pid":
+                self.misplaced: Bools = (column != NONE) & (column != drawn) & (drawn >= 0)
+                self.misplaced &= drawn < _MOST_DEVICES
+            np.copyto(column, drawn, where=column == NONE)
         self.device_space = self.host.namespace[self.id]
 
     def _links(self, events: pl.DataFrame, ledger: LedgerBuilder) -> None:

@@ -16,6 +16,7 @@ from foretrace.model.compiled import CompiledTrace
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
 from foretrace.model.metadata import About, about, device_of
+from foretrace.model.oddities import note_oddities
 from foretrace.model.origins import WorkOrigins
 from foretrace.model.spans import Spans
 from foretrace.schema.ledger import LedgerBuilder
@@ -57,6 +58,7 @@ class Recording:
         elif not self.spans.steps:
             notes.note("no_steps")
         notes.note("regions_left_out", self.spans.left_out)
+        note_oddities(self.tables, self.host, self.gpu, self.spans, notes)
         ranks, world = len(self.tables.merged), self.about.world_size or 0
         if ranks > 1:
             text = f"{ranks} of {world} ranks are in this merged file"

@@ -24,7 +24,7 @@ from foretrace.read.bytestream import UNPACKED
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
 
-FORMAT = 8  # raise when the tables or the entries change
+FORMAT = 9  # raise when the tables or the entries change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 _KEY = re.compile(rb"[0-9a-f]{64}")
 _LENGTH = 8  # bytes: how long the facts at the end of an entry are

@@ -127,6 +127,13 @@ class _Exported(Struct):
     rows: list[dict[str, str]]
 
 
+class _Unread(Struct):
+    """Units that are not known and metrics with negative values, each once."""
+
+    units: dict[str, None]
+    negative: dict[str, None]
+
+
 def read_export(text: str, path: str) -> CounterExport:
     """The launches in the text of an export; raises a `TraceError` where it has no launch."""
     notes: list[str] = []
@@ -137,14 +144,14 @@ def read_export(text: str, path: str) -> CounterExport:
     if digits is None:
         message = "its numbers are written in two ways, with decimal commas and with points"
         raise TraceError("E_NUMBERS", path, message, hint="export it again with LC_ALL=C")
-    unknown: dict[str, None] = {}
-    launches = [
-        launch for part in parts for launch in _launches(part, digits, path, notes, unknown)
-    ]
+    unread = _Unread({}, {})
+    launches = [launch for part in parts for launch in _launches(part, digits, path, notes, unread)]
     if not launches:
         raise TraceError("E_NO_COUNTERS", path, "it lists no kernel launch", hint=_HINT)
-    if unknown:
-        notes.append(f"{path}: units that are not known, not read: {', '.join(unknown)}")
+    if unread.units:
+        notes.append(f"{path}: units that are not known, not read: {', '.join(unread.units)}")
+    if unread.negative:
+        notes.append(f"{path}: negative values, not read: {', '.join(unread.negative)}")
     return CounterExport(path, tuple(launches), tuple(notes))
 
 
@@ -195,7 +202,7 @@ def _cells(parts: Sequence[_Exported]) -> Iterator[str]:
 
 
 def _launches(
-    part: _Exported, digits: Digits, path: str, notes: list[str], unknown: dict[str, None]
+    part: _Exported, digits: Digits, path: str, notes: list[str], unread: _Unread
 ) -> Iterator[CounterLaunch]:
     """One launch per number and process; rows of the page `details` are put together first."""
     is_long = all(name in part.head for name in _LONG)
@@ -204,7 +211,7 @@ def _launches(
     for row in part.rows:
         key = (row[FIRST].strip(), row.get("Process ID", ""), row.get("Host Name", ""))
         given = _long(row) if is_long else _wide(part, row)
-        metrics = dict(_values(given, digits, unknown))
+        metrics = dict(_values(given, digits, unread))
         if key not in found:
             found[key] = _launch(row, metrics)
         elif is_long:
@@ -228,14 +235,16 @@ def _wide(part: _Exported, row: dict[str, str]) -> Iterator[tuple[str, str, str]
 
 
 def _values(
-    given: Iterator[tuple[str, str, str]], digits: Digits, unknown: dict[str, None]
+    given: Iterator[tuple[str, str, str]], digits: Digits, unread: _Unread
 ) -> Iterator[tuple[str, float]]:
     for name, unit, text in given:
         if not is_used(name):
             continue
         value, scale = digits.number(text), factor(unit)
         if scale is None:
-            unknown[unit] = None
+            unread.units[unit] = None
+        elif value is not None and value < 0:  # nothing is counted below zero
+            unread.negative[name] = None
         elif value is not None:
             yield name, value * scale
 

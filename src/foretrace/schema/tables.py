@@ -56,6 +56,7 @@ _KINDS = """
 KINDS = tuple(_KINDS.split())
 KIND = {name: code for code, name in enumerate(KINDS)}
 WORK_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
+NAMELESS = ("(no name)", "(empty)")  # what events without a name are called
 NONE = -(1 << 63)  # stands for null where a column is a NumPy array
 
 

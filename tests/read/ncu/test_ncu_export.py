@@ -109,6 +109,14 @@ def test_a_unit_that_is_not_known_is_said_and_not_read() -> None:
     assert found.notes == ("c.csv: units that are not known, not read: furlong",)
 
 
+def test_a_negative_count_is_said_and_not_read() -> None:
+    units = dict(METRICS, **{"dram__bytes_read.sum": "Mbyte", "dram__bytes_write.sum": "Mbyte"})
+    found = _read(export_text([row("k", "-5", "1.5", "10", 1)], units))
+    assert "dram__bytes_read.sum" not in found.launches[0].metrics
+    assert found.launches[0].metrics["dram__bytes_write.sum"] == 1.5e6
+    assert found.notes == ("c.csv: negative values, not read: dram__bytes_read.sum",)
+
+
 def test_launches_that_repeat_a_number_are_left_out() -> None:
     text = export_text([row("k", 1, 2, 3, 1), row("k", 9, 9, 9, 1), row("k", 4, 5, 6, 1, number=1)])
     found = _read(text)

@@ -37,6 +37,7 @@ from foretrace.read.kineto.records import (
     coerce,
     decode_any_exact,
     exact_times,
+    repeats_length,
     sound_events,
 )
 from foretrace.schema.ledger import PLACES, LedgerBuilder
@@ -66,7 +67,7 @@ class SingleRecord:
         events = sound_events(b"[" + piece + b"]", exact=True)
         if events is None or len(events) != 1 or not events[0].ph:
             return None
-        if self._exceeded(piece):
+        if self._exceeded(piece) or repeats_length(piece):
             return None
         if len(piece) > 7 * self.limits.args and self._many(_value(piece)):
             return None
@@ -79,6 +80,8 @@ class SingleRecord:
         # the slow reader counts keys written twice, and drops what is nested too deeply
         odd = piece.count(b'"dtype"') > 1 or _LONG_NUMBER.search(piece) or badly_escaped(piece)
         if not isinstance(found, dict) or not found or odd or self._exceeded(piece):
+            return None
+        if repeats_length(piece):
             return None
         if self._many(found) or not _shallow(found, self.limits.depth):
             return None

@@ -31,6 +31,7 @@ from foretrace.read.kineto.records import (
     SUSPICIOUS,
     beyond_floats,
     exact_times,
+    more_lengths,
     sound_events,
 )
 from foretrace.schema.ledger import DAMAGE, LedgerBuilder
@@ -104,6 +105,8 @@ class EventReader:
             self.exact = True
             events = sound_events(listed, exact=True)
         if events is None or len(events) > self.most - len(self.columns):
+            return False
+        if more_lengths(listed, events, self.exact):
             return False
         if _holds_huge_record(listed, self.limits) or not all(map(_PHASE, events)):
             return False

@@ -16,14 +16,14 @@ from foretrace.base.arrays import Bools, Floats, Ints, Narrow, distinct
 from foretrace.base.patterns import regex
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.records import kind_of, kind_without_category
-from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
+from foretrace.schema.tables import KIND, KINDS, NAMELESS, WORK_KINDS
 
 GPU_WORK = tuple(KIND[name] for name in WORK_KINDS)
 _NO_RANGE = ("instant", "memory", "flow", "metadata", "counter", "end", "unknown")
 RANGES = tuple(KIND[name] for name in KINDS if name not in _NO_RANGE)
 _MERGED_PID = regex(r"^\[([^\]]+)\]")
 _PROCESS = ("process_name", "process_labels")
-NO_NAME, EMPTY_NAME = "(no name)", "(empty)"
+NO_NAME, EMPTY_NAME = NAMELESS
 
 
 class Joined:

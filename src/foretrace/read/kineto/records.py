@@ -8,6 +8,7 @@ coerced: a value of a wrong type is converted or left out, and noted.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
@@ -388,6 +389,20 @@ def sound_events(listed: bytes, exact: bool) -> Sequence[Event] | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return None if badly_escaped(listed) or _odd_metadata(listed, events) else events
+
+
+def more_lengths(listed: bytes, events: Sequence[Event], exact: bool) -> bool:
+    """Whether `dur` is written more often than records have one: in one twice, or deeper."""
+    absent = EMPTY if exact else NAN
+    return listed.count(b'"dur"') > sum([event.dur is not absent for event in events])
+
+
+def repeats_length(piece: bytes) -> bool:
+    """Whether a sound record has `dur` twice: only one of them is read."""
+    if piece.count(b'"dur"') < 2:
+        return False
+    pairs = json.loads(piece, object_pairs_hook=list)
+    return [key for key, _ in pairs].count("dur") > 1
 
 
 def badly_escaped(body: bytes) -> bool:

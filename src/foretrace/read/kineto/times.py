@@ -144,9 +144,7 @@ class EventTimes:
         self.start, self.length = nanoseconds(ts), nanoseconds(dur)
         self.start[joined.exact_event] = joined.exact_ns
         gpu = is_one_of(joined.kind, GPU_WORK)
-        positive = ts[ranged & (ts > 0)]
-        typical = float(np.median(positive)) if positive.size else 0.0
-        stamped = ~((ts == 0) & ((clock.base_ns is not None) or typical > 1e12) & ranged)
+        stamped = ~_lost_times(joined, gpu)
         missing = np.isnan(ts)
         inside = (ts >= 0) & (ts < LAST_US - clock.offset_ns / 1000) | missing
         sane = ~(np.abs(dur) >= LAST_US)
@@ -166,6 +164,24 @@ class EventTimes:
         self.timed, self.lasting = self.timed & ~odd, self.lasting & ~odd
         self.start = np.where(self.timed, self.start + clock.offset_ns, 0)
         self.length = np.where(self.lasting, self.length, 0)
+
+
+def _lost_times(joined: Joined, gpu: Bools) -> Bools:
+    """Which events have a time of 0 that is none.
+
+    A recording that begins at 0 has other events near it. GPU work at 0 follows a host event, and
+    on its stream nothing else begins with it.
+    """
+    ts, ranged = joined.ts, joined.ranged
+    positive, host = ts[ranged & (ts > 0)], ranged & ~gpu
+    zero: Bools = (ts == 0) & ranged
+    low, high = np.quantile(positive, (0.05, 0.95)) if positive.size else (0.0, 0.0)
+    if low > high - low or not zero.any():
+        return zero
+    alone = np.bincount(joined.track[zero & gpu], minlength=len(joined.tracks)) == 1
+    begins = not host.any() or bool((zero & host).any())
+    lost: Bools = zero & gpu & ~(alone[joined.track] & begins)
+    return lost
 
 
 def _pair_begin_end(joined: Joined, times: EventTimes, ledger: LedgerBuilder) -> None:
