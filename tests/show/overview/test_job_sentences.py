@@ -204,6 +204,12 @@ def test_the_replay_decides_what_a_late_rank_saves() -> None:
     assert found["THEN"].endswith("rank3.json.gz; saves about 6.00 ms per step more")
 
 
+def test_a_replay_that_lacks_a_rank_is_an_upper_bound() -> None:
+    path = msgspec.structs.replace(_replayed(([2], 5 * MS)), compared=3)
+    found = said(job(*ranks(rank(2, **LATE)), path=path, cells=_cells(2)))
+    assert found["DO FIRST"].endswith("saves at most 5.00 ms per step")
+
+
 def test_a_replay_of_a_step_without_the_delay_decides_nothing() -> None:
     found = said(job(*ranks(rank(2, **LATE)), path=_replayed(([2], 0)), cells=[]))
     assert found["DO FIRST"].endswith("saves at most 12.0 ms per step")

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from foretrace.analyze.jobs.waits import OWN_CAUSES
 from foretrace.analyze.jobs.whole_job import Job
 
 SLOWNESS = {
@@ -99,10 +100,10 @@ def _compared(both: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-CAUSES = ("compute", "host", "data", "copies", "other_comms", "earlier")
+CAUSES = (*OWN_CAUSES, "other_comms", "earlier")
 NOTABLE = 0.01  # of the time: the steps of a recorded training run on one H200 differ by 0.3%
 _MOST_OF_HOST = 0.75
-_CLEAR = 0.25  # of a delay: `earlier` names no cause, so any other that is clear comes before it
+_CLEAR = 0.25  # of a delay: a cause on the rank itself comes before those that lead elsewhere
 _SLOWER = 1.02  # kernel times of recorded models on one H200 differ by up to 0.7% between steps
 _BROAD = 0.6  # of the kernel time: a GPU with a low clock slows all but what waits for memory
 
@@ -203,10 +204,10 @@ def _caused(counted: pl.DataFrame) -> pl.DataFrame:
         for cause in CAUSES
     ]
     found = counted.group_by("root").agg(total.alias("made_others_wait_ns"), *shares)
-    *first, earlier = CAUSES
-    most = pl.max_horizontal(first)
-    cause = pl.coalesce(pl.when(pl.col(name) == most).then(pl.lit(name)) for name in first)
-    cause = pl.when(most < _CLEAR).then(pl.lit(earlier)).otherwise(cause)
+    most = pl.max_horizontal(OWN_CAUSES)
+    own = pl.coalesce(pl.when(pl.col(name) == most).then(pl.lit(name)) for name in OWN_CAUSES)
+    linked = pl.when(pl.col("other_comms") >= _CLEAR).then(pl.lit("other_comms"))
+    cause = pl.when(most >= _CLEAR).then(own).otherwise(linked.otherwise(pl.lit("earlier")))
     return found.select(
         "root", "made_others_wait_ns", cause.alias("cause"), pl.struct(CAUSES).alias("causes")
     )

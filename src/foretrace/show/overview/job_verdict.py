@@ -143,14 +143,22 @@ def _hosts(document: JobDocument) -> Iterator[JobFix]:
     for host in slow_hosts(document):
         if slow_network(document, host) is None:
             ranks = [row for row in document.ranks if row.host == host.host]
-            yield _saving(f"inspect host {host.host}", _replayed(document, ranks), host)
+            yield _saving(document, f"inspect host {host.host}", _replayed(document, ranks), host)
 
 
-def _saving(text: str, replayed: int | None, late: JobRank | JobHost) -> JobFix:
+def _saving(
+    document: JobDocument, text: str, replayed: int | None, late: JobRank | JobHost
+) -> JobFix:
     """What the replay saves; where it says nothing, at most what the others wait."""
     if replayed is None:
         return JobFix(text, late.exposed_delays_ns or 0)
-    return JobFix(text, replayed, "about")
+    return JobFix(text, replayed, _how(document))
+
+
+def _how(document: JobDocument) -> str:
+    """An upper bound where the replay lacks a rank: that one may be as late."""
+    path, ranks = document.path, document.job.ranks + document.job.missing
+    return "at most" if path and path.compared and path.compared < ranks else "about"
 
 
 def _late(document: JobDocument) -> Iterator[JobFix]:
@@ -164,7 +172,7 @@ def _late(document: JobDocument) -> Iterator[JobFix]:
     for count in range(1, len(late) + 1):
         saves = _replayed(document, late[:count])
         if count == 1 and saves is None:
-            yield _saving(_of_rank(late[0]), None, late[0])
+            yield _saving(document, _of_rank(late[0]), None, late[0])
             since = 1
         elif saves is not None and saves - saved >= worth_ns(document):
             yield _together(document, late[since:count], saves - saved, bool(saved))
@@ -175,13 +183,13 @@ def _together(document: JobDocument, late: list[JobRank], saves: int, then: bool
     """The fix of one rank, or of several of which one alone saves nothing."""
     more = " more" if then else ""
     if len(late) == 1:
-        return JobFix(_of_rank(late[0]), saves, "about", more)
+        return JobFix(_of_rank(late[0]), saves, _how(document), more)
     rest = ", ".join(map(rank_text, late[1:]))
     alone = None if then else _replayed(document, late[:1])
     one = "" if alone is None else f", {time_text(alone)} with rank {late[0].rank} alone"
     text = f"{_of_rank(late[0])}; {rest} {'is' if len(late) == 2 else 'are'} late too"
     every = "both" if len(late) == 2 else f"all {len(late)}"
-    return JobFix(text, saves, "about", f"{more} with {every}{one}")
+    return JobFix(text, saves, _how(document), f"{more} with {every}{one}")
 
 
 def _replayed(document: JobDocument, late: list[JobRank]) -> int | None:
@@ -205,7 +213,7 @@ def _network(document: JobDocument) -> Iterator[JobFix]:
     if link is not None:
         which, saves = link_text(link.kind, link.what), link_saves(document)
         most = _left_by(document, lambda row: row.exposed_ns or 0)
-        how = "at most" if saves is None else "about"
+        how = "at most" if saves is None else _how(document)
         yield JobFix(f"inspect {which}: {rates(link)}", most if saves is None else saves, how)
 
 
@@ -391,7 +399,7 @@ def _slow_host(document: JobDocument, worst: JobHost) -> str:
 def _slow_link(document: JobDocument, link: JobOutlier, saves: int) -> str:
     which = link_text(link.kind, link.what)
     cost = f"{of_step(document, saves)}{per_step(document)}"
-    return f"{which} is slow: {rates(link)}; it costs about {cost}"
+    return f"{which} is slow: {rates(link)}; it costs {_how(document)} {cost}"
 
 
 def _straggler(document: JobDocument, late: list[JobRank]) -> str:
