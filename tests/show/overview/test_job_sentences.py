@@ -294,6 +294,12 @@ def test_one_rank_says_what_it_cannot_know() -> None:
     )
 
 
+def test_a_host_is_slow_for_one_reason() -> None:
+    host = JobHost("node-1", 2, 230, 40 * MS, 15 * MS, "compute", True, 15 * MS)
+    late = rank(2, **LATE), rank(3, **LATE | {"cause": "host", "causes": {"host": 1.0}})
+    assert job(rank(0), rank(1), *late, hosts=[host]).verdict.bound == "straggler"
+
+
 def test_the_only_host_is_not_slow() -> None:
     host = JobHost("node-1", 4, 230, 40 * MS, 15 * MS, "compute", True, 15 * MS)
     assert job(hosts=[host]).verdict.bound == "balanced"

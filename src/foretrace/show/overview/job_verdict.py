@@ -91,9 +91,10 @@ def is_evident(document: JobDocument, row: JobRank) -> bool:
 
 
 def slow_hosts(document: JobDocument) -> list[JobHost]:
-    """The hosts whose ranks are late by their own fault, or whose network is slow."""
+    """The hosts whose ranks are late for one reason of their own, or whose network is slow."""
     worth = worth_ns(document)
-    own = Counter(row.host for row in document.ranks if row.delays_ns and row.cause in OWN_CAUSES)
+    late = (row for row in document.ranks if row.delays_ns and row.cause in OWN_CAUSES)
+    own = Counter((row.host, row.cause) for row in late)
     found = [
         row
         for row in document.hosts
@@ -101,7 +102,7 @@ def slow_hosts(document: JobDocument) -> list[JobHost]:
         and row.ranks < len(document.ranks)
         and (row.exposed_delays_ns or 0)
         >= max(worth, UNLIKE * _usual([each for each in document.hosts if each is not row]))
-        and (own[row.host] >= MOST * row.ranks or slow_network(document, row))
+        and (own[row.host, row.cause] >= MOST * row.ranks or slow_network(document, row))
     ]
     return sorted(found, key=lambda row: -(row.exposed_delays_ns or 0))
 
