@@ -138,8 +138,38 @@ PLACES_AND_PEOPLE = (
     Form("word among words", "train moonshot on gpu", ("moonshot",)),
     Form("telephone", "call +49 170 5550 1234", ("170 5550",)),
 )
+# As people write them: `#` stands for a digit, `^` for a hexadecimal one, `?` for a small letter, `*`
+# for a letter or digit.
+PLANTED = {
+    "telephone": """
+        +49 ### #### ###|0###-#######|(0##) #### ####|+1 (###) ###-####|0049###########|###-###-####
+        |###.###.####|###_###_####|0###_######|0###/######|9######|0#########|### ### ####
+        |(###)###-####|tel_0##_#### ###""",
+    "host": """
+        gpu-??????-17|gpu-^^^^^^-17|job-?-worker-0|?????.example.de|????.???.ac.uk|gpu##|gpu_##|node##
+        |node-##|??????-##|???-####|gpu-######-17|worker-#.job-?.svc|h###-rack#-##|ip_10_###_###_##
+        |n0##|r##i#n#|????????##""",
+    "token": """
+        myToken****|myToken????|myToken********|token????|Token#####|pw******|key######|^^^^^^^^^^^^
+        |************|????????|******_******|secret??????|myPassword????|apikey******""",
+}
+_ALPHABETS = {"#": string.digits, "^": "0123456789abcdef", "?": string.ascii_lowercase}
+_ALPHABETS |= {"*": _LETTERS}
+
+
+def planted(seed: int) -> tuple[Form, ...]:
+    """A secret of each."""
+    chance, found = random.Random(seed), []
+    for kind, texts in PLANTED.items():
+        for text in map(str.strip, texts.split("|")):
+            drawn = (chance.choice(_ALPHABETS.get(letter, letter)) for letter in text)
+            secret = "".join(drawn)
+            found.append(Form(f"{kind} {text}", secret, (secret,)))
+    return tuple(found)
+
+
 NAMES = (_WHO[0], "nas7")
-FORMS = (*KEYS, *PLACES_AND_PEOPLE)
+FORMS = (*KEYS, *PLACES_AND_PEOPLE, *planted(1))
 
 Place = Callable[[list[str]], build.Doc]
 

@@ -110,6 +110,7 @@ KINDS = words("""
     cuda_driver overhead cuda_sync cuda_event
 """)
 _LARGEST = 10**15  # no number of a trace is as long as the number of a card or an account
+_PIDS = 1 << 22  # Linux numbers no process and no thread higher, nor CUDA a stream
 _FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
 
 
@@ -221,7 +222,8 @@ def _places(trace: Trace) -> list[tuple[int, int]]:
 
 
 def _number(text: str | None, instead: int) -> int:
-    return int(text) if text and re.fullmatch(r"\d{1,15}", text) else instead
+    number = int(text) if text and re.fullmatch(r"\d{1,7}", text) else _PIDS
+    return number if number < _PIDS else instead
 
 
 def _tracks(
@@ -260,7 +262,10 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
                     if known[value] is not None:
                         found.setdefault(event, {})[key] = known[value]
 
-    take(NUMBERS, lambda value: value if abs(value) < _LARGEST else None)
+    named = [field for field in NUMBERS if "stream" in field[1]]
+    take(named, lambda value: value if abs(value) < _PIDS else None)
+    rest = [field for field in NUMBERS if field not in named]
+    take(rest, lambda value: value if abs(value) < _LARGEST else None)
     take(WORDS, lambda value: private.word(str(value), known))
     for name, kind, fields in (("inputs", "value", INPUTS), ("stacks", "stack", STACKS)):
         if name in keep:

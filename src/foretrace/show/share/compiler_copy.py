@@ -21,7 +21,7 @@ from foretrace.base.private.keys import words
 from foretrace.base.version import __version__
 from foretrace.read.compiler import CompilerLogs, LogRecord, TextRecord, manifest_of
 from foretrace.show.share.pseudonyms import Pseudonyms
-from foretrace.show.share.vocabulary import by_word
+from foretrace.show.share.vocabulary import MACHINES, by_word
 
 # Kinds and names of artifacts by what their payload is.
 CODE = words("""
@@ -68,7 +68,11 @@ _PYTHON_LINE = re.compile(r"(?<![\w./@~+-])[\w./@~+-]{1,1024}\.py(?=:\d)")
 _PACKAGE = re.compile(r"\A.*[\\/](?:site|dist)-packages[\\/](?=torch[\\/]|triton[\\/])", re.DOTALL)
 # Numbers that are no size: longer than any, or joined as those of addresses and telephones are.
 _FRACTION = re.compile(r"(?<=\.)(\d{12})\d++")
-_NO_SIZE = re.compile(r"(?<!\d)\d++(?:[.:-]\d++){2,}+|(?<!\d)\d++(?: \d++)++")
+_NO_SIZE = re.compile(
+    r"(?<!\d)\d++(?:[.:-]\d++){2,}+|(?<!\d)\d++(?: \d++)++"
+    r"|(?<![\w.])[a-z]?0\d{2,}+(?:[/-]\d++)?|\(\d{2,4}\) ?\d{3,4}[. -]\d++"
+)
+_MACHINE = re.compile(rf"(?i)(?<![a-z])(?:{MACHINES})(?:[_-][a-z0-9]{{1,16}}){{0,3}}?[_-]?\d++")
 _LONGEST_SIZE = 12
 
 
@@ -268,7 +272,7 @@ class CodeText:
         return f"File: {self.file(match['file'])}:{match['line']} in {rest}"
 
     def _words(self, text: str, sentence: bool = False) -> str:
-        text = _NO_SIZE.sub("0", _FRACTION.sub(r"\1", text))
+        text = _MACHINE.sub("machine", _NO_SIZE.sub("0", _FRACTION.sub(r"\1", text)))
         return by_word(text, partial(self.private.pseudonym, "name"), _LONGEST_SIZE, sentence)
 
     def prose(self, text: str) -> str:

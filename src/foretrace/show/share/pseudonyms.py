@@ -30,6 +30,20 @@ _LONGEST = 1 << 14  # the longest kernel name that was recorded has 5,123 letter
 # Names that are cleaned word by word: what stands around a user's word says what ran.
 _STRUCTURED = re.compile(r"\w+|[^:<]*(?:::|<|: ).*|(?:Optimizer\.|nn\.Module: ).*", re.DOTALL)
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits would look like a random token
+_STEP, _STEPS = re.compile(r"(ProfilerStep#)(\d{7,15})"), 1_000_000
+# What is no name of an op, even where names are kept; words of the vocabulary stay.
+_IN_NAMES = (
+    ("address", re.compile(r"\+?\(?\d(?:[ ()/._-]{0,2}\d){6,}+")),
+    ("address", re.compile(
+        rf"(?i)(?<![a-z])(?:{vocabulary.MACHINES})[a-z0-9_-]{{0,60}}\d[a-z0-9.-]*+"
+    )),
+    ("address", re.compile(r"(?i)(?<![\w-])[a-z0-9]{1,60}(?:-[a-z0-9]{1,60}){1,8}-\d++(?![\w-])")),
+    ("address", re.compile(r"(?i)(?<![\w.-])(?:[a-z0-9_-]{1,60}\.){2,8}[a-z]{2}(?![\w.])")),
+    ("key", re.compile(
+        r"(?i)(?<![a-z0-9])(?=[a-z0-9]{0,60}(?:token|secret|passw|credential|apikey|pwd))(?!tokenizer)"
+        r"[a-z0-9]++|(?<![a-z0-9])(?:key|pw)(?=[a-z]{0,60}\d)[a-z0-9]{4,60}"
+    )),
+)  # fmt: skip
 # What a replaced text was, by the first rule that finds something in it.
 _KINDS = (
     ("key", hide_keys),
@@ -69,13 +83,25 @@ class Pseudonyms:
         return self._known[text]
 
     def _clean(self, text: str) -> str:
-        if "names" in self.keep:
-            return self.kept(text)
         if vocabulary.keeps(text):
             return text
+        if "names" in self.keep:
+            return self._own(self.kept(text))
+        if step := _STEP.fullmatch(text):  # a copy without steps would say less
+            return f"{step[1]}{int(step[2]) % _STEPS}"
         if len(text) <= _LONGEST and vocabulary.is_joined(text) and _STRUCTURED.fullmatch(text):
             return vocabulary.by_word(text, partial(self.pseudonym, "name"))
         return self.pseudonym(_kind(text), text)
+
+    def _own(self, text: str) -> str:
+        """A name that its owner keeps, without telephones, hosts and what is called a key."""
+        for kind, pattern in _IN_NAMES:
+            if kind == "key" or "hosts" not in self.keep:
+                text = pattern.sub(partial(self._unless_known, kind), text)
+        return text
+
+    def _unless_known(self, kind: str, match: re.Match[str]) -> str:
+        return match[0] if vocabulary.is_known(match[0], 0) else self.pseudonym(kind, match[0])
 
     def kept(self, text: str) -> str:
         """A text that its owner chose to keep, without what is still private in it."""

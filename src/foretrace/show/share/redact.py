@@ -66,7 +66,7 @@ REMOVED = {
 }
 UNKNOWN = (
     "a word that PyTorch or a library uses passes wherever it stands (a project called flash), and "
-    "so do numbers: read the names of regions"
+    "so do short numbers: read the names of regions"
 )
 
 
