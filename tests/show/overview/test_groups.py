@@ -104,7 +104,11 @@ def test_below_the_roof_with_the_cause_of_most_of_the_time(tmp_path: Path) -> No
     assert said(tmp_path, case_time(100, "compute", 60.0, "")) == "60% of compute"
 
 
-def test_a_lower_bound_stays_one(tmp_path: Path) -> None:
+def test_a_bound_stays_one(tmp_path: Path) -> None:
+    most = case_time(60, "memory", 51.0, "at most 51% of HBM")
+    assert said(tmp_path, most) == "at most 51% of HBM"
+    least = case_time(40, "memory", 33.0, "at least 33% of HBM")
+    assert said(tmp_path, most, least) == "about 33 to 51% of HBM"
     cases = (
         case_time(60, "memory", 33.0, "at least 33% of HBM"),
         case_time(40, "memory", 50.0, "50% of HBM, cause not in the trace"),

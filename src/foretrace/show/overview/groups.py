@@ -168,7 +168,7 @@ PART = 0.2  # of a group's time: a bound below is not worth a word
 MINOR = 0.02  # of the time of a bound: cases below do not widen its range
 _ROOFS = {"compute": "compute", "memory": "HBM"}
 _COUNTED = {"last wave": "last wave partly full", "only ": "short kernels"}
-_UNSURE = r"(?:about|at least) (?=\d|under)"
+_UNSURE = r"(?:about|at least|at most) (?=\d|under)"
 _BLOCKS = r"(?<![\d,])([\d,]+) blocks? on (\d+) SMs"
 
 
@@ -233,8 +233,8 @@ def _near(roof: str, cases: Sequence[CaseTime]) -> str:
         return ""
     low, high = int(min(percents)), int(max(percents))
     span = f"{high}%" if low == high else f"{low} to {high}%"
-    unsure = [found[0] for each in cases if (found := re.search(_UNSURE, each.case.limited_by))]
-    span = f"{min(unsure)}{span}" if unsure else span  # "about" where there are both
+    unsure = {found[0] for each in cases if (found := re.search(_UNSURE, each.case.limited_by))}
+    span = f"{unsure.pop() if len(unsure) == 1 else 'about '}{span}" if unsure else span
     if low >= 100 * AT_ROOF:
         return f"{span} of the {roof} roof"
     cause = _shared_cause(cases)
