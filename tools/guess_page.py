@@ -19,7 +19,7 @@ from foretrace.analyze.guess import (
     windows,
 )
 from foretrace.analyze.guess.grammar import QUANTIFIERS, SLOTS, Slot
-from foretrace.analyze.guess.selection import described
+from foretrace.analyze.guess.traits import described
 from foretrace.analyze.guess.words import (
     DIRECTIONS,
     DTYPES,

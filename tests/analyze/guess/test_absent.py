@@ -34,6 +34,12 @@ HOST = {
     "per step: cpu time < 1 ms",
     "in mlp_fwd: cpu time > 1x of A",
     "aten::addmm before call cudaDeviceSynchronize",
+    "gelu is called once per step",
+    "cudaMalloc is called in every step",
+    ".item() syncs 32 times per step",
+    "step 4 is slower than step 3",
+    "step 3 is the slowest step",
+    "weights are int8",
 }
 # What needs shapes: flops, bytes, rates, inputs, and bounds that are not the host's.
 SHAPES = {
@@ -54,6 +60,7 @@ SHAPES = {
     "gemm rate > 500 TFLOP/s",
     "gemm reaches 500 TFLOPS",
     "pointwise bandwidth > 2 TB/s",
+    "weights are int8",
 }
 
 
@@ -85,6 +92,8 @@ def test_without_gpu_events_and_calls_nothing_is_said_of_calls_either(tmp_path: 
         "graphs == 1",
         "no call cudaOccupancyMaxActiveBlocksPerMultiprocessor",
         "aten::addmm before call cudaDeviceSynchronize",
+        "cudaMalloc is called in every step",
+        ".item() syncs 32 times per step",
     }
     assert _known(blind, TEXTS) == HOST - gone
 

@@ -11,7 +11,7 @@ import pytest
 
 from analyze.guess.conftest import EXAMPLES, TEXTS, recorded
 from foretrace.analyze.guess import GuessError, check, kinds, marking, parse
-from foretrace.analyze.guess.selection import described
+from foretrace.analyze.guess.traits import described
 from foretrace.analyze.guess.windows import Scope
 from foretrace.analyze.guess.words import FAMILY_WORDS
 from foretrace.base.errors import UsageError

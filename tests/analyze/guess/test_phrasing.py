@@ -92,7 +92,7 @@ UNSAID = {
     "sdpa uses the math backend": "attention uses",
     "nothing waits on the GPU": "sync",
     "how many kernels?": "kernels",
-    "backward takes 2x longer than forward": "backward time",
+    "backward eats more than forward": "backward time",
     "allreduce hides nothing": "comms",
 }
 

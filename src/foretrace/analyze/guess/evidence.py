@@ -29,6 +29,7 @@ from foretrace.analyze.fixes._typical import predicted
 from foretrace.analyze.rules._common import cast_of
 from foretrace.base.arrays import distinct
 from foretrace.model import cpu_ops
+from foretrace.model.autograd import ENGINE
 from foretrace.model.compiled import program_ops
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
@@ -54,6 +55,7 @@ _EPILOGUES = {"bias": "add", "relu": "relu", "gelu": "gelu", "silu": "silu"}
 # convolutions are called scudnn_128x64_relu and ATen clamps after them.
 _EXACT_EPILOGUES = ("nvjet", "cutlass3")
 _MATRIX = ("gemm", "gemv")
+_OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 
 
 def performed(
@@ -359,6 +361,30 @@ class Evidence:
         """The host call that launched this, or an empty text."""
         launch = int(self.trace.gpu.launch[row])
         return self.name(launch) if launch >= 0 else ""
+
+    @cached_property
+    def is_forward(self) -> Bools:
+        """Which rows are of a forward pass: outside autograd's engine, and the engine runs later in
+        the same step. What follows it (clipping, the optimizer) is not.
+        """
+        gpu, groups = self.trace.gpu, self.trace.work_groups
+        order, step = self.by_launch[0], self.trace.spans.step_of_work()
+        engine = self.where("engine", lambda work: any(op.startswith(ENGINE) for op in work.chain))
+        apart = np.isin(groups, ("optimizer", "zero_grad"))
+        last: dict[int, int] = {}
+        for place, row in enumerate(order.tolist()):
+            if engine[row]:
+                last[int(step[row])] = place
+        found: Bools = np.zeros(len(gpu), bool)
+        for place, row in enumerate(order.tolist()):
+            found[row] = not engine[row] and place < last.get(int(step[row]), -1)
+        return found & ~apart
+
+    @cached_property
+    def optimizers(self) -> set[str]:
+        """The optimizers whose steps `torch.optim` marked, in lower case."""
+        found = (_OPTIMIZER.match(name) for name in self.trace.host.names)
+        return {each[1].lower() for each in found if each}
 
     @cached_property
     def has_attention(self) -> bool:

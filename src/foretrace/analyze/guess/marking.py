@@ -13,7 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 from typing import TypeVar
@@ -70,6 +70,7 @@ def _fits(reason: Reason, miss: Miss) -> bool:
 
 Words = tuple[str, ...]
 
+_TRIED = 5  # names of a trace that may be what a wrong word means
 _COUNTED = (["total", "number", "of"], ["number", "of"], ["num"])  # before what is counted
 
 
@@ -136,8 +137,11 @@ def _matters() -> list[tuple[list[str], str, list[str]]]:
     return [(words.split(), text.strip(), stand_in.split()) for words, text, stand_in in rows]
 
 
-def suggestion(text: str) -> str:
-    """A prediction that can be parsed, about what the text seems to be about."""
+def suggestion(text: str, ran: Sequence[str] = ()) -> str:
+    """A prediction that can be parsed, about what the text seems to be about.
+
+    `ran` are words for kernels of a trace, which stand in where the text names too few.
+    """
     words = re.findall(r"[\w%/.:-]+", text.lower())
     scores = [
         (sum(any(_about(word, part) for part in parts) for word in words), -place)
@@ -148,7 +152,8 @@ def suggestion(text: str) -> str:
         return "kernels == 5 per step"
     _, pattern, kernels = _matters()[-place]
     found = [word for word in dict.fromkeys(words) if _is_kernel(word)]
-    return pattern.format(*_filled(found, kernels))
+    there = [word for word in kernels if word in ran] or [*ran][: len(kernels)]
+    return pattern.format(*_filled(found, [*there, *kernels][: len(kernels)]))
 
 
 def _about(word: str, part: str) -> bool:
@@ -170,6 +175,46 @@ def _filled(found: list[str], kernels: list[str]) -> list[str]:
     """The words of the text, and the example's own where there are too few."""
     rest = [word for word in kernels if word not in found]
     return [*found, *rest][: len(kernels)]
+
+
+def _in_trace(error: GuessError, evidence: Evidence) -> str:
+    """The sentence with the name of this trace that the wrong word is a part of, where that can be
+    parsed; else a prediction about the same matter, of kernels that ran here.
+    """
+    word, text = error.word.lower(), error.text
+    timed = "%" in text or "gpu" in text.lower()
+    for name in _names_like(word, evidence):
+        said = f"{name} kernels" if timed and "::" in name else name
+        sentence = text[: error.at] + said + text[error.at + len(error.word) :]
+        if _reads(sentence):
+            return sentence
+    times = Counter[str]()
+    for row, role in enumerate(evidence.trace.work_roles.tolist()):
+        times[role] += int(evidence.trace.gpu.length[row])
+    roles = [role for role, _ in times.most_common() if role in HEADS and role != "other"]
+    done = {word for operation in evidence.operations for word in operation.does}
+    return suggestion(text, [*roles, *sorted(done)])
+
+
+def _names_like(word: str, evidence: Evidence) -> list[str]:
+    """Ops and calls whose names contain a word, the shortest first."""
+    host = evidence.trace.host
+    kinds_of = host.is_op | host.is_call
+    names = {host.names[at] for at in set(host.name[kinds_of].tolist())} if len(word) > 2 else set()
+    found = (name for name in names if word in name.lower() and re.fullmatch(r"[\w:]+", name))
+    return sorted(found, key=lambda name: (len(name), name))[:_TRIED]
+
+
+def _advised(verdict: Verdict, evidence: Evidence) -> Verdict:
+    """The verdict on a text that cannot be parsed, with a sentence that fits this trace."""
+    try:
+        parse(verdict.text)
+    except GuessError as error:
+        fitting = error.suggesting(_in_trace(error, evidence))
+        return replace(verdict, why=verdict.why.replace(error.advice, fitting.advice))
+    except UsageError:
+        pass
+    return verdict
 
 
 Asked = TypeVar("Asked", Query, JobQuery)
@@ -238,7 +283,8 @@ def check(
     evidence = Evidence(opened(trace))
     other = Evidence(opened(against)) if against is not None else None
     return Verdicts(
-        guess if isinstance(guess, Verdict) else mark(guess, evidence, other) for guess in parsed
+        _advised(guess, evidence) if isinstance(guess, Verdict) else mark(guess, evidence, other)
+        for guess in parsed
     )
 
 

@@ -382,7 +382,8 @@ def _amount(text: str, unit: str, dimension: str) -> Amount | None:
 class Trait:
     """An adjective: `bf16`, `nvjet`, `memory-bound`.
 
-    `kind` is dtype, family, bound, role, work (no collective), core, direction, cast, sdpa, group.
+    `kind` is dtype, family, bound, role, work (no collective), core, direction, cast, sdpa, group,
+    phase (forward), depthwise, layout (a conversion), optimizer (its name).
     """
 
     kind: str
@@ -425,13 +426,16 @@ vllm cub composable
 """
 FAMILY_WORDS = tuple(_FAMILIES.split())
 KERNEL_BOUNDS = ("compute", "memory", "l2", "latency", "comms")
-DIRECTIONS = ("dtod", "htod", "dtoh", "ptop")
+MEMORY = ("pageable", "pinned", "device")
+DIRECTIONS = ("dtod", "htod", "dtoh", "ptop", "pageable", "pinned")
+OPTIMIZERS = ("adam", "adamw", "sgd", "adagrad", "rmsprop", "adafactor", "lion", "lamb", "muon")
 TRAITS: dict[str, Trait] = {
     **{word: Trait("dtype", dtype) for word, dtype in DTYPES.items()},
     **{word: Trait("family", word) for word in FAMILY_WORDS},
     **{f"{bound}-bound": Trait("bound", bound) for bound in KERNEL_BOUNDS},
     **{word: Trait("direction", word) for word in DIRECTIONS},
     "tensor-core": Trait("core", "true"),
+    "depthwise": Trait("depthwise", "true"),
 }
 # Words for linear layers. A trace does not say which weight a matmul used, so each stands for any
 # matmul.
@@ -447,6 +451,7 @@ GROUPS = {
     "geglu": "GeGLU",
     "loss": "loss",
 }
+_COPIES = ("copy", "copies", "transfer", "transfers")
 _PLURALS = {"copy": "copies", "softmax": "softmaxes", "launch": "launches"}
 _KINDS = ("memcpy", "memset", "op", "call", "launch", "sync", "region", "step", "stream")
 # Words for a host call or a host op whose own name few remember.
@@ -474,6 +479,12 @@ HEADS: dict[str, Selector] = {
     "sdpa": Selector("sdpa", "kernel", traits=(Trait("sdpa", "sdpa"),)),
     "compute": Selector("compute", "kernel", traits=(Trait("work", "compute"),)),
     "backward": Selector("backward", "kernel", under="autograd::engine*"),
+    "forward": Selector("forward", "kernel", traits=(Trait("phase", "forward"),)),
+    "layout-conversions": Selector(
+        "layout conversions", "kernel", traits=(Trait("layout", "true"),)
+    ),
+    "dataloader": Selector("dataloader", "region", name="enumerate(DataLoader)*"),
+    **{word: Selector(word, "kernel", traits=(Trait("optimizer", word),)) for word in OPTIMIZERS},
     **_CALLS,
     **_OPS,
 }
@@ -503,15 +514,34 @@ def read_selector(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
     while key_at(tokens, place) in TRAITS:
         traits.append(TRAITS[key_at(tokens, place)])
         place += 1
-    head, place = _head(tokens, place, bool(traits))
+    head, place = _head(tokens, place, traits)
+    if head.kind == "memcpy" and key_at(tokens, place) in ("from", "to"):
+        traits, place = _memory(tokens, place, traits)
     text = " ".join(f'"{t.text}"' if t.quoted else t.text for t in tokens[start:place])
     traits = [*head.traits, *traits]
     found = replace(head, text=text, traits=tuple(traits), ordinal=ordinal, distinct=distinct)
     return found, place
 
 
-def _head(tokens: Sequence[Token], place: int, described: bool) -> tuple[Selector, int]:
+def _memory(tokens: Sequence[Token], place: int, traits: list[Trait]) -> tuple[list[Trait], int]:
+    """`from pageable memory`: the memory that a copy reads, or writes."""
+    kind, reads = key_at(tokens, place + 1), key_at(tokens, place) == "from"
+    if kind not in MEMORY:
+        raise ParseFailure(place + 1, MEMORY)
+    found = Trait("direction", f"{kind} ->" if reads else f"-> {kind}")
+    return [*traits, found], place + 2 + (key_at(tokens, place + 2) == "memory")
+
+
+def _head(tokens: Sequence[Token], place: int, traits: Sequence[Trait]) -> tuple[Selector, int]:
     word, text = key_at(tokens, place), text_at(tokens, place)
+    moved = any(trait.kind == "direction" for trait in traits)
+    if word in _COPIES and (moved or key_at(tokens, place + 2) in MEMORY):
+        return HEADS["memcpy"], place + 1
+    if moved and word not in HEADS:
+        return HEADS["memcpy"], place
+    if word == "step" and key_at(tokens, place + 1).isdecimal():
+        name = f"ProfilerStep#{int(key_at(tokens, place + 1))}"
+        return Selector("", "step", name=name), place + 2
     if word == "cpu" and _past(tokens, place + 1, "kernel") > place + 1:
         return Selector("cpu kernels", "cpu"), place + 2
     if word in _NAMED and place + 1 < len(tokens) and _is_name(tokens[place + 1]):
@@ -528,7 +558,7 @@ def _head(tokens: Sequence[Token], place: int, described: bool) -> tuple[Selecto
         return Selector("", "call", name=text), _past(tokens, place + 1, "call")
     if word in op_words():
         return Selector(word, "kernel", word=word), _past(tokens, place + 1, "kernel")
-    if described:
+    if traits:
         return Selector("", "kernel"), place
     raise ParseFailure(place, vocabulary())
 

@@ -16,7 +16,7 @@ from math import ceil, floor
 from msgspec import structs
 
 from foretrace.analyze.guess import Guess
-from foretrace.analyze.guess.selection import (
+from foretrace.analyze.guess.traits import (
     ABSENT,
     UNSTATED,
     Field,

@@ -22,15 +22,8 @@ from foretrace.analyze.guess import Guess, parse
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import SLOTS
 from foretrace.analyze.guess.marking import mark
-from foretrace.analyze.guess.selection import (
-    Measure,
-    Selection,
-    middle,
-    read_field,
-    select,
-    value_of,
-    value_text,
-)
+from foretrace.analyze.guess.selection import Measure, Selection, middle, select
+from foretrace.analyze.guess.traits import read_field, value_of, value_text
 from foretrace.analyze.guess.windows import (
     Scope,
     Unknown,

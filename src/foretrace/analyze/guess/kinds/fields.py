@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from foretrace.analyze.guess import kinds, selection, words
+from foretrace.analyze.guess import kinds, selection, traits, words
 from foretrace.analyze.guess.grammar import Slot
 from foretrace.analyze.guess.windows import Unknown, Window
 
@@ -23,11 +23,11 @@ def _judge(window: Window, query: kinds.Query) -> kinds.Measurement:
     if "trait" in query.args:
         answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
         return judged(found, query, answers, _shown(window, found.sure, query.args["trait"]))
-    field: selection.Field = query.args["field"]
+    field: traits.Field = query.args["field"]
     compare, wanted = query.args.get("compare"), query.args.get("value")
-    values = [selection.value_of(window.evidence, row, field) for row in found.sure]
-    answers = [selection.agrees(value, compare, wanted) for value in values]
-    texts = [f"{field.name} {selection.value_text(value)}" for value in values]
+    values = [traits.value_of(window.evidence, row, field) for row in found.sure]
+    answers = [traits.agrees(value, compare, wanted) for value in values]
+    texts = [f"{field.name} {traits.value_text(value)}" for value in values]
     return judged(found, query, answers, texts)
 
 
@@ -37,7 +37,7 @@ def _complete(query: kinds.Query) -> kinds.Query:
     added: dict[str, object] = {"quantifier": "no" if denied else "every"}
     if "peak_share" in query.args:
         share: words.Amount = query.args["peak_share"]
-        added |= {"field": selection.fields()["roof"], "value": f"{share.value * 100:g}"}
+        added |= {"field": traits.fields()["roof"], "value": f"{share.value * 100:g}"}
         added["compare"] = words.Compare(">=")
     if "what" not in query.args:
         heads = [words.HEADS[role] for role in query.args["field"].roles]
@@ -59,7 +59,7 @@ def _fits(window: Window, row: int, trait: words.Selector) -> bool | None:
     """Whether one kernel is what `is …` says."""
     if trait.kind != "kernel" or trait.word or trait.name or trait.under:
         return row in selection.select(window, trait).sure
-    answers = [selection.has_trait(window.evidence, row, part) for part in trait.traits]
+    answers = [traits.has_trait(window.evidence, row, part) for part in trait.traits]
     return False if False in answers else None if None in answers else True
 
 
@@ -88,9 +88,9 @@ def judged(
     return kinds.Measurement(verdict, measured, why, rows=[row for row, _ in breaks] or found.sure)
 
 
-def _own_field(tokens: Sequence[words.Token], place: int) -> tuple[selection.Field, int]:
+def _own_field(tokens: Sequence[words.Token], place: int) -> tuple[traits.Field, int]:
     """A field that says by itself which kernels are meant."""
-    field, after = selection.read_field(tokens, place)
+    field, after = traits.read_field(tokens, place)
     if not field.roles:
         raise words.ParseFailure(place, ["a field of one role of kernels, such as head_dim"])
     return field, after
@@ -117,7 +117,7 @@ HOPPER_NAMES = kinds.known("hopper_names", _hopper_names)
 
 def _vector_width(miss: kinds.Miss) -> bool:
     field, value = (miss.query.args.get(name) for name in ("field", "value"))
-    four = isinstance(field, selection.Field) and field.name == "vec" and value == "4"
+    four = isinstance(field, traits.Field) and field.name == "vec" and value == "4"
     eight = any(operation.ident.get("vec") == 8 for operation in miss.operations)
     return four and miss.wants_some and eight
 
@@ -142,10 +142,10 @@ KIND = kinds.GuessKind(
     ),
     kinds.per_window(_judge),
     slots={
-        "field": Slot("a field of a kernel; see Fields", selection.read_field),
+        "field": Slot("a field of a kernel; see Fields", traits.read_field),
         "own_field": Slot("a field that one role of kernels has, such as head_dim", _own_field),
         "value": Slot(
-            "a value of that field: a word, a number, a shape such as 256x128", selection.read_value
+            "a value of that field: a word, a number, a shape such as 256x128", traits.read_value
         ),
     },
     reasons=(HOPPER_NAMES, VECTOR_WIDTH),

@@ -7,18 +7,32 @@ attention, nor for a reduction in a pointwise kernel: such an op counts only whe
 can have done it. Not fused means that each is done by some kernel and no kernel does all. On a CPU
 trace Inductor's C++ kernels are judged the same way. The compiler's records beside the trace, where
 there are any, say which ops of the program a kernel performs: they outrank its name.
+
+One part of a model is fused when one kernel does all of it: RMSNorm in one kernel, not as the pow,
+mean and mul of eager mode. An optimizer is fused when its fused op (`_fused_adamw_`) takes most of
+its time; foreach ops and loops over parameters are not.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 
 from foretrace.analyze.guess.evidence import GpuOperation, launch_ops, with_records
 from foretrace.analyze.guess.grammar import Slot, list_of
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, from_selection, per_window
-from foretrace.analyze.guess.selection import Selection, cpu_kernels, label
+from foretrace.analyze.guess.kinds import (
+    GuessKind,
+    Measurement,
+    Query,
+    from_selection,
+    judge_all,
+    per_window,
+    tally,
+)
+from foretrace.analyze.guess.selection import Selection, cpu_kernels, label, select
+from foretrace.analyze.guess.traits import FUSED_OPTIMIZER
 from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import Selector, language, read_selector
+from foretrace.analyze.guess.words import Selector, Trait, language, read_selector
 from foretrace.model.cpu_ops import bare, cpu_does
 
 _NONE = frozenset[str]()
@@ -29,6 +43,16 @@ _ROLE_OPS = {
     "softmax": "softmax",
     "conv": "convolution",
     "attention": "scaled_dot_product_attention",
+}
+
+
+# part of a model -> how one kernel for all of it is named, or the ops that it lists
+_WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
+    "rmsnorm": (r"rms_?norm", ("rsqrt", "mean")),
+    "rope": (r"rope|rotary", ()),
+    "swiglu": (r"swiglu|silu_and_mul", ("silu", "mul")),
+    "geglu": (r"geglu", ("gelu", "mul")),
+    "loss": (r"cross_entropy", ()),
 }
 
 
@@ -60,6 +84,8 @@ def op_of(selector: Selector) -> str:
 
 
 def _fused(window: Window, query: Query) -> Measurement:
+    if "what" in query.args:
+        return _alone(window, query)
     parts = query.args.get("parts") or [query.args["first"], query.args["second"]]
     wanted = {op_of(selector) for selector in parts}
     if "" in wanted:
@@ -85,6 +111,56 @@ def _fused(window: Window, query: Query) -> Measurement:
         measured = f"separate kernels: {kernels.names(window, some)}"
     verdict = "hit" if not missing and bool(whole) is ("not" not in query.args) else "miss"
     return from_selection(kernels.found, verdict, measured, items=whole or some or None)
+
+
+def _alone(window: Window, query: Query) -> Measurement:
+    """Whether one part of the model, or the optimizer, is one kernel."""
+    what, kinds = query.what, {trait.kind: trait.value for trait in query.what.traits}
+    if kinds.get("role") == "optimizer":
+        what = replace(what, traits=(Trait("group", "optimizer"),))
+    elif not {"group", "optimizer", "sdpa"} & set(kinds):
+        raise Unknown(f"say what it is fused with, as in `{what.text} and mul are fused`")
+    found = select(window, what)
+    if found.unclear or not found.sure:
+        raise Unknown(found.why(what) if found.unclear else f"no {what.text} in {window.label}")
+    operations = [window.evidence.operation(row) for row in found.sure]
+    optimizer = {"role", "optimizer"} & set(kinds)
+    answers = [_one_kernel(each, "" if optimizer else what.text) for each in operations]
+    if optimizer:
+        answers = [_most(window, found.sure, answers)]
+    verdict = judge_all("every", answers, unclear=False)
+    if "not" in query.args:
+        verdict = {"hit": "miss", "miss": "hit"}.get(verdict, verdict)
+    why = "the names do not say whether one kernel does all of it" if verdict == "unknown" else ""
+    measured = tally([each.label for each in operations])
+    return Measurement(verdict, measured, why, rows=found.sure)
+
+
+def _most(window: Window, rows: list[int], fused: list[bool | None]) -> bool | None:
+    """Whether fused ops take most of the time: they too count steps with a foreach op."""
+    times = window.evidence.trace.gpu.length[rows]
+    spent = {
+        each: sum(t for t, one in zip(times, fused, strict=True) if one is each)
+        for each in (True, False, None)
+    }
+    if True not in fused and None not in fused:
+        return False
+    return True if spent[True] > spent[False] + spent[None] else None
+
+
+def _one_kernel(operation: GpuOperation, part: str) -> bool | None:
+    """Whether a kernel does all of a part; by hand-written names, or by the ops that one lists."""
+    if not part:
+        fused = FUSED_OPTIMIZER.search(" ".join((*operation.chain, operation.name)))
+        return True if fused else None if "triton" in operation.ident.family else False
+    names, wanted = _WHOLE.get(part.split()[0], ("", ()))
+    if operation.role in ("normalization", "attention"):
+        return True
+    if names and re.search(names, operation.name, re.IGNORECASE):
+        return True
+    if wanted and set(wanted) <= operation.does:
+        return True
+    return False if operation.ident.family.startswith("aten") else None
 
 
 def _on_gpu(window: Window) -> _KernelOps:
@@ -124,6 +200,7 @@ KIND = GuessKind(
         "{parts:parts} are|is [not] fused",
         "{parts:parts} are|is [not] fused into one kernel",
         "{first:selector} is|are [not] fused with {second:selector}",
+        "{what:selector} is|are [not] fused",
     ),
     per_window(_fused),
     expected=lambda args: "not fused" if "not" in args else "fused",

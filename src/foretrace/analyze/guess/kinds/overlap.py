@@ -13,12 +13,14 @@ from foretrace.analyze.guess.selection import certain
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.analyze.guess.words import Selector, language
 from foretrace.base.arrays import distinct
-from foretrace.base.units import time_text
+from foretrace.base.units import plural, time_text
 from foretrace.model.gpu import Gpu
 from foretrace.model.intervals import Ints, split_by
 
 
 def _judge(window: Window, query: Query) -> Measurement:
+    if "streams" in query.args:
+        return _streams(window, query)
     first, second = query.args["first"], query.args.get("second")
     rows, gpu = _rows(window, first), window.evidence.trace.gpu
     if second is None:
@@ -30,6 +32,24 @@ def _judge(window: Window, query: Query) -> Measurement:
         together = _shared(gpu, rows, others)
         rows, what = np.concatenate((rows, others)), f"{first.text} and {second.text}"
     measured = f"{what} overlap for {time_text(together)}" if together else f"no overlap of {what}"
+    return Measurement(query.hit_if(together > 0), measured, rows=rows.tolist())
+
+
+def _streams(window: Window, query: Query) -> Measurement:
+    """Whether anything runs on two streams of one GPU at once."""
+    window.need_gpu()
+    window.need_whole()
+    gpu, rows = (
+        window.evidence.trace.gpu,
+        window.rows[window.evidence.trace.gpu.usable[window.rows]],
+    )
+    if window.lost or not len(rows):
+        raise Unknown("the trace does not say what ran on the streams")
+    streams, together = len(distinct(gpu.lane[rows])), _each_lane(gpu, rows) - gpu.busy(rows)
+    measured = f"{plural(streams, 'stream')}, two at once for {time_text(together)}"
+    wanted = query.args.get("count")
+    if together and wanted is not None and wanted.value != streams:
+        raise Unknown(f"the trace has {plural(streams, 'stream')}")
     return Measurement(query.hit_if(together > 0), measured, rows=rows.tolist())
 
 
@@ -63,6 +83,7 @@ KIND = GuessKind(
     "overlap",
     42,
     (
+        "[both] [{count:count}] streams [not] overlap|overlaps",
         "{first:selector} and {second:selector} [not] overlap|overlaps",
         "{first:selector} [not] overlap|overlaps {second:selector}",
         "{first:selector} [not] overlap|overlaps",

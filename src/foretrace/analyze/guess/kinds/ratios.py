@@ -13,14 +13,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, known
 from foretrace.analyze.guess.kinds.time import MASKED_LANES
-from foretrace.analyze.guess.selection import Measure
-from foretrace.analyze.guess.windows import Unknown
+from foretrace.analyze.guess.selection import Measure, certain
+from foretrace.analyze.guess.windows import Scope, Unknown, windows_of
 from foretrace.analyze.guess.words import EQUALS, Amount, Compare, Selector, language
 from foretrace.base.units import percent_text, ratio_text
 
 _GPU_TIME = Measure("gpu time", "gpu time")
+_STEP_TIME = Measure("step time", "cpu time")
+_SOME = (">", ">=", "==", "~")  # a share of this much needs something to take it
+_NOISE = 0.01  # of one step against another
+_LONGER = {word: word for word in ("more", "less", "slower", "faster")}
 _SPEEDS = {"faster": Compare("<="), "slower": Compare(">=")}
 
 
@@ -28,6 +33,13 @@ def measure(query: Query) -> Measurement:
     """Judge `LEFT < 0.9x of RIGHT`, `LEFT < A` or `1 fewer LEFT than A`."""
     query = replace(query, args=_complete(query.args))
     left: Measure = query.args["left"]
+    first = query.windows[0]
+    of_step = query.args.get("right") is _STEP_TIME or _is_phase(query.args)
+    if of_step and first.whole and first.evidence.trace.spans.steps:
+        query = replace(query, windows=windows_of(Scope("steps"), first.evidence))
+    some = {"ratio", "right"} <= set(query.args) and query.compare.symbol in _SOME
+    if some and left.selector and _none(query, left.selector):
+        return Measurement("miss", f"0%: no {left.selector.text}", window=query.windows[0])
     mine = left.median(query.windows)
     if "right" in query.args:
         right: Measure = query.args["right"]
@@ -45,18 +57,34 @@ def measure(query: Query) -> Measurement:
     return Measurement(verdict, measured, window=window, rows=left.rows(window))
 
 
+def _is_phase(args: Mapping[str, Any]) -> bool:
+    """Whether it compares what each step does, of which the recording may begin with a part."""
+    left: Measure = args["left"]
+    return "longer" in args and left.selector is not None and left.selector.kind == "kernel"
+
+
+def _none(query: Query, what: Selector) -> bool:
+    """Whether it is certain that there is nothing whose share could be large."""
+    return what.on_gpu and not any(certain(each, what).sure for each in query.windows)
+
+
 def _complete(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments with what the wording leaves out: `mostly gemm`, `10% faster than A`."""
     added: dict[str, Any] = {}
+    whole = _GPU_TIME
     if "what" in args:
         what: Selector = args["what"]
         added = {"left": Measure(f"{what.text} time", "time", what), "compare": EQUALS}
+        whole = _GPU_TIME if what.on_gpu else _STEP_TIME
     if "share" in args and isinstance(args["share"], Amount):
-        return {**added, **args, "ratio": args["share"], "right": _GPU_TIME}
-    if {"mostly", "dominates"} & set(args):
-        more = {"compare": Compare(">"), "ratio": Amount("50%", 0.5), "right": _GPU_TIME}
-        added |= more
+        return {**added, **args, "ratio": args["share"], "right": whole}
+    if {"mostly", "most", "dominates"} & set(args):
+        added |= {"compare": Compare(">"), "ratio": Amount("50%", 0.5), "right": whole}
+    if args.get("right") == _GPU_TIME and whole is _STEP_TIME:
+        return {**added, **args, "right": whole}
     left, right = args.get("left"), args.get("right")
+    if "longer" in args and left and right:
+        return {**args, **_longer(args["longer"], left, right, args.get("ratio"))}
     if left and right and left.name == "count" and right.name.endswith("time"):
         timed = Measure(f"{left.text} time", "time", left.selector)
         return {**args, "left": timed}
@@ -66,6 +94,18 @@ def _complete(args: Mapping[str, Any]) -> Mapping[str, Any]:
         added = {"left": _GPU_TIME, **_speed(args["faster"], args.get("ratio"))}
         return {**args, **added}
     return {**added, **args}
+
+
+def _longer(word: str, left: Measure, right: Measure, by: Amount | None) -> dict[str, Any]:
+    """`A takes longer than B`, `A is 2x slower than B`: of their times."""
+    sides = {
+        side: Measure(f"{measure.text} time", "time", measure.selector)
+        if measure.name == "count"
+        else measure
+        for side, measure in (("left", left), ("right", right))
+    }
+    slower = word in ("more", "slower")
+    return sides | _speed("slower" if slower else "faster", by)
 
 
 def _speed(word: str, by: Amount | None) -> dict[str, Any]:
@@ -94,6 +134,8 @@ def _verdict(query: Query, mine: float, theirs: float) -> str:
         step = query.args["count"].value
         return "hit" if mine - theirs == (-step if "fewer" in query.args else step) else "miss"
     compare: Compare = query.args["compare"]
+    if theirs and "longer" in query.args and abs(mine / theirs - 1) < _NOISE:
+        raise Unknown("they differ by less than 1%: that is within the noise")
     if theirs:
         return compare.of(mine / theirs, query.args.get("ratio", Amount("1x", 1.0)))
     if "ratio" in query.args:
@@ -122,13 +164,17 @@ KIND = GuessKind(
         "fewer|less|more {left:measure} than {other:other}",
         "{what:selector} takes|take|is|are [{compare:compare}] {ratio:part} of {right:measure}",
         "{what:selector} [time|share] {compare:compare} {share:share}",
+        "{left:measure} takes|take|is|are [{ratio:part}] {longer:longer} than {right:measure}",
         "{left:measure} {compare:compare} {right:measure}",
+        "[{compare:compare}] {ratio:part} of {right:measure} is {what:selector}",
+        "most [of] [gpu|kernel|total] time is {what:selector}",
         "{what:selector} dominates|dominate",
         "mostly {what:selector}",
         "[gpu] [time] [is|be] [{ratio:part}] faster|slower than {other:other}",
     ),
     measure,
     expected=expected,
+    slots={"longer": Slot("longer, slower, more, less, faster", one_of(_LONGER))},
     reasons=(COMPILED_OVERHEAD, MASKED_LANES),
     scoped=language("of_ratios_scoped"),
     phrases=language("of_ratios"),

@@ -1,21 +1,98 @@
-"""What the most expensive kernel is.
+"""What the most expensive kernel, op or step is.
 
 The top kernel is the name with the most time in the scope, the longest kernel the single launch
-that took longest.
+that took longest. The top op is the one whose own launches take the most GPU time; on a CPU, the
+one whose calls take longest. An op that is above all others by another count only (host time, the
+ops around it) is unknown. The longest step is the one that takes the host longest.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
+from foretrace.analyze.guess.kinds.fusion import op_of
 from foretrace.analyze.guess.selection import certain, label, select
-from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import HEADS, Selector
+from foretrace.analyze.guess.windows import Unknown, Window, named
+from foretrace.analyze.guess.words import HEADS, Selector, language
 from foretrace.base.units import percent_text, time_text
 
 
 def _judge(window: Window, query: Query) -> Measurement:
+    return (_op if "op" in query.args else _step if "step" in query.args else _kernel)(
+        window, query
+    )
+
+
+def _op(window: Window, query: Query) -> Measurement:
+    trait: Selector = query.args["trait"]
+    wanted = trait.name or f"aten::{op_of(trait) or trait.text}"
+    on_gpu = not window.evidence.runs_on_cpu
+    if on_gpu:
+        window.need_gpu()
+    times, host = _by_op(window) if on_gpu else {}, _by_host(window)
+    times = times or host
+    if not times:
+        raise Unknown(f"no ops in {window.label}")
+    top = max(times, key=lambda name: times[name])
+    right = named(wanted, top)
+    measured = f"{top}: {time_text(times[top])}, {percent_text(times[top] / sum(times.values()))}"
+    if not right and on_gpu and host and named(wanted, max(host, key=lambda name: host[name])):
+        raise Unknown(f"by GPU time it is {top}; {wanted} takes the host longest")
+    if not right and _around(window, wanted, top):
+        raise Unknown(f"{wanted} calls {top}, which launches the work")
+    rows = [
+        row for row in window.rows.tolist() if window.evidence.operation(row).chain[-1:] == (top,)
+    ]
+    measured = f"{measured} of {'GPU' if on_gpu else 'op'} time"
+    return Measurement(query.hit_if(right), measured, rows=rows)
+
+
+def _by_op(window: Window) -> dict[str, int]:
+    """GPU time by the op that launched it itself."""
+    window.need_whole()
+    trace, found = window.evidence.trace, Counter[str]()
+    for row in window.rows.tolist():
+        chain = window.evidence.operation(row).chain
+        found[chain[-1] if chain else ""] += int(trace.gpu.length[row])
+    if window.lost or found[""] * 2 > found.total():
+        raise Unknown("the trace does not say which op launched the GPU operations")
+    return {name: time for name, time in found.items() if name}
+
+
+def _by_host(window: Window) -> dict[str, int]:
+    """Host time by op, for those that call no other."""
+    host, found = window.evidence.trace.host, Counter[str]()
+    ops = window.events(host.is_op & host.lasting)
+    outer = set(host.parent[ops].tolist())
+    for event in ops.tolist():
+        if event not in outer:
+            found[window.evidence.name(event)] += int(host.length[event])
+    return dict(found)
+
+
+def _around(window: Window, wanted: str, top: str) -> bool:
+    chains = (window.evidence.operation(row).chain for row in window.rows.tolist())
+    return any(
+        chain[-1] == top and any(named(wanted, op) for op in chain) for chain in chains if chain
+    )
+
+
+def _step(window: Window, query: Query) -> Measurement:
+    steps = window.evidence.trace.spans.steps
+    if len(steps) < 2:
+        raise Unknown("the trace has no two steps to compare")
+    step = certain(window, query.args["trait"])
+    if query.args["trait"].kind != "step" or len(step.sure) != 1:
+        raise Unknown(f"`{query.args['trait'].text}` is not one step of this trace")
+    longest = max(steps, key=lambda span: span.cpu_ns)
+    right = window.evidence.name(step.sure[0]) == longest.name
+    return Measurement(
+        query.hit_if(right), f"{longest.name}: {time_text(longest.cpu_ns)}", events=step.sure
+    )
+
+
+def _kernel(window: Window, query: Query) -> Measurement:
     kernels, gpu = certain(window, HEADS["kernels"]), window.evidence.trace.gpu
     if not kernels.sure:
         raise Unknown(f"no kernels in {window.label}")
@@ -41,6 +118,14 @@ def _judge(window: Window, query: Query) -> Measurement:
 KIND = GuessKind(
     "top",
     29,
-    ("top|longest kernel is [not] [a|an] {trait:selector}",),
+    (
+        "top|longest kernel is [not] [a|an] {trait:selector}",
+        "{trait:selector} is|are [not] top|longest kernel",
+        "top op is [not] {trait:selector}",
+        "{trait:selector} is|are [not] top op",
+        "top step is [not] {trait:selector}",
+        "{trait:selector} is [not] top step",
+    ),
     per_window(_judge),
+    phrases=language("of_top"),
 )

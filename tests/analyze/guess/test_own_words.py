@@ -1,0 +1,181 @@
+"""Sentences in an engineer's own words, each on a trace where it holds and on one where it does not.
+
+One made-up training loop is what nobody wants: a slow loader, pageable copies, syncs, fp64. The
+other one is what it should be.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import foretrace as ft
+from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel, memcpy
+from foretrace.analyze.guess import check
+from foretrace.model.trace import Trace
+
+X = [4, 512, 768]
+IMAGE, FILTER = [8, 64, 56, 56], [64, 1, 3, 3]
+TF32 = "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32_stage4_warpsize2x2x1_tensor16x8x8_kernel"
+MEAN = (
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, "
+    "float, float, float>, unsigned int, float, 4, 4> >(at::native::ReduceOp<float, "
+    "at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4>)"
+)
+RMS_NORM = "void vllm::rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, float)"
+DOUBLE = ADD.replace("c10::BFloat16", "double")
+FOREACH = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+    "namespace)::TensorListMetadata<1>, at::native::(anonymous "
+    "namespace)::BinaryOpScalarFunctor<float, 1, 1, 0>, std::multiplies<float>, float>()"
+)
+FUSED = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+    "namespace)::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous "
+    "namespace)::FusedAdamMathFunctor<float, 4, (at::native::ADAM_MODE)1, false>, float>()"
+)
+CONVERSION = (
+    "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, "
+    "(cudnnKernelDataType_t)0>(cudnn::ops::nchw2nhwc_params_t<float>)"
+)
+DEPTHWISE = (
+    "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel<3, float, int>()"
+)
+FLASH = (
+    "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, "
+    "cutlass::bfloat16_t>, false, true, false, false, true, true, false, false>()"
+)
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+NODE = "autograd::engine::evaluate_function: MmBackward0 > aten::mm"
+
+
+def _slow() -> dict[str, object]:
+    sketch = Sketch()
+    for step in (1, 2):
+        sketch.step().host("user_annotation", LOADER, 400 * step)
+        pageable = memcpy("Memcpy HtoD (Pageable -> Device)", 5000, 4096)
+        sketch.op("aten::to > aten::copy_", pageable, dims=[X, X])
+        sketch.op("aten::add", kernel(DOUBLE, 4), dims=[X, X], types=["double", "double"])
+        sketch.op("aten::linear > aten::mm", kernel(TF32, 20), dims=[X, X], types=["float"] * 2)
+        sketch.op("aten::_conv_depthwise2d", kernel(DEPTHWISE, 5), dims=[IMAGE, FILTER])
+        sketch.op("aten::cudnn_convolution", kernel(CONVERSION, 5), dims=[IMAGE, FILTER])
+        for word in ("pow", "mean", "add", "rsqrt", "mul", "mul"):
+            sketch.op(f"aten::{word}", kernel(MEAN if word == "mean" else MUL, 2), dims=[X, X])
+        sketch.op(NODE, kernel(TF32, 10), dims=[X, X], types=["float", "float"])
+        sketch.host("cuda_runtime", "cudaMalloc", 5)
+        for _ in range(3):
+            sketch.sync("cudaStreamSynchronize", inside="aten::item")
+        sketch.region("Optimizer.step#AdamW.step").op("aten::_foreach_mul_", kernel(FOREACH, 4))
+    return sketch.document()
+
+
+def _fast() -> dict[str, object]:
+    sketch = Sketch()
+    for step in (1, 2):
+        sketch.step().host("user_annotation", LOADER, 1)
+        pinned = memcpy("Memcpy HtoD (Pinned -> Device)", 5, 4096)
+        sketch.op("aten::to > aten::copy_", pinned, dims=[X, X])
+        sketch.op(
+            "aten::linear > aten::_int_mm", kernel(GEMM, 30), dims=[X, X], types=["signed char"] * 2
+        )
+        sketch.op("aten::gelu", kernel(GELU, 3), dims=[X])
+        sketch.op("aten::scaled_dot_product_attention", kernel(FLASH, 3), dims=[X, X, X])
+        sketch.op("vllm::rms_norm", kernel(RMS_NORM, 3), dims=[X])
+        sketch.op(NODE, kernel(GEMM, 900), dims=[X, X])
+        sketch.pause(900 if step == 1 else 0)
+        sketch.region("Optimizer.step#AdamW.step").op("aten::_fused_adamw_", kernel(FUSED, 9))
+        sketch.op("aten::_foreach_add_", kernel(FOREACH, 1))
+    document = sketch.document()
+    gelu = [event for event in sketch.events if event["name"] == GELU]
+    for event in gelu:  # on a stream of its own, beside the matmul
+        event["tid"] = event["args"]["stream"] = 13
+        event["ts"] -= 10
+    return document
+
+
+# of the slow and of the fast trace
+SAID = """
+fp64 is used | hit | miss
+nothing runs in fp64 | miss | hit
+tensor cores used | hit | hit
+gemms run in tf32 | hit | miss
+gemms run in fp32 | miss | miss
+AdamW is fused | miss | hit
+the optimizer is fused | miss | hit
+the optimizer is not fused | hit | miss
+SGD is used | miss | miss
+sdpa is used | miss | hit
+copies from pageable memory | hit | miss
+no pageable memcpy | miss | hit
+pinned memcpy is used | miss | hit
+more than 90% of gpu time is memcpy | hit | miss
+most time is in matmul | miss | hit
+the gpu waits for the data loader | hit | miss
+the two streams overlap | miss | hit
+depthwise conv takes 77% of the gpu time | miss | miss
+depthwise conv takes less than 1% of the gpu time | hit | unknown
+there are layout conversions | hit | miss
+rmsnorm is one fused kernel | miss | hit
+cudaMalloc is called in every step | hit | miss
+cudaMalloc is never called | miss | hit
+.item() syncs 3 times per step | hit | miss
+.item() syncs | hit | miss
+weights are int8 | miss | hit
+weights are not int8 | hit | miss
+step 2 is slower than step 1 | hit | miss
+the first step is slower than the last step | miss | hit
+step 7 is slower than step 1 | unknown | unknown
+step 2 is the slowest step | hit | miss
+dataloader < 10% | miss | hit
+dataloader takes more than 5% of the step | hit | miss
+backward takes longer than forward | miss | hit
+backward takes 2x longer than forward | miss | hit
+gelu is called once per step | miss | hit
+gelu is called twice | miss | hit
+aten::mm is the slowest op | miss | hit
+aten::to is the slowest op | unknown | miss
+"""
+ROWS = [[part.strip() for part in line.split("|")] for line in SAID.strip().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Trace]:
+    folder: Path = tmp_path_factory.mktemp("own_words")
+    for name, document in (("slow", _slow()), ("fast", _fast())):
+        (folder / f"{name}.json").write_text(json.dumps(document))
+    slow, fast = (ft.open(folder / f"{name}.json", cache=False) for name in ("slow", "fast"))
+    return slow, fast
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["slow", "fast"])
+def test_own_words_are_judged(traces: tuple[Trace, Trace], at: int) -> None:
+    found = check(traces[at], [row[0] for row in ROWS])
+    wrong = [
+        f"{each.text}: {each.verdict} {each.measured} {each.why}"
+        for each, row in zip(found, ROWS, strict=True)
+        if each.verdict != row[1 + at]
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("MemcpyAsync is called 3 times", "`cudaMemcpyAsync is called 3 times`"),
+        (
+            "depthwise2d costs 5% of gpu time",
+            "`aten::_conv_depthwise2d kernels costs 5% of gpu time`",
+        ),
+        ("everything got fused somehow", "are fused`"),
+    ],
+)
+def test_a_refusal_offers_a_sentence_about_this_trace(
+    traces: tuple[Trace, Trace], text: str, offered: str
+) -> None:
+    [found] = check(traces[0], text)
+    assert found.verdict == "error"
+    assert offered in found.why
+    [again] = check(traces[0], found.why.split("`")[-2])
+    assert again.verdict != "error"
