@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import jsonschema
@@ -11,6 +12,9 @@ import pytest
 
 from analyze.jobs.plan import Clock, Delay, Plan, write
 from corpus.opening import run
+from foretrace.analyze.jobs.reading import Answers, local_answers
+from foretrace.base.budget import Limits
+from foretrace.cli import main
 from foretrace.schema.documents import job as document
 from foretrace.schema.documents import json_schema
 
@@ -118,3 +122,28 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
 
 def test_look_at_ranks_names_the_command(folder: Path) -> None:
     assert f"foretrace job {folder}" in " ".join(run("look", str(folder)).out.split())
+
+
+@pytest.mark.parametrize(
+    "words", [("check", "A", "-g", "world size == 4"), ("compare", "A", "A"), ("report", "A")]
+)
+def test_commands_about_jobs_read_on_ray(
+    words: tuple[str, ...], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def there(files: Mapping[str, int], limits: Limits, cache: bool, address: str) -> Answers:
+        asked.append(address)
+        return local_answers(files, limits, cache)
+
+    monkeypatch.setattr("foretrace.analyze.jobs.reading.ray_answers", there)
+    given = [str(folder) if word == "A" else word for word in words]
+    target = ["-o", str(tmp_path / "job.html")] if words[0] == "report" else []
+    assert main([*given, *target, "--ray", "auto", "--no-cache"]) == 0
+    assert asked == ["auto"] * words.count("A")
+
+
+def test_ray_reads_no_single_trace(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [first, *_] = sorted(folder.iterdir())
+    assert main(["check", str(first), "-g", "kernels == 1", "--ray", "auto"]) == 2
+    assert "--ray reads a job" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from foretrace.base.errors import UsageError
 if TYPE_CHECKING:
     from msgspec import Struct
 
+    from foretrace.analyze.jobs.whole_job import Job
     from foretrace.base.budget import Limits
     from foretrace.model.trace import Trace
     from foretrace.schema.documents.job import JobDocument
@@ -73,17 +74,26 @@ def joined(*options: Decorator) -> Decorator:
 
 
 class Reading(NamedTuple):
-    """How a command opens traces: what `--no-cache`, `--strict` and `--limit` say."""
+    """How a command opens traces: what `--no-cache`, `--strict`, `--limit` and `--ray` say."""
 
     cache: bool
     strict: bool
     limits: Limits
+    ray: str | None = None
 
     def trace(self, path: str, captures: str | None = None) -> Trace:
         """Open one trace."""
         from foretrace.model import opening
 
         return opening.open(path, cache=self.cache, limits=self.limits, captures=captures)
+
+    def job(self, path: str, ranks: str | None = None, steps: str | None = None) -> Job:
+        """Open all ranks of a job."""
+        from foretrace.analyze import jobs
+
+        return jobs.read(
+            path, ranks=ranks, steps=steps, ray=self.ray, limits=self.limits, cache=self.cache
+        )
 
     def fails(self, *traces: Trace | None) -> bool:
         """Whether `--strict` was given and one of the traces lost data."""
@@ -110,6 +120,17 @@ def opens_trace(command: Command) -> Command:
         flag("--strict", "Exit 1 when anything was repaired, skipped or odd."),
         click.option("--limit", multiple=True, metavar="NAME=NUMBER", help=limits),
     )(opening)
+
+
+def on_ray(command: Command) -> Command:
+    """`--ray`, for commands that read jobs; below `opens_trace`, whose `reading` then has it."""
+
+    @wraps(command)
+    def reading_there(ray: str | None, reading: Reading, **given: Any) -> Any:
+        return command(reading=reading._replace(ray=ray), **given)
+
+    what = "Read a job on a Ray cluster; auto finds the running one."
+    return click.option("--ray", metavar="ADDRESS", help=what)(reading_there)
 
 
 as_json = click.option(
@@ -237,16 +258,18 @@ def is_job(path: str, reading: Reading) -> bool:
     if "://" in path:
         return True
     inside = searched(path, reading.limits)
-    return inside is not None and len(inside.traces) > 1
+    several = inside is not None and len(inside.traces) > 1
+    if reading.ray is not None and not several:
+        raise UsageError(f"--ray reads a job: {path} is not a folder or zip of several traces")
+    return several
 
 
 def job_at(path: str, reading: Reading) -> JobDocument:
     """Read a job; what of it could not be read is said on stderr."""
-    from foretrace.analyze import jobs
     from foretrace.show.overview.job_verdict import overview_of_job
     from foretrace.show.render.terminal import plain
 
-    with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:
+    with reading.job(path) as job:
         found = overview_of_job(job)
     for first in found.left_out[:1]:
         more = f" (and {len(found.left_out) - 1:,} more)" if len(found.left_out) > 1 else ""

@@ -15,6 +15,7 @@ from foretrace.cli._options import (
     flag,
     is_job,
     job_at,
+    on_ray,
     opens_trace,
     shows_bold,
     warn_of_loss,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 @flag("--need-data", "Exit 1 for unknown predictions as well, as with --strict or in CI.")
 @as_json
 @opens_trace
+@on_ray
 def command(
     trace: str,
     texts: tuple[str, ...],

@@ -17,6 +17,7 @@ from foretrace.cli._options import (
     in_forms,
     is_job,
     job_at,
+    on_ray,
     opens_trace,
     shown,
     shows_bold,
@@ -59,6 +60,7 @@ MOST = 26  # one letter each
 @flag("--all", "Everything: each change as a sentence, times, kernels, ops.")
 @shown("--top", default=12, type=click.IntRange(1), help="Kernels of each kind, and ops, to list.")
 @opens_trace
+@on_ray
 def command(
     a: str,
     b: str,

@@ -15,6 +15,7 @@ from foretrace.cli._options import (
     flag,
     in_forms,
     new_file,
+    on_ray,
     opens_trace,
     say,
     shown,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 @in_forms
 @click.option("--ranks", metavar="0-63,80", help="Read these ranks alone.")
 @click.option("--steps", metavar="3-5", help="Answer for these steps alone.")
-@click.option("--ray", metavar="ADDRESS", help="Read on a Ray cluster; auto finds the running one.")
 @flag("--stragglers", "Every rank and host: how often last, what it delays, and why.")
 @flag("--exposed", "Compute and communication per rank and step; overlap; pipeline bubbles.")
 @flag("--path", "The critical path through one step, and what a change would save.")
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 @click.option("--perfetto", metavar="FILE", help="Write the ranks as one trace, clocks aligned.")
 @flag("--overwrite", "Replace a file of that name.")
 @opens_trace
+@on_ray
 def command(
     traces: str,
     form: str,
     ranks: str | None,
     steps: str | None,
-    ray: str | None,
     top: int,
     timeline: str | None,
     html: str | None,
@@ -71,7 +71,6 @@ def command(
     foretrace job traces/ --ranks 0-63 --steps 3-5 --json
     foretrace job traces/ --timeline 0,17 --html job.html
     """
-    from foretrace.analyze import jobs
     from foretrace.analyze.jobs.reading import numbers
     from foretrace.show.overview.job_verdict import overview_of_job
 
@@ -80,10 +79,7 @@ def command(
     chosen = numbers("--timeline", timeline)
     for path in filter(None, (html, perfetto)):
         new_file(path, overwrite=overwrite)
-    job = jobs.read(
-        traces, ranks=ranks, steps=steps, ray=ray, limits=reading.limits, cache=reading.cache
-    )
-    with job:
+    with reading.job(traces, ranks, steps) as job:
         found = overview_of_job(job)
         beside = _lanes(job, found, chosen) if chosen or html or perfetto else None
     if beside is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import PATH, Reading, flag, is_job, new_file, opens_trace, shown
+from foretrace.cli._options import PATH, Reading, flag, is_job, new_file, on_ray, opens_trace, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--tried", metavar="FILE", help="A try to show: the JSON of foretrace try --json.")
 @opens_trace
+@on_ray
 def command(
     traces: tuple[str, ...],
     out: str,
@@ -90,7 +91,6 @@ def _try(path: str, target: Path, result: TryDocument) -> int:
 def _job(
     path: str, target: Path, texts: tuple[str, ...], file: str | None, reading: Reading
 ) -> int:
-    from foretrace.analyze import jobs
     from foretrace.analyze.guess.guess_files import load_with
     from foretrace.analyze.guess.marking import check_job, document, parse_job_or_error
     from foretrace.analyze.jobs.lanes import default_ranks, lanes
@@ -100,7 +100,7 @@ def _job(
 
     guesses = [parse_job_or_error(text) for text in texts]
     guesses += load_with(file, parse_job_or_error) if file else []
-    with jobs.read(path, limits=reading.limits, cache=reading.cache) as job:
+    with reading.job(path) as job:
         found = overview_of_job(job)
         beside = lanes(job, default_ranks(found))
     marked = document(check_job(found, guesses)) if guesses else None

@@ -183,3 +183,14 @@ def test_without_metadata_the_op_names_the_collective(tmp_path: Path) -> None:
     assert found.shared.select("collective", "how", "present").rows() == [
         ("all-to-all", "order", 2)
     ]
+
+
+def test_ten_thousand_groups_of_the_same_members() -> None:
+    """Each is a group of its own on rank 0, and rank 1 joins them one by one under other names."""
+    own = [
+        facts(rank, [JobGroup(f"{rank}.{at:05}", "", 2, (0, 1)) for at in range(10_000)])
+        for rank in range(2)
+    ]
+    found = labels(own)
+    assert found.height == 20_000
+    assert found["label"].n_unique() == 10_000

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +228,29 @@ def test_ray_that_is_not_installed(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingError, match=r"foretrace\[ray\]"):
         jobs.read(folder, ray="auto")
+
+
+class _LostCluster:
+    def shutdown(self) -> None:
+        print("(raylet) a worker died")
+
+
+def test_files_of_lost_nodes_are_read_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what Ray prints does not stand before the answer."""
+
+    def lost(_: object, files: Mapping[str, int], *__: object) -> Iterator[tuple[str, None]]:
+        print("(raylet) a node died")
+        yield from ((path, None) for path in files)
+
+    write(Plan(data=2), tmp_path)
+    monkeypatch.setattr(reading, "_connected", lambda _: (_LostCluster(), True))
+    monkeypatch.setattr(reading, "_contents", lost)
+    with jobs.read(tmp_path, ray="auto", cache=False) as job:
+        assert [each.rank for each in job.facts] == [0, 1]
+        assert job.left_out == []
+    out, errors = capsys.readouterr()
+    assert out == ""
+    assert "a node died" in errors
+    assert "a worker died" in errors

@@ -15,7 +15,7 @@ list of members then shows that it is one group.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import numpy as np
@@ -76,19 +76,22 @@ def _owners(facts: Iterable[RankFacts]) -> Owners:
 def _joined(owners: Owners) -> Owners:
     """Groups of the same members become one where no rank has both."""
     found: Owners = {}
-    first: dict[Members, list[Named]] = defaultdict(list)
+    several: dict[Members, list[Named]] = defaultdict(list)
+    # of a list of members and a rank: all before this place have the rank. A file may list many
+    # thousand groups of the same members
+    free: dict[tuple[Members, int], int] = defaultdict(int)
     for named, ranks in sorted(owners.items()):
-        own = {rank for rank, _ in ranks}
-        same = (
-            each
-            for each in first[named[1]]
-            if named[1] and own.isdisjoint(rank for rank, _ in found[each])
-        )
-        if (into := next(same, None)) is None:
-            first[named[1]].append(named)
-            found[named] = list(ranks)
-        else:
-            found[into] += ranks
+        members, own = named[1], {rank for rank, _ in ranks}
+        same = several[members]
+        place = max(free[members, rank] for rank in own) if members else len(same)
+        while place < len(same) and not own.isdisjoint(rank for rank, _ in found[same[place]]):
+            place += 1
+        if place == len(same):
+            same.append(named)
+            found[named] = []
+        found[same[place]] += ranks
+        for rank in own:
+            free[members, rank] += free[members, rank] == place
     return found
 
 
@@ -99,11 +102,12 @@ def _texts(groups: Iterable[Named]) -> dict[Named, str]:
         names[name].append(members)
     found: dict[Named, str] = {}
     for name, several in names.items():
-        lowest = [members[0] if members else None for members in several]
-        for members, low in zip(several, lowest, strict=True):
+        lowest = Counter(members[0] for members in several if members)
+        for members in several:
+            low = members[0] if members else None
             if len(several) == 1 or low is None:
                 found[name, members] = name
-            elif lowest.count(low) == 1:
+            elif lowest[low] == 1:
                 found[name, members] = f"{name} of rank {low}"
             else:
                 ranks = f"{len(members)} ranks from {low} to {members[-1]}"

@@ -3,7 +3,8 @@
 Here one process per core reads one file at a time. On a Ray cluster each file is a task: it gets a
 path and limits, and returns plain bytes. Ray runs it again when its worker or its node dies. Every
 node needs foretrace and access to the files, in a shared folder or a bucket. A file that a node
-cannot open is read here if it exists here.
+cannot open, or whose nodes are lost, is read here if it exists here. What Ray prints goes to
+stderr: stdout has the answer alone.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import logging
 import os
 import re
 import socket
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
 from functools import partial
 from typing import Any
 
@@ -200,18 +203,24 @@ def _one_thread() -> None:
 
 def ray_answers(files: Mapping[str, int], limits: Limits, cache: bool, address: str) -> Answers:
     """The answers of a Ray cluster."""
-    ray, started = _connected(address)
-    try:
-        for path, content in _contents(ray, files, limits, cache):
-            if content is None:
-                yield path, FileAnswer(left_out=opening.ended(path))
-                continue
-            found = _decoded(content)
-            absent = found.left_out is not None and found.left_out.code == "E_UNREADABLE"
-            yield path, answer(path, limits, cache) if absent and os.path.isfile(path) else found
-    finally:
-        if started:
-            ray.shutdown()
+    lost = []
+    with redirect_stdout(sys.stderr):
+        ray, started = _connected(address)
+        try:
+            for path, content in _contents(ray, files, limits, cache):
+                found = _decoded(content or _ended(path))
+                absent = found.left_out is not None and found.left_out.code == "E_UNREADABLE"
+                if absent and os.path.isfile(path):
+                    lost.append(path)
+                else:
+                    yield path, found
+        finally:
+            if started:
+                ray.shutdown()
+    # in a process apart: a file may have ended those that read it
+    read = partial(encoded, limits=limits, cache=cache)
+    for path, content in spread(read, lost, 1, _ended, _one_thread):
+        yield path, _decoded(content)
 
 
 def _connected(address: str) -> tuple[Any, bool]:
