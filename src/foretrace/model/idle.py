@@ -381,7 +381,9 @@ def unrecorded_wait(trace: Recording) -> tuple[int, int] | None:
     if not len(waits) or (len(gpu) and not gpu.aligned):
         return None
     seen = IntervalUnion(gpu.start[gpu.usable], gpu.end[gpu.usable])
-    unseen = host.length[waits] - seen.between(host.start[waits], host.end[waits])
+    unseen = host.length[waits] - seen.between(
+        host.start[waits] + gpu.lag, host.end[waits] + gpu.lag
+    )
     at = int(np.argmax(unseen))
     length, ns = int(host.length[waits[at]]), int(unseen[at])
     lasting = host.lasting & host.is_kind(*HOST_KINDS)

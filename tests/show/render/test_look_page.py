@@ -223,6 +223,20 @@ def test_a_wait_without_gpu_work_names_the_half_that_is_missing(
     assert "what the GPU did for 492 ms: the host waits in one hipMemcpy (aten::copy_)" in text
 
 
+def test_a_rate_of_tokens_leaves_out_what_is_not_recorded(tmp_path: Path) -> None:
+    """A decode of 20 ms waits 480 ms more for what the trace does not have."""
+    path = tmp_path / "trace.json"
+    made = TraceBuilder().region("step[DECODE bs=32]", 0, 500_000_000)
+    made = made.op("aten::copy_", 0, 480_000_000).call("hipMemcpy", 0, 480_000_000)
+    made = made.op("aten::mm", 482_000_000, 9_000_000).launch(482_995_000, 1_000)
+    path.write_bytes(made.kernel("k", 483_000_000, 17_000_000).bytes())
+    found = summarize(ft.open(path, cache=False))
+    [row] = found.look.serving
+    assert (row.time_ns, row.unrecorded_ns) == (20_002_000, 480_000_000)  # a launch takes 5 us
+    text = " ".join(drawn(first_screen(found)).split())
+    assert "32 tokens in 20.0 ms besides 480 ms not recorded, 1,600 tokens/s" in text
+
+
 def test_lost_data_is_a_banner_on_top(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     whole = gn(50).bytes()

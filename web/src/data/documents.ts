@@ -780,6 +780,7 @@ export interface ServingRow {
   mfu: number | null;
   mbu: number | null;
   profiled: boolean;
+  unrecorded_ns: number;
 }
 
 export interface SetupRow {

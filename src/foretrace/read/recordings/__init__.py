@@ -10,6 +10,12 @@ from pathlib import Path
 
 from foretrace.base.errors import TraceError, UsageError
 
+# recordings of the ladder that are shown most
+SHORT = {
+    "llama": "model_llama_4x512x4x768x12x3072x32000_bf16",
+    "llama_compiled": "model_compiled_4x512x4x768x12x3072x32000_bf16",
+}
+
 
 def cards() -> list[str]:
     """The cards there are recordings of."""
@@ -87,4 +93,4 @@ def _every() -> dict[str, Path]:
     found = tries()
     for card in cards():
         found = traces(card) | ladder(card) | decoding(card) | found
-    return found
+    return found | {short: found[name] for short, name in SHORT.items() if name in found}

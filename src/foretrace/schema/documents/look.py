@@ -285,7 +285,8 @@ class ServingRow(Struct, frozen=True):
     Medians over `batches`. `context` is the sum over the requests of a batch. `floor_ns` is the
     time in which a batch can read its weights and cache (`floor_by` memory; weights where the
     cache is not known) or do its FLOP (compute) at the GPU's peaks; null where most of the cost is
-    not known.
+    not known. `time_ns` leaves out `unrecorded_ns`, in which the host waits for GPU work that the
+    trace does not have.
     """
 
     kind: str
@@ -302,6 +303,7 @@ class ServingRow(Struct, frozen=True):
     mfu: float | None
     mbu: float | None
     profiled: bool
+    unrecorded_ns: int = 0
 
 
 class UnrecordedWait(Struct, frozen=True):

@@ -7,6 +7,7 @@ from statistics import median
 
 from foretrace.base.units import count_text, percent_text, plural, ratio_text, time_text
 from foretrace.model import bounds
+from foretrace.model.idle import unrecorded_wait
 from foretrace.model.serving import ServedBatch
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
@@ -40,7 +41,9 @@ def _row(trace: Trace, pairs: list[tuple[Span, ServedBatch]]) -> ServingRow | No
     spans = [span for span, _, _ in timed]
     batches = [batch for _, batch, _ in timed]
     contexts = [batch.context for batch in batches if batch.context is not None]
-    wall = median(max(time.wall_ns, time.busy_ns) for _, _, time in timed)
+    whole = median(max(time.wall_ns, time.busy_ns) for _, _, time in timed)
+    unseen = median(_unrecorded(trace, span) for span in spans)
+    wall = max(whole - unseen, 1)
     used, least = utilization(trace, spans), floor(trace, spans)
     first = batches[0]
     return ServingRow(
@@ -51,14 +54,22 @@ def _row(trace: Trace, pairs: list[tuple[Span, ServedBatch]]) -> ServingRow | No
         context=median(contexts) if len(contexts) == len(batches) else None,
         time_ns=round(wall),
         gpu_busy_ns=round(median(time.busy_ns for _, _, time in timed)),
-        tokens_per_s=median(batch.tokens for batch in batches) / wall * 1e9 if wall else None,
+        tokens_per_s=median(batch.tokens for batch in batches) / wall * 1e9,
         bound=bounds.of_spans(trace, spans),
         floor_ns=None if least is None else round(least.ns),
         floor_by="" if least is None else least.by,
-        mfu=used.mfu_wall,
-        mbu=used.mbu_wall,
+        mfu=used.mfu_wall and used.mfu_wall * whole / wall,
+        mbu=used.mbu_wall and used.mbu_wall * whole / wall,
         profiled=used.profiled,
+        unrecorded_ns=round(unseen),
     )
+
+
+def _unrecorded(trace: Trace, span: Span) -> int:
+    """How long the host waited in a batch for what the trace does not show."""
+    event, ns = unrecorded_wait(trace) or (-1, 0)
+    inside = event >= 0 and span.start_ns <= trace.host.start[event] < span.end_ns
+    return ns if inside else 0
 
 
 def serving_lines(look: Look) -> Iterator[Line]:
@@ -73,7 +84,8 @@ def _sentence(row: ServingRow) -> Iterator[str]:
     yield f"{plural(row.requests, 'request')}{each}"
     speed = f"{plural(row.tokens, 'token')} in {time_text(row.time_ns)}"
     rate = "" if row.tokens_per_s is None else f", {count_text(round(row.tokens_per_s))} tokens/s"
-    yield speed + rate + "".join(_limits(row))
+    more = f" besides {time_text(row.unrecorded_ns)} not recorded" if row.unrecorded_ns else ""
+    yield speed + more + rate + "".join(_limits(row))
 
 
 def _limits(row: ServingRow) -> Iterator[str]:
