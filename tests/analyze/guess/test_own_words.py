@@ -13,6 +13,7 @@ import pytest
 
 import foretrace as ft
 from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel, memcpy
+from corpus.places import PUBLIC
 from foretrace.analyze.guess import check
 from foretrace.model.trace import Trace
 
@@ -136,6 +137,21 @@ gelu is called once per step | miss | hit
 gelu is called twice | miss | hit
 aten::mm is the slowest op | miss | hit
 aten::to is the slowest op | unknown | miss
+step 1 is the fastest step | hit | miss
+foreach is used by the optimizer | hit | hit
+almost all the time is a copy to the host | miss | miss
+no data is copied to the host | hit | hit
+nothing is copied from pageable memory | miss | hit
+copies use pinned memory | miss | hit
+matmuls take most of the time | miss | hit
+batch norm takes 20% of the time | miss | miss
+backward takes twice as long as forward | miss | miss
+backward is at least 3x as long as forward | miss | hit
+everything runs on one stream | hit | miss
+2 streams are used | miss | hit
+.item() syncs with the GPU | hit | miss
+the gpu is idle most of the time | miss | miss
+torch.compile is used | miss | miss
 """
 ROWS = [[part.strip() for part in line.split("|")] for line in SAID.strip().splitlines()]
 
@@ -160,6 +176,53 @@ def test_own_words_are_judged(traces: tuple[Trace, Trace], at: int) -> None:
     assert wrong == []
 
 
+# Of public traces: what raw events say (times of kernels and ranges, counts of names).
+PUBLIC_SAID = {
+    "a100_alexnet": """
+        most of the GPU time is memcpy | hit
+        H2D copies take about 84% of the gpu time | hit
+        less than 5% of the gpu time is gemm | hit
+        tf32 is used by the convolutions | hit
+        cudaMalloc is called 24 times | hit
+        relu is called 13 times | miss
+        no device to host copies | hit
+        """,
+    "event_sync_multi_stream": """
+        everything runs on one stream | miss
+        3 streams are used | hit
+        the streams run concurrently | miss
+        aten::mm is called three times | hit
+        cudaStreamSynchronize is called | miss
+        """,
+    "mi250_minitoy": """
+        the optimizer is SGD | hit
+        SGD is fused | miss
+        step 1 takes longer than step 2 | hit
+        backward takes longer than forward | miss
+        mse_loss is called once | hit
+        hipDeviceSynchronize is called twice | miss
+        """,
+    "torch_compile_triton": """
+        silu is fused with mul | hit
+        rmsnorm is fused | hit
+        add is fused into the matmul | miss
+        sdpa is used | hit
+        flash attention is used | hit
+        gemms take more than 60% of the GPU time | hit
+        attention takes less than 29% of the gpu time | miss
+        """,
+}
+
+
+@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
+@pytest.mark.parametrize("name", PUBLIC_SAID)
+def test_own_words_about_public_traces(name: str) -> None:
+    rows = [line.split(" | ") for line in PUBLIC_SAID[name].strip().splitlines()]
+    trace = ft.open(Path(PUBLIC) / f"{name}.json.gz", cache=False)
+    found = check(trace, [text.strip() for text, _ in rows])
+    assert [each.verdict for each in found] == [verdict for _, verdict in rows]
+
+
 @pytest.mark.parametrize(
     ("text", "offered"),
     [
@@ -169,6 +232,8 @@ def test_own_words_are_judged(traces: tuple[Trace, Trace], at: int) -> None:
             "`aten::_conv_depthwise2d kernels costs 5% of gpu time`",
         ),
         ("everything got fused somehow", "are fused`"),
+        ("dw_fprop kernels use tensor cores", "`gemm uses bf16`"),
+        ("nchwtonhwc is launched", "`kernel *nchwToNhwc* is launched`"),
     ],
 )
 def test_a_refusal_offers_a_sentence_about_this_trace(

@@ -362,6 +362,11 @@ class Evidence:
         launch = int(self.trace.gpu.launch[row])
         return self.name(launch) if launch >= 0 else ""
 
+    def mentions(self, word: str) -> bool:
+        """Whether a name has the word as a part: `native_layer_norm` may be what is meant."""
+        texts = (" ".join((one.name, *one.chain, *one.does)) for one in self.operations)
+        return bool(word) and any(word in text.lower() for text in texts)
+
     @cached_property
     def is_forward(self) -> Bools:
         """Which rows are of a forward pass: outside autograd's engine, and the engine runs later in

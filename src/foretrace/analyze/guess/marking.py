@@ -185,7 +185,9 @@ def _in_trace(error: GuessError, evidence: Evidence) -> str:
     timed = "%" in text or "gpu" in text.lower()
     for name in _names_like(word, evidence):
         said = f"{name} kernels" if timed and "::" in name else name
-        sentence = text[: error.at] + said + text[error.at + len(error.word) :]
+        rest = text[error.at + len(error.word) :]
+        rest = re.sub(r"^ kernels?\b", "", rest) if said.startswith("kernel ") else rest
+        sentence = text[: error.at] + said + rest
         if _reads(sentence):
             return sentence
     times = Counter[str]()
@@ -197,12 +199,17 @@ def _in_trace(error: GuessError, evidence: Evidence) -> str:
 
 
 def _names_like(word: str, evidence: Evidence) -> list[str]:
-    """Ops and calls whose names contain a word, the shortest first."""
+    """Ops and calls whose names contain a word, the shortest first; then kernels."""
     host = evidence.trace.host
     kinds_of = host.is_op | host.is_call
     names = {host.names[at] for at in set(host.name[kinds_of].tolist())} if len(word) > 2 else set()
     found = (name for name in names if word in name.lower() and re.fullmatch(r"[\w:]+", name))
-    return sorted(found, key=lambda name: (len(name), name))[:_TRIED]
+    named = (one.name for one in evidence.operations if one.kind == "kernel")
+    at = ((name, name.lower().find(word)) for name in named if len(word) > 2)
+    kernels = {f"kernel *{name[place : place + len(word)]}*" for name, place in at if place >= 0}
+    shortest = sorted(found, key=lambda name: (len(name), name))[:_TRIED]
+    written = (name if _reads(f"no {name}") else f'op "{name}"' for name in shortest)
+    return [*written, *sorted(kernels)[:1]]
 
 
 def _advised(verdict: Verdict, evidence: Evidence) -> Verdict:

@@ -206,6 +206,7 @@ _WIDTHS = {"f64": 8, "f32": 4, "tf32": 4, "bf16": 2, "f16": 2, "i8": 1, "e4m3": 
 _NO_TENSOR = ("", "Scalar", "ScalarList", "GenericList", "None", "Device")
 _ENDS = ("src", "dst")  # of a copy
 _MEMORY = ("pageable", "pinned")
+CROSSES = "crosses"  # a copy between the host and a GPU
 _IMAGE = 4  # dimensions from which on a tensor has a channel
 FUSED_OPTIMIZER = re.compile(
     r"_fused_(adam|sgd|adagrad|lamb|lion)|Fused(Adam|Sgd|Adagrad|Lamb|Lion)|"
@@ -245,7 +246,10 @@ def _recorded_type(evidence: Evidence, row: int, wanted: str) -> bool | None:
     types = types_of(evidence, int(evidence.trace.origins.op[row]))
     # Triton widens to float32 inside, and a matmul of float32 may run in tf32.
     inside = wanted == "tf32" or (wanted == "f32" and "triton" in evidence.operation(row).name)
-    return None if types is None or inside or {"?", wanted} & set(types) else False
+    if types is None or inside or "?" in types:
+        return None
+    matrix = evidence.operation(row).role in ("gemm", "conv") and wanted != "f32"
+    return (matrix and set(types) == {wanted}) or (None if wanted in types else False)
 
 
 def _is_sdpa(evidence: Evidence, row: int, _: str) -> bool | None:
@@ -264,6 +268,8 @@ def _direction(evidence: Evidence, row: int, word: str) -> bool | None:
     memory = any(kind in word for kind in _MEMORY)
     unstated = memory and not any(kind in name for kind in _MEMORY)
     crosses = any(kind in name for kind in ("htod", "dtoh", "host"))
+    if word == CROSSES:
+        return crosses
     return None if unstated and crosses else word in name
 
 
@@ -312,6 +318,13 @@ def _is_optimizer(evidence: Evidence, row: int, name: str) -> bool | None:
     return (True if names == {name} else None) if name in names else (False if names else None)
 
 
+def _called(evidence: Evidence, row: int, pattern: str) -> bool | None:
+    operation = evidence.operation(row)
+    if re.search(pattern, " ".join((*operation.chain, operation.name)), re.IGNORECASE):
+        return True
+    return None if operation.ident.family == "unknown" and not operation.chain else False
+
+
 def _of_family(evidence: Evidence, row: int, word: str) -> bool | None:
     """By the family of the name, for attention also by the backend that its op names."""
     operation = evidence.operation(row)
@@ -335,4 +348,5 @@ _TESTS: dict[str, Callable[[Evidence, int, str], bool | None]] = {
     "depthwise": _is_depthwise,
     "layout": _changes_layout,
     "optimizer": _is_optimizer,
+    "called": _called,
 }

@@ -383,7 +383,8 @@ class Trait:
     """An adjective: `bf16`, `nvjet`, `memory-bound`.
 
     `kind` is dtype, family, bound, role, work (no collective), core, direction, cast, sdpa, group,
-    phase (forward), depthwise, layout (a conversion), optimizer (its name).
+    phase (forward), depthwise, layout (a conversion), optimizer (its name), called (a pattern of
+    its name and of the ops above it).
     """
 
     kind: str
@@ -426,7 +427,10 @@ vllm cub composable
 """
 FAMILY_WORDS = tuple(_FAMILIES.split())
 KERNEL_BOUNDS = ("compute", "memory", "l2", "latency", "comms")
-MEMORY = ("pageable", "pinned", "device")
+# the memory that a copy reads (`from`) or writes (`to`) -> what its name has
+_FROM = {"pageable": "pageable ->", "pinned": "pinned ->", "host": "htod", "gpu": "dtoh"}
+_TO = {"pageable": "-> pageable", "pinned": "-> pinned", "host": "dtoh", "gpu": "htod"}
+MEMORY = tuple(_TO)
 DIRECTIONS = ("dtod", "htod", "dtoh", "ptop", "pageable", "pinned")
 OPTIMIZERS = ("adam", "adamw", "sgd", "adagrad", "rmsprop", "adafactor", "lion", "lamb", "muon")
 TRAITS: dict[str, Trait] = {
@@ -436,6 +440,7 @@ TRAITS: dict[str, Trait] = {
     **{word: Trait("direction", word) for word in DIRECTIONS},
     "tensor-core": Trait("core", "true"),
     "depthwise": Trait("depthwise", "true"),
+    "foreach": Trait("called", r"aten::_foreach_"),
 }
 # Words for linear layers. A trace does not say which weight a matmul used, so each stands for any
 # matmul.
@@ -451,7 +456,7 @@ GROUPS = {
     "geglu": "GeGLU",
     "loss": "loss",
 }
-_COPIES = ("copy", "copies", "transfer", "transfers")
+COPIES = ("copy", "copies", "transfer", "transfers")
 _PLURALS = {"copy": "copies", "softmax": "softmaxes", "launch": "launches"}
 _KINDS = ("memcpy", "memset", "op", "call", "launch", "sync", "region", "step", "stream")
 # Words for a host call or a host op whose own name few remember.
@@ -463,6 +468,7 @@ def _forms(word: str) -> tuple[str, str]:
     return word, _PLURALS.get(word, word + "s")
 
 
+_BATCH_NORM = r"batch_?norm|\bbn_(fw|bw)"
 HEADS: dict[str, Selector] = {
     **{word: Selector(word, "kernel") for word in _forms("kernel")},
     **{
@@ -480,6 +486,8 @@ HEADS: dict[str, Selector] = {
     "compute": Selector("compute", "kernel", traits=(Trait("work", "compute"),)),
     "backward": Selector("backward", "kernel", under="autograd::engine*"),
     "forward": Selector("forward", "kernel", traits=(Trait("phase", "forward"),)),
+    "batchnorm": Selector("batchnorm", "kernel", traits=(Trait("called", _BATCH_NORM),)),
+    "torch.compile": Selector("torch.compile", "op", name="TorchDynamo Cache Lookup"),
     "layout-conversions": Selector(
         "layout conversions", "kernel", traits=(Trait("layout", "true"),)
     ),
@@ -528,14 +536,14 @@ def _memory(tokens: Sequence[Token], place: int, traits: list[Trait]) -> tuple[l
     kind, reads = key_at(tokens, place + 1), key_at(tokens, place) == "from"
     if kind not in MEMORY:
         raise ParseFailure(place + 1, MEMORY)
-    found = Trait("direction", f"{kind} ->" if reads else f"-> {kind}")
+    found = Trait("direction", (_FROM if reads else _TO)[kind])
     return [*traits, found], place + 2 + (key_at(tokens, place + 2) == "memory")
 
 
 def _head(tokens: Sequence[Token], place: int, traits: Sequence[Trait]) -> tuple[Selector, int]:
     word, text = key_at(tokens, place), text_at(tokens, place)
     moved = any(trait.kind == "direction" for trait in traits)
-    if word in _COPIES and (moved or key_at(tokens, place + 2) in MEMORY):
+    if word in COPIES and (moved or key_at(tokens, place + 2) in MEMORY):
         return HEADS["memcpy"], place + 1
     if moved and word not in HEADS:
         return HEADS["memcpy"], place

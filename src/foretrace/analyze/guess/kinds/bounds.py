@@ -17,7 +17,7 @@ from typing import Any
 from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
 from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import language
+from foretrace.analyze.guess.words import Amount, Compare, language
 from foretrace.base.units import percent_text
 from foretrace.model import bounds
 from foretrace.model.idle import Spent, spent_in
@@ -73,8 +73,10 @@ def _denied(args: Mapping[str, Any]) -> bool:
 
 def _share(query: Query) -> Measurement:
     idle = _median_idle(query)
-    share = idle if "idle" in query.args else 1 - idle
+    share = idle if query.args.get("idle") == "idle" else 1 - idle
     measured = f"{percent_text(share)}{_scope(query)}{query.median_of}"
+    if "most" in query.args:
+        return _decided(query, Compare(">").of(share, Amount("50%", 0.5)), measured)
     return _decided(query, query.judge(share), measured)
 
 
@@ -116,11 +118,14 @@ KIND = GuessKind(
         "bound != {bound:bound}",
         "[not] {bound:bounded}",
         "gpu idle [{compare:compare}] {amount:share} [of] [gpu] [time]",
+        "gpu idle|busy most [of] [gpu] [time]",
         "gpu busy [{compare:compare}] {amount:share} [of] [gpu] [time]",
     ),
     measure,
     expected=lambda args: (
-        f"{'not ' if _denied(args) else ''}{args['bound']}" if "bound" in args else comparison(args)
+        f"{'not ' if _denied(args) else ''}{args['bound']}"
+        if "bound" in args
+        else comparison(args) or "> 50%"
     ),
     slots={
         "bound": Slot(", ".join(BOUNDS), one_of(_BOUND_WORDS)),

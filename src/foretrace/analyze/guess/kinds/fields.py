@@ -35,6 +35,13 @@ def _complete(query: kinds.Query) -> kinds.Query:
     """The query with what its wording leaves out: `every`, or `no`, and the kernels of a field."""
     denied = {"not", "no"} & set(query.args)
     added: dict[str, object] = {"quantifier": "no" if denied else "every"}
+    if "used" in query.args:
+        added["quantifier"] = "some"
+    trait = query.args.get("trait")
+    if isinstance(trait, words.Selector) and trait.kind == "memcpy" and "what" in query.args:
+        across = words.Trait("direction", traits.CROSSES)
+        crossing = replace(words.HEADS["memcpy"], text=query.what.text, traits=(across,))
+        query = replace(query, args={**query.args, "what": crossing})
     if "peak_share" in query.args:
         share: words.Amount = query.args["peak_share"]
         added |= {"field": traits.fields()["roof"], "value": f"{share.value * 100:g}"}
@@ -57,7 +64,7 @@ def _shown(window: Window, rows: list[int], trait: words.Selector) -> list[str]:
 
 def _fits(window: Window, row: int, trait: words.Selector) -> bool | None:
     """Whether one kernel is what `is …` says."""
-    if trait.kind != "kernel" or trait.word or trait.name or trait.under:
+    if trait.kind not in ("kernel", "memcpy") or trait.word or trait.name or trait.under:
         return row in selection.select(window, trait).sure
     answers = [traits.has_trait(window.evidence, row, part) for part in trait.traits]
     return False if False in answers else None if None in answers else True
@@ -132,6 +139,7 @@ KIND = kinds.GuessKind(
         "{quantifier:quantifier} {what:selector} is|are {trait:selector}",
         "[{quantifier:quantifier}] {what:selector} uses|use [no] {trait:selector}",
         "{what:selector} is|are [not] {trait:selector}",
+        "{trait:selector} is|are used by|in {what:selector}",
         "{what:selector} is|are [not] {field:field}",
         "{what:selector} has|have {field:field} [{compare:compare}] [{value:value}]",
         "{what:selector} {field:field} {compare:compare} {value:value}",

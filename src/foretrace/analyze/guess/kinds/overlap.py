@@ -11,7 +11,7 @@ import numpy as np
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.analyze.guess.selection import certain
 from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import Selector, language
+from foretrace.analyze.guess.words import COPIES, HEADS, Selector, language
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural, time_text
 from foretrace.model.gpu import Gpu
@@ -72,6 +72,8 @@ def _rows(window: Window, selector: Selector) -> Ints:
     if not selector.on_gpu:
         raise Unknown(f"`{selector.text}` is not a GPU operation; say for example `gemm`")
     rows = np.array(certain(window, selector).sure, np.int64)
+    if not len(rows) and selector.text in COPIES:
+        rows = np.array(certain(window, HEADS["memcpy"]).sure, np.int64)
     if not len(rows):
         raise Unknown(f"no {selector.text} in {window.label}")
     if not window.evidence.trace.gpu.usable[rows].all():

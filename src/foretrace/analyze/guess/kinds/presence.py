@@ -27,8 +27,9 @@ from foretrace.analyze.guess.words import (
     read_selector,
 )
 
-_CALLED = ("called", "invoked", "executed", "run", "runs")
+_CALLED = ("called", "calls", "invoked", "executed", "run", "runs")
 _THERE = ("used", "there", "present", "launched", "happens", "happen", "occurs", "occur")
+_ROLE_CALLS = {"softmax": "softmax", "conv": "convolution", "sdpa": "scaled_dot_product_attention"}
 _OFTEN = {"once": 1, "twice": 2, "thrice": 3}
 _ONE = Amount("1", 1)
 
@@ -40,14 +41,18 @@ def measure(query: Query) -> Measurement:
         args["what"] = _waits(query.what)
     elif args.get("called") in _CALLED:
         args["what"] = _call(query, args["compare"])
-    return counts.KIND.measure(replace(query, args=args))
+    found = counts.KIND.measure(replace(query, args=args))
+    what: Selector = args["what"]
+    if found.measured.startswith("0") and query.windows[0].evidence.mentions(what.word):
+        raise Unknown(f"no kernel is known to do {what.word}, but a name has it")
+    return found
 
 
 def _complete(args: Mapping[str, Any]) -> dict[str, Any]:
     """At least one, unless the wording says how often, or denies it."""
     if "not" in args or "no" in args:
         return {**args, "compare": EQUALS, "number": Amount("0", 0)}
-    often = args.get("times")
+    often = args.get("times") or args.get("number")
     compare = args.get("compare", EQUALS if often else Compare(">="))
     return {**args, "compare": compare, "number": often or _ONE}
 
@@ -63,8 +68,8 @@ def _call(query: Query, compare: Compare) -> Selector:
     what, trace = query.what, query.windows[0].evidence.trace
     if what.kind != "kernel":
         return what
-    op = f"aten::{what.word}"
-    if what.word and op in trace.host.names:
+    op = f"aten::{what.word or _ROLE_CALLS.get(what.text.removesuffix('s'), '')}"
+    if op in trace.host.names:
         return Selector(what.text, "op", name=op)
     if compare.symbol != ">=" and not (what.word and trace.host.is_op.any()):
         raise Unknown(f"`{what.text}` means kernels, and a call can launch several")
@@ -98,7 +103,8 @@ KIND = GuessKind(
     (
         "{what:selector} [is|are] [not] {called:called} [{compare:phrase}] [{times:times}]",
         "no {what:selector} [is|are] {called:called}",
-        "{what:selector} [not] syncs|sync [{compare:phrase}] [{times:times}]",
+        "[{compare:phrase}] {number:count} {what:selector} [is|are] {called:called}",
+        "{what:selector} [not] syncs|sync [with] [gpu] [{compare:phrase}] [{times:times}]",
         "[uses|use|has|have] {what:particular}",
     ),
     measure,

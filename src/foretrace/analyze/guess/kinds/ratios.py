@@ -18,7 +18,7 @@ from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, k
 from foretrace.analyze.guess.kinds.time import MASKED_LANES
 from foretrace.analyze.guess.selection import Measure, certain
 from foretrace.analyze.guess.windows import Scope, Unknown, windows_of
-from foretrace.analyze.guess.words import EQUALS, Amount, Compare, Selector, language
+from foretrace.analyze.guess.words import EQUALS, HEADS, Amount, Compare, Selector, language
 from foretrace.base.units import percent_text, ratio_text
 
 _GPU_TIME = Measure("gpu time", "gpu time")
@@ -59,13 +59,15 @@ def measure(query: Query) -> Measurement:
 
 def _is_phase(args: Mapping[str, Any]) -> bool:
     """Whether it compares what each step does, of which the recording may begin with a part."""
-    left: Measure = args["left"]
-    return "longer" in args and left.selector is not None and left.selector.kind == "kernel"
+    sides = [args["left"].selector, getattr(args.get("right"), "selector", None)]
+    phase = any(side and side == replace(HEADS["forward"], text=side.text) for side in sides)
+    return phase or ("longer" in args and sides[0] is not None and sides[0].kind == "kernel")
 
 
 def _none(query: Query, what: Selector) -> bool:
     """Whether it is certain that there is nothing whose share could be large."""
-    return what.on_gpu and not any(certain(each, what).sure for each in query.windows)
+    there = any(certain(each, what).sure for each in query.windows)
+    return what.on_gpu and not there and not query.windows[0].evidence.mentions(what.word)
 
 
 def _complete(args: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -83,11 +85,13 @@ def _complete(args: Mapping[str, Any]) -> Mapping[str, Any]:
     if args.get("right") == _GPU_TIME and whole is _STEP_TIME:
         return {**added, **args, "right": whole}
     left, right = args.get("left"), args.get("right")
-    if "longer" in args and left and right:
-        return {**args, **_longer(args["longer"], left, right, args.get("ratio"))}
+    if left and right and {"longer", "as-long"} & set(args):
+        sides = {"left": _timed(left), "right": _timed(right)}
+        word = "slower" if args.get("longer") in ("more", "slower") else "faster"
+        speed = _speed(word, args.get("ratio")) if "longer" in args else {}
+        return {"compare": EQUALS, **args, **sides, **speed}
     if left and right and left.name == "count" and right.name.endswith("time"):
-        timed = Measure(f"{left.text} time", "time", left.selector)
-        return {**args, "left": timed}
+        return {**args, "left": _timed(left)}
     if "fewer" in args and "count" not in args:
         added = {"compare": Compare(">" if args["fewer"] == "more" else "<")}
     if "faster" in args:
@@ -96,16 +100,11 @@ def _complete(args: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**added, **args}
 
 
-def _longer(word: str, left: Measure, right: Measure, by: Amount | None) -> dict[str, Any]:
-    """`A takes longer than B`, `A is 2x slower than B`: of their times."""
-    sides = {
-        side: Measure(f"{measure.text} time", "time", measure.selector)
-        if measure.name == "count"
-        else measure
-        for side, measure in (("left", left), ("right", right))
-    }
-    slower = word in ("more", "slower")
-    return sides | _speed("slower" if slower else "faster", by)
+def _timed(measure: Measure) -> Measure:
+    """The time of what is not said to be counted."""
+    if measure.name != "count":
+        return measure
+    return Measure(f"{measure.text} time", "time", measure.selector)
 
 
 def _speed(word: str, by: Amount | None) -> dict[str, Any]:
@@ -156,6 +155,7 @@ KIND = GuessKind(
     "ratios",
     80,
     (
+        "{left:measure} takes|take|is|are [{compare:compare}] {ratio:part} as-long {right:measure}",
         "{left:measure} {compare:compare} {ratio:part} of {other:other}",
         "{left:measure} {compare:compare} {ratio:part} of {right:measure}",
         "{left:measure} {compare:compare} {other:other}",
@@ -166,8 +166,8 @@ KIND = GuessKind(
         "{what:selector} [time|share] {compare:compare} {share:share}",
         "{left:measure} takes|take|is|are [{ratio:part}] {longer:longer} than {right:measure}",
         "{left:measure} {compare:compare} {right:measure}",
-        "[{compare:compare}] {ratio:part} of {right:measure} is {what:selector}",
-        "most [of] [gpu|kernel|total] time is {what:selector}",
+        "[{compare:compare}] {ratio:part} of {right:measure} is [a|an] {what:selector}",
+        "most [of] [gpu|kernel|total] time is [a|an] {what:selector}",
         "{what:selector} dominates|dominate",
         "mostly {what:selector}",
         "[gpu] [time] [is|be] [{ratio:part}] faster|slower than {other:other}",

@@ -85,7 +85,8 @@ def _step(window: Window, query: Query) -> Measurement:
     step = certain(window, query.args["trait"])
     if query.args["trait"].kind != "step" or len(step.sure) != 1:
         raise Unknown(f"`{query.args['trait'].text}` is not one step of this trace")
-    longest = max(steps, key=lambda span: span.cpu_ns)
+    pick = min if query.args["top"] == "fastest" else max
+    longest = pick(steps, key=lambda span: span.cpu_ns)
     right = window.evidence.name(step.sure[0]) == longest.name
     return Measurement(
         query.hit_if(right), f"{longest.name}: {time_text(longest.cpu_ns)}", events=step.sure
@@ -123,8 +124,8 @@ KIND = GuessKind(
         "{trait:selector} is|are [not] top|longest kernel",
         "top op is [not] {trait:selector}",
         "{trait:selector} is|are [not] top op",
-        "top step is [not] {trait:selector}",
-        "{trait:selector} is [not] top step",
+        "top|fastest step is [not] {trait:selector}",
+        "{trait:selector} is [not] top|fastest step",
     ),
     per_window(_judge),
     phrases=language("of_top"),
