@@ -107,6 +107,9 @@ AdamW is fused | miss | hit
 the optimizer is fused | miss | hit
 the optimizer is not fused | hit | miss
 SGD is used | miss | miss
+attention is fused | unknown | hit
+RMSNorm is fused | miss | hit
+gelu is used in step 1 | miss | hit
 sdpa is used | miss | hit
 copies from pageable memory | hit | miss
 no pageable memcpy | miss | hit

@@ -363,7 +363,11 @@ class Evidence:
         return self.name(launch) if launch >= 0 else ""
 
     def mentions(self, word: str) -> bool:
-        """Whether a name has the word as a part: `native_layer_norm` may be what is meant."""
+        """Whether a name has the word as a part, and no kernel is known to do it:
+        `native_layer_norm` may be what is meant.
+        """
+        if any(word in one.does or f"aten::{word}" in one.chain for one in self.operations):
+            return False
         texts = (" ".join((one.name, *one.chain, *one.does)) for one in self.operations)
         return bool(word) and any(word in text.lower() for text in texts)
 

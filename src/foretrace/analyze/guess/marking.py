@@ -209,7 +209,7 @@ def _names_like(word: str, evidence: Evidence) -> list[str]:
     kernels = {f"kernel *{name[place : place + len(word)]}*" for name, place in at if place >= 0}
     shortest = sorted(found, key=lambda name: (len(name), name))[:_TRIED]
     written = (name if _reads(f"no {name}") else f'op "{name}"' for name in shortest)
-    return [*written, *sorted(kernels)[:1]]
+    return [*written, *sorted(kernels, key=lambda name: word not in name)[:1]]
 
 
 def _advised(verdict: Verdict, evidence: Evidence) -> Verdict:

@@ -208,11 +208,6 @@ _ENDS = ("src", "dst")  # of a copy
 _MEMORY = ("pageable", "pinned")
 CROSSES = "crosses"  # a copy between the host and a GPU
 _IMAGE = 4  # dimensions from which on a tensor has a channel
-FUSED_OPTIMIZER = re.compile(
-    r"_fused_(adam|sgd|adagrad|lamb|lion)|Fused(Adam|Sgd|Adagrad|Lamb|Lion)|"
-    r"adamw?_kernel|multi_tensor_(adam|sgd|lamb)",
-    re.IGNORECASE,
-)
 
 
 def has_trait(evidence: Evidence, row: int, trait: Trait) -> bool | None:

@@ -30,9 +30,8 @@ from foretrace.analyze.guess.kinds import (
     tally,
 )
 from foretrace.analyze.guess.selection import Selection, cpu_kernels, label, select
-from foretrace.analyze.guess.traits import FUSED_OPTIMIZER
 from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import Selector, Trait, language, read_selector
+from foretrace.analyze.guess.words import HEADS, Selector, Trait, language, read_selector
 from foretrace.model.cpu_ops import bare, cpu_does
 
 _NONE = frozenset[str]()
@@ -46,13 +45,17 @@ _ROLE_OPS = {
 }
 
 
+_FUSED_OPTIMIZER = (
+    r"_?fused_?(adam|sgd|adagrad|lamb|lion)|adamw?_kernel|multi_tensor_(adam|sgd|lamb)"
+)
 # part of a model -> how one kernel for all of it is named, or the ops that it lists
 _WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "rmsnorm": (r"rms_?norm", ("rsqrt", "mean")),
     "rope": (r"rope|rotary", ()),
     "swiglu": (r"swiglu|silu_and_mul", ("silu", "mul")),
     "geglu": (r"geglu", ("gelu", "mul")),
-    "loss": (r"cross_entropy", ()),
+    "loss": (r"_cross_entropy_kernel", ()),
+    "optimizer": (_FUSED_OPTIMIZER, ()),
 }
 
 
@@ -115,50 +118,44 @@ def _fused(window: Window, query: Query) -> Measurement:
 
 def _alone(window: Window, query: Query) -> Measurement:
     """Whether one part of the model, or the optimizer, is one kernel."""
-    what, kinds = query.what, {trait.kind: trait.value for trait in query.what.traits}
-    if kinds.get("role") == "optimizer":
-        what = replace(what, traits=(Trait("group", "optimizer"),))
-    elif not {"group", "optimizer", "sdpa"} & set(kinds):
-        raise Unknown(f"say what it is fused with, as in `{what.text} and mul are fused`")
+    part, what = _part(window, query.what)
     found = select(window, what)
     if found.unclear or not found.sure:
         raise Unknown(found.why(what) if found.unclear else f"no {what.text} in {window.label}")
     operations = [window.evidence.operation(row) for row in found.sure]
-    optimizer = {"role", "optimizer"} & set(kinds)
-    answers = [_one_kernel(each, "" if optimizer else what.text) for each in operations]
-    if optimizer:
-        answers = [_most(window, found.sure, answers)]
+    answers = [_one_kernel(each, part) for each in operations]
+    if part == "optimizer" and True in answers:  # a fused one counts its steps with a foreach op
+        times = window.evidence.trace.gpu.length[found.sure]
+        fused = sum(time for time, one in zip(times, answers, strict=True) if one)
+        answers = [True if fused * 2 > times.sum() else None]
     verdict = judge_all("every", answers, unclear=False)
     if "not" in query.args:
         verdict = {"hit": "miss", "miss": "hit"}.get(verdict, verdict)
     why = "the names do not say whether one kernel does all of it" if verdict == "unknown" else ""
-    measured = tally([each.label for each in operations])
-    return Measurement(verdict, measured, why, rows=found.sure)
+    return Measurement(verdict, tally([one.label for one in operations]), why, rows=found.sure)
 
 
-def _most(window: Window, rows: list[int], fused: list[bool | None]) -> bool | None:
-    """Whether fused ops take most of the time: they too count steps with a foreach op."""
-    times = window.evidence.trace.gpu.length[rows]
-    spent = {
-        each: sum(t for t, one in zip(times, fused, strict=True) if one is each)
-        for each in (True, False, None)
-    }
-    if True not in fused and None not in fused:
-        return False
-    return True if spent[True] > spent[False] + spent[None] else None
+def _part(window: Window, what: Selector) -> tuple[str, Selector]:
+    """The part that a selector means, and its kernels."""
+    kinds = {trait.kind: trait.value for trait in what.traits}
+    role = kinds.get("role")
+    if role == "optimizer":
+        return role, replace(what, traits=(Trait("group", role),))
+    if role == "attention" or "sdpa" in kinds:
+        return "attention", what if window.evidence.has_attention else HEADS["sdpa"]
+    if not {"group", "optimizer"} & set(kinds):
+        raise Unknown(f"say what it is fused with, as in `{what.text} and mul are fused`")
+    return "optimizer" if "optimizer" in kinds else what.text.lower().split()[0], what
 
 
 def _one_kernel(operation: GpuOperation, part: str) -> bool | None:
     """Whether a kernel does all of a part; by hand-written names, or by the ops that one lists."""
-    if not part:
-        fused = FUSED_OPTIMIZER.search(" ".join((*operation.chain, operation.name)))
-        return True if fused else None if "triton" in operation.ident.family else False
-    names, wanted = _WHOLE.get(part.split()[0], ("", ()))
-    if operation.role in ("normalization", "attention"):
-        return True
-    if names and re.search(names, operation.name, re.IGNORECASE):
-        return True
-    if wanted and set(wanted) <= operation.does:
+    if part == "attention":
+        return operation.role == part
+    names, wanted = _WHOLE.get(part, ("", ()))
+    whole = wanted and set(wanted) <= operation.does
+    said = names and re.search(names, " ".join((*operation.chain, operation.name)), re.IGNORECASE)
+    if whole or said or (operation.role == "normalization" and part == "rmsnorm"):
         return True
     return False if operation.ident.family.startswith("aten") else None
 
