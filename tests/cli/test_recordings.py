@@ -30,6 +30,12 @@ def test_the_first_screen_counts_every_recording(capsys: pytest.CaptureFixture[s
     assert all(f"  {name} " in text for name in listed)
     assert f"and {len(recordings.ladder())} of the ladder: matmul_add " in text
     assert "mlp_eager: down(gelu(gate(x)) * up(x)), another order than the articles'" in text
+    assert "llama and llama_compiled are the model of the ladder; tried is a result" in text
+
+
+@pytest.mark.parametrize(("short", "name"), recordings.SHORT.items())
+def test_short_names_find_their_recordings(short: str, name: str) -> None:
+    assert recordings.find(short) == recordings.find(name)
 
 
 def test_a_word_lists_those_of_the_ladder_too(capsys: pytest.CaptureFixture[str]) -> None:

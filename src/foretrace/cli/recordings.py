@@ -49,4 +49,7 @@ def command(word: str | None, card: str, reading: Reading) -> int:
         names = recordings.ladder(card)
         counts = {each.name: sum(name.startswith(each.name) for name in names) for each in rungs()}
         click.echo(more_text(counts))
+        short = " and ".join(recordings.SHORT)
+        tried = ", ".join(recordings.tries())
+        click.echo(f"  {short} are the model of the ladder; {tried} is a result of foretrace try")
     return 1 if reading.strict and any(look.ledger.lost_data for look in looks.values()) else 0
