@@ -68,6 +68,14 @@ def test_a_single_small_group_keeps_its_row() -> None:
     assert folded(found) == found
 
 
+def test_two_steps_with_the_same_work_count_it_once_each(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(Sketch().step().op("aten::mul", kernel(MUL, 100)).document()))
+    trace = ft.open(path, cache=False)
+    (row,) = group_rows(trace, trace.spans.steps * 2)  # a step that was recorded twice
+    assert (row.time_ns, row.share, row.count) == (100_000, 1.0, 1)
+
+
 def test_modules_of_a_trace() -> None:
     trace = opened(RECORDED / "linear_eager_stack.json.gz")
     assert [(row.name, row.calls, row.kernels) for row in module_rows(trace)] == [

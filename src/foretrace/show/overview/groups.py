@@ -330,7 +330,7 @@ def case_modules(trace: Trace) -> list[list[str]]:
 
 
 def _row(work: GroupWork, time: Floats, parts: int, m: int) -> GroupRow:
-    ns = float(time[work.rows].sum())
+    ns = float(time[distinct(work.rows)].sum())  # two steps or calls may have the same work
     count = len(work.rows) // parts if len(work.rows) % parts == 0 else len(work.rows) / parts
     return GroupRow(
         shown_name(work, m),
