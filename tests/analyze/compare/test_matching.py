@@ -204,3 +204,10 @@ def test_places_that_differ_are_counted_in_all() -> None:
     (row,) = (row for row in work_changes(compare_kernels(old, new), 1e4) if row.fate != "same")
     assert (row.times, row.even, row.counts) == (2, False, "4 kernels to 2")
     assert " in all, 4.00 to 2.00 us" in row.text
+
+
+def test_work_that_takes_no_time_has_a_name_where_it_is_new() -> None:
+    """A memset of 0 ns is no kernel: neither kernels nor time say which side has the name."""
+    memset = kernel("fill_", "memset", ns=Sample(0, 0), length_ns=0, group="fills")
+    (row,) = work_changes(compare_kernels([], [memset]), 1e4)
+    assert row.fate == "added"

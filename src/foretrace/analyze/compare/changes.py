@@ -158,7 +158,9 @@ def _label(a: Sequence[Kernel], b: Sequence[Kernel], *, fused: bool) -> str:
 
 def _names(a: Sequence[Kernel], b: Sequence[Kernel]) -> list[str]:
     """By the side with more kernels, or more time: the other holds several names in one kernel."""
-    weights = [(sum(each.is_kernel for each in work), spent(work) or 0) for work in (a, b)]
+    weights = [
+        (sum(each.is_kernel for each in work), spent(work) or 0, len(work)) for work in (a, b)
+    ]
     return _groups(a if weights[0] >= weights[1] else b)
 
 
