@@ -164,6 +164,13 @@ def times_fit(look: Look) -> None:
     for step in look.steps:
         if (step.gpu_busy_ns or 0) > (step.recorded_ns or 1 << 63):
             raise BrokenRuleError("a step is busy for longer than recorded")
+    if (look.totals.gpu_busy_ns or 0) > (look.totals.gpu_span_ns or 1 << 63):
+        raise BrokenRuleError("the GPUs are busy for longer than recorded")
+    if sum(group.share for group in look.groups) > 1 + 1e-6:
+        raise BrokenRuleError("groups share more than all of the GPU time")
+    for finding in look.findings:
+        if (finding.saves_ns or 0) > (finding.at_most_ns or 1 << 63):
+            raise BrokenRuleError(f"{finding.rule} saves more than at most")
     entries: list[StepTime | FixEntry] = [*look.fixes]
     for each in [*entries, look.step] if look.step else entries:
         if not each.low_ns <= each.ns <= each.high_ns:
@@ -217,7 +224,7 @@ def analyze(path: Path, entry: Entry, reached: Reached, thorough: bool) -> None:
         reached.stage("pages")
         in_order(drawn(look_page.sections(found, PARTS, 20)), "pages of look")
         in_order(drawn(whatif_page(predicted, explain=False)), "whatif page")
-        others(path, trace, found.look.verdict.bound, reached)
+        others(path, trace, found.look, reached)
         reached.stage("compare and job")
         with tempfile.TemporaryDirectory(dir=path.parent) as name:
             beside_seed(Path(name), entry, trace)
@@ -237,7 +244,7 @@ def note_answers(look: Look, trace: ft.Trace, reached: Reached) -> None:
         reached.mark(f"ledger {note.code}")
 
 
-def others(path: Path, trace: ft.Trace, bound: str, reached: Reached) -> None:
+def others(path: Path, trace: ft.Trace, look: Look, reached: Reached) -> None:
     """The findings, the report, and a copy to share."""
     ft.findings(trace)
     reached.stage("report")
@@ -248,9 +255,13 @@ def others(path: Path, trace: ft.Trace, bound: str, reached: Reached) -> None:
         json.loads(block, parse_constant=_no_constant)
     reached.stage("share")
     with tempfile.TemporaryDirectory(dir=path.parent) as name:
-        shared = summarize(ft.open(redact(trace, Path(name)), cache=False)).look.verdict.bound
-    if shared != bound:
-        raise BrokenRuleError(f"share: {bound} became {shared}")
+        shared = summarize(ft.open(redact(trace, Path(name)), cache=False)).look
+    if any(note.code == "copied_damage" for note in shared.ledger.notes):
+        return  # what has no time is not copied, and the copy says so
+    if shared.verdict.bound != look.verdict.bound:
+        raise BrokenRuleError(f"share: {look.verdict.bound} became {shared.verdict.bound}")
+    if shared.totals != look.totals:
+        raise BrokenRuleError("share: other totals")
 
 
 def beside_seed(folder: Path, entry: Entry, trace: ft.Trace) -> None:
