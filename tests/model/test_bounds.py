@@ -40,6 +40,16 @@ def one_kernel(start: int, length: int, step: int = 100_000) -> TraceBuilder:
     )
 
 
+def test_a_launch_without_a_time_was_not_before_all_others(tmp_path: Path) -> None:
+    builder = one_kernel(10_000, 20_000)
+    trace = opened(builder, tmp_path)
+    window = trace.spans.window(trace.spans.steps[0])
+    builder.launch(2_000, 500)
+    del builder.events[-2]["ts"]
+    later = opened(builder.kernel("sgemm", 150_000, 10_000), tmp_path)
+    assert later.spans.window(later.spans.steps[0]) == window
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded(name: str) -> None:
     trace = ft.open(recordings.traces()[name], cache=False)

@@ -136,7 +136,8 @@ class Spans:
     def _reach(self) -> tuple[Ints, Ints]:
         """Launch times in order, and how long the GPU is busy with all that was launched so far."""
         gpu = self.gpu
-        rows = np.flatnonzero(gpu.usable)
+        untimed = (gpu.launch >= 0) & ~self.host.timed[gpu.launch]  # nothing says when it was
+        rows = np.flatnonzero(gpu.usable & ~untimed)
         launched = np.where(gpu.before_recording, np.iinfo(np.int64).min, gpu.launched)[rows]
         order = np.argsort(launched, kind="stable")
         return launched[order], np.maximum.accumulate(gpu.end[rows[order]])

@@ -163,3 +163,11 @@ def test_copies_from_the_host_by_rate_and_memory(tmp_path: Path) -> None:
     path.write_text(json.dumps(Sketch().step().op("aten::copy_", slow, fast).document()))
     (row,) = group_rows(ft.open(path, cache=False))
     assert (row.name, row.limited_by) == ("copy HtoD", "1.3 GB/s, pageable; 50 GB/s, pinned")
+
+
+def test_copies_that_take_no_time_have_no_rate(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    copy = memcpy("Memcpy HtoD (Pageable -> Device)", 0, 13_000)
+    path.write_text(json.dumps(Sketch().step().op("aten::copy_", copy).document()))
+    (row,) = group_rows(ft.open(path, cache=False))
+    assert (row.name, row.limited_by) == ("copy HtoD", "pageable")

@@ -294,7 +294,7 @@ def _copied(trace: Trace, rows: Ints) -> str:
         time, moved = int(gpu.length[mine].sum()), gpu.bytes[mine]
         if memory and time >= least:
             # a copy of a few bytes is all latency: it has no rate worth a word
-            known = bool((moved >= 0).all()) and int(moved.sum()) >= time * LEAST_RATE
+            known = bool((moved >= 0).all()) and 0 < time * LEAST_RATE <= int(moved.sum())
             rate = f"{int(moved.sum()) / time:.3g} GB/s, " if known else ""
             found.append((-time, rate + memory.pop().lower()))
     return "; ".join(text for _, text in sorted(found))
