@@ -7,15 +7,20 @@ import html
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import foretrace as ft
+from analyze.rules.sketch import MUL, Sketch, kernel
 from corpus.build import cut, gn
 from foretrace.read import recordings
 from foretrace.read.recordings import folder
 from foretrace.show.html import notebook, report
 from foretrace.show.overview import summarize
+from foretrace.show.overview.measured_step import measured
+from foretrace.show.overview.predictions import without_profiler
 from foretrace.show.overview.reading import overview_of
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import first_screen
@@ -76,3 +81,15 @@ def test_an_incomplete_trace_says_so_in_every_form(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_bytes(cut(whole, len(whole) // 2))
     said = shown_everywhere(ft.open(tmp_path / "cut.json", cache=False))
     assert said[0].startswith("INCOMPLETE: ")
+
+
+def test_a_recording_without_steps_that_the_profiler_made_host_bound(tmp_path: Path) -> None:
+    sketch = Sketch().op("aten::mul", kernel(MUL, 20)).pause(100).op("aten::mul", kernel(MUL, 20))
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(sketch.document()))
+    trace = ft.open(path, cache=False)
+    step = measured(trace)
+    assert step is not None
+    assert (step.bound, step.spans) == ("host", [])
+    future: Any = SimpleNamespace(now_ns=1.2 * step.busy_ns)
+    assert without_profiler(trace, step, future).bound == "unknown"  # that of its kernels

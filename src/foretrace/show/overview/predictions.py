@@ -34,7 +34,8 @@ def without_profiler(trace: Trace, step: MeasuredStep, found: Predicted | None) 
         return step
     idle, bound = 1 - step.busy_ns / wall, step.bound
     if bound in ("host", "sync") and idle <= MOSTLY_IDLE:
-        work = np.concatenate([span.work for span in step.spans])
+        # a recording without steps and regions has no spans
+        work = np.concatenate([span.work for span in step.spans] or [trace.gpu.launch_order])
         bound = "mixed" if idle > PARTLY_IDLE else bounds.of_work(trace, work)
     apart = None if step.apart_ns is None else step.apart_ns * wall / step.wall_ns
     recorded = step.wall_ns
