@@ -308,8 +308,9 @@ def _is_optimizer(evidence: Evidence, row: int, name: str) -> bool | None:
     """A kernel of the optimizer of this name, by its region or by its fused op."""
     if str(evidence.trace.work_groups[row]) != "optimizer":
         return False
-    fused = re.search(r"_fused_(\w+?)_?$", " ".join(evidence.operation(row).chain))
-    names = {fused[1]} if fused else evidence.optimizers
+    last = "".join(evidence.operation(row).chain[-1:])
+    _, fused, of = last.partition("_fused_")
+    names = {of.removesuffix("_")} if fused else evidence.optimizers
     return (True if names == {name} else None) if name in names else (False if names else None)
 
 

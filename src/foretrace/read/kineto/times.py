@@ -169,14 +169,17 @@ class EventTimes:
 def _lost_times(joined: Joined, gpu: Bools) -> Bools:
     """Which events have a time of 0 that is none.
 
-    A recording that begins at 0 has other events near it. GPU work at 0 follows a host event, and
-    on its stream nothing else begins with it.
+    A recording that begins at 0 has other events near it, or inside the one that begins there. GPU
+    work at 0 follows a host event, and on its stream nothing else begins with it.
     """
     ts, ranged = joined.ts, joined.ranged
     positive, host = ts[ranged & (ts > 0)], ranged & ~gpu
     zero: Bools = (ts == 0) & ranged
-    low, high = np.quantile(positive, (0.05, 0.95)) if positive.size else (0.0, 0.0)
-    if low > high - low or not zero.any():
+    if not zero.any():
+        return zero
+    most = np.quantile(positive, (0.05, 0.95), method="lower") if positive.size else (0.0, 0.0)
+    low, high = map(float, most)
+    if low > high - low and not (joined.dur[zero] >= low).any():
         return zero
     alone = np.bincount(joined.track[zero & gpu], minlength=len(joined.tracks)) == 1
     begins = not host.any() or bool((zero & host).any())
