@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import foretrace as ft
-from analyze.rules.sketch import MUL, Sketch, kernel
+from analyze.rules.sketch import MUL, Sketch, kernel, memcpy
 from corpus.build import cut, gn
 from foretrace.read import recordings
 from foretrace.read.recordings import folder
@@ -93,3 +93,18 @@ def test_a_recording_without_steps_that_the_profiler_made_host_bound(tmp_path: P
     assert (step.bound, step.spans) == ("host", [])
     future: Any = SimpleNamespace(now_ns=1.2 * step.busy_ns)
     assert without_profiler(trace, step, future).bound == "unknown"  # that of its kernels
+
+
+def test_most_steps_without_a_kernel_beside_a_run_record(tmp_path: Path) -> None:
+    sketch = Sketch()
+    for kernels in (0, 0, 4):
+        sketch = sketch.step().op("aten::copy_", memcpy("Memcpy DtoD (Device -> Device)", 5, 4096))
+        for _ in range(kernels):
+            sketch = sketch.op("aten::mul", kernel(MUL, 20))
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(sketch.document()))
+    record = {"kind": "foretrace-run", "timing": {"wall_ns_per_call": 100_000.0}}
+    (tmp_path / "trace.run.json").write_text(json.dumps(record))
+    step = measured(ft.open(path, cache=False))
+    assert step is not None
+    assert (step.profiled, step.launches, step.apart_ns) == (False, 0, None)

@@ -94,6 +94,8 @@ def _measured_step(
     wall_ns = max(median(time.wall_ns for time in times), busy)
     # the median of two is their mean, which may be the distance of none
     usual = float(np.median(distances)) if len(distances) > 2 else None
+    if usual is not None and not middle.profiled:
+        usual = wall_ns / launched if launched else None
     return MeasuredStep(
         per,
         len(works),
@@ -106,7 +108,7 @@ def _measured_step(
         launches=launched,
         graph_launches=median(int(host.is_graph_launch[each].sum()) for each in launches),
         kernels=median(len(each) for each in kernels),
-        apart_ns=usual if middle.profiled or usual is None else wall_ns / launched,
+        apart_ns=usual,
         kernel_ns=float(np.median(lengths)) if len(lengths) else None,
         by_bound=bounds.time_by_bound(trace, rows),
         at_roof=bounds.time_at_roof(trace, rows),
