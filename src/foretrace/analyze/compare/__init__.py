@@ -33,6 +33,10 @@ from foretrace.schema.run_record import MOST_S, NO_RECORD, RecordedRun
 
 __all__ = ["Comparison", "compare", "compare_two", "document"]
 
+# Two processes of one program differ by more than the blocks of one of them, by these shares each:
+# where the host takes (almost) all of the time, and elsewhere.
+HOST_LIMITED, HOST_APART, GPU_APART = 0.9, 0.1, 0.01
+
 
 def compare(
     a: Trace | str | os.PathLike[str],
@@ -98,5 +102,6 @@ def _wall(run: RecordedRun) -> Sample:
     """One call without the profiler. Where its blocks are not kept, their range is the spread."""
     wall, spread = run.timing.wall_ns_per_call, run.timing.wall_spread
     if wall is not None and len(run.timing.block_ns) > 1:
-        return sample(run.timing.block_ns, tick=1)
+        is_host = (run.timing.host_ns_per_call or 0) >= HOST_LIMITED * wall
+        return sample(run.timing.block_ns, tick=wall * (HOST_APART if is_host else GPU_APART))
     return Sample(wall, wall * spread if wall is not None and spread is not None else None)
