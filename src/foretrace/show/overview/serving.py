@@ -29,11 +29,14 @@ def serving_rows(trace: Trace) -> list[ServingRow]:
     for span, batch in zip(trace.served.spans, trace.served.batches, strict=True):
         count = batch.prefill.count + batch.decode.count
         alike.setdefault((batch.kind, count), []).append((span, batch))
-    rows = [row for pairs in alike.values() if (row := _row(trace, pairs)) is not None]
+    wait = unrecorded_wait(trace)
+    rows = [row for pairs in alike.values() if (row := _row(trace, pairs, wait)) is not None]
     return sorted(rows, key=lambda row: -row.time_ns * row.batches)
 
 
-def _row(trace: Trace, pairs: list[tuple[Span, ServedBatch]]) -> ServingRow | None:
+def _row(
+    trace: Trace, pairs: list[tuple[Span, ServedBatch]], wait: tuple[int, int] | None
+) -> ServingRow | None:
     timed = [(span, batch, time) for span, batch in pairs if (time := bounds.spent(trace, span))]
     timed = [each for each in timed if each[2].busy_ns > 0]
     if not timed:
@@ -42,7 +45,7 @@ def _row(trace: Trace, pairs: list[tuple[Span, ServedBatch]]) -> ServingRow | No
     batches = [batch for _, batch, _ in timed]
     contexts = [batch.context for batch in batches if batch.context is not None]
     whole = median(max(time.wall_ns, time.busy_ns) for _, _, time in timed)
-    unseen = median(_unrecorded(trace, span) for span in spans)
+    unseen = median(_unrecorded(trace, span, wait) for span in spans)
     wall = max(whole - unseen, 1)
     used, least = utilization(trace, spans), floor(trace, spans)
     first = batches[0]
@@ -65,9 +68,9 @@ def _row(trace: Trace, pairs: list[tuple[Span, ServedBatch]]) -> ServingRow | No
     )
 
 
-def _unrecorded(trace: Trace, span: Span) -> int:
+def _unrecorded(trace: Trace, span: Span, wait: tuple[int, int] | None) -> int:
     """How long the host waited in a batch for what the trace does not show."""
-    event, ns = unrecorded_wait(trace) or (-1, 0)
+    event, ns = wait or (-1, 0)
     inside = event >= 0 and span.start_ns <= trace.host.start[event] < span.end_ns
     return ns if inside else 0
 
