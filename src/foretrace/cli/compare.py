@@ -73,7 +73,7 @@ def command(
     reading: Reading,
     **parts: bool,
 ) -> int:
-    """Say which of two traces is faster, and what changed on the GPU, one line a change.
+    """Say which of two traces is faster, and what changed, one change per line.
 
     A is the baseline; B, and each trace after it, is compared with A. Repeats inside each trace
     (calls of a region that both have, else steps) give the medians and the noise. Times without the

@@ -248,6 +248,47 @@ def test_gpu_only_and_host_only_traces_compare(
         assert json.loads(out)["gpu_ns"]["ratio"] in (None, 1.0)
 
 
+def _cpu_steps(*steps: dict[str, list[int]]) -> TraceBuilder:
+    """Steps of 1 ms on a CPU: the lengths of the ops of each."""
+    builder = TraceBuilder()
+    for number, ops in enumerate(steps):
+        at = number * 2_000_000
+        builder.step(number, at, 1_000_000)
+        for name, lengths in ops.items():
+            for length in lengths:
+                builder.op(f"aten::{name}", at, length)
+                at += length
+    return builder
+
+
+def test_a_cpu_shows_which_ops_came_went_and_became_slower(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    a = _cpu_steps(
+        *({"mm": [ns], "mul": [5_000, 5_000], "sum": [9_000]} for ns in (300_000, 310_000))
+    )
+    b = _cpu_steps(*({"mm": [ns], "relu": [7_000], "sum": [9_000]} for ns in (400_000, 410_000)))
+    paths = [str(written(tmp_path, side, name)) for side, name in ((a, "a"), (b, "b"))]
+    _, out, _ = run(capsys, *paths)
+    rows = [" ".join(line.split()) for line in out.splitlines() if line.startswith("  ")]
+    assert rows == [
+        "CPU ops per step calls A B saved",
+        "aten::mm 1 305 us 405 us -100 us slower in every step",
+        "aten::mul 2 to 0 10.0 us 0 ns 10.0 us removed",
+        "aten::relu 0 to 1 0 ns 7.00 us -7.00 us added",
+        "other ops 1 9.00 us 9.00 us 0 ns same calls, times overlap",
+        "outside of ops (Python) 676 us 579 us 97.0 us",
+        "host 1.00 ms (includes profiler overhead) · times of ops are medians of self CPU time",
+    ]
+    assert "launches" not in out
+    assert "GPU" not in run(capsys, *paths, "--times")[1]
+    _, out, _ = run(capsys, *paths, "--json")
+    assert {row["name"]: row["apart"] for row in json.loads(out)["ops"]["same"]} == {
+        "aten::mm": True,
+        "aten::sum": False,
+    }
+
+
 def test_too_many_traces(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, *[EAGER] * 27)
     assert code == 2

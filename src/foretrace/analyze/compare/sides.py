@@ -106,7 +106,7 @@ def repeats(trace: Trace, unit: RepeatUnit) -> Repeats:
     often = Counter(forms)
     best = max(range(len(busy)), key=lambda at: (often[forms[at]], len(forms[at]), at))
     agreeing = [span for span, form in zip(busy, forms, strict=True) if form == forms[best]]
-    ranked = sorted(agreeing, key=trace.spans.busy)
+    ranked = sorted(agreeing, key=lambda span: (trace.spans.busy(span), span.cpu_ns))
     typical = ranked[(len(ranked) - 1) // 2]
     return Repeats(tuple(busy), typical, len(agreeing), len(every) - len(busy))
 
@@ -296,11 +296,15 @@ def _kinds(trace: Trace, launch: Sequence[str], rows: Sequence[Mapping[str, Any]
 
 
 class OpCalls(Struct, frozen=True):
-    """Calls of one op per unit, its self CPU time, and the time of the kernels it launched."""
+    """Calls of one op per unit, its self CPU time, and the time of the kernels it launched.
+
+    `each_ns` is the self CPU time in each repeat, `self_ns` their median.
+    """
 
     calls: int = 0
     self_ns: float = 0
     gpu_ns: float = 0
+    each_ns: tuple[int, ...] = ()
 
 
 def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[str, OpCalls]:
@@ -319,8 +323,11 @@ def host_ops(trace: Trace, found: Repeats, kernels: Iterable[Kernel]) -> dict[st
     for kernel in kernels:
         if kernel.op is not None:
             gpu_ns[compiled.label(kernel.op)] += kernel.length_ns or 0
-    median = {name: statistics.median(spent[name] for spent in self_ns) for name in calls}
-    return {name: OpCalls(calls[name], median[name], gpu_ns.get(name, 0)) for name in calls}
+    each = {name: tuple(spent[name] for spent in self_ns) for name in calls}
+    return {
+        name: OpCalls(calls[name], statistics.median(times), gpu_ns.get(name, 0), times)
+        for name, times in each.items()
+    }
 
 
 def started_inside(trace: Trace, span: Span, wanted: Bools) -> Ints:
@@ -339,7 +346,7 @@ def compare_ops(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> ComparedO
     for name in sorted({*a, *b}):
         old, new = a.get(name, none), b.get(name, none)
         times = TimePair(old.self_ns, new.self_ns), TimePair(old.gpu_ns, new.gpu_ns)
-        rows.append(ComparedOp(name, old.calls, new.calls, *times))
+        rows.append(ComparedOp(name, old.calls, new.calls, *times, _apart(old, new)))
     rows.sort(key=lambda row: -abs(row.a - row.b))
     return ComparedOps(
         tuple(row for row in rows if row.a > row.b),
@@ -348,13 +355,23 @@ def compare_ops(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> ComparedO
     )
 
 
+def _apart(a: OpCalls, b: OpCalls) -> bool | None:
+    """Whether the times of all repeats of one side are below those of the other."""
+    if min(len(a.each_ns), len(b.each_ns)) < 2:
+        return None
+    return max(a.each_ns) < min(b.each_ns) or max(b.each_ns) < min(a.each_ns)
+
+
 # GPU times of NVIDIA cards move in steps of 32 ns (all 4,701 kernels of the recorded training step
 # lie within 2 ns of a multiple); older Kineto wrote whole microseconds.
 TICK_NS, COARSE_TICK_NS = 32, 1000
 
 
 class Side(Struct, frozen=True):
-    """One trace of a comparison; `work` and counts are those of a typical repeat."""
+    """One trace of a comparison; `work` and counts are those of a typical repeat.
+
+    `outside_ns` is the host time outside of all ops, the median over repeats.
+    """
 
     trace: Trace
     unit: RepeatUnit
@@ -367,6 +384,7 @@ class Side(Struct, frozen=True):
     work: tuple[Kernel, ...]
     ops: Mapping[str, OpCalls]
     launches: int
+    outside_ns: float
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -393,7 +411,18 @@ def side(trace: Trace, unit: RepeatUnit, launch: Sequence[str]) -> Side:
     work = launched(trace, found, tick, launch)
     ops = host_ops(trace, found, [each for each in work if each.is_kernel])
     launches = len(started_inside(trace, found.typical, trace.host.is_launch))
-    return Side(trace, unit, found, gpu, cpu, wall, idle, pace, work, ops, launches)
+    outside = statistics.median(_outside(trace, span) for span in found.spans)
+    return Side(trace, unit, found, gpu, cpu, wall, idle, pace, work, ops, launches, outside)
+
+
+def _outside(trace: Trace, span: Span) -> int:
+    """The time of a repeat in no op of its thread; outermost ops do not overlap."""
+    host, ops = trace.host, started_inside(trace, span, trace.host.is_op)
+    outermost = ops[host.op_paths.above[ops] < 0]
+    if span.event >= 0:
+        outermost = outermost[host.track[outermost] == host.track[span.event]]
+    ends = np.minimum(host.end[outermost], span.end_ns)
+    return span.cpu_ns - union_length(host.start[outermost], ends)
 
 
 def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:

@@ -96,13 +96,18 @@ class TimePair(Struct, frozen=True):
 
 
 class ComparedOp(Struct, frozen=True):
-    """Calls of an op per unit, its self CPU time, and the time of the kernels it launched."""
+    """Calls of an op per unit, its self CPU time, and the time of the kernels it launched.
+
+    `apart`: its self CPU time in every repeat of one trace is below that in every repeat of the
+    other; null where one of them has fewer than two.
+    """
 
     name: str
     a: int
     b: int
     self_cpu_ns: TimePair
     gpu_ns: TimePair
+    apart: bool | None = None
 
     @property
     def by_compiler(self) -> bool:

@@ -21,7 +21,7 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
-from foretrace.schema.documents.compare import ComparedOp
+from foretrace.schema.documents.compare import ComparedOp, TimePair
 from foretrace.show.render.look_page import note_text
 from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked, shorten, stem
 
@@ -36,6 +36,7 @@ TIMES: dict[str, Callable[[Comparison], Change]] = {
     "GPU idle": lambda found: found.idle_ns,
     BARE: lambda found: found.bare_wall_ns,
 }
+ON_CPU = ("host, profiled", BARE)
 COUNTS: dict[str, Callable[[Side], int]] = {
     "kernels": lambda side: len(side.kernels),
     "memcpys": lambda side: side.memcpys,
@@ -56,6 +57,8 @@ def quantities(every: Sequence[Comparison]) -> Section:
         name: [Change(count(each.a), count(each.b)) for each in every]
         for name, count in COUNTS.items()
     }
+    if all(map(on_cpu, every)):  # nothing was launched, and the host's time is the wall time
+        times, counts = {name: times[name] for name in times if name in ON_CPU}, {}
     if len(every) == 1:
         rows = [[name, *_cells(each, time_text), *_noise(*each)] for name, each in times.items()]
         rows += [[name, *_cells(values, count_text), "", ""] for name, values in counts.items()]
@@ -152,6 +155,7 @@ def _weight(row: ComparedOp) -> float:
 
 
 PARTS = ("times", "kernels", "ops")  # shown on demand
+OPS = 12  # rows of ops on the first screen of a CPU
 GROUP = 34  # columns of a change's name
 NAME = 48  # of a file's name
 MORE = "more: --times --kernels --ops --region NAME --all"
@@ -166,10 +170,11 @@ def comparison_text(
     bold: bool = False,
 ) -> str:
     """The page for a terminal; `shown` are the parts wanted beside the first screen."""
-    rest, rows = _rest(found, top, shown), len(found.work)
+    rest, rows = _rest(found, top, shown), len(found.work) or OPS
     if rest:
         return drawn([*_screen(found, rows, width), *rest], width=width, bold=bold)
-    page = fitted(lambda most: [*_screen(found, most, width), Section("", [MORE])], rows, width)
+    more = MORE.replace(" --kernels", "") if on_cpu(found) else MORE
+    page = fitted(lambda most: [*_screen(found, most, width), Section("", [more])], rows, width)
     return drawn(page, width=width, bold=bold)
 
 
@@ -197,7 +202,8 @@ def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
     if found.verdict.answer == "different":
         return [Section("", labelled=[*lines, *_lost(sides)], after=_times(found))]
     lines += [("NOTE", text) for text in circumstances(found)] + _lost(sides)
-    return [_changes(found, rows, width, lines)]
+    draw = _op_changes if on_cpu(found) else _changes
+    return [draw(found, rows, width, lines)]
 
 
 def _bullets(lines: Iterable[str]) -> list[tuple[str, str]]:
@@ -255,11 +261,67 @@ def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str
         rows.append(_sum("same work", same, groups))
     rows += [_sum("all GPU work", found.work)] if len(rows) > 1 else []
     head = [f"GPU work per {found.unit.word}", "x", "count", "A", "B", "saved", ""]
+    return _fitted(head, rows, width, lines, _times(found))
+
+
+def _fitted(
+    head: list[str],
+    rows: list[list[str]],
+    width: int,
+    lines: Sequence[tuple[str, str]],
+    after: str,
+) -> Section:
+    """The table with its last column cut to the width."""
     sizes = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head) - 1)]
     room = width - sum(sizes) - 2 * len(head)
-    fitted = [[*row[:-1], _fit(row[-1], room)] for row in rows]
-    after = _times(found)
-    return Section("", labelled=lines, head=head, rows=fitted, left=(0, 6), after=after)
+    cut = [[*row[:-1], _fit(row[-1], room)] for row in rows]
+    left = (0, len(head) - 1)
+    return Section("", labelled=lines, head=head, rows=cut, left=left, after=after)
+
+
+def on_cpu(found: Comparison) -> bool:
+    """Whether neither side launched anything: the ops computed."""
+    return not any(side.work or side.launches for side in (found.a, found.b))
+
+
+def _op_changes(
+    found: Comparison, most: int, width: int, lines: Sequence[tuple[str, str]]
+) -> Section:
+    """The same for a CPU: one row for each op whose calls or times differ, then all others."""
+    every = [*found.ops.removed, *found.ops.added, *found.ops.same]
+    moved = sorted((row for row in every if row.a != row.b or row.apart), key=_weight, reverse=True)
+    rows = [
+        [_fit(row.name, GROUP), *_op_cells([row]), _op_fate(row, found.unit.word)]
+        for row in moved[:most]
+    ]
+    if moved[most:]:
+        name = f"… {plural(len(moved) - most, 'more change')}"
+        rows.append([name, *_op_cells(moved[most:]), ""])
+    same = [row for row in every if row not in moved]
+    rows += [["other ops", *_op_cells(same), "same calls, times overlap"]] if same else []
+    outside = TimePair(found.a.outside_ns, found.b.outside_ns)
+    rows.append(["outside of ops (Python)", "", *_pair_cells(outside), ""])
+    head = [f"CPU ops per {found.unit.word}", "calls", "A", "B", "saved", ""]
+    after = f"{_times(found)} · times of ops are medians of self CPU time"
+    return _fitted(head, rows, width, lines, after)
+
+
+def _op_cells(rows: Sequence[ComparedOp]) -> list[str]:
+    calls = _both(sum(row.a for row in rows), sum(row.b for row in rows), count_text)
+    times = [row.self_cpu_ns for row in rows]
+    return [calls, *_pair_cells(TimePair(sum(ns.a for ns in times), sum(ns.b for ns in times)))]
+
+
+def _pair_cells(ns: TimePair) -> list[str]:
+    return [time_text(ns.a), time_text(ns.b), time_text(ns.saved)]
+
+
+def _op_fate(row: ComparedOp, word: str) -> str:
+    """`removed`, `added`, `fewer calls`; of as many calls how the times of all repeats compare."""
+    if row.a != row.b:
+        words = ("removed", "fewer calls") if row.a > row.b else ("added", "more calls")
+        return words[min(row.a, row.b) > 0]
+    return f"{'faster' if row.self_cpu_ns.saved > 0 else 'slower'} in every {word}"
 
 
 def _change(row: WorkChange) -> list[str]:
@@ -296,8 +358,8 @@ def _times(found: Comparison) -> str:
     parts += [f"idle between {_both(idle.a, idle.b)}"] if idle.saved is not None else []
     if host.saved is not None:
         parts.append(f"host {_both(host.a, host.b)} (includes profiler overhead)")
-    launches = _both(found.a.launches, found.b.launches, count_text)
-    return " · ".join([*parts, f"launches {launches}"])
+    launches = f"launches {_both(found.a.launches, found.b.launches, count_text)}"
+    return " · ".join([*parts, *([] if on_cpu(found) else [launches])])
 
 
 def _both(a: float | None, b: float | None, text: Callable[[float | None], str] = time_text) -> str:
