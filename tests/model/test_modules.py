@@ -111,6 +111,27 @@ def test_backward_work_belongs_to_the_module_of_its_forward_op(tmp_path: Path) -
     assert _total(trace.modules.rows) == int(trace.gpu.length.sum()) == 383
 
 
+def test_modules_of_a_cpu_have_its_time(tmp_path: Path) -> None:
+    """`record` begins a step in a hook of the model: the step crosses the call and owns no op."""
+    program = Program().module("Net_0", 0, 10_000).module("Linear_0", 1_000, 2_000)
+    program.built.step(1, 500, 19_500)
+    program.op("aten::mm", 1_100, 500, 7).op("aten::sum", 5_000, 600, 8)
+    for name, ts, number in (("SumBackward0", 11_000, 8), ("MmBackward0", 12_000, 7)):
+        args = {"Sequence number": number, "Fwd thread id": 1}
+        program.built.op(f"{ENGINE}{name}", ts, 300, args=args)
+    program.built.region("Optimizer.step#SGD.step", 15_000, 1_000).op("aten::add_", 15_100, 40)
+    program.built.op("aten::rand", 17_000, 50)
+    trace = program.opened(tmp_path)
+    assert _times(trace) == {
+        "Net_0": (10_000, 600, 0),
+        "Net_0/Linear_0": (2_000, 300, 0),
+        "optimizer": (40, 0, 0),
+        "outside modules": (50, 0, 0),
+        "outside of ops (Python)": (19_500 - 9_500 - 600 - 40 - 50, 0, 0),
+    }
+    assert not trace.ledger.count("cpu_crossing")
+
+
 def test_threads_number_their_ops_on_their_own(tmp_path: Path) -> None:
     """The autograd thread runs a forward op with a number that the main thread used as well."""
     program = Program().module("Net_0", 0, 10_000).module("Linear_0", 1_000, 2_000)

@@ -1,4 +1,4 @@
-"""Share: Write GPU time by module for flame graphs and spreadsheets."""
+"""Share: Write time by module for flame graphs and spreadsheets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ FOLDER = click.Path(exists=True)
 @click.argument("trace", type=PATH)
 @click.option("--speedscope", metavar="FILE", help="A flame graph for https://speedscope.app.")
 @click.option("--collapsed", metavar="FILE", help="Lines of `module;op;kernel NANOSECONDS`.")
-@click.option("--csv", metavar="FILE", help="One row per kernel: module, op, shapes, time, cost.")
+@click.option(
+    "--csv", metavar="FILE", help="One row per kernel, or per op of a CPU: module, shapes, time."
+)
 @click.option("--captures", type=FOLDER, metavar="FOLDER", help="As in foretrace look.")
 @flag("--overwrite", "Replace a file of that name.")
 @opens_trace
@@ -24,7 +26,8 @@ def command(
     """Write the GPU time of TRACE by nn.Module, op and kernel in the format of another tool.
 
     FILE may be - for stdout. Without recorded modules the stacks begin with record_function
-    ranges. The times of kernels that ran at once count in full.
+    ranges. The times of kernels that ran at once count in full. A trace without GPU work gives
+    its host time by nn.Module and op.
 
     \b
     foretrace export run.json.gz --speedscope run.speedscope.json
@@ -45,7 +48,7 @@ def command(
     opened = reading.trace(trace, captures)
     warn_of_loss(opened)
     if not len(opened.gpu):
-        say("warning: the trace has no GPU work: there are no stacks")
+        say("the trace has no GPU work: times are host times, which include profiler overhead")
     for form, target in targets.items():
         text = exported(opened, form)
         if target is None:

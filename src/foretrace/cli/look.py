@@ -47,7 +47,7 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 @in_forms
 @flag("--kernels", "Every kernel: time, rates, its roof, what limits it.")
 @flag("--ops", "Host ops: self and total time, kernels and GPU time below.")
-@flag("--modules", "GPU time by nn.Module, forward and backward; equal layers are one row.")
+@flag("--modules", "GPU or CPU time by nn.Module, forward and backward; equal layers are one row.")
 @flag("--steps", "Steps and regions.")
 @flag("--findings", "All findings with their evidence, and what was read.")
 @click.option("--region", metavar="NAME", help="One region: its verdict, and what it launches.")

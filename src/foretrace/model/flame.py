@@ -17,7 +17,7 @@ from msgspec import Struct
 from foretrace.model.analysis import Analysis
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.intervals import Bools, Ints, numbered
-from foretrace.model.module_calls import FORWARD, OUTSIDE, PREFIX, Owners
+from foretrace.model.module_calls import FORWARD, NAMED, OUTSIDE, PREFIX, Owners
 from foretrace.model.tree import DEEPEST, ELLIPSIS, Paths, sums_above
 from foretrace.names import families
 
@@ -27,7 +27,7 @@ Frame = tuple[str, str]  # module, range, pass, op, call or kernel; and the name
 
 
 class Stack(Struct, frozen=True):
-    """All GPU work with one stack, outermost first: its time and how often it ran."""
+    """All GPU work, or host events, with one stack, outermost first: its time, how often it ran."""
 
     frames: tuple[str, ...]
     ns: int
@@ -110,24 +110,39 @@ class Stacks(Scopes):
 
     def every(self) -> list[Stack]:
         """One entry for each distinct stack, in order of first launch."""
-        gpu = self.trace.gpu
-        if not len(gpu):
-            return []
-        _, first, where = np.unique(self.stack, return_index=True, return_inverse=True)
-        times, counts = np.zeros(len(first), np.int64), np.bincount(where)
-        np.add.at(times, where, gpu.length)
-        found: dict[tuple[str, ...], tuple[int, int]] = {}
-        for at in np.argsort(first).tolist():
-            frames = self._frames(int(first[at]))
-            ns, count = found.get(frames, (0, 0))  # two kernels may have one short name
-            found[frames] = ns + int(times[at]), count + int(counts[at])
-        return [Stack(frames, *both) for frames, both in found.items()]
+        return _joined(self.stack, self.trace.gpu.length, self._frames)
 
     def _frames(self, row: int) -> tuple[str, ...]:
         host, op = self.host, int(self.trace.origins.op[row])
         named = host.names[host.name[op]] if op >= 0 else NO_OP
         around = self.frames(row, self.outside(row))
         return (*(name for _, name in around), named, kernel_frame(self.trace, row)[1])
+
+
+def _joined(
+    number: Ints, lengths: Ints, frames_of: Callable[[int], tuple[str, ...]]
+) -> list[Stack]:
+    """Rows of one number as one stack, in order of the first row of each."""
+    if not len(number):
+        return []
+    _, first, where = np.unique(number, return_index=True, return_inverse=True)
+    times, counts = np.zeros(len(first), np.int64), np.bincount(where)
+    np.add.at(times, where, lengths)
+    found: dict[tuple[str, ...], tuple[int, int]] = {}
+    for at in np.argsort(first).tolist():
+        frames = frames_of(int(first[at]))
+        ns, count = found.get(frames, (0, 0))  # two kernels may have one short name
+        found[frames] = ns + int(times[at]), count + int(counts[at])
+    return [Stack(frames, *both) for frames, both in found.items()]
+
+
+def host_stacks(trace: Analysis) -> list[Stack]:
+    """The host time of a trace by module and op, as `Stacks.every` has GPU time."""
+    found = FlameViews(trace).of("host", "module")
+    every = _joined(
+        found.number, found.ns, lambda row: tuple(name for _, name in found.frames(row))
+    )
+    return [stack for stack in every if stack.ns]
 
 
 def kernel_frame(trace: Analysis, row: int) -> Frame:
@@ -256,13 +271,28 @@ class FlameViews:
     def _host_by_module(self) -> Stacked:
         scopes, events = self._scopes, self._scopes.owners.launch
         number, ops = self._ops_inside(events, self.host.nearest(events, self.ops.chosen))
-        outside = OUTSIDE if scopes.has_modules else ""
 
         def frames(row: int) -> tuple[Frame, ...]:
-            return (*scopes.frames(row, outside), *ops(row))
+            return (*scopes.frames(row, self.host_outside(row)), *ops(row))
 
-        number = numbered(scopes.number, number)
-        return Stacked(number, self._self_ns(self._every, events), self._host_ran, frames)
+        number = numbered(scopes.number, number, self._host_ran == _OPTIMIZER)
+        return Stacked(number, self.host_ns, self._host_ran, frames)
+
+    @property
+    def host_owners(self) -> Owners:
+        """The module calls of ops, calls and the modules themselves."""
+        return self._scopes.owners
+
+    @cached_property
+    def host_ns(self) -> Ints:
+        """The time of each of them outside of the others."""
+        return self._self_ns(self._every, self.host_owners.launch)
+
+    def host_outside(self, row: int) -> str:
+        """What one of them is called where no module owns it."""
+        if not self._scopes.has_modules:
+            return ""
+        return NAMED["optimizer"] if self._host_ran[row] == _OPTIMIZER else OUTSIDE
 
     def _ops_inside(self, events: Ints, op: Ints) -> tuple[Ints, Callable[[int], list[Frame]]]:
         """The ops around each event that its innermost module is not in: a number for each distinct

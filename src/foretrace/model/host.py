@@ -57,9 +57,13 @@ class Host:
 
     def _tree(self, ledger: LedgerBuilder) -> None:
         rows = np.flatnonzero(self.is_kind(*HOST_KINDS) & self.lasting)
-        parent, depth, crossings = tree.build(
-            self.track[rows], self.start[rows], self.end[rows], self.is_kind(*CALL_KINDS)[rows]
-        )
+        parent, depth, crossings = self._nested(rows)
+        if crossings:
+            # a step that begins in a hook of the model crosses the model's call, which has the ops
+            others = rows[~self.is_step[rows]]
+            nested = self._nested(others)
+            if nested[2] < crossings:
+                rows, (parent, depth, crossings) = others, nested
         self.parent: Narrow = np.full(
             self.count, -1, np.int32 if self.count < 1 << 31 else np.int64
         )
@@ -67,6 +71,10 @@ class Host:
         self.parent[rows] = np.where(parent >= 0, rows[parent], -1)
         self.depth[rows] = depth
         ledger.note("cpu_crossing", crossings)
+
+    def _nested(self, rows: Ints) -> tuple[Ints, Ints, int]:
+        calls = self.is_kind(*CALL_KINDS)[rows]
+        return tree.build(self.track[rows], self.start[rows], self.end[rows], calls)
 
     def _join(self, parts: Sequence[Host]) -> None:
         first = np.cumsum([0, *(part.count for part in parts)]).tolist()

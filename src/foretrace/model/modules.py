@@ -19,14 +19,16 @@ from msgspec.structs import replace
 
 from foretrace.base.arrays import filled
 from foretrace.model.analysis import Analysis
+from foretrace.model.flame import FlameViews
 from foretrace.model.host import Host
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools, Ints, union_length
 from foretrace.model.metadata import device_of
-from foretrace.model.module_calls import PASSES, class_of
+from foretrace.model.module_calls import PASSES, Owners, class_of
 from foretrace.model.tree import Paths, summed
 from foretrace.model.utilization import ideal_times
 
 CPU = 0  # c10::DeviceType
+PYTHON = "outside of ops (Python)"
 
 
 class ModuleWork(Struct, frozen=True):
@@ -58,11 +60,57 @@ class ModuleWork(Struct, frozen=True):
         return self.forward_ns + self.backward_ns + self.recomputed_ns
 
 
+class OwnedWork(Struct, frozen=True):
+    """Rows of GPU work or of host time, and which module owns each.
+
+    `inside` is the module call around each. `columns` are kernels, time inside, time by pass, and
+    the count, sum and least time of known FLOP. `outside` names what no module owns.
+    """
+
+    owners: Owners
+    inside: Ints
+    columns: list[Ints]
+    outside: list[str]
+
+
+def _on_gpu(trace: Analysis) -> OwnedWork:
+    gpu, calls = trace.gpu, trace.module_calls
+    ideal = ideal_times(trace, device_of(trace.about))
+    known = ideal.matmul & ~np.isnan(ideal.flops)
+    columns = [
+        gpu.is_kernel.astype(np.int64),
+        gpu.length,
+        *(np.where(calls.owners.ran == each, gpu.length, 0) for each in PASSES),
+        known.astype(np.int64),
+        np.where(known, ideal.flops, 0.0),
+        np.where(known, ideal.flop_ns, 0.0),
+    ]
+    return OwnedWork(calls.owners, calls.own, columns, trace.outside_modules)
+
+
+def _on_host(trace: Analysis) -> OwnedWork:
+    """Ops and modules by their own time; nothing is known of their FLOP."""
+    views = FlameViews(trace)
+    owners, ns = views.host_owners, views.host_ns
+    none = np.zeros(len(ns), np.int64)
+    times = [np.where(owners.ran == each, ns, 0) for each in PASSES]
+    rows = enumerate((owners.call >= 0).tolist())
+    outside = ["" if owned else views.host_outside(row) for row, owned in rows]
+    return OwnedWork(owners, owners.call, [none, none, *times, none, none, none], outside)
+
+
 class Modules:
-    """The work of the modules of one trace, and what no module owns."""
+    """The work of the modules of one trace, and what no module owns.
+
+    Without any GPU work the times are host times, which include profiler overhead.
+    """
 
     def __init__(self, trace: Analysis) -> None:
         self.trace, self._calls = trace, trace.module_calls
+
+    @cached_property
+    def _work(self) -> OwnedWork:
+        return _on_gpu(self.trace) if len(self.trace.gpu) else _on_host(self.trace)
 
     @cached_property
     def rows(self) -> list[ModuleWork]:
@@ -91,42 +139,40 @@ class Modules:
         return [*rows, *self._outside()]
 
     def _below(self) -> list[Ints]:
-        """The columns of `_columns`, summed over each module call and those inside it."""
-        inside, call = self._calls.owners.first_call[self._calls.own], self._calls.owners.call
-        columns = self._columns()
-        held = [inside, inside, *([call] * (len(columns) - 2))]
-        return [self._summed(*pair) for pair in zip(held, columns, strict=True)]
+        """The columns, summed over each module call and those inside it."""
+        work = self._work
+        inside, call = work.owners.first_call[work.inside], work.owners.call
+        held = [inside, inside, *([call] * (len(work.columns) - 2))]
+        return [self._summed(*pair) for pair in zip(held, work.columns, strict=True)]
 
     def _summed(self, call: Ints, values: Ints) -> Ints:
         own = np.zeros(len(self._calls.paths.above), values.dtype)
         np.add.at(own, call[call >= 0], values[call >= 0])
         return summed(self._calls.paths.above, own)
 
-    def _columns(self) -> list[Ints]:
-        """Of every GPU row: kernels, time, time by pass; of known FLOP count, sum, least time."""
-        gpu = self.trace.gpu
-        ideal = ideal_times(self.trace, device_of(self.trace.about))
-        known = ideal.matmul & ~np.isnan(ideal.flops)
-        return [
-            gpu.is_kernel.astype(np.int64),
-            gpu.length,
-            *(np.where(self._calls.owners.ran == each, gpu.length, 0) for each in PASSES),
-            known.astype(np.int64),
-            np.where(known, ideal.flops, 0.0),
-            np.where(known, ideal.flop_ns, 0.0),
-        ]
-
     def _outside(self) -> list[ModuleWork]:
         """What no module owns, by name, most time first."""
-        columns, names = (
-            self._columns(),
-            np.array(self.trace.outside_modules, np.dtypes.StringDType()),
-        )
+        work = self._work
+        names = np.array(work.outside, np.dtypes.StringDType())
         found = [
-            _row((name,), 0, [column[names == name].sum() for column in columns], kind="")
-            for name in sorted({*self.trace.outside_modules} - {""})
+            _row((name,), 0, [column[names == name].sum() for column in work.columns], kind="")
+            for name in sorted({*work.outside} - {""})
         ]
+        if not len(self.trace.gpu) and (left := self._python_ns()):
+            found.append(_row((PYTHON,), 0, [0, 0, left, 0, 0, 0, 0, 0], kind=""))
         return sorted(found, key=lambda row: -row.total_ns)
+
+    def _python_ns(self) -> int:
+        """The time of the steps in no op and no module."""
+        host, owners = self.trace.host, self._work.owners
+        left = 0
+        for span in self.trace.spans.steps:
+            rows = owners.launch[host.track[owners.launch] == host.track[span.event]]
+            start, end = np.maximum(host.start[rows], span.start_ns), host.end[rows]
+            inside = (end > span.start_ns) & (start < span.end_ns)
+            covered = union_length(start[inside], np.minimum(end[inside], span.end_ns))
+            left += span.cpu_ns - covered
+        return left
 
 
 def _row(

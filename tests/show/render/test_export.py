@@ -77,6 +77,20 @@ def test_collapsed_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_a_cpu_exports_its_ops(tmp_path: Path) -> None:
+    built = TraceBuilder().step(4, 0, 9_000).op("aten::linear", 1_000, 2_000)
+    built.op("aten::mm", 1_100, 1_500, dims=[[2, 3], [3, 4]], types=["float", "float"])
+    (tmp_path / "t.json").write_bytes(built.bytes())
+    trace = ft.open(tmp_path / "t.json", cache=False)
+    stacks = ["aten::linear 500", "aten::linear;aten::mm 1500"]
+    assert exported(trace, "collapsed").splitlines() == stacks
+    _, row = csv.DictReader(io.StringIO(exported(trace, "csv")))
+    found = [row[name] for name in ("name", "caller", "dims", "self_ns", "computes", "step")]
+    assert found == ["aten::mm", "aten::linear", "[[2,3],[3,4]]", "1500", "True", "0"]
+    ran = CliRunner().invoke(program, ["export", str(tmp_path / "t.json"), "--collapsed", "-"])
+    assert "times are host times, which include profiler overhead" in ran.stderr
+
+
 def test_names_stay_in_their_line() -> None:
     lines = [*collapsed([Stack(("a\nb", "\x1b[2J;x"), 3, 1)])]
     assert lines == ["a\\nb;\\x1b[2J:x 3\n"]

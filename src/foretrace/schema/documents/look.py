@@ -108,7 +108,8 @@ class ModuleRow(Struct, frozen=True):
     less what they freed, where the profiler recorded memory. `folded` counts the modules beside it
     that are its equals, itself included. `path` has the modules around it, outermost first. Work
     that no module owns has rows of its own with the kind "". The rows without a path add up to all
-    GPU time.
+    GPU time. A trace without GPU work has host time in `total_ns`, `share` and the three passes:
+    that of the module and its ops, which includes profiler overhead.
     """
 
     name: str

@@ -60,8 +60,9 @@ class KindTime(Struct, frozen=True):
 
 def module_rows(trace: Trace) -> list[ModuleRow]:
     """Every nn.Module in order of its first call, then what no module owns."""
-    whole = int(trace.gpu.length.sum())
-    rows = [_row(work, whole) for work in trace.modules.rows]
+    found = trace.modules.rows
+    whole = sum(work.total_ns for work in found if not work.path)
+    rows = [_row(work, whole) for work in found]
     roots = _tree(rows)
     equals: dict[tuple[str, ...], int] = {}
     for siblings in [roots, *(node.children for node in _every(roots))]:

@@ -21,6 +21,7 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
+from foretrace.model.modules import PYTHON
 from foretrace.schema.documents.compare import ComparedOp, TimePair
 from foretrace.show.render.look_page import note_text
 from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked, shorten, stem
@@ -300,7 +301,7 @@ def _op_changes(
     same = [row for row in every if row not in moved]
     rows += [["other ops", *_op_cells(same), "same calls, times overlap"]] if same else []
     outside = TimePair(found.a.outside_ns, found.b.outside_ns)
-    rows.append(["outside of ops (Python)", "", *_pair_cells(outside), ""])
+    rows.append([PYTHON, "", *_pair_cells(outside), ""])
     head = [f"CPU ops per {found.unit.word}", "calls", "A", "B", "saved", ""]
     after = f"{_times(found)} · times of ops are medians of self CPU time"
     return _fitted(head, rows, width, lines, after)

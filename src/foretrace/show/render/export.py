@@ -10,10 +10,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from foretrace.model.arguments import json_text
-from foretrace.model.flame import Stack, Stacks
+from foretrace.model.cpu_ops import computing_ops
+from foretrace.model.flame import Scopes, Stack, Stacks, host_stacks
 from foretrace.model.trace import Trace
 from foretrace.show.render.terminal import csv_cell, plain, table
 
@@ -89,13 +91,17 @@ _KERNELS = """
     name short family role op_name module pass dims types ts_ns dur_ns device stream step
     flops bytes cost_certainty
 """
+_OPS = "name caller module pass dims types ts_ns dur_ns self_ns computes step"
 
 
 def exported(trace: Trace, form: str) -> str:
-    """The text of `foretrace export`: `speedscope`, `collapsed` or `csv`."""
+    """The text of `foretrace export`: `speedscope`, `collapsed` or `csv`; of host time where there
+    is no GPU work.
+    """
+    on_gpu = len(trace.gpu) > 0
     if form == "csv":
-        return "".join(csv_parts(kernel_table(trace)))
-    stacks = Stacks(trace).every()
+        return "".join(csv_parts(kernel_table(trace) if on_gpu else op_table(trace)))
+    stacks = Stacks(trace).every() if on_gpu else host_stacks(trace)
     if form == "collapsed":
         return "".join(collapsed(stacks))
     return speedscope(stacks, os.path.basename(trace.path))
@@ -151,3 +157,20 @@ def kernel_table(trace: Trace) -> pl.DataFrame:
         pl.Series("types", [json_text(form.types) if form else None for form in forms], pl.String),
     ]
     return trace.kernels.with_columns(columns).select(_KERNELS.split())
+
+
+def op_table(trace: Trace) -> pl.DataFrame:
+    """One row per call of a host op: its caller, module, pass, shapes, times, and its step."""
+    ops, host = trace.ops, trace.host
+    events = ops["id"].to_numpy()
+    scopes, rows = Scopes(trace, events), range(len(events))
+    callers = host.nearest_op(host.parent[events].astype(np.int64)).tolist()
+    steps = trace.spans.step_of_events()[events].tolist()
+    columns = [
+        pl.Series("caller", [host.names[host.name[at]] if at >= 0 else "" for at in callers]),
+        pl.Series("module", ["/".join(scopes.names(row)) for row in rows], pl.String),
+        pl.Series("pass", [scopes.ran(row) for row in rows], pl.String),
+        pl.Series("computes", computing_ops(trace)[0][events]),
+        pl.Series("step", [at if at >= 0 else None for at in steps], pl.Int64),
+    ]
+    return ops.with_columns(columns).select(_OPS.split())

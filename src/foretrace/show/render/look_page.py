@@ -55,7 +55,10 @@ from foretrace.show.render.terminal import (
 
 MODULES = 60  # `--json` has every module
 OWN = "its own ops"
-NO_MODULES = "The trace has no nn.Modules: the profiler records them with with_stack=True."
+NO_MODULES = (
+    "The trace has no nn.Modules: record it with foretrace record --stacks SCRIPT, or with "
+    "with_stack=True in the profiler."
+)
 NO_TIME = "No GPU work with a time was recorded."
 
 
@@ -74,7 +77,9 @@ def module_sections(look: Look) -> list[Section]:
 
 
 class _ModulePage(Struct, frozen=True):
-    """`whole` is all GPU time; `passes` are those with any time, which have a column."""
+    """`whole` is all GPU time, or host time where there is none; `passes` are those with any time,
+    which have a column.
+    """
 
     whole: int
     passes: list[str]
@@ -88,11 +93,12 @@ class _ModulePage(Struct, frozen=True):
     def tree(self, nodes: Sequence[ModuleNode]) -> Section:
         """The modules, equal ones as one row."""
         memory = ["keeps"] if self.has_memory else []
-        head = ["module", *self._head(), "FLOP", "MFU", *memory, "each"]
+        head = ["module", *self._head(), *([] if self.on_cpu else ["FLOP", "MFU"]), *memory, "each"]
         rows = [row for node in nodes for row in self._rows(node, "")]
         steps = f", {plural(len(self.look.steps), 'step')}" if self.look.steps else ""
         after = more_text(len(rows), MODULES, ALL)
-        title = f"Modules: GPU time of the recording{steps}"
+        title = f"Modules: {self._time} of the recording{steps}"
+        title += " (includes profiler overhead)" if self.on_cpu else ""
         return Section(title, head=head, rows=rows[:MODULES], after=after)
 
     def kinds(self, found: Sequence[KindTime]) -> Section:
@@ -106,22 +112,32 @@ class _ModulePage(Struct, frozen=True):
         return Section("Kinds of modules", head=head, rows=rows, after=after)
 
     def _head(self) -> list[str]:
-        return ["GPU time", "share", *(name.removesuffix("_ns") for name in self.passes)]
+        return [self._time, "share", *(name.removesuffix("_ns") for name in self.passes)]
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the times are host times."""
+        totals = self.look.totals
+        return not (totals.kernels or totals.memcpys or totals.memsets)
+
+    @property
+    def _time(self) -> str:
+        return "CPU time" if self.on_cpu else "GPU time"
 
     def _rows(self, node: ModuleNode, indent: str) -> Iterator[list[str]]:
         equal, row = len(node.rows), node.row
         shown = f"{row.kind} x{equal}" if equal > 1 else row.name
         cells = self._cells(node.sum("total_ns"), node.sum if row.kind else lambda _: 0)
         mfu = "" if node.mfu is None else percent_text(node.mfu)
-        cells += [_flops(node.sum("flops")), mfu]
+        cells += [] if self.on_cpu else [_flops(node.sum("flops")), mfu]
         yield [f"{indent}{shown}", *cells, *self._memory(node), _each(node)]
         for child in node.children:
             if child.sum("total_ns"):
                 yield from self._rows(child, f"{indent}  ")
         if node.children and node.own("total_ns"):
             own = self._cells(node.own("total_ns"), node.own)
-            rest = [""] * (2 + self.has_memory)
-            yield [f"{indent}  {OWN}", *own, _flops(node.own("flops")), *rest]
+            flops = [] if self.on_cpu else [_flops(node.own("flops")), ""]
+            yield [f"{indent}  {OWN}", *own, *flops, *[""] * (1 + self.has_memory)]
 
     def _cells(self, total: int, of_pass: Callable[[str], int]) -> list[str]:
         times = [of_pass(name) for name in self.passes]
