@@ -49,6 +49,12 @@ SIZES |= {
 PARTS = ("regions", "steps", "kernels", "ops", "findings")
 ALWAYS = ("crossing",)  # the others in the full sweep
 COMMAND_SIZE = 24
+SUSPECTS = (
+    ("share", "kernel_names"),
+    ("perfetto", "steps"),
+    ("compare", "streams"),
+    ("share", "nested_modules"),
+)
 _NAMES = ("mangled S", "mangled IE", "<", "nested <>", "(", "[", "{", "Sm digits", "triton add")
 NAMES = [kind for kind in hard_names(1) if FULL or kind in _NAMES]
 CHOSEN = [name for name in SHAPES if FULL or name in ALWAYS]
@@ -92,6 +98,16 @@ def test_a_command_costs_in_proportion(command: str, tmp_path: Path) -> None:
 
     run = _command(command, "crowd", tmp_path)
     assert growth(run, COMMAND_SIZE, Work if FULL else Lines) < MOST
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize(("command", "shape"), SUSPECTS)
+def test_a_command_that_seemed_to_grow_costs_in_proportion(
+    command: str, shape: str, tmp_path: Path
+) -> None:
+    """Of these a clock once said a square, on a machine that others used."""
+    run = _command(command, shape, tmp_path)
+    assert growth(run, 2 * COMMAND_SIZE, Work if FULL else Lines) < MOST
 
 
 def _command(command: str, shape: str, folder: Path) -> Callable[[int], Callable[[], object]]:

@@ -132,3 +132,15 @@ def test_wall_ends_with_the_later_of_host_and_gpu(tmp_path: Path) -> None:
     found = compare(a, b)
     assert (found.wall_ns.a, found.wall_ns.b) == (5_000, 9_000)
     assert (found.a.pace.median, found.b.pace.median) == (5_000, 8_000)
+
+
+def test_equal_kernels_share_what_they_are(tmp_path: Path) -> None:
+    """Each had its own texts and launch: two traces of 29 MB took 74 MB more."""
+    a, b = (made(tmp_path, steps([5_000], kernels=3), name) for name in "ab")
+    first, *others = compare(a, b).a.work
+    assert others
+    for other in others:
+        assert all(
+            getattr(other, part) is getattr(first, part)
+            for part in ("name", "short", "config", "path", "op", "group")
+        )

@@ -69,6 +69,8 @@ def compare_two(
     a: Trace, b: Trace, unit: RepeatUnit, compile_seconds: float | None = None
 ) -> Comparison:
     """Compare the repeats of `unit` in B with those in A."""
+    # before the sides: what a replay takes is given back
+    steps = [predicted(trace) if unit.kind == "step" else None for trace in (a, b)]
     launch = launch_recorded(a, b)
     left, right = side(a, unit, launch), side(b, unit, launch)
     runs = [trace.run for trace in (a, b)]
@@ -79,7 +81,6 @@ def compare_two(
     bare = runs if timed else [NO_RECORD, NO_RECORD]
     table, wall = compare_kernels(left.work, right.work), measured(*map(_wall, bare))
     work = work_changes(table, left.gpu.median or 0)
-    steps = [predicted(trace) if unit.kind == "step" else None for trace in (a, b)]
     found = Comparison(
         *(unit, left, right),
         judge(left, right, likeness(table, left.ops, right.ops), wall, work, steps),

@@ -208,35 +208,47 @@ def launched(
 ) -> tuple[Kernel, ...]:
     """The GPU work of a typical repeat in launch order; `launch` are the parts that count."""
     rows = _rows(trace)
-    kinds = _kinds(trace, launch, rows)
+    kinds, spent = _kinds(trace, launch, rows), rows["dur_ns"].to_list()
     lengths: defaultdict[Kind, list[float | None]] = defaultdict(list)
     for span in found.spans:
         for at in span.work.tolist():
-            lengths[kinds[at]].append(rows[at]["dur_ns"])
+            lengths[kinds[at]].append(spent[at])
     samples = {kind: sample(values, tick_ns) for kind, values in lengths.items()}
     call = trace.origins.call
-    calls = Counter(call[at] for at, row in enumerate(rows) if row["role"] not in COPIES.values())
+    calls = Counter(call[~rows["role"].is_in([*COPIES.values()]).to_numpy()].tolist())
 
-    def kernel(at: int) -> Kernel:
-        known, kind = rows[at], kinds[at]
-        (name, config, shapes), op = kind, known["op"]
+    @cache
+    def path(chain: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(compiled.label(each) for each in chain)
+
+    texts: dict[str | None, Any] = {}  # equal ones are one object: there may be many rows
+
+    def one(text: str | None) -> Any:
+        return texts.setdefault(text, text)
+
+    def kernel(at: int, known: dict[str, Any]) -> Kernel:
+        kind, op = kinds[at], known["op"]
+        name, config, shapes = kind
         chain = trace.origins.host.op_chain(op) if op is not None else ()
         return Kernel(
-            *(name, known["short"], known["role"], known["op_name"], shapes, config),
-            *(known["family"], tuple(compiled.label(each) for each in chain)),
+            *(name, one(known["short"]), one(known["role"]), one(known["op_name"])),
+            *(shapes, config),
+            *(one(known["family"]), path(chain)),
             *(known["flops"], known["bytes"], known["bytes_written"]),
             known["cost_certainty"] in INEXACT,
             samples[kind],
-            known["role"] not in COPIES.values() and calls[call[at]] == 1,
+            known["role"] not in COPIES.values() and calls[int(call[at])] == 1,
             known["dur_ns"],
             int(call[at]),
-            str(trace.work_groups[at]),
+            one(str(trace.work_groups[at])),
             *_origin(trace, known["id"]),
-            str(trace.work_bounds[at]),
+            one(str(trace.work_bounds[at])),
             at,
         )
 
-    return tuple(kernel(at) for at in found.typical.work.tolist())
+    typical = found.typical.work
+    every = zip(typical.tolist(), rows[typical].iter_rows(named=True), strict=True)
+    return tuple(kernel(at, known) for at, known in every)
 
 
 def _origin(trace: Trace, event: int) -> tuple[frozenset[str], tuple[str, ...]]:
@@ -250,7 +262,7 @@ def _origin(trace: Trace, event: int) -> tuple[frozenset[str], tuple[str, ...]]:
     return ops, tuple(dict.fromkeys(line.place for line in launch.lines))
 
 
-def _rows(trace: Trace) -> list[dict[str, Any]]:
+def _rows(trace: Trace) -> pl.DataFrame:
     """One row for each row of `trace.gpu`; memcpys and memsets have a role of their own."""
     kernels = trace.kernels.select(*IDENTITY, *LAUNCH, *COST)
     role = pl.col("kind").replace_strict(COPIES, default="memcpy", return_dtype=pl.String)
@@ -269,11 +281,11 @@ def _rows(trace: Trace) -> list[dict[str, Any]]:
         size.alias("bytes_written"),
     )
     every = pl.concat([kernels, copies], how="diagonal_relaxed")
-    return every.sort("id").to_dicts()
+    return every.sort("id")
 
 
-def _kinds(trace: Trace, launch: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Kind]:
-    """The kind of every row; operands are made once for each distinct signature."""
+def _kinds(trace: Trace, launch: Sequence[str], rows: pl.DataFrame) -> list[Kind]:
+    """The kind of every row, one object for each; operands are made once for each signature."""
 
     @cache
     def operands(op: str | None, signature: int) -> str | None:
@@ -292,7 +304,10 @@ def _kinds(trace: Trace, launch: Sequence[str], rows: Sequence[Mapping[str, Any]
         known = operands(row["op_name"], row["signature"])
         return row["name"], LaunchConfig(**parts | texts), known
 
-    return [kind(row) for row in rows]
+    parts = ("name", "role", "bytes", "op_name", "signature", *launch)
+    known: dict[Kind, Kind] = {}
+    every = map(kind, rows.select(parts).iter_rows(named=True))
+    return [known.setdefault(each, each) for each in every]
 
 
 class OpCalls(Struct, frozen=True):

@@ -303,7 +303,8 @@ def traffic_of(cases: Sequence[Case], matmuls: Counter[int]) -> Traffic:
     inside: Counter[int] = Counter()
     outside: Counter[tuple[Any, ...]] = Counter()
     read: dict[int, Tensor] = {}  # what is made and read inside, by size
-    for case in cases:
+    pairs = [(case, made(case)) for case in cases]
+    for case, result in pairs:
         taken: Counter[int] = Counter()
         for tensor, size in operands(case):
             if inside[size] > taken[size]:
@@ -311,16 +312,16 @@ def traffic_of(cases: Sequence[Case], matmuls: Counter[int]) -> Traffic:
                 read[size] = tensor
             else:
                 outside[tensor.dims, tensor.type, _is_slice(tensor), size] += 1
-        inside[made(case)] += 1
+        inside[result] += 1
     largest = max((size for *_, size in outside), default=0)
     least = sum(
         size * min(times, matmuls[size] or 1)
         for (*_, part, size), times in outside.items()
         if size == largest or not part
     )
-    final = sum(case.bytes_written or 0 for case in cases if made(case) not in read)
+    final = sum(case.bytes_written or 0 for case, result in pairs if result not in read)
     size = max(read, default=0)
-    maker = next((bare(case.op) for case in cases if made(case) == size), "")
+    maker = next((bare(case.op) for case, result in pairs if result == size), "")
     name = f"The {bytes_text(size)} intermediate that {maker} makes"
     if (shown := read.get(size)) and shown.elements == shown.stored:
         name += f" ({shown.text})"

@@ -29,6 +29,7 @@ from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.schema.compiler import Access, Compilation, CompiledLaunch, GeneratedKernel
+from foretrace.schema.device import Device
 from foretrace.schema.documents.look import FindingEntry, Look
 from foretrace.schema.tables import KINDS
 from foretrace.show.html.page import safe
@@ -87,17 +88,21 @@ def case_rows(trace: Trace) -> list[CaseRow]:
     number = {name: at for at, name in enumerate(trace.host.names)}
     cases = trace.kernel_cases.iter_rows(named=True)
     columns = zip(cases, case_modules(trace), _case_steps(trace), strict=True)
-    return [_case_row(trace, case, number, modules, steps) for case, modules, steps in columns]
+    device = device_of(trace.about)
+    return [
+        _case_row(trace, device, case, number, modules, steps) for case, modules, steps in columns
+    ]
 
 
 def _case_row(
     trace: Trace,
+    device: Device | None,
     case: dict[str, Any],
     number: dict[str, int],
     modules: list[str],
     steps: list[tuple[int, int]],
 ) -> CaseRow:
-    op, device, kernel = case["op"], device_of(trace.about), families.decode(case["name"])
+    op, kernel = case["op"], families.decode(case["name"])
     count = len(trace.spans.steps)
     precision = peak_name(device, dtype_of(case, kernel), kernel.get("tensor_core"))
     precision = precision if device and precision in device.peak_flops else None
