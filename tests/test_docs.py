@@ -146,7 +146,7 @@ def test_the_examples_print_what_the_page_shows(
     """Commands without a shell's signs run here, the others as `make pages` runs them."""
     tool, text = _tool("examples"), page.read_text()
     apart = tool._output
-    monkeypatch.chdir(recordings.folder("h200"))
+    monkeypatch.chdir(tool.folder(page))
     for name, value in {**tool.SETTINGS, "FORETRACE_CACHE": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
 

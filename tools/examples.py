@@ -1,7 +1,8 @@
 """Run the examples of the documentation and write what they print into the pages.
 
 A fenced block marked `console` holds commands after `$ ` and their output. The commands run in the
-folder of recordings that ships with the package, so everybody gets the same output:
+folder of recordings that ships with the package, or in the page's own in tests/recorded/pages, so
+everybody gets the same output:
 
     python tools/examples.py            # rewrite the pages; a test fails when one is out of date
 """
@@ -24,6 +25,12 @@ SETTINGS = {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80", "NO_COLOR": "1"}
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def folder(page: Path) -> Path:
+    """Where the examples of a page run."""
+    own = ROOT / "tests" / "recorded" / "pages" / page.stem
+    return own if own.is_dir() else recordings.folder("h200")
+
+
 def refreshed(page: str) -> str:
     """The page with the output of each of its examples as it is now."""
     return _BLOCK.sub(lambda block: f"```console\n{_rerun(block[1])}```", page)
@@ -38,7 +45,6 @@ def _output(command: str) -> str:
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
             ["bash", "-c", f'foretrace() {{ "{sys.executable}" -m foretrace "$@"; }}\n{command}'],
-            cwd=recordings.folder("h200"),
             env={**os.environ, **SETTINGS, "FORETRACE_CACHE": cache},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -50,4 +56,5 @@ def _output(command: str) -> str:
 
 if __name__ == "__main__":
     for path in PAGES:
+        os.chdir(folder(path))
         path.write_text(refreshed(path.read_text(encoding="utf-8")), encoding="utf-8")
