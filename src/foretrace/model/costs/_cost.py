@@ -123,6 +123,39 @@ def at_least(
     return Cost(flops, read, written, note, Certainty.AT_LEAST, known)
 
 
+def takes(
+    signature: str,
+    note: str = "",
+    *,
+    flops: int | None = None,
+    per: int | None = None,
+    least: bool = False,
+) -> Price:
+    """The price of an op by its arguments in their order, such as `out in in? - -> 1 bool`.
+
+    An argument is read (`in`), written (`out`), both, or neither (`-`); `?` where it may be absent.
+    Behind the arrow are new results, dense and as large as an argument, and perhaps of another
+    type. `flops` is for all, or one for each element of the argument `per`. `least` is a lower
+    bound; without anything written, that side is not known.
+    """
+    arguments, _, made = signature.partition(" -> ")
+    places = [(at, word) for at, word in enumerate(arguments.split()) if word != "-"]
+    results = [each.split(maxsplit=1) for each in made.split(", ") if each]
+    unknown_side = not made and all(word.startswith("in") for _, word in places)
+
+    def price(call: OpCall) -> Cost:
+        given = [(w, call.tensor(at) if w.endswith("?") else call.need(at)) for at, w in places]
+        reads = [tensor for word, tensor in given if not word.startswith("out")]
+        writes = [tensor for word, tensor in given if not word.startswith("in")]
+        writes += [call.need(int(at)).dense(*kind) for at, *kind in results]
+        count = flops if per is None else call.need(per).elements
+        if least:
+            return at_least(reads, None if unknown_side else writes, note, count)
+        return moved(reads, writes, count, note)
+
+    return price
+
+
 def estimate(tensors: Sequence[Tensor], note: str) -> Cost | None:
     """Each of these arguments touched once, read or written; None without arguments."""
     touched = total(tensors)

@@ -8,7 +8,7 @@ the collective's own record.
 from __future__ import annotations
 
 from foretrace.model.costs._call import OpCall
-from foretrace.model.costs._cost import Cost, CostKind, at_least, table
+from foretrace.model.costs._cost import Cost, CostKind, at_least, table, takes
 from foretrace.schema.traffic import Certainty
 
 NOTE = "the message in and out once; the algorithm moves more"
@@ -37,28 +37,15 @@ def _recorded(call: OpCall) -> Cost | None:
     return at_least([message], None, SENT) if message else None
 
 
-def _into(call: OpCall) -> Cost:
-    """c10d::_allgather_base_ and the like (output, input, ...)."""
-    return at_least([call.need(1)], [call.need(0)], NOTE)
-
-
-def _between(call: OpCall) -> Cost:
-    """all_reduce of a custom kernel (handle, input, output, ...)."""
-    return at_least([call.need(1)], [call.need(2)], NOTE)
-
-
-def _in_place(call: OpCall) -> Cost:
-    """symm_mem::multimem_all_reduce_ and the like (self, ...)."""
-    message = [call.need(0)]
-    return at_least(message, message, NOTE)
-
+_BASES = "_allgather_base_ _reduce_scatter_base_ alltoall_base_"
+_IN_PLACE = "multimem_all_reduce_ two_shot_all_reduce_"
 
 COMMS = CostKind(
     {
         "record_param_comms": _recorded,
-        **table("_allgather_base_ _reduce_scatter_base_ alltoall_base_", _into, "c10d::"),
-        "_C_custom_ar::all_reduce": _between,
-        **table("multimem_all_reduce_ two_shot_all_reduce_", _in_place, "symm_mem::"),
+        **table(_BASES, takes("out in", NOTE, least=True), "c10d::"),
+        "_C_custom_ar::all_reduce": takes("- in out", NOTE, least=True),
+        **table(_IN_PLACE, takes("both", NOTE, least=True), "symm_mem::"),
     }
 )
 

@@ -19,12 +19,16 @@ from __future__ import annotations
 import math
 
 from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import UNSIZED, Cost, CostKind, Price, moved, moved_lists, table
-
-
-def _copy(call: OpCall) -> Cost:
-    """copy_ (self, src, non_blocking)."""
-    return moved([call.need(1)], [call.need(0).dense()], 0)
+from foretrace.model.costs._cost import (
+    UNSIZED,
+    Cost,
+    CostKind,
+    Price,
+    moved,
+    moved_lists,
+    table,
+    takes,
+)
 
 
 def _cast(dtype: int) -> Price:
@@ -35,11 +39,6 @@ def _cast(dtype: int) -> Price:
         return moved([source], [source.dense(call.scalar_type(dtype))], 0)
 
     return price
-
-
-def _fill(call: OpCall) -> Cost:
-    """fill_, zero_ (self, ...): written, not read."""
-    return moved([], [call.need(0)], 0)
 
 
 def _arange(call: OpCall) -> Cost | None:
@@ -77,31 +76,15 @@ _PADS = """
 
 COPY = CostKind(
     {
-        "aten::copy_": _copy,
+        "aten::copy_": takes("- in -> 0", flops=0),
         "aten::_to_copy": _cast(dtype=1),
         **table(_DENSE, _cast(dtype=-1)),
-        **table("fill_ zero_", _fill),
+        **table("fill_ zero_", takes("out", flops=0)),
         "aten::arange": _arange,
         **table("cat stack _chunk_cat", _join),
         **table(_PADS, _pad),
     }
 )
-
-
-def _in_place(call: OpCall) -> Cost:
-    """normal_, uniform_, ... (self, ...): only probabilities given as a tensor are read."""
-    return moved([call.tensor(1)], [call.need(0)])
-
-
-def _bernoulli(call: OpCall) -> Cost:
-    """bernoulli (self): a draw per probability."""
-    return moved([call.need(0)], [call.need(0).dense()])
-
-
-def _dropout(call: OpCall) -> Cost:
-    """native_dropout, _fused_dropout (input, p, ...): output and mask."""
-    source = call.need(0)
-    return moved([source], [source.dense(), source.dense("bool")], source.elements)
 
 
 def _multinomial(call: OpCall) -> Cost | None:
@@ -116,9 +99,9 @@ _IN_PLACE = "normal_ uniform_ random_ exponential_ geometric_ log_normal_ cauchy
 
 RANDOM = CostKind(
     {
-        **table(_IN_PLACE, _in_place),
-        **table("bernoulli poisson", _bernoulli),
-        **table("native_dropout _fused_dropout", _dropout),
+        **table(_IN_PLACE, takes("out in?")),
+        **table("bernoulli poisson", takes("in -> 0")),
+        **table("native_dropout _fused_dropout", takes("in -> 0, 0 bool", per=0)),
         "aten::multinomial": _multinomial,
     }
 )

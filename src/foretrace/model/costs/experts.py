@@ -31,7 +31,16 @@ from msgspec.structs import replace
 
 from foretrace.base.patterns import regex
 from foretrace.model.costs._call import SIZES, OpCall, Tensor
-from foretrace.model.costs._cost import Cost, CostKind, Launch, at_least, moved, table, unknown
+from foretrace.model.costs._cost import (
+    Cost,
+    CostKind,
+    Launch,
+    at_least,
+    moved,
+    table,
+    takes,
+    unstated,
+)
 from foretrace.schema.traffic import Certainty
 
 HIDDEN = "the weights are not among the arguments, and the kernels do not tell their sizes"
@@ -231,10 +240,6 @@ def _fused_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cos
     return None
 
 
-def _unsized(call: OpCall) -> Cost:
-    return unknown(HIDDEN)
-
-
 _FUSED = (
     "fused_experts inplace_fused_experts outplace_fused_experts rocm_aiter_fused_moe "
     "rocm_aiter_asm_moe_tkw1"
@@ -243,7 +248,7 @@ _HIDING = "moe_forward moe_forward_shared"
 
 EXPERTS = CostKind(
     prices={
-        **table(_HIDING, _unsized, "vllm::"),
+        **table(_HIDING, unstated(HIDDEN), "vllm::"),
         **table(_FUSED, _fused, "vllm::"),
         **table("inplace_fused_experts outplace_fused_experts", _fused, "sglang::"),
         "aiter::fused_moe_": _fused,
@@ -261,17 +266,6 @@ SORTED = "the choices and their sorted places; tables padded by expert are not c
 WORD = 32  # experts whose bits share a word of the mask
 
 
-def _topk_softmax(call: OpCall) -> Cost:
-    """topk_softmax (weights, choices, token_expert_indices, scores, renormalize)."""
-    return moved([call.need(3)], [call.need(0), call.need(1), call.tensor(2)])
-
-
-def _aligned(call: OpCall) -> Cost:
-    """moe_align_block_size (choices, experts, block size, sorted places, ...)."""
-    choices = call.need(0)
-    return at_least([choices], [choices.dense("int")], SORTED)
-
-
 def _summed(call: OpCall) -> Cost:
     """moe_sum (rows [T, k, H], out [T, H])."""
     source, out = call.need(0), call.need(1)
@@ -285,12 +279,6 @@ def _permuted(call: OpCall) -> Cost | None:
         return None
     rows = Tensor((choices.elements, tokens.dims[1]), tokens.type)
     return at_least([tokens, choices], [rows], "a row for each choice; the sorting is not counted")
-
-
-def _unpermuted(call: OpCall) -> Cost:
-    """moe_unpermute (rows, weights, places, offsets, k, tokens)."""
-    rows = [call.need(0), call.need(1), call.need(2)]
-    return moved(rows, [call.need(5)])
 
 
 def _shuffled(call: OpCall) -> Cost:
@@ -312,11 +300,7 @@ def _topk(call: OpCall) -> Cost | None:
     return moved([scores], [chosen, chosen.dense("short int"), _mask(*scores.dims)])
 
 
-def _sorted(call: OpCall) -> Cost:
-    """SortTokens (weights [T, k], choices [T, k], experts, mask)."""
-    weights, choices = call.need(0), call.need(1)
-    places = choices.dense("int")
-    return at_least([weights, choices], [weights, places, places], SORTED)
+_SORTED = takes("both in -> 1 int, 1 int", SORTED, least=True)
 
 
 def _sorted_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
@@ -326,23 +310,25 @@ def _sorted_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Co
         return at_least([mask], [Tensor((experts,), "int")], "reads the mask, writes counts")
     if "memset" in kernel.name:
         return at_least([], [choices.dense("int")], "writes the places of the choices once")
-    return _sorted(call) if "compute" in kernel.name else None
+    return _SORTED(call) if "compute" in kernel.name else None
 
 
+_TOPK_SOFTMAX = takes("out out out? in")
+_ALIGNED = takes("in -> 0 int", SORTED, least=True)
 _LIBRARIES = ("_moe_C", "aiter", "sgl_kernel")
 
 ROUTING = CostKind(
     prices={
-        **table("topk_softmax topk_sigmoid", _topk_softmax, "_moe_C::"),
-        "vllm::rocm_aiter_topk_softmax": _topk_softmax,
-        **table("topk_softmax topk_softmax_asm", _topk_softmax, "aiter::"),
-        **{f"{library}::moe_align_block_size": _aligned for library in _LIBRARIES},
+        **table("topk_softmax topk_sigmoid", _TOPK_SOFTMAX, "_moe_C::"),
+        "vllm::rocm_aiter_topk_softmax": _TOPK_SOFTMAX,
+        **table("topk_softmax topk_softmax_asm", _TOPK_SOFTMAX, "aiter::"),
+        **{f"{library}::moe_align_block_size": _ALIGNED for library in _LIBRARIES},
         **{f"{library}::moe_sum": _summed for library in _LIBRARIES},
         "_moe_C::moe_permute": _permuted,
-        "_moe_C::moe_unpermute": _unpermuted,
+        "_moe_C::moe_unpermute": takes("in in in - - out"),
         "_moe_C::shuffle_rows": _shuffled,
         "TopK": _topk,
-        "SortTokens": _sorted,
+        "SortTokens": _SORTED,
     },
     shares={"SortTokens": _sorted_share},
 )

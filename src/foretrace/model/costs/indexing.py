@@ -23,6 +23,7 @@ from foretrace.model.costs._cost import (
     cub_part,
     moved,
     table,
+    takes,
     unstated,
 )
 
@@ -43,13 +44,6 @@ def _embedding(call: OpCall) -> Cost:
     weight, index = call.need(0), call.need(1)
     picked = Tensor((*index.dims, *weight.dims[1:]), weight.type)
     return moved([picked, index], [picked], 0)
-
-
-def _embedding_backward(call: OpCall) -> Cost:
-    """embedding_dense_backward (grad_output, indices, ...): rows of equal index are added up."""
-    gradient = call.need(0)
-    note = "how many distinct rows are written depends on the data, and so does the sorting"
-    return at_least([gradient, call.tensor(1)], None, note, gradient.elements)
 
 
 def _embedding_backward_share(
@@ -107,33 +101,26 @@ def _rows(adds: bool) -> Price:
     return price
 
 
-def _put(call: OpCall) -> Cost:
-    """index_put_ (self, indices, values, accumulate): as many elements as values."""
-    note = "the index tensors are not recorded, and broadcast values are written more often"
-    return at_least([call.need(2)], None, note)
-
-
-def _data_dependent(call: OpCall) -> Cost:
-    """nonzero, masked_select, unique: everything is read."""
-    note = "the size of the result depends on the data"
-    return at_least([call.need(0), call.tensor(1)], None, note)
-
+ROWS = "how many distinct rows are written depends on the data, and so does the sorting"
+INDICES = "the index tensors are not recorded, and broadcast values are written more often"
+RESULT = "the size of the result depends on the data"
+_DATA_DEPENDENT = "nonzero masked_select _unique _unique2 unique_consecutive unique_dim"
 
 INDEXING = CostKind(
     prices={
         "aten::index_select": _select,
         "aten::embedding": _embedding,
-        **table("embedding_dense_backward embedding_backward", _embedding_backward),
+        **table(
+            "embedding_dense_backward embedding_backward", takes("in in?", ROWS, per=0, least=True)
+        ),
         **table("gather take_along_dim", _gather),
         **table("scatter scatter_", _scatter(adds=False)),
         **table("scatter_add scatter_add_ scatter_reduce scatter_reduce_", _scatter(adds=True)),
         **table("index_copy index_copy_ index_fill index_fill_", _rows(adds=False)),
         **table("index_add index_add_", _rows(adds=True)),
-        **table("index_put index_put_ _index_put_impl_", _put),
+        **table("index_put index_put_ _index_put_impl_", takes("- - in", INDICES, least=True)),
         **table("index _unsafe_index", unstated("how many elements are picked is not recorded")),
-        **table(
-            "nonzero masked_select _unique _unique2 unique_consecutive unique_dim", _data_dependent
-        ),
+        **table(_DATA_DEPENDENT, takes("in in?", RESULT, least=True)),
     },
     shares={"aten::embedding_dense_backward": _embedding_backward_share},
 )

@@ -43,23 +43,13 @@ from foretrace.model.costs._cost import (
     cub_part,
     moved,
     table,
+    takes,
     unstated,
 )
 from foretrace.model.costs.matmul import linear
 
 
-def _rms_norm(call: OpCall) -> Cost:
-    """_C::rms_norm (out, input, weight, eps)."""
-    return moved([call.need(1), call.tensor(2)], [call.need(0)])
-
-
-def added_norm(call: OpCall) -> Cost:
-    """_C::fused_add_rms_norm (input, residual, weight, eps): norm and sum replace the inputs."""
-    replaced = [call.need(0), call.need(1)]
-    return moved([*replaced, call.tensor(2)], replaced)
-
-
-def rotary(call: OpCall) -> Cost | None:
+def _rotary(call: OpCall) -> Cost | None:
     """_C::rotary_embedding (positions, query, key, head_size, cos_sin_cache, is_neox), in place.
 
     One row of the cache per position; heads wider than the rotary width count whole.
@@ -71,26 +61,16 @@ def rotary(call: OpCall) -> Cost | None:
     return moved([positions, query, key, rows], [query, key])
 
 
-def gated(call: OpCall) -> Cost:
-    """_C::silu_and_mul (out, input): the input holds gate and value side by side."""
-    return moved([call.need(1)], [call.need(0)])
-
-
-def cache_write(call: OpCall) -> Cost:
-    """reshape_and_cache_flash (key, value, key_cache, value_cache, slot_mapping, ...).
-
-    Only the new tokens are written.
+def _cache_write(slots: int) -> Price:
+    """reshape_and_cache_flash (key, value, key_cache, value_cache, slot_mapping, ...), and
+    concat_and_cache_mla (kv_c, k_pe, kv_cache, slot_mapping, ...): only the new tokens are written.
     """
-    key, value, cache = call.need(0), call.need(1), call.need(2)
-    writes = [key.dense(cache.type), value.dense(cache.type)]
-    return moved([key, value, call.tensor(4)], writes, 0)
 
+    def price(call: OpCall) -> Cost:
+        new, cache = [call.need(0), call.need(1)], call.need(2)
+        return moved([*new, call.tensor(slots)], [each.dense(cache.type) for each in new], 0)
 
-def _latent_write(call: OpCall) -> Cost | None:
-    """concat_and_cache_mla (kv_c, k_pe, kv_cache, slot_mapping, ...): one row per new token."""
-    latent, rope, cache = call.need(0), call.need(1), call.need(2)
-    writes = [latent.dense(cache.type), rope.dense(cache.type)]
-    return moved([latent, rope, call.tensor(3)], writes, 0)
+    return price
 
 
 def _norm_rope(call: OpCall) -> Cost | None:
@@ -107,18 +87,15 @@ def _norm_rope(call: OpCall) -> Cost | None:
     return moved([turned, rows, *weights], [turned])
 
 
-def _merged(call: OpCall) -> Cost:
-    """merge_attn_states (output, output_lse, prefix, prefix_lse, suffix, suffix_lse)."""
-    reads = [call.need(place) for place in (2, 3, 4, 5)]
-    return moved(reads, [call.need(0), call.tensor(1)])
-
-
 def _penalties(call: OpCall) -> Cost:
     """apply_repetition_penalties_ (logits, prompt_mask, output_mask, penalties), in place."""
     reads = [call.need(place) for place in range(4)]
     return at_least(reads, [], "scores that a penalty changes are written too")
 
 
+_GATED = takes("out in")  # gate and value lie side by side in the input
+_ADDED_NORM = takes("both both in?")  # norm and sum replace input and residual
+_PAGED = _cache_write(slots=4)
 _ACTIVATIONS = (
     "silu_and_mul gelu_and_mul gelu_tanh_and_mul mul_and_silu fatrelu_and_mul swigluoai_and_mul "
     "silu_and_mul_with_clamp gelu_new gelu_fast gelu_quick"
@@ -126,29 +103,20 @@ _ACTIVATIONS = (
 
 VLLM = CostKind(
     {
-        "_C::rms_norm": _rms_norm,
-        "_C::fused_add_rms_norm": added_norm,
-        "_C::rotary_embedding": rotary,
+        "_C::rms_norm": takes("out in in?"),
+        "_C::fused_add_rms_norm": _ADDED_NORM,
+        "_C::rotary_embedding": _rotary,
         "_C::fused_qk_norm_rope": _norm_rope,
-        "_C::merge_attn_states": _merged,
+        "_C::merge_attn_states": takes("out out? in in in in"),
         "_C::apply_repetition_penalties_": _penalties,
-        **table(_ACTIVATIONS, gated, "_C::"),
-        **table("reshape_and_cache_flash reshape_and_cache", cache_write, "_C_cache_ops::"),
-        "_C_cache_ops::concat_and_cache_mla": _latent_write,
+        **table(_ACTIVATIONS, _GATED, "_C::"),
+        **table("reshape_and_cache_flash reshape_and_cache", _PAGED, "_C_cache_ops::"),
+        "_C_cache_ops::concat_and_cache_mla": _cache_write(slots=3),
     }
 )
 
 
-def _norm(call: OpCall) -> Cost:
-    """rmsnorm (out, input, weight, eps, ...)."""
-    return moved([call.need(1), call.need(2)], [call.need(0)])
-
-
-def _picked(call: OpCall) -> Cost:
-    """top_p_sampling_from_probs, top_k_renorm_probs (probs, out, ...)."""
-    return at_least([call.need(0)], [call.need(1)], "the scores once; picking takes more passes")
-
-
+PICKED = "the scores once; picking takes more passes"
 _SAMPLING = (
     "top_k_renorm_probs top_p_renorm_probs top_p_sampling_from_probs min_p_sampling_from_probs "
     "top_k_top_p_sampling_from_probs"
@@ -156,48 +124,28 @@ _SAMPLING = (
 
 SGLANG = CostKind(
     {
-        **table("silu_and_mul gelu_and_mul gelu_tanh_and_mul", gated, "sgl_kernel::"),
-        **table("rmsnorm gemma_rmsnorm", _norm, "sgl_kernel::"),
-        **table("fused_add_rmsnorm gemma_fused_add_rmsnorm", added_norm, "sgl_kernel::"),
-        "sgl_kernel::rotary_embedding": rotary,
-        "sglang::store_cache": cache_write,
-        **table(_SAMPLING, _picked, "sgl_kernel::"),
+        **table("silu_and_mul gelu_and_mul gelu_tanh_and_mul", _GATED, "sgl_kernel::"),
+        **table("rmsnorm gemma_rmsnorm", takes("out in in"), "sgl_kernel::"),
+        **table("fused_add_rmsnorm gemma_fused_add_rmsnorm", _ADDED_NORM, "sgl_kernel::"),
+        "sgl_kernel::rotary_embedding": _rotary,
+        "sglang::store_cache": _PAGED,
+        **table(_SAMPLING, takes("in out", PICKED, least=True), "sgl_kernel::"),
     }
 )
-
-
-def _aiter_norm(call: OpCall) -> Cost:
-    """rmsnorm (out, input, weight, eps)."""
-    return moved([call.need(1), call.need(2)], [call.need(0)])
-
-
-def _new_norm(call: OpCall) -> Cost:
-    """rms_norm (input, weight, eps, ...): the result is new."""
-    return moved([call.need(0), call.need(1)], [call.need(0).dense()])
-
-
-def _added_norm(call: OpCall) -> Cost:
-    """add_rmsnorm (out, input, residual_in, residual_out, weight, eps)."""
-    reads = [call.need(1), call.need(2), call.need(4)]
-    return moved(reads, [call.need(0), call.need(3)])
 
 
 AITER = CostKind(
     {
         **table("gemm_a16w16 rocm_unquantized_gemm", linear, "aiter::"),
         "vllm::rocm_unquantized_gemm": linear,
-        **table("rmsnorm rmsnorm2d_fwd_ck", _aiter_norm, "aiter::"),
-        "aiter::rms_norm": _new_norm,
-        **table("silu_and_mul gelu_and_mul gelu_tanh_and_mul", gated, "aiter::"),
-        **table("reshape_and_cache reshape_and_cache_flash", cache_write, "aiter::"),
-        **table("add_rmsnorm rmsnorm2d_fwd_with_add_ck", _added_norm, "aiter::"),
+        **table("rmsnorm rmsnorm2d_fwd_ck", takes("out in in"), "aiter::"),
+        "aiter::rms_norm": takes("in in -> 0"),
+        **table("silu_and_mul gelu_and_mul gelu_tanh_and_mul", _GATED, "aiter::"),
+        **table("reshape_and_cache reshape_and_cache_flash", _PAGED, "aiter::"),
+        # out, input, residual, sum, weight
+        **table("add_rmsnorm rmsnorm2d_fwd_with_add_ck", takes("out in in out in"), "aiter::"),
     }
 )
-
-
-def _gate(call: OpCall) -> Cost:
-    """LigerGELUMulFunction, LigerSiLUMulFunction (a, b): one output of their shape."""
-    return moved([call.need(0), call.need(1)], [call.need(0).dense()])
 
 
 def _gate_backward(call: OpCall) -> Cost:
@@ -227,42 +175,26 @@ def _rms_norm_backward(call: OpCall) -> Cost:
     return at_least([gradient] * 2, [gradient.dense()], note)
 
 
-def _rope(call: OpCall) -> Cost:
-    """LigerRopeFunction (q, k, cos, sin): q and k are rotated in place."""
-    rotated = [call.need(0), call.need(1)]
-    return moved([*rotated, call.tensor(2), call.tensor(3)], rotated)
-
-
-def _cross_entropy(call: OpCall) -> Cost:
-    """LigerCrossEntropyFunction (input, target, ...)."""
-    note = "logits are overwritten by their gradient only when one is needed"
-    return at_least([call.need(0), call.need(1)], None, note)
-
+LOGITS = "logits are overwritten by their gradient only when one is needed"
 
 LIGER = CostKind(
     {
-        "LigerGELUMulFunction": _gate,
-        "LigerSiLUMulFunction": _gate,
+        "LigerGELUMulFunction": takes("in in -> 0"),
+        "LigerSiLUMulFunction": takes("in in -> 0"),
         "LigerGELUMulFunctionBackward": _gate_backward,
         "LigerSiLUMulFunctionBackward": _gate_backward,
         "LigerRMSNormFunction": _rows(statistics=1),
         "LigerRMSNormFunctionBackward": _rms_norm_backward,
         "LigerLayerNormFunction": _rows(statistics=2),
-        "LigerRopeFunction": _rope,
-        "LigerCrossEntropyFunction": _cross_entropy,
+        "LigerRopeFunction": takes("both both in? in?"),
+        "LigerCrossEntropyFunction": takes("in in", LOGITS, least=True),
     }
 )
 
 
 HIDDEN = "weights, indices and states are not among the arguments"
+PADDING = "leaves out the scales and the padding of the rows"
 VALUES = "how many values the chosen rows hold depends on the data"
-
-
-def _quantize(call: OpCall) -> Cost:
-    """FloatToFP8RowwiseQuantized (input, ...): a byte per element, and a scale per padded row."""
-    source = call.need(0)
-    note = "leaves out the scales and the padding of the rows"
-    return at_least([source], [source.dense("unsigned char")], note)
 
 
 def _quantize_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
@@ -320,7 +252,7 @@ _PERMUTES = "permute_2D_sparse_data permute_sparse_features"
 
 FBGEMM = CostKind(
     prices={
-        "fbgemm::FloatToFP8RowwiseQuantized": _quantize,
+        "fbgemm::FloatToFP8RowwiseQuantized": takes("in -> 0 unsigned char", PADDING, least=True),
         "fbgemm::asynchronous_complete_cumsum": _offsets,
         **table(_PERMUTES, _permute, "fbgemm::"),
         "torch::autograd::CppNode<SplitLookupFunction*": unstated(HIDDEN),

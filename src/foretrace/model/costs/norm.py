@@ -24,7 +24,7 @@ import math
 from collections.abc import Sequence
 
 from foretrace.model.costs._call import OpCall, Tensor
-from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, at_least, moved, table
+from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, at_least, moved, table, takes
 
 
 def _layer(statistics: int) -> Price:
@@ -171,11 +171,6 @@ def _backward(call: OpCall) -> Cost:
     return moved([gradient, output], [output.dense(call.scalar_type(3))])
 
 
-def _masked(call: OpCall) -> Cost:
-    """_masked_softmax (self, mask, dim, mask_type)."""
-    return moved([call.need(0), call.tensor(1)], [call.need(0).dense()])
-
-
 def _nll(call: OpCall) -> Cost:
     """nll_loss_forward (self, target, weight, reduction, ignore_index): loss and total weight."""
     scores, target = call.need(0), call.need(1)
@@ -195,7 +190,7 @@ SOFTMAX = CostKind(
     {
         **table("_softmax _log_softmax _safe_softmax softmax log_softmax", _forward),
         **table("_softmax_backward_data _log_softmax_backward_data", _backward),
-        "aten::_masked_softmax": _masked,
+        "aten::_masked_softmax": takes("in in? -> 0"),
         **table("nll_loss_forward nll_loss2d_forward", _nll),
         **table("nll_loss_backward nll_loss2d_backward", _nll_backward),
     }

@@ -63,6 +63,7 @@ from foretrace.model.costs._cost import (
     moved,
     moved_lists,
     table,
+    takes,
     whole_chunks,
 )
 from foretrace.schema.traffic import Certainty
@@ -163,12 +164,6 @@ def _glu(call: OpCall) -> Cost:
     return moved([whole], [half], half.elements)
 
 
-def _glu_backward(call: OpCall) -> Cost:
-    """glu_backward (grad_output, self, dim)."""
-    gradient, whole = call.need(0), call.need(1)
-    return moved([gradient, whole], [whole.dense()], whole.elements)
-
-
 def _both(names: str, price: Price) -> dict[str, Price]:
     """Every op and its in-place twin; an op without one is never recorded under that name."""
     return table(names, price) | table(" ".join(f"{name}_" for name in names.split()), price)
@@ -192,7 +187,7 @@ POINTWISE = CostKind(
         "aten::where": pointwise((0, 1, 2), flop=SELECTION, typed=(1, 2)),
         "aten::elu_backward": pointwise((0, 5)),
         "aten::glu": _glu,
-        "aten::glu_backward": _glu_backward,
+        "aten::glu_backward": takes("in in -> 1", per=1),
     }
 )
 

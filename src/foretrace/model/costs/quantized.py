@@ -25,23 +25,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from foretrace.model.costs._call import SIZES, OpCall, Tensor
-from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, at_least, moved, table
+from foretrace.model.costs._cost import Cost, CostKind, Launch, Price, at_least, moved, table, takes
 
 FP4_GROUP = 16  # values that share a scale of nvfp4
 _REDUCES = ("max", "reduce", "absmax")
-
-
-def _static(call: OpCall) -> Cost:
-    """static_scaled_fp8_quant (out, input, scale[, azp])."""
-    source = call.need(1)
-    return moved([source, call.tensor(2), call.tensor(3)], [call.need(0)], source.elements)
-
-
-def _dynamic(call: OpCall) -> Cost:
-    """dynamic_scaled_fp8_quant (out, input, scale); the int8 form has zero points behind it."""
-    source, integer = call.need(1), call.name.endswith("int8_quant")
-    writes = [call.need(0), call.tensor(2), call.tensor(3) if integer else None]
-    return moved([source], writes, source.elements)
 
 
 def _dynamic_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
@@ -49,12 +36,6 @@ def _dynamic_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> C
     if any(mark in kernel.name.lower() for mark in _REDUCES):
         return at_least([source], [], "reads the input for its largest value")
     return at_least([source], [out], "reads the input, writes the result")
-
-
-def _grouped(call: OpCall) -> Cost:
-    """per_token_group_fp8_quant (input, out, scales, ...)."""
-    source = call.need(0)
-    return moved([source], [call.need(1), call.need(2)], source.elements)
 
 
 def _fp4(call: OpCall) -> Cost | None:
@@ -67,43 +48,40 @@ def _fp4(call: OpCall) -> Cost | None:
     return moved([first, second], writes, count)
 
 
-def _norm(reads: tuple[int, ...], writes: tuple[int, ...]) -> Price:
-    """Tensors at these places; an absent residual is left out."""
-
-    def price(call: OpCall) -> Cost:
-        call.need(0), call.need(1)
-        return moved(map(call.tensor, reads), map(call.tensor, writes))
-
-    return price
-
+_GROUPED = takes("in out out", per=0)
 
 QUANTIZE = CostKind(
     prices={
-        **table("static_scaled_fp8_quant static_scaled_int8_quant", _static, "_C::"),
         **table(
-            "dynamic_scaled_fp8_quant dynamic_scaled_int8_quant dynamic_per_token_scaled_fp8_quant",
-            _dynamic,
+            "static_scaled_fp8_quant static_scaled_int8_quant",
+            takes("out in in? in?", per=1),
             "_C::",
         ),
-        **table("per_token_group_fp8_quant per_token_group_quant_int8", _grouped, "_C::"),
+        **table(
+            "dynamic_scaled_fp8_quant dynamic_per_token_scaled_fp8_quant",
+            takes("out in out?", per=1),
+            "_C::",
+        ),
+        "_C::dynamic_scaled_int8_quant": takes("out in out? out?", per=1),
+        **table("per_token_group_fp8_quant per_token_group_quant_int8", _GROUPED, "_C::"),
         **table(
             "sgl_per_token_group_quant_fp8 sgl_per_token_group_quant_int8 sgl_per_token_quant_fp8",
-            _grouped,
+            _GROUPED,
             "sgl_kernel::",
         ),
         "_C::scaled_fp4_quant": _fp4,
         # out, input, weight, scale
-        "_C::rms_norm_static_fp8_quant": _norm((1, 2, 3), (0,)),
+        "_C::rms_norm_static_fp8_quant": takes("out in in? in?"),
         # out, input, residual, weight, scale
-        "_C::fused_add_rms_norm_static_fp8_quant": _norm((1, 2, 3, 4), (0, 2)),
+        "_C::fused_add_rms_norm_static_fp8_quant": takes("out in both? in? in?"),
         # out, input, weight, scale, eps, bound, residual
         **table(
             "rms_norm_dynamic_per_token_quant rms_norm_per_block_quant",
-            _norm((1, 2, 5, 6), (0, 3, 6)),
+            takes("out in in? out? - in? both?"),
             "_C::",
         ),
-        "_C::silu_and_mul_quant": _norm((1, 2), (0,)),
-        "_C::silu_and_mul_per_block_quant": _norm((1,), (0, 2)),
+        "_C::silu_and_mul_quant": takes("out in in?"),
+        "_C::silu_and_mul_per_block_quant": takes("out in out?"),
     },
     shares={"_C::dynamic_scaled_fp8_quant": _dynamic_share},
 )

@@ -31,6 +31,7 @@ from foretrace.model.costs._cost import (
     cub_part,
     moved,
     table,
+    takes,
 )
 from foretrace.model.costs.pointwise import pointwise
 
@@ -115,16 +116,6 @@ REDUCTION = CostKind(
 PASSES = "one pass; sorting makes several"
 
 
-def _sort(call: OpCall) -> Cost:
-    """sort: values and 64-bit indices of the input's shape."""
-    source = call.need(0)
-    return moved([source], [source.dense(), source.dense("long int")], note=PASSES)
-
-
-def _argsort(call: OpCall) -> Cost:
-    return moved([call.need(0)], [call.need(0).dense("long int")], note=PASSES)
-
-
 def _topk(call: OpCall) -> Cost:
     """topk (self, k, dim, largest, sorted), kthvalue (self, k, dim): values and indices."""
     source, count, dim = call.need(0), call.integer(1), call.integer(2)
@@ -181,8 +172,8 @@ _SCANS = "cumsum cumsum_ cumprod cumprod_ logcumsumexp cummax cummin"
 
 SORT = CostKind(
     prices={
-        **table("sort msort", _sort),
-        "aten::argsort": _argsort,
+        **table("sort msort", takes("in -> 0, 0 long int", PASSES)),
+        "aten::argsort": takes("in -> 0 long int", PASSES),
         **table("topk kthvalue", _topk),
         **table(_SCANS, _scan),
         **table("searchsorted bucketize", _search),
