@@ -183,6 +183,15 @@ def test_every_command_that_opens_a_trace_takes_these(name: str) -> None:
     assert {"--no-cache", "--strict"} <= {word for option in command.params for word in option.opts}
 
 
+def test_limits_are_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every help had the whole list; the page of look has it."""
+    assert main(["sql", "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = next(row for row, line in enumerate(lines) if "--limit NAME=NUMBER" in line)
+    assert lines[at + 1].endswith("(foretrace docs look).")
+    assert lines[at + 2].lstrip().startswith("-h, --help")
+
+
 def test_stdin_gives_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,27 @@ def test_ranks_must_agree_on_their_job(other: dict[str, Any], tmp_path: Path) ->
     assert "SEPARATE TRACES" in run("look", str(tmp_path), "--no-cache").out
 
 
+def test_job_and_look_agree_on_separate_traces(tmp_path: Path) -> None:
+    """Recordings of several scripts: "SEPARATE TRACES" in look, and "6 ranks on 1 host" in job."""
+    for name in ("conv", "lstm"):
+        (tmp_path / f"{name}.json").write_bytes(g0().bytes())
+    assert "SEPARATE TRACES" in run("look", str(tmp_path), "--no-cache").out
+    for command in (["job"], ["check", "-g", "rank 1 is last"], ["compare", str(tmp_path)]):
+        said = run(*command, str(tmp_path), "--no-cache")
+        assert (said.code, said.out) == (2, "")
+        assert "2 separate traces" in said.err
+        assert f"foretrace look {tmp_path}" in said.err
+
+
+def test_equal_ranks_do_not_differ(tmp_path: Path) -> None:
+    """Was "DIFFER   host time per step: 317 us (rank 0) to 317 us (rank 0), 1.00x"."""
+    for rank in (0, 1):
+        written(tmp_path, f"{rank}.json", backend="nccl", rank=rank, world_size=2)
+    page = run("look", str(tmp_path), "--no-cache").out
+    assert "ONE JOB  2 ranks" in page
+    assert "DIFFER" not in page
+
+
 def test_jobs_of_one_process_are_separate() -> None:
     """Several traces with rank 0 of 1: no rank occurs twice."""
     assert set_notes([Member(f"{name}.json", 0, 1, 5, "1 nccl") for name in "ab"]) == ()

@@ -88,16 +88,28 @@ class Reading(NamedTuple):
         return opening.open(path, cache=self.cache, limits=self.limits, captures=captures)
 
     def job(self, path: str, ranks: str | None = None, steps: str | None = None) -> Job:
-        """Open all ranks of a job."""
+        """Open all ranks of a job; traces that nothing makes ranks of one job are refused."""
         from foretrace.analyze import jobs
 
-        return jobs.read(
+        found = jobs.read(
             path, ranks=ranks, steps=steps, ray=self.ray, limits=self.limits, cache=self.cache
         )
+        if found.separate:
+            found.close()
+            raise UsageError(
+                f"{path}: {len(found.facts)} separate traces: no common job in their headers or "
+                "names, and no collective. All in one table: foretrace look "
+                f"{path}; two side by side: foretrace compare A B"
+            )
+        return found
 
     def fails(self, *traces: Trace | None) -> bool:
         """Whether `--strict` was given and one of the traces lost data."""
         return self.strict and any(trace.ledger.lost_data for trace in traces if trace is not None)
+
+
+# The list of limits stands once, in the page.
+_LIMIT = "Another limit on what a file may hold or take (foretrace docs look)."
 
 
 def opens_trace(command: Command) -> Command:
@@ -111,14 +123,10 @@ def opens_trace(command: Command) -> Command:
         with on_terminal(), timed(), ceiling("", limits):
             return command(reading=Reading(not no_cache, strict, limits), **given)
 
-    limits = (
-        "Set a limit on what a file may hold or take: bytes, ratio, events, depth, string, args, "
-        "event, members, seconds, memory. `foretrace docs look` has the defaults."
-    )
     return joined(
         flag("--no-cache", "Neither use nor write the cache."),
         flag("--strict", "Exit 1 when anything was repaired, skipped or odd."),
-        click.option("--limit", multiple=True, metavar="NAME=NUMBER", help=limits),
+        click.option("--limit", multiple=True, metavar="NAME=NUMBER", help=_LIMIT),
     )(opening)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from foretrace.base.arrays import distinct
 from foretrace.base.patterns import regex
-from foretrace.model.intervals import Bools, Ints
+from foretrace.model.intervals import Bools, Ints, union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
@@ -124,6 +124,19 @@ def cpu_call(trace: Trace, region: str = "") -> Span | None:
     calls = groups[region] if region else trace.spans.steps or groups.get(cpu_region(trace), [])
     calls = sorted(calls, key=lambda span: span.cpu_ns)
     return calls[(len(calls) - 1) // 2] if calls else None
+
+
+def ops_inside(trace: Trace, span: Span) -> tuple[int, int]:
+    """How many host ops begin inside a step or call, and the time of its thread inside them."""
+    host = trace.host
+    inside = host.is_op & host.lasting & (host.start >= span.start_ns)
+    ops = np.flatnonzero(inside & (host.start < max(span.end_ns, span.start_ns + 1)))
+    if span.event < 0:
+        mine = ops
+    else:
+        ops = ops[host.namespace[ops] == host.namespace[span.event]]
+        mine = ops[host.track[ops] == host.track[span.event]]
+    return len(ops), union_length(host.start[mine], np.minimum(host.end[mine], span.end_ns))
 
 
 def computing_ops(trace: Trace) -> tuple[Bools, Bools]:

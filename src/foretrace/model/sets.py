@@ -50,15 +50,16 @@ def note_set(traces: Sequence[Recording]) -> None:
 
 
 def ranks_of_one_job(members: Sequence[Member]) -> list[Member]:
-    """The members that are ranks of one job; empty when the traces are separate.
+    """The members that are ranks of one job, that of most; empty when the traces are separate.
 
     Traces without a header of ranks count by the ranks in their names, unless others have one. A
     serving engine's coordinator is no rank, and a job of one process has no other ranks.
     """
     named = [each for each in members if each.rank is not None and not is_coordinator(each.path)]
     ranks = [each for each in named if each.world_size is not None] or named
-    one_job = len({each.job for each in ranks}) == 1 and ranks[0].world_size != 1
-    return ranks if one_job and len(ranks) > 1 else []
+    jobs = Counter(each.job for each in ranks if each.world_size != 1)
+    main = max(jobs, key=lambda job: (jobs[job], job), default="")
+    return [each for each in ranks if each.job == main] if jobs[main] > 1 else []
 
 
 def set_notes(members: Sequence[Member]) -> tuple[Note, ...]:

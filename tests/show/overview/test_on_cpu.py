@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import foretrace as ft
+from corpus.builder import TraceBuilder
+from foretrace.schema.documents.look import SCHEMA
+from foretrace.schema.documents.sets import LookSet
 from foretrace.show.overview import look_region, summarize
 from foretrace.show.overview.on_cpu import cpu_groups, cpu_tree
+from foretrace.show.render import set_page
 from foretrace.show.render.look_page import first_screen, region_page, sections
 from foretrace.show.render.terminal import drawn
 
@@ -79,6 +83,30 @@ def test_the_first_screen_says_what_computes_and_explains_the_copy(tmp_path: Pat
     page = drawn(sections(overview, ["ops"], 20))
     assert "kernels" not in page
     assert "Op tree of forward" in page
+
+
+def test_a_page_of_a_cpu_has_no_column_of_a_gpu(tmp_path: Path) -> None:
+    """Was "0 kernels, 0 memcpys … GPU busy –", "needs GPU events: record with … CUDA"."""
+    built = TraceBuilder(header={"deviceProperties": []})
+    built.step(3, 0, 100_000).region("load", 0, 20_000)
+    built.op("aten::linear", 30_000, 60_000).op("aten::addmm", 31_000, 50_000)
+    path = tmp_path / "cpu.json"
+    path.write_bytes(built.bytes())
+    timing = {"kind": "foretrace-run", "timing": {"wall_ns_per_call": 80_000}}
+    (tmp_path / "cpu.run.json").write_text(json.dumps(timing))
+    overview = summarize(ft.open(path, cache=False))
+    pages = [*first_screen(overview), *sections(overview, ["steps", "findings"], 20)]
+    text = " ".join(drawn(pages).split())
+    assert "CPU TIME 80.0 us per step without the profiler, 100 us with it; 2 host ops" in text
+    assert "outside of ops (Python) 40.0 us 40%" in text
+    assert "ProfilerStep#3 100 us 2 60.0 us" in text
+    assert "load 1 20.0 us 20.0%" in text
+    assert "rules about GPU work had nothing to check" in text
+    assert not {"kernels", "gpu", "CUDA"} & set(text.replace("/", " ").split())
+    found = LookSet(SCHEMA, [overview.look], [], [])
+    (table, _) = set_page.first_screen(str(tmp_path), found)
+    assert table.title.endswith("CPU")
+    assert table.rows == [["cpu", "100 us", "2", "aten::addmm", "–"]]
 
 
 def test_equal_parts_are_one_row(tmp_path: Path) -> None:

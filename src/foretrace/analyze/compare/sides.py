@@ -24,6 +24,7 @@ from foretrace.base.arrays import distinct
 from foretrace.base.errors import UsageError
 from foretrace.model.arguments import json_text
 from foretrace.model.costs.matmul import OPERANDS
+from foretrace.model.cpu_ops import ops_inside
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import Bools, Ints, union_length
 from foretrace.model.spans import Span
@@ -426,18 +427,8 @@ def side(trace: Trace, unit: RepeatUnit, launch: Sequence[str]) -> Side:
     work = launched(trace, found, tick, launch)
     ops = host_ops(trace, found, [each for each in work if each.is_kernel])
     launches = len(started_inside(trace, found.typical, trace.host.is_launch))
-    outside = statistics.median(_outside(trace, span) for span in found.spans)
+    outside = statistics.median(span.cpu_ns - ops_inside(trace, span)[1] for span in found.spans)
     return Side(trace, unit, found, gpu, cpu, wall, idle, pace, work, ops, launches, outside)
-
-
-def _outside(trace: Trace, span: Span) -> int:
-    """The time of a repeat in no op of its thread; outermost ops do not overlap."""
-    host, ops = trace.host, started_inside(trace, span, trace.host.is_op)
-    outermost = ops[host.op_paths.above[ops] < 0]
-    if span.event >= 0:
-        outermost = outermost[host.track[outermost] == host.track[span.event]]
-    ends = np.minimum(host.end[outermost], span.end_ns)
-    return span.cpu_ns - union_length(host.start[outermost], ends)
 
 
 def _times(trace: Trace, span: Span) -> tuple[int | None, ...]:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
+from foretrace.model.sets import Member, ranks_of_one_job
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry
@@ -96,6 +97,7 @@ class Job:
         self.ranks: frozenset[int] | None = None  # those that were chosen
         self.facts: tuple[RankFacts, ...] = ()
         self.members: tuple[RankFacts, ...] = ()
+        self.separate = False  # nothing says that the files are ranks of one job
         self.left_out: list[LeftOut] = []
         self.notes: list[NoteEntry] = []
         self._files: dict[str, list[str]] = {}
@@ -129,6 +131,14 @@ class Job:
         self.members = tuple(_members(self.facts))
         self._refuse_others(numbered)
         self._join((each.rank, places[each.path]) for each in self.members)
+        files = [
+            Member(each.path, each.rank, each.world_size, None, each.job) for each in kept.values()
+        ]
+        self.separate = len(files) > 1 and not ranks_of_one_job(files) and not self._meet()
+
+    def _meet(self) -> bool:
+        """Whether any rank recorded a collective."""
+        return self.table("collectives").head(1).collect().height > 0
 
     def _refuse_others(self, numbered: Sequence[RankFacts]) -> None:
         """Refuse a choice of ranks or steps that no file has."""

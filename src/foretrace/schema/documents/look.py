@@ -134,6 +134,7 @@ class StepRow(Struct, frozen=True):
 
     `recorded_ns` is the time of the step in the recording, on all GPUs that it uses: what its
     `gpu_busy_ns` leaves of it is idle. `gpu_idle_ns` is idle time between its own GPU operations.
+    `ops` and `ops_ns` are the host ops of a step that a CPU computed, and the time inside them.
     """
 
     name: str
@@ -146,6 +147,8 @@ class StepRow(Struct, frozen=True):
     gpu_idle_ns: int | None
     bound: str
     recorded_ns: int | None = None
+    ops: int | None = None
+    ops_ns: int | None = None
 
 
 class RegionRow(Struct, frozen=True):

@@ -57,6 +57,7 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.analyze.fixes._typical import predicted
     from foretrace.analyze.rules import run_all
     from foretrace.model.utilization import utilization
+    from foretrace.model.wall import unprofiled_step_ns
     from foretrace.show.overview import sentences
     from foretrace.show.overview.fixes import WORTH, whole_ns
     from foretrace.show.overview.groups import group_rows
@@ -74,7 +75,8 @@ def summarize(trace: Trace) -> Overview:
         step = without_profiler(trace, step, future)
         found.step, found.fixes = time_of(future), entries(future)
     found.cpu = cpu_tree(trace) if step is None else []
-    found.verdict = verdict(step, found, predicted_on_cpu(trace) if step is None else None)
+    on_cpu = predicted_on_cpu(trace) if step is None else None
+    found.verdict = verdict(step, found, on_cpu, unprofiled_step_ns(trace))
     if step is not None:
         found.groups = group_rows(trace, step.spans)
         used = utilization(trace, step.spans)

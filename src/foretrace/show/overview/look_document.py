@@ -9,7 +9,7 @@ from msgspec import convert
 
 from foretrace.base.arrays import coded, counted, distinct
 from foretrace.model import bounds, code_lines
-from foretrace.model.cpu_ops import computing_ops, runs_on_cpu
+from foretrace.model.cpu_ops import computing_ops, ops_inside, runs_on_cpu
 from foretrace.model.host import step_number
 from foretrace.model.idle import unrecorded_wait
 from foretrace.model.metadata import device_of
@@ -85,6 +85,7 @@ def _step(trace: Trace, span: Span) -> look.StepRow:
     timeless = len(work) > 0 and not bool(gpu.usable[work].any())
     busy = None if timeless or not len(gpu) else trace.spans.busy(span)
     spent = bounds.spent(trace, span)
+    ops = ops_inside(trace, span) if runs_on_cpu(trace) else (None, None)
     return look.StepRow(
         *(span.name, step_number(span.name), span.cpu_ns),
         kernels=int(gpu.is_kernel[work].sum()),
@@ -94,6 +95,8 @@ def _step(trace: Trace, span: Span) -> look.StepRow:
         gpu_idle_ns=None if busy is None else gpu.idle_within(work),
         bound=bounds.of_span(trace, span),
         recorded_ns=spent.recorded_ns if spent else None,
+        ops=ops[0],
+        ops_ns=ops[1],
     )
 
 

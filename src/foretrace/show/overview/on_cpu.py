@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.model.cpu_ops import computing_ops, cpu_call, cpu_does, runs_on_cpu
 from foretrace.model.intervals import Bools
+from foretrace.model.modules import PYTHON
 from foretrace.model.reach import is_view
 from foretrace.model.trace import Trace
 from foretrace.names.families import decode
@@ -143,7 +144,9 @@ def cpu_groups(tree: Sequence[CpuOpRow]) -> list[GroupRow]:
 def _around(row: CpuOpRow) -> str:
     if row.does == LOADS:
         return "waiting for the DataLoader"
-    return "views (metadata only)" if row.does == METADATA else "wrappers, allocations, Python"
+    if not row.depth:
+        return PYTHON
+    return "views (metadata only)" if row.does == METADATA else "wrappers and allocations"
 
 
 def cpu_lines(tree: Sequence[CpuOpRow]) -> Iterator[Line]:

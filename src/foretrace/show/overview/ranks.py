@@ -35,11 +35,11 @@ def lines(found: LookSet) -> list[Line]:
         return [
             Line(
                 "SEPARATE TRACES",
-                "their headers name no common job; compare two: foretrace compare A B",
+                "their headers and names state no common job; compare two: foretrace compare A B",
             )
         ]
     said = [Line("ONE JOB", plural(len(found.job), "rank"))]
-    for worst in spreads(found)[:1]:
+    for worst in [each for each in spreads(found)[:1] if each.least < each.most]:
         text = time_text if worst.unit == "ns" else count_text
         least = f"{text(worst.least)} (rank {worst.least_rank})"
         most = f"{text(worst.most)} (rank {worst.most_rank})"

@@ -34,7 +34,7 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
     verdict = look.verdict
     return [
         *_gap(look),
-        Line(label(verdict.bound, step), verdict.text),
+        Line(label(verdict.bound, step, on_cpu=bool(look.cpu)), verdict.text),
         *_unrecorded(look),
         *cpu_lines(look.cpu),
         *serving_lines(look),
@@ -159,7 +159,7 @@ def _captures(look: Look) -> Iterator[str]:
 
 def _unknown(look: Look, step: MeasuredStep | None) -> Iterator[str]:
     """What the trace lacks: data of rules, launches, costs that the verdict does not name."""
-    details = [row.detail for row in look.findings if row.state == "skipped"]
+    details = [row.detail for row in look.findings if row.state == "skipped" and not look.cpu]
     words = sorted({re.split("[:,]", detail.removeprefix("needs "))[0] for detail in details})
     found = [row.evidence for row in look.findings if row.rule == "unlinked_work"]
     unlinked = sum(evidence.get("count", 0) for evidence in found)

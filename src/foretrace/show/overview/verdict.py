@@ -42,16 +42,21 @@ def verdict_of(step: MeasuredStep | None, findings: Sequence[FindingEntry] = ())
     return LookVerdict(step.bound, "".join(_evidence(step)), first)
 
 
-def verdict(step: MeasuredStep | None, look: Look, on_cpu: Predicted | None = None) -> LookVerdict:
+def verdict(
+    step: MeasuredStep | None,
+    look: Look,
+    on_cpu: Predicted | None = None,
+    bare_ns: float | None = None,
+) -> LookVerdict:
     """The verdict on one trace: what to do is ranked by the predicted time of a step.
 
     What a CPU gains depends on the machine more than a trace can tell: the order is said there,
-    without a time.
+    without a time. `bare_ns` is a step without the profiler, as the run record has it.
     """
     if step is None:
         found = [each.proposal for each in (on_cpu.fixes if on_cpu else ())]
         orders = [f"{each.order}: {each.why}" for each in found]
-        return LookVerdict("unknown", _without_gpu(look), *orders[:2])
+        return LookVerdict("unknown", _without_gpu(look, bare_ns), *orders[:2])
     if look.step is None:
         return verdict_of(step, look.findings)
     # the first of them that can be done now leads the list
@@ -73,11 +78,11 @@ def _largest(step: MeasuredStep, findings: Sequence[FindingEntry]) -> str:
     return f"{row.fix}: {_inside(row.title)}; saves at most {time_text(row.at_most_ns)}"
 
 
-def label(bound: str, step: MeasuredStep | None) -> str:
+def label(bound: str, step: MeasuredStep | None, *, on_cpu: bool = False) -> str:
     """The word in front: `HOST-BOUND`. A busy GPU bounds a step, whatever its kernels do."""
     busy = step is not None and step.busy_share >= 1 - PARTLY_IDLE
     if step is None:
-        return "NO GPU TIME"
+        return "CPU TIME" if on_cpu else "NO GPU TIME"
     return "GPU-BOUND" if busy and bound in ("mixed", "unknown") else LABELS[bound]
 
 
@@ -138,7 +143,7 @@ def _of_it(part: int, whole: int) -> str:
     return "all" if part == whole else f"{percent_text(part / whole)} of it" if part else "none"
 
 
-def _without_gpu(look: Look) -> str:
+def _without_gpu(look: Look, bare_ns: float | None) -> str:
     """Where the host's time goes: in a region with more time than all ops, else in an op."""
     totals, rows = look.totals, look.ops
     ops, total = plural(totals.cpu_ops, "host op"), sum(row.self_cpu_ns for row in rows)
@@ -154,4 +159,14 @@ def _without_gpu(look: Look) -> str:
     if totals.launches:
         launches = plural(totals.launches, "launch", "launches")
         return f"the trace has {launches} and no GPU events: they were not recorded, or nothing ran"
-    return f"the trace has no GPU events; {ops}"
+    return f"{_cpu_time(look, bare_ns) if look.cpu else 'the trace has no GPU events'}; {ops}"
+
+
+def _cpu_time(look: Look, bare_ns: float | None) -> str:
+    """`20.4 ms per step without the profiler, 28.1 ms with it`."""
+    profiled = time_text(look.cpu[0].total_ns)
+    if not look.steps:
+        return f"{profiled} in {look.cpu[0].name} with the profiler"
+    if bare_ns is None:
+        return f"{profiled} per step with the profiler"
+    return f"{time_text(bare_ns)} per step without the profiler, {profiled} with it"

@@ -181,7 +181,8 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
     titles = [f"GPU {overview.per.partition(' of ')[0]}", "time", "share", "n", "limited by"]
     groups = look.groups
     if look.cpu:
-        titles, groups = ["CPU, one call", "time", "share", "n", ""], cpu_groups(look.cpu)
+        one = f"CPU, one {'step' if look.steps else 'call'}"
+        titles, groups = [one, "time", "share", "n", ""], cpu_groups(look.cpu)
 
     def page(most: int) -> list[Section]:
         table = Section(
@@ -239,7 +240,8 @@ def _warnings(notes: Sequence[NoteEntry]) -> list[tuple[str, str]]:
 
 def _group_cells(row: GroupRow) -> list[str]:
     share = f"{row.share:.0%}" if row.share >= 0.01 else "<1%"
-    return [row.name, time_text(row.time_ns), share, count_text(row.count), row.limited_by]
+    count = count_text(row.count) if row.count else ""
+    return [row.name, time_text(row.time_ns), share, count, row.limited_by]
 
 
 def _options(look: Look) -> str:
@@ -298,6 +300,8 @@ def op_path(chain: list[str]) -> str:
 
 def _totals(look: Look) -> Section:
     totals, busy, span = look.totals, look.totals.gpu_busy_ns, look.totals.gpu_span_ns
+    if look.cpu:
+        return Section("Totals", [plural(totals.cpu_ops, "host op")])
     launched = [(totals.kernels, "kernel"), (totals.memcpys, "memcpy"), (totals.memsets, "memset")]
     counts = [plural(count, name) for count, name in launched]
     counts.append(plural(totals.launches, "launch", "launches"))
@@ -315,6 +319,8 @@ def _steps(look: Look) -> Section:
         "memsets": "memsets", "recorded": "recorded_ns", "gpu busy": "gpu_busy_ns",
         "gpu idle": _idle_of_step, "bound": "bound",
     }  # fmt: skip
+    if look.cpu:
+        columns = {"step": "name", "host": "cpu_ns", "ops": "ops", "inside ops": "ops_ns"}
     return listing("Steps", look.steps, columns, top=ROWS, how=ALL)
 
 
@@ -336,6 +342,11 @@ def _regions(look: Look) -> Section:
         "bound": "bound",
     }
     title = "Regions (per call: GPU time is the median, the rest are means)"
+    if look.cpu:
+        title, whole = "Regions (per call: means)", sum(row.cpu_ns for row in look.steps)
+        shares: dict[str, Column] = {"of the steps": lambda row: percent_text(row.cpu_ns / whole)}
+        shown = {name: columns[name] for name in ("region", "calls", "host/call")}
+        return listing(title, look.regions, shown | (shares if whole else {}), top=ROWS, how=ALL)
     return listing(title, look.regions, columns, top=ROWS, how=ALL, left=(0, 4))
 
 
@@ -446,6 +457,9 @@ def _named(look: Look, state: str, title: str, words: Callable[[FindingEntry], s
 def _skipped(look: Look) -> str:
     """Rules that lack the same data are named together."""
     lacks: dict[str, list[str]] = {}
+    if look.cpu:
+        count = sum(row.state == "skipped" for row in look.findings)
+        return f"{plural(count, 'rule')} about GPU work had nothing to check." if count else ""
     for row in look.findings:
         if row.state == "skipped":
             lacks.setdefault(row.detail, []).append(row.rule)

@@ -20,8 +20,15 @@ from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten, tabl
 def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
     """What the traces are to each other, a row for each, and how to see more: at most 25 lines."""
     head, ranks = _head(root, found), ["rank"] if found.job else []
+    names = ["trace", *ranks, "kernels", "gpu busy", "busy", "bound", "do first", "saves"]
     rows = [_verdict(look, root, bool(ranks)) for look in found.traces]
     words = (0, len(ranks) + 4, len(ranks) + 5)
+    if all(look.cpu for look in found.traces):
+        names, words = (
+            ["trace", "host/step", "ops/step", "most self time in", "do first"],
+            (0, 3, 4),
+        )
+        rows = [_cpu_verdict(look, root) for look in found.traces]
     waits = f"who waits for whom: foretrace job {shlex.quote(root)}; " if found.job else ""
     more = f"{waits}more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
 
@@ -31,7 +38,7 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
             head.title,
             labelled=head.labelled,
             bullets=_warnings(root, found)[:BANNER],
-            head=["trace", *ranks, "kernels", "gpu busy", "busy", "bound", "do first", "saves"],
+            head=names,
             rows=rows[:shown],
             left=words,
             after=left,
@@ -43,11 +50,25 @@ def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]
 
 def _verdict(look: Look, root: str, ranked: bool) -> list[str]:
     rank, _, _, kernels, time, busy, _ = _numbers(look)
-    name = _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
+    name = _name(look, root)
     # the page of the trace says how
     what, saves = _first(look)
     ranks = [rank] if ranked else []
     return [name, *ranks, kernels, time, busy, look.verdict.bound, what, saves]
+
+
+def _name(look: Look, root: str) -> str:
+    return _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
+
+
+def _cpu_verdict(look: Look, root: str) -> list[str]:
+    ops = count_text(per_step(look, lambda step: step.ops))
+    order = look.verdict.first.partition(": ")[0] or DASH
+    return [_name(look, root), time_text(host_per_step(look)), ops, look.ops[0].name, order]
+
+
+def _device(look: Look) -> str:
+    return "CPU" if look.cpu else device_text(look.trace)
 
 
 def _first(look: Look) -> tuple[str, str]:
@@ -96,7 +117,7 @@ def _label(path: str, root: str) -> str:
 
 def _head(root: str, found: LookSet) -> Section:
     counts = f"{plural(len(found.traces), 'trace')} · {len(found.left_out)} not read"
-    devices = {device_text(look.trace) for look in found.traces}
+    devices = {_device(look) for look in found.traces}
     device = f" · {devices.pop()}" if len(devices) == 1 else ""
     labelled = [(line.label, line.text) for line in lines(found)]
     name = shorten(os.path.basename(root.rstrip("/")) or root, NAME)
@@ -105,10 +126,10 @@ def _head(root: str, found: LookSet) -> Section:
 
 def _traces(names: list[str], found: LookSet) -> Section:
     """The device has a column where the traces differ in it; elsewhere the head names it."""
-    several = len({device_text(look.trace) for look in found.traces}) > 1
+    several = len({_device(look) for look in found.traces}) > 1
     head = ["trace", *(["device"] if several else []), "rank", "events", "steps", "kernels"]
     rows = [
-        [name, *([look.trace.device or DASH] if several else []), *_numbers(look)]
+        [name, *([_device(look)] if several else []), *_numbers(look)]
         for name, look in zip(names, found.traces, strict=True)
     ]
     head += ["gpu busy", "busy", "host/step"]
