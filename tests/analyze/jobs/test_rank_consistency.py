@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analyze.jobs.plan import Delay, Gaps, Plan, write
+from analyze.jobs.plan import Clock, Delay, Gaps, Plan, write
 from analyze.jobs.planned import reading
 from foretrace.analyze import jobs
+from foretrace.analyze.jobs.clocks import fit
 from foretrace.analyze.jobs.matched_collectives import match
 from foretrace.analyze.jobs.rank_consistency import rank_consistency, ranks_text
+from foretrace.analyze.jobs.summary import summarize
 from foretrace.schema.documents.job import JobOddity
 
 
 def _odd(plan: Plan, folder: Path) -> dict[str, JobOddity]:
     with reading(plan, folder) as read:
-        return {each.code: each for each in rank_consistency(read.job, read.met)}
+        return {each.code: each for each in rank_consistency(read.job, read.met, read.clocks)}
 
 
 @pytest.mark.parametrize(
@@ -61,9 +65,9 @@ def test_ranks_that_were_not_chosen_are_not_missing(tmp_path: Path) -> None:
     write(Plan(data=4, gaps=Gaps(missing=(1,))), tmp_path)
     for chosen, codes in (("0,2", []), ("0-2", ["rank_missing"])):
         with jobs.read(tmp_path, ranks=chosen, cache=False) as job:
-            found = [
-                each for each in rank_consistency(job, match(job)) if each.code == "rank_missing"
-            ]
+            matched = match(job)
+            every = rank_consistency(job, matched, fit(job, matched))
+            found = [each for each in every if each.code == "rank_missing"]
             assert [each.code for each in found] == codes
             assert [each.ranks for each in found] == [[1]] * len(codes)
 
@@ -83,3 +87,55 @@ def test_ranks_in_few_words() -> None:
     assert ranks_text([5, 3, 4]) == "ranks 3-5"
     assert ranks_text([1, 3, 5, 7, 9]) == "ranks 1, 3, 5 and 2 more"
     assert ranks_text(range(0, 2048, 2)) == "ranks 0, 2, 4 and 1,021 more"
+
+
+def _apart(steps: tuple[int, ...] = (0, 1, 2), ns: int = 0) -> Plan:
+    """Four hosts; the clock of the third is ahead, and every file has these steps alone."""
+    gaps = Gaps(steps=dict.fromkeys(range(4), steps))
+    return Plan(data=4, ranks_per_host=1, clocks={2: Clock(ns)}, gaps=gaps)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"), [(5 * 10**9, "5.00 s ahead of"), (-(10**12), "16.7 minutes behind")]
+)
+def test_a_clock_that_is_seconds_off_is_named(ns: int, text: str, tmp_path: Path) -> None:
+    found = _odd(_apart(ns=ns), tmp_path)
+    assert found["clock_apart"].ranks == [2]
+    assert (
+        found["clock_apart"].text
+        == f"rank 2: clock {text} the others', corrected by the collectives"
+    )
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(5, "forward"), (-5, "back")])
+def test_a_clock_that_is_set_during_the_recording_is_named(
+    seconds: int, word: str, tmp_path: Path
+) -> None:
+    """And nobody is called late for it: the clocks' error is as large."""
+    write(_apart(), tmp_path)
+    path = next(each for each in tmp_path.iterdir() if each.name.startswith("node002"))
+    trace = json.loads(gzip.decompress(path.read_bytes()))
+    times = [each["ts"] for each in trace["traceEvents"] if each.get("cat") == "kernel"]
+    for each in trace["traceEvents"]:
+        each["ts"] = each.get("ts", 0) + 1e6 * seconds * (
+            each.get("ts", 0) > times[len(times) // 2]
+        )
+    path.write_bytes(gzip.compress(json.dumps(trace).encode()))
+    with jobs.read(tmp_path, cache=False) as job:
+        document = summarize(job)
+    found = {each.code: each for each in document.same}["clock_set"]
+    assert (found.ranks, found.text) == ([2], f"rank 2: clock 5.00 s {word} during the recording")
+    assert max(row.exposed_delays_ns or 0 for row in document.ranks) == 0
+    assert (document.job.step_ns or 0) < 10**7
+
+
+def test_a_clock_that_is_set_between_two_recordings_is_named(tmp_path: Path) -> None:
+    write(_apart((0, 1)), tmp_path / "first")
+    write(_apart((2,), -7 * 10**9), tmp_path / "second")
+    with jobs.read(tmp_path, cache=False) as job:
+        every = {
+            each.code: each for each in rank_consistency(job, match(job), fit(job, match(job)))
+        }
+    found = every["clock_set"]
+    assert found.ranks == [2]
+    assert found.text == "rank 2: clock 7.00 s back between the files of steps 2 and 4"

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from foretrace.analyze.jobs.exposure import stages
-from foretrace.base.units import bytes_text, count_text, plural
+from foretrace.base.units import bytes_text, count_text, plural, span_text
+from foretrace.model.collectives import BOTH_SIDES
 from foretrace.schema.documents.job import JobOddity
 from foretrace.schema.jobs import RankFacts
 
@@ -26,9 +28,12 @@ if TYPE_CHECKING:
 Run = tuple[int, int]  # the first rank and the last
 _NAMED = 64  # ranks that an oddity lists
 _SHOWN = 3  # kernels and numbers that a sentence has room for
+CLOCK_STEP_NS = 128_000_000  # from here on `ntpd` sets a clock; what is less it slows or speeds up
 
 
-def rank_consistency(job: Job, matched: MatchedCollectives) -> list[JobOddity]:
+def rank_consistency(
+    job: Job, matched: MatchedCollectives, clocks: pl.DataFrame
+) -> list[JobOddity]:
     """What is odd about the job as a whole; empty where the traces are one whole job."""
     return [
         *_missing(job),
@@ -40,6 +45,9 @@ def rank_consistency(job: Job, matched: MatchedCollectives) -> list[JobOddity]:
         *_cut(job),
         *_partly_recorded(matched),
         *_damaged(job),
+        *_clocks_apart(job, clocks),
+        *_clocks_set(matched),
+        *_clocks_set_between(job),
     ]
 
 
@@ -233,3 +241,66 @@ def _damaged(job: Job) -> Iterator[JobOddity]:
         yield _odd(
             "lost_data", "data_loss", ranks, f"{ranks_text(ranks)}: part of the file is lost"
         )
+
+
+def _clocks_apart(job: Job, clocks: pl.DataFrame) -> Iterator[JobOddity]:
+    """Ranks whose clock is so far from that of most that nobody set it, or somebody did wrong."""
+    based = [each.rank for each in job.members if each.has_time_base]
+    known = clocks.filter(pl.col("rank").is_in(based), "fitted")
+    usual = pl.col("offset_ns").quantile(0.5, "lower")
+    ahead = known.select("rank", (pl.col("offset_ns") - usual).cast(pl.Int64).alias("ahead"))
+    for words, each in _steps(dict(ahead.iter_rows()), ("ahead of", "behind")):
+        text = f"{words} the others', corrected by the collectives"
+        yield _odd("clock_apart", "notice", each, text)
+
+
+def _steps(found: dict[int, int], words: tuple[str, str]) -> Iterator[tuple[str, list[int]]]:
+    """`rank 2: clock 5.00 s ahead of`: of times by rank those that no clock drifts by."""
+    for sign, word in zip((1, -1), words, strict=True):
+        ranks = [rank for rank, ns in found.items() if sign * ns >= CLOCK_STEP_NS]
+        if ranks:
+            most = span_text(max(sign * found[rank] for rank in ranks) / 1e9)
+            clock = f"clock {most}" if len(ranks) == 1 else f"clocks up to {most}"
+            yield f"{ranks_text(ranks)}: {clock} {word}", ranks
+
+
+def _clocks_set(matched: MatchedCollectives) -> Iterator[JobOddity]:
+    """Ranks whose clock was set during the recording: from some collective on, all end at another
+    time beside the median rank, or beside the lowest of two.
+    """
+    sure = matched.shared.filter(pl.col("collective").is_in(BOTH_SIDES), how="seq")
+    rows = matched.arrivals.join(sure.select("collective_id", "group", "seq"), on="collective_id")
+    several, end = pl.len() > 2, pl.col("end_ns")
+    beside = (
+        pl.when(several).then(end.quantile(0.5, "lower")).otherwise(end.sort_by("rank").first())
+    )
+    off = (end - beside.over("collective_id").cast(pl.Int64)).alias("off")
+    rows = rows.with_columns(off).sort("group", "rank", "seq")
+    far = pl.col("off").diff().over("group", "rank").abs() >= CLOCK_STEP_NS
+    jumps: dict[int, int] = {}
+    for (_, rank), own in rows.filter(far.any().over("group", "rank")).group_by("group", "rank"):
+        offs = own["off"].to_list()
+        at = max(range(1, len(offs)), key=lambda at: abs(offs[at] - offs[at - 1]))
+        size = median_low(offs[at:]) - median_low(offs[:at])
+        jumps[int(rank)] = max(jumps.get(int(rank), 0), size, key=abs)
+    for words, each in _steps(jumps, ("forward", "back")):
+        yield _odd("clock_set", "notice", each, f"{words} during the recording")
+
+
+def _clocks_set_between(job: Job) -> Iterator[JobOddity]:
+    """Ranks of which a later recording is not as much later as those of the others."""
+    run = {each.job for each in job.members}
+    files: dict[tuple[int, ...], dict[int, RankFacts]] = defaultdict(dict)
+    for each in job.facts:
+        if each.job in run and each.has_time_base and each.steps and each.rank is not None:
+            files[each.steps].setdefault(each.rank, each)
+    for first, second in pairwise(sorted(files)):
+        both = sorted(files[first].keys() & files[second].keys())
+        edges = [(files[first][rank], files[second][rank]) for rank in both]
+        later = [(new.start_ns - old.start_ns, new.end_ns - old.end_ns) for old, new in edges]
+        usual = [median_low(side) for side in zip(*later, strict=True)]
+        moved = [[own - most for own, most in zip(each, usual, strict=True)] for each in later]
+        jumps = {rank: min(each, key=abs) for rank, each in zip(both, moved, strict=True)}
+        between = f"between the files of steps {first[0]} and {second[0]}"
+        for words, ranks in _steps(jumps, ("forward", "back")):
+            yield _odd("clock_set", "notice", ranks, f"{words} {between}")

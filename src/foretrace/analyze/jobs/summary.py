@@ -14,7 +14,7 @@ from foretrace.analyze.jobs.critical_path import graph, walked
 from foretrace.analyze.jobs.exposure import bubbles, exposure, overlap, perfect, typical
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
 from foretrace.analyze.jobs.network import bandwidths, outliers, transfers
-from foretrace.analyze.jobs.rank_consistency import rank_consistency, world_size
+from foretrace.analyze.jobs.rank_consistency import CLOCK_STEP_NS, rank_consistency, world_size
 from foretrace.analyze.jobs.stragglers import NOTABLE, delays, exposed_delays, hosts, stragglers
 from foretrace.analyze.jobs.waits import OWN_CAUSES, timed_collectives
 from foretrace.analyze.jobs.what_if import what_ifs
@@ -33,7 +33,9 @@ _Row = TypeVar("_Row", bound=Struct)
 
 def summarize(job: Job) -> documents.JobDocument:
     """Run every analysis once."""
-    (matched, clocks, waited), times = timed_collectives(job), exposure(job)
+    matched, clocks, waited = timed_collectives(job)
+    same = rank_consistency(job, matched, clocks)
+    times = _without_clock_steps(exposure(job), same)
     counted = times.filter("whole") if times["whole"].any() else times
     steps, sent, shared = times["step"].n_unique(), transfers(job, matched), matched.shared
     late, slow = stragglers(waited, job), outliers(job, matched, sent)
@@ -55,11 +57,18 @@ def summarize(job: Job) -> documents.JobDocument:
         path=_path(job, matched, clocks, typical(times), _suspects(entry, ranks, homes), slow),
         network=_rows(documents.JobNetwork, bandwidths(sent)),
         outliers=_rows(documents.JobOutlier, slow),
-        same=rank_consistency(job, matched),
+        same=same,
         notes=list(job.notes),
         left_out=list(job.left_out),
         unnamed=_unnamed(matched),
     )
+
+
+def _without_clock_steps(times: pl.DataFrame, same: list[documents.JobOddity]) -> pl.DataFrame:
+    """A step in which the clock of a rank was set does not count: nobody knows how long it took."""
+    odd = [rank for each in same if each.code == "clock_set" for rank in each.ranks]
+    far = (pl.col("wall_ns") - pl.col("wall_ns").median().over("step")).abs() >= CLOCK_STEP_NS
+    return times.with_columns(pl.col("whole") & ~(pl.col("rank").is_in(odd) & far))
 
 
 def _rows(kind: type[_Row], frame: pl.DataFrame) -> list[_Row]:
