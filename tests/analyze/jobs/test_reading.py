@@ -9,6 +9,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -254,3 +255,38 @@ def test_files_of_lost_nodes_are_read_here(
     assert out == ""
     assert "a node died" in errors
     assert "a worker died" in errors
+
+
+class _EmptyCluster:
+    """Ray as it answers once its only nodes are gone: nothing is ever done, or every task failed."""
+
+    exceptions = SimpleNamespace(RayError=OSError, RayTaskError=KeyError)
+
+    def __init__(self, waits: bool) -> None:
+        self.waits, self.cores = waits, iter([2, 0])
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": next(self.cores)}
+
+    def remote(self, **_: object) -> Any:
+        return lambda _: SimpleNamespace(remote=lambda path, *_: path)
+
+    def wait(self, running: list[str], num_returns: int, timeout: float) -> tuple[list[str], Any]:
+        return [] if self.waits else running[:num_returns], None
+
+    def get(self, _: str) -> bytes:
+        raise OSError("the node died")
+
+    def cancel(self, *_: object, force: bool) -> None:
+        assert force
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_cluster_that_loses_all_its_nodes_is_named(
+    bucket: str, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended in "contains no trace", or never."""
+    monkeypatch.setattr(reading, "_connected", lambda _: (_EmptyCluster(waits), False))
+    with pytest.raises(TraceError, match="4 of 4 files lost with their Ray workers") as found:
+        jobs.read(bucket, ray="auto", cache=False)
+    assert (found.value.code, found.value.exit_code) == ("E_UNREADABLE", 3)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 
-from foretrace.analyze.jobs.reading import list_files, numbers, of_ranks, read_progress, reduce_all
+from foretrace.analyze.jobs.reading import (
+    LOST,
+    list_files,
+    numbers,
+    of_ranks,
+    read_progress,
+    reduce_all,
+)
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
+from foretrace.base.units import plural
 from foretrace.read.folder import nothing_in
 
 
@@ -44,4 +52,12 @@ def read(
 def _nothing_read(job: Job) -> TraceError:
     if [each.path for each in job.left_out] == [job.path]:
         return TraceError(job.left_out[0].code, job.path, job.left_out[0].text)
+    if lost := [each for each in job.left_out if each.text == LOST]:
+        what = f"{len(lost)} of {plural(len(job.left_out), 'file')} lost with their Ray workers"
+        return TraceError(
+            "E_UNREADABLE",
+            job.path,
+            f"{what}, none was read",
+            hint="see `ray status`, or read without --ray",
+        )
     return nothing_in(job.path, [each.text for each in job.left_out])

@@ -47,6 +47,8 @@ _BASE, _PER_BYTE = 128 << 20, 4  # memory of a process: its own, and for each by
 RETRIES = 3  # of a Ray task whose worker or node died
 _WAITING = 2  # Ray tasks for each core: one runs, the next is ready
 _CONNECT_S = 10
+_LOOK_S = 10  # between two looks at whether a cluster that does not answer still has nodes
+LOST = "the Ray workers that read it were lost; see `ray status`, or read it without --ray"
 
 Answers = Iterator[tuple[str, FileAnswer]]
 
@@ -208,7 +210,8 @@ def ray_answers(files: Mapping[str, int], limits: Limits, cache: bool, address: 
         ray, started = _connected(address)
         try:
             for path, content in _contents(ray, files, limits, cache):
-                found = _decoded(content or _ended(path))
+                lost_there = FileAnswer(left_out=LeftOut(opening.shown(path), "E_UNREADABLE", LOST))
+                found = _decoded(content) if content else lost_there
                 absent = found.left_out is not None and found.left_out.code == "E_UNREADABLE"
                 if absent and os.path.isfile(path):
                     lost.append(path)
@@ -251,18 +254,25 @@ def _check_listening(address: str) -> None:
 def _contents(
     ray: Any, files: Mapping[str, int], limits: Limits, cache: bool
 ) -> Iterator[tuple[str, bytes | None]]:
-    """The bytes of each file's answer; None where every worker that read it died."""
+    """The bytes of each file's answer; None where every worker that read it died.
+
+    Ray waits for ever for nodes that are lost; a cluster that grows on demand may begin with none.
+    """
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(encoded)
-    most = max(int(ray.cluster_resources().get("CPU", 1)), 1) * _WAITING
+    begun = int(ray.cluster_resources().get("CPU", 0))
+    most = max(begun, 1) * _WAITING
     queue, running = deque(files), dict[Any, str]()
     try:
         while queue or running:
             while queue and len(running) < most:
                 path = queue.popleft()
                 running[task.remote(path, limits, cache)] = path
-            done, _ = ray.wait(list(running), num_returns=1)
+            done, _ = ray.wait(list(running), num_returns=1, timeout=_LOOK_S)
             for each in done:
                 yield running.pop(each), _content(ray, each)
+            if begun and not done and not ray.cluster_resources().get("CPU", 0):
+                yield from ((path, None) for path in (*running.values(), *queue))
+                return
     finally:
         for each in running:  # after Ctrl+C nothing waits for the tasks that still run
             ray.cancel(each, force=True)
