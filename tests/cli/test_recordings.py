@@ -17,6 +17,7 @@ import pytest
 import foretrace
 from foretrace import TraceError
 from foretrace.cli import main, tour
+from foretrace.cli.tour import THEN
 from foretrace.learn.ladder import climb
 from foretrace.read import recordings
 from foretrace.schema.documents.tries import read_tried
@@ -174,6 +175,23 @@ def test_who_wants_no_questions_is_told_at_a_terminal_too(
     text = capsys.readouterr().out
     assert "It is 2." in text
     assert "? hint" not in text
+
+
+def test_ctrl_c_ends_the_tour(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It went on with the look, the comparison and the report."""
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr("click.termui.visible_prompt_func", _interrupted)
+    assert main(["tour"]) == 130
+    out, err = capsys.readouterr()
+    assert err == "foretrace: stopped\n"
+    assert THEN not in out
+
+
+def _interrupted(_: str) -> str:
+    raise KeyboardInterrupt
 
 
 ONE_RUNG = """

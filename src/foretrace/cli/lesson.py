@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,10 +162,11 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     earlier = read_progress().lessons.get(name)
     if earlier and not earlier.finished and not again:
         sitting.resume(earlier.answers)
-    while sitting.step and ask(sitting, as_json):
-        answers = sitting.answers[: sitting.at]
-        if name:
-            keep_progress(name, KeptLesson(answers, len(lesson.steps), sitting.hits))
+    with suppress(click.Abort):  # Ctrl+C stops as `q` does: what was answered is kept
+        while sitting.step and ask(sitting, as_json):
+            answers = sitting.answers[: sitting.at]
+            if name:
+                keep_progress(name, KeptLesson(answers, len(lesson.steps), sitting.hits))
     document = sitting.document()
     click.echo(encode(document) if as_json else f"\n{end_text(document)}")
 
@@ -181,7 +183,10 @@ def _write(chosen: Sequence[tuple[Sitting, str]], target: Path) -> None:
 
 
 def ask(sitting: Sitting, to_stderr: bool = False) -> bool:
-    """Ask the open question until it is answered, skipped or left; False when the reader stops."""
+    """Ask the open question until it is answered, skipped or left; False when the reader stops.
+
+    Ctrl+C raises `click.Abort`.
+    """
     from foretrace.show.render.lesson_page import asked_text, marked_text
 
     bold, asked = shows_bold(), sitting.asked(sitting.at)
@@ -222,8 +227,10 @@ def _typed(to_stderr: bool) -> str | None:
             answer = str(
                 click.prompt(">", default="", show_default=False, prompt_suffix=" ", err=to_stderr)
             )
-    except (EOFError, click.Abort):
+    except click.Abort as end:
         click.echo("", err=to_stderr)
+        if isinstance(end.__context__, KeyboardInterrupt):
+            raise
         return None
     if not sys.stdin.isatty():
         click.echo(answer, err=to_stderr)

@@ -66,8 +66,13 @@ def test_the_next_sitting_goes_on_where_the_last_one_stopped(
     assert [path.name for path in state.parent.iterdir()] == ["lessons.json"]
     assert main(["lesson", "--list"]) == 0
     assert "at question 2" in capsys.readouterr().out
-    out, _ = play(monkeypatch, capsys, "1\n")
+    out, _ = play(monkeypatch, capsys, "less than 10%\n")
     assert "How many kernels" not in out
+    program = "y = torch.add(torch.matmul(x, w), b)"
+    assert program in out  # no earlier question of this sitting shows it
+    out, _ = play(monkeypatch, capsys, "Tensor cores\n")
+    assert f"{program}\n    # then the same line of code, but" in out
+    assert "hit  It is 3: the tensor cores." in out
     out, _ = play(monkeypatch, capsys, "", "--again")
     assert "How many kernels" in out
 

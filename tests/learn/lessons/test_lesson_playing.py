@@ -24,7 +24,7 @@ STEPS = [
     for each in LESSONS
     for at in range(len(each.steps))
 ]
-LONGEST = 80  # lines of a transcript
+LONGEST = 84  # lines of a transcript, with the terms that it explains
 
 
 @cache
@@ -174,9 +174,21 @@ def test_a_prediction_without_a_place_is_about_one_call() -> None:
     assert whole.verdict == "hit"
 
 
+def test_numbers_and_choices_may_be_words() -> None:
+    played = sitting(lesson("matmul_add"))
+    assert played.answer("Two").answer == "2"
+    assert played.answer("one").text == "less than 10%"  # the first choice
+    for words in ("the tensor cores", "tensor cores", "Host"):
+        found = played.answer(words)
+        assert found.answer == ("1" if words == "Host" else "3")
+        played.back()
+    with pytest.raises(UsageError, match="enter 1, 2, 3"):
+        played.answer("the")  # two choices have it
+
+
 def test_answers_that_are_not_valid_are_refused_and_change_nothing() -> None:
     played = sitting(LESSONS[0])
-    for wrong in ("", "two", "-1", "1e3"):
+    for wrong in ("", "many", "-1", "1e3"):
         with pytest.raises(UsageError, match="enter a number"):
             played.answer(wrong)
     played.skip()

@@ -30,6 +30,11 @@ from foretrace.schema.lesson import HowMany, Lesson, LessonStep, PickChoice, Pic
 DIGITS = "12345678"  # of choices: letters would hide the keys `b` and `s`
 LONGEST = 15  # digits of a number: more than any answer has, and as many as a float keeps
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_WORDS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve",
+)  # fmt: skip
+_REFERS = re.compile("^the same|still")  # to the program before
 
 
 def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
@@ -78,14 +83,29 @@ def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:
     """
     ask = step.ask
     if isinstance(ask, PickOne):
-        choice = _choice(ask, answer)
-        return answer, choice.holds, choice.misread
+        digit = _digit(ask, answer)
+        choice = _choice(ask, digit)
+        return digit, choice.holds, choice.misread
     if isinstance(ask, HowMany):
-        number = answer.rstrip("% ").replace(",", "")
+        number = answer.lower().removesuffix("percent").rstrip("% ").replace(",", "")
+        number = str(_WORDS.index(number)) if number in _WORDS else number
         if not _NUMBER.fullmatch(number) or len(number) > LONGEST:
             raise UsageError(f"{answer!r} is not an answer: enter a number")
         return number, (ask.holds.replace("{}", number),), ask.misread.get(number, step.hint)
     return answer, (answer,), ""
+
+
+def _digit(ask: PickOne, answer: str) -> str:
+    """The digit of the choice that an answer names: by digit, by number word, or by its words."""
+    said = answer.lower().split()
+    if len(said) == 1 and said[0] in _WORDS:
+        return str(_WORDS.index(said[0]))
+    texts = [re.findall(r"\w+%?", choice.text.lower()) for choice in ask.choices]
+    given = re.findall(r"\w+%?", answer.lower())
+    whole = [at for at, words in enumerate(texts, 1) if words == given]
+    part = [at for at, words in enumerate(texts, 1) if given and {*given} <= {*words}]
+    found = whole or part
+    return answer if answer in DIGITS or len(found) != 1 else str(found[0])
 
 
 def _choice(ask: PickOne, digit: str) -> PickChoice:
@@ -134,6 +154,7 @@ class Sitting:
         self, lesson: Lesson, opens: Opens, scenes: dict[tuple[str, str], Scene] | None = None
     ) -> None:
         self.lesson, self.at = lesson, 0
+        self._began = 0  # the question that a resumed lesson began with
         self.marks: list[MarkedAnswer | None] = [None] * len(lesson.steps)
         self.answers: list[str | None] = [None] * len(lesson.steps)
         self._opens, self._scenes = opens, {} if scenes is None else scenes
@@ -167,23 +188,34 @@ class Sitting:
         return ""
 
     def asked(self, at: int) -> AskedStep:
-        """A question as it is shown: the code once, facts measured."""
+        """A question as it is shown: the code once in each sitting, facts measured."""
         step, count = self.lesson.steps[at], len(self.lesson.steps)
         if reason := self.unasked(at):
             name = step.program.recording
             return AskedStep(at + 1, count, name, "", "", "", [], "", skipped=reason)
         scene, ask = self.scene(step), step.ask
-        shown = [each.program for each in self.lesson.steps[:at] if not each.skipped]
         return AskedStep(
             number=at + 1,
             of=count,
             recording=scene.name,
             device=scene.device,
-            code="" if shown[-1:] == [step.program] else step.program.code,
+            code=self._code(at),
             text=filled(ask.text, scene),
             choices=[choice.text for choice in ask.choices] if isinstance(ask, PickOne) else [],
             hint=filled(step.hint, scene),
         )
+
+    def _code(self, at: int) -> str:
+        """The program, unless it is above; a resumed one with those that it refers to."""
+        steps = [*self.lesson.steps[:at], self.lesson.steps[at]]
+        programs = [step.program.code for step in steps if not step.skipped]
+        if at > self._began:
+            return "" if programs[-2:-1] == programs[-1:] else programs[-1]
+        needed = [programs[-1]]
+        for code in reversed(programs):
+            if _REFERS.search(needed[0]) and code != needed[0]:
+                needed.insert(0, code.strip())
+        return "\n# then ".join(needed)
 
     def answer(self, text: str) -> MarkedAnswer:
         """Mark an answer to the open question and go on; `UsageError` when it is not valid."""
@@ -210,6 +242,7 @@ class Sitting:
         with suppress(UsageError):
             for text in answers:
                 self.skip() if text is None else self.answer(text)
+        self._began = self.at
 
     @property
     def hits(self) -> int:

@@ -12,8 +12,9 @@ from foretrace.show.render.terminal import Section, drawn, painted, table
 
 WIDTH = 80
 KEYS = "? hint, s skip, b back, q stop"
+INFLATED = "CPU times in these tables include profiler overhead."
 _MARKS = {"hit": "hit", "miss": "MISS", "unknown": "unknown"}
-_COLUMNS = ("Name", "Self CPU", "CPU total", "Self CUDA", "CUDA total", "# of Calls")
+_COLUMNS = ("Name (profiled)", "Self CPU", "CPU total", "Self CUDA", "CUDA total", "# of Calls")
 
 
 def list_text(lessons: Sequence[Lesson], standing: Mapping[str, str]) -> str:
@@ -43,7 +44,8 @@ def asked_text(asked: AskedStep, *, bold: bool = False) -> str:
     question = asked.text if asked.code else f"{count}  {asked.text}"
     choices = [f"{digit}  {text}" for digit, text in enumerate(asked.choices, 1)]
     line = "   ".join(choices)
-    said = Section("", (question, *([line] if 0 < len(line) <= WIDTH else choices)))
+    lines = [line] if 0 < len(line) <= WIDTH else choices
+    said = Section("", (*question.split("\n"), *lines))
     shown = [drawn([source], bold=bold, width=WIDTH)] if asked.code else []
     return "\n".join([*shown, drawn([said], width=WIDTH)])
 
@@ -101,5 +103,6 @@ def end_text(document: LessonDocument) -> str:
     absent = f", {document.not_asked} not asked" if document.not_asked else ""
     count = len(document.steps) - document.not_asked
     score = f"{document.hits} of {count} right{skipped}{absent}"
-    bullets = [(line, "") for line in document.read]
+    told = [INFLATED] if any(step.marked for step in document.steps) else []
+    bullets = [(line, "") for line in (*told, *document.read)]
     return drawn([Section(score, bullets=bullets)], width=WIDTH)
