@@ -147,6 +147,20 @@ def test_a_bound_must_explain_half_of_the_time(share: int, text: str, tmp_path: 
     assert said(tmp_path, known, case_time(100 - share, "unknown", None, "")) == text
 
 
+@pytest.mark.parametrize(
+    ("bound", "text"),
+    [
+        ("l2", "from L2 (0 to 99% of its roof)"),
+        ("memory", "0 to 99% of HBM: short kernels"),
+        ("latency", "latency: little work"),
+    ],
+)
+def test_of_many_small_kernels_all_count(bound: str, text: str, tmp_path: Path) -> None:
+    """None takes 2% of the time: `look` stopped where none remained."""
+    cases = [case_time(1, bound, percent, f"latency: only {percent} B") for percent in range(100)]
+    assert said(tmp_path, *cases) == text
+
+
 def test_two_bounds(tmp_path: Path) -> None:
     cases = (
         case_time(50, "memory", 40.0, ""),

@@ -214,7 +214,7 @@ def _time(cases: Sequence[CaseTime]) -> int:
 
 def _text(bound: str, cases: Sequence[CaseTime]) -> str:
     least = MINOR * _time(cases)
-    main = [each for each in cases if each.ns >= least]
+    main = [each for each in cases if each.ns >= least] or cases  # all of many small ones
     if bound in _ROOFS:
         return _near(_ROOFS[bound], main)
     if bound == "latency":
@@ -244,10 +244,10 @@ def _near(roof: str, cases: Sequence[CaseTime]) -> str:
 def _cached(cases: Sequence[CaseTime]) -> str:
     """Each kernel has its own producer: the group says how near to L2's roof they come."""
     said = {each.case.limited_by for each in cases}
-    percents = [each.case.roof_percent for each in cases]
-    if len(said) == 1 or None in percents:
+    percents = [found for each in cases if (found := each.case.roof_percent) is not None]
+    if len(said) == 1 or len(percents) < len(cases):
         return said.pop() if len(said) == 1 else "from L2, faster than HBM"
-    low, high = int(min(filter(None, percents))), int(max(filter(None, percents)))
+    low, high = int(min(percents)), int(max(percents))
     return f"from L2 ({f'{high}' if low == high else f'{low} to {high}'}% of its roof)"
 
 
