@@ -129,12 +129,13 @@ def test_the_cache_knows_the_captures(
     assert "captured" in look(capsys, "--captures", folder)
 
 
+@pytest.mark.parametrize("name", ["capture_traces", "graph_capture_profile"])
 def test_a_folder_with_captures_is_one_trace(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
 ) -> None:
-    (tmp_path / "capture_traces").mkdir()
+    (tmp_path / name).mkdir()
     copy(REPLAY, tmp_path)
-    copy(CAPTURE, tmp_path / "capture_traces")
+    copy(CAPTURE, tmp_path / name)
     assert main(["look", str(tmp_path), "--json"]) == 0
     notes = json.loads(capsys.readouterr().out)["ledger"]["notes"]
     assert "captured" in {note["code"] for note in notes}

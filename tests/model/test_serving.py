@@ -27,6 +27,18 @@ DECODE = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32
         ("step[DECODE bs=32]", ServedBatch(NONE, Requests(32, 32))),
         ("step[EXTEND bs=15 toks=15360]", ServedBatch(Requests(15, 15360), NONE)),
         ("decode bs=8", ServedBatch(NONE, Requests(8, 8))),
+        (
+            "step[DECODE bs=4 g_sq=4 g_sqsq=4 g_sqsk=4000 g_sk=4000 forward_id=7]",
+            ServedBatch(NONE, Requests(4, 4, 4000, 4000, 4)),
+        ),
+        (
+            "step[EXTEND bs=2 toks=30 c_sq=30 c_sqsq=500 c_sqsk=900 c_sk=50]",
+            ServedBatch(Requests(2, 30, 50, 900, 500), NONE),
+        ),
+        (
+            "step[MIXED bs=6 c=2 g=4 c_sq=30 c_sk=50 c_sqsq=500 c_sqsk=900 g_sq=4 g_sk=4000 g_sqsq=4 g_sqsk=4000]",
+            served_batch(EXECUTE),
+        ),
     ],
 )
 def test_an_annotation_is_read(name: str, wanted: ServedBatch) -> None:

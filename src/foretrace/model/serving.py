@@ -4,7 +4,8 @@ vLLM writes `execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqs
 tokens of the batch, then for prefill (context) and decode (generation) the number of requests and
 sums over them: new tokens (sq), context lengths (sk), and their matmuls. Without these it writes
 `execute_context_1(512)_generation_32(32)`: requests and new tokens of both kinds. SGLang writes
-`step[DECODE bs=32]` and `step[EXTEND bs=15 toks=15360]`, without context lengths.
+`step[DECODE bs=32]` and `step[EXTEND bs=15 toks=15360]`, with `detailed_annotations` also the sums:
+`step[DECODE bs=32 g_sq=32 g_sqsq=32 g_sqsk=32785 g_sk=32785]`, and `c_` for prefill.
 
 A kernel worked on the requests that the annotation of its step states (`contexts`). Only
 annotations that state context lengths count; of nested ones the innermost around the launch does.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -34,6 +36,7 @@ _COUNTED = regex(
 _STEP = regex(
     r"\b(decode|prefill|extend|mixed)\b.{0,3}\bbs=(\d{1,9})(?: toks=(\d{1,12}))?", re.IGNORECASE
 )
+_SUM = regex(r" ([cg])(?:_(sq|sk|sqsq|sqsk))?=(\d{1,18})\b")
 
 
 class Requests(Struct, frozen=True):
@@ -98,14 +101,30 @@ def served_batch(name: str) -> ServedBatch | None:
         )
         return ServedBatch(prefill, decode) if first or second else None
     if found := _STEP.search(name):
-        count = int(found[2])
-        here = Requests(count, int(found[3]) if found[3] else count)
-        decodes = found[1].lower() == "decode"
-        # without a number of tokens only a decode says how many: one for each request
-        if not count or not (decodes or found[3]) or found[1].lower() == "mixed":
-            return None
-        return ServedBatch(NONE, here) if decodes else ServedBatch(here, NONE)
+        return _sglang(found[1].lower(), int(found[2]), int(found[3] or 0), name)
     return None
+
+
+def _sglang(kind: str, count: int, tokens: int, name: str) -> ServedBatch | None:
+    prefill, decode = (
+        {key: int(n) for of, key, n in _SUM.findall(name) if of == each} for each in "cg"
+    )
+    if kind == "mixed":
+        return ServedBatch(_summed(prefill), _summed(decode)) if prefill.get("") else None
+    decodes = kind == "decode"
+    # without a number of tokens only a decode says how many: one for each request
+    tokens = tokens or (decode if decodes else prefill).get("sq", count if decodes else 0)
+    if not count or not tokens:
+        return None
+    if decodes:
+        return ServedBatch(NONE, _summed({"": count, "sq": tokens} | decode))
+    return ServedBatch(_summed({"": count, "sq": tokens} | prefill), NONE)
+
+
+def _summed(sums: Mapping[str, int]) -> Requests:
+    if not sums.get(""):
+        return NONE
+    return Requests(sums[""], sums.get("sq", 0), *map(sums.get, ("sk", "sqsk", "sqsq")))
 
 
 def _requests(count: int, queries: int, keys: int, squares: int, pairs: int) -> Requests:

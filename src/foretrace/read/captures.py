@@ -1,9 +1,9 @@
 """Where the traces lie that were recorded while CUDA graphs were captured.
 
 `foretrace record --graphs` leaves them in `run.captures/` beside `run.json.gz`. A folder
-`captures/` or `capture_traces/` beside a trace is taken as well, and files named as vLLM and SGLang
-name them (`graph_capture_rank_0.….json.gz`, `bs_32_rank0.json.gz`). `execution_details.json` among
-them states the batch size of each file.
+`captures/`, `capture_traces/` (vLLM) or `graph_capture_profile/` (SGLang) beside a trace is taken
+as well, and files named as both name them (`graph_capture_rank_0.….json.gz`,
+`bs_32_rank0.json.gz`). `execution_details.json` among them states the batch size of each file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from foretrace.read.compiler.bundle import names_in
 
 SUFFIX = ".captures"
 DETAILS = "execution_details.json"
-FOLDERS = ("captures", "capture_traces")
+FOLDERS = ("captures", "capture_traces", "graph_capture_profile")
 MOST = 64  # files that are read: an engine captures some 30 to 60 batch sizes per rank
 _TRACE = re.compile(r"(?:\.pt\.trace)?\.json(?:\.gz|\.zst)?$")
 _NAMED = re.compile(r"(?:graph_capture_rank_\d|bs_\d+_rank_?\d|capture[._-]).*|capture")

@@ -30,7 +30,8 @@ _FORMS = re.compile(
     r"""ProfilerStep\#\d{1,6}
     |Torch-Compiled[ ]Region:[ ]\d{1,4}/\d{1,3}(?:_\d{1,2})?
     |execute_(?:\d{1,6}_)?context_\d{1,6}\(SUMS\)_generation_\d{1,6}\(SUMS\)  # of vLLM
-    |step\[(?:DECODE|EXTEND|MIXED)[ ]bs=\d{1,6}(?:[ ]toks=\d{1,7})?\]  # of SGLang
+    |step\[(?:DECODE|EXTEND|MIXED)[ ]bs=\d{1,6}(?:[ ]toks=\d{1,7})?  # of SGLang
+        (?:[ ][cg](?:_s[qk]|_sqs[qk])?=\d{1,18}){0,10}(?:[ ]forward_id=\d{1,9})?\]
     |\#\#[ ]Call[ ]CompiledFxGraph[ ]f[a-z2-7]{51}[ ]\#\#  # a hash of the graph's code
     """.replace("SUMS", r"(?:\d{1,7}(?:_\d{1,7})?|sq\d{1,15}sk\d{1,15}sqsq\d{1,18}sqsk\d{1,18})"),
     re.VERBOSE,
