@@ -18,6 +18,7 @@ import click
 import pytest
 
 import foretrace
+from corpus.places import PUBLIC
 from foretrace.base import budget
 from foretrace.base.budget import Limits, parse_limits
 from foretrace.cli import foretrace as group
@@ -161,6 +162,17 @@ def test_the_examples_print_what_the_page_shows(
 
     monkeypatch.setattr(tool, "_output", output)
     assert tool.refreshed(text) == text, "run `make pages`"
+
+
+@pytest.mark.skipif(not PUBLIC, reason="FORETRACE_PUBLIC_TRACES names no folder of public traces")
+def test_the_screen_of_vllm_is_that_of_the_public_trace(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    block = _page("how-to-serving.md").partition("```text\n")[2].partition("```")[0]
+    path = Path(PUBLIC, "serving", "vllm_decode_full", "replay.json.gz")
+    assert main(["look", str(path), "--no-cache"]) == 0
+    assert capsys.readouterr().out.startswith(block.partition("\n")[2])
 
 
 def test_the_page_of_commands_is_up_to_date() -> None:

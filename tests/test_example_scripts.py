@@ -9,11 +9,13 @@ import shlex
 import shutil
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import foretrace
 from foretrace.cli import main
 from foretrace.record.remote.plan import imported_names, inline_metadata, needed_files
 
@@ -70,7 +72,28 @@ def test_the_flags_are_the_articles(script: Path, monkeypatch: pytest.MonkeyPatc
 
 
 # the files that a page shows whole
-SHOWN = {"how-to-github": ("bench.py", "performance.yml")}
+SHOWN = {
+    "how-to-github": ("bench.py", "performance.yml"),
+    "how-to-trainer": ("trainer.py", "trainer_callback.py"),
+    "how-to-lightning": (
+        "lightning_fit.py", "lightning_callback.py", "accelerate_loop.py", "accelerate_profile.py"
+    ),
+    "how-to-loader": ("slow_loader.py",),
+    "how-to-memory": ("keeps_outputs.py",),
+}  # fmt: skip
+# what a script is recorded with, and the packages that it needs beside torch
+RECORD = {
+    "trainer": ((), ("transformers", "accelerate")),
+    "lightning_fit": ((), ("lightning",)),
+    "accelerate_loop": ((), ("accelerate",)),
+    "slow_loader": ((), ()),
+    "keeps_outputs": (("--memory",), ()),
+}
+INSIDE = {
+    "trainer_callback": ("transformers", "accelerate"),
+    "lightning_callback": ("lightning",),
+    "accelerate_profile": ("accelerate",),
+}
 
 
 @pytest.mark.parametrize("page", SHOWN)
@@ -100,10 +123,60 @@ def test_the_workflow_fails_on_a_lost_fusion(
     monkeypatch.chdir(tmp_path)
     assert main(check) == 0
     (tmp_path / "traces").rename("baseline")
-    eager = (ROOT / "examples/bench.py").read_text().replace("torch.compile", "")
+    eager = (
+        (ROOT / "examples/bench.py").read_text().replace("torch.compile", "").replace("2000", "200")
+    )
     (tmp_path / "bench.py").write_text(eager)
     assert main(record) == 0
     assert main(check) == 1
     assert "MISS    per step: gelu and mul are fused" in capsys.readouterr().out
     assert main(compare) == 0
     assert "| aten::gelu | 0 to 1 |" in capsys.readouterr().out
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to run in; what the scripts of examples/ import of each other is found."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    yield tmp_path
+    for name in RECORD:
+        sys.modules.pop(name, None)
+
+
+def _steps(trace: Path) -> int:
+    return len(foretrace.open(trace, cache=False).steps)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", RECORD)
+def test_a_script_of_a_page_is_recorded_as_it_is(name: str, beside: Path) -> None:
+    options, packages = RECORD[name]
+    for package in packages:
+        pytest.importorskip(package)
+    small = (ROOT / f"examples/{name}.py").read_text().replace("8192", "64")  # seconds on a CPU
+    Path(f"{name}.py").write_text(small)
+    assert main(["record", "--stop", "--no-look", *options, f"{name}.py"]) == 0
+    assert _steps(beside / f"traces/{name}.json.gz") == 3
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_script_of_a_page_keeps_a_trace_from_inside(name: str, beside: Path) -> None:
+    for package in INSIDE[name]:
+        pytest.importorskip(package)
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    assert _steps(beside / "traces/inside.json.gz") == 3
+
+
+@pytest.mark.torch
+def test_lightnings_own_profiler_takes_the_handler(beside: Path) -> None:
+    lightning = pytest.importorskip("lightning")
+    page = (ROOT / "docs/how-to-lightning.md").read_text()
+    (code,) = re.findall(r"```python\n(from lightning.pytorch.profilers.*?)```", page, re.DOTALL)
+    around: dict[str, Any] = {"foretrace": foretrace, "lightning": lightning}
+    exec(compile(code, "the page", "exec"), around)
+    fit = runpy.run_path(str(ROOT / "examples/lightning_fit.py"))["fit"]
+    fit(profiler=around["profiler"], limit_train_batches=8)
+    assert _steps(beside / "traces/run.json.gz") == 3

@@ -75,7 +75,7 @@ def test_torch_is_one_version_everywhere() -> None:
         line
         for file in (ROOT / "requirements").iterdir()
         for line in file.read_text().splitlines()
-        if "torch" in line
+        if re.search(r"\btorch\b", line)
     ]
     assert [line for line in pinned if not line.startswith("#")] == ["torch==2.13.0"]
 
