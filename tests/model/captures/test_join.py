@@ -9,6 +9,8 @@ from graph_traces import LAYER, Node, Written, captured, replayed, stepped
 
 import foretrace as ft
 from foretrace.show.overview import summarize
+from foretrace.show.share.publish import share
+from foretrace.show.share.stores import Folder
 
 COPY: Node = ("Memcpy DtoD (Device -> Device)", "aten::copy_", [[8, 64]])
 
@@ -194,3 +196,23 @@ def test_a_damaged_capture_is_one_line_and_the_first_screen_says_so(tmp_path: Pa
     (line,) = notes(trace, "capture_left_out")
     assert line.startswith("cut.json.gz: ")
     assert "captures: 3 of 3 replayed GPU events fit no capture" in summarize(trace).notes
+
+
+def test_a_shared_copy_takes_the_captures_along(tmp_path: Path) -> None:
+    """Its replays had no ops, and ROCm's launches no kernels: another bound than the trace."""
+    capture, replay = Written(), Written()
+    captured(capture, LAYER, named=True)
+    capture.events[1]["args"] |= {"Concrete Inputs": ["", "99999999"]}
+    capture.events[4]["args"] |= {"Input Dims": [[131072, 64]], "Concrete Inputs": ["8388608"]}
+    replayed(replay, LAYER)
+    capture.save(tmp_path / "captures" / "alice_bs_8_rank0.json.gz")
+    trace = ft.open(replay.save(tmp_path / "run.json.gz"), cache=False)
+    (shared,) = share(str(tmp_path / "run.json.gz"), Folder(tmp_path / "out"))
+    copy = ft.open(tmp_path / "out" / shared.trace, cache=False)
+    (beside,) = (tmp_path / "out" / shared.trace.replace(".json.gz", ".captures")).iterdir()
+    assert beside.name == "capture_00_bs_8_rank0.json.gz"
+    assert ops(copy) == ops(trace) == written(LAYER)
+    assert copy.captures[0].tables["launches"].equals(trace.captures[0].tables["launches"])
+    values = [each.concrete for each in copy.captures[0].arguments.signatures]
+    assert ["8388608"] in values
+    assert "99999999" not in str(values)

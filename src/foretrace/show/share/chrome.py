@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def _fields(text: str) -> list[tuple[str, str, str]]:
 
 
 _ITEM = r"(?:-?\d{1,6}(?:\.\d{0,4})?(?:e[+-]?\d{1,3})?|True|False|None|)"
+_COUNT = re.compile(r"\d{1,15}", re.ASCII)
 _PLAIN = re.compile(rf"{_ITEM}|[\[(]{_ITEM}(?:, ?{_ITEM}){{0,15}}[\])]")
 # Words of the names of cards; a model is a letter or three and a number (H100, MI300X).
 _CARD = re.compile(
@@ -278,6 +280,9 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
     shown = [_recorded(form, private, keep) for form in trace.arguments.signatures]
     for event, signature in trace.tables["shapes"].iter_rows():
         found.setdefault(event, {}).update(shown[signature])
+    for event, kernel, grid in trace.tables["launches"].iter_rows():  # ROCm's calls state it
+        stated = {"kernel": private.clean(kernel or ""), "grid": grid}
+        found.setdefault(event, {}).update({key: value for key, value in stated.items() if value})
     for event, grid, block in trace.tables["gpu"].select("event", "grid", "block").iter_rows():
         sizes = {"grid": grid, "block": block}
         found.setdefault(event, {}).update({key: size for key, size in sizes.items() if size})
@@ -293,14 +298,22 @@ def _parsed(text: str) -> Any:
 
 
 def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Record:
-    """The recorded arguments of an op call; of the values, numbers unless inputs are kept."""
+    """The recorded arguments of an op call; of the values, numbers unless inputs are kept. How many
+    elements an operand has stays: its sizes say the same.
+    """
+    counts = {prod(size) for size in form.dims if size and all(type(n) is int for n in size)}
+
+    def shown(text: str) -> str | None:
+        counted = _COUNT.fullmatch(text) and int(text) in counts
+        return text if counted else plain_value(text)
+
     more = {
         "Input Strides": [size or [] for size in form.strides],
         "Input type": [private.word(name, known) or "" for name in form.types],
         "Concrete Inputs": (
             cleaned(form.concrete, private.kept)
             if "inputs" in keep
-            else [private.word(value, plain_value, "value") or "" for value in form.concrete]
+            else [private.word(value, shown, "value") or "" for value in form.concrete]
         ),
     }
     given = {key: value for key, value in more.items() if value}

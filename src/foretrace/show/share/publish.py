@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -34,6 +34,7 @@ from foretrace.show.share.redact import (
     OF_COMPILER,
     REMAINS,
     UNKNOWN,
+    copied_captures,
     pseudonyms_for,
     records_of,
     redact,
@@ -108,14 +109,16 @@ def _one(
     sent: Callable[[str, int, int], None],
 ) -> SharedTrace:
     path = trace.path
-    mark = "-".join(["", _mark(path, logs, keep), *sorted(keep)])
+    beside = [*(logs.sources if logs else ()), *(each.path for each in trace.captures)]
+    mark = "-".join(["", _mark(path, beside, keep), *sorted(keep)])
     stem = f"{shared_name(path, private)}{mark}"
     name, page = f"{stem}.json.gz", f"{stem}.html"
     was_there = {name, page} <= there
     if not was_there:
         copy = redact(trace, folder, keep, mark, private)
         # before the trace: where that is, they are
-        for file in redact_records(logs, copy, private) if logs else ():
+        records = redact_records(logs, copy, private) if logs else []
+        for file in (*records, *copied_captures(copy)):
             inside = f"{file.parent.name}/{file.name}"
             store.put(file, inside, partial(sent, inside))
         store.put(copy, name, partial(sent, name))
@@ -133,12 +136,12 @@ def _perfetto(store: Store, name: str) -> str | None:
     return None if link is None else f"{PERFETTO}/#!/?url={quote(link, safe=':/')}"
 
 
-def _mark(path: str, logs: CompilerLogs | None, keep: frozenset[str]) -> str:
-    """Eight letters that change with the trace, its records and with what is kept of them."""
+def _mark(path: str, beside: Iterable[str | Path], keep: frozenset[str]) -> str:
+    """Eight letters that change with the trace, what lies beside it, and what is kept of them."""
     digest = hashlib.blake2b(",".join(sorted(keep)).encode(), digest_size=4)
     file, _, member = path.partition("::")
     digest.update(member.encode())
-    for each in (file, *(logs.sources if logs else ())):
+    for each in (file, *beside):
         with Path(each).open("rb") as source:
             while block := source.read(_BLOCK):
                 digest.update(block)

@@ -12,7 +12,7 @@ from pathlib import Path
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.model.trace import Trace
-from foretrace.read import compiler
+from foretrace.read import captures, compiler
 from foretrace.read.compiler import CompilerLogs
 from foretrace.read.compiler.bundle import SUFFIX
 from foretrace.show.share import chrome
@@ -92,11 +92,31 @@ def redact(
     mark: str = "",
     private: Pseudonyms | None = None,
 ) -> Path:
-    """Write the copy into `folder`, under a name without private text that ends in `mark`."""
+    """Write the copy into `folder`, under a name without private text that ends in `mark`; the
+    captures of its graphs go beside it (`copied_captures`).
+    """
     private = private or pseudonyms_for(trace, keep)
     target = folder / f"{shared_name(trace.path, private)}{mark}.json.gz"
     chrome.write(trace, target, private, keep)
+    known = {file.path: file for file in captures.beside(trace.path)}
+    for place, each in enumerate(trace.captures):
+        stated = known.get(each.path)
+        size = f"_bs_{stated.size}" if stated and stated.size is not None else ""
+        rank = f"_rank{stated.rank}" if stated and stated.rank is not None else ""
+        beside = _captures_of(target)
+        beside.mkdir(exist_ok=True)
+        assert isinstance(each, Trace)
+        chrome.write(each, beside / f"capture_{place:02}{size}{rank}.json.gz", private, keep)
     return target
+
+
+def copied_captures(copy: Path) -> list[Path]:
+    """The captures that `redact` wrote beside a copy: the ops of its graphs are in them."""
+    return sorted(_captures_of(copy).glob("*.json.gz"))
+
+
+def _captures_of(copy: Path) -> Path:
+    return copy.with_name(copy.name.removesuffix(".json.gz") + captures.SUFFIX)
 
 
 def pseudonyms_for(
@@ -110,12 +130,13 @@ def pseudonyms_for(
 
     With the same `salt` the same text has the same pseudonym in every trace.
     """
-    texts = [*texts_in(trace.tables.header), trace.path, *trace.host.names]
-    texts += texts_of(logs) if logs else []
-    for table in ("tracks", "stacks", "triton"):
-        for column in trace.tables[table].iter_columns():
-            if column.dtype == str:
-                texts += column.drop_nulls().unique().to_list()
+    texts = [*texts_of(logs)] if logs else []
+    for each in (trace, *trace.captures):
+        texts += [*texts_in(each.tables.header), each.path, *each.host.names]
+        for table in ("tracks", "stacks", "triton"):
+            for column in each.tables[table].iter_columns():
+                if column.dtype == str:
+                    texts += column.drop_nulls().unique().to_list()
     names = {*owners(texts), *_identities(trace), *_here()} if keep else set[str]()
     # the first word of a full host name is what people call the machine
     return Pseudonyms(names | {name.partition(".")[0] for name in names}, keep, salt)
