@@ -18,6 +18,7 @@ from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.names.families import MATMULS, VIEWS, role_of_op
+from foretrace.schema import compiled
 from foretrace.schema.kernel import KernelId
 
 # What an op does besides its own name: a matmul with bias is one kernel that multiplies and adds.
@@ -63,6 +64,8 @@ zero clone copy reshape repeat tile pad constant_pad_nd select_backward slice_ba
 scalar_tensor eye lift_fresh_copy expand_copy pin_memory _pin_memory _foreach_zero_ _foreach_copy_
 """
 _KERNELS, _MOVING = frozenset(_CPU_KERNELS.split()), frozenset(_MOVING_OPS.split())
+# Ranges that torch adds; their names contain counters and hashes.
+_TORCH_REGIONS = (*compiled.ROWS, "##", "Optimizer.", "DataLoader", "enumerate(DataLoader)")
 _LONGEST_NAME = 1_000  # characters of a region that a prediction can spell
 
 
@@ -107,10 +110,16 @@ def quotable_regions(trace: Trace) -> dict[str, int]:
     }
 
 
+def own_regions(trace: Trace) -> dict[str, int]:
+    """Those of them that the program names itself: torch writes the others."""
+    found = quotable_regions(trace)
+    return {name: size for name, size in found.items() if not name.startswith(_TORCH_REGIONS)}
+
+
 def cpu_region(trace: Trace) -> str:
     """The region that has at least half of the work of a CPU trace without steps; else empty."""
     groups = trace.spans.region_groups()
-    names = [name for name in quotable_regions(trace) if not name.startswith("##")]
+    names = own_regions(trace)
     times = {name: sum(span.cpu_ns for span in groups[name]) for name in names}
     longest = max(times, key=lambda name: times[name], default="")
     ops = trace.host.is_op & trace.host.lasting

@@ -13,8 +13,10 @@ import pytest
 
 import foretrace as ft
 from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel, memcpy
+from corpus.builder import TraceBuilder
 from corpus.places import PUBLIC
 from foretrace.analyze.guess import check
+from foretrace.analyze.guess.questions import questions
 from foretrace.model.trace import Trace
 
 X = [4, 512, 768]
@@ -247,3 +249,20 @@ def test_a_refusal_offers_a_sentence_about_this_trace(
     assert offered in found.why
     [again] = check(traces[0], found.why.split("`")[-2])
     assert again.verdict != "error"
+
+
+def test_the_slowest_op_of_a_cpu_may_call_a_cast_first(tmp_path: Path) -> None:
+    """`look` had "most self time in aten::mul_", and check another op, which calls none."""
+    built = TraceBuilder(header={"deviceProperties": []}).step(1, 0, 90_000)
+    built.region("Optimizer.step#AdamW.step", 0, 61_500).op("aten::mul_", 1_000, 60_000)
+    built.op("aten::to", 2_000, 1_000).op("aten::gelu", 62_000, 9_000)
+    path = tmp_path / "cpu.json"
+    path.write_bytes(built.bytes())
+    trace = ft.open(path, cache=False)
+    first, second = check(trace, ["aten::mul_ is the slowest op", "aten::gelu is the slowest op"])
+    assert (first.verdict, second.verdict) == ("hit", "miss")
+    assert second.measured == "aten::mul_: 59.0 us, 85.5% of op time"
+    assert "aten::mul_ (85.5%)" in ft.look(trace).verdict.text
+    asked = questions(trace)
+    assert asked
+    assert all("one step" in each.text for each in asked)  # and no range of torch

@@ -21,10 +21,9 @@ from foretrace.analyze.guess.snapshots import compiled_name
 from foretrace.analyze.guess.windows import Scope, Window, windows_of
 from foretrace.analyze.guess.words import op_words
 from foretrace.base.errors import TraceError
-from foretrace.model.cpu_ops import cpu_does, quotable_regions
+from foretrace.model.cpu_ops import cpu_does, own_regions
 from foretrace.model.trace import Trace
 from foretrace.names.families import VIEWS
-from foretrace.schema import compiled
 from foretrace.schema.documents.guess import GuessDocument, HeldGuess
 
 _COMPILED = {
@@ -34,8 +33,6 @@ _COMPILED = {
 }
 PLACES = 20  # regions; a trace with more has names made by a program, not by a person
 ORDERED = 12  # kernels; nobody reads a longer list
-# Ranges that torch adds; their names contain counters and hashes.
-_GENERATED = (*compiled.ROWS, "##", "Optimizer.", "DataLoader")
 
 
 def holding(trace: Trace) -> list[tuple[str, str]]:
@@ -79,8 +76,7 @@ def _candidates(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _places(evidence: Evidence) -> list[Scope]:
-    names = [name for name in quotable_regions(evidence.trace) if not name.startswith(_GENERATED)]
-    if names:
+    if names := list(own_regions(evidence.trace)):
         return [Scope("region", name) for name in names[:PLACES]]
     return [Scope("steps" if evidence.trace.has("steps") else "trace")]
 

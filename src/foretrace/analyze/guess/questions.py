@@ -1,7 +1,7 @@
 """Questions to ask before looking: a few that this trace can decide, each answered by a prediction.
 
-They are about the region with the most GPU operations, else the steps, else the whole trace. A
-question whose prediction would be unknown here is not asked.
+They are about the region with the most GPU operations, else the steps, else the whole trace; on a
+CPU about the step. A question whose prediction would be unknown here is not asked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from foretrace.analyze.guess.marking import Guess, mark, parse
 from foretrace.analyze.guess.windows import Scope
 from foretrace.analyze.guess.words import language, nearest, op_words
 from foretrace.base.errors import UsageError
-from foretrace.model.cpu_ops import quotable_regions
+from foretrace.model.cpu_ops import cpu_region, own_regions
 from foretrace.model.trace import Trace
 
 
@@ -64,8 +64,10 @@ def questions(trace: Trace) -> list[Question]:
 
 
 def _place(evidence: Evidence) -> Scope:
-    regions = quotable_regions(evidence.trace)
-    sizes = {name: size for name, size in regions.items() if not name.startswith("##")}
+    trace, sizes = evidence.trace, own_regions(evidence.trace)
+    if evidence.runs_on_cpu:  # the step, as `look` has it; a part of it decides little
+        name = "" if trace.spans.steps else cpu_region(trace)
+        sizes = {name: 0} if name else {}
     if sizes:
         return Scope("region", max(sizes, key=lambda name: sizes[name]))
     return Scope("steps" if evidence.trace.has("steps") else "trace")

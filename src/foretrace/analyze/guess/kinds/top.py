@@ -2,8 +2,8 @@
 
 The top kernel is the name with the most time in the scope, the longest kernel the single launch
 that took longest. The top op is the one whose own launches take the most GPU time; on a CPU, the
-one whose calls take longest. An op that is above all others by another count only (host time, the
-ops around it) is unknown. The longest step is the one that takes the host longest.
+one with the most self time, as `look` has it. An op that is above all others by another count only
+(host time, the ops around it) is unknown. The longest step is the one that takes the host longest.
 """
 
 from __future__ import annotations
@@ -61,13 +61,10 @@ def _by_op(window: Window) -> dict[str, int]:
 
 
 def _by_host(window: Window) -> dict[str, int]:
-    """Host time by op, for those that call no other."""
+    """Self time by op: an op that computes may call another first (`aten::mul_` a cast)."""
     host, found = window.evidence.trace.host, Counter[str]()
-    ops = window.events(host.is_op & host.lasting)
-    outer = set(host.parent[ops].tolist())
-    for event in ops.tolist():
-        if event not in outer:
-            found[window.evidence.name(event)] += int(host.length[event])
+    for event in window.events(host.is_op & host.lasting).tolist():
+        found[window.evidence.name(event)] += int(host.self_length[event])
     return dict(found)
 
 
