@@ -60,6 +60,20 @@ def test_a_loss_inside_the_model_is_the_models(turned: Any) -> None:
     assert turned.why_not() == "no loss function of torch is called beside the model"
 
 
+def test_losses_that_the_compiler_calls_are_torchs(
+    turned: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inductor traces patterns with losses in them, while a compiled loss runs."""
+
+    def compiled(function: Any) -> Any:
+        return lambda *given: (turned.ran.append("compiled"), F.mse_loss(LOGITS, LOGITS))[1]
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    turned.turn(True)
+    F.l1_loss(LOGITS, LOGITS)
+    assert turned.ran == ["compiled"]
+
+
 def test_a_small_loss_is_not_worth_it(turned: Any) -> None:
     F.cross_entropy(LOGITS[:4, :10], CLASSES[:4])
     assert turned.why_not() == "the loss reads no more than 40 values"

@@ -85,6 +85,7 @@ def test_the_untouched_script_says_what_applies(ran: dict[str, ProcessReport]) -
     assert applies >= {"no_anomaly", "no_checkpoint", "set_to_none"}
     assert why_not["no_grad"] == "the script trains"
     assert why_not["sdpa"] == "no Transformers model"
+    assert why_not["written_attention"].startswith("no attention is written out")
     assert why_not["compile_loss"] == "the loss reads no more than 8 values"
     assert found.facts.edits["fused_optimizer"][0].line == 12
     assert found.facts.edits["compile"][0].line == 11

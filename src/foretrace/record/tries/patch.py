@@ -37,8 +37,13 @@ def patched(source: str, edits: Mapping[str, Iterable[Edit]]) -> tuple[str, list
 
 def line_to_write(edits: Sequence[Edit]) -> str:
     """What the script's own calls get, and where; empty where that is not known."""
-    found = [f"{each.name}(..., {each.words}) in line {each.line}" for each in edits]
-    return "; ".join(found) if all(each.kind == "add" for each in edits) else ""
+    calls = {
+        "add": "{0.name}(..., {0.words}) in line {0.line}",
+        "by hand": "{0.words} in line {0.line}",
+    }
+    if any(each.kind not in calls for each in edits):
+        return ""
+    return "; ".join(calls[each.kind].format(each) for each in edits)
 
 
 def diff(before: str, after: str, name: str) -> str:
@@ -53,6 +58,8 @@ def changed_lines(text: str) -> int:
 
 
 def _place(tree: ast.Module, lines: list[str], edit: Edit) -> Insertion | None:
+    if edit.kind == "by hand":
+        return None
     if edit.kind == "add":
         return _keywords(tree, lines, edit)
     if edit.kind == "top":

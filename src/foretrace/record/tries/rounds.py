@@ -57,7 +57,7 @@ class Edit(Struct, frozen=True):
     """A change of the script's source.
 
     `add` gives a call at `line` the keywords of `words`; `after` puts `words` below the statement
-    at `line`; `top` puts them below the imports.
+    at `line`; `top` puts them below the imports; `by hand` only says what to write at `line`.
     """
 
     kind: str

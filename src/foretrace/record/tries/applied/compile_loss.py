@@ -26,6 +26,7 @@ class _CompileLoss(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._on, self._most = False, 0
+        self._compiled_runs = False
         self._lines: set[int] = set()  # where the script makes its loss modules
         for name in LOSSES:
             setattr(F, name, self._switched(getattr(F, name)))
@@ -47,10 +48,15 @@ class _CompileLoss(Switch):
 
         def compiled(*arguments: Any, **options: Any) -> Any:
             made.extend([] if made else [torch.compile(original)])
-            return made[0](*arguments, **options)
+            self._compiled_runs = True  # Inductor calls losses itself, to trace its patterns
+            try:
+                return made[0](*arguments, **options)
+            finally:
+                self._compiled_runs = False
 
         def loss(*arguments: Any, **options: Any) -> Any:
-            if torch.compiler.is_compiling() or not self._is_beside():
+            is_torchs = torch.compiler.is_compiling() or self._compiled_runs
+            if is_torchs or not self._is_beside():
                 return original(*arguments, **options)
             sizes = [each.numel() for each in tensors((arguments, options))]
             self._most = max([self._most, *sizes])
