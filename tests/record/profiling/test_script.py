@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -123,6 +124,31 @@ def test_a_forward_loop_is_stepped_by_its_outermost_module_and_keeps_its_exit_co
     assert names(done.traces[0], "aten::linear") == ["aten::linear"] * 6
 
 
+def test_a_module_that_is_compiled_in_place_is_stepped(run: Run) -> None:
+    """Its hooks run inside the compiled code, where they do nothing."""
+    in_place = 'net.compile(backend="eager")\nwith torch.no_grad():'
+    done = run(INFERENCE.replace("with torch.no_grad():", in_place))
+    assert (done.exit_code, done.steps) == (7, 12)
+
+
+def test_cupti_is_detached_when_the_window_stops(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, str | None]] = []
+    original = torch.profiler.profile.stop_trace
+
+    def stop_trace(profiler: Any) -> None:
+        seen.append((profiler.step_num, os.environ.get("TEARDOWN_CUPTI")))
+        original(profiler)
+
+    monkeypatch.setattr(torch.profiler.profile, "stop_trace", stop_trace)
+    for version, said in (("13.0", "1"), ("12.4", None), (None, None)):
+        monkeypatch.setattr(torch.version, "cuda", version)
+        run(TRAINING, "12", "99", overwrite=True)
+        assert seen[0] == (0, None)  # of the first lines; the window follows at once
+        assert seen[-1] == (6, said)
+        seen.clear()
+    assert "TEARDOWN_CUPTI" not in os.environ
+
+
 def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(
     run: Run, names: Names, record: Record, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +232,7 @@ def test_everything_is_put_back(run: Run) -> None:
         profiler = torch.profiler.profile
         return (
             torch.optim.Optimizer.zero_grad,
+            torch.nn.Module.compile,
             profiler.export_chrome_trace,
             profiler.stop_trace,
             sys.argv,

@@ -195,7 +195,7 @@ class Recorder:
     def _step_window(self) -> None:
         assert self._window is not None
         self._window.record.facts = self._facts()
-        with self._ours():
+        with self._ours(), detaching_cupti():
             self._window.step()
             # the script's first call was long before
             self._window.record.timing.first_call_ns = None
@@ -303,6 +303,27 @@ class Recorder:
             yield
         finally:
             self._driving = False
+
+
+DETACHES_SINCE = (12, 6)  # CUDA; before, CUDA graphs crashed after it
+
+
+@contextlib.contextmanager
+def detaching_cupti() -> Iterator[None]:
+    """A profiler that stops inside the block leaves nothing of CUPTI behind.
+
+    Kineto leaves it attached unless this variable says otherwise, and launches stay slower by up to
+    a quarter. Steps that are timed afterwards would be too long.
+    """
+    version = tuple(int(part) for part in (torch.version.cuda or "0").split(".")[:2])
+    if version < DETACHES_SINCE or "TEARDOWN_CUPTI" in os.environ:
+        yield
+        return
+    os.environ["TEARDOWN_CUPTI"] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop("TEARDOWN_CUPTI", None)
 
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it

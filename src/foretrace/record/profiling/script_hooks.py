@@ -65,8 +65,10 @@ class StepFinder:
         self._home = (os.getpid(), threading.get_ident())
         self._optimizer: int | None = None  # the id of the first optimizer that stepped
         self._pending = False  # it has stepped, and the next iteration has not begun
+        self._outer: Any = None  # the outermost module
         self._handles: list[Any] = []
         self._zero_grad = torch.optim.Optimizer.zero_grad
+        self._compile = torch.nn.Module.compile
 
     def __enter__(self) -> StepFinder:
         if self.kind != "none":
@@ -74,6 +76,7 @@ class StepFinder:
             message = "Using `torch.compile.module.` when there are global hooks"
             warnings.filterwarnings("ignore", message=message)
             self._handles = [register_module_forward_pre_hook(self._outermost)]
+            torch.nn.Module.compile = self._watched_compile()
         if self.kind in ("auto", "optimizer"):
             self._handles.append(register_optimizer_step_post_hook(self._stepped))
             torch.optim.Optimizer.zero_grad = self._watched_zero_grad()
@@ -81,6 +84,7 @@ class StepFinder:
 
     def __exit__(self, *problem: object) -> None:
         torch.optim.Optimizer.zero_grad = self._zero_grad
+        torch.nn.Module.compile = self._compile
         for handle in self._handles:
             handle.remove()
 
@@ -89,6 +93,7 @@ class StepFinder:
         if torch.compiler.is_compiling() or not self._at_home():
             return
         self._handles[0].remove()
+        self._outer = module
         self._found(module)
         self._handles[0] = module.register_forward_pre_hook(self._called)
         self._called(module, arguments)
@@ -115,6 +120,25 @@ class StepFinder:
             return original(optimizer, *arguments, **options)
 
         return zero_grad
+
+    def _watched_compile(self) -> Callable[..., Any]:
+        """A module that `compile()` compiled in place runs its hooks inside the compiled code."""
+        original = self._compile
+
+        def compile_in_place(module: Any, *arguments: Any, **options: Any) -> None:
+            original(module, *arguments, **options)
+            compiled = module._compiled_call_impl
+
+            def call(*given: Any, **named: Any) -> Any:
+                if self._outer is None:
+                    self._outermost(module, given)
+                elif self._outer is module:
+                    self._called(module, given)
+                return compiled(*given, **named)
+
+            module._compiled_call_impl = call
+
+        return compile_in_place
 
     def _begin(self) -> None:
         self._pending = False

@@ -98,6 +98,8 @@ class Session:
             module.register_forward_hook(self._called)
 
     def _draw_apart(self, *_: object) -> None:
+        if torch.compiler.is_compiling():  # of a module that was compiled in place
+            return
         if self.seed is not None and self._random is None:
             gpu = torch.cuda.get_rng_state() if self.device == "cuda" else None
             self._random = torch.get_rng_state(), gpu
@@ -105,6 +107,8 @@ class Session:
             self.counts["calls"] += 1
 
     def _called(self, module: object, given: object, result: object) -> None:
+        if torch.compiler.is_compiling():
+            return
         if self._random is not None:
             torch.set_rng_state(self._random[0])
             if self._random[1] is not None:
