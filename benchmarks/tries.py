@@ -4,7 +4,7 @@
 
 FOLDER has the results, one file for each script. TRUTH.json has `bad_ms` and `good_ms` of programs
 of the same name that were timed by hand. The rows go into `benchmarks/results/h200-tries.json`,
-where those of other scripts stay; `tools/predictions_page.py` makes a table of them.
+where the others stay; `tools/predictions_page.py` makes a table of them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def main() -> None:
     truth = json.loads(given.truth.read_text()) if given.truth else {}
     results = [json.loads(each.read_text()) for each in sorted(given.folder.glob("*.json"))]
     found = [row for each in results for row in rows(each, truth)]
-    again = {row["script"] for row in found}
-    before = [row for row in json.loads(RESULTS.read_text()) if row["script"] not in again]
+    again = {(row["script"], row["fix"]) for row in found}
+    kept = json.loads(RESULTS.read_text())
+    before = [row for row in kept if (row["script"], row["fix"]) not in again]
     RESULTS.write_text(json.dumps(before + found, indent=1) + "\n")
     print(f"wrote {len(found)} rows of {len(results)} scripts to {RESULTS}, {len(before)} stay")
 

@@ -85,7 +85,7 @@ def test_a_loss_module_is_written_where_it_is_made(turned: Any) -> None:
     turned.session.made_at[id(criterion)] = 2
     criterion(LOGITS, CLASSES)
     text, left_out = patched(source, {"compile_loss": turned.edits()})
-    assert text == source + "criterion.compile()\n"
+    assert text == source + "criterion = torch.compile(criterion)\n"
     assert left_out == []
 
 

@@ -57,6 +57,34 @@ def test_a_compiled_module_is_compiled_again_only_with_cuda_graphs() -> None:
     assert _switch("compile_reduce_overhead", graphs).why_not() == "it is compiled already"
 
 
+class _Own(torch.nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * 2
+
+
+@pytest.mark.parametrize(
+    "model", [_Own(2, 2), torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.GELU())]
+)
+def test_the_line_to_write_compiles_the_module(model: torch.nn.Module) -> None:
+    """In place is nicer, and compiles no module whose forward pass is torch's own."""
+    graphs: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        graphs.append(graph)
+        return graph.forward
+
+    session = Session("train.py")
+    session.outermost = model
+    session.made_at[id(model)] = 7
+    (edit,) = applied()["compile"].switch(session).edits()
+    named = {"torch": torch, "model": model, "backend": backend}
+    line = edit.words.format(name="model").replace(")", ", backend=backend)").replace("(,", "(")
+    exec(line, named)
+    named["model"](torch.ones(2, 2))  # type: ignore[operator]
+    assert edit.line == 7
+    assert len(graphs) == 1
+
+
 def test_random_numbers_of_the_forward_pass_leave_those_of_the_script_alone() -> None:
     drawn: dict[int, list[list[float]]] = {}
     for seed in (0, 1):

@@ -1,4 +1,4 @@
-"""What the fixes share that compile the forward pass."""
+"""What the fixes share that compile a module."""
 
 from __future__ import annotations
 
@@ -46,4 +46,15 @@ class CompileSwitch(ForwardSwitch):
             return []  # the script's own torch.compile is the line to change
         line = self.session.made_at.get(id(module), 0)
         mode = "" if self.mode is None else f'mode="{self.mode}"'
-        return [Edit("after", f"{{name}}.compile({mode})", line)] if line else []
+        return [Edit("after", compile_line(module, mode), line)] if line else []
+
+
+def compile_line(module: Any, options: str = "") -> str:
+    """The line that compiles a module, with its name left open.
+
+    `Module.compile` keeps the type and the names in the state dict. It compiles nothing where
+    torch defines the forward pass, as that of `nn.Sequential`: Dynamo skips torch's own files.
+    """
+    if not type(module).forward.__module__.startswith("torch."):
+        return f"{{name}}.compile({options})"
+    return f"{{name}} = torch.compile({', '.join(filter(None, ['{name}', options]))})"

@@ -12,7 +12,7 @@ from foretrace.record.tries.session import Applied
 APPLIED = Applied(
     "compile",
     "torch.compile",
-    "model.compile()",
+    "model = torch.compile(model)",
     CompileSwitch,
     realises=("compile",),
     group="compile",

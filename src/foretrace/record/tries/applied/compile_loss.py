@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from foretrace.record.tries.applied._compile import compile_line
 from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import Applied, Session, Switch, tensors
 
@@ -27,7 +28,7 @@ class _CompileLoss(Switch):
         super().__init__(session)
         self._on, self._most = False, 0
         self._compiled_runs = False
-        self._lines: set[int] = set()  # where the script makes its loss modules
+        self._lines: dict[int, str] = {}  # where the script makes its loss modules: what to add
         for name in LOSSES:
             setattr(F, name, self._switched(getattr(F, name)))
 
@@ -40,8 +41,8 @@ class _CompileLoss(Switch):
         self._on = on
 
     def edits(self) -> list[Edit]:
-        lines = sorted(self._lines)
-        return [Edit("after", "{name}.compile()", line) for line in lines] if all(lines) else []
+        found = sorted(self._lines.items())
+        return [Edit("after", words, line) for line, words in found] if all(self._lines) else []
 
     def _switched(self, original: Callable[..., Any]) -> Callable[..., Any]:
         made: list[Callable[..., Any]] = []  # when it is first used: Dynamo takes seconds to load
@@ -74,14 +75,15 @@ class _CompileLoss(Switch):
                 return False
             frame = frame.f_back
         is_module = isinstance(criterion, torch.nn.modules.loss._Loss)
-        self._lines.add(self.session.made_at.get(id(criterion), 0) if is_module else 0)
+        line = self.session.made_at.get(id(criterion), 0) if is_module else 0
+        self._lines[line] = compile_line(criterion) if is_module else ""
         return True
 
 
 APPLIED = Applied(
     "compile_loss",
     "torch.compile of the loss",
-    "criterion.compile(), or torch.compile(F.cross_entropy)",
+    "criterion = torch.compile(criterion), or torch.compile(F.cross_entropy)",
     _CompileLoss,
     compiles=True,
 )

@@ -16,7 +16,7 @@ class _CompileMaxAutotune(CompileSwitch):
 APPLIED = Applied(
     "compile_max_autotune",
     "torch.compile, autotuned",
-    'model.compile(mode="max-autotune-no-cudagraphs")',
+    'model = torch.compile(model, mode="max-autotune-no-cudagraphs")',
     _CompileMaxAutotune,
     realises=("compile",),
     rare=True,

@@ -24,7 +24,7 @@ class _CompileReduceOverhead(CompileSwitch):
 APPLIED = Applied(
     "compile_reduce_overhead",
     "torch.compile, CUDA graphs",
-    'model.compile(mode="reduce-overhead")',
+    'model = torch.compile(model, mode="reduce-overhead")',
     _CompileReduceOverhead,
     realises=("cuda_graph", "compile"),
     devices=("cuda",),
