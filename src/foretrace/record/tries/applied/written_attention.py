@@ -30,7 +30,7 @@ PLACES = ((torch, "matmul"), (Tensor, "matmul"), (Tensor, "__matmul__"))
 
 
 class _Note(Struct, frozen=True):
-    """Attention so far: its tensors, what the script asked for, and the calls that asked for it."""
+    """Attention so far: its tensors, what the script requests, and the calls that request it."""
 
     query: Any
     key: Any  # transposed, as the script gives it
@@ -214,7 +214,7 @@ def _may_be_scores(query: Any, key: Any) -> bool:
 
 
 def _is_causal(mask: Any, rows: int, columns: int) -> bool:
-    """Whether it hides what comes later, for all batches and heads alike."""
+    """Whether it hides what comes later, for all batches and heads."""
     if rows != columns or mask.shape[-2:] != (rows, columns) or mask.numel() != rows * columns:
         return False
     flat = mask.reshape(rows, columns)
