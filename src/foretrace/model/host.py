@@ -58,12 +58,14 @@ class Host:
     def _tree(self, ledger: LedgerBuilder) -> None:
         rows = np.flatnonzero(self.is_kind(*HOST_KINDS) & self.lasting)
         parent, depth, crossings = self._nested(rows)
+        self.steps_apart = False  # from the tree
         if crossings:
             # a step that begins in a hook of the model crosses the model's call, which has the ops
             others = rows[~self.is_step[rows]]
             nested = self._nested(others)
             if nested[2] < crossings:
                 rows, (parent, depth, crossings) = others, nested
+                self.steps_apart = True
         self.parent: Narrow = np.full(
             self.count, -1, np.int32 if self.count < 1 << 31 else np.int64
         )
@@ -82,6 +84,7 @@ class Host:
         pairs = zip(parents, first, strict=False)
         self.parent = np.concatenate([np.where(at >= 0, at + offset, -1) for at, offset in pairs])
         self.depth = np.concatenate([part.depth for part in parts])
+        self.steps_apart = any(part.steps_apart for part in parts)
 
     def named(self, test: Callable[[str], object]) -> Bools:
         """Which events have a name that passes `test`, tested once per distinct name."""

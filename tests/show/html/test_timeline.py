@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import foretrace
+from corpus.builder import TraceBuilder
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import union_length
 from foretrace.read.recordings import traces
@@ -54,9 +55,11 @@ def test_frames_of_python_have_lanes_of_their_own(stacks: foretrace.Trace) -> No
 def test_depths_count_callers_of_the_same_sort(stacks: foretrace.Trace) -> None:
     host = stacks.host
     shown = np.flatnonzero(host.is_kind(*HOST_KINDS) & host.lasting)[::97]
-    frames = host.is_kind("python_function")
+    frames, stepping = host.is_kind("python_function"), host.track[host.is_step]
     for event, depth in zip(shown.tolist(), depths(host, shown).tolist(), strict=True):
-        above, count = int(host.parent[event]), 0
+        apart = host.steps_apart and not frames[event] and not host.is_step[event]
+        around = apart and host.track[event] in stepping  # its step, which is in no tree
+        above, count = int(host.parent[event]), int(around)
         while above >= 0:
             count += bool(frames[above]) == bool(frames[event])
             above = int(host.parent[above])
@@ -120,3 +123,14 @@ def test_parts_of_what_overlaps_add_up_to_the_whole(rows: list[tuple[int, int, i
     kept = last > first
     assert bool((first[kept] >= begin[kept]).all())
     assert bool((last[kept] <= (begin + size)[kept]).all())
+
+
+def test_a_step_that_crosses_the_models_call_has_a_row_of_its_own(tmp_path: Path) -> None:
+    """`record --stacks` begins a step in a hook: both were drawn on one row."""
+    built = TraceBuilder().host("python_function", "nn.Module: Net_0", 0, 10_000)
+    built.step(1, 500, 19_500).op("aten::linear", 1_000, 2_000).op("aten::mm", 1_100, 500)
+    (tmp_path / "t.json").write_bytes(built.bytes())
+    host = foretrace.open(tmp_path / "t.json", cache=False).host
+    shown = np.arange(host.count)
+    found = {host.names[host.name[event]]: depth for event, depth in enumerate(depths(host, shown))}
+    assert [found[name] for name in ("ProfilerStep#1", "aten::linear", "aten::mm")] == [0, 1, 2]

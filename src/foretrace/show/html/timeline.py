@@ -116,6 +116,9 @@ def depths(host: Host, shown: Ints) -> Ints:
         above[:, level] = above[:, parent]
         above[0, level] += ~frames[parent]
         above[1, level] += frames[parent]
+    if host.steps_apart:  # a step is drawn around what it has by time
+        stepping = np.isin(host.track, host.track[host.is_step])
+        above[0, stepping & ~host.is_step] += 1
     found: Ints = np.where(frames[shown], above[1, shown], above[0, shown])
     return found
 
