@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,10 @@ class Session:
 
 
 class Switch:
-    """One fix inside the script's process."""
+    """One fix inside the script's process; `top` is a statement that does the same there."""
+
+    on = False
+    top = ""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -162,11 +165,21 @@ class Switch:
 
     def turn(self, on: bool) -> None:
         """Make the change, or take it back."""
-        raise NotImplementedError
+        self.on = on
 
     def edits(self) -> list[Edit]:
         """What to write in the script, where its lines are known."""
-        return []
+        return [Edit("top", self.top)] if self.top else []
+
+    def added(self, words: str, made: Iterable[Any]) -> list[Edit]:
+        """Keywords for the calls in which the script makes these."""
+        lines = [(each, self.session.made_at.get(id(each))) for each in made]
+        return [Edit("add", words, line, type(each).__name__) for each, line in lines if line]
+
+    def after(self, words: str) -> list[Edit]:
+        """A statement below the one that makes the outermost module."""
+        line = self.session.made_at.get(id(self.session.outermost), 0)
+        return [Edit("after", words, line)] if line else []
 
 
 class Applied(Struct, frozen=True):

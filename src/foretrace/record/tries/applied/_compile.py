@@ -41,12 +41,10 @@ class CompileSwitch(ForwardSwitch):
 
     def edits(self) -> list[Edit]:
         """Below the statement that makes the model."""
-        module = self.session.outermost
-        if getattr(module, "_orig_mod", None) is not None:
+        if getattr(self.session.outermost, "_orig_mod", None) is not None:
             return []  # the script's own torch.compile is the line to change
-        line = self.session.made_at.get(id(module), 0)
         mode = "" if self.mode is None else f'mode="{self.mode}"'
-        return [Edit("after", compile_line(module, mode), line)] if line else []
+        return self.after(compile_line(self.session.outermost, mode))
 
 
 def compile_line(module: Any, options: str = "") -> str:

@@ -20,12 +20,11 @@ class LoaderSwitch(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.made: list[tuple[Any, int]] = []
-        self._on = False
         original = DataLoader.__init__
 
         def init(loader: Any, *arguments: Any, **options: Any) -> None:
             self.made.append((loader, session.line(loader)))
-            if self._on:
+            if self.on:
                 options |= self.options(options)
             original(loader, *arguments, **options)
 
@@ -38,10 +37,6 @@ class LoaderSwitch(Switch):
     def words(self) -> str:
         """The same as keywords."""
         return ", ".join(f"{name}={value!r}" for name, value in self.options({}).items())
-
-    def turn(self, on: bool) -> None:
-        """Loaders made from now on have the options."""
-        self._on = on
 
     def edits(self) -> list[Edit]:
         """At each place where the script makes a loader."""

@@ -29,7 +29,6 @@ class ModuleSwitch(Switch):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._on = False
         self._reason = self.none
         self._found: list[tuple[Any, Forward]] | None = None
         self._before: list[Any] = []
@@ -47,9 +46,9 @@ class ModuleSwitch(Switch):
 
     def turn(self, on: bool) -> None:
         """Replace the forward passes, or put back what was there."""
-        if self.session.outermost is None or on == self._on:
+        if self.session.outermost is None or on == self.on:
             return
-        self._on = on
+        super().turn(on)
         if on:
             self._before = [vars(module).get("forward") for module, _ in self.matching()]
         for (module, forward), before in zip(self.matching(), self._before, strict=True):

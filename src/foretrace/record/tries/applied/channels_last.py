@@ -29,9 +29,7 @@ class _ChannelsLast(Switch):
             module.register_forward_pre_hook(_converted)
 
     def edits(self) -> list[Edit]:
-        line = self.session.made_at.get(id(self.session.outermost), 0)
-        words = "{name}.to(memory_format=torch.channels_last)"
-        return [Edit("after", words, line)] if line else []
+        return self.after("{name}.to(memory_format=torch.channels_last)")
 
 
 def _converted(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

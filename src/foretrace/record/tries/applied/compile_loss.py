@@ -26,7 +26,7 @@ LEAST = 1_000_000
 class _CompileLoss(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._on, self._most = False, 0
+        self._most = 0
         self._compiled_runs = False
         self._lines: dict[int, str] = {}  # where the script makes its loss modules: what to add
         for name in LOSSES:
@@ -36,9 +36,6 @@ class _CompileLoss(Switch):
         if not self._most:
             return "no loss function of torch is called beside the model"
         return "" if self._most >= LEAST else f"the loss reads no more than {self._most:,} values"
-
-    def turn(self, on: bool) -> None:
-        self._on = on
 
     def edits(self) -> list[Edit]:
         found = sorted(self._lines.items())
@@ -61,7 +58,7 @@ class _CompileLoss(Switch):
                 return original(*arguments, **options)
             sizes = [each.numel() for each in tensors((arguments, options))]
             self._most = max([self._most, *sizes])
-            return (compiled if self._on else original)(*arguments, **options)
+            return (compiled if self.on else original)(*arguments, **options)
 
         return loss
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import torch
 
 from foretrace.record.tries.applied._loaders import CORES
-from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import Applied, Session, Switch
+
+WRITE = f"torch.set_num_threads({CORES})"
 
 
 class _CpuThreads(Switch):
+    top = WRITE
+
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._before = 0
@@ -22,14 +25,11 @@ class _CpuThreads(Switch):
         self._before = self._before or torch.get_num_threads()
         torch.set_num_threads(CORES if on else self._before)
 
-    def edits(self) -> list[Edit]:
-        return [Edit("top", f"torch.set_num_threads({CORES})")]
-
 
 APPLIED = Applied(
     "cpu_threads",
     "all cores",
-    f"torch.set_num_threads({CORES})",
+    WRITE,
     _CpuThreads,
     devices=("cpu",),
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import Applied, Switch
 
 WRITE = "torch.backends.cudnn.benchmark = True"
 
 
 class _CudnnBenchmark(Switch):
+    top = WRITE
+
     def why_not(self) -> str:
         if torch.backends.cudnn.benchmark:
             return "cuDNN is asked to choose already"
@@ -18,9 +19,6 @@ class _CudnnBenchmark(Switch):
 
     def turn(self, on: bool) -> None:
         torch.backends.cudnn.benchmark = on
-
-    def edits(self) -> list[Edit]:
-        return [Edit("top", WRITE)]
 
 
 APPLIED = Applied("cudnn_benchmark", "cuDNN benchmark", WRITE, _CudnnBenchmark, devices=("cuda",))

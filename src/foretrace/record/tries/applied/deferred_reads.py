@@ -83,15 +83,12 @@ _item = torch.Tensor.item
 class _DeferredReads(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._on, self._reads = False, 0
+        self._reads = 0
         tensor: Any = torch.Tensor
         tensor.item = self._read
 
     def why_not(self) -> str:
         return "" if self._reads else "nothing is read from the GPU with .item()"
-
-    def turn(self, on: bool) -> None:
-        self._on = on
 
     @property
     def _read(self) -> Any:
@@ -99,7 +96,7 @@ class _DeferredReads(Switch):
             if not tensor.is_cuda or not self.session.by_user():
                 return _item(tensor)
             self._reads += 1
-            return Later(tensor.detach().clone()) if self._on else _item(tensor)
+            return Later(tensor.detach().clone()) if self.on else _item(tensor)
 
         return item
 

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from foretrace.record.tries.session import Applied, Switch
 
-
-class _ExpandableSegments(Switch):
-    def turn(self, on: bool) -> None:
-        """The environment of the process has it."""
-
-
 _NAME = "PYTORCH_CUDA_ALLOC_CONF"
 _VALUE = "expandable_segments:True"
 
@@ -17,7 +11,7 @@ APPLIED = Applied(
     "expandable_segments",
     "expandable segments",
     f"{_NAME}={_VALUE}",
-    _ExpandableSegments,
+    Switch,  # the environment of the process has it
     realises=("allocator",),
     devices=("cuda",),
     fresh=True,

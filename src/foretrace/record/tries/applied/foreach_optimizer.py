@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from itertools import compress
+
 from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import Applied, Switch
 
@@ -25,12 +27,8 @@ class _ForeachOptimizer(Switch):
                     group["foreach"] = on
 
     def edits(self) -> list[Edit]:
-        made = self.session.made_at
-        return [
-            Edit("add", "foreach=True", made[id(each)], type(each).__name__)
-            for each in self.session.optimizers
-            if made.get(id(each)) and each.defaults.get("foreach", True) is False
-        ]
+        loops = (each.defaults.get("foreach", True) is False for each in self.session.optimizers)
+        return self.added("foreach=True", compress(self.session.optimizers, loops))
 
 
 APPLIED = Applied(

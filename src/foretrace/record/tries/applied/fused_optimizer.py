@@ -39,12 +39,7 @@ class _FusedOptimizer(Switch):
                 _move_counts(optimizer, group, bool(group["fused"] or group.get("capturable")))
 
     def edits(self) -> list[Edit]:
-        made = self.session.made_at
-        return [
-            Edit("add", "fused=True", made[id(each)], type(each).__name__)
-            for each in self._able()
-            if made.get(id(each))
-        ]
+        return self.added("fused=True", self._able())
 
     def _able(self) -> list[Any]:
         return [

@@ -10,7 +10,7 @@ from foretrace.record.tries.session import Applied, Session, Switch
 class _NoAnomaly(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._on, self._asked = False, (False, True)
+        self._asked = False, True
         self._set = torch.set_anomaly_enabled
         torch.set_anomaly_enabled = self._enabled
 
@@ -18,12 +18,12 @@ class _NoAnomaly(Switch):
         return "" if self._asked[0] else "anomaly mode is off"
 
     def turn(self, on: bool) -> None:
-        self._on = on
+        super().turn(on)
         self._enabled(*self._asked)
 
     def _enabled(self, mode: bool, check_nan: bool = True) -> None:
         self._asked = self._asked[0] or mode, check_nan
-        self._set(mode and not self._on, check_nan)
+        self._set(mode and not self.on, check_nan)
 
 
 APPLIED = Applied(

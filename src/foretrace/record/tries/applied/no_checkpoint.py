@@ -12,12 +12,12 @@ from foretrace.record.tries.session import Applied, Session, Switch
 class _NoCheckpoint(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._on, self._calls = False, 0
+        self._calls = 0
         original = checkpoints.checkpoint
 
         def checkpoint(function: Any, *arguments: Any, **options: Any) -> Any:
             self._calls += 1
-            if not self._on:
+            if not self.on:
                 return original(function, *arguments, **options)
             ours = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop")
             rest = ("preserve_rng_state", *ours)
@@ -27,9 +27,6 @@ class _NoCheckpoint(Switch):
 
     def why_not(self) -> str:
         return "" if self._calls else "nothing is recomputed"
-
-    def turn(self, on: bool) -> None:
-        self._on = on
 
 
 APPLIED = Applied(

@@ -16,20 +16,17 @@ from foretrace.record.tries.session import Applied, Session, Switch
 class _NoSynchronize(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._on, self._calls = False, 0
+        self._calls = 0
         for name in ("synchronize", "empty_cache"):
             setattr(torch.cuda, name, self._left_out(getattr(torch.cuda, name)))
 
     def why_not(self) -> str:
         return "" if self._calls else "the script calls neither in its steps"
 
-    def turn(self, on: bool) -> None:
-        self._on = on
-
     def _left_out(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any, **options: Any) -> Any:
             self._calls += self.session.losses is not None and self.session.by_user()
-            return None if self._on else original(*arguments, **options)
+            return None if self.on else original(*arguments, **options)
 
         return called
 

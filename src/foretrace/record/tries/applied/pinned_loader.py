@@ -34,7 +34,7 @@ class _PinnedLoader(LoaderSwitch):
             said = "non_blocking" in options or any(isinstance(each, bool) for each in arguments)
             here = not said and tensor.device.type == "cpu" and self.session.device == "cuda"
             waits = here and tensor.is_pinned()
-            if waits and self._on:
+            if waits and self.on:
                 options["non_blocking"] = True
             result = original(tensor, *arguments, **options)
             self._waits += waits and result.is_cuda

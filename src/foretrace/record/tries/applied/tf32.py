@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from foretrace.record.tries.rounds import Edit
 from foretrace.record.tries.session import Applied, Session, Switch
 
 WRITE = 'torch.set_float32_matmul_precision("high")'
@@ -12,10 +11,11 @@ _CONVOLUTIONS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 
 
 class _Tf32(Switch):
+    top = WRITE
+
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._before: tuple[str, bool] | None = None
-        self._on = False
 
     def why_not(self) -> str:
         exact = self.session.modules(*_CONVOLUTIONS) and not torch.backends.cudnn.allow_tf32
@@ -30,7 +30,7 @@ class _Tf32(Switch):
             # a script may turn them off in every step
             if self.session.outermost is not None:
                 self.session.outermost.register_forward_pre_hook(self._again)
-        self._on = on
+        super().turn(on)
         if on:
             _allow()
             return
@@ -38,11 +38,8 @@ class _Tf32(Switch):
         torch.backends.cudnn.allow_tf32 = self._before[1]
 
     def _again(self, module: object, given: object) -> None:
-        if self._on:
+        if self.on:
             _allow()
-
-    def edits(self) -> list[Edit]:
-        return [Edit("top", WRITE)]
 
 
 def _allow() -> None:
