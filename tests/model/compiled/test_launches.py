@@ -12,8 +12,7 @@ from msgspec.structs import replace
 import foretrace
 from corpus.builder import TraceBuilder
 from foretrace.model.compiled.assemble import assemble
-from foretrace.model.compiled.graph_runs import Wrapper, aligned, by_order
-from foretrace.model.compiled.launches import Launches
+from foretrace.model.compiled.launches import Launches, Wrapper, aligned, by_order
 from foretrace.model.compiled.syntax import evaluate, solve
 from foretrace.model.trace import Trace
 from foretrace.schema.compiler import Compilation, CompilerRun, GeneratedKernel, KernelCall

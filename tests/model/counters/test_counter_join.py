@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel
 from counter_files import export_text, opened, row
-from foretrace.model.counters.join import CounterJoin, Wanted, joined, launches_of
-from foretrace.model.counters.launches import argument_words, certain_pairs, function, occurrences
+from foretrace.model.counters.join import (
+    CounterJoin,
+    Wanted,
+    argument_words,
+    certain_pairs,
+    function,
+    joined,
+    launches_of,
+    occurrences,
+)
 from foretrace.model.trace import Trace
 from foretrace.read.ncu import CounterLaunch, read_export
 

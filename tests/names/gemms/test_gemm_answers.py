@@ -7,9 +7,8 @@ import pytest
 
 from foretrace.base.errors import UsageError
 from foretrace.names.gemms import table
-from foretrace.names.gemms.answers import parse_size, plane
+from foretrace.names.gemms.answers import explain_shape, parse_size, plane
 from foretrace.names.gemms.distance import FAR, Nearest
-from foretrace.names.gemms.explain_shape import explain_shape
 from foretrace.names.gemms.table import Boundary, crossed, differing, point_of
 from foretrace.names.gemms.tiling import modelled_us
 from foretrace.schema.gemm_point import DTYPES, GemmPoint

@@ -6,7 +6,7 @@ import pytest
 
 from foretrace.base.errors import UsageError
 from foretrace.learn.ladder import rung, rungs
-from foretrace.record.experiments.sweeps import shape_text, swept
+from foretrace.record.experiments.shapes import shape_text, swept
 
 
 def test_the_last_one_named_changes_fastest() -> None:

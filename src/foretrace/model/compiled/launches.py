@@ -8,32 +8,304 @@ ops: the names of its kernels follow the calls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import PurePosixPath
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.model.arguments import Arguments
+from foretrace.base.arrays import filled
+from foretrace.base.patterns import regex
+from foretrace.model.arguments import Arguments, Signature
+from foretrace.model.compiled.accesses import base_op
 from foretrace.model.compiled.generated_code import sized
-from foretrace.model.compiled.graph_runs import (
-    GraphRun,
-    Regions,
-    SeenOp,
-    Wrapper,
-    aligned,
-    by_kernels,
-    by_order,
-    code_hashes,
-    dynamic_sizes,
-    matching_wrapper,
-    work_names,
-    wrappers_of,
-)
 from foretrace.model.compiled.program_ops import computed_lines
+from foretrace.model.compiled.syntax import dotted, expression, solve
+from foretrace.model.compiled.wrapper import sizes
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
-from foretrace.schema.compiler import CompiledLaunch, CompilerRun, KernelCall
-from foretrace.schema.tables import Tables
+from foretrace.model.intervals import Bools, Ints
+from foretrace.schema.compiled import FUNCTION, GRAPH, REGION, version
+from foretrace.schema.compiler import CompiledLaunch, CompilerRun, GeneratedKernel, KernelCall, Size
+from foretrace.schema.tables import NONE, Tables
+
+_VIEW = "reinterpret_tensor"
+_GRAPH = regex(r"\Agraph_\d{1,9}_")
+
+
+class GraphRun(Struct, frozen=True):
+    """One run of a compiled graph: its row, the compile id around it, and its ops in order."""
+
+    row: int
+    compile_id: str  # "" where no row around it says
+    backward: bool
+    ops: tuple[int, ...]
+
+
+class Regions:
+    """The rows `## Call CompiledFxGraph` of a trace, and what was launched below each."""
+
+    def __init__(self, host: Host, gpu: Gpu, tables: Tables) -> None:
+        self.host, self.gpu, self.tables = host, gpu, tables
+        self.is_graph: Bools = host.named(lambda name: name.startswith(GRAPH)) & host.is_region
+        self.is_version: Bools = host.named(lambda name: name.startswith(REGION)) & host.is_op
+        linked = gpu.launch >= 0
+        self.graph_of_work: Ints = np.full(len(gpu), -1, np.int64)
+        self.graph_of_work[linked] = host.nearest(gpu.launch[linked], self.is_graph)
+
+    def runs(self) -> list[GraphRun]:
+        """Every run in the order of time."""
+        rows = np.flatnonzero(self.is_graph)
+        order = rows[np.argsort(self.host.start[rows], kind="stable")]
+        ops = self._ops_of_graphs()
+        return [self._run(int(row), ops.get(int(row), [])) for row in order]
+
+    def _run(self, row: int, ops: list[int]) -> GraphRun:
+        host, at = self.host, np.array([row])
+        named = int(host.nearest(at, self.is_version)[0])
+        function = int(host.nearest(at, self.functions)[0])
+        backward = function >= 0 and "Backward" in host.names[host.name[function]]
+        if named < 0 and function >= 0:
+            forward = self._forward.get(self.sequence.get(function, NONE), -1)
+            named = (
+                int(host.nearest(np.array([forward]), self.is_version)[0]) if forward >= 0 else -1
+            )
+        found = version(host.names[host.name[named]]) if named >= 0 else None
+        text = f"{found[0]}/{found[1]}" if found else ""
+        return GraphRun(row, text, backward, tuple(ops))
+
+    @cached_property
+    def functions(self) -> Bools:
+        """Rows of autograd: `CompiledFunction` and `CompiledFunctionBackward`."""
+        host = self.host
+        return host.is_op & host.named(lambda name: name.startswith(FUNCTION))
+
+    @cached_property
+    def sequence(self) -> dict[int, int]:
+        """The sequence number of autograd ops: a backward op has that of its forward op."""
+        table = self.tables["autograd"]
+        pairs = zip(table["event"].to_list(), filled(table["sequence"], NONE), strict=True)
+        return {event: int(number) for event, number in pairs if number != NONE}
+
+    @cached_property
+    def _forward(self) -> dict[int, int]:
+        host = self.host
+        rows = [row for row in np.flatnonzero(self.functions).tolist() if row in self.sequence]
+        names = {row: host.names[host.name[row]] for row in rows}
+        return {self.sequence[row]: row for row in rows if "Backward" not in names[row]}
+
+    def _ops_of_graphs(self) -> dict[int, list[int]]:
+        """The ops of each graph that no other op of it called, in the order of time."""
+        host = self.host
+        ops = np.flatnonzero(host.is_op & host.lasting)
+        graph = host.nearest(ops, self.is_graph)
+        ops, graph = ops[graph >= 0], graph[graph >= 0]
+        outermost = self._above(ops) != graph
+        found: dict[int, list[int]] = {}
+        ops, graph = ops[outermost], graph[outermost]
+        order = np.argsort(host.start[ops], kind="stable")
+        for op, row in zip(ops[order].tolist(), graph[order].tolist(), strict=True):
+            found.setdefault(row, []).append(op)
+        return found
+
+    def _above(self, ops: Ints) -> Ints:
+        """The graph of the op that called each op, or -1."""
+        host = self.host
+        above = _nearest(self, host.parent[ops].astype(np.int64), host.is_op)
+        return _nearest(self, above, self.is_graph)
+
+    def outermost(self, rows: Ints) -> Ints:
+        """For each GPU operation the outermost op of its graph that led to it, or -1."""
+        op, graph = self.gpu.op[rows], self.graph_of_work[rows]
+        op = np.where(_nearest(self, op, self.is_graph) == graph, op, -1)
+        while True:
+            parent = np.where(op >= 0, self.host.parent[np.maximum(op, 0)], -1)
+            above = _nearest(self, parent.astype(np.int64), self.host.is_op)
+            inside = (above >= 0) & (_nearest(self, above, self.is_graph) == graph)
+            if not inside.any():
+                return op
+            op = np.where(inside, above, op)
+
+
+def _nearest(regions: Regions, rows: Ints, chosen: Bools) -> Ints:
+    """As `Host.nearest`, where -1 stays -1."""
+    found = np.full(len(rows), -1, np.int64)
+    known = rows >= 0
+    found[known] = regions.host.nearest(rows[known], chosen)
+    return found
+
+
+class Wrapper(Struct, frozen=True):
+    """One graph of a compilation: its calls, and their places among all of the compilation's."""
+
+    compilation: int
+    id: str
+    graph: int
+    calls: tuple[KernelCall, ...]
+    places: tuple[int, ...]
+    kernels: dict[str, GeneratedKernel]
+
+
+class SeenOp(Struct, frozen=True):
+    """An op inside a compiled graph, as the trace has it."""
+
+    name: str
+    hash: str = ""  # of the generated code
+    arguments: Signature | None = None
+
+
+def wrappers_of(run: CompilerRun, rank: int | None) -> list[Wrapper]:
+    """Every graph with calls; those of other ranks are left out."""
+    found = []
+    for at, each in enumerate(run.compilations):
+        if rank is not None and each.rank is not None and each.rank != rank:
+            continue
+        for graph in sorted({call.graph for call in each.calls}):
+            places = tuple(p for p, call in enumerate(each.calls) if call.graph == graph)
+            kernels = {kernel.name: kernel for kernel in each.kernels if kernel.graph == graph}
+            calls = tuple(each.calls[place] for place in places)
+            found.append(Wrapper(at, each.id, graph, calls, places, kernels))
+    return found
+
+
+def work_names(host: Host, gpu: Gpu, rows: Iterable[int]) -> list[str]:
+    """The names of GPU operations."""
+    return [host.names[host.name[gpu.id[row]]] for row in rows]
+
+
+def code_hashes(tables: Tables) -> dict[int, str]:
+    """The hash of the code that an op launched, by event: only generated kernels have one."""
+    table = tables["triton"].select("event", "kernel_hash").drop_nulls()
+    pairs = zip(table["event"].to_list(), table["kernel_hash"].to_list(), strict=True)
+    return {event: str(text).strip('"') for event, text in pairs}
+
+
+def matching_wrapper(
+    graph_run: GraphRun, ops: Sequence[SeenOp], known: Sequence[Wrapper]
+) -> Wrapper | None:
+    """The wrapper whose code ran: no hash contradicts it, and it explains the most ops."""
+    same = [each for each in known if graph_run.compile_id in ("", each.id)]
+    fitting = [each for each in same or known if not _contradicts(ops, each)]
+    called = [op.name for op in ops]
+    scores = {id(each): len(aligned(called, each)) for each in fitting}
+    best = max(scores.values(), default=0)
+    found = [each for each in fitting if scores[id(each)] == best and best]
+    if len(found) > 1:
+        found.sort(key=lambda each: (abs(len(each.calls) - best), each.graph))
+        if len({(abs(len(each.calls) - best)) for each in found[:2]}) == 1:
+            one = len({each.compilation for each in found}) == 1
+            return found[-1 if graph_run.backward else 0] if one else None
+    return found[0] if found else None
+
+
+def _contradicts(ops: Sequence[SeenOp], wrapper: Wrapper) -> bool:
+    """Whether an op proves that other code ran: a missing kernel, another hash, other sizes."""
+    for op in ops:
+        kernel = wrapper.kernels.get(op.name)
+        stem = PurePosixPath(kernel.file).stem if kernel else ""
+        if op.hash and (kernel is None or (stem and op.hash != stem)):
+            return True
+    pairs = aligned([op.name for op in ops], wrapper)
+    return any(_other_sizes(ops[at], wrapper.calls[call]) for at, call in pairs)
+
+
+def _other_sizes(op: SeenOp, call: KernelCall) -> bool:
+    """Whether a matmul ran with tensors that its call does not have."""
+    if op.arguments is None or not call.extern or not call.kernel.endswith("mm"):
+        return False
+    fixed = (list(access.tensor.shape) for access in call.accesses)
+    known = [shape for shape in fixed if all(isinstance(size, int) for size in shape)]
+    return any(shape not in op.arguments.dims for shape in known)
+
+
+def aligned(called: Sequence[str], wrapper: Wrapper) -> list[tuple[int, int]]:
+    """(place of the op, place of the call) of all that match, both in their order."""
+    places: dict[str, list[int]] = {}
+    for place, call in enumerate(wrapper.calls):
+        for name in op_names(call):
+            places.setdefault(name, []).append(place)
+    pairs: list[tuple[int, int]] = []
+    next_call = 0
+    for at, name in enumerate(called):
+        # C++ kernels have rows with the number of their graph: `graph_0_cpp_fused_add_0`
+        held = places.get(name) or places.get(_GRAPH.sub("", name, count=1), [])
+        found = bisect_left(held, next_call)
+        if found < len(held):
+            pairs.append((at, held[found]))
+            next_call = held[found] + 1
+    return pairs
+
+
+def op_names(call: KernelCall) -> tuple[str, ...]:
+    """The names that a call has in a trace: its kernel's, or `aten::mm`."""
+    if not call.extern:
+        return (call.kernel,)
+    op = base_op(call.kernel)
+    parts = call.kernel.split(".")
+    space = parts[2] if parts[:2] == ["torch", "ops"] and len(parts) > 3 else "aten"
+    return tuple({f"{space}::{op}", f"{space}::{op.removeprefix('bias_')}"})
+
+
+def by_kernels(kernels: Sequence[str], known: Sequence[Wrapper]) -> Wrapper | None:
+    """The one wrapper that has all the generated kernels of a CUDA graph."""
+    written = {name for each in known for name in each.kernels}
+    wanted = {name for name in kernels if name in written}
+    found = [each for each in known if wanted and wanted <= set(each.kernels)]
+    return found[0] if len(found) == 1 else None
+
+
+def by_order(kernels: Sequence[str], wrapper: Wrapper) -> dict[int, list[int]]:
+    """Kernels of a CUDA graph by call: those between two generated kernels are a library call's."""
+    found: dict[int, list[int]] = {}
+    start, next_call = 0, 0
+    for at, name in [*enumerate(kernels), (len(kernels), "")]:
+        places = range(next_call, len(wrapper.calls))
+        place = next((p for p in places if wrapper.calls[p].kernel == name), None)
+        if place is None and at < len(kernels):
+            continue
+        end = len(wrapper.calls) if place is None else place
+        between = [p for p in range(next_call, end) if wrapper.calls[p].extern]
+        held = list(range(start, at))
+        if len(between) == 1 and held:
+            found[between[0]] = held
+        elif len(between) == len(held):
+            found |= {p: [row] for p, row in zip(between, held, strict=True)}
+        if place is not None:
+            found[place] = [at]
+            start, next_call = at + 1, place + 1
+    return found
+
+
+def dynamic_sizes(pairs: Iterable[tuple[SeenOp, KernelCall]]) -> dict[str, int]:
+    """Dynamic sizes, from the recorded arguments of ops: `128*s77` is 4096, so `s77` is 32."""
+    found: dict[str, int] = {}
+    for op, call in pairs:
+        if op.arguments is None:
+            continue
+        shapes = {access.tensor.name: access.tensor.shape for access in call.accesses}
+        for at, text in enumerate(call.arguments):
+            dims = op.arguments.dims[at] if at < len(op.arguments.dims) else None
+            concrete = op.arguments.concrete[at] if at < len(op.arguments.concrete) else ""
+            if concrete.lstrip("-").isdecimal():
+                found = solve(text, int(concrete)) | found
+            for size, value in zip(_shape(text, shapes), dims or (), strict=False):
+                if isinstance(value, int):
+                    found = solve(size, value) | found
+    return found
+
+
+def _shape(text: str, shapes: dict[str, tuple[Size, ...]]) -> tuple[Size, ...]:
+    """The sizes of an argument: those of its name, or of the view that it is."""
+    if text in shapes:
+        return shapes[text]
+    match expression(text):
+        case ast.Call(func=function, args=[_, shape, *_]) if dotted(function).endswith(_VIEW):
+            return sizes(shape)
+    return ()
+
 
 Matched = tuple[Wrapper | None, list[tuple[int, int]], dict[str, int]]
 

@@ -1,6 +1,6 @@
 """Which kernel the library picks for which matmul, from a map that was measured.
 
 `table` reads a map, `build` makes one, `tiling` counts tiles and waves, `distance` finds the
-nearest matmuls and predicts from them, `explain_shape` says why a shape gets its kernel, `answers`
+nearest matmuls and predicts from them, `answers` says why a shape gets its kernel, and
 makes the document of `foretrace gemms`. Nothing here needs torch.
 """

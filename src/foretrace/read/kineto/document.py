@@ -2,10 +2,17 @@
 
 The list of events is decoded a chunk at a time straight into typed records. A chunk that does not
 decode is read again carefully, so damage costs time only where it is. Workers decode large files.
+
+The document around the events: keys before and after them, and where their list begins.
+
+Header entries that are not valid JSON (torch 2.13 writes user metadata with its escapes undone) are
+repaired when that is safe and kept as raw text otherwise; one bad entry never costs another.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from copy import copy
 from operator import attrgetter
@@ -23,10 +30,9 @@ from foretrace.read.bytestream import (
     refuse_no_events,
     refuse_non_json,
 )
-from foretrace.read.kineto.boundaries import CHUNK, Buffer, last_boundary
+from foretrace.read.kineto.boundaries import CHUNK, FIRST_KEY, Buffer, last_boundary
 from foretrace.read.kineto.careful import After, CarefulReader
 from foretrace.read.kineto.columns import Columns, Pools
-from foretrace.read.kineto.header import find_events, read_ending, read_header
 from foretrace.read.kineto.records import (
     SUSPICIOUS,
     beyond_floats,
@@ -35,6 +41,247 @@ from foretrace.read.kineto.records import (
     sound_events,
 )
 from foretrace.schema.ledger import DAMAGE, LedgerBuilder
+
+EVENTS_KEY = regex(rb'"traceEvents"\s*+:\s*+([\[{])')
+# group 1 is empty when the string has no end
+_TOKEN = regex(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
+# torch begins every record with its phase
+RECORD = regex(rb'\}\s*+(?:,\s*+)?(?=\{\s*+"ph"\s*+:)')
+_BLANKS = b" \t\r\n"
+_LONE = regex("[\ud800-\udfff]")
+_CLOSING = {b"{": b"}", b"[": b"]"}
+
+
+class EventsStart(Struct, frozen=True):
+    """Where the list of events opens, the text before it, and whether it is an object instead."""
+
+    at: int
+    header: bytes
+    is_object: bool = False
+
+
+class Skeleton(Struct, frozen=True):
+    """What one pass over an object finds: its list of events, or its end, or what is still open.
+
+    `open` is None inside a string.
+    """
+
+    events: EventsStart | None = None
+    end: int | None = None
+    open: bytes | None = None
+    broken: bool = False
+
+
+def skeleton(text: bytes, stop: int | None = None) -> Skeleton:
+    """Look for the key `traceEvents` of the object that begins `text`, and for its end."""
+    open_: list[bytes] = []
+    for match in _TOKEN.finditer(text, 0, len(text) if stop is None else stop):
+        token = match[0]
+        if token in _CLOSING:
+            open_.append(token)
+        elif token in (b"}", b"]"):
+            if not open_ or _CLOSING[open_.pop()] != token:
+                return Skeleton(broken=True)
+            if not open_:
+                return Skeleton(end=match.end())
+        elif not match[1]:
+            return Skeleton()
+        elif len(open_) == 1 and (key := EVENTS_KEY.match(text, match.start())):
+            before = text[: match.start()]
+            return Skeleton(EventsStart(key.end(), before, key[1] == b"{"))
+    return Skeleton(open=b"".join(open_))
+
+
+def find_events(buffer: bytes, last: bool) -> EventsStart | None:
+    """The first `traceEvents` key at the top level; the first at all when the header is damaged.
+
+    None when it may still come, or when there is none: `last` says that nothing follows.
+    """
+    body = buffer.lstrip(b" \t\r\n")
+    if body.startswith(b"["):
+        return EventsStart(len(buffer) - len(body) + 1, b"")
+    found = skeleton(buffer)
+    if found.events is not None and _strict(found.events.header) is not None:
+        return found.events
+    first = EVENTS_KEY.search(buffer)
+    if first is None or (found.events is None and _nested(buffer, first.start(), found, last)):
+        return None
+    return EventsStart(first.end(), buffer[: first.start()], first[1] == b"{")
+
+
+def _nested(text: bytes, key: int, found: Skeleton, last: bool) -> bool:
+    """Whether the key stands deeper in a document that is sound as far as it goes."""
+    if found.end is not None:
+        return key < found.end and _strict(text[: found.end - 1]) is not None
+    opened = skeleton(text, key).open
+    if last or not opened or len(opened) < 2:
+        return False
+    closing = b"".join(_CLOSING[bytes([bracket])] for bracket in reversed(opened[1:]))
+    return _strict(_without_comma(text[:key]) + closing) is not None
+
+
+def _without_comma(text: bytes) -> bytes:
+    return text.rstrip(_BLANKS).removesuffix(b",").rstrip(_BLANKS)
+
+
+def read_header(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
+    """The keys of an object whose text may stop after any entry."""
+    if not text.strip():
+        return {}
+    if not text.rstrip(_BLANKS).endswith((b",", b"{")):
+        ledger.note("repaired_header")
+    strict = _strict(text)
+    if strict is not None:
+        entries, repeated = strict
+        ledger.note("dup_key", repeated)
+        return entries
+    return _repaired(text, limits, ledger)
+
+
+def _strict(text: bytes) -> tuple[dict[str, Any], int] | None:
+    """The entries and how many keys were written twice; None when the text is no sound JSON."""
+    repeated = 0
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        repeated += len(items) - len({key for key, _ in items})
+        return dict(items)
+
+    try:
+        found = json.loads(_without_comma(text) + b"}", object_pairs_hook=pairs)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or (b"\\u" in text and _LONE.search(str(found))):
+        return None
+    return found, repeated
+
+
+class Tail(Struct, frozen=True):
+    """What follows the events up to `end`: more keys, and perhaps a second list of events."""
+
+    entries: dict[str, Any]
+    end: int
+    events_follow: bool = False
+    truncated: bool = False
+
+
+def read_tail(text: bytes, last: bool, limits: Limits, ledger: LedgerBuilder) -> Tail | None:
+    """The keys behind the `]` that `text` begins with; None when more bytes are needed."""
+    body = text[1:].lstrip(b", \t\r\n")
+    commas = text.count(b",", 0, len(text) - len(body)) - body.startswith(b'"')
+    opened = b"{" + body
+    shift = len(opened) - len(text)
+    found = skeleton(opened)
+    if found.events is not None and not found.events.is_object:
+        ledger.note("trailing_comma", commas)
+        entries = read_header(found.events.header, limits, ledger)
+        return Tail(entries, found.events.at - shift, events_follow=True)
+    if found.end is not None and (strict := _strict(opened[: found.end - 1])):
+        stray = opened[: found.end - 1].rstrip().endswith(b",")
+        ledger.note("trailing_comma", commas + stray)
+        ledger.note("dup_key", strict[1])
+        return Tail(strict[0], found.end - shift)
+    return _torn_tail(text, opened, found.broken, last, limits, ledger)
+
+
+def _torn_tail(
+    text: bytes, opened: bytes, broken: bool, last: bool, limits: Limits, ledger: LedgerBuilder
+) -> Tail | None:
+    record = RECORD.search(text)
+    if not last and not (broken and record):
+        return None
+    if record is not None:  # another writer's records follow
+        entries = _repaired(opened[: record.start() + len(opened) - len(text)], limits, ledger)
+        return Tail(entries, 1)
+    cut = not opened.rstrip().endswith(b"}")
+    entries = _repaired(opened, limits, LedgerBuilder() if cut else ledger)
+    return Tail(entries, len(text), truncated=cut)
+
+
+def _repaired(text: bytes, limits: Limits, ledger: LedgerBuilder) -> dict[str, Any]:
+    from foretrace.read.kineto.repair import repair_header
+
+    return repair_header(text, limits, ledger)
+
+
+_TAIL = 4 << 10  # the keys that current writers put there are far shorter
+_KEPT = 64 << 10  # what is looked at again when more bytes come
+
+
+class Ending(Struct, frozen=True):
+    """The keys behind the events; `goes_on`: more events follow, of a new list or of the same."""
+
+    entries: dict[str, Any]
+    goes_on: After | None = None
+
+
+def read_ending(
+    buffer: Buffer, in_object: bool, limits: Limits, ledger: LedgerBuilder, *, again: bool
+) -> Ending:
+    """Read on from the `]` that closed the events; with `again`, more events may be read."""
+    entries: dict[str, Any] = {}
+    if not in_object:
+        buffer.drop(1)
+    else:
+        tail = _tail(buffer, limits, ledger)
+        buffer.drop(tail.end)
+        entries = tail.entries
+        ledger.note("trace_truncated", tail.truncated)
+        if tail.events_follow:
+            text = "`traceEvents` is written twice; the last list that is not empty counts"
+            ledger.note("dup_key", text=text)
+            if again:
+                return Ending(entries, After.START)
+    return Ending(entries, After.RECORD if _trailing(buffer, ledger, again) else None)
+
+
+def _tail(buffer: Buffer, limits: Limits, ledger: LedgerBuilder) -> Tail:
+    size = _TAIL
+    while True:
+        buffer.fill(size)
+        text = buffer.data[:size]
+        last = size > limits.event or (buffer.ended and len(text) == len(buffer.data))
+        tail = read_tail(text, last, limits, ledger)
+        if tail is not None:
+            return tail
+        size *= 4
+
+
+def _trailing(buffer: Buffer, ledger: LedgerBuilder, again: bool) -> bool:
+    """Step over what follows the document; True where the records of another writer begin."""
+    _skip_blanks(buffer)
+    begin, end, records = buffer.offset, buffer.offset, False
+    whole = buffer.data[:1] in (b"{", b"[") and not FIRST_KEY.match(buffer.data)
+    while buffer.data:
+        found = RECORD.search(buffer.data) if again and not whole else None
+        if found is not None:
+            ledger.note("interleaved_writers")
+            ledger.leave(begin, buffer.offset + found.start() + 1 - begin)
+            buffer.drop(found.start() + 1)
+            return True
+        records = records or b'"ph"' in buffer.data
+        end = max(end, buffer.offset + len(buffer.data.rstrip()))
+        if buffer.ended:
+            break
+        kept = min(len(buffer.data), _KEPT)
+        buffer.drop(len(buffer.data) - kept)
+        buffer.fill(kept + CHUNK)
+    if end > begin:
+        text = f"{end - begin:,} bytes after the end of the document were ignored"
+        ledger.note("trailing_data", text=text)
+        if records:
+            ledger.leave(begin, end - begin)
+    return False
+
+
+def _skip_blanks(buffer: Buffer) -> None:
+    while True:
+        buffer.drop(len(buffer.data) - len(buffer.data.lstrip()))
+        if buffer.data or buffer.ended:
+            buffer.fill(_KEPT)
+            return
+        buffer.fill(CHUNK)
+
 
 _PHASE = attrgetter("ph")
 _SEPARATOR = regex(rb"[ \t\r\n]*+(,?)")

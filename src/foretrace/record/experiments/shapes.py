@@ -4,11 +4,16 @@ Every contender visits the same shapes in the same order and starts with nothing
 server that sees one shape after another: Dynamo keeps what it compiled for earlier shapes.
 Inductor's cache on disk would hide the compile time of a first deployment, so it is empty by
 default.
+
+A sweep says which shapes are visited, and in which order: `batch=8,16` and `seq=64,128` give four,
+and the last name changes fastest. Order matters: a compiler treats a shape differently after it has
+seen another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
@@ -25,7 +30,6 @@ from foretrace.record.experiments.machine import (
     in_one_line,
     prepare,
 )
-from foretrace.record.experiments.sweeps import Shape, shape_text, swept
 from foretrace.record.experiments.timing import Call, paces
 from foretrace.record.profiling.compiler_records import CompileWatch
 from foretrace.record.profiling.window import batch
@@ -37,7 +41,74 @@ from foretrace.schema.documents.shapes import (
     ShapesDocument,
     ShapeVisit,
 )
-from foretrace.schema.rung import Choice, Rung
+from foretrace.schema.rung import Choice, Option, Rung
+
+Shape = Mapping[str, Any]
+
+# The default sweep, as multiples of the rung's own sizes: batch twice, since torch.compile gives up
+# static shapes at the second; then length, both, and last a hidden size, which changes the weights.
+DEFAULT_STEPS: tuple[Mapping[str, int], ...] = (
+    {},
+    {"batch": 2},
+    {"batch": 4},
+    {"seq": 2},
+    {"batch": 2, "seq": 2},
+    {"hidden": 2},
+    {"size": 2},
+    {"size": 4},
+)
+
+
+def swept(rung: Rung, given: Sequence[str], *, small: bool = False) -> tuple[Shape, ...]:
+    """The shapes of `given` (`name=value,value`), or the default ones."""
+    if not given:
+        return _default_sweep(rung, small)
+    lists: dict[str, list[Any]] = {}
+    for text in given:
+        name, values = _parsed(rung, text)
+        if name in lists:
+            raise UsageError(f"{name} is swept twice: give all its values at once, {name}=8,16")
+        lists[name] = values
+    every = itertools.product(*lists.values())
+    return tuple(dict(zip(lists, values, strict=True)) for values in every)
+
+
+def shape_text(shape: Shape) -> str:
+    """`batch 8, seq 64`."""
+    return ", ".join(f"{name} {value}" for name, value in shape.items()) or "its own sizes"
+
+
+def _default_sweep(rung: Rung, small: bool) -> tuple[Shape, ...]:
+    values = rung.values({}, small=small)
+    own = {name: value for name, value in values.items() if type(value) is int and value > 0}
+    steps = [step for step in DEFAULT_STEPS if all(name in own for name in step)]
+    names = dict.fromkeys(name for step in steps for name in step)
+    return tuple({name: own[name] * step.get(name, 1) for name in names} for step in steps)
+
+
+def _parsed(rung: Rung, text: str) -> tuple[str, list[Any]]:
+    name, _, values = text.partition("=")
+    known = {option.name: option for option in rung.options}
+    option = known.get(name.strip().replace("-", "_"))
+    if option is None or not values:
+        names = ", ".join(known)
+        message = f"{text!r} is not a sweep of {rung.name}: write NAME=VALUE,VALUE with one of"
+        raise UsageError(f"{message} {names}")
+    return option.name, [_value(option, value.strip()) for value in values.split(",")]
+
+
+def _value(option: Option, text: str) -> Any:
+    words: Mapping[str, Any] = {choice: choice for choice in option.choices}
+    if isinstance(option.default, bool):
+        words = {"true": True, "false": False}
+    if words:
+        if text not in words:
+            raise UsageError(f"{option.name} cannot be {text!r}: choose from {', '.join(words)}")
+        return words[text]
+    if not text.isdecimal():
+        raise UsageError(f"{option.name} cannot be {text!r}: it must be a whole number")
+    return int(text)
+
 
 SCHEMA = 1
 COMPILED = {
