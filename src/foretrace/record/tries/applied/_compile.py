@@ -41,10 +41,11 @@ class CompileSwitch(ForwardSwitch):
 
     def edits(self) -> list[Edit]:
         """Below the statement that makes the model."""
-        if getattr(self.session.outermost, "_orig_mod", None) is not None:
-            return []  # the script's own torch.compile is the line to change
+        module = self.session.outermost
+        if module is None or getattr(module, "_orig_mod", None) is not None:
+            return []  # a function, or the script's own torch.compile is the line to change
         mode = "" if self.mode is None else f'mode="{self.mode}"'
-        return self.after(compile_line(self.session.outermost, mode))
+        return self.after(compile_line(module, mode))
 
 
 def compile_line(module: Any, options: str = "") -> str:

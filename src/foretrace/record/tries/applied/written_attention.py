@@ -147,7 +147,6 @@ NOTED: dict[Any, Callable[..., Any]] = {
 class _WrittenAttention(Switch):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._on = False
         self._masks: dict[int, list[bool]] = {}  # by line of the script: whether each was causal
         self._patches = contextlib.ExitStack()
         self._watch()
@@ -157,7 +156,7 @@ class _WrittenAttention(Switch):
         return "" if self._masks else "no attention is written out as matmul, softmax, matmul"
 
     def turn(self, on: bool) -> None:
-        self._on = on
+        super().turn(on)
         self._patches.close()
         if on:
             self._watch()
@@ -188,7 +187,7 @@ class _WrittenAttention(Switch):
         seen = self._masks.setdefault(self.session.line(), [])
         if note.mask is not None and len(seen) < SURE:
             seen.append(_is_causal(note.mask, *scores.shape[-2:]))
-        if not self._on:
+        if not self.on:
             return MATMULS[0](_computed(scores), values)
         is_causal = bool(seen) and all(seen)
         mask = None if is_causal or note.mask is None else ~note.mask
