@@ -178,6 +178,7 @@ export interface ComparedOp {
   b: number;
   self_cpu_ns: TimePair;
   gpu_ns: TimePair;
+  apart: boolean | null;
 }
 
 export interface ComparedOps {
@@ -812,6 +813,8 @@ export interface StepRow {
   gpu_idle_ns: number | null;
   bound: string;
   recorded_ns: number | null;
+  ops: number | null;
+  ops_ns: number | null;
 }
 
 export interface StepTime {
