@@ -18,6 +18,7 @@ from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.recording import Recording
 
 ENGINE = "autograd::engine::evaluate_function: "
+STEP = "Optimizer.step#"
 # One node for many ops: a checkpoint runs them forward again, a compiled graph has all of them.
 RERUN = regex(r"Checkpoint|CompiledFunction")
 _OF_NODE = regex(r"^evaluate_function: |Backward\d*$")
@@ -108,6 +109,36 @@ class AutogradNodes:
             np.where(track[before] == thread, rows[before], -1),
             np.where(track[after] == thread, rows[after], -1),
         )
+
+
+def in_closure(trace: Recording, events: Ints) -> Bools:
+    """Whether each event is part of the closure of an optimizer's step: Lightning trains in one."""
+    until = closure_ends(trace)
+    if not (called := until >= 0).any():
+        return np.zeros(len(events), bool)
+    host = trace.origins.host
+    around = host.nearest(events, called)
+    return (around >= 0) & (host.start[events] <= until[around])
+
+
+def closure_ends(trace: Recording) -> Ints:
+    """Until when the closure of each optimizer's step runs; -1 for events that have none.
+
+    Most optimizers call it first: it is what runs before the last backward node of the step. L-BFGS
+    calls it between ops of its own, so its steps have no closure here.
+    """
+    host = trace.origins.host
+    is_step = host.is_region & host.named(
+        lambda name: name.startswith(STEP) and "LBFGS" not in name
+    )
+    step, until = np.flatnonzero(is_step), np.full(host.count, -1, np.int64)
+    node = np.flatnonzero(host.named(lambda name: name.startswith(ENGINE)))
+    for process in distinct(host.process[step]).tolist():
+        mine = step[host.process[step] == process]
+        starts = np.sort(host.start[node[host.process[node] == process]])
+        until[mine] = np.concatenate(([-1], starts))[np.searchsorted(starts, host.end[mine])]
+    until[until < host.start] = -1
+    return until
 
 
 def _stem(name: str) -> str:

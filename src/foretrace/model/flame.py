@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.model.analysis import Analysis
-from foretrace.model.autograd import AutogradNodes
+from foretrace.model.autograd import STEP, AutogradNodes, in_closure
 from foretrace.model.intervals import Bools, Ints, numbered
 from foretrace.model.module_calls import FORWARD, NAMED, OUTSIDE, PREFIX, Owners
 from foretrace.model.tree import DEEPEST, ELLIPSIS, Paths, sums_above
@@ -209,7 +209,9 @@ class FlameViews:
     def _ran(self, scopes: Scopes, stepping: Bools, lost: Bools) -> Ints:
         """What autograd tells, else what `torch.optim` does."""
         ran = scopes.owners.ran.copy()
-        inside = self.host.nearest(scopes.owners.launch, self.is_optimizer) >= 0
+        around = self.host.nearest(scopes.owners.launch, self.is_optimizer)
+        called = self.host.named(lambda name: name.startswith(STEP))[around]
+        inside = (around >= 0) & ~(called & in_closure(self.trace, scopes.owners.launch))
         ran[(ran == 0) & (inside | stepping)] = _OPTIMIZER
         ran[(ran == 0) & lost] = _UNKNOWN
         return ran

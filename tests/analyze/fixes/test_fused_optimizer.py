@@ -8,6 +8,7 @@ import foretrace as ft
 from analyze.fixes.proposing import proposals, proposed
 from analyze.rules.sketch import ADD, Sketch, kernel
 from foretrace.analyze.fixes import _typical
+from foretrace.model.autograd import ENGINE
 from foretrace.read import recordings
 
 PASSES = ("aten::_foreach_mul_", "aten::_foreach_add_")
@@ -42,6 +43,15 @@ def test_sparse_gradients_and_strange_optimizers_stay(tmp_path: Path) -> None:
 
     assert proposed("fused_optimizer", sparse, tmp_path) == []
     assert proposed("fused_optimizer", lambda made: stepped(made, "Lion"), tmp_path) == []
+
+
+def test_a_step_that_runs_the_backward_pass_in_its_closure_stays(tmp_path: Path) -> None:
+    def closure(sketch: Sketch) -> None:
+        sketch.region("Optimizer.step#AdamW.step").op(f"{ENGINE}MmBackward0", kernel("gemm", 50))
+        for at in range(12):
+            sketch.op(PASSES[at % 2], kernel(ADD, 50), us=40)
+
+    assert proposed("fused_optimizer", closure, tmp_path) == []
 
 
 def test_one_foreach_op_for_all_parameters_is_one_pass(tmp_path: Path) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import foretrace as ft
 from corpus.places import RECORDED
+from foretrace.analyze.rules.unfused_optimizer import optimizer_rows
+from foretrace.model.flame import RAN, FlameViews
 from foretrace.model.module_calls import ModuleCalls
 from foretrace.model.trace import Trace
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"
+LIGHTNING = MODULES.parent / "pages/how-to-lightning/traces/lightning_fit.json.gz"
 _MODEL = "4x512x4x768x12x3072x32000_bf16"
 
 
@@ -85,3 +89,17 @@ def test_attention_by_hand_is_whole() -> None:
     name = "attention_naive_8x16x1024x64_bf16.json.gz"
     found = counts(ft.open(RECORDED / "ladder" / name, cache=False))
     assert found == {"attention": 3 * 6, "fills": 3}
+
+
+def test_what_the_closure_of_a_step_runs_is_not_the_optimizers() -> None:
+    """Lightning trains inside of `optimizer.step`; only foreach ops are the optimizer's own."""
+    trace = ft.open(LIGHTNING, cache=False)
+    ops = np.array([trace.host.names[name] for name in trace.host.name[trace.origins.op]])
+    foreach = np.char.startswith(ops, "aten::_foreach_")
+    assert counts(trace)["GEMM"] == 3 * 2
+    stepped = trace.work_groups == "optimizer"
+    assert foreach[stepped].all()
+    assert foreach[optimizer_rows(trace)].all()
+    ran = FlameViews(trace).gpu_ran
+    assert {RAN[number] for number in ran[ops == "aten::addmm"]} == {"forward"}
+    assert {RAN[number] for number in ran[stepped]} == {"optimizer"}

@@ -22,11 +22,11 @@ import numpy as np
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._loops import repeats
 from foretrace.analyze.fixes._step import Step
-from foretrace.analyze.rules.unfused_optimizer import COMPILE, HAVE_FUSED, PREFIX
+from foretrace.analyze.rules.unfused_optimizer import COMPILE, HAVE_FUSED
 from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
 from foretrace.model import replay
-from foretrace.model.autograd import ENGINE
+from foretrace.model.autograd import ENGINE, STEP
 from foretrace.model.replay import GraphChange
 
 NORMS = frozenset({"linalg_vector_norm", "norm"})
@@ -85,7 +85,7 @@ def _runs(step: Step) -> Iterator[list[int]]:
 def _elsewhere(step: Step) -> np.ndarray:
     """Events below the step of one of PyTorch's optimizers or a node of the backward pass."""
     host = step.trace.host
-    own = tuple(f"{PREFIX}{kind}." for kind in HAVE_FUSED | COMPILE)
+    own = tuple(f"{STEP}{kind}." for kind in HAVE_FUSED | COMPILE)
     chosen = host.named(lambda name: name.startswith((*own, ENGINE)))
     found: np.ndarray = host.nearest(np.arange(host.count), chosen) >= 0
     return found

@@ -30,12 +30,12 @@ from foretrace.analyze.rules.unfused_optimizer import (
     FEW,
     FUSED,
     HAVE_FUSED,
-    PREFIX,
     pass_count,
 )
 from foretrace.base.arrays import Ints, distinct
 from foretrace.base.units import plural
 from foretrace.model import replay
+from foretrace.model.autograd import STEP, closure_ends
 from foretrace.model.replay import GraphChange
 
 # A fused step on the host: for each step, for each group of parameters, and for each parameter.
@@ -48,9 +48,7 @@ SPARSE = re.compile(r"sparse|coalesce", re.IGNORECASE)
 
 
 def _find(step: Step) -> Iterator[Proposal]:
-    host = step.trace.host
-    regions = step.inside & host.is_region & host.named(lambda name: name.startswith(PREFIX))
-    events = sorted(step.outermost(regions).tolist(), key=lambda event: _kind(step, event))
+    events = sorted(steps_of(step).tolist(), key=lambda event: _kind(step, event))
     for kind, mine in groupby(events, key=lambda event: _kind(step, event)):
         found = np.array(list(mine))
         rows = step.below(found)
@@ -59,8 +57,15 @@ def _find(step: Step) -> Iterator[Proposal]:
             yield from _proposal(step, kind, found, rows)
 
 
+def steps_of(step: Step) -> Ints:
+    """The ranges of the optimizers' steps; one that runs a whole training step is left out."""
+    host = step.trace.host
+    regions = step.inside & host.is_region & host.named(lambda name: name.startswith(STEP))
+    return step.outermost(regions & (closure_ends(step.trace)[: host.count] < 0))
+
+
 def _kind(step: Step, event: int) -> str:
-    return step.name(event).removeprefix(PREFIX).split(".", 1)[0]
+    return step.name(event).removeprefix(STEP).split(".", 1)[0]
 
 
 def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Iterator[Proposal]:

@@ -27,9 +27,10 @@ from foretrace.analyze.fixes.fused_optimizer import (
     STEP_NS,
     ops_of,
     parameters,
+    steps_of,
 )
-from foretrace.analyze.rules.unfused_optimizer import PREFIX
 from foretrace.base.arrays import Ints
+from foretrace.model.autograd import STEP
 from foretrace.model.replay import GraphChange
 
 GROUPS = 16
@@ -40,9 +41,7 @@ SPREAD = (1.0, 0.6, 1.8)  # of the host time that is left
 
 
 def _find(step: Step) -> Iterator[Proposal]:
-    host = step.trace.host
-    named = host.is_region & host.named(lambda name: name.startswith(PREFIX))
-    for event in step.outermost(step.inside & named).tolist():
+    for event in steps_of(step).tolist():
         chosen = np.array([event], np.int64)
         names = [step.name(op) for op in ops_of(step, chosen).tolist()]
         calls = Counter(name for name in names if name.startswith(LISTS))
@@ -52,7 +51,7 @@ def _find(step: Step) -> Iterator[Proposal]:
 
 
 def _proposal(step: Step, event: Ints, groups: int, count: int) -> Proposal:
-    kind = step.name(int(event[0])).removeprefix(PREFIX).split(".", 1)[0]
+    kind = step.name(int(event[0])).removeprefix(STEP).split(".", 1)[0]
     removed, rows = step.stretches(event.tolist()), step.below(event)
     cost = STEP_NS + KEPT * GROUP_NS + PARAMETER_NS.get(kind, 8_000) * count
     left = cost / max(step.host_ns(removed), 1.0)

@@ -19,10 +19,9 @@ import numpy as np
 
 from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._step import Step
-from foretrace.analyze.rules.unfused_optimizer import PREFIX
 from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
-from foretrace.model.autograd import ENGINE
+from foretrace.model.autograd import ENGINE, STEP
 
 GRADIENT = "AccumulateGrad"
 FEW = 4  # nodes: less is no graph of a model
@@ -57,7 +56,7 @@ def _adds_up(step: Step, nodes: Ints, again: Ints) -> bool:
     host = step.trace.host
     first, last = int(host.start[nodes].min()), int(host.end[again].max())
     within = step.inside & (host.start >= first) & (host.start < last)
-    if (within & host.named(lambda name: name.startswith(PREFIX))).any():
+    if (within & host.named(lambda name: name.startswith(STEP))).any():
         return False
     made = np.flatnonzero(step.nodes.made[: host.count] & within & host.is_op)
     made = made[step.under(made, nodes)]

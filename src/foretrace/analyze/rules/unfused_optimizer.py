@@ -7,10 +7,11 @@ Why it matters: that way AdamW reads and writes its state once per operation, a 
 A fused optimizer (`torch.optim.AdamW(..., fused=True)`) makes one pass: it reads gradient,
 parameter and state once and writes them once.
 
-How it is computed: the kernels below the `Optimizer.step#...` ranges that PyTorch records, when
-none of them is a fused optimizer kernel or a compiled one, and the host's part of the gaps before
-them. One call of a `foreach` op is one pass, however many kernels it launches: SGD without momentum
-makes one, and is not told. What one pass saves is predicted by the fix `fused_optimizer`.
+How it is computed: the kernels below the `Optimizer.step#...` ranges that PyTorch records, without
+those of a closure, when none of them is a fused optimizer kernel or a compiled one, and the host's
+part of the gaps before them. One call of a `foreach` op is one pass, however many kernels it
+launches: SGD without momentum makes one, and is not told. What one pass saves is predicted by the
+fix `fused_optimizer`.
 
 When it is wrong: an optimizer without a fused form in PyTorch needs a compiled step
 (`torch.compile(opt.step)`) instead. Optimizers that are not PyTorch's own are not judged.
@@ -28,12 +29,12 @@ from foretrace.analyze.rules._common import bare, counted, each, ids, per
 from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle
 from foretrace.base.arrays import coded, distinct
 from foretrace.base.units import plural, time_text
+from foretrace.model.autograd import STEP, in_closure
 from foretrace.model.idle import unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
 
-PREFIX = "Optimizer.step#"
 # On CUDA, torch 2.11; SGD since torch 2.3. The fused Adagrad is for the CPU.
 HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD"})
 # Kernels of fused optimizers, and those that a compiled step launches.
@@ -47,8 +48,8 @@ FEW = 4  # kernels: a small model's
 
 def _check(trace: Trace) -> Iterator[Finding]:
     gpu, step = trace.gpu, trace.order.per_step
-    spans = [span for span in trace.spans.regions if span.name.startswith(PREFIX)]
-    kind = spans[0].name.removeprefix(PREFIX).split(".", 1)[0] if spans else ""
+    spans = [span for span in trace.spans.regions if span.name.startswith(STEP)]
+    kind = spans[0].name.removeprefix(STEP).split(".", 1)[0] if spans else ""
     rows = optimizer_rows(trace) if kind in HAVE_FUSED | COMPILE else np.empty(0, np.int64)
     rows = rows[gpu.is_kernel[rows] & (trace.work_roles[rows] != "comms")]
     names = {trace.host.names[name] for name in trace.host.name[gpu.id[rows]].tolist()}
@@ -89,10 +90,11 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 
 def optimizer_rows(trace: Trace) -> Ints:
-    """Rows of `gpu` that an optimizer's step launched, where they count."""
-    spans = [span for span in trace.spans.regions if span.name.startswith(PREFIX)]
+    """Rows of `gpu` that an optimizer's step launched, where they count; its closure's do not."""
+    spans = [span for span in trace.spans.regions if span.name.startswith(STEP)]
     rows = distinct(np.concatenate([np.empty(0, np.int64), *(span.work for span in spans)]))
-    counting: Ints = rows[counted(trace)[rows]]
+    own = counted(trace)[rows] & ~trace.grouped.backward[rows]
+    counting: Ints = rows[own & ~in_closure(trace, trace.origins.launch[rows])]
     return counting
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from foretrace.base.arrays import coded
 from foretrace.base.patterns import regex
+from foretrace.model.autograd import STEP, in_closure
 from foretrace.model.costs import cost
 from foretrace.model.groups._group import MATMULS, GpuWork, Pattern, plain, words
 from foretrace.model.intervals import Bools, Ints, numbered
@@ -48,6 +49,7 @@ class Distinct:
         host, op = origins.host, origins.op
         above = (host.is_op | host.is_region) & host.lasting
         self.paths = host.paths(above)
+        self._leave_steps(host.named(lambda name: name.startswith(STEP)))
         self.event: Ints = host.nearest(origins.launch, above)
         lost = (self.event < 0) & (op >= 0)  # linked to an op, not to a launch
         self.event[lost] = op[lost]
@@ -62,6 +64,13 @@ class Distinct:
         )
         _, first, self.kind = np.unique(numbered(*columns), return_index=True, return_inverse=True)
         self.kinds = [self._work(row, classes[module[row]]) for row in first.tolist()]
+
+    def _leave_steps(self, is_step: Bools) -> None:
+        """What a closure runs is not below the step of the optimizer that calls it."""
+        over = self.paths.above
+        inner = np.flatnonzero((over >= 0) & is_step[over])
+        inner = inner[in_closure(self.trace, inner)]
+        over[inner] = over[over[inner]]
 
     def _classes(self) -> tuple[list[str], Ints]:
         """Classes of modules, "" last, and the place of each row's: -1 without a module."""

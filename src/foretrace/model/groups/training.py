@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretrace.model.autograd import ENGINE
+from foretrace.model.autograd import ENGINE, STEP
 from foretrace.model.groups._group import MATMULS, GpuWork, WorkGroup, named, word_test, words
 
 _OPTIMIZER_KERNEL = word_test(
@@ -17,7 +17,7 @@ def _is_optimizer(work: GpuWork) -> object:
     `torch.optim` wraps it in a region `Optimizer.step#AdamW.step`. A foreach op outside of one is
     something else, such as the clipping of gradients.
     """
-    stepping = any(name.startswith("Optimizer.step#") for name in work.path)
+    stepping = any(name.startswith(STEP) for name in work.path)
     return (
         stepping
         or work.ops & _OPTIMIZER_OPS

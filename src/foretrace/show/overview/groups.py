@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from foretrace.base.arrays import coded, counted, distinct
 from foretrace.base.units import plural
+from foretrace.model.autograd import STEP
 from foretrace.model.costs.roofline import AT_ROOF
 from foretrace.model.intervals import Floats, Ints
 from foretrace.model.module_calls import PREFIX
@@ -77,7 +78,6 @@ def works(trace: Trace, rows: Ints) -> Iterator[GroupWork]:
 # batch size is the M of more than 90% of it.
 MAIN_M = 0.8
 NAMED = 0.1  # of a group's time: an implementation below is not named
-_STEP = "Optimizer.step#"
 # Attention kernels by family; a family that is not here is not named.
 _ATTENTION = {
     "flash_attention_2": "FA2",
@@ -137,8 +137,8 @@ def _attention(case: Case) -> str:
 
 def _optimizer(work: GroupWork) -> str:
     """The class from the region around its step; how it runs from the names of its kernels."""
-    regions = {span.name for span in work.trace.spans.regions if span.name.startswith(_STEP)}
-    classes = {name.removeprefix(_STEP).partition(".")[0] for name in regions}
+    regions = {span.name for span in work.trace.spans.regions if span.name.startswith(STEP)}
+    classes = {name.removeprefix(STEP).partition(".")[0] for name in regions}
     kinds = [_kind(each.case) for each in work.cases]
     return _with_parts(work, kinds, classes.pop() if len(classes) == 1 else "")
 
