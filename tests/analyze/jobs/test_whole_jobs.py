@@ -28,6 +28,8 @@ MIXED = replace(DATA, data=2, tensor=2, pipeline=2, layers=2, microbatches=4)
 PIPELINE = replace(DATA, data=1, pipeline=4, layers=2, microbatches=4)
 LATE, SLOW = 600_000, 2
 SLOW_PART = {"compute": "gpu", "code": "code", "host": "host"}
+# a root that came last nowhere, a delay in the replayed step alone, a slow link beside a cut file
+WERE_WRONG = (244, 268, 297)
 BLAMED = [(DATA, cause) for cause in ("compute", "code", "host", "data", "copies")]
 BLAMED += [(MIXED, "data"), (replace(DATA, sharded=True), "compute")]
 
@@ -148,8 +150,7 @@ def test_a_stage_that_computes_longer_is_named(tmp_path: Path) -> None:
     assert "its stage" in document.verdict.text
 
 
-@pytest.mark.sweep(6)
-@pytest.mark.parametrize("seed", range(1, 13))
+@pytest.mark.parametrize("seed", [*WERE_WRONG, *(range(1, 13) if FULL else ())])
 def test_culprit_and_cause_in_random_jobs(seed: int, tmp_path: Path) -> None:
     """`benchmarks/job_plans.py` counts them over more seeds."""
     plan, faults = random_job(seed)

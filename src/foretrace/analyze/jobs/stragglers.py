@@ -229,16 +229,24 @@ def _once(counted: pl.DataFrame) -> pl.DataFrame:
 
 
 def _equals(waits: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
-    """For each rank that compute delays, the ranks of the group in which it caused most waits."""
-    worst = (
-        counted.filter(pl.col("root") == pl.col("rank"), root_cause="compute")
-        .group_by("rank", "group")
-        .agg(pl.col("caused_ns").sum())
-        .sort("caused_ns", "rank", "group", descending=(True, False, False))
-        .unique("rank", keep="first", maintain_order=True)
-    )
+    """For each rank that compute delays, the ranks of the group in which it caused most waits; of
+    one that others were late for, and that came last nowhere, those of its largest group.
+    """
     members = waits.select("group", pl.col("rank").alias("equal")).unique()
-    pairs = worst.select("rank", "group").join(members, on="group")
+    sizes = members.join(members.group_by("group").len("caused_ns"), on="group")
+    delayed = counted.filter(root_cause="compute")
+    late = delayed.filter(pl.col("root") == pl.col("rank")).group_by("rank", "group")
+    others = sizes.rename({"equal": "rank"}).filter(
+        pl.col("rank").is_in(delayed["root"].unique().implode())
+    )
+    ranked = [
+        each.sort("caused_ns", "rank", "group", descending=(True, False, False)).select(
+            "rank", "group"
+        )
+        for each in (late.agg(pl.col("caused_ns").sum()), others)
+    ]
+    worst = pl.concat(ranked).unique("rank", keep="first", maintain_order=True)
+    pairs = worst.join(members, on="group")
     return pairs.filter(pl.col("equal") != pl.col("rank")).select("rank", "equal")
 
 

@@ -195,7 +195,8 @@ def _together(document: JobDocument, late: list[JobRank], saves: int, then: bool
 
 def _replayed(document: JobDocument, late: list[JobRank]) -> int | None:
     """What a replay of the median step saves with these ranks at the median; None where it was not
-    replayed, or where the ranks are late in other steps than that one.
+    replayed, or where the ranks are late in other steps than that one. Where they are late in that
+    one above all, as much less as in the mean step.
     """
     path, ranks = document.path, {row.rank for row in late}
     here = sum(
@@ -203,9 +204,12 @@ def _replayed(document: JobDocument, late: list[JobRank]) -> int | None:
         for cell in document.cells
         if path and cell.step == path.step and cell.rank in ranks
     )
-    if path is None or 2 * here < sum(row.delays_ns or 0 for row in late):
+    mean = sum(row.delays_ns or 0 for row in late)
+    if path is None or 2 * here < mean:
         return None
-    return next((each.saves_ns for each in path.what_ifs if set(each.ranks) == ranks), None)
+    share = mean / here if here > 2 * mean else 1
+    found = (each.saves_ns for each in path.what_ifs if set(each.ranks) == ranks)
+    return next((round(share * saves) for saves in found), None)
 
 
 def _network(document: JobDocument) -> Iterator[JobFix]:
@@ -213,9 +217,10 @@ def _network(document: JobDocument) -> Iterator[JobFix]:
     link = slowest_link(document)
     if link is not None:
         which, saves = link_text(link.kind, link.what), link_saves(document)
-        most = _left_by(document, lambda row: row.exposed_ns or 0)
-        how = "at most" if saves is None else _how(document)
-        yield JobFix(f"inspect {which}: {rates(link)}", most if saves is None else saves, how)
+        text, how = f"inspect {which}: {rates(link)}", _how(document)
+        if saves is None or unjudged(document):  # a replay knows no wait for a rank that is cut
+            saves, how = _left_by(document, lambda row: row.exposed_ns or 0), "at most"
+        yield JobFix(text, saves, how)
 
 
 def link_saves(document: JobDocument) -> int | None:
