@@ -177,6 +177,26 @@ def test_who_wants_no_questions_is_told_at_a_terminal_too(
     assert "? hint" not in text
 
 
+@pytest.mark.parametrize("name", ["matmul_add_64_eager", "llama_decode_cuda_graph_2layers"])
+def test_the_list_and_look_agree(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The list had "unknown" and the profiled host time where look has GPU-BOUND and the step."""
+    assert main(["recordings", name, "--no-cache"]) == 0
+    row = capsys.readouterr().out.splitlines()[2].split()
+    busy, step, word = row[4], " ".join(row[6:8]), row[-1]
+    assert main(["look", name, "--no-cache"]) == 0
+    told = capsys.readouterr().out.splitlines()[1]
+    assert told.startswith(word)
+    assert f"GPU busy {busy} of {step} per step" in told
+
+
+def test_what_to_do_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was `CUDA graph (torch.compile(mod…ce-overhead"))`."""
+    assert main(["whatif", "llama_decode_eager_2layers", "--no-cache"]) == 0
+    out = capsys.readouterr().out
+    assert "cuda_graph" in out
+    assert "…" not in out
+
+
 def test_ctrl_c_ends_the_tour(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

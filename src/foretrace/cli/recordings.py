@@ -36,7 +36,7 @@ def command(word: str | None, card: str, reading: Reading) -> int:
     if not chosen:
         raise UsageError(f"no recording has {word!r} in its name: foretrace recordings lists them")
     looks = {
-        name: overview_of(str(every[name]), cache=reading.cache, limits=reading.limits).look
+        name: overview_of(str(every[name]), cache=reading.cache, limits=reading.limits)
         for name in chosen
     }
     click.echo(recordings_text(looks))
@@ -52,4 +52,5 @@ def command(word: str | None, card: str, reading: Reading) -> int:
         short = " and ".join(recordings.SHORT)
         tried = ", ".join(recordings.tries())
         click.echo(f"  {short} are the model of the ladder; {tried} is a result of foretrace try")
-    return 1 if reading.strict and any(look.ledger.lost_data for look in looks.values()) else 0
+    lost = any(each.look.ledger.lost_data for each in looks.values())
+    return 1 if reading.strict and lost else 0

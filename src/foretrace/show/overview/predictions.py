@@ -18,6 +18,7 @@ from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.model import bounds
 from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
+from foretrace.model.cpu_ops import runs_on_cpu
 from foretrace.model.repeats import measured_spans
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.look import FixEntry, StepTime
@@ -96,6 +97,9 @@ def whatif(trace: Trace, names: Sequence[str]) -> WhatIf:
     future = predicted(trace)
     if future is None:
         reason = "no step of this trace can be replayed: it needs launches, GPU work and one clock"
+        if runs_on_cpu(trace):
+            measure = "foretrace try SCRIPT measures each fix, foretrace look says what to do first"
+            reason = f"what a fix brings on a CPU depends on the machine: {measure}"
         return WhatIf(trace.path, per, None, [], [], None, reason)
     by_name = {each.fix: each for each in future.fixes}
     if wrong := [name for name in names if name not in by_name]:

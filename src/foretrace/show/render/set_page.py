@@ -10,9 +10,11 @@ from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_t
 from foretrace.schema.documents.look import Look
 from foretrace.schema.documents.sets import LookSet
 from foretrace.schema.ledger import GRAVE
-from foretrace.show.overview.fixes import saving_text
+from foretrace.show.overview.fixes import WORTH, saving_text
+from foretrace.show.overview.page import Overview
 from foretrace.show.overview.ranks import Spread, host_per_step, lines, per_step, spreads
 from foretrace.show.overview.sentences import device_text
+from foretrace.show.overview.verdict import LABELS
 from foretrace.show.render.look_page import BANNER, NAME, banner, note_text
 from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten, table
 
@@ -201,24 +203,26 @@ def _example(found: LookSet) -> str:
 _UNCUT = 200  # a name is there to be typed
 
 
-def recordings_text(documents: dict[str, Look]) -> str:
-    """A table of all recordings, per step."""
-    head = ["recording", "kernels", "memcpys", "memsets", "gpu busy", "host", "bound"]
-    rows = [_row(name, document) for name, document in documents.items()]
-    devices = sorted({str(document.trace.device) for document in documents.values()})
-    title = f"{len(documents)} recordings ({', '.join(devices)}), medians per step, profiled"
-    return f"{title}\n{table(head, rows, width=_UNCUT)}"
+def recordings_text(overviews: Mapping[str, Overview]) -> str:
+    """A table of all recordings, per step, with the times and the word of `foretrace look`."""
+    head = ["recording", "kernels", "memcpys", "memsets", "gpu busy", "step", "host, profiled", ""]
+    rows = [_row(name, overview) for name, overview in overviews.items()]
+    devices = sorted({str(overview.look.trace.device) for overview in overviews.values()})
+    title = f"{len(overviews)} recordings ({', '.join(devices)}), per step, without the profiler"
+    return f"{title}\n{table(head, rows, left=(0, len(head) - 1), width=_UNCUT)}"
 
 
-def _row(name: str, document: Look) -> list[str]:
+def _row(name: str, overview: Overview) -> list[str]:
+    document = overview.look
     return [
         name,
         count_text(per_step(document, lambda step: step.kernels)),
         count_text(per_step(document, lambda step: step.memcpys)),
         count_text(per_step(document, lambda step: step.memsets)),
         time_text(per_step(document, lambda step: step.gpu_busy_ns)),
-        time_text(per_step(document, lambda step: step.cpu_ns)),
-        document.verdict.bound,
+        time_text(overview.worth_ns / WORTH or None),  # the step as the verdict has it
+        time_text(host_per_step(document)),
+        next((line.label for line in overview.lines if line.label in LABELS.values()), ""),
     ]
 
 

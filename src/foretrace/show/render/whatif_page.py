@@ -22,11 +22,12 @@ def page(found: WhatIf, *, explain: bool) -> list[Section]:
         return [head, Section("", [NO_FIX])]
     table = Section(
         "",
-        head=["fix", "step", "interval", "faster", "what to do"],
-        rows=[[each.name, *_after(found.step, each), each.order] for each in found.fixes],
-        left=(0, 4),
+        head=["fix", "step", "interval", "faster"],
+        rows=[[each.name, *_after(found.step, each)] for each in found.fixes],
     )
-    reasons = Section("", labelled=[(each.name, _reason(each)) for each in found.fixes])
+    # a cell of a table is cut where space is short: what to do stands below it
+    said = [(each.name, f"{each.order}: {_reason(each)}") for each in found.fixes]
+    reasons = Section("", labelled=said)
     manuals = (
         [Section(name, text.split("\n\n")) for name, text in found.manual.items()]
         if explain
