@@ -18,6 +18,7 @@ import pytest
 
 from foretrace.cli import foretrace as group
 from foretrace.cli import main
+from foretrace.cli.record import misplaced
 from foretrace.read import recordings
 
 MLP = str(recordings.traces()["mlp_eager"])
@@ -181,6 +182,15 @@ def test_every_command_that_opens_a_trace_takes_these(name: str) -> None:
     command = group.get_command(click.Context(group), name)
     assert command is not None
     assert {"--no-cache", "--strict"} <= {word for option in command.params for word in option.opts}
+
+
+def test_an_option_after_the_script_is_named() -> None:
+    """`foretrace record train.py --stacks` recorded no stacks, without a word."""
+    assert misplaced(["--stacks", "--lr", "-o", "--steps=3", "x"]) == [
+        "--stacks",
+        "-o",
+        "--steps=3",
+    ]
 
 
 def test_limits_are_listed_once(capsys: pytest.CaptureFixture[str]) -> None:

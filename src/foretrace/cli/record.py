@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,9 @@ def command(
     With --counters the script runs twice more under Nsight Compute, up to the end of its last
     recorded step, and the counters of that step are joined to the kernels of the trace.
     """
+    for word in misplaced(arguments):
+        before = f"to set it for foretrace, write it before {script}"
+        click.echo(f"note: {word} goes to the script; {before}", err=True)
     if given.pop("counters"):
         return _count(script, arguments, no_look, as_json)
     from foretrace.record.profiling import need_torch
@@ -86,6 +89,12 @@ def command(
         show(done.traces[0])
     _say_next(done.traces)
     return done.exit_code
+
+
+def misplaced(arguments: Sequence[str]) -> list[str]:
+    """Options of this command that stand after the script, which gets them."""
+    own = {word for option in command.params for word in option.opts if word.startswith("-")}
+    return [word for word in arguments if word.partition("=")[0] in own]
 
 
 def _say_next(traces: list[Path]) -> None:

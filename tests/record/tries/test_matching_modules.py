@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -203,3 +205,19 @@ def test_a_fix_that_cannot_say_why_ends_nothing(monkeypatch: pytest.MonkeyPatch)
 def test_the_page_lists_every_fix() -> None:
     page = (Path(__file__).parents[3] / "docs" / "try.md").read_text()
     assert [name for name in applied(gated_mlp.__name__) if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("function", "said"), [(True, "a call of the function"), (False, "optimizer.step")]
+)
+def test_what_a_step_is(function: bool, said: str) -> None:
+    """`worth train.py:main`, which trains: a call of `main` was said to be an optimizer's step."""
+    plan = child.StepPlan.__new__(child.StepPlan)
+    switch = SimpleNamespace(why_not=lambda: "not here", edits=list)
+    plan.session = cast("Any", SimpleNamespace(device="cpu", optimizers=[1]))
+    plan.spec = cast("Any", SimpleNamespace(function=function, further=()))
+    plan.switches = cast("Any", defaultdict(lambda: switch))
+    facts: list[Any] = []
+    plan.say = facts.append
+    plan._report_facts()
+    assert [each.found_by for each in facts] == [said]

@@ -160,8 +160,8 @@ class StepPlan:
         for key, each in applied(*self.spec.further).items():
             other = "" if session.device in each.devices else f"needs {each.devices[0]}"
             why_not[key] = other or _why_not(self.switches[key])
-        called = "a call of the function" if self.spec.function else "a call of the model"
-        found_by = "optimizer.step" if session.optimizers else called
+        stepping = "optimizer.step" if session.optimizers else "a call of the model"
+        found_by = "a call of the function" if self.spec.function else stepping
         edits = {key: self.switches[key].edits() for key, no in why_not.items() if not no}
         self.say(Facts(session.device, name, found_by, why_not, edits, str(torch.__version__)))
 
