@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -47,34 +48,17 @@ class View:
         return Path(path)
 
 
-def draws(kind: type) -> Callable[[Drawing], Drawing]:
-    """Register the decorated function as the drawing of `kind`."""
-
+def _registers(made: dict[Any, Any], key: Any) -> Callable[[Drawing], Drawing]:
     def register(drawing: Drawing) -> Drawing:
-        _DRAWINGS[kind] = drawing
+        made[key] = drawing
         return drawing
 
     return register
 
 
-def writes(kind: type) -> Callable[[Drawing], Drawing]:
-    """Register the decorated function as the text of `kind`."""
-
-    def register(text: Drawing) -> Drawing:
-        _TEXTS[kind] = text
-        return text
-
-    return register
-
-
-def shows(name: str) -> Callable[[Drawing], Drawing]:
-    """Register the decorated function as the view of this name of one trace or several."""
-
-    def register(drawing: Drawing) -> Drawing:
-        _VIEWS[name] = drawing
-        return drawing
-
-    return register
+draws = partial(_registers, _DRAWINGS)  # of a type: the decorated function is its drawing
+writes = partial(_registers, _TEXTS)  # of a type: its text
+shows = partial(_registers, _VIEWS)  # of a name: a view of one trace or several
 
 
 def loads(loader: Callable[[], object]) -> None:

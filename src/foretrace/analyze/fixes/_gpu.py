@@ -140,14 +140,7 @@ def joined(changes: Iterable[GraphChange], left: float = 0.0) -> GraphChange:
 
 def aten_above(step: Step, events: Ints) -> Ints:
     """The outermost op of PyTorch around each event, within its backward node if it has one."""
-    host = step.trace.host
-    is_aten = host.named(lambda name: name.startswith(ATEN))
-    found, at = np.full(len(events), -1, np.int64), host.nearest(events, is_aten)
-    while (at >= 0).any():
-        found = np.where(at >= 0, at, found)
-        above = np.where(at >= 0, host.parent[np.maximum(at, 0)], -1).astype(np.int64)
-        at = host.nearest(above, is_aten)
-    return found
+    return step.topmost(events, step.trace.host.named(lambda name: name.startswith(ATEN)))
 
 
 def owners(step: Step, rows: Ints) -> Ints:

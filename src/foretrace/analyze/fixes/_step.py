@@ -197,12 +197,14 @@ class Step:
 
     def callers(self, calls: Ints) -> Ints:
         """The outermost op around each event, or the event itself."""
-        host, found = self.trace.host, calls.copy()
-        at = host.nearest_op(calls)
-        while (at >= 0).any():
+        return self.topmost(calls, self.trace.host.is_op, calls)
+
+    def topmost(self, events: Ints, chosen: Bools, none: Ints | int = -1) -> Ints:
+        """The outermost chosen event around each of these, or `none`."""
+        host, found, at = self.trace.host, np.broadcast_to(none, len(events)), events
+        while ((at := host.nearest(at, chosen)) >= 0).any():
             found = np.where(at >= 0, at, found)
-            above = np.where(at >= 0, host.parent[np.maximum(at, 0)], -1).astype(np.int64)
-            at = host.nearest_op(above)
+            at = np.where(at >= 0, host.parent[np.maximum(at, 0)], -1).astype(np.int64)
         return found
 
     def move_ns(self, count: float) -> float:

@@ -143,12 +143,6 @@ def _copied(step: Step) -> list[HostCopy]:
     return [each for each in copies if each.key in sure | (biases - inputs)]
 
 
-def weights(step: Step) -> set[Kind]:
-    """Shapes and types of weights; a shape that an input has too is not certain to be one."""
-    wanted, inputs, _ = _operands(step)
-    return wanted - inputs
-
-
 def _operands(step: Step) -> tuple[set[Kind], set[Kind], set[Kind]]:
     """Shapes and types of weights, of inputs and of biases."""
     found: tuple[set[Kind], set[Kind], set[Kind]] = set(), set(), set()

@@ -120,6 +120,12 @@ def _is_copies(work: GpuWork) -> object:
     return work.role == "copy" or only
 
 
+def _of_role(name: str, order: int, *roles: str) -> WorkGroup:
+    """What no other group explains, by what the kernels do."""
+    test = named(name, lambda work: work.role in roles)
+    return WorkGroup(name, order, test, weak=True, with_backward=False)
+
+
 GROUPS = (
     # Communication between GPUs, by the collective that the program called.
     WorkGroup("collectives", 10, _collectives_name, with_backward=False),
@@ -149,43 +155,13 @@ GROUPS = (
     WorkGroup("fills", 81, named("fills", _is_fills), weak=True, with_backward=False),
     WorkGroup("copies", 82, named("copies", _is_copies), weak=True, with_backward=False),
     # Sums, means and other reductions that no other group explains.
-    WorkGroup(
-        "reductions",
-        86,
-        named("reductions", lambda work: work.role == "reduction"),
-        weak=True,
-        with_backward=False,
-    ),
+    _of_role("reductions", 86, "reduction"),
     # Running sums and products: cumsum, and the prefix sums of other ops.
-    WorkGroup(
-        "scans",
-        87,
-        named("scans", lambda work: work.role == "scan"),
-        weak=True,
-        with_backward=False,
-    ),
+    _of_role("scans", 87, "scan"),
     # Reads and writes at indices.
-    WorkGroup(
-        "gather, scatter",
-        88,
-        named("gather, scatter", lambda work: work.role == "scatter_gather"),
-        weak=True,
-        with_backward=False,
-    ),
+    _of_role("gather, scatter", 88, "scatter_gather"),
     # Random numbers.
-    WorkGroup(
-        "random numbers",
-        90,
-        named("random numbers", lambda work: work.role == "random"),
-        weak=True,
-        with_backward=False,
-    ),
+    _of_role("random numbers", 90, "random"),
     # Pointwise kernels that no other group explains; foreach kernels outside the optimizer.
-    WorkGroup(
-        "pointwise",
-        95,
-        named("pointwise", lambda work: work.role in ("pointwise", "optimizer")),
-        weak=True,
-        with_backward=False,
-    ),
+    _of_role("pointwise", 95, "pointwise", "optimizer"),
 )

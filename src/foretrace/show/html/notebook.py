@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from html import escape
 
 from foretrace.analyze.compare import Comparison
@@ -35,28 +36,15 @@ _SIGN |= {"found": "●", "clear": "○", "skipped": "–", "crashed": "✕"}
 _ORDER = ("found", "crashed", "skipped", "clear")
 
 
-@shows("timeline")
-def timeline_view(*traces: Trace) -> View:
-    """The timeline; of several traces on one ruler, with what changed."""
-    return _view("timeline", traces)
-
-
-@shows("roofline")
-def roofline_view(*traces: Trace) -> View:
-    """The roofline of one trace or several."""
-    return _view("roofline", traces)
-
-
-@shows("flame")
-def flame_view(*traces: Trace) -> View:
-    """The flame graphs of one trace or several."""
-    return _view("flame", traces)
-
-
-def _view(only: str, traces: Sequence[Trace]) -> View:
+def _view(only: str, *traces: Trace) -> View:
+    """The timeline, the roofline or the flame graphs of one trace or several."""
     names = ", ".join(plain(os.path.basename(trace.path)) for trace in traces)
     text = report(traces, only=only, most_events=MOST_EVENTS * len(traces))
     return View(f"{only} of {names}", text, HEIGHTS[only])
+
+
+for _name in HEIGHTS:
+    shows(_name)(partial(_view, _name))
 
 
 @draws(Trace)
@@ -116,10 +104,7 @@ def findings_html(findings: Iterable[Finding | FindingEntry]) -> str:
     return _table(["", "finding", "detail", "saves"], rows)
 
 
-@draws(Finding)
-def finding_html(finding: Finding) -> str:
-    """One finding, as a table of one row."""
-    return findings_html([finding])
+draws(Finding)(lambda finding: findings_html([finding]))
 
 
 @draws(Verdicts)
@@ -132,10 +117,7 @@ def verdicts_html(verdicts: Iterable[Verdict]) -> str:
     return _table(["", "prediction", "measured", "expected", "why"], rows)
 
 
-@draws(Verdict)
-def verdict_html(verdict: Verdict) -> str:
-    """One verdict, as a table of one row."""
-    return verdicts_html([verdict])
+draws(Verdict)(lambda verdict: verdicts_html([verdict]))
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.analyze.rules.idle_gaps import NO_OPS, WORDS
 from foretrace.base.arrays import distinct
@@ -19,7 +20,7 @@ from foretrace.base.units import time_text
 from foretrace.model.flame import RAN, FlameViews, Stacked
 from foretrace.model.idle import CAUSES, idle_pieces
 from foretrace.model.intervals import Ints
-from foretrace.model.memory import DeviceMemory, over_time
+from foretrace.model.memory import DeviceMemory, Holder, over_time
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.names.gemms import table
@@ -118,19 +119,6 @@ MOST_POINTS = 40_000  # of one device: a hundred kB of a page, and forty for eac
 MOST_HOLDERS = 200
 
 
-class PeakHolder(Struct, frozen=True):
-    """Allocations of the same ops, modules and pass that are held at the peak; `event` is the op
-    of the largest, or -1.
-    """
-
-    ops: list[str]
-    modules: list[str]
-    ran: str
-    bytes: int
-    count: int
-    event: int
-
-
 class MemoryPage(Struct, frozen=True):
     """The memory of a device after each event: `time` from the first event of the trace,
     `allocated` and, where it is known, `reserved`.
@@ -145,7 +133,7 @@ class MemoryPage(Struct, frozen=True):
     relative: bool
     peak_bytes: int
     peak_ns: int
-    holders: list[PeakHolder]
+    holders: list[Holder]
     holders_left_out: int
     before_bytes: int | None
 
@@ -161,11 +149,7 @@ def _memory_page(found: DeviceMemory, origin_ns: int) -> MemoryPage:
     if found.reserved is not None:
         columns["reserved"] = found.reserved[kept]
     holders = [
-        PeakHolder(
-            [plain(name) for name in each.ops],
-            [plain(name) for name in each.modules],
-            *(each.ran, each.bytes, each.count, each.event),
-        )
+        replace(each, ops=tuple(map(plain, each.ops)), modules=tuple(map(plain, each.modules)))
         for each in found.holders[:MOST_HOLDERS]
     ]
     return MemoryPage(

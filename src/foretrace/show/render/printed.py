@@ -25,16 +25,8 @@ def look_text(document: Look) -> str:
     return drawn(first_screen(found)) if isinstance(found, Overview) else repr(document)
 
 
-@writes(Comparison)
-def compared_text(found: Comparison) -> str:
-    """The first screen of the comparison."""
-    return comparison_text(found, MOST_ROWS)
-
-
-@writes(Verdicts)
-def marked_text(verdicts: Verdicts) -> str:
-    """The score and each prediction."""
-    return verdicts_text(verdicts)
+writes(Comparison)(lambda found: comparison_text(found, MOST_ROWS))
+writes(Verdicts)(verdicts_text)
 
 
 @writes(Findings)
