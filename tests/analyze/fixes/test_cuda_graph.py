@@ -46,3 +46,20 @@ def test_of_one_step_the_shapes_of_others_are_unknown(tmp_path: Path) -> None:
     whole = _typical.predicted(opened(small(Sketch()), tmp_path))
     assert whole is not None
     assert "cuda_graph" not in {each.fix for each in whole.every}
+
+
+def test_numbers_may_differ_between_steps_and_shapes_may_not(tmp_path: Path) -> None:
+    """AdamW's foreach ops have another step size in each step."""
+
+    def obstacle(second: int, number: str) -> str:
+        sketch = Sketch()
+        for rows, value in ((64, "0.1"), (second, number)):
+            small(sketch.step())
+            sketch.op("aten::mul", kernel(GEMM, 2), dims=[[rows, 64], []], concrete=["", value])
+        now = _typical.predicted(opened(sketch, tmp_path))
+        assert now is not None
+        (found,) = [each.proposal for each in now.fixes if each.fix == "cuda_graph"]
+        return found.first
+
+    assert obstacle(64, "0.2") == ""
+    assert obstacle(32, "0.1") == "shapes that differ between steps"

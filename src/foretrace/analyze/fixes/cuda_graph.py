@@ -88,10 +88,12 @@ def _obstacles(step: Step) -> Iterator[str]:
 
 
 def _varies(step: Step) -> bool:
-    """Whether steps launch different kernels."""
+    """Whether steps launch different kernels; the numbers of AdamW's foreach ops always differ."""
     order, spans = step.trace.order, step.trace.spans
     number = spans.step_of_work()[order.row]
-    steps = [np.sort(order.case[number == at]).tobytes() for at in np.unique(number[number >= 0])]
+    keys = [(case.name, str(case.call.dims) if case.call else case.number) for case in order.cases]
+    shape = np.unique([str(key) for key in keys], return_inverse=True)[1][order.case]
+    steps = [np.sort(shape[number == at]).tobytes() for at in np.unique(number[number >= 0])]
     return len(set(steps)) > 1
 
 
