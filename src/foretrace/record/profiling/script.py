@@ -9,8 +9,8 @@ What is recorded:
 3. If the script ends before the window recorded a step, the first recording is the trace.
 4. If the script starts its own profiler, ours stops and the script's own trace is kept.
 
-`Recorder` has four stages: `early` records everything, `window` steps a `Capture` from outside,
-`timing` times the steps after it, `over` only counts.
+`Recorder` has three stages: `early` records everything, `window` steps a `Capture` from outside,
+which times the steps after those that it records, `over` only counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from foretrace.record.profiling.script_hooks import (
     own_streams,
     report,
 )
-from foretrace.record.profiling.step_times import StepTimes
 from foretrace.record.profiling.window import (
     Capture,
     GraphCaptures,
@@ -113,7 +112,6 @@ class Recorder:
         self._early_runs = False
         self._range = contextlib.ExitStack()  # of the step that the early recording is in
         self._window: Capture | None = None
-        self._times: StepTimes | None = None
 
     def start(self) -> None:
         """Record everything from here on."""
@@ -126,9 +124,7 @@ class Recorder:
     def mark(self) -> None:
         """A step begins."""
         number, self.result.steps = self.result.steps, self.result.steps + 1
-        if self._stage == "timing":
-            self._time_step()
-        elif self._stage == "window":
+        if self._stage == "window":
             self._step_window()
         elif self._stage == "early" and number >= self.options.warmup:
             self._stop_early()
@@ -155,8 +151,7 @@ class Recorder:
 
     def finish(self) -> None:
         """Stop whatever runs and write what has not been written."""
-        stops = (self._stop_early, self._stop_window, self._stop_timing)
-        for part in (*stops, self.foreign.finish, self._write_early):
+        for part in (self._stop_early, self._stop_window, self.foreign.finish, self._write_early):
             with self._apart():
                 part()
         self._stage = "over"
@@ -170,7 +165,7 @@ class Recorder:
 
     def _is_idle(self) -> bool:
         window = self._window if self._stage == "window" else None
-        return window is not None and window.is_idle()
+        return window is not None and window.trace is None and window.is_idle()
 
     def _steps_needed(self) -> int:
         return self.options.warmup + self.options.wait + 2 + self.options.steps
@@ -199,25 +194,13 @@ class Recorder:
             self._window.step()
             # the script's first call was long before
             self._window.record.timing.first_call_ns = None
-        if self._window.trace is not None:
-            self._stop_window()
-            self._stage, self._times = "timing", StepTimes(self._window.record.timing)
+        if self._window.trace is not None and not self.result.traces:
+            self._keep(self._window.trace)
             self.say("timing further steps without the profiler")
-
-    def _time_step(self) -> None:
-        assert self._times is not None
-        if self._times.step():
-            self._stop_timing()
+        if self._window.is_timed:
+            self._stop_window()
             if self.options.stop:
                 raise WindowDone
-
-    def _stop_timing(self) -> None:
-        if self._stage != "timing" or self._window is None or self._times is None:
-            return
-        self._stage = "over"
-        if self._times.keep() and self._window.trace is not None:
-            self._window.record.facts = self._facts()
-            self._window.record.write(self._window.trace)
 
     def _stop_window(self) -> None:
         if self._stage != "window" or self._window is None:
@@ -229,7 +212,7 @@ class Recorder:
             self._window.record.note = f"{early}: {done} of {asked} steps are recorded"
         with self._ours():
             self._window.stop()
-        if self._window.trace is not None:
+        if self._window.trace is not None and not self.result.traces:
             self._keep(self._window.trace, self._window.record.note)
 
     def _stop_early(self) -> None:
@@ -257,7 +240,6 @@ class Recorder:
     def _stand_aside(self) -> None:
         self._stop_early()
         self._stop_window()
-        self._stop_timing()
         if "own_profiler" not in self._record.facts:
             note = "the script has its own profiler: foretrace stopped and keeps its trace"
             self.result.notes.append(note)

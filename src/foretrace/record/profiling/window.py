@@ -325,6 +325,11 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         return idle and not torch.autograd.profiler._is_profiler_enabled
 
     @property
+    def is_timed(self) -> bool:
+        """Whether enough of the steps after the recorded ones were timed."""
+        return self._times is not None and self._times.is_over
+
+    @property
     def bundle(self) -> Bundle | None:
         """The compiler's records beside the trace, where `why` kept some."""
         return None if self.trace is None else self.compiler.bundles.get(self.trace)
