@@ -54,5 +54,18 @@ def test_one_false_time_of_many_moves_nothing() -> None:
     assert gpu_lag(work([100 * at for at in range(200)], starts), NONE, NONE) == GpuLag(0, True)
 
 
+@pytest.mark.parametrize("late", [0, 200, -300])
+def test_a_gpu_that_idles_between_steps_alone_says_it(late: int) -> None:
+    """The two launches of 400 that met it idle are fewer than one of a hundred."""
+    queued = [(10 * at, 7 + 100 * at + late) for at in range(200)]
+    pairs = [
+        (called + 40_000 * step, start + 40_000 * step)
+        for step in range(3)
+        for called, start in queued
+    ]
+    called, start = zip(*pairs, strict=True)
+    assert gpu_lag(work([*called], [*start], 100), NONE, NONE) == GpuLag(late * 1_000, True)
+
+
 def test_a_trace_without_launches_says_nothing() -> None:
     assert gpu_lag(work([], []), NONE, NONE) == GpuLag()
