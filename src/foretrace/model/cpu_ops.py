@@ -55,7 +55,8 @@ _CPU_MATMULS = frozenset(MATMULS) - {"matmul", "linear"}
 # They compute, though they call other ops that do.
 _CPU_KERNELS = """
 mkldnn_rnn_layer mkldnn_rnn_layer_backward _embedding_bag _embedding_bag_dense_backward sort std var
-std_mean var_mean _unique2 linalg_lu_solve _linalg_svd
+std_mean var_mean _unique2 linalg_lu_solve _linalg_svd binary_cross_entropy
+binary_cross_entropy_backward
 """
 # They fill or copy memory, and nothing else.
 _MOVING_OPS = """

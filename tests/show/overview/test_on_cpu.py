@@ -138,6 +138,20 @@ def test_a_region_shows_its_own_tree(tmp_path: Path) -> None:
     assert "aten::transpose" in text
 
 
+def test_a_recording_without_steps_is_no_call(tmp_path: Path) -> None:
+    """binary_cross_entropy computes, though it calls a mean: "wrappers and allocations 44%"."""
+    built = TraceBuilder(header={"deviceProperties": []})
+    built.op("aten::binary_cross_entropy", 0, 50_000).op("aten::mean", 40_000, 5_000)
+    path = tmp_path / "bce.json"
+    path.write_bytes(built.bytes())
+    overview = summarize(ft.open(path, cache=False))
+    text = drawn([*first_screen(overview), *sections(overview, ["ops"], 20)])
+    assert "CPU, whole recording" in text
+    assert "Op tree of the whole recording\n" in text
+    assert "wrappers" not in text
+    assert "2 of 2 ops compute" in text
+
+
 def test_a_trace_that_hints_at_a_gpu_is_no_cpu_trace(tmp_path: Path) -> None:
     named = {"deviceProperties": [{"id": 0, "name": "NVIDIA H200"}]}
     assert cpu_tree(opened(tmp_path, LINEAR, **named)) == []
@@ -203,5 +217,5 @@ def test_the_time_of_the_data_loader_has_a_row(tmp_path: Path) -> None:
     path.write_text(json.dumps({"traceEvents": rows}))
     trace = ft.open(path, cache=False)
     groups = {row.name: row.time_ns for row in cpu_groups(cpu_tree(trace))}
-    assert groups["waiting for the DataLoader"] == 30_000
+    assert groups["in the DataLoader"] == 30_000
     assert "2 of 3 ops compute" in drawn(first_screen(summarize(trace)))

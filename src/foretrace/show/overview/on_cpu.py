@@ -24,6 +24,7 @@ from foretrace.show.overview.page import Line
 
 COMPUTES, METADATA, LOADS = "computes", "metadata only", "loads data"
 _LOADER = "enumerate(DataLoader)"
+WHOLE = "the whole recording"
 MOST_OPS = 20_000  # of a call; the tree of a longer one is left out
 _BIAS = "bias of aten::addmm"
 
@@ -59,7 +60,7 @@ def cpu_tree(trace: Trace, region: str = "") -> list[CpuOpRow]:
     roots = _merged(_nested(trace, events.tolist(), computes))
     length = call.cpu_ns if call else int(host.end[events].max() - host.start[events].min())
     inside = sum(int(host.length[event]) for node in roots for event in node.events)
-    title = call.name if call else "the whole recording"
+    title = call.name if call else WHOLE
     first = CpuOpRow(title, 0, 1, length, max(length - inside, 0), "")
     return [first, *(row for node in roots for row in _rows(trace, node, callers, 1))]
 
@@ -143,7 +144,7 @@ def cpu_groups(tree: Sequence[CpuOpRow]) -> list[GroupRow]:
 
 def _around(row: CpuOpRow) -> str:
     if row.does == LOADS:
-        return "waiting for the DataLoader"
+        return "in the DataLoader"  # it waits for workers, or loads by itself
     if not row.depth:
         return PYTHON
     return "views (metadata only)" if row.does == METADATA else "wrappers and allocations"

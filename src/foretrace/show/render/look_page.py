@@ -29,7 +29,7 @@ from foretrace.schema.documents.look import (
 from foretrace.schema.ledger import NoteEntry
 from foretrace.show.overview.fixes import saving_text
 from foretrace.show.overview.modules import PASSES, KindTime, ModuleNode, folded_tree, kinds
-from foretrace.show.overview.on_cpu import cpu_groups
+from foretrace.show.overview.on_cpu import WHOLE, cpu_groups
 from foretrace.show.overview.page import (
     MOST,
     LaunchRow,
@@ -182,6 +182,7 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
     groups = look.groups
     if look.cpu:
         one = f"CPU, one {'step' if look.steps else 'call'}"
+        one = "CPU, whole recording" if look.cpu[0].name == WHOLE else one
         titles, groups = [one, "time", "share", "n", ""], cpu_groups(look.cpu)
 
     def page(most: int) -> list[Section]:
@@ -408,7 +409,8 @@ def _op_tree(tree: Sequence[CpuOpRow]) -> Section:
         "self": "self_ns",
         "": lambda row: row.note or row.does,
     }
-    title = f"Op tree of {tree[0].name}, the call of median length" if tree else ""
+    title = f"Op tree of {tree[0].name}" if tree else ""
+    title += ", the call of median length" if tree and tree[0].name != WHOLE else ""
     return listing(title, tree, columns, top=TREE, how=ALL, left=(0, 3))
 
 
