@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import foretrace as ft
 from analyze.fixes.proposing import after_us, proposed
 from analyze.fixes.waiting import waits
 from analyze.rules.sketch import ADD, GEMM, Sketch, kernel, memcpy
+from foretrace.analyze.fixes import _typical
 
 COPY = "aten::to > aten::_to_copy > aten::copy_"
 
@@ -32,6 +34,14 @@ def test_a_constant_is_made_once(tmp_path: Path) -> None:
 def test_new_data_stays(tmp_path: Path) -> None:
     assert proposed("small_copies", lambda sketch: layers(sketch, count=2), tmp_path) == []
     assert proposed("small_copies", lambda sketch: layers(sketch, "Pinned"), tmp_path) == []
+
+
+def test_what_a_loader_makes_is_data() -> None:
+    """A dataset that draws random numbers: the batch cannot be made on the GPU."""
+    recorded = Path(__file__).parents[2] / "recorded/pages/how-to-loader/traces/slow_loader.json.gz"
+    now = _typical.predicted(ft.open(recorded, cache=False))
+    assert now is not None
+    assert {each.fix for each in now.every} & {"small_copies", "data_loader"} == {"data_loader"}
 
 
 TABLE, SIZE = [4096, 32], 524_288

@@ -6,7 +6,7 @@ masks and noise are; or several small ones of one size (`torch.tensor(list)`).
 
 What must hold: the copy comes from pageable memory or waits, and the ops before it launch nothing.
 A tensor that no such op begins must be of at most 64 kB, and there are three of its size: other
-copies are data.
+copies are data. So is what a DataLoader makes, random crops included.
 
 What changes: the copies go, with their waits, and so do the ops that make the tensor on the host,
 with the Python around them. What is made three times or more is made once, before the loop. Random
@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._host import copies, share, tops, waited
+from foretrace.analyze.fixes._host import LOADER, copies, share, tops, waited
 from foretrace.analyze.fixes._step import GAP_NS, Step
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural
@@ -89,6 +89,7 @@ def _made(step: Step) -> Iterator[HostTensor]:
     """Every tensor that the host makes and copies, with a wait or from pageable memory."""
     ops, gpu = tops(step), step.trace.gpu
     names, place = [step.name(op) for op in ops.tolist()], {op: at for at, op in enumerate(ops)}
+    loaded = step.trace.host.nearest(ops, step.trace.host.named(LOADER.fullmatch)) >= 0
     calling, before = set(step.callers(step.graph.calls).tolist()), -1
     computed = False
     for row in _slow(step).tolist():
@@ -97,7 +98,9 @@ def _made(step: Step) -> Iterator[HostTensor]:
             continue
         reach = range(max(at - LONGEST, before + 1), at)
         quiet = next((each + 1 for each in reversed(reach) if ops[each] in calling), reach.start)
-        made = [each for each in range(quiet, at) if names[each] in RANDOM | FILLED]
+        made = [
+            each for each in range(quiet, at) if names[each] in RANDOM | FILLED and not loaded[each]
+        ]
         computed = bool(made) or (computed and before >= 0 and quiet == before + 1)
         first = made[0] if made else quiet if computed else at
         while not computed and first > quiet and names[first - 1] in MAKING:
