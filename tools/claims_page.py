@@ -22,15 +22,15 @@ sentence is about, one or more predictions, and for each of them the outcome and
 |---|---|
 | holds | the trace shows what the sentence says |
 | does not hold | the source says it, and the trace shows otherwise |
-| another card | the articles measured an A100; another card has another value (see below) |
-| not said | a commentary's sentence, or one with a condition: the articles do not assert it |
-| inconclusive | the trace does not hold the data |
+| holds on the A100 | it does on the articles' card; this one has another value (see below) |
+| imprecise | the sentence sets no limit, has two meanings, or says "may" |
+| inconclusive | the trace lacks the data, or versions of software decide it that are not here |
 
-What depends on the card are kernel names, times, tiles, registers, vector widths and launch calls.
+What the card decides are kernel names, times, tiles, registers, vector widths and launch calls.
 Sentences of the articles are quoted as they stood in July 2026; those of the commentaries are given
-in substance. Every claim is judged on the program of its article: the MLP computes `g`, `u`, then
-`gelu(g) * u`. Recordings of `gelu(gate(x)) * up(x)`, the same formula in another order, judge no
-claim; [H12](#h12) shows what they do.
+in substance, and counted apart. Every claim is judged on the program of its article: the MLP
+computes `g`, `u`, then `gelu(g) * u`. Recordings of `gelu(gate(x)) * up(x)`, the same formula in
+another order, judge one sentence, [B15](#b15), which is about any two runs of one kernel name.
 
 `B` numbers are claims, `E` numbers are loose or wrong sentences of the articles and those of the
 commentaries, `H` numbers were found on an H200. This page shows the recorded climb, `foretrace

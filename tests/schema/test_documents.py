@@ -104,7 +104,7 @@ def test_a_climb(part: str) -> None:
     answer = run("ladder", *part.split(), "--recorded", "h200", "--json").doc
     fits(answer, ladder.DOCUMENT)
     assert list(answer) == list(ladder.DOCUMENT.__struct_fields__)
-    assert answer["schema"] == 1
+    assert answer["schema"] == 2
     del answer["counts"]["miss"]
     refused(answer, ladder.DOCUMENT)
 

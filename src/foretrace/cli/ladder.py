@@ -26,7 +26,7 @@ from foretrace.cli._options import DEVICES, answer, flag, in_forms, rung_names, 
     "--claim", metavar="NUMBER", help="One claim, on packaged traces: sentence, outcome, evidence."
 )
 @flag("--all", "Every claim, its sentence where it does not hold, and what each setup changed.")
-@flag("--strict", "Exit 1 when a claim does not hold.")
+@flag("--strict", "Exit 1 when a claim of the articles does not hold.")
 @click.option(
     "--no-cache", is_flag=True, expose_value=False, help="No effect: a climb never uses the cache."
 )
@@ -50,10 +50,11 @@ def command(
     foretrace ladder --only mlp --keep t    one rung; its traces stay in t/
     foretrace ladder --claim B21            one claim on the packaged traces, with its sentence
 
-    A claim holds, does not hold, is about another card (the articles' A100), is not said by the
-    articles (a commentary's or a conditional sentence), or is inconclusive here. With --all one
-    that does not hold is shown with its sentence, what was measured, and the correction. The
-    article's table follows: what changed with each setup, and what stayed the same.
+    A claim holds, does not hold, holds on the A100 (the articles' card; this one differs), is
+    imprecise, or is inconclusive here. Texts that comment on the articles are counted apart. With
+    --all one that does not hold is shown with its sentence, what was measured, what the articles
+    print, and the correction. The article's table follows: what changed with each setup, and what
+    stayed the same.
     """
     from contextlib import nullcontext
     from pathlib import Path

@@ -12,16 +12,18 @@ from foretrace.learn.claims import (
     ARTICLES,
     FAILS,
     HOLDS,
+    IMPRECISE,
     INCONCLUSIVE,
-    NOT_SAID,
-    OTHER_CARD,
+    ON_A100,
     OUTCOMES,
+    SAID_BY,
     SECTIONS,
     Claim,
     ClaimPrediction,
     claims,
     find,
     programs,
+    published,
 )
 
 PREDICTIONS = [(claim, each) for claim in claims() for each in claim.predictions]
@@ -32,8 +34,9 @@ NOT_IN_A_TRACE = {
     *("E25", "E27", "E28"),
 }
 # Every claim that does not hold: the source says exactly this, on its own program.
-FAILING = {"B15", "B24", "B59", "E4", "E6", "E26"}
-STATED_FAILING = {"B12", "B40", "B47", "B67", "E11", "E12"}
+FAILING = {"B15", "B59", "E4", "E6", "E26"}
+STATED_FAILING = {"B12", "B40", "B47", "B67", "E11"}
+COMMENTARIES_FAILING = {"E1", "E2", "E3", "E7", "E13"}
 
 
 def _names(pairs: list[tuple[Claim, ClaimPrediction]]) -> list[str]:
@@ -64,41 +67,58 @@ def test_every_claim_has_its_sentence_and_its_source() -> None:
 
 
 def test_nobody_is_blamed_for_what_they_did_not_write() -> None:
-    """Only an article's own unconditional sentence can fail, and only on the article's program."""
+    """What fails is the text that said it: an article, or one that comments on it."""
     misses = [(claim, each) for claim, each in PREDICTIONS if each.h200 == "miss"]
-    failing = [pair for pair in misses if pair[0].judged(pair[1], "miss", "NVIDIA H200") == FAILS]
-    assert {claim.number for claim, _ in failing} == FAILING
-    assert {claim.number for claim in claims() if claim.outcome == FAILS} == STATED_FAILING
-    for claim, _ in failing:
-        assert claim.source in ARTICLES
-        assert not claim.conditional
+    failing = [claim for claim, each in misses if each.judged("miss", "NVIDIA H200") == FAILS]
+    failing += [claim for claim in claims() if claim.outcome == FAILS]
+    said = {who: {claim.number for claim in failing if claim.said_by == who} for who in SAID_BY}
+    assert said["articles"] == FAILING | STATED_FAILING
+    assert said["commentaries"] == COMMENTARIES_FAILING
+    assert said["foretrace"] == set()
+
+
+def test_a_loose_sentence_is_imprecise() -> None:
+    """ "Around six" has no limit, "deeper" two meanings, and a "may" is not refuted."""
+    loose = {claim.number for claim, each in PREDICTIONS if each.missed == IMPRECISE}
+    stated = {claim.number for claim in claims() if claim.outcome == IMPRECISE}
+    assert (loose, stated) == ({"B24"}, {"E12", "E22"})
+
+
+def test_the_card_is_blamed_for_what_it_decides() -> None:
+    """Not for the driver's, the profiler's or cuDNN's part; and their number stands beside ours."""
+    other = [
+        claim.number
+        for claim, each in PREDICTIONS
+        if each.judged("miss", "NVIDIA H200") == INCONCLUSIVE
+    ]
+    assert other == ["B60", "B61", "B77", "B77"]
+    differs = [(claim, each) for claim, each in PREDICTIONS if each.card and each.h200 == "miss"]
+    assert _names([pair for pair in differs if not pair[1].a100]) == []
+    assert published("fused") == "89.4 us for triton_poi_fused__unsafe_view_gelu_mul_0 (Part 2)"
+    assert all(published(each.a100) for _, each in PREDICTIONS if each.a100)
 
 
 def test_another_order_of_evaluation_judges_no_article() -> None:
-    """The article computes g, u, then gelu(g) * u; recordings of gelu(gate(x)) * up(x) are H12's."""
+    """The article computes g, u, then gelu(g) * u; recordings of gelu(gate(x)) * up(x) are H12's.
+
+    B15 is about two runs of one name at equal shapes, and these are the two.
+    """
     others = {name for name, program in programs().items() if program.setup}
     assert others == {"mlp eager, other order", "mlp compiled, other order", "train_step llama"}
     for claim, prediction in PREDICTIONS:
         used = {program.name for program in (prediction.on, prediction.against) if program}
-        assert not (used & others) or claim.source == "an H200"
+        assert not (used & others) or claim.source == "an H200" or claim.number == "B15"
 
 
 def test_the_outcome_of_a_prediction() -> None:
-    said = Claim("mlp", "B0", "Part 2", "something")
     here = ClaimPrediction(programs()["mlp eager"], "kernels == 1", "")
     there = ClaimPrediction(programs()["mlp eager"], "kernels == 1", "", card=True)
-    assert said.judged(here, "hit", "NVIDIA H200") == HOLDS
-    assert said.judged(here, "unknown", "NVIDIA H200") == INCONCLUSIVE
-    assert said.judged(here, "miss", "NVIDIA H200") == FAILS
-    assert said.judged(there, "miss", "NVIDIA H200") == OTHER_CARD
-    assert said.judged(there, "miss", "NVIDIA A100-SXM4-80GB") == FAILS
-    for other in (
-        Claim("mlp", "B0", "commentary 4", "something"),
-        Claim("mlp", "B0", "Part 2", "something", conditional=True),
-    ):
-        assert {other.judged(here, verdict, "NVIDIA H200") for verdict in ("hit", "miss")} == {
-            NOT_SAID
-        }
+    assert here.judged("hit", "NVIDIA H200") == HOLDS
+    assert here.judged("unknown", "NVIDIA H200") == INCONCLUSIVE
+    assert here.judged("miss", "NVIDIA H200") == FAILS
+    assert there.judged("miss", "NVIDIA H200") == ON_A100
+    assert there.judged("miss", "NVIDIA A100-SXM4-80GB") == FAILS
+    assert Claim("mlp", "B0", "commentary 4", "something").said_by == "commentaries"
 
 
 def test_a_prediction_that_misses_has_a_correction() -> None:

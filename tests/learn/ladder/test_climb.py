@@ -22,13 +22,12 @@ from foretrace.read.recordings import folder
 from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.show.render.climb import claim_pages, climb_markdown, climb_summary, climb_text
 
-# Claims of each rung on the H200: hold, do not hold, another card, not said, inconclusive.
+# Predictions of the articles on the H200: hold, do not hold, hold on the A100, imprecise, inconclusive.
 H200 = {
-    "matmul_add": (22, 3, 7, 1, 0),
-    "linear": (29, 0, 2, 3, 0),
-    "mlp": (53, 2, 5, 4, 1),
-    "attention": (26, 1, 7, 0, 1),
-    "train_step": (4, 0, 0, 0, 0),
+    "matmul_add": (21, 2, 5, 0, 2),
+    "linear": (29, 0, 2, 0, 0),
+    "mlp": (44, 2, 5, 1, 1),
+    "attention": (26, 1, 5, 0, 3),
 }
 
 
@@ -52,12 +51,15 @@ def test_every_verdict_is_the_one_the_h200_gave(document: dict[str, Any]) -> Non
         for claim in claims()
         for each in claim.predictions
     ]
-    assert document["counts"] == {"hit": 135, "miss": 34, "unknown": 2}
-    counts = Counter((claim["rung"], claim["outcome"]) for claim in document["claims"])
+    assert document["counts"] == {"hit": 138, "miss": 32, "unknown": 2}
+    said = [claim for claim in document["claims"] if claim["said_by"] == "articles"]
+    counts = Counter((claim["rung"], claim["outcome"]) for claim in said)
     assert {rung: tuple(counts[rung, outcome] for outcome in OUTCOMES) for rung in H200} == H200
     assert document["outcomes"] == {
         outcome: sum(row[place] for row in H200.values()) for place, outcome in enumerate(OUTCOMES)
     }
+    assert [*document["commentaries"].values()] == [3, 5, 0, 0, 0]
+    assert [*document["found"].values()] == [15, 0, 0, 0, 0]
 
 
 def test_what_the_h200_showed(document: dict[str, Any]) -> None:
@@ -108,6 +110,8 @@ def test_the_names_of_the_document(document: dict[str, Any]) -> None:
         "article",
         "outcomes",
         "unmarked",
+        "commentaries",
+        "found",
     ]
     assert (
         document["schema"],
@@ -115,7 +119,7 @@ def test_the_names_of_the_document(document: dict[str, Any]) -> None:
         document["device"],
         document["torch"],
         document["skipped"],
-    ) == (1, "recorded h200", "NVIDIA H200", "2.11.0+cu130", [])
+    ) == (2, "recorded h200", "NVIDIA H200", "2.11.0+cu130", [])
     assert {tuple(claim) for claim in document["claims"]} == {
         (
             "number",
@@ -138,6 +142,8 @@ def test_the_names_of_the_document(document: dict[str, Any]) -> None:
             "address",
             "program",
             "against",
+            "said_by",
+            "published",
         )
     }
     assert {tuple(row) for row in document["article"]} == {("setup", "changed", "same")}
@@ -186,26 +192,31 @@ def test_text(climb: LadderDocument) -> None:
     text = climb_text(climb)
     assert max(map(len, text.splitlines())) <= 100
     assert text.startswith(
-        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n171 predictions of 81 claims: 134"
+        "The ladder (recorded h200): NVIDIA H200, torch 2.11.0+cu130\n149 predictions of 68 claims: 120"
     )
     assert "  holds  B18 five kernels per forward: three GEMMs, gelu and mul\n" in text
-    missed = "        another card   every pointwise has vec 4\n"
-    assert f"{missed}                       measured: 6 x vec 8\n" in text
-    assert "                       correction: the width is 8 on this card\n" in text
+    missed = "        holds on the A100 every pointwise has vec 4\n"
+    assert f"{missed}                          measured: 6 x vec 8\n" in text
+    assert (
+        "                          the articles' A100: vectorized_elementwise_kernel<4, …> ("
+        in text
+    )
+    assert "                          correction: the width is 8 on this card\n" in text
     assert "  inconclusive   B75: not every one states it" in text
     assert "  E8  other strides raise an error: see B12\n" in text
     assert "mlp compiled, 64x128x768x3072, against eager\n  + Kernels 5 to 4 per call." in text
 
 
 def test_summary(climb: LadderDocument) -> None:
-    """The first screen: four outcomes, what does not hold, and what was found."""
+    """The first screen: five outcomes, what does not hold, and what was found."""
     text = climb_summary(climb)
     assert len(text.splitlines()) <= 25
-    assert "rung        holds  does not hold  another card  not said  inconclusive\n" in text
-    assert "  does not hold: B59, B15, B24, E4, E6, E26, B67, B12, B40, B47, E11, E12\n" in text
-    assert "  not said: B31, E1, E2, E7, E13, E24, B49, E3, E22\n" in text
+    assert "rung        holds  does not hold  holds on the A100  imprecise  inconclusive\n" in text
+    assert "  does not hold: B59, B15, E4, E6, E26, B67, B12, B40, B47, E11\n" in text
+    assert "  imprecise: B24, E12\n" in text
+    assert "  commentaries, does not hold: E1, E2, E7, E13, E3\n" in text
     assert (
-        "21 more claims decided by generated code, sources or other runs: 2 hold, 6 do not" in text
+        "18 more claims decided by generated code, sources or other runs: 3 hold, 5 do not" in text
     )
     assert "H12\n" in text
 
@@ -226,7 +237,7 @@ def test_markdown(climb: LadderDocument) -> None:
     assert set(pages) == {claim.number for claim in claims()}
     assert all(text in page for text in pages.values())
     rows = [line for line in page.splitlines() if line.startswith("| `")]
-    assert len(rows) == 171
+    assert len(rows) == 172
     assert "> in substance: the GPU starves when" in pages["B31"]
     assert pages["B12"].endswith("only code that is called without its guards raises.")
 
@@ -237,9 +248,9 @@ def test_one_claim(capsys: pytest.CaptureFixture[str]) -> None:
     assert "The add never appears as a separate kernel" in text
     assert "(Part 2, Why" in text
     assert "on linear eager, 1024x32x64: nn.Linear(32, 64)(x), x of 1024 x 32\n" in text
-    assert "        holds          every gemm has epilogue bias\n" in text
+    assert "        holds             every gemm has epilogue bias\n" in text
     assert main(["ladder", "--claim", "B12"]) == 0
-    assert "        does not hold  torch on this machine" in capsys.readouterr().out
+    assert "        does not hold     torch on this machine" in capsys.readouterr().out
     assert main(["ladder", "--claim", "E17", "--json"]) == 0  # points to B24, and shows it
     found = json.loads(capsys.readouterr().out)
     [pointing] = found["unmarked"]

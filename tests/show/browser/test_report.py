@@ -63,7 +63,8 @@ def test_guesses_and_ladder_are_shown_when_given(
     browser.settle()
     ladder = browser.find("#panel-ladder").text
     assert "claims: holds " in ladder
-    assert "another card" in ladder
+    assert "holds on the A100" in ladder
+    assert "the commentaries: holds " in ladder
     assert "what stayed the same" in ladder
     assert "GEMM" in ladder
     browser.run("document.querySelector('#panel-ladder details').open = true")

@@ -399,6 +399,8 @@ export interface LadderDocument {
   article: SetupRow[];
   outcomes: Record<string, number>;
   unmarked: UnmarkedClaim[];
+  commentaries: Record<string, number>;
+  found: Record<string, number>;
 }
 
 export interface Lane {
@@ -508,6 +510,8 @@ export interface MarkedClaim {
   address: string;
   program: string;
   against: string;
+  said_by: string;
+  published: string;
 }
 
 export interface MarkedFix {
@@ -909,6 +913,7 @@ export interface UnmarkedClaim {
   address: string;
   decides: string;
   see: string;
+  said_by: string;
 }
 
 export interface UnrecordedWait {

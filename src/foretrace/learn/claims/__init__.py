@@ -4,9 +4,10 @@ A `[[claim]]` has its `number` (B: a claim, E: a loose or wrong sentence, H: a m
 H200), the `source` that states it, the heading it is under (`where`), its `sentence`, and in our
 words the `claim`. A `[[claim.prediction]]` judges it `on` a program of `programs.toml`, perhaps
 `against` another; `h200` is its verdict where that is no hit, explained by the `correction`.
-`card` marks what another card may show otherwise: a name, a time, a tile, registers. A sentence
-with a condition is `conditional`. A claim without a prediction says what `decides` it, or which
-other to `see`, whose sentence it has unless it brings its own.
+`card` marks what the card decides: a name, a time, a tile, registers. `missed` is the outcome of a
+miss, `a100` the entry of `a100.toml` with the number that the articles print. A claim without a
+prediction says what `decides` it, or which other to `see`, whose sentence it has unless it brings
+its own.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import Any
 from foretrace.base.errors import UsageError
 
 SECTIONS = ("matmul_add", "linear", "mlp", "compiled", "liger", "attention", "errors", "found")
-OUTCOMES = ("holds", "does not hold", "another card", "not said", "inconclusive")
-HOLDS, FAILS, OTHER_CARD, NOT_SAID, INCONCLUSIVE = OUTCOMES
+OUTCOMES = ("holds", "does not hold", "holds on the A100", "imprecise", "inconclusive")
+HOLDS, FAILS, ON_A100, IMPRECISE, INCONCLUSIVE = OUTCOMES
+SAID_BY = ("articles", "commentaries", "foretrace")
 CARD = "A100"  # all measurements of the articles are of one A100-SXM4-80GB
 ARTICLES = {
     "Part 1": "https://huggingface.co/blog/torch-profiler",
@@ -55,8 +57,16 @@ class ClaimPrediction:
     reason: str
     against: ClaimProgram | None = None
     card: bool = False
+    missed: str = FAILS
+    a100: str = ""
     h200: str = "hit"
     correction: str = ""
+
+    def judged(self, verdict: str, device: str) -> str:
+        """The outcome with this verdict, measured on this device."""
+        if verdict != "miss":
+            return {"hit": HOLDS}.get(verdict, INCONCLUSIVE)
+        return ON_A100 if self.card and CARD not in device else self.missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +80,18 @@ class Claim:
     sentence: str = ""
     where: str = ""
     predictions: tuple[ClaimPrediction, ...] = ()
-    conditional: bool = False
     correction: str = ""
     decides: str = ""
     stated: str = ""
     see: str = ""
 
     @property
-    def said(self) -> bool:
-        """Whether the articles assert it: a commentary's or a conditional sentence they do not."""
-        return not (self.conditional or self.source.startswith("commentar"))
+    def said_by(self) -> str:
+        """Who says it: texts that comment on the articles are counted apart from them."""
+        articles, commentaries, ours = SAID_BY
+        if self.source.startswith("commentar"):
+            return commentaries
+        return articles if self.source in ARTICLES else ours
 
     @property
     def rungs(self) -> tuple[str, ...]:
@@ -89,9 +101,7 @@ class Claim:
     @property
     def outcome(self) -> str:
         """The outcome of a claim that no trace decides; empty where another has it."""
-        if self.see:
-            return ""
-        return (self.stated or INCONCLUSIVE) if self.said else NOT_SAID
+        return "" if self.see else self.stated or INCONCLUSIVE
 
     @property
     def address(self) -> str:
@@ -99,13 +109,11 @@ class Claim:
         heading = re.sub(r"[^\w\s-]", "", self.where.lower()).replace(" ", "-")
         return f"{ARTICLES[self.source]}#{heading}" if self.where else ""
 
-    def judged(self, prediction: ClaimPrediction, verdict: str, device: str) -> str:
-        """The outcome of one of its predictions with this verdict, measured on this device."""
-        if not self.said:
-            return NOT_SAID
-        if verdict != "miss":
-            return {"hit": HOLDS}.get(verdict, INCONCLUSIVE)
-        return OTHER_CARD if prediction.card and CARD not in device else FAILS
+
+def published(name: str) -> str:
+    """What the articles print, by its name in `a100.toml`: of their A100; empty without a name."""
+    entry = _read("a100")[name] if name else {}
+    return f"{entry['text']} ({entry['source']})" if name else ""
 
 
 @cache

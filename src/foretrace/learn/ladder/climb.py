@@ -19,7 +19,15 @@ from foretrace.analyze.compare.verdict import Comparison
 from foretrace.analyze.guess import check, parse
 from foretrace.base.errors import ForetraceError, MissingError
 from foretrace.base.units import ratio_text, time_text
-from foretrace.learn.claims import OUTCOMES, Claim, ClaimPrediction, ClaimProgram, claims
+from foretrace.learn.claims import (
+    OUTCOMES,
+    SAID_BY,
+    Claim,
+    ClaimPrediction,
+    ClaimProgram,
+    claims,
+    published,
+)
 from foretrace.learn.claims import find as find_claim
 from foretrace.learn.ladder import capture_rung
 from foretrace.learn.ladder.rungs import rung, rungs
@@ -39,7 +47,7 @@ from foretrace.schema.documents.ladder import (
 from foretrace.schema.finding import Verdict
 from foretrace.schema.run_record import read_run
 
-SCHEMA = 1
+SCHEMA = 2
 # Kinds of guess that a CPU cannot decide: it runs smaller sizes, and its host times include the
 # arithmetic.
 SIZED = ("inputs", "sizes", "time", "ratios", "bounds")
@@ -76,9 +84,7 @@ def climb_recorded(
     marked = [_marked(*each, find, "cuda", named) for each in _claims_of(chosen, wanted)]
     article = [] if number else list(_article(chosen, find, "cuda"))
     head = (SCHEMA, f"recorded {card}", named, ", ".join(sorted(versions)))
-    return LadderDocument(
-        *head, marked, _counts(marked), [], article, _outcomes(marked), _undecided(only, wanted)
-    )
+    return _document(head, marked, [], article, _undecided(only, wanted))
 
 
 def climb_here(
@@ -124,9 +130,7 @@ def climb_here(
     left = [SkippedSetup(stop.title(rung(stop.rung), where), why) for stop, why in skipped.items()]
     article = list(_article([stop for stop in chosen if stop in opened], find, where))
     head = (SCHEMA, "this machine", named, str(torch.__version__))
-    return LadderDocument(
-        *head, marked, _counts(marked), left, article, _outcomes(marked), _undecided(only, claims())
-    )
+    return _document(head, marked, left, article, _undecided(only, claims()))
 
 
 def visit(stop: Stop, device: str, folder: Path, *, why: bool = False, dtype: str = "auto") -> Path:
@@ -145,6 +149,21 @@ def visit(stop: Stop, device: str, folder: Path, *, why: bool = False, dtype: st
         done = capture_rung(way, choice, folder, **options)
     assert done.trace is not None
     return done.trace
+
+
+def _document(
+    head: tuple[int, str, str, str],
+    marked: list[MarkedClaim],
+    skipped: list[SkippedSetup],
+    article: list[SetupRow],
+    rest: list[UnmarkedClaim],
+) -> LadderDocument:
+    said, commented, found = (
+        _outcomes([claim for claim in marked if claim.said_by == who]) for who in SAID_BY
+    )
+    return LadderDocument(
+        *head, marked, _counts(marked), skipped, article, said, rest, commented, found
+    )
 
 
 def _counts(marked: list[MarkedClaim]) -> ClaimCounts:
@@ -194,9 +213,10 @@ def _marked(
         claim.number, claim.source, program.rung, variant, _title(program, device), program.trace,
         prediction.guess, verdict.verdict, verdict.measured, verdict.expected, verdict.why,
         prediction.reason, prediction.correction or claim.correction,
-        claim.judged(prediction, verdict.verdict, named), claim.claim, claim.sentence, claim.where,
+        prediction.judged(verdict.verdict, named), claim.claim, claim.sentence, claim.where,
         claim.address, program.code,
         _title(prediction.against, device) if prediction.against else "",
+        claim.said_by, published(prediction.a100),
     )  # fmt: skip
 
 

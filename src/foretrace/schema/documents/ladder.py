@@ -11,7 +11,9 @@ class MarkedClaim(Struct, frozen=True):
     `setup` states the sizes, `recording` a trace of the package, `program` the code that ran.
     `against` is the setup that a prediction calls A.
     `sentence` is what the `source` says under the heading `where`, in substance for a commentary.
-    `outcome` is `holds`, `does not hold`, `another card`, `not said` or `inconclusive`.
+    `outcome` is `holds`, `does not hold`, `holds on the A100`, `imprecise` or `inconclusive`.
+    `said_by` is `articles`, `commentaries` or `foretrace`; `published` what the articles print, of
+    their A100, where they print a number or a name.
     """
 
     number: str
@@ -34,6 +36,8 @@ class MarkedClaim(Struct, frozen=True):
     address: str
     program: str
     against: str
+    said_by: str
+    published: str
 
 
 class UnmarkedClaim(Struct, frozen=True):
@@ -51,6 +55,7 @@ class UnmarkedClaim(Struct, frozen=True):
     address: str
     decides: str
     see: str
+    said_by: str
 
 
 class ClaimCounts(Struct, frozen=True):
@@ -77,7 +82,10 @@ class SetupRow(Struct, frozen=True):
 
 
 class LadderDocument(Struct, frozen=True):
-    """What a climb found. `source` is `recorded h200` or `this machine`."""
+    """What a climb found. `source` is `recorded h200` or `this machine`.
+
+    `outcomes` counts the articles' predictions, `commentaries` and `found` those of others.
+    """
 
     schema: int
     source: str
@@ -89,6 +97,8 @@ class LadderDocument(Struct, frozen=True):
     article: list[SetupRow]
     outcomes: dict[str, int]
     unmarked: list[UnmarkedClaim] = []
+    commentaries: dict[str, int] = {}
+    found: dict[str, int] = {}
 
 
 DOCUMENT = LadderDocument

@@ -21,15 +21,22 @@ from foretrace.show.render.terminal import WIDTH, markdown, plain, table
 _TABLE = "The article's table"
 _WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
 _NOT_LISTED = ("holds", "inconclusive")  # the first screen names the claims of the other outcomes
-_PLURAL = {"holds": "hold", "does not hold": "do not hold", "inconclusive": "inconclusive here"}
-_FOUND = "an H200"
+_PLURAL = {
+    "holds": "hold",
+    "does not hold": "do not hold",
+    "holds on the A100": "hold on the A100",
+    "inconclusive": "inconclusive here",
+}
+_UNDER = " " * 26  # below what follows the longest outcome
+_A100 = "the articles' A100"
 _ELSEWHERE = "decided by generated code, sources or other runs"
 
 
 def climb_summary(document: LadderDocument) -> str:
     """The first screen: how many claims have each outcome, by rung, and which do not hold."""
-    counts = Counter((claim.rung, claim.outcome) for claim in document.claims)
-    names = dict.fromkeys(claim.rung for claim in document.claims)
+    said = [claim for claim in document.claims if claim.said_by == "articles"]
+    counts = Counter((claim.rung, claim.outcome) for claim in said)
+    names = dict.fromkeys(claim.rung for claim in said)
     rows = [
         [name, *(count_text(counts[name, outcome]) for outcome in document.outcomes)]
         for name in names
@@ -38,11 +45,19 @@ def climb_summary(document: LadderDocument) -> str:
     every: list[MarkedClaim | UnmarkedClaim] = [*document.claims, *document.unmarked]
     listed = [outcome for outcome in document.outcomes if outcome not in _NOT_LISTED]
     for outcome in listed:
-        lines += _numbers(outcome, [each for each in every if each.outcome == outcome])
-    lines += _numbers("found here", [each for each in every if each.source == _FOUND])
+        lines += _numbers(outcome, _of(every, "articles", outcome))
+    for outcome in document.outcomes:
+        lines += _numbers(f"commentaries, {outcome}", _of(every, "commentaries", outcome))
+    lines += _numbers("found here", _of(every, "foretrace"))
     if document.skipped:
         lines.append(f"  {plural(len(document.skipped), 'setup')} skipped")
     return "\n".join([*lines, "", "more: --all (each claim, its sentence, and what was measured)"])
+
+
+def _of(
+    claims: Iterable[MarkedClaim | UnmarkedClaim], said_by: str, outcome: str = ""
+) -> list[MarkedClaim | UnmarkedClaim]:
+    return [each for each in claims if each.said_by == said_by and outcome in ("", each.outcome)]
 
 
 def _numbers(word: str, claims: list[MarkedClaim | UnmarkedClaim]) -> list[str]:
@@ -93,17 +108,29 @@ def heading(document: LadderDocument) -> str:
 
 
 def score(document: LadderDocument) -> str:
-    """How many predictions have each outcome."""
-    claims = plural(len({claim.number for claim in document.claims}), "claim")
-    return f"{len(document.claims)} predictions of {claims}: {_outcomes(document.outcomes)}"
+    """How many predictions of the articles have each outcome; those of others apart."""
+    said = _of(document.claims, "articles")
+    claims = plural(len({claim.number for claim in said}), "claim")
+    apart = {"the commentaries": document.commentaries, "found here": document.found}
+    return f"{len(said)} predictions of {claims}: {_apart(document.outcomes, apart)}"
+
+
+def _apart(said: Mapping[str, int], others: Mapping[str, Mapping[str, int]]) -> str:
+    more = [f"; {who}: {_outcomes(found)}" for who, found in others.items() if any(found.values())]
+    return f"{_outcomes(said)}{''.join(more)}"
 
 
 def elsewhere(document: LadderDocument) -> list[str]:
     """How many claims no trace decides, with their outcomes; empty where there is none."""
-    others = Counter(each.outcome for each in document.unmarked if not each.see)
-    found = {outcome: others[outcome] for outcome in document.outcomes}
-    more = plural(others.total(), "more claim")
-    return [f"{more} {_ELSEWHERE}: {_outcomes(found)}"] if others else []
+    rest = [each for each in document.unmarked if not each.see]
+    counted = Counter((each.said_by, each.outcome) for each in rest)
+    said, commented = (
+        {outcome: counted[who, outcome] for outcome in document.outcomes}
+        for who in ("articles", "commentaries")
+    )
+    more = plural(sum(said.values()), "more claim")
+    found = _apart(said, {"the commentaries": commented})
+    return [f"{more} {_ELSEWHERE}: {found}"] if rest else []
 
 
 def _outcomes(counts: Mapping[str, int]) -> str:
@@ -150,12 +177,14 @@ def _said(claim: MarkedClaim | UnmarkedClaim) -> str:
 
 def _prediction(claim: MarkedClaim, full: bool) -> list[str]:
     """One line for a prediction that holds; a miss adds what was measured and the correction."""
-    lines = [wrapped(f"{claim.outcome:<14} {_predicted(claim)}", " " * 8, " " * 23)]
-    notes = {"measured": claim.measured, "correction": claim.correction or claim.why}
-    if claim.verdict == "hit":
-        notes = {"measured": claim.measured} if full else {}
+    lines = [wrapped(f"{claim.outcome:<17} {_predicted(claim)}", " " * 8, _UNDER)]
+    notes = {"measured": claim.measured, _A100: claim.published}
+    if claim.verdict != "hit":
+        notes["correction"] = claim.correction or claim.why
+    elif not full:
+        notes = {}
     shown = [f"{name}: {text}" for name, text in notes.items() if text]
-    return [*lines, *(wrapped(text, " " * 23, " " * 25) for text in shown)]
+    return [*lines, *(wrapped(text, _UNDER, f"{_UNDER}  ") for text in shown)]
 
 
 def _predicted(claim: MarkedClaim) -> str:
@@ -167,7 +196,7 @@ def _unmarked(claim: UnmarkedClaim, *, full: bool = False) -> list[str]:
         return [wrapped(f"{claim.number:<3} {claim.claim}: see {claim.see}", "  ", " " * 6)]
     lines = [wrapped(f"{claim.number:<3} {claim.claim}", "  ", " " * 6)]
     lines += [wrapped(_said(claim), " " * 6, " " * 6)] if full else []
-    return [*lines, wrapped(f"{claim.outcome:<14} {claim.decides}", " " * 8, " " * 23)]
+    return [*lines, wrapped(f"{claim.outcome:<17} {claim.decides}", " " * 8, _UNDER)]
 
 
 def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
@@ -217,6 +246,7 @@ def claim_pages(document: LadderDocument) -> dict[str, str]:
 
 def _page(claims: list[MarkedClaim]) -> str:
     parts = [_page_head(claims[0])]
+    printed = dict.fromkeys(claim.published for claim in claims if claim.published)
     for same in _by(claims, "setup").values():
         rows = [
             (f"`{_predicted(claim)}`", claim.outcome, markdown(claim.measured or claim.why))
@@ -225,7 +255,8 @@ def _page(claims: list[MarkedClaim]) -> str:
         parts.append(f"Program: {same[0].setup}: `{same[0].program}`")
         parts.append(_page_table(("prediction", "outcome", "measured"), rows))
     notes = dict.fromkeys(claim.correction for claim in claims if claim.correction)
-    return "\n\n".join([*parts, *(f"Correction: {note}." for note in notes)])
+    printed_lines = (f"The articles' A100: {markdown(text)}." for text in printed)
+    return "\n\n".join([*parts, *printed_lines, *(f"Correction: {note}." for note in notes)])
 
 
 def _unmarked_page(claim: UnmarkedClaim) -> str:

@@ -62,7 +62,16 @@ function tableNode({ title, head, rows, left }: Section): HTMLElement {
 // Predictions and whether they came true; and a climb of the ladder, claim by claim.
 
 const VERDICT_SIGN: Record<string, string> = { hit: "✓", miss: "✗", unknown: "?", error: "!" };
-const OUTCOME_SIGN: Record<string, string> = { holds: "✓", "does not hold": "✗", "another card": "≠", "not said": "–", inconclusive: "?" };
+// the last two are of documents of schema 1
+const OUTCOME_SIGN: Record<string, string> = {
+  holds: "✓",
+  "does not hold": "✗",
+  "holds on the A100": "≠",
+  imprecise: "~",
+  inconclusive: "?",
+  "another card": "≠",
+  "not said": "–",
+};
 
 export function showGuesses(node: HTMLElement, guesses: CheckDocument | null): void {
   node.hidden = !guesses;
@@ -84,12 +93,18 @@ export function showLadder(node: HTMLElement, climb: LadderDocument | null): voi
   if (!climb) return;
   const { hit, miss, unknown } = climb.counts; // a document of an earlier version has no outcomes
   const outcomes = climb.outcomes ?? { holds: hit ?? 0, "does not hold": miss ?? 0, inconclusive: unknown ?? 0 };
-  const found = Object.entries(outcomes).map(([outcome, count]) => `${outcome} ${count}`);
+  const listed = (counts: Record<string, number>) =>
+    Object.entries(counts)
+      .filter(([, count]) => count)
+      .map(([outcome, count]) => `${outcome} ${count}`)
+      .join(", ");
+  const others = Object.entries({ "the commentaries": climb.commentaries ?? {}, "found here": climb.found ?? {} });
+  const apart = others.filter(([, counts]) => listed(counts)).map(([who, counts]) => `; ${who}: ${listed(counts)}`);
   replace(
     node,
     make("h2", {}, "Ladder"),
     make("p", { class: "faint" }, nameOf(`${climb.source ?? ""}: ${climb.device ?? "no device named"}, torch ${climb.torch ?? "unknown"}`)),
-    make("p", {}, nameOf(`${numberText(climb.claims.length)} claims: ${found.join(", ")}.`)),
+    make("p", {}, nameOf(`${numberText(climb.claims.length)} claims: ${listed(outcomes)}${apart.join("")}.`)),
     setupGrid(climb.article).node,
     make("details", {}, make("summary", {}, "Every claim"), claimGrid(climb.claims).node),
   );
