@@ -341,7 +341,8 @@ def _verdict(
 def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
     windows = windows_of(guess.scope, evidence)
     if other is None:
-        return Query(guess.args, guess.scope, windows)
+        says_gpu = any(word in guess.text.lower() for word in ("gpu", "cuda", "kernel"))
+        return Query(guess.args, guess.scope, windows, says_gpu=says_gpu)
     try:
         return Query(guess.args, guess.scope, windows, windows_of(guess.scope, other))
     except (Unknown, NoSuchPlace) as missing:

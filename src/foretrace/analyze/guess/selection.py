@@ -16,9 +16,11 @@ from foretrace.analyze.guess.traits import has_trait
 from foretrace.analyze.guess.windows import Unknown, Window, named
 from foretrace.analyze.guess.words import Selector
 from foretrace.base.units import bytes_text, count_text, flops_text, plural, time_text
-from foretrace.model.intervals import Bools
+from foretrace.model.cpu_ops import bare, cpu_does
+from foretrace.model.host import Host
+from foretrace.model.intervals import Bools, union_length
 from foretrace.names import families
-from foretrace.names.families import MATMULS
+from foretrace.names.families import MATMULS, role_of_op
 from foretrace.schema.traffic import INEXACT
 
 NO_CALLS = "no runtime or driver calls in this trace: record with ProfilerActivity.CUDA"
@@ -203,6 +205,46 @@ def working_ops(window: Window) -> list[int]:
     return found
 
 
+def cpu_time(window: Window, selector: Selector) -> int:
+    """The time of a CPU in what stands for these kernels; `Unknown` where only a GPU decides."""
+    window.need_whole()
+    host = window.evidence.trace.host
+    events = window.events(cpu_part(window, selector) & host.lasting)
+    return union_length(host.start[events], host.end[events])
+
+
+def cpu_part(window: Window, selector: Selector) -> Bools:
+    """The ops, or the ranges of an optimizer, that a selector of kernels means on a CPU."""
+    host, kinds = window.evidence.trace.host, {trait.kind: trait.value for trait in selector.traits}
+    if selector.kind != "kernel" or selector.name or selector.distinct or len(kinds) > 1:
+        window.need_gpu()
+    optimizer = kinds.get("optimizer", "") if kinds.get("role") != "optimizer" else "."
+    stepping = host.is_region & host.named(lambda name: name.startswith("Optimizer.step#"))
+    backward = host.is_op & host.named(lambda name: name.startswith("autograd::engine"))
+    if optimizer:
+        return stepping & host.named(lambda name: optimizer in name.lower())
+    if "phase" in kinds:
+        loading = host.named(lambda name: name.startswith(("enumerate(DataLoader)", "Optimizer.")))
+        return host.is_op & ~_inside(host, backward | (host.is_region & loading))
+    if role := kinds.get("role"):
+        return window.evidence.computing & host.named(lambda name: role_of_op(bare(name)) == role)
+    if selector.under:
+        return host.is_op & host.named(lambda name: named(selector.under, name))
+    if not selector.word or kinds:
+        window.need_gpu()
+    word = selector.word
+    does = host.named(lambda name: bare(name) == word or word in cpu_does(name))
+    if word not in MATMULS:
+        return host.is_op & does
+    # attention, which multiplies inside, is no matmul
+    return window.evidence.computing & does & host.named(lambda name: bare(name) in MATMULS)
+
+
+def _inside(host: Host, chosen: Bools) -> Bools:
+    """Which events are one of these, or below one."""
+    return host.nearest(np.arange(host.count), chosen) >= 0
+
+
 CLOCKS = ("gpu", "cpu", "wall")
 PER_KERNEL = ("time", "flops", "bytes")
 _TEXTS = {"flops": flops_text, "bytes": bytes_text, "count": count_text}
@@ -223,6 +265,8 @@ class Measure:
             return _TIMES[self.name](window)
         if self.name == "count":
             return len(certain(window, self.selector).sure)
+        if self.name == "time" and self.selector.on_gpu and window.evidence.runs_on_cpu:
+            return cpu_time(window, self.selector)
         return sum(each(window, self.selector, self.name))
 
     def median(self, windows: list[Window]) -> float:

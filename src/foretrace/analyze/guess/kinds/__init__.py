@@ -33,6 +33,12 @@ class Query:
     windows: list[Window]
     others: list[Window] | None = None
     no_other: str = "needs a trace to compare with: --against OTHER"
+    says_gpu: bool = True
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether CPU time answers: no GPU ran, and the prediction does not speak of one."""
+        return self.windows[0].evidence.runs_on_cpu and not self.says_gpu
 
     @property
     def what(self) -> Selector:

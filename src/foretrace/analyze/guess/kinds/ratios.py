@@ -4,7 +4,8 @@ else in the same trace.
 `gpu time < 0.9x of A` compares medians over the same scope in both traces; `10% faster than A`
 means at least that much less GPU time. `last gemm time < 0.95x of first gemm` stays within this
 one, and so does a share: `gemm time > 40% of kernel time`. What dominates takes more than half of
-the GPU time. A selector without a quantity is counted: `kernels < A`.
+the GPU time. A selector without a quantity is counted: `kernels < A`. On a CPU the time of ops
+stands for that of kernels and the step for the whole, unless the prediction speaks of a GPU.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _SPEEDS = {"faster": Compare("<="), "slower": Compare(">=")}
 
 def measure(query: Query) -> Measurement:
     """Judge `LEFT < 0.9x of RIGHT`, `LEFT < A` or `1 fewer LEFT than A`."""
-    query = replace(query, args=_complete(query.args))
+    query = replace(query, args=_complete(query.args, on_cpu=query.on_cpu))
     left: Measure = query.args["left"]
     first = query.windows[0]
     of_step = query.args.get("right") is _STEP_TIME or _is_phase(query.args)
     if of_step and first.whole and first.evidence.trace.spans.steps:
         query = replace(query, windows=windows_of(Scope("steps"), first.evidence))
     some = {"ratio", "right"} <= set(query.args) and query.compare.symbol in _SOME
-    if some and left.selector and _none(query, left.selector):
+    if some and left.selector and not query.on_cpu and _none(query, left.selector):
         return Measurement("miss", f"0%: no {left.selector.text}", window=query.windows[0])
     mine = left.median(query.windows)
     if "right" in query.args:
@@ -54,6 +55,8 @@ def measure(query: Query) -> Measurement:
     ratio = f" ({shown(mine / theirs)})" if theirs else ""
     measured = f"{left.shown(mine)}, {right.text}: {right.shown(theirs)}{ratio}"
     window = query.windows[0]
+    if query.on_cpu:
+        return Measurement(verdict, f"{measured}; both include profiler overhead", window=window)
     return Measurement(verdict, measured, window=window, rows=left.rows(window))
 
 
@@ -70,14 +73,14 @@ def _none(query: Query, what: Selector) -> bool:
     return what.on_gpu and not there and not query.windows[0].evidence.mentions(what.word)
 
 
-def _complete(args: Mapping[str, Any]) -> Mapping[str, Any]:
+def _complete(args: Mapping[str, Any], *, on_cpu: bool = False) -> Mapping[str, Any]:
     """The arguments with what the wording leaves out: `mostly gemm`, `10% faster than A`."""
     added: dict[str, Any] = {}
     whole = _GPU_TIME
     if "what" in args:
         what: Selector = args["what"]
         added = {"left": Measure(f"{what.text} time", "time", what), "compare": EQUALS}
-        whole = _GPU_TIME if what.on_gpu else _STEP_TIME
+        whole = _GPU_TIME if what.on_gpu and not on_cpu else _STEP_TIME
     if "share" in args and isinstance(args["share"], Amount):
         return {**added, **args, "ratio": args["share"], "right": whole}
     if {"mostly", "most", "dominates"} & set(args):
