@@ -276,12 +276,16 @@ def test_a_cpu_shows_which_ops_came_went_and_became_slower(
         "aten::mm 1 305 us 405 us -100 us slower in every step",
         "aten::mul 2 to 0 10.0 us 0 ns 10.0 us removed",
         "aten::relu 0 to 1 0 ns 7.00 us -7.00 us added",
-        "other ops 1 9.00 us 9.00 us 0 ns same calls, times overlap",
+        "other ops 1 9.00 us 9.00 us 0 ns times overlap",
         "outside of ops (Python) 676 us 579 us 97.0 us",
         "host 1.00 ms (includes profiler overhead) · times of ops are medians of self CPU time",
     ]
     assert "launches" not in out
-    assert "GPU" not in run(capsys, *paths, "--times")[1]
+    every = run(capsys, *paths, "--all")[1]
+    assert "GPU" not in every
+    assert "Profiled wall time" not in every  # it is the host's
+    rows = [line.split() for line in every.partition("Ops per step")[2].splitlines()]
+    assert ["aten::mm", "1", "1", "305", "us", "405", "us"] in rows
     _, out, _ = run(capsys, *paths, "--json")
     assert {row["name"]: row["apart"] for row in json.loads(out)["ops"]["same"]} == {
         "aten::mm": True,

@@ -188,13 +188,14 @@ def unchanged(found: Comparison) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _times(found: Comparison) -> tuple[tuple[str, Change], ...]:
-    return (
+def _times(found: Comparison) -> list[tuple[str, Change]]:
+    wall = [("Profiled wall time", found.wall_ns)]
+    return [
         ("GPU time", found.gpu_ns),
         ("Profiled host time", found.cpu_ns),
-        ("Profiled wall time", found.wall_ns),
+        *(wall if found.wall_ns != found.cpu_ns else []),  # a CPU has no other
         ("Wall time without the profiler", found.bare_wall_ns),
-    )
+    ]
 
 
 def _time(name: str, value: Change, per: str) -> str:
@@ -258,7 +259,8 @@ def _host_parts(found: Comparison) -> list[str]:
     rest, others = net - saved + cost, ""
     if abs(rest) > SHOWN * max(saved, cost):
         word = "saves" if rest > 0 else "costs"
-        others = f"; the rest (other ops, launches, gaps) {word} {time_text(abs(rest))}"
+        named = "other ops, launches, gaps" if _on_gpu(found) else "other ops, Python"
+        others = f"; the rest ({named}) {word} {time_text(abs(rest))}"
     return [
         f"Profiled host time by part: ops called less often save {time_text(saved)} (self CPU "
         f"time); ops called more often cost {time_text(cost)}{others}; net {time_text(abs(net))} "

@@ -137,17 +137,22 @@ def _op(kernel: Kernel) -> str:
 
 
 def op_table(found: Comparison, letter: str, which: str, top: int) -> Section:
-    """Ops whose calls differ or that launch kernels, the largest difference in time first."""
-    every = (*found.ops.removed, *found.ops.added, *found.ops.same)
-    rows = [row for row in every if row.a != row.b or row.gpu_ns.a or row.gpu_ns.b]
+    """Ops whose calls differ, that launch kernels, or that take another time in every repeat, the
+    largest difference in time first.
+    """
+    every, alone = (*found.ops.removed, *found.ops.added, *found.ops.same), on_cpu(found)
+    apart = [row for row in every if alone and row.apart]
+    rows = [row for row in every if row.a != row.b or row.gpu_ns.a or row.gpu_ns.b or row in apart]
     cells = []
     for row in sorted(rows, key=_weight, reverse=True)[:top]:
-        times = (row.self_cpu_ns, row.gpu_ns)
+        times = (row.self_cpu_ns, *([] if alone else [row.gpu_ns]))
         spent = (time_text(ns) if ns else "" for each in times for ns in (each.a, each.b))
         cells.append([row.name, count_text(row.a), count_text(row.b), *spent])
-    cells += [[f"… and {len(rows) - top} more", *[""] * 6]] if len(rows) > top else []
-    heads = [f"{what} {name}" for what in ("calls", "host", "GPU") for name in ("A", letter)]
-    title = f"Ops per {found.unit.word}{which}: calls, self CPU time, time of their kernels"
+    whats = ("calls", "host", *([] if alone else ["GPU"]))
+    heads = [f"{what} {name}" for what in whats for name in ("A", letter)]
+    cells += [[f"… and {len(rows) - top} more", *[""] * len(heads)]] if len(rows) > top else []
+    kernels = "" if alone else ", time of their kernels"
+    title = f"Ops per {found.unit.word}{which}: calls, self CPU time{kernels}"
     return Section(title, head=["op", *heads], rows=cells)
 
 
@@ -299,7 +304,7 @@ def _op_changes(
         name = f"… {plural(len(moved) - most, 'more change')}"
         rows.append([name, *_op_cells(moved[most:]), ""])
     same = [row for row in every if row not in moved]
-    rows += [["other ops", *_op_cells(same), "same calls, times overlap"]] if same else []
+    rows += [["other ops", *_op_cells(same), "times overlap"]] if same else []
     outside = TimePair(found.a.outside_ns, found.b.outside_ns)
     rows.append([PYTHON, "", *_pair_cells(outside), ""])
     head = [f"CPU ops per {found.unit.word}", "calls", "A", "B", "saved", ""]
