@@ -189,6 +189,12 @@ def test_the_list_and_look_agree(name: str, capsys: pytest.CaptureFixture[str]) 
     assert f"GPU busy {busy} of {step} per step" in told
 
 
+def test_look_calls_a_recording_by_its_short_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was model_llama_4x512x4x768x12…72x32000_bf16, which nobody typed."""
+    assert main(["look", "llama"]) == 0
+    assert capsys.readouterr().out.startswith("llama · NVIDIA H200")
+
+
 def test_what_to_do_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
     """It was `CUDA graph (torch.compile(mod…ce-overhead"))`."""
     assert main(["whatif", "llama_decode_eager_2layers", "--no-cache"]) == 0

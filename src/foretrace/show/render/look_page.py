@@ -18,6 +18,7 @@ from foretrace.base.units import (
     plural,
     time_text,
 )
+from foretrace.read.recordings import SHORT
 from foretrace.schema.documents.look import (
     CpuOpRow,
     FindingEntry,
@@ -171,6 +172,7 @@ NAME = 40  # of a region or a file, in a heading that is to fit one line
 HEADLINE = 120  # cut only where a file names its GPU at length
 UNTOLD = ", cause not in the trace"  # a share of a roof that stands alone says as much
 ALL = "--json has all"
+_SHORT = {full: short for short, full in SHORT.items()}  # as `foretrace recordings` lists them
 BANNER = 2  # warnings that the first screen has room for; --findings has all
 
 
@@ -226,7 +228,8 @@ def region_page(overview: RegionOverview, top: int) -> list[Section]:
 def _head(overview: Overview) -> Section:
     """Every page begins with the trace and its verdict."""
     look = overview.look
-    name = shorten(stem(look.trace.path), NAME) or look.trace.path
+    full = stem(look.trace.path)
+    name = _SHORT.get(full) or shorten(full, NAME) or look.trace.path
     title = f"{name} · {shorten(headline(look), HEADLINE)}"
     labelled = [(line.label, line.text) for line in overview.lines]
     return Section(title, labelled=labelled, bullets=_warnings(look.ledger.banner))
