@@ -47,7 +47,7 @@ def rank_consistency(
         *_damaged(job),
         *_clocks_apart(job, clocks),
         *_clocks_set(matched),
-        *_clocks_set_between(job),
+        *_clocks_set_between(job, clocks),
     ]
 
 
@@ -287,12 +287,15 @@ def _clocks_set(matched: MatchedCollectives) -> Iterator[JobOddity]:
         yield _odd("clock_set", "notice", each, f"{words} during the recording")
 
 
-def _clocks_set_between(job: Job) -> Iterator[JobOddity]:
-    """Ranks of which a later recording is not as much later as those of the others."""
-    run = {each.job for each in job.members}
+def _clocks_set_between(job: Job, clocks: pl.DataFrame) -> Iterator[JobOddity]:
+    """Ranks of which a later recording begins and ends at another distance than those of the
+    others, with which collectives keep them in step. Of two ranks nobody knows whose clock it was.
+    """
+    run, tied = {each.job for each in job.members}, set(clocks.filter("fitted")["rank"])
     files: dict[tuple[int, ...], dict[int, RankFacts]] = defaultdict(dict)
     for each in job.facts:
-        if each.job in run and each.has_time_base and each.steps and each.rank is not None:
+        known = each.job in run and each.has_time_base and each.steps
+        if known and each.rank is not None and each.rank in tied:
             files[each.steps].setdefault(each.rank, each)
     for first, second in pairwise(sorted(files)):
         both = sorted(files[first].keys() & files[second].keys())
@@ -300,7 +303,11 @@ def _clocks_set_between(job: Job) -> Iterator[JobOddity]:
         later = [(new.start_ns - old.start_ns, new.end_ns - old.end_ns) for old, new in edges]
         usual = [median_low(side) for side in zip(*later, strict=True)]
         moved = [[own - most for own, most in zip(each, usual, strict=True)] for each in later]
-        jumps = {rank: min(each, key=abs) for rank, each in zip(both, moved, strict=True)}
+        jumps = {
+            rank: min(each, key=abs)
+            for rank, each in zip(both, moved, strict=True)
+            if (each[0] < 0) == (each[1] < 0) and len(both) > 2
+        }
         between = f"between the files of steps {first[0]} and {second[0]}"
         for words, ranks in _steps(jumps, ("forward", "back")):
             yield _odd("clock_set", "notice", ranks, f"{words} {between}")
