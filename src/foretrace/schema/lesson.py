@@ -66,7 +66,7 @@ class LessonStep(Struct, frozen=True):
 
     `why` is the reason in two sentences, `hint` what `?` prints. `show` selects what decides it (a
     selector of the language, such as `gelu` or `aten::t`), `row` is an op of the profiler's table.
-    `against` is the recording that predictions call A.
+    `against` is the recording that predictions call A, `a100` the name of what the articles print.
 
     `cpu` is what `--live` asks instead where there is no GPU, or the line that says why nothing is
     asked there. A step with `skipped` is not asked, for that reason.
@@ -79,6 +79,7 @@ class LessonStep(Struct, frozen=True):
     show: str
     row: str
     against: str = ""
+    a100: str = ""
     cpu: LessonStep | str = "only a GPU decides this"
     skipped: str = ""
 

@@ -24,7 +24,7 @@ STEPS = [
     for each in LESSONS
     for at in range(len(each.steps))
 ]
-LONGEST = 84  # lines of a transcript, with the terms that it explains
+LONGEST = 88  # lines of a transcript, with the terms that it explains and the articles' numbers
 
 
 @cache
@@ -151,6 +151,22 @@ def test_text_holds_no_time_that_was_typed(each: Lesson) -> None:
     )
     answers = [step.why for step in each.steps]
     assert [text for text in answers if re.search(counts, text, re.IGNORECASE)] == []
+
+
+def test_a_right_answer_shows_what_the_articles_print() -> None:
+    """A reader who has the articles open finds their numbers, of an A100, beside ours."""
+    played = sitting(lesson("compile_it"))
+    texts = [marked_text(played.answer(answer)) for answer in ("4", "1", "2", "2")]
+    assert [text.splitlines()[0].startswith("hit") for text in texts] == [True] * 4
+    said = " ".join(texts[3].split())
+    assert (
+        "The articles' A100: 89.4 us for triton_poi_fused__unsafe_view_gelu_mul_0 (Part 2)." in said
+    )
+    named = {each.name for each in LESSONS if any(step.a100 for step in each.steps)}
+    assert {each.name for each in LESSONS} - named == {
+        "training",
+        "decoding",
+    }  # beyond the articles
 
 
 def test_the_page_lists_the_lessons() -> None:

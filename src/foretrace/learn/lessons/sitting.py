@@ -19,6 +19,7 @@ from foretrace.analyze.guess import baseline
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.files import write_bytes
 from foretrace.base.notices import warn
+from foretrace.learn.claims import published
 from foretrace.learn.lessons.lanes import lanes
 from foretrace.learn.lessons.scene import Opens, Scene, filled, opened
 from foretrace.model.reach import average
@@ -56,6 +57,7 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
         misread=filled(misread, scene) if verdict == "miss" else "",
         lanes=lanes(scene, step.show),
         row=average(scene.trace, _row(step, scene)),
+        published=published(step.a100),
     )
 
 

@@ -68,7 +68,7 @@ class MarkedAnswer(Struct, frozen=True):
 
     `why` is the reason for it, or what the trace lacks to decide; `misread` is what a wrong answer
     overlooked. `measured` is what the trace shows where any prediction may be typed; `right` is
-    then empty.
+    then empty. `published` is what the articles print of their A100, where they do.
     """
 
     answer: str
@@ -80,6 +80,7 @@ class MarkedAnswer(Struct, frozen=True):
     misread: str
     lanes: Lanes
     row: AverageRow
+    published: str = ""
 
 
 class PlayedStep(Struct, frozen=True):

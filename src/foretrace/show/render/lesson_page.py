@@ -67,8 +67,9 @@ def marked_text(marked: MarkedAnswer, *, bold: bool = False) -> str:
 
 
 def answer_text(marked: MarkedAnswer) -> str:
-    """What holds, and the reason for it."""
-    return f"{_said(marked)} {marked.why}"
+    """What holds, the reason for it, and what a reader of the articles has before them."""
+    printed = f" The articles' A100: {marked.published}." if marked.published else ""
+    return f"{_said(marked)} {marked.why}{printed}"
 
 
 def told_text(marked: MarkedAnswer) -> str:
