@@ -66,7 +66,7 @@ scalar_tensor eye lift_fresh_copy expand_copy pin_memory _pin_memory _foreach_ze
 """
 _KERNELS, _MOVING = frozenset(_CPU_KERNELS.split()), frozenset(_MOVING_OPS.split())
 # Ranges that torch adds; their names contain counters and hashes.
-_TORCH_REGIONS = (*compiled.ROWS, "##", "Optimizer.", "DataLoader", "enumerate(DataLoader)")
+TORCH_REGIONS = (*compiled.ROWS, "##", "Optimizer.", "DataLoader", "enumerate(DataLoader)")
 _LONGEST_NAME = 1_000  # characters of a region that a prediction can spell
 
 
@@ -114,7 +114,7 @@ def quotable_regions(trace: Trace) -> dict[str, int]:
 def own_regions(trace: Trace) -> dict[str, int]:
     """Those of them that the program names itself: torch writes the others."""
     found = quotable_regions(trace)
-    return {name: size for name, size in found.items() if not name.startswith(_TORCH_REGIONS)}
+    return {name: size for name, size in found.items() if not name.startswith(TORCH_REGIONS)}
 
 
 def cpu_region(trace: Trace) -> str:

@@ -16,6 +16,7 @@ import pytest
 
 import foretrace as ft
 from analyze.rules.sketch import Sketch, kernel
+from corpus.builder import TraceBuilder
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
 from foretrace.learn.lessons.own import own_sitting
@@ -159,6 +160,20 @@ def test_a_cpu_trace_is_asked_about_its_ops(tmp_path: Path) -> None:
     assert all(isinstance(step.ask, HowMany | PickOne) for step in played.lesson.steps)
     played.at = 0
     assert "Self CUDA" not in marked_text(played.answer("3"))
+
+
+def test_a_range_of_torch_does_not_replace_the_ops(tmp_path: Path) -> None:
+    """A DataLoader's range was drawn alone, in place of the ops that decide."""
+    built = TraceBuilder(header={"deviceProperties": []}).step(1, 0, 100_000)
+    built.region("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 90_000, 5_000)
+    built.op("aten::linear", 0, 60_000).op("aten::addmm", 1_000, 50_000)
+    (tmp_path / "cpu.json").write_bytes(built.bytes())
+    played = own_sitting(ft.open(tmp_path / "cpu.json", cache=False), 6)
+    drawn = played.answer(
+        right_answer(played.lesson.steps[0], played.scene(played.lesson.steps[0]))
+    )
+    assert [each.label for each in drawn.lanes.ranges] == []
+    assert drawn.lanes.ops
 
 
 def test_a_name_from_a_trace_is_a_name_and_no_fact(tmp_path: Path) -> None:

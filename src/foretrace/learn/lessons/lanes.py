@@ -13,6 +13,7 @@ from foretrace.analyze.guess.kinds.gaps import longest_gap
 from foretrace.analyze.guess.selection import Selection, working_ops
 from foretrace.analyze.guess.windows import Window
 from foretrace.learn.lessons.scene import Scene
+from foretrace.model.cpu_ops import TORCH_REGIONS
 from foretrace.model.gpu import Gpu
 from foretrace.model.host import Host
 from foretrace.model.intervals import Ints
@@ -122,7 +123,7 @@ def _ranges(call: Window) -> list[int]:
     host = call.evidence.trace.host
     events = call.events(host.is_region).tolist()
     names = {event: call.evidence.name(event) for event in events}
-    own = [event for event in events if not names[event].startswith(("##", "Optimizer."))]
+    own = [event for event in events if not names[event].startswith(TORCH_REGIONS)]
     return [event for event in own if names[event] != call.region]
 
 

@@ -210,7 +210,7 @@ class OwnCpu(OwnSteps):
             PickChoice(
                 op,
                 tuple(f"{op} time > {other} time" for other in ops if other != op),
-                f"It takes {{{op} time}} in {{{op}}} calls.",
+                f"It takes {{{op} time}}, calls: {{{op}}}.",
             )
             for op in sorted(ops)
         ]
