@@ -56,6 +56,9 @@ def test_a_prediction_states_its_distance_and_its_interval(
     code, out, _ = _run(capsys, "--predict", "1000000x1000000x64")
     assert code == 0
     assert "INCONCLUSIVE  the nearest measured matmul is 13.8" in out
+    _, out, _ = _run(capsys, "--predict", "1024x64x32", "--epilogue", "bias")
+    assert "INCONCLUSIVE  the nearest measured matmul is 5.6 octaves away" in out
+    assert "HELD OUT" not in out  # how often near ones are right says nothing about a far one
     assert "octaves away: too far to predict a kernel or a time" in " ".join(out.split())
 
 

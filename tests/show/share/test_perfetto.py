@@ -54,6 +54,22 @@ def test_slices_of_one_track_never_overlap(name: str, tmp_path: Path) -> None:
             ends[event["tid"]] = event["ts"] + event["dur"]
 
 
+def test_idle_time_is_painted_where_the_gpu_is_idle(tmp_path: Path) -> None:
+    annotated(foretrace.open(traces()["mlp_eager"], cache=False), tmp_path / "copy.json.gz")
+    events = _load(tmp_path / "copy.json.gz")
+    work = [event for event in events if event.get("cat") in ("kernel", "gpu_memset")]
+    track = "finding: idle_gaps"
+    (tid,) = (event["tid"] for event in events if event.get("args", {}).get("name") == track)
+    painted = [event for event in events if (event["pid"], event.get("tid")) == (PID, tid)]
+    gaps = [event for event in painted if event["ph"] == "X"]
+    assert len(gaps) == 7
+    for gap in gaps:
+        end = gap["ts"] + gap["dur"]
+        assert all(
+            each["ts"] + each["dur"] < gap["ts"] + 0.01 or each["ts"] > end - 0.01 for each in work
+        )
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_copy_still_says_the_same(name: str, tmp_path: Path) -> None:
     trace = foretrace.open(traces()[name], cache=False)

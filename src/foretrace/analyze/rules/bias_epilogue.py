@@ -4,7 +4,8 @@ What it shows: matmuls whose kernel adds the bias vector in its epilogue, and ap
 activation where the name says so. There is no add kernel, and the result is written to memory once.
 
 Why it matters: this is what `nn.Linear` should do, and worth checking. The alternative writes the
-matmul, reads it back and writes it again.
+matmul, reads it back and writes it again: the finding says how many bytes that is, and the least
+time that memory takes for them. It also costs a launch, of which the trace holds no time.
 
 How it is computed: either the kernel's name states a bias (`bias`, `gelubias` in nvjet names), or
 an `addmm` with a one-dimensional bias launched this one kernel and no copy, so that nothing else
@@ -23,7 +24,9 @@ from typing import Any
 import numpy as np
 
 from foretrace.analyze.rules._common import LISTED, bare, each, listing, per, shapes_text, together
-from foretrace.base.units import plural
+from foretrace.base.units import bytes_text, plural, time_text
+from foretrace.model.costs.roofline import traffic_ns
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding, Rule
@@ -45,9 +48,24 @@ def _check(trace: Trace) -> Iterator[Finding]:
     ops = listing(sorted({bare(case.op) for case in whole.cases if case.op}))
     where = "The matmul adds it before its result leaves the chip."
     detail = f"{where} {ops} launched no kernel for it." if ops else where
+    moved = trace.order.per_step(
+        sum(2 * (case.bytes_written or 0) * case.count for case in whole.cases)
+    )
+    least = trace.order.per_step(round(sum(_least_ns(trace, case) for case in whole.cases)))
+    if moved:
+        time = f"at least {time_text(least)} and " if least else ""
+        more = f"{bytes_text(moved)} more memory traffic {per(trace)}"
+        detail += f" An add of its own: {more}, {time}a launch."
     kernels = [_entry(trace, case, proofs[case.number]) for case in whole.cases[:LISTED]]
     evidence = {"matmuls": whole.count, "activations": activations, "kernels": kernels}
+    evidence |= {"avoided_bytes": moved, "avoided_ns": least} if moved else {}
     yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
+
+
+def _least_ns(trace: Trace, case: Case) -> float:
+    """What memory takes at least to read a result and write it again; 0 for an unknown card."""
+    device, moved = device_of(trace.about), 2 * (case.bytes_written or 0)
+    return traffic_ns(device, moved, moved) * case.count if device else 0.0
 
 
 def _alone(trace: Trace) -> frozenset[int]:

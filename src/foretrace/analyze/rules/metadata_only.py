@@ -9,6 +9,7 @@ once, at compile time.
 
 How it is computed: the calls of ops from a list of view ops below which no kernel, copy or fill was
 launched. Those inside the capture of a CUDA graph run once for all replays, so they are left out.
+Their time is the median of the steps after the first, which is cold in many recordings.
 
 When it is wrong: `contiguous`, `reshape` and `to` are on the list and counted only in calls that
 launched nothing. A custom op that returns a view is not on it. Part of the host time is profiler
@@ -44,7 +45,7 @@ def _check(trace: Trace) -> Iterator[Finding]:
         host.names[numbers[at]]: each(trace, int(count[at]))
         for at in np.lexsort((numbers, -own)).tolist()
     }
-    host_ns = trace.order.per_step(int(own.sum()))
+    host_ns = _usual_ns(trace, rows)
     names = list(dict.fromkeys(bare(name) for name in calls))
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     total = f"{plural(sum(calls.values()), 'op call')} {per(trace)}"
@@ -57,6 +58,17 @@ def _check(trace: Trace) -> Iterator[Finding]:
 
 
 RULE = Rule("metadata_only", "Ops that only change shapes and strides", _check, ("gpu", "ops"))
+
+
+def _usual_ns(trace: Trace, rows: Ints) -> int:
+    """The host time of these calls in a step: the median of those after the first."""
+    host, spans = trace.host, sorted(trace.spans.steps, key=lambda span: span.start_ns)
+    if not trace.order.steps:
+        return int(host.self_length[rows].sum())
+    usual = spans[1:] or spans
+    start, own = host.start[rows], host.self_length[rows]
+    times = [own[(span.start_ns <= start) & (start < span.end_ns)].sum() for span in usual]
+    return int(np.median(times))
 
 
 def _views(trace: Trace) -> Ints:

@@ -209,7 +209,7 @@ def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section
         labelled.append((live.verdict.upper(), f"{said} ({live.time_error:+.0%} predicted)"))
     elif answer.not_live:
         labelled.append(("NOT MARKED", answer.not_live))
-    if document.accuracy is not None and not answer.measured:
+    if document.accuracy is not None and not (answer.measured or answer.inconclusive):
         kinds = (each for each in document.accuracy.kinds if each.kind == answer.kind)
         labelled.append(("HELD OUT", _accuracy_text(next(kinds, document.accuracy))))
     yield Section(f"{_size(answer.matmul)} on an {document.device}", labelled=labelled)

@@ -1,6 +1,7 @@
 """Traces for Perfetto: a copy with what foretrace found, and chosen ranks of a job side by side.
 
-In a copy, findings are slices over the events that prove them, one track each. `decoded` repeats
+In a copy, findings are slices over the gaps that they are about, else over the events that prove
+them, one track each. `decoded` repeats
 every stream with readable names. `op` has the op that launched each kernel, memcpy and memset.
 Slices on one track never overlap: Perfetto drops slices that overlap without nesting.
 """
@@ -78,15 +79,16 @@ def _findings(trace: Trace) -> Iterator[Track]:
     host = trace.host
     for finding in findings(trace):
         events = np.array([event for event in finding.events if host.lasting[event]], np.int64)
-        if finding.state == "found" and len(events):
+        gaps = np.array([each[:2] for each in finding.ranges], np.int64).reshape(-1, 2)
+        start, end = gaps.T if len(gaps) else (host.start[events], host.end[events])
+        if finding.state == "found" and len(start):
             said = {
                 "rule": finding.rule,
                 "detail": finding.detail,
                 "saves ns": finding.saves_ns,
                 "at most ns": finding.at_most_ns,
             }
-            places = _joined(host.start[events], host.end[events])
-            slices = tuple((start, length, finding.title, said) for start, length in places)
+            slices = tuple((*place, finding.title, said) for place in _joined(start, end))
             yield Track(f"finding: {finding.rule}", slices)
 
 

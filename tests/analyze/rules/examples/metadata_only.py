@@ -17,6 +17,23 @@ EXAMPLES = (
         {"calls": {"aten::transpose": 1, "aten::t": 1}},
     ),
     Example(
+        "the first of three steps is cold: the median of the others counts",
+        lambda: (
+            Sketch()
+            .step()
+            .op("aten::t", us=40, dims=[[64, 32]])
+            .op("aten::mm", kernel(GEMM, 20), dims=[[8, 32], [32, 64]])
+            .step()
+            .op("aten::t", us=6, dims=[[64, 32]])
+            .op("aten::mm", kernel(GEMM, 20), dims=[[8, 32], [32, 64]])
+            .step()
+            .op("aten::t", us=8, dims=[[64, 32]])
+            .op("aten::mm", kernel(GEMM, 20), dims=[[8, 32], [32, 64]])
+            .document()
+        ),
+        {"calls": {"aten::t": 1}, "host_ns": 7_000},
+    ),
+    Example(
         "a reshape that has to copy is no view",
         lambda: (
             Sketch()
