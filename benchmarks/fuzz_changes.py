@@ -156,7 +156,8 @@ def changed(given: bytes, corpus: Sequence[bytes], chooser: random.Random) -> by
     elif is_log(given) and chooser.random() < 0.7:
         lines: list[Any] = data.split(b"\n")
         for _ in range(chooser.randrange(1, 4)):
-            chooser.choice((swap_events, repeat, drop_line))(lines, chooser)
+            if lines:  # the last one may be dropped
+                chooser.choice((swap_events, repeat, drop_line))(lines, chooser)
         data = b"\n".join(lines)
     if data == given or chooser.random() < 0.1:
         data = changed_bytes(bytearray(data), chooser)
