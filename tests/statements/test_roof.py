@@ -81,9 +81,9 @@ def test_the_same_kernel_has_the_same_bound_at_any_distance() -> None:
     assert case["limited_by"] == "33% of compute, cause not in the trace"
 
 
-def test_a_fused_kernel_moves_at_least_its_arguments() -> None:
-    """gelu + mul: 101 MB in one place and 151 MB in another; the arguments are a lower bound."""
+def test_a_fused_kernel_moves_its_inputs_and_its_output() -> None:
+    """gelu + mul: 101 MB in one place and 151 MB in another; the counters read and wrote 151 MB."""
     cases = ladder("mlp_compiled_64x128x768x3072").kernel_cases
     (case,) = cases.filter(pl.col("name").str.starts_with("triton_")).iter_rows(named=True)
-    assert (case["bytes"], case["cost_certainty"]) == (100_663_296, Certainty.AT_LEAST)
-    assert case["limited_by"].startswith("at least ")
+    assert (case["bytes"], case["cost_certainty"]) == (150_994_944, Certainty.ESTIMATE)
+    assert case["limited_by"].startswith("about ")

@@ -123,18 +123,16 @@ class TestTheMlp:
         ]
         assert liger == [Cost(None, 100_663_296, 50_331_648)] * 3
 
-    def test_the_fused_kernel_moves_at_least_its_arguments(self) -> None:
+    def test_the_fused_kernel_reads_its_arguments_and_writes_one(self) -> None:
+        """The counters of an H200 read 98.9 MB and wrote 52.4 MB (docs/counters.md)."""
         fused = [
             priced(op)
             for op in launched(recorded("mlp_compiled"))
             if op.call.name.startswith("triton_")
         ]
-        assert [cost.touched for cost in fused if cost] == [100_663_296] * 3
-        assert all(
-            cost.bytes_read is None and cost.certainty is Certainty.AT_LEAST
-            for cost in fused
-            if cost
-        )
+        found = [(cost.bytes_read, cost.bytes_written, cost.least) for cost in fused if cost]
+        assert found == [(100_663_296, 50_331_648, 100_663_296)] * 3
+        assert {cost.certainty for cost in fused if cost} == {Certainty.ESTIMATE}
 
 
 def test_a_square_matmul_of_4096() -> None:

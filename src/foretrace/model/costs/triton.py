@@ -2,10 +2,12 @@
 argument counted once.
 
 The record does not say which arguments are inputs, outputs or both. An argument that is read and
-written in place moves twice what is counted: a fused gelu and mul that reuses its input's buffer
-moves 151 MB, of which 101 MB are counted. A kernel reaches at most one element of an argument for
-each point of its grid, whose sizes follow the tensors among the arguments: a slice of a larger
-buffer counts at the size of the slice. FLOP are not known.
+written in place moves twice what is counted. Where the name says gelu or silu and mul and there are
+two tensors, the kernel multiplies one by the activation of the other and writes the product into
+one of them: both are read and one is written, 151 MB of the MLP's, as the counters of an H200
+confirm (`docs/counters.md`). That is an estimate: the mul may be by a number. A kernel reaches at
+most one element of an argument for each point of its grid, whose sizes follow the tensors among the
+arguments: a slice of a larger buffer counts at the size of the slice. FLOP are not known.
 
 The count is a lower bound where every argument covers the grid or one of its sizes, as a pointwise
 kernel and the rows and weights of a reduction do. Elsewhere it is an estimate: an argument may be
@@ -30,6 +32,8 @@ from foretrace.schema.traffic import Certainty
 IN_PART = "the kernel may use its arguments in part"
 NOTE = "each tensor argument once; one that is updated in place moves twice that"
 _PICKING = regex(r"triton_(?:poi|per|red)_fused_.*(?:embedding|gather|index|nll_loss|scatter)")
+GATED = "an activation times a tensor by its name: reads both arguments, writes one"
+_GATED = regex(r"triton_poi_fused_(?!.*backward)(?=.*(?:gelu|silu))(?=.*mul)")
 # How many sizes a kernel has at least: `xnumel`, and `r0_numel` where it reduces.
 _FEWEST = {"poi": 1, "per": 2, "red": 2}
 
@@ -42,6 +46,10 @@ def _fused(call: OpCall) -> Cost | None:
     points = math.prod(sizes)
     reached = [Tensor((min(tensor.stored, points),), tensor.type) for tensor in tensors]
     found = estimate(reached, NOTE)
+    if found and len(tensors) == 2 and all(each.stored == points for each in tensors):
+        read = found.touched if _GATED.match(call.name) else None
+        if read:
+            return Cost(None, read, read // 2, GATED, Certainty.ESTIMATE, least=read)
     covered = all(tensor.stored in {points, *sizes} for tensor in tensors)
     if found is None or not covered or _PICKING.match(call.name):
         return found

@@ -1,12 +1,16 @@
 """Worked examples of `foretrace.model.costs.triton`."""
 
 from foretrace.model.costs import Certainty, Cost
-from foretrace.model.costs.triton import IN_PART, NOTE
+from foretrace.model.costs.triton import GATED, IN_PART, NOTE
 from worked_examples import at_least
 
 EXAMPLES = {
     "triton_poi_fused__unsafe_view_gelu_mul_0(bf16[64,128,3072] bf16[8192,3072] =25165824)": Cost(
-        None, None, None, NOTE, Certainty.AT_LEAST, 100_663_296
+        None, 100_663_296, 50_331_648, GATED, Certainty.ESTIMATE, least=100_663_296
+    ),
+    # three arguments: the result has its own
+    "triton_poi_fused_mul_silu_0(bf16[8,64] bf16[8,64] bf16[8,64] =512)": Cost(
+        None, None, None, NOTE, Certainty.AT_LEAST, 3 * 1024
     ),
     "triton_poi_fused_clone_split_2(bf16[2048,2304] bf16[2048,768] =1572864)": Cost(
         None, None, None, NOTE, Certainty.ESTIMATE, 2 * 3_145_728
