@@ -62,7 +62,12 @@ step that the trace does not have: the others are marked all the same; 3 not a r
 
 The first screen has the score and what fits; `--all` shows the evidence of every miss. Everyday
 wordings work: `softmax is memory-bound`, `relu is fused into the gemm`, `most of the time is spent
-in gemm`. One that is not understood gets a prediction about the same matter as an answer. A number
+in gemm`. So do sentences of several claims, which all must hold, and comparisons: `the GPU sits
+idle 70% of the time, so it is launch bound`, `backward costs more GPU time than forward`, `three
+matmuls, each on its own stream`. Hedges have a meaning: `about` is within 10%, `mostly` more than
+50%, `nearly all` more than 90%, `practically no` less than 2%. Where two readings of a sentence
+differ, the verdict is unknown, with both figures. A sentence with a word that is not understood is
+not judged: its answer is a prediction about the same matter, where this trace decides one. A number
 copied from `look`, rounded as it is printed there, is a hit. Upper and lower case are the same,
 except in names.
 
@@ -82,10 +87,12 @@ files cannot be read, a prediction about all ranks can miss; it cannot hit.
 SCOPES = [
     ("(nothing)", "the whole trace"),
     ("`per step:`", "every `ProfilerStep#N`"),
+    ("`per pass:`", "every step that launched anything; without steps the whole trace"),
     ("`in step 3:`", "`ProfilerStep#3`"),
     ("`in mlp_fwd:`", "every call of the `record_function` range"),
     ("`in LlamaMLP:`", "every forward of the modules of this class; `LlamaMLP_0` is one of them"),
     ("`in aten::linear:`", "every call of the op, with what it calls"),
+    ("`in backward:`", "every range with the word in its name, else what each step launches there"),
     ('`in "a name with spaces":`', "quoted; `*` matches anything"),
 ]
 SELECTORS = [

@@ -157,6 +157,17 @@ everything runs on one stream | hit | miss
 .item() syncs with the GPU | hit | miss
 the gpu is idle most of the time | miss | miss
 torch.compile is used | miss | miss
+the GPU spends more time copying than computing | hit | miss
+copies are the bottleneck | hit | miss
+matmuls are the most expensive thing | miss | hit
+copies come from pageable memory | hit | miss
+AdamW is foreach, not fused | hit | miss
+the trainer calls .item() each step | hit | miss
+there's a .item() somewhere that makes the CPU wait for the GPU | hit | miss
+backward is cheaper than forward on the GPU | hit | miss
+no memcpys between host and device | miss | miss
+attention does not take more than 50% of the GPU time | hit | hit
+rmsnorm is fast, SGD is used | miss | miss
 """
 ROWS = [[part.strip() for part in line.split("|")] for line in SAID.strip().splitlines()]
 
@@ -198,6 +209,10 @@ PUBLIC_SAID = {
         the streams run concurrently | miss
         aten::mm is called three times | hit
         cudaStreamSynchronize is called | miss
+        three matmuls, each on its own stream | hit
+        cudaMalloc is called inside every mm | hit
+        the GPU is idle nearly all the time | hit
+        the matmuls overlap each other on the GPU | miss
         """,
     "mi250_minitoy": """
         the optimizer is SGD | hit
@@ -206,6 +221,15 @@ PUBLIC_SAID = {
         backward takes longer than forward | miss
         mse_loss is called once | hit
         hipDeviceSynchronize is called twice | miss
+        one training step is about 14 kernels | hit
+        the backward pass has 2 GEMMs | miss
+        some kernel launch blocks for more than 5 ms | hit
+        """,
+    "cpu_only": """
+        this trace has no GPU activity at all | hit
+        there are 10 gloo all-reduces | hit
+        allreduce takes under 100 ms on average | miss
+        aten::empty is called more often than all_reduce | miss
         """,
     "torch_compile_triton": """
         silu is fused with mul | hit

@@ -371,6 +371,11 @@ class Evidence:
         texts = (" ".join((one.name, *one.chain, *one.does)) for one in self.operations)
         return bool(word) and any(word in text.lower() for text in texts)
 
+    @property
+    def in_engine(self) -> Bools:
+        """Which rows autograd's engine launched."""
+        return self.where("engine", lambda work: any(op.startswith(ENGINE) for op in work.chain))
+
     @cached_property
     def is_forward(self) -> Bools:
         """Which rows are of a forward pass: outside autograd's engine, and the engine runs later in
@@ -378,7 +383,7 @@ class Evidence:
         """
         gpu, groups = self.trace.gpu, self.trace.work_groups
         order, step = self.by_launch[0], self.trace.spans.step_of_work()
-        engine = self.where("engine", lambda work: any(op.startswith(ENGINE) for op in work.chain))
+        engine = self.in_engine
         apart = np.isin(groups, ("optimizer", "zero_grad"))
         last: dict[int, int] = {}
         for place, row in enumerate(order.tolist()):

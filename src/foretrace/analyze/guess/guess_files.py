@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.analyze.guess.marking import Guess, parse_or_error
-from foretrace.analyze.guess.words import nearest
+from foretrace.analyze.guess.nearness import nearest
 from foretrace.base.errors import UsageError
 from foretrace.schema.finding import Verdict
 

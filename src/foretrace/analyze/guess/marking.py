@@ -16,19 +16,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from foretrace.analyze.guess import job_kinds, kinds
+from foretrace.analyze.guess.clauses import SpokenClaim, spoken
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import match
 from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, Reason
+from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.windows import NoSuchPlace, Scope, Unknown, split_scope, windows_of
 from foretrace.analyze.guess.words import (
     HEADS,
     LINEAR_WORDS,
     GuessError,
+    Selector,
     Token,
+    Trait,
     language,
     op_words,
     split,
@@ -217,7 +221,11 @@ def _advised(verdict: Verdict, evidence: Evidence) -> Verdict:
     try:
         parse(verdict.text)
     except GuessError as error:
-        fitting = error.suggesting(_in_trace(error, evidence))
+        example = _in_trace(error, evidence)
+        if not error.nearest and mark(parse(example), evidence).verdict in ("error", "unknown"):
+            bare = f"; write for example `{error.example}`"
+            return replace(verdict, why=verdict.why.replace(bare, ""))
+        fitting = error.suggesting(example)
         return replace(verdict, why=verdict.why.replace(error.advice, fitting.advice))
     except UsageError:
         pass
@@ -229,7 +237,11 @@ Asked = TypeVar("Asked", Query, JobQuery)
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """One prediction: its text, why its author expects it, and what was parsed from it."""
+    """One prediction: its text, why its author expects it, and what was parsed from it.
+
+    `parts` are its claims, of which all must hold, or with `agree` its readings, which must have
+    one verdict. With `denied` the opposite of them holds. `unread` is what was not understood.
+    """
 
     text: str
     reason: str
@@ -237,15 +249,82 @@ class Guess:
     scope: Scope
     args: Mapping[str, object]
     prediction: str
+    parts: tuple[Guess, ...] = ()
+    agree: bool = False
+    denied: bool = False
+    unread: str = ""
 
     @property
     def expected(self) -> str:
         """What it wants in symbols, else the prediction without its scope."""
+        if self.parts:
+            return " and ".join(dict.fromkeys(part.text for part in self.parts))
         return self.kind.expected(self.args) or self.prediction
+
+    @property
+    def subject(self) -> str:
+        """What it speaks of, in its own words; empty where it names nothing."""
+        left = self.args.get("left")
+        selector = left.selector if isinstance(left, Measure) else self.args.get("what")
+        words = selector.text if isinstance(selector, Selector) else ""
+        return words or ("gpu" if self.kind.name == "bounds" else "")
 
 
 def parse(text: str, reason: str = "") -> Guess:
     """Parse one prediction; `GuessError` (a `UsageError`) points at the wrong word."""
+    try:
+        return _parse(text, reason)
+    except GuessError:
+        found = spoken(text, _readable, lambda guess: guess.subject, _deniable)
+        if found is None:
+            raise
+    claims = [_claimed(claim) for claim in found.claims]
+    whole = _joined(text, claims)
+    unread = "; ".join(found.unread)
+    return replace(
+        whole,
+        text=text,
+        reason=reason,
+        parts=tuple(claims),
+        agree=False,
+        denied=False,
+        unread=unread,
+    )
+
+
+def _claimed(claim: SpokenClaim) -> Guess:
+    found = _joined(claim.said, list(claim.readings), agree=True)
+    parts = found.parts or (found,)
+    said = f"not: {claim.said}"
+    return replace(found, text=said, parts=parts, denied=True) if claim.denied else found
+
+
+# kinds of one measured figure or fact, of which `not` says the opposite
+_DENIABLE = ("ratios", "time", "top", "bounds", "overlap", "own_streams", "presence", "memory")
+
+
+def _deniable(guess: Guess) -> bool:
+    one = not {"quantifier", "each", "not", "no"} & set(guess.args)
+    return one and guess.scope.kind == "trace" and guess.kind.name in _DENIABLE
+
+
+def _joined(text: str, parts: list[Guess], *, agree: bool = False) -> Guess:
+    if len(parts) == 1:
+        return parts[0]
+    return replace(parts[0], text=text, parts=tuple(parts), agree=agree)
+
+
+def _readable(text: str) -> Guess | None:
+    """The prediction of a part; none of an op that is rather an everyday word (`all in bf16`)."""
+    try:
+        found = _parse(text)
+    except UsageError:
+        return None
+    return None if found.subject in language("everyday").split() else found
+
+
+def _parse(text: str, reason: str = "") -> Guess:
+    """Parse a prediction in the words of the language."""
     tokens = _scoped_words(text, split(text.rstrip(" ?.!")))
     try:
         scope, left = split_scope(text, tokens)
@@ -297,10 +376,13 @@ def check(
 
 def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Verdict:
     """Mark one prediction."""
+    if guess.parts:
+        return _mark_parts(guess, [mark(part, evidence, other) for part in guess.parts])
     found = _measured(guess, lambda: _query(guess, evidence, other))
     if isinstance(found, Verdict):
         return found
     query, measured = found
+    measured = _with_helpers(guess, query, measured)
     if query is not None and measured.verdict == "miss":
         reasons = (measured.why, likely(guess.kind, Miss(guess.kind.name, query, measured)))
         why = " ".join(reason for reason in reasons if reason)
@@ -309,6 +391,65 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
     if measured.verdict == "unknown" and gap and gap not in why:
         why = f"{gap}; {why}"  # an incomplete trace may lack the data because of the gap
     return _verdict(guess, measured, why)
+
+
+def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Measurement:
+    """`convolutions` take what their ops launch, helpers and matmuls too: unknown where that has
+    another verdict than the kernels that convolve.
+    """
+    if query is None or guess.kind.name not in ("ratios", "time", "top"):
+        return found
+    wider = {name: _wider(value) for name, value in query.args.items()}
+    if wider == query.args:
+        return found
+    try:
+        other = guess.kind.measure(replace(query, args=wider))
+    except Unknown:
+        return found
+    if other.verdict == found.verdict:
+        return found
+    measured = f"{found.measured}; with all that the ops launch: {other.measured}"
+    return replace(found, verdict="unknown", measured=measured, why=_SEVERAL)
+
+
+def _wider(value: Any) -> Any:
+    if isinstance(value, Measure) and value.selector:
+        return replace(value, selector=_wider(value.selector))
+    if not isinstance(value, Selector) or not value.written.lower().startswith("conv"):
+        return value
+    return replace(value, traits=(Trait("called", r"aten::\w*conv(\dd|olution|_)"),), written="")
+
+
+def _mark_parts(guess: Guess, found: list[Verdict]) -> Verdict:
+    """The verdict on several claims, or on several readings of one; a miss says which part."""
+    verdicts = [each.verdict for each in found]
+    if guess.agree:
+        same = len(set(verdicts)) == 1
+        worst = found[0] if same else replace(found[0], verdict="unknown", why=_SEVERAL)
+    else:
+        worst = min(found, key=lambda each: _WORST.index(each.verdict))
+    if guess.denied:
+        opposite = {"hit": "miss", "miss": "hit"}
+        worst = replace(worst, verdict=opposite.get(worst.verdict, worst.verdict))
+    several = len(found) > 1
+    measured = [f"`{each.text}`: {each.measured or each.why}" for each in found]
+    why = worst.why if not several or worst.verdict != "miss" else f"`{worst.text}` misses"
+    if guess.unread and worst.verdict != "miss":
+        why, verdict = f"`{guess.unread}` is not understood", "error"
+        worst = replace(worst, verdict=verdict)
+    why = " ".join(filter(None, (why, worst.why if why != worst.why and several else "")))
+    return replace(
+        worst,
+        text=guess.text,
+        measured="; ".join(measured) if several else found[0].measured,
+        expected=guess.expected,
+        why=why,
+        reason=guess.reason,
+    )
+
+
+_WORST = ("miss", "error", "unknown", "hit")
+_SEVERAL = "the sentence can be read in several ways, which differ here"
 
 
 def _measured(

@@ -6,6 +6,7 @@ A CPU trace has no kernels: there, the ops that compute stand for them (`model.c
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -93,8 +94,10 @@ def _distinct(window: Window, found: Selection) -> list[int]:
 
 
 def _on_gpu(window: Window, selector: Selector) -> Selection:
-    window.need_gpu()
     evidence = window.evidence
+    if evidence.runs_on_cpu and any(trait.kind == "collective" for trait in selector.traits):
+        return Selection(False, _collectives(window, selector), [], gap=window.gap)
+    window.need_gpu()
     mask = evidence.where(selector, lambda operation: _matches(operation, selector))
     may = evidence.where((selector, "may"), lambda operation: selector.word in operation.may_do)
     sure, maybe = [], []
@@ -107,8 +110,23 @@ def _on_gpu(window: Window, selector: Selector) -> Selection:
     return Selection(True, sure, maybe, window.lost, window.gap)
 
 
+def _collectives(window: Window, selector: Selector) -> list[int]:
+    """Ranges that torch.distributed writes around a collective: `gloo:all_reduce`."""
+    host, families = window.evidence.trace.host, [t for t in selector.traits if t.kind == "family"]
+    said = [trait.value for trait in selector.traits if trait.kind == "collective"]
+    mask = host.is_region & host.named(
+        lambda name: bool(
+            re.match(rf"(gloo|nccl|mpi|ucc):.*{said[0]}", name, re.IGNORECASE)
+            and all(name.startswith(family.value) for family in families)
+        )
+    )
+    found: list[int] = window.events(mask).tolist()
+    return found
+
+
 def _matches(operation: GpuOperation, selector: Selector) -> bool:
-    if operation.kind != selector.kind:
+    copied = selector.text == "copies" and operation.kind == "memcpy"
+    if operation.kind != selector.kind and not copied:
         return False
     if selector.name:
         # a short name from the page, or the one that it shares with other kernels of the trace
@@ -134,8 +152,8 @@ def _on_host(window: Window, selector: Selector) -> list[int]:
     if selector.kind == "cpu":
         _host_mask(window.evidence, "op")
         return cpu_kernels(window)
-    if selector.kind == "stream":
-        return _streams(window)
+    if selector.kind in ("stream", "work"):
+        return (_streams if selector.kind == "stream" else _work)(window)
     mask = _host_mask(window.evidence, selector.kind)
     if selector.name:
         mask = mask & window.evidence.trace.host.named(lambda name: named(selector.name, name))
@@ -146,6 +164,14 @@ def _on_host(window: Window, selector: Selector) -> list[int]:
         for event in events
         if not selector.under or any(named(selector.under, op) for op in host.op_chain(event))
     ]
+
+
+def _work(window: Window) -> list[int]:
+    """The GPU operations; none where nothing hints at a GPU."""
+    if not window.evidence.runs_on_cpu:
+        window.need_gpu()
+    found: list[int] = window.evidence.trace.gpu.id[window.rows].tolist()
+    return found
 
 
 def _streams(window: Window) -> list[int]:
@@ -282,7 +308,8 @@ class Measure:
     def rows(self, window: Window) -> list[int]:
         """The GPU operations it is measured on."""
         if self.selector and self.selector.on_gpu:
-            return certain(window, self.selector).sure
+            found = certain(window, self.selector)
+            return found.sure if found.on_gpu else []
         rows: list[int] = window.rows.tolist()
         return rows
 

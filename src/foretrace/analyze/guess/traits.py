@@ -30,6 +30,7 @@ from foretrace.analyze.guess.words import (
     language,
     text_at,
 )
+from foretrace.model.autograd import ENGINE
 from foretrace.model.costs._call import short_type
 from foretrace.model.costs.attention import BACKWARD, FORWARD
 from foretrace.model.costs.attention import described as described_call
@@ -199,6 +200,14 @@ def value_text(actual: Any) -> str:
     return families.value_text(actual)
 
 
+# the type at the end of the name of a NCCL kernel that adds up: `Sum_float`, `Sum_bf16_RING_LL`
+_REDUCED = re.compile(r"^nccl\w*_(?:Sum|Prod|Min|Max|SumPostDiv|PreMulSum)_([a-z]+\d*)", re.I)
+_NCCL_TYPES = {
+    **dict.fromkeys(("float", "f32"), "f32"),
+    **dict.fromkeys(("half", "f16"), "f16"),
+    **dict.fromkeys(("bf16", "bfloat16"), "bf16"),
+    **dict.fromkeys(("double", "f64"), "f64"),
+}
 _SDPA = re.compile(r"scaled_?dot_?product", re.IGNORECASE)
 _BACKEND = re.compile(r"_(flash|efficient|cudnn)_attention")
 _BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
@@ -233,6 +242,8 @@ def types_of(evidence: Evidence, op: int) -> list[str] | None:
 def _recorded_type(evidence: Evidence, row: int, wanted: str) -> bool | None:
     """By the width that the name states, else by the tensors that the op took."""
     ident = evidence.operation(row).ident
+    if evidence.operation(row).role == "comms" and (said := _REDUCED.search(ident.name)):
+        return _NCCL_TYPES.get(said[1].lower()) == wanted
     width, copied = ident.get("element_bytes"), [ident.get(f"{end}_dtype") for end in _ENDS]
     if isinstance(width, int) and width != _WIDTHS.get(wanted, width):
         return False
@@ -268,7 +279,12 @@ def _direction(evidence: Evidence, row: int, word: str) -> bool | None:
     return None if unstated and crosses else word in name
 
 
-def _is_forward(evidence: Evidence, row: int, _: str) -> bool | None:
+def _in_phase(evidence: Evidence, row: int, phase: str) -> bool | None:
+    operation = evidence.operation(row)
+    if phase == "backward":
+        named = bool(re.search(r"backward|_bwd|\bbn_bw", operation.name))
+        inside = any(op.startswith(ENGINE) for op in operation.chain)
+        return named or inside or (False if operation.chain else None)
     if evidence.trace.gpu.launch[row] < 0 or "Graph" in evidence.launch_name(row):
         return None
     return bool(evidence.is_forward[row])
@@ -321,6 +337,12 @@ def _called(evidence: Evidence, row: int, pattern: str) -> bool | None:
     return None if operation.ident.family == "unknown" and not operation.chain else False
 
 
+def _is_collective(evidence: Evidence, row: int, pattern: str) -> bool:
+    operation = evidence.operation(row)
+    names = " ".join((*operation.chain[-2:], operation.name))
+    return operation.role == "comms" and bool(re.search(pattern, names, re.IGNORECASE))
+
+
 def _of_family(evidence: Evidence, row: int, word: str) -> bool | None:
     """By the family of the name, for attention also by the backend that its op names."""
     operation = evidence.operation(row)
@@ -340,7 +362,8 @@ _TESTS: dict[str, Callable[[Evidence, int, str], bool | None]] = {
     "family": _of_family,
     "sdpa": _is_sdpa,
     "direction": _direction,
-    "phase": _is_forward,
+    "phase": _in_phase,
+    "collective": _is_collective,
     "depthwise": _is_depthwise,
     "layout": _changes_layout,
     "optimizer": _is_optimizer,

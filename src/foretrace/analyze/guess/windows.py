@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.words import Token, nearest, wrong
+from foretrace.analyze.guess.nearness import nearest
+from foretrace.analyze.guess.words import PHASES, Token, wrong
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.model.cpu_ops import cpu_region
@@ -44,7 +45,8 @@ class Window:
     """One step, one call of a region or an op, or the whole trace (`start_ns` is None).
 
     `rows` are GPU operations in launch order. `track` is set for ops and modules: what other
-    threads did meanwhile does not belong to them. `region` is the name of a region, or of a step.
+    threads did meanwhile does not belong to them. `part` is the pass that `rows` are of, where no
+    range marks it. `region` is the name of a region, or of a step.
     """
 
     evidence: Evidence
@@ -54,6 +56,7 @@ class Window:
     end_ns: int | None = None
     track: int | None = None
     region: str = ""
+    part: str = ""
 
     @property
     def whole(self) -> bool:
@@ -90,6 +93,8 @@ class Window:
 
     def events(self, mask: Bools) -> Ints:
         """Host events of `mask` that begin in this window, in time order."""
+        if self.part:
+            raise Unknown(f"no range marks the {self.part} pass on the host")
         inside = self._inside
         return inside[mask[inside]]
 
@@ -107,6 +112,8 @@ class Window:
         """How many GPU operations may belong here and cannot be placed: launches without a GPU
         event, and GPU operations without a launch that ran after this window began.
         """
+        if self.part:
+            return 0
         silent, stray = len(self.events(self.evidence.silent)), self.evidence.stray
         if self.start_ns is None:
             return silent
@@ -159,6 +166,8 @@ class Scope:
         """As it is written before a colon."""
         if self.kind in ("trace", "steps"):
             return "per step" if self.kind == "steps" else ""
+        if self.kind == "pass":
+            return "per pass"
         if self.kind == "step":
             return f"in step {self.name}"
         plain = re.fullmatch(r"[\w*.-]+(?:::[\w*.-]+)*", self.name)
@@ -173,7 +182,7 @@ class Scope:
     @property
     def unit(self) -> str:
         """What there are several of."""
-        plain = {"steps": "steps", "step": "steps", "trace": "traces"}
+        plain = {"steps": "steps", "step": "steps", "pass": "passes", "trace": "traces"}
         return plain.get(self.kind, f"calls of {self.name}")
 
     @property
@@ -211,6 +220,8 @@ def _scope(text: str, tokens: Sequence[Token], begin: int) -> tuple[Scope, int]:
         return Scope("step", str(int(follower))), begin + 2
     if word.key in ("step", "steps"):
         return Scope("steps"), begin + 1
+    if word.key == "pass":
+        return Scope("pass"), begin + 1
     return Scope("op" if "::" in word.text else "region", word.text), begin + 1
 
 
@@ -240,6 +251,8 @@ def windows_of(scope: Scope, evidence: Evidence) -> list[Window]:
     """
     if scope.kind == "trace":
         return [Window(evidence, "the whole trace", evidence.by_launch[0])]
+    if scope.kind == "pass":
+        return _passes(evidence)
     if scope.kind in ("steps", "step"):
         return _steps(evidence, scope)
     if scope.kind == "op":
@@ -268,13 +281,42 @@ def _steps(evidence: Evidence, scope: Scope) -> list[Window]:
     return [_span_window(evidence, span, span.name) for span in wanted]
 
 
+def _passes(evidence: Evidence) -> list[Window]:
+    """The steps that launched anything; without any, the whole trace."""
+    whole = windows_of(Scope(), evidence)
+    steps = _steps(evidence, Scope("steps")) if evidence.trace.spans.steps else []
+    return [step for step in steps if len(step.rows)] or steps or whole
+
+
 def _regions(evidence: Evidence, name: str) -> list[Window]:
     groups = evidence.trace.spans.region_groups()
     spans = [span for group, calls in groups.items() if named(name, group) for span in calls]
+    if not spans and name.lower() in PHASES:
+        return _phase(evidence, name.lower())
     if not spans:
         return _modules(evidence, name)
     labels = [f"call {number} of {span.name}" for number, span in enumerate(spans, 1)]
     return [_span_window(evidence, *pair) for pair in zip(spans, labels, strict=True)]
+
+
+def _phase(evidence: Evidence, name: str) -> list[Window]:
+    """Every range whose name has the word (`## forward ##`), else what each step launches in it."""
+    groups = evidence.trace.spans.region_groups()
+    found = [group for group in groups if re.search(rf"(?<![a-z.]){name}(?![a-z])", group.lower())]
+    calls = sorted((span for group in found for span in groups[group]), key=lambda s: s.start_ns)
+    if any(one.end_ns > other.start_ns for one, other in pairwise(calls)):
+        raise Unknown(f"several ranges are named so: {', '.join(found[:_LISTED])}")
+    if calls:
+        return [_span_window(evidence, span, span.name) for span in calls]
+    if name == "forward":
+        rows = np.flatnonzero(evidence.is_forward)
+    else:
+        rows = np.flatnonzero(evidence.in_engine)
+    if not len(rows):
+        raise Unknown(f"the trace does not say what the {name} pass launched")
+    passes = _passes(evidence)
+    kept = [replace(each, rows=each.rows[np.isin(each.rows, rows)], part=name) for each in passes]
+    return [each for each in kept if len(each.rows)]
 
 
 def _modules(evidence: Evidence, name: str) -> list[Window]:
@@ -287,6 +329,9 @@ def _modules(evidence: Evidence, name: str) -> list[Window]:
         return module != text and (named(name, module) or named(name, wanted.sub("", module)))
 
     events = np.flatnonzero(host.is_kind("python_function") & host.lasting & host.named(fits))
+    op = name if "::" in name else f"aten::{name}"
+    if not len(events) and op in host.names:
+        return _ops(evidence, op)
     if not len(events):
         raise _absent(evidence, _no_region(name, evidence))
     return op_windows(evidence, name, events.tolist())

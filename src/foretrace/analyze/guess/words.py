@@ -11,7 +11,6 @@ kernels launched below it.
 
 from __future__ import annotations
 
-import difflib
 import operator
 import re
 import tomllib
@@ -21,6 +20,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from foretrace.analyze.guess.nearness import one_edit
 from foretrace.base.errors import UsageError
 from foretrace.names import families
 from foretrace.schema.kernel import ROLES
@@ -171,35 +171,8 @@ def _slip(word: str, words: Iterable[str]) -> str:
     Anything further is chance: by letters alone `memory-bound` is near `more`.
     """
     found = (other for other in words if other[:1].lower() == word[:1].lower())
-    return next((other for other in found if _one_edit(word.lower(), other.lower())), "")
-
-
-def _one_edit(one: str, other: str) -> bool:
-    start = _shared(one, other)
-    one, other = one[start:], other[start:]
-    end = _shared(one[::-1], other[::-1])
-    one, other = one[: len(one) - end], other[: len(other) - end]
-    return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])
-
-
-def _shared(one: str, other: str) -> int:
-    """How many letters two words begin with in common."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def nearest(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
-    """The word most similar to `word`, the first of equals, or an empty text."""
-    measure = difflib.SequenceMatcher(b=word.lower()[:60])
-    best, closeness = "", cutoff
-    for candidate in words:
-        measure.set_seq1(candidate.lower())
-        # The quick ratios are upper bounds of the real one, which costs a hundred times as much.
-        if best and (measure.real_quick_ratio() <= closeness or measure.quick_ratio() <= closeness):
-            continue
-        if measure.ratio() > closeness or (not best and measure.ratio() >= cutoff):
-            best, closeness = candidate, measure.ratio()
-    return best
+    meant = (other for other in found if word.lower() not in language("no_slips").split())
+    return next((other for other in meant if one_edit(word.lower(), other.lower())), "")
 
 
 # what `about` allows: the articles' own rounding ("10% faster" for 9%) is of this size
@@ -396,7 +369,8 @@ class Selector:
     """`kind` is kernel, memcpy, memset, op, call, launch, sync, region, step, stream or cpu.
 
     The other fields narrow it down: `name` is a name with `*`, `word` an op that a kernel does,
-    `under` an op above a kernel, `ordinal` a place in the order of launch.
+    `under` an op above a kernel, `ordinal` a place in the order of launch. `written` is the word of
+    the sentence that `text` stands for.
     """
 
     text: str
@@ -407,6 +381,7 @@ class Selector:
     traits: tuple[Trait, ...] = ()
     ordinal: int | None = None
     distinct: bool = False
+    written: str = ""
 
     @property
     def on_gpu(self) -> bool:
@@ -441,7 +416,12 @@ TRAITS: dict[str, Trait] = {
     "tensor-core": Trait("core", "true"),
     "depthwise": Trait("depthwise", "true"),
     "foreach": Trait("called", r"aten::_foreach_"),
+    "host-device": Trait("direction", "crosses"),
+    "gloo": Trait("family", "gloo"),
+    "moe": Trait("called", r"moe|expert|grouped_?(gemm|mm)|_matmul_ogs"),
 }
+# said before a kernel word or behind it: `backward gemm`, `batchnorm backward`
+PHASES = {word: Trait("phase", word) for word in ("forward", "backward")}
 # Words for linear layers. A trace does not say which weight a matmul used, so each stands for any
 # matmul.
 _LAYERS = """
@@ -455,6 +435,14 @@ GROUPS = {
     "swiglu": "SwiGLU",
     "geglu": "GeGLU",
     "loss": "loss",
+}
+# a collective -> how kernels, ops and ranges of the host name it
+COLLECTIVES = {
+    "all_reduce": r"all_?reduce",
+    "all_gather": r"all_?gather",
+    "reduce_scatter": r"reduce_?scatter",
+    "all_to_all": r"all_?to_?all",
+    "broadcast": r"broadcast",
 }
 COPIES = ("copy", "copies", "transfer", "transfers")
 _PLURALS = {"copy": "copies", "softmax": "softmaxes", "launch": "launches"}
@@ -486,6 +474,11 @@ HEADS: dict[str, Selector] = {
     "compute": Selector("compute", "kernel", traits=(Trait("work", "compute"),)),
     "backward": Selector("backward", "kernel", under="autograd::engine*"),
     "forward": Selector("forward", "kernel", traits=(Trait("phase", "forward"),)),
+    **{
+        word: Selector(word, "kernel", traits=(Trait("collective", pattern),))
+        for word, pattern in COLLECTIVES.items()
+    },
+    "gpu-work": Selector("GPU operations", "work"),
     "batchnorm": Selector("batchnorm", "kernel", traits=(Trait("called", _BATCH_NORM),)),
     "torch.compile": Selector("torch.compile", "op", name="TorchDynamo Cache Lookup"),
     "layout-conversions": Selector(
@@ -519,16 +512,31 @@ def read_selector(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
     place += distinct
     if key_at(tokens, place) in ORDINALS:
         ordinal, place = ORDINALS[key_at(tokens, place)], place + 1
+    phase = PHASES.get(key_at(tokens, place)) if _begins(tokens, place + 1) else None
+    place += phase is not None
     while key_at(tokens, place) in TRAITS:
         traits.append(TRAITS[key_at(tokens, place)])
         place += 1
     head, place = _head(tokens, place, traits)
+    if head.kind == "kernel" and not phase and key_at(tokens, place) in PHASES:
+        phase, place = PHASES[key_at(tokens, place)], _past(tokens, place + 1, "kernel")
+    traits += [phase] if phase else []
     if head.kind == "memcpy" and key_at(tokens, place) in ("from", "to"):
         traits, place = _memory(tokens, place, traits)
     text = " ".join(f'"{t.text}"' if t.quoted else t.text for t in tokens[start:place])
     traits = [*head.traits, *traits]
+    last = tokens[place - 1]
+    written = last.written if text == last.text else ""  # one word alone, as the sentence has it
     found = replace(head, text=text, traits=tuple(traits), ordinal=ordinal, distinct=distinct)
-    return found, place
+    return replace(found, written=written), place
+
+
+def _begins(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a word for kernels that is more than `kernels` stands at `place`."""
+    word = key_at(tokens, place)
+    head = HEADS.get(word)
+    said = head.kind == "kernel" and bool(head.traits) if head else word in op_words()
+    return word in TRAITS or (said and word not in PHASES)
 
 
 def _memory(tokens: Sequence[Token], place: int, traits: list[Trait]) -> tuple[list[Trait], int]:
@@ -564,7 +572,7 @@ def _head(tokens: Sequence[Token], place: int, traits: Sequence[Trait]) -> tuple
         return Selector("", "op", name=text), _past(tokens, place + 1, "op")
     if word and _CALL.fullmatch(text):
         return Selector("", "call", name=text), _past(tokens, place + 1, "call")
-    if word in op_words():
+    if word in op_words() and not (traits and word in language("everyday").split()):
         return Selector(word, "kernel", word=word), _past(tokens, place + 1, "kernel")
     if traits:
         return Selector("", "kernel"), place

@@ -15,9 +15,39 @@ from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.windows import Scope, Window, windows_of
 from foretrace.analyze.guess.words import Amount, language
 from foretrace.base.units import count_text
+from foretrace.model.autograd import ENGINE
+
+# what people count as one: a call of one of these ops, outside the backward pass
+_CALLS = {
+    "convolutions": ("aten::conv1d", "aten::conv2d", "aten::conv3d"),
+    "convs": ("aten::conv1d", "aten::conv2d", "aten::conv3d"),
+    "matmuls": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"),
+}
 
 
 def _count(window: Window, query: kinds.Query) -> kinds.Measurement:
+    kernels = _kernels(window, query)
+    said = query.what.written.lower()
+    if said not in _CALLS or kernels.verdict == "unknown" or window.gap or window.part:
+        return kernels
+    calls = _forward_calls(window, _CALLS[said])
+    by_calls = query.compare.of(len(calls), query.number)
+    if not calls or by_calls == kernels.verdict:
+        return kernels
+    measured = f"{kernels.measured} kernels, {count_text(len(calls))} calls in the forward pass"
+    if by_calls == "hit" and said != "matmuls":  # helpers and gradients are no convolutions
+        return kinds.Measurement("hit", measured, events=calls)
+    return kinds.Measurement("unknown", measured, f"`{said}` can mean kernels, or calls of ops")
+
+
+def _forward_calls(window: Window, names: tuple[str, ...]) -> list[int]:
+    host = window.evidence.trace.host
+    events = window.events(host.is_op & host.lasting & host.named(lambda name: name in names))
+    inside = (any(op.startswith(ENGINE) for op in host.op_chain(int(one))) for one in events)
+    return [int(one) for one, backward in zip(events, inside, strict=True) if not backward]
+
+
+def _kernels(window: Window, query: kinds.Query) -> kinds.Measurement:
     found = select(window, query.what)
     items, low = found.sure + found.maybe, len(found.sure)
     high = float("inf") if found.lost or found.gap else len(items)

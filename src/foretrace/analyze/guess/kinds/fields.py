@@ -20,6 +20,9 @@ from foretrace.analyze.guess.windows import Unknown, Window
 def _judge(window: Window, query: kinds.Query) -> kinds.Measurement:
     query = _complete(query)
     found = kernels(window, query.what)
+    if not found.sure and query.what.text == "attention" and written_out(window):
+        verdict = "miss" if query.args["quantifier"] == "every" else "hit"
+        return kinds.Measurement(verdict, "attention is written out as matmuls and a softmax")
     if "trait" in query.args:
         answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
         return judged(found, query, answers, _shown(window, found.sure, query.args["trait"]))
@@ -29,6 +32,13 @@ def _judge(window: Window, query: kinds.Query) -> kinds.Measurement:
     answers = [traits.agrees(value, compare, wanted) for value in values]
     texts = [f"{field.name} {traits.value_text(value)}" for value in values]
     return judged(found, query, answers, texts)
+
+
+def written_out(window: Window) -> bool:
+    """Whether attention is matmuls around a softmax, by the ops of an eager program."""
+    evidence, host = window.evidence, window.evidence.trace.host
+    calls = {"aten::bmm", "aten::softmax"} <= set(host.names) and not window.gap
+    return calls and not evidence.is_compiled and not evidence.has_attention
 
 
 def _complete(query: kinds.Query) -> kinds.Query:

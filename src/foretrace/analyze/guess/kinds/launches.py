@@ -9,8 +9,8 @@ from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.grammar import Slot, list_of
 from foretrace.analyze.guess.kinds.inputs import host_ops
 from foretrace.analyze.guess.selection import select
-from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows
-from foretrace.analyze.guess.words import Selector, read_selector
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows, windows_of
+from foretrace.analyze.guess.words import PHASES, Selector, read_selector
 from foretrace.base.units import count_text
 
 _ANYTHING = tuple(Selector(kind, kind) for kind in ("kernel", "memcpy", "memset"))
@@ -33,6 +33,8 @@ def _each_call(window: Window, query: kinds.Query) -> kinds.Measurement:
 
 
 def _calls(window: Window, op: Selector) -> list[Window]:
+    if op.text.lower() in PHASES:
+        return windows_of(Scope("region", op.text.lower()), window.evidence)
     events = host_ops(window, op).sure
     if not events:
         raise Unknown(f"no {op.text} in {window.label}")

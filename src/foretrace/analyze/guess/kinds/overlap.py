@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison, per_window
 from foretrace.analyze.guess.selection import certain
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.analyze.guess.words import COPIES, HEADS, Selector, language
 from foretrace.base.arrays import distinct
-from foretrace.base.units import plural, time_text
+from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model.gpu import Gpu
 from foretrace.model.intervals import Ints, split_by
 
@@ -30,6 +30,10 @@ def _judge(window: Window, query: Query) -> Measurement:
         if not len(others):
             raise Unknown(f"`{first.text}` and `{second.text}` are the same kernels here")
         together = _shared(gpu, rows, others)
+        if "hides" in query.args:
+            share = together / max(gpu.busy(rows), 1)
+            shown = f"{percent_text(share)} of {first.text} runs beside {second.text}"
+            return Measurement(query.judge(share), shown, rows=rows.tolist())
         rows, what = np.concatenate((rows, others)), f"{first.text} and {second.text}"
     measured = f"{what} overlap for {time_text(together)}" if together else f"no overlap of {what}"
     return Measurement(query.hit_if(together > 0), measured, rows=rows.tolist())
@@ -89,8 +93,9 @@ KIND = GuessKind(
         "{first:selector} and {second:selector} [not] overlap|overlaps",
         "{first:selector} [not] overlap|overlaps {second:selector}",
         "{first:selector} [not] overlap|overlaps",
+        "{first:selector} hides {compare:compare} {amount:share} behind {second:selector}",
     ),
     per_window(_judge),
-    expected=lambda args: "no overlap" if "not" in args else "overlap",
+    expected=lambda args: comparison(args) or ("no overlap" if "not" in args else "overlap"),
     phrases=language("of_overlap"),
 )

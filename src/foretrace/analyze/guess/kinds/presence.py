@@ -66,7 +66,7 @@ def _waits(what: Selector) -> Selector:
 def _call(query: Query, compare: Compare) -> Selector:
     """The host op of an op word; where only its kernels are known, they do not say how often."""
     what, trace = query.what, query.windows[0].evidence.trace
-    if what.kind != "kernel":
+    if what.kind != "kernel" or any(trait.kind == "collective" for trait in what.traits):
         return what
     op = f"aten::{what.word or _ROLE_CALLS.get(what.text.removesuffix('s'), '')}"
     if op in trace.host.names:

@@ -16,6 +16,7 @@ from typing import Any
 
 from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, known
+from foretrace.analyze.guess.kinds.fields import written_out
 from foretrace.analyze.guess.kinds.time import MASKED_LANES
 from foretrace.analyze.guess.selection import Measure, certain
 from foretrace.analyze.guess.windows import Scope, Unknown, windows_of
@@ -38,7 +39,8 @@ def measure(query: Query) -> Measurement:
     of_step = query.args.get("right") is _STEP_TIME or _is_phase(query.args)
     if of_step and first.whole and first.evidence.trace.spans.steps:
         query = replace(query, windows=windows_of(Scope("steps"), first.evidence))
-    some = {"ratio", "right"} <= set(query.args) and query.compare.symbol in _SOME
+    some = "right" in query.args and query.compare.symbol in _SOME
+    some &= "ratio" in query.args or (left.name == "time" and query.compare.symbol in (">", ">="))
     if some and left.selector and not query.on_cpu and _none(query, left.selector):
         return Measurement("miss", f"0%: no {left.selector.text}", window=query.windows[0])
     mine = left.median(query.windows)
@@ -63,13 +65,18 @@ def measure(query: Query) -> Measurement:
 def _is_phase(args: Mapping[str, Any]) -> bool:
     """Whether it compares what each step does, of which the recording may begin with a part."""
     sides = [args["left"].selector, getattr(args.get("right"), "selector", None)]
-    phase = any(side and side == replace(HEADS["forward"], text=side.text) for side in sides)
+    phase = any(
+        side and side == replace(HEADS["forward"], text=side.text, written=side.written)
+        for side in sides
+    )
     return phase or ("longer" in args and sides[0] is not None and sides[0].kind == "kernel")
 
 
 def _none(query: Query, what: Selector) -> bool:
     """Whether it is certain that there is nothing whose share could be large."""
     there = any(certain(each, what).sure for each in query.windows)
+    if not there and what.text == "attention" and written_out(query.windows[0]):
+        raise Unknown("attention is written out as matmuls and a softmax")
     return what.on_gpu and not there and not query.windows[0].evidence.mentions(what.word)
 
 

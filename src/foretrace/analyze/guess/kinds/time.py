@@ -51,7 +51,8 @@ def _launches(query: kinds.Query) -> kinds.Measurement:
     values = [value for window in query.windows for value in each(window, query.what, "time")]
     value = _STATISTICS[word](values)
     shown = f"{time_text(value)} ({word} of {count_text(len(values))})"
-    rows = certain(first, query.what).sure if query.what.on_gpu else []
+    found = certain(first, query.what)
+    rows = found.sure if found.on_gpu else []
     return kinds.Measurement(query.judge(value), shown, window=first, rows=rows)
 
 

@@ -19,9 +19,34 @@ from foretrace.base.units import percent_text, time_text
 
 
 def _judge(window: Window, query: Query) -> Measurement:
+    if "thing" in query.args or "bottleneck" in query.args:
+        return _thing(window, query)
     return (_op if "op" in query.args else _step if "step" in query.args else _kernel)(
         window, query
     )
+
+
+def _thing(window: Window, query: Query) -> Measurement:
+    """Whether it takes more GPU time than any other kind of work; a bottleneck leaves no idle."""
+    window.need_whole()
+    found, gpu = certain(window, query.args["trait"]), window.evidence.trace.gpu
+    if not found.on_gpu or not gpu.usable[window.rows].all():
+        raise Unknown("this needs GPU operations with times")
+    mine, times = set(found.sure), Counter[str]()
+    for row in window.rows.tolist():
+        work = window.evidence.operation(row)
+        name = work.role if work.kind == "kernel" else work.kind
+        times[query.args["trait"].text if row in mine else f"other {name}"] += int(gpu.length[row])
+    if not times:
+        raise Unknown(f"no GPU operations in {window.label}")
+    top = max(times, key=lambda name: times[name])
+    idle = 1 - gpu.busy(window.rows) / max(gpu.span(window.rows), 1)
+    right = top == query.args["trait"].text
+    share = percent_text(times[top] / times.total())
+    measured = f"{top.removeprefix('other ')}: {time_text(times[top])}, {share} of GPU time"
+    if right and "bottleneck" in query.args and idle > 0.5:
+        raise Unknown(f"{measured}, and the GPU is idle for {percent_text(idle)} of the time")
+    return Measurement(query.hit_if(right), measured, rows=found.sure)
 
 
 def _op(window: Window, query: Query) -> Measurement:
@@ -123,6 +148,8 @@ KIND = GuessKind(
         "{trait:selector} is|are [not] top op",
         "top|fastest step is [not] {trait:selector}",
         "{trait:selector} is [not] top|fastest step",
+        "{trait:selector} is|are [not] top thing",
+        "{trait:selector} is|are [not] bottleneck",
     ),
     per_window(_judge),
     phrases=language("of_top"),

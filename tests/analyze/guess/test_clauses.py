@@ -1,0 +1,78 @@
+"""Sentences of an engineer, and what each becomes: claims in the words of the language."""
+
+from __future__ import annotations
+
+import pytest
+
+from foretrace.analyze.guess import Guess, GuessError, parse
+
+# written = its claims
+SAID = """
+this trace has no GPU activity at all = gpu-work == 0
+the GPU spends more time copying than computing = memcpy time > compute time
+layernorm takes more GPU time than the gemms = layernorm time > gemms time
+backward is cheaper than forward on the GPU = backward time < forward time
+aten::empty is called more often than all_reduce = aten::empty > all_reduce
+the bottleneck is the gemm = gemm is bottleneck
+attention is the most expensive thing in the decode = attention is top thing
+at least one of the allreduces took longer than 350 ms = some allreduces takes more than 350 ms
+some kernel launch blocks for more than 5 ms = some launch takes more than 5 ms
+allreduce takes under 100 ms on average = average allreduce takes under 100 ms
+gemms usually take less than 5 ms = median gemms takes less than 5 ms
+the GPU is idle nearly all the time = gpu idle more than 90% of time
+the GPU sits waiting about 70% of the time = gpu idle about 70% of time
+GPU has practically no bubbles, less than 1% idle = gpu idle less than 2% ; gpu idle less than 1%
+this is launch bound: the GPU sits idle over 90% of the time = it is launch-bound ; gpu idle over 90% of time
+one training step is about 14 kernels = about 14 kernels per pass
+the backward pass has 2 GEMMs = 2 GEMMs in backward
+three matmuls, each on its own stream = three matmuls ; each matmul on own-stream
+nccl runs on a separate stream from compute = nccl on own-stream compute
+communication is almost entirely hidden behind the backward compute = communication hides more than 90% behind backward compute
+AdamW is foreach, not fused = AdamW is foreach ; AdamW is not fused
+attention goes through flash attention, one kernel per layer, so 4 in total = attention uses flash attention ; 4 attention
+cudnn keeps transposing between nchw and nhwc, about a quarter of the kernel time = layout conversions are used ; layout-conversions takes about 25% of kernel time
+the copies are mostly host to device = htod copies > 50% of copies || htod copies time > 50% of copies time
+no memcpys between host and device = no host-device memcpy
+MoE matmuls eat roughly two thirds of the GPU time = MoE matmuls takes about 67% of GPU time
+there's a .item() somewhere that makes the CPU wait for the GPU = .item() syncs
+the trainer calls .item() each step = .item() is called per step
+weights are quantized to fp8 = weights are fp8
+gradients are reduced in bf16 = comms uses bf16
+there isn't a single memcpy = no memcpy
+memcpy takes practically no time = memcpy takes less than 2% of gpu time
+attention does not take more than 5% of the GPU time = not: attention takes more than 5% of GPU time
+gelu is not cheaper than mul = not: gelu time < mul time
+"""
+PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
+# A dropped word would change what these mean, or they say too little.
+UNREAD = """
+not every gemm is bf16
+no gemm except the first is fp32
+gemms are bf16 or fp16
+if the batch is large, there are 5 kernels
+only the gemms take more than 5% of the time
+after the first step, there is no cudaMalloc
+no kernel doesn't use bf16
+the last step has 5 kernels
+two of the gemms are fp32
+all but one kernel is bf16
+at least one gemm is not bf16
+the loss isn't read back every step
+AdamW is neither fused nor foreach
+the kernels are tiny
+"""
+
+
+def _texts(guess: Guess) -> list[str]:
+    return [part.text for part in guess.parts]
+
+
+@pytest.mark.parametrize(("written", "said"), PAIRS, ids=[written for written, _ in PAIRS])
+def test_a_sentence_becomes_claims_of_the_language(written: str, said: str) -> None:
+    assert _texts(parse(written)) == said.split(" ; ")
+
+
+@pytest.mark.parametrize("text", UNREAD.strip().splitlines())
+def test_a_word_that_matters_is_never_dropped(text: str) -> None:
+    with pytest.raises(GuessError):
+        parse(text)
