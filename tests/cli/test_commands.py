@@ -106,7 +106,8 @@ def test_json_is_one_document_with_the_fixed_names(capsys: pytest.CaptureFixture
         "trace": "path source device arch rank events steps regions",
         "ledger": "seen kept repaired skipped notes",
         "totals": "kernels memcpys memsets launches syncs gpu_busy_ns gpu_span_ns cpu_ops",
-        "steps": "name index cpu_ns kernels memcpys memsets gpu_busy_ns gpu_idle_ns bound recorded_ns",
+        "steps": "name index cpu_ns kernels memcpys memsets gpu_busy_ns gpu_idle_ns bound recorded_ns "
+        "ops ops_ns",
         "regions": "name count cpu_ns kernels_per_call roles_per_call gpu_busy_ns bound "
         "gpu_ns_per_call",
         "kernels": "name short family role fields count per_step total_ns median_ns min_ns max_ns ops "

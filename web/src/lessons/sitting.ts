@@ -137,6 +137,8 @@ const PREDICTION = new RegExp(
 );
 const STATEMENT = /^(?:(every|each|all|some|no) )?(.+?) (is|are|has|have) (not )?(.+)$/;
 const ABOUT = 0.1;
+const DIGITS = "12345678";
+const NUMERALS = "zero one two three four five six seven eight nine ten eleven twelve".split(" ");
 
 // How an answer fared, and what is said about it in sentences.
 export interface Mark {
@@ -169,13 +171,36 @@ function replied(reply: PageReply, answer: string): Mark {
 }
 
 function markChoice(step: PageStep, answer: string): Mark | Problem {
-  if (Object.hasOwn(step.replies, answer)) return replied(step.replies[answer], answer);
-  return { problem: `'${answer}' is not an answer: enter ${Object.keys(step.replies).join(", ")}` };
+  const digit = numeral(answer) ?? digitOf(step.asked.choices, answer);
+  if (Object.hasOwn(step.replies, digit)) return replied(step.replies[digit], digit);
+  return { problem: `'${digit}' is not an answer: enter ${Object.keys(step.replies).join(", ")}` };
+}
+
+// The number that one word says.
+function numeral(answer: string): string | undefined {
+  const at = NUMERALS.indexOf(answer.toLowerCase());
+  return at < 0 ? undefined : String(at);
+}
+
+// The digit of the one choice that has the words of an answer; the answer itself where none or several have.
+function digitOf(choices: string[], answer: string): string {
+  const words = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}_]+%?/gu) ?? [];
+  const given = words(answer),
+    texts = choices.map(words);
+  const having = (test: (words: string[]) => boolean) => texts.flatMap((each, at) => (test(each) ? [at + 1] : []));
+  const whole = having((each) => each.join(" ") === given.join(" ")),
+    part = having((each) => given.length > 0 && given.every((word) => each.includes(word)));
+  const found = whole.length ? whole : part;
+  return DIGITS.includes(answer) || found.length !== 1 ? answer : String(found[0]);
 }
 
 // A number means what its digits say, so that the range of right ones depends on its decimals.
 function markNumber(step: PageStep, answer: string): Mark | Problem {
-  const number = answer.replace(/[% ]+$/, "").replaceAll(",", "");
+  const plain = answer
+    .replace(/percent$/i, "")
+    .replace(/[% ]+$/, "")
+    .replaceAll(",", "");
+  const number = numeral(plain) ?? plain;
   if (!/^\d{1,15}(\.\d{1,15})?$/.test(number)) return { problem: `'${answer}' is not an answer: enter a number` };
   const whole = step.ranges.length === 1;
   if (whole && Number(number) % 1) return { problem: `'${answer}' is not an answer: enter a whole number` };
