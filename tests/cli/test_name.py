@@ -35,6 +35,29 @@ def test_the_document_of_the_contract() -> None:
     ] * len(document["parts"])
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("TorchDynamo Cache Lookup", "checks the guards of each compiled version"),
+        ("Torch-Compiled Region: 0/1", "frame, then compilation; above 0 it was recompiled"),
+        ("cudaLaunchKernel", "puts a kernel into the queue of a stream, and returns"),
+        ("cudaMemcpyAsync", "it waits where the host's memory is pageable"),
+        ("cudaMemcpy", "copies, and waits for the end"),
+        ("cudaDeviceSynchronize", "waits until the GPU has done"),
+        ("cudaOccupancyMaxActiveBlocksPerMultiprocessor", "how many blocks of a kernel fit on an"),
+        (
+            "cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_32x1_tn_align8",
+            "NVIDIA's open templates for matmuls",
+        ),
+    ],
+)
+def test_what_the_articles_name_is_explained(name: str, says: str) -> None:
+    text = " ".join(run(name).split())
+    assert says in text
+    assert "nothing is known" not in text
+    assert "no family" not in text
+
+
 def test_plain_words() -> None:
     text = run(NVJET)
     assert "nvjet 256x128x64 tn bf16 bias · family nvjet · role gemm" in text

@@ -44,6 +44,8 @@ def _decode(r: NameParser) -> KernelId | None:
     if not (body or wrapper or rx(r"_ZN\d+cutlass\w*?[67]Kernel2?I").match(r.name)):
         return None
     r.found, namespace = body, wrapper[1] if wrapper else ""
+    if body and not wrapper:
+        r.note("cutlass", "NVIDIA's open templates for matmuls", "documented")
     r.put(namespace, "namespace", namespace, "whose copy of CUTLASS this is", "checked")
     if "cudnn" in namespace:
         r.put(namespace, "lib", "cudnn", "launched by cuDNN", "inferred")

@@ -2,7 +2,8 @@
 
 They run on the CPU. `cudaLaunchKernelExC` and `cuLaunchKernelEx` launch with attributes (clusters,
 programmatic dependent launch). Triton and nvjet launch through the driver (`cuLaunchKernel…`): a
-list of runtime calls alone lacks them.
+list of runtime calls alone lacks them. Which calls make the host wait is NVIDIA's documentation of
+them; a long launch may also be one that waits for room in the queue.
 """
 
 from __future__ import annotations
@@ -33,6 +34,24 @@ CALLS = r"""
         |DeviceSet\w*|CtxGet\w*|CtxSet\w*
     event record                    EventRecord\w*
 """
+# what a call of that purpose does, and when the host waits for it
+WAITS = {
+    "graph launch": "starts every kernel of a captured graph, and returns",
+    "launch": "puts a kernel into the queue of a stream, and returns; it waits while that is full",
+    "memcpy": "copies, and returns; it waits where the host's memory is pageable",
+    "memcpy, waits": "copies, and waits for the end, except from device to device",
+    "memset": "fills memory on a stream, and returns",
+    "sync": "waits until the GPU has done what the device, the stream or the event holds",
+    "stream wait": "makes a stream wait for an event; the host does not",
+    "pinned free": "gives pinned memory of the host back; may wait for the GPU",
+    "free": "gives memory back; cudaFree waits for the GPU, cudaFreeAsync does not",
+    "pinned alloc": "takes memory of the host that the GPU can copy from; may wait for the GPU",
+    "alloc": "takes memory of the GPU; may wait for it: PyTorch's allocator avoids the call",
+    "occupancy query (host only)": "asks how many blocks of a kernel fit on an SM; never waits",
+    "function attribute (host only)": "sets or reads a kernel's limits, such as shared memory",
+    "device query (host only)": "reads or picks the device; never waits",
+    "event record": "puts a mark into the queue of a stream, and returns",
+}
 # Calls that neither launch nor wait: explained, without a word of their own in `role`.
 HOST_ONLY = r"""
     queries an event                        EventQuery|EventElapsedTime
@@ -66,6 +85,9 @@ def _decode(category: str, r: NameParser) -> KernelId | None:
     purpose = "unknown API id" if r.name == "INVALID" else purpose
     r.put(r.name, "op", "host api", "a call on the CPU, not a kernel")
     r.put(r.name, "role", purpose, "{}")
+    blocking = purpose == "memcpy" and not r.name.endswith(("Async", "Async_v2"))
+    if meaning := WAITS.get(f"{purpose}, waits" if blocking else purpose):
+        r.note(r.name, meaning)
     other = row_for(HOST_ONLY, call)
     if other and not purpose:
         r.note(r.name, f"{other[0]}; launches nothing")
