@@ -113,7 +113,7 @@ def test_broken_records_cost_nothing(tmp_path: Path) -> None:
         for row in ft.look(ft.open(trace, cache=False)).kernels
         if row.family == "inductor_triton"
     ]
-    assert (row.cost_certainty, row.sources) == ("at_least", [])
+    assert (row.cost_certainty, row.sources) == ("estimate", [])
 
 
 def test_records_that_no_code_understands_are_left_out(
@@ -125,7 +125,7 @@ def test_records_that_no_code_understands_are_left_out(
     monkeypatch.setattr("foretrace.model.compiled.launches.join", fails)
     trace = ft.open(COMPILED / "mlp" / "trace.json.gz", cache=False)
     [row] = [row for row in ft.look(trace).kernels if row.family == "inductor_triton"]
-    assert (row.cost_certainty, row.sources) == ("at_least", [])
+    assert (row.cost_certainty, row.sources) == ("estimate", [])
     assert "are not used: IndexError: odd" in capsys.readouterr().err
     [verdict] = ft.check(trace, "graph breaks == 0")
     assert verdict.verdict == "unknown"
