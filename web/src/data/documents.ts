@@ -324,6 +324,15 @@ export interface HeatPlane {
   cells: HeatCell[];
 }
 
+export interface Holder {
+  ops: string[];
+  modules: string[];
+  ran: string;
+  bytes: number;
+  count: number;
+  event: number;
+}
+
 export interface IdleTime {
   causes: [string, string][];
   pieces: Packed;
@@ -554,7 +563,7 @@ export interface MemoryPage {
   relative: boolean;
   peak_bytes: number;
   peak_ns: number;
-  holders: PeakHolder[];
+  holders: Holder[];
   holders_left_out: number;
   before_bytes: number | null;
 }
@@ -683,15 +692,6 @@ export interface PageStep {
   drawing: PageDrawing | null;
   row: AverageRow | null;
   has_gpu: boolean;
-}
-
-export interface PeakHolder {
-  ops: string[];
-  modules: string[];
-  ran: string;
-  bytes: number;
-  count: number;
-  event: number;
 }
 
 export interface Place {

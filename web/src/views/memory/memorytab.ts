@@ -10,7 +10,7 @@ import { home, whole } from "../../core/moving";
 import { framed } from "../../core/places";
 import type { Column } from "../../core/rows";
 import { ticks } from "../../core/ticks";
-import type { MemoryPage, PeakHolder } from "../../data/documents";
+import type { MemoryPage, Holder } from "../../data/documents";
 import type { Range } from "../../data/source";
 import { Grid } from "../page/grid";
 import { choice, type Plot, plot, xAxis, yAxis } from "../page/plotting";
@@ -51,8 +51,8 @@ function traceMemory(context: Context, trace: Shown, device: string): HTMLElemen
 function holders(context: Context, trace: Shown, page: MemoryPage): HTMLElement {
   const rows = page.holders.slice();
   if (page.before_bytes) rows.push({ ops: [BEFORE], modules: [], ran: "", bytes: page.before_bytes, count: 0, event: -1 });
-  const share = (row: PeakHolder) => (page.relative ? null : row.bytes / page.peak_bytes);
-  const columns: Column<PeakHolder>[] = [
+  const share = (row: Holder) => (page.relative ? null : row.bytes / page.peak_bytes);
+  const columns: Column<Holder>[] = [
     { title: "share", kind: "share", value: share, text: (row) => percentText(share(row)) },
     { title: "bytes", kind: "number", value: (row) => row.bytes, text: (row) => bytesText(row.bytes), unit: "B" },
     { title: "count", kind: "number", value: (row) => row.count || null, text: (row) => numberText(row.count || null) },
@@ -66,18 +66,18 @@ function holders(context: Context, trace: Shown, page: MemoryPage): HTMLElement 
     { title: "pass", kind: "words", value: (row) => row.ran },
   ];
   const caption = `Who holds the peak of ${bytesText(page.peak_bytes)} on ${page.device}`;
-  return new Grid<PeakHolder>(columns, rows, { caption, sort: "bytes", onRow: (row) => select(context, trace, row) }).node;
+  return new Grid<Holder>(columns, rows, { caption, sort: "bytes", onRow: (row) => select(context, trace, row) }).node;
 }
 
 // The outermost op and the one that allocates.
-function opText({ ops }: PeakHolder): string {
+function opText({ ops }: Holder): string {
   const names = ops.map((name) => name.replace(ENGINE, ""));
   if (!names.length) return "no op recorded";
   return names[0] === names.at(-1) ? names[0] : `${names[0]} > ${names.at(-1)}`;
 }
 
 // The op that made the largest of these allocations.
-async function select(context: Context, trace: Shown, { event }: PeakHolder): Promise<void> {
+async function select(context: Context, trace: Shown, { event }: Holder): Promise<void> {
   if (event < 0) return;
   const selection = { kind: "event", trace: trace.index, event } as const;
   context.store.set({ selection });
