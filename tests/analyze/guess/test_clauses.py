@@ -19,8 +19,8 @@ at least one of the allreduces took longer than 350 ms = some allreduces takes m
 some kernel launch blocks for more than 5 ms = some launch takes more than 5 ms
 allreduce takes under 100 ms on average = average allreduce takes under 100 ms
 gemms usually take less than 5 ms = median gemms takes less than 5 ms
-the GPU is idle nearly all the time = gpu idle more than 90% of time
-the GPU sits waiting about 70% of the time = gpu idle about 70% of time
+the GPU is idle nearly all the time = gpu idle more than 90%
+the GPU sits waiting about 70% of the time = gpu idle about 70%
 GPU has practically no bubbles, less than 1% idle = gpu idle less than 2% ; gpu idle less than 1%
 this is launch bound: the GPU sits idle over 90% of the time = it is launch-bound ; gpu idle over 90% of time
 one training step is about 14 kernels = about 14 kernels per pass
@@ -41,6 +41,11 @@ gradients are reduced in bf16 = comms uses bf16
 there isn't a single memcpy = no memcpy
 memcpy takes practically no time = memcpy takes less than 2% of gpu time
 attention does not take more than 5% of the GPU time = not: attention takes more than 5% of GPU time
+attention doesn't use flash = attention uses no flash
+the CPU blocks in hipDeviceSynchronize once = hipDeviceSynchronize is called once
+the host waits for the GPU in every step = at least 1 sync in every step
+weights are copied in every step, 8 H2D copies per step = weights are copied in every step ; 8 H2D memcpy per step
+almost all of the GPU time is spent copying to the host = dtoh memcpy takes more than 90% of GPU time
 gelu is not cheaper than mul = not: gelu time < mul time
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]

@@ -168,6 +168,9 @@ backward is cheaper than forward on the GPU | hit | miss
 no memcpys between host and device | miss | miss
 attention does not take more than 50% of the GPU time | hit | hit
 rmsnorm is fast, SGD is used | miss | miss
+some copies come from pageable memory | hit | miss
+the matmul takes more time than the copy | miss | hit
+steps take less than 3 ms | miss | hit
 """
 ROWS = [[part.strip() for part in line.split("|")] for line in SAID.strip().splitlines()]
 

@@ -15,7 +15,7 @@ import numpy as np
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.traits import has_trait
 from foretrace.analyze.guess.windows import Unknown, Window, named
-from foretrace.analyze.guess.words import Selector
+from foretrace.analyze.guess.words import COPIES, Selector
 from foretrace.base.units import bytes_text, count_text, flops_text, plural, time_text
 from foretrace.model.cpu_ops import bare, cpu_does
 from foretrace.model.host import Host
@@ -125,7 +125,7 @@ def _collectives(window: Window, selector: Selector) -> list[int]:
 
 
 def _matches(operation: GpuOperation, selector: Selector) -> bool:
-    copied = selector.text == "copies" and operation.kind == "memcpy"
+    copied = selector.text in COPIES and operation.kind == "memcpy"
     if operation.kind != selector.kind and not copied:
         return False
     if selector.name:

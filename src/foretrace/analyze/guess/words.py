@@ -574,6 +574,9 @@ def _head(tokens: Sequence[Token], place: int, traits: Sequence[Trait]) -> tuple
         return Selector("", "call", name=text), _past(tokens, place + 1, "call")
     if word in op_words() and not (traits and word in language("everyday").split()):
         return Selector(word, "kernel", word=word), _past(tokens, place + 1, "kernel")
+    single = word.removesuffix("s")
+    if single != word and single in op_words() and single not in language("everyday").split():
+        return Selector(single, "kernel", word=single), _past(tokens, place + 1, "kernel")
     if traits:
         return Selector("", "kernel"), place
     raise ParseFailure(place, vocabulary())

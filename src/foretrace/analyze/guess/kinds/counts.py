@@ -13,7 +13,7 @@ from foretrace.analyze.guess.kinds.calls import OCCUPANCY_QUERY
 from foretrace.analyze.guess.kinds.fields import HOPPER_NAMES, is_ampere
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.windows import Scope, Window, windows_of
-from foretrace.analyze.guess.words import Amount, language
+from foretrace.analyze.guess.words import COPIES, HEADS, Amount, language
 from foretrace.base.units import count_text
 from foretrace.model.autograd import ENGINE
 
@@ -28,6 +28,8 @@ _CALLS = {
 def _count(window: Window, query: kinds.Query) -> kinds.Measurement:
     kernels = _kernels(window, query)
     said = query.what.written.lower()
+    if query.what.text.lower() in COPIES and not query.what.ordinal:
+        return _copies(window, query, kernels)
     if said not in _CALLS or kernels.verdict == "unknown" or window.gap or window.part:
         return kernels
     calls = _forward_calls(window, _CALLS[said])
@@ -38,6 +40,15 @@ def _count(window: Window, query: kinds.Query) -> kinds.Measurement:
     if by_calls == "hit" and said != "matmuls":  # helpers and gradients are no convolutions
         return kinds.Measurement("hit", measured, events=calls)
     return kinds.Measurement("unknown", measured, f"`{said}` can mean kernels, or calls of ops")
+
+
+def _copies(window: Window, query: kinds.Query, found: kinds.Measurement) -> kinds.Measurement:
+    """`copies` are memcpys, and kernels that copy too: unknown where that matters."""
+    memcpys = _kernels(window, replace(query, args={**query.args, "what": HEADS["memcpy"]}))
+    if memcpys.verdict == found.verdict:
+        return found
+    measured = f"{memcpys.measured} memcpys, {found.measured} with kernels that copy"
+    return replace(found, verdict="unknown", measured=measured, why="`copies` can mean both")
 
 
 def _forward_calls(window: Window, names: tuple[str, ...]) -> list[int]:

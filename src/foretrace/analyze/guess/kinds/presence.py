@@ -68,7 +68,7 @@ def _call(query: Query, compare: Compare) -> Selector:
     what, trace = query.what, query.windows[0].evidence.trace
     if what.kind != "kernel" or any(trait.kind == "collective" for trait in what.traits):
         return what
-    op = f"aten::{what.word or _ROLE_CALLS.get(what.text.removesuffix('s'), '')}"
+    op = f"aten::{what.word or _ROLE_CALLS.get(what.text.lower().removesuffix('s'), '')}"
     if op in trace.host.names:
         return Selector(what.text, "op", name=op)
     if compare.symbol != ">=" and not (what.word and trace.host.is_op.any()):
