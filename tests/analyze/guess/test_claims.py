@@ -138,5 +138,5 @@ def test_what_the_commentaries_read_into_tn_is_marked() -> None:
 
 def test_claims_by_section() -> None:
     assert {claim.section for claim in claims()} == set(SECTIONS)
-    rungs = {rung for claim in claims() for rung in claim.rungs}
+    rungs = {each.on.rung for _, each in PREDICTIONS}
     assert rungs == {"matmul_add", "linear", "mlp", "attention", "train_step"}

@@ -94,11 +94,6 @@ class Claim:
         return articles if self.source in ARTICLES else ours
 
     @property
-    def rungs(self) -> tuple[str, ...]:
-        """The rungs that its predictions are about."""
-        return tuple(dict.fromkeys(each.on.rung for each in self.predictions))
-
-    @property
     def outcome(self) -> str:
         """The outcome of a claim that no trace decides; empty where another has it."""
         return "" if self.see else self.stated or INCONCLUSIVE

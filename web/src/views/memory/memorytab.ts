@@ -10,7 +10,7 @@ import { home, whole } from "../../core/moving";
 import { framed } from "../../core/places";
 import type { Column } from "../../core/rows";
 import { ticks } from "../../core/ticks";
-import type { MemoryPage, Holder } from "../../data/documents";
+import type { Holder, MemoryPage } from "../../data/documents";
 import type { Range } from "../../data/source";
 import { Grid } from "../page/grid";
 import { choice, type Plot, plot, xAxis, yAxis } from "../page/plotting";
