@@ -15,6 +15,8 @@ from foretrace.schema.kernel import KernelId
 HELPERS = r"""
     other      conv_setup  cuDNN conv: offset table  writes the index table of the next convolution
         compute\w{0,60}Offsets\w*
+    other      conv_setup  cuDNN conv: workspace  sets up the workspace of the next convolution
+        init_device_workspace_kernel
     pointwise  scale_tensor  cuDNN scale tensor  multiplies a tensor by a number
         scalePackedTensor_kernel
     conv       conv_setup  winograd: filter tiles  prepares the filter of a Winograd convolution
