@@ -212,6 +212,7 @@ PUBLIC_SAID = {
         the streams run concurrently | miss
         aten::mm is called three times | hit
         cudaStreamSynchronize is called | miss
+        each mm launches one kernel | hit
         three matmuls, each on its own stream | hit
         cudaMalloc is called inside every mm | hit
         the GPU is idle nearly all the time | hit
@@ -225,6 +226,8 @@ PUBLIC_SAID = {
         mse_loss is called once | hit
         hipDeviceSynchronize is called twice | miss
         one training step is about 14 kernels | hit
+        14 kernels per step | hit
+        SGD is the optimizer and it isn't fused | hit
         the backward pass has 2 GEMMs | miss
         some kernel launch blocks for more than 5 ms | hit
         """,

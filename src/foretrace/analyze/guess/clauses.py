@@ -158,6 +158,7 @@ def _worded(text: str, about: str) -> Iterator[str]:
     yield text
     again = rewritten(text)
     yield again
+    again = re.sub(r"^(it|they|these|those) ", "", again) if about else again
     found = _QUANTITY.fullmatch(again) if about else None
     if found is None:
         return

@@ -275,10 +275,22 @@ def _steps(evidence: Evidence, scope: Scope) -> list[Window]:
         raise Unknown("no steps in this trace: record with a schedule and call step()")
     number = None if scope.kind == "steps" else int(scope.name)
     wanted = [span for span in steps if number in (None, step_number(span.name))]
+    if number is None:
+        wanted = _begun(evidence, wanted)
     if not wanted:
         numbers = ", ".join(str(step_number(span.name)) for span in steps[:_LISTED])
         raise _absent(evidence, f"no step {scope.name} in this trace; it has {numbers}")
     return [_span_window(evidence, span, span.name) for span in wanted]
+
+
+def _begun(evidence: Evidence, steps: list[Span]) -> list[Span]:
+    """Without a last step in which no op began: the recording ended with its first moment."""
+    host = evidence.trace.host
+    starts = np.sort(host.start[host.is_op & host.lasting])
+    if len(steps) < 2 or not len(starts) or len(steps[-1].work):
+        return steps
+    first, last = np.searchsorted(starts, (steps[-1].start_ns, steps[-1].end_ns))
+    return steps[:-1] if first == last else steps
 
 
 def _passes(evidence: Evidence) -> list[Window]:

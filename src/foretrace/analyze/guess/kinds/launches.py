@@ -35,6 +35,8 @@ def _each_call(window: Window, query: kinds.Query) -> kinds.Measurement:
 def _calls(window: Window, op: Selector) -> list[Window]:
     if op.text.lower() in PHASES:
         return windows_of(Scope("region", op.text.lower()), window.evidence)
+    called = Selector(op.text, "op", name=f"aten::{op.word}")
+    op = called if called.name in window.evidence.trace.host.names else op
     events = host_ops(window, op).sure
     if not events:
         raise Unknown(f"no {op.text} in {window.label}")
