@@ -46,6 +46,12 @@ the CPU blocks in hipDeviceSynchronize once = hipDeviceSynchronize is called onc
 the host waits for the GPU in every step = at least 1 sync in every step
 weights are copied in every step, 8 H2D copies per step = weights are copied in every step ; 8 H2D memcpy per step
 almost all of the GPU time is spent copying to the host = dtoh memcpy takes more than 90% of GPU time
+half of the kernels are matmuls = matmuls ~ 50% of kernel
+most H2D copies are pageable = pageable H2D memcpy > 50% of H2D memcpy || pageable H2D memcpy time > 50% of H2D memcpy time
+gelu costs about as much as layernorm = gelu takes about 1x as long as layernorm
+GPU time is dominated by the matmuls = matmuls dominates
+the GEMMs aren't running in bf16 = GEMMs uses no bf16
+the GPU is busy only a quarter of the time = gpu busy about 25%
 gelu is not cheaper than mul = not: gelu time < mul time
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]

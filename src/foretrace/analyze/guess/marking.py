@@ -27,6 +27,7 @@ from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, R
 from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.windows import NoSuchPlace, Scope, Unknown, split_scope, windows_of
 from foretrace.analyze.guess.words import (
+    COPIES,
     HEADS,
     LINEAR_WORDS,
     GuessError,
@@ -394,8 +395,8 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
 
 
 def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Measurement:
-    """`convolutions` take what their ops launch, helpers and matmuls too: unknown where that has
-    another verdict than the kernels that convolve.
+    """`convolutions` take what their ops launch, helpers and matmuls too, and `copies` can be
+    memcpys alone: unknown where the other reading has another verdict.
     """
     if query is None or guess.kind.name not in ("ratios", "time", "top"):
         return found
@@ -408,13 +409,15 @@ def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Meas
         return found
     if other.verdict == found.verdict:
         return found
-    measured = f"{found.measured}; with all that the ops launch: {other.measured}"
+    measured = f"{found.measured}; in the other reading: {other.measured}"
     return replace(found, verdict="unknown", measured=measured, why=_SEVERAL)
 
 
 def _wider(value: Any) -> Any:
     if isinstance(value, Measure) and value.selector:
         return replace(value, selector=_wider(value.selector))
+    if isinstance(value, Selector) and value.text.lower() in COPIES:
+        return replace(HEADS["memcpy"], text="memcpy")
     if not isinstance(value, Selector) or not value.written.lower().startswith("conv"):
         return value
     return replace(value, traits=(Trait("called", r"aten::\w*conv(\dd|olution|_)"),), written="")
