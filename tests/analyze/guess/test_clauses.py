@@ -52,6 +52,9 @@ gelu costs about as much as layernorm = gelu takes about 1x as long as layernorm
 GPU time is dominated by the matmuls = matmuls dominates
 the GEMMs aren't running in bf16 = GEMMs uses no bf16
 the GPU is busy only a quarter of the time = gpu busy about 25%
+copies take about five times as long as the kernels = copies take about 5x as long as kernels
+gelu and the multiply run as a single kernel = gelu and mul are fused
+each step replays three graphs = three graphs per pass
 gelu is not cheaper than mul = not: gelu time < mul time
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
@@ -71,6 +74,7 @@ at least one gemm is not bf16
 the loss isn't read back every step
 AdamW is neither fused nor foreach
 the kernels are tiny
+kernels run on only one stream
 """
 
 

@@ -395,8 +395,8 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
 
 
 def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Measurement:
-    """`convolutions` take what their ops launch, helpers and matmuls too, and `copies` can be
-    memcpys alone: unknown where the other reading has another verdict.
+    """`convolutions` take what their ops launch, helpers and matmuls too; so do matmuls that are
+    split; `copies` can be memcpys alone: unknown where the other reading has another verdict.
     """
     if query is None or guess.kind.name not in ("ratios", "time", "top"):
         return found
@@ -413,11 +413,16 @@ def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Meas
     return replace(found, verdict="unknown", measured=measured, why=_SEVERAL)
 
 
+_MATMULS = ("gemm", "gemms", "matmul", "matmuls")
+
+
 def _wider(value: Any) -> Any:
     if isinstance(value, Measure) and value.selector:
         return replace(value, selector=_wider(value.selector))
     if isinstance(value, Selector) and value.text.lower() in COPIES:
         return replace(HEADS["memcpy"], text="memcpy")
+    if isinstance(value, Selector) and value.text.lower() in _MATMULS:
+        return replace(value, word="", traits=(Trait("matmul", ""),), written="")
     if not isinstance(value, Selector) or not value.written.lower().startswith("conv"):
         return value
     return replace(value, traits=(Trait("called", r"aten::\w*conv(\dd|olution|_)"),), written="")

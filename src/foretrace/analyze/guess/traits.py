@@ -208,6 +208,7 @@ _NCCL_TYPES = {
     **dict.fromkeys(("bf16", "bfloat16"), "bf16"),
     **dict.fromkeys(("double", "f64"), "f64"),
 }
+_MATMUL_OPS = tuple((f"aten::{name}",) for name in ("mm", "addmm", "bmm", "baddbmm"))
 _SDPA = re.compile(r"scaled_?dot_?product", re.IGNORECASE)
 _BACKEND = re.compile(r"_(flash|efficient|cudnn)_attention")
 _BACKENDS = {"flash": "flash", "efficient": "mem_efficient", "cudnn": "cudnn"}
@@ -343,6 +344,12 @@ def _is_collective(evidence: Evidence, row: int, pattern: str) -> bool:
     return operation.role == "comms" and bool(re.search(pattern, names, re.IGNORECASE))
 
 
+def _of_matmul(evidence: Evidence, row: int, _: str) -> bool:
+    """A matmul, or a kernel that its op launches beside it: the sum of a split one."""
+    operation = evidence.operation(row)
+    return operation.role in ("gemm", "gemv") or operation.chain[-1:] in _MATMUL_OPS
+
+
 def _of_family(evidence: Evidence, row: int, word: str) -> bool | None:
     """By the family of the name, for attention also by the backend that its op names."""
     operation = evidence.operation(row)
@@ -364,6 +371,7 @@ _TESTS: dict[str, Callable[[Evidence, int, str], bool | None]] = {
     "direction": _direction,
     "phase": _in_phase,
     "collective": _is_collective,
+    "matmul": _of_matmul,
     "depthwise": _is_depthwise,
     "layout": _changes_layout,
     "optimizer": _is_optimizer,
