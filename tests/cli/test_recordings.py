@@ -140,14 +140,14 @@ def test_without_a_terminal_it_tells_at_once(
     assert main(["tour", "--no-cache", "-o", str(out)]) == 0
     assert not (tmp_path / "cache").exists()
     text = capsys.readouterr().out
-    parts = ("It is 2.", "It is 1.", "It is 4.", "DO FIRST", "FASTER", "BASELINE", "The articles")
-    places = [text.index(part) for part in parts]
+    parts = ("It is 2.", "It is 1.", "It is 4.", "DO FIRST", "FASTER", "BASELINE")
+    places = [*(text.index(part) for part in parts), text.rindex("The articles")]
     assert places == sorted(places)
     assert "hit" not in text.split("$ foretrace look")[0]
     assert re.search(r"\d+ predictions of \d+ claims: \d+ hold", text)
     assert f"The report on both: {out}" in text
     assert out.stat().st_size > 50_000
-    assert len(text.splitlines()) <= 100
+    assert len(text.splitlines()) <= 104
 
 
 @pytest.mark.usefixtures("one_rung")
@@ -184,8 +184,8 @@ def test_the_list_and_look_agree(name: str, capsys: pytest.CaptureFixture[str]) 
     row = capsys.readouterr().out.splitlines()[2].split()
     busy, step, word = row[4], " ".join(row[6:8]), row[-1]
     assert main(["look", name, "--no-cache"]) == 0
-    told = capsys.readouterr().out.splitlines()[1]
-    assert told.startswith(word)
+    lines = capsys.readouterr().out.splitlines()
+    told = next(line for line in lines if line.startswith(word))  # the first line may be two
     assert f"GPU busy {busy} of {step} per step" in told
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 
 from analyze.compare import traces as compared
@@ -131,6 +132,16 @@ def test_a_look_at_a_folder(tmp_path: Path) -> None:
     answer = run("look", str(tmp_path), "--json", "--no-cache").doc
     jsonschema.validate(answer, run("schema", "sets").doc)
     assert (len(answer["traces"]), len(answer["left_out"])) == (3, 1)
+
+
+def test_what_a_terminal_acts_on_is_escaped() -> None:
+    class Named(msgspec.Struct):
+        name: str
+
+    named = Named("\u202eabc\u2028\x9b\x1b é")
+    text = encode(named)
+    assert text == r'{"name":"\u202eabc\u2028\u009b\u001b é"}'
+    assert msgspec.json.decode(text, type=Named) == named
 
 
 def test_documents_are_listed_with_what_they_are() -> None:

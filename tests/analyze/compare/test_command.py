@@ -262,8 +262,9 @@ def _cpu_steps(*steps: dict[str, list[int]]) -> TraceBuilder:
 
 
 def test_a_cpu_shows_which_ops_came_went_and_became_slower(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     a = _cpu_steps(
         *({"mm": [ns], "mul": [5_000, 5_000], "sum": [9_000]} for ns in (300_000, 310_000))
     )
@@ -273,7 +274,7 @@ def test_a_cpu_shows_which_ops_came_went_and_became_slower(
     rows = [" ".join(line.split()) for line in out.splitlines() if line.startswith("  ")]
     assert rows == [
         "CPU ops per step calls A B saved",
-        "aten::mm 1 305 us 405 us -100 us slower in every step",
+        "aten::mm 1 305 us 405 us -100 us each step slower",
         "aten::mul 2 to 0 10.0 us 0 ns 10.0 us removed",
         "aten::relu 0 to 1 0 ns 7.00 us -7.00 us added",
         "other ops 1 9.00 us 9.00 us 0 ns times overlap",

@@ -6,16 +6,21 @@ that `foretrace schema NAME` takes. `encode` is the only way from a document to 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 _ENCODER = msgspec.json.Encoder()
+# What a terminal or an editor acts on, beyond what JSON escapes; outside of texts JSON has none.
+_ACTED_ON = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def encode(document: msgspec.Struct) -> str:
     """The document as one line of JSON, fields in the order of their declaration."""
-    return _ENCODER.encode(document).decode()
+    return _ACTED_ON.sub(
+        lambda found: f"\\u{ord(found[0]):04x}", _ENCODER.encode(document).decode()
+    )
 
 
 def json_schema(document: type[msgspec.Struct]) -> dict[str, Any]:

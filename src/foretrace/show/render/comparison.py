@@ -327,7 +327,7 @@ def _op_fate(row: ComparedOp, word: str) -> str:
     if row.a != row.b:
         words = ("removed", "fewer calls") if row.a > row.b else ("added", "more calls")
         return words[min(row.a, row.b) > 0]
-    return f"{'faster' if row.self_cpu_ns.saved > 0 else 'slower'} in every {word}"
+    return f"each {word} {'faster' if row.self_cpu_ns.saved > 0 else 'slower'}"
 
 
 def _change(row: WorkChange) -> list[str]:

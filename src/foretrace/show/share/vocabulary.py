@@ -47,6 +47,7 @@ _MOST_FREE, _MOST_IN_A_ROW = 4, 6  # letters and digits outside of words
 # Families of names that anybody may give: a function of the user, a call, generated code.
 _ANYBODYS = words("""
     unknown user_triton inductor_triton inductor_cpp memcpy_memset runtime_api driver_api xpu_api
+    compile_rows
 """)
 # A mangled name, and the length of the next identifier in it: literals, types and references to
 # earlier parts have digits too.
