@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.analyze.guess import Guess, GuessError, parse
+from analyze.guess.conftest import recorded
+from foretrace.analyze.guess import Guess, GuessError, check, parse
 
 # written = its claims
 SAID = """
 this trace has no GPU activity at all = gpu-work == 0
-the GPU spends more time copying than computing = memcpy time > compute time
-layernorm takes more GPU time than the gemms = layernorm time > gemms time
-backward is cheaper than forward on the GPU = backward time < forward time
+the GPU spends more time copying than computing = memcpy gpu time > compute gpu time
+layernorm takes more GPU time than the gemms = layernorm GPU time > gemms GPU time
+backward is cheaper than forward on the GPU = backward gpu time < forward gpu time
 aten::empty is called more often than all_reduce = aten::empty > all_reduce
 the bottleneck is the gemm = gemm is bottleneck
 attention is the most expensive thing in the decode = attention is top thing
@@ -39,7 +40,9 @@ the trainer calls .item() each step = .item() is called per step
 weights are quantized to fp8 = weights are fp8
 gradients are reduced in bf16 = comms uses bf16
 there isn't a single memcpy = no memcpy
-memcpy takes practically no time = memcpy takes less than 2% of gpu time
+memcpy takes practically no time = memcpy takes less than 2% of time
+the syncs cost more CPU time than the launches = syncs CPU time > launches CPU time
+backward takes about twice as long as forward on the GPU = backward gpu time takes about twice as long as forward gpu time
 attention does not take more than 5% of the GPU time = not: attention takes more than 5% of GPU time
 attention doesn't use flash = attention uses no flash
 the CPU blocks in hipDeviceSynchronize once = hipDeviceSynchronize is called once
@@ -91,3 +94,27 @@ def test_a_sentence_becomes_claims_of_the_language(written: str, said: str) -> N
 def test_a_word_that_matters_is_never_dropped(text: str) -> None:
     with pytest.raises(GuessError):
         parse(text)
+
+
+def test_two_times_are_compared_on_one_clock() -> None:
+    """aten::gelu takes the host longer than aten::mul, and the GPU less long."""
+    said = """
+    aten::gelu takes more GPU time than aten::mul = miss
+    aten::gelu takes longer than aten::mul on the GPU = miss
+    aten::gelu takes longer than mul = miss
+    mul takes longer than aten::gelu = hit
+    aten::gelu takes more CPU time than aten::mul = hit
+    aten::gelu takes longer than aten::mul = hit
+    cuLaunchKernelEx takes longer than mul = unknown
+    mul takes longer than cuLaunchKernelEx = unknown
+    mul takes more CPU time than aten::gelu = unknown
+    cuLaunchKernelEx takes more than 1% of the GPU time = unknown
+    aten::gelu takes more than 10% of the GPU time = hit
+    aten::gelu takes more than 10% of the step = miss
+    """
+    wanted = dict(line.strip().split(" = ") for line in said.strip().splitlines())
+    found = check(recorded("mlp_eager"), list(wanted))
+    assert {one.text: one.verdict for one in found} == wanted
+    unknown = [one for one in found if one.verdict == "unknown"]
+    assert all("alone, not on the" in one.why for one in unknown)
+    assert found[0].measured == "98.9 us, aten::mul kernels time: 111 us (0.89x)"

@@ -22,9 +22,9 @@ _CONDITION = re.compile(
     r"\b(if|unless|except|either|n?or|whether|when|while|until|after|before|otherwise)\b"
 )
 _BREAK = re.compile(
-    r"\s*[,;:]\s+(?:(?:and|but|so|because|since|thus|hence|i\.e\.)\s+)?|\s+(?:so|because|but)\s+"
+    r" ?[,;:] (?:(?:and|but|so|because|since|thus|hence|i\.e\.) )?| (?:so|because|but) "
 )
-_AND = re.compile(r"\s+and\s+")
+_AND = re.compile(" and ")
 _VERB = re.compile(
     r"\b(is|are|was|has|have|uses?|runs?|takes?|goes|gets?|does|happens?|[a-z]+(?:es|ed))\b"
 )
@@ -165,7 +165,7 @@ def _worded(text: str, about: str) -> Iterator[str]:
     if found["count"]:
         yield f"{found['count']} {about}{found['step'] or ''}"
     elif found["share"]:
-        yield f"{about} takes {again}" if " of " in again else f"{about} takes {again} of gpu time"
+        yield f"{about} takes {again}" if " of " in again else f"{about} takes {again} of time"
     elif found["type"]:
         yield f"{about} uses {found['type']}"
     elif found["denied"]:

@@ -119,6 +119,9 @@ def _measure(tokens: Sequence[Token], place: int) -> tuple[Measure, int]:
         raise ParseFailure(place + 1, ["time"])
     selector, after = read_selector(tokens, place)
     quantity = key_at(tokens, after)
+    if quantity in ("gpu", "cpu") and key_at(tokens, after + 1) == "time":
+        clock = f"{quantity} time"
+        return Measure(f"{selector.text} {clock}", clock, selector), after + 2
     if quantity in PER_KERNEL:
         return Measure(f"{selector.text} {quantity}", quantity, selector), after + 1
     return Measure(selector.text, "count", selector), after

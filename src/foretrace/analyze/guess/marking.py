@@ -490,8 +490,12 @@ def _verdict(
 def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
     windows = windows_of(guess.scope, evidence)
     if other is None:
-        says_gpu = any(word in guess.text.lower() for word in ("gpu", "cuda", "kernel"))
-        return Query(guess.args, guess.scope, windows, says_gpu=says_gpu)
+        said = guess.text.lower()
+        says_gpu = any(word in said for word in ("gpu", "cuda", "kernel"))
+        timed = re.search(r"\b(gpu|kernel|device) time|\bon (the )?(gpu|device)\b", said)
+        return Query(
+            guess.args, guess.scope, windows, says_gpu=says_gpu, says_gpu_time=timed is not None
+        )
     try:
         return Query(guess.args, guess.scope, windows, windows_of(guess.scope, other))
     except (Unknown, NoSuchPlace) as missing:

@@ -34,6 +34,7 @@ class Query:
     others: list[Window] | None = None
     no_other: str = "needs a trace to compare with: --against OTHER"
     says_gpu: bool = True
+    says_gpu_time: bool = False
 
     @property
     def on_cpu(self) -> bool:

@@ -6,6 +6,8 @@ means at least that much less GPU time. `last gemm time < 0.95x of first gemm` s
 one, and so does a share: `gemm time > 40% of kernel time`. What dominates takes more than half of
 the GPU time. A selector without a quantity is counted: `kernels < A`. On a CPU the time of ops
 stands for that of kernels and the step for the whole, unless the prediction speaks of a GPU.
+`aten::sum gpu time` is the time of the kernels below an op. Host time is never compared with that
+of kernels.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ _SPEEDS = {"faster": Compare("<="), "slower": Compare(">=")}
 def measure(query: Query) -> Measurement:
     """Judge `LEFT < 0.9x of RIGHT`, `LEFT < A` or `1 fewer LEFT than A`."""
     query = replace(query, args=_complete(query.args, on_cpu=query.on_cpu))
+    query = replace(query, args={**query.args, **_on_one_clock(query)})
     left: Measure = query.args["left"]
     first = query.windows[0]
     of_step = query.args.get("right") is _STEP_TIME or _is_phase(query.args)
@@ -46,8 +49,6 @@ def measure(query: Query) -> Measurement:
     mine = left.median(query.windows)
     if "right" in query.args:
         right: Measure = query.args["right"]
-        if right.name == "count":
-            right = replace(right, name=left.name, text=f"{right.text} {left.name}")
         theirs = right.median(query.windows)
     else:
         right, theirs = replace(left, text="A"), left.median(query.need_others())
@@ -60,6 +61,45 @@ def measure(query: Query) -> Measurement:
     if query.on_cpu:
         return Measurement(verdict, f"{measured}; both include profiler overhead", window=window)
     return Measurement(verdict, measured, window=window, rows=left.rows(window))
+
+
+def _on_one_clock(query: Query) -> dict[str, Measure]:
+    """Both sides in GPU time, or both in host time; a share of the whole on the clock of its part.
+
+    An op has a time on both clocks, everything else on one.
+    """
+    left, right = query.args["left"], query.args.get("right", query.args["left"])
+    if right.name == "count":
+        right = replace(right, name=left.name, text=f"{right.text} {left.name}")
+    sides = {"left": left} | ({"right": right} if "right" in query.args else {})
+    parts = [side for side in (left, right) if side.selector and side.name.endswith("time")]
+    if not parts or query.on_cpu:
+        return sides
+    if any(side.name == "cpu time" for side in parts):
+        return {name: _on_host(side) for name, side in sides.items()}
+    on_gpu = any(side.selector.on_gpu or side.name == "gpu time" for side in parts)
+    if right in (_GPU_TIME, _STEP_TIME) and not on_gpu:
+        sides["right"] = _GPU_TIME if query.says_gpu_time else _STEP_TIME
+    if on_gpu or query.says_gpu_time:
+        return {name: _on_gpu(side) for name, side in sides.items()}
+    return sides
+
+
+def _on_gpu(side: Measure) -> Measure:
+    what = side.selector
+    if what is None or not side.name.endswith("time") or (what.on_gpu and side.name == "time"):
+        return side
+    if what.kind == "op" and not what.under and what.ordinal is None and not what.distinct:
+        what = replace(what, text=f"{what.text} kernels", kind="kernel", name="", under=what.name)
+    if not what.on_gpu:
+        raise Unknown(f"`{what.text}` has a time on the host alone, not on the GPU")
+    return Measure(f"{what.text} time", "time", what)
+
+
+def _on_host(side: Measure) -> Measure:
+    if side.selector and side.selector.on_gpu:
+        raise Unknown(f"`{side.selector.text}` has a time on the GPU alone, not on the host")
+    return replace(side, name="time") if side.selector else side
 
 
 def _is_phase(args: Mapping[str, Any]) -> bool:
