@@ -6,6 +6,9 @@ import pytest
 
 from analyze.guess.conftest import recorded
 from foretrace.analyze.guess import Guess, GuessError, check, parse
+from foretrace.analyze.guess.kinds.top import _name
+from foretrace.analyze.guess.windows import named
+from foretrace.analyze.guess.words import Selector
 
 # written = its claims
 SAID = """
@@ -58,6 +61,15 @@ the GPU is busy only a quarter of the time = gpu busy about 25%
 copies take about five times as long as the kernels = copies take about 5x as long as kernels
 gelu and the multiply run as a single kernel = gelu and mul are fused
 each step replays three graphs = three graphs per pass
+attention goes through flash, not the math fallback = attention uses flash
+SDPA dispatches to the cuDNN backend = SDPA uses cuDNN
+elementwise stuff eats more time than the matmuls = elementwise time > matmuls time
+gelu is still a bit cheaper than layernorm = gelu time < layernorm time
+practically no gaps between kernels = gpu idle less than 2%
+there are memcpys in the forward pass = at least 1 memcpy in forward
+we never copy from pageable memory = no copies from pageable memory
+all kernels come out of CUDA graph replays = every kernel is launched by *GraphLaunch*
+gemms take between 40 and 50% of GPU time = gemms takes at least 40% of GPU time ; gemms takes at most 50% of GPU time
 gelu is not cheaper than mul = not: gelu time < mul time
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
@@ -78,6 +90,10 @@ the loss isn't read back every step
 AdamW is neither fused nor foreach
 the kernels are tiny
 kernels run on only one stream
+no gemm ends up in fp32
+not every gemm ends up in bf16
+the copies run while the GPU is idle
+attention is slower than any single matmul
 """
 
 
@@ -118,3 +134,33 @@ def test_two_times_are_compared_on_one_clock() -> None:
     unknown = [one for one in found if one.verdict == "unknown"]
     assert all("alone, not on the" in one.why for one in unknown)
     assert found[0].measured == "98.9 us, aten::mul kernels time: 111 us (0.89x)"
+
+
+def test_a_part_of_kernel_names_means_those_kernels() -> None:
+    """Not where it has to be one name, and not where no kernel has it."""
+    said = [
+        "elementwise_kernel kernels take less than 99% of GPU time",
+        "no elementwise_kernel",
+        "elementwise_kernel is the most expensive kernel",
+        "elementwise_kernels_of_mine take less than 99% of GPU time",
+    ]
+    found = check(recorded("mlp_eager"), said)
+    assert [one.verdict for one in found] == ["hit", "miss", "error", "error"]
+    assert [one.text for one in found] == said
+
+
+def test_a_count_with_its_reason_is_refuted_by_the_count_alone() -> None:
+    found = check(
+        recorded("mlp_eager"), ["there are 99 syncs, one per layer", "1 sync, one per layer"]
+    )
+    assert [one.verdict for one in found] == ["miss", "error"]
+
+
+def test_the_backward_of_an_op_is_an_op() -> None:
+    """A word that is no name of an op is never taken for one that did not run."""
+    said = ["mm is the most expensive op on the GPU", "bf16 gemm is the most expensive op"]
+    found = check(recorded("mlp_eager"), [*said, "gelu backward is the most expensive op"])
+    assert [one.verdict for one in found] == ["hit", "unknown", "miss"]
+    trait = parse("convolution backward is the most expensive op").args["trait"]
+    assert isinstance(trait, Selector)
+    assert named(_name(trait), "aten::convolution_backward")

@@ -36,6 +36,10 @@ _QUANTITY = re.compile(
     r"|(?:(?:and|but) )?(?P<denied>not (?!\d).+)|(?:and )?(?:all|both|each) in (?P<type>\w+)"
     r"|(?P<more>(?:each|is|are|takes?|uses?|runs?|has|have)\b.+)"
 )
+# `, one per layer` behind a count: more than the count says, so it only stands beside a miss.
+_SPREAD = re.compile(
+    r"(?:exactly )?(?:one|two|three|\d+) (?:per|for each|for every|in each) \w+(?: \w+)?"
+)
 _NOT = re.compile(r"\b(?:(?:does|do|did|will) not|(?:does|do|did|wo)n't|not|never)\s")
 # With one of these, what is denied is not clear: `not every`, `not in each step`.
 _SOME = re.compile(
@@ -104,7 +108,7 @@ def spoken(
         about = about if own is None else subject(own[-1].readings[0])
         found += own or []
         unread += [] if own else [part]
-    safe = all(_VERB.search(part) for part in unread)
+    safe = all(_VERB.search(part) or _SPREAD.fullmatch(part) for part in unread)
     return Spoken(found, unread) if found and safe else None
 
 

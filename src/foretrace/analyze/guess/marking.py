@@ -217,12 +217,20 @@ def _names_like(word: str, evidence: Evidence) -> list[str]:
     return [*written, *sorted(kernels, key=lambda name: word not in name)[:1]]
 
 
-def _advised(verdict: Verdict, evidence: Evidence) -> Verdict:
-    """The verdict on a text that cannot be parsed, with a sentence that fits this trace."""
+def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Verdict:
+    """The verdict on a text that cannot be parsed, with a sentence that fits this trace.
+
+    A word that is a part of kernel names alone (`multi_tensor_apply`) means those kernels.
+    """
     try:
         parse(verdict.text)
     except GuessError as error:
-        example = _in_trace(error, evidence)
+        example, word = _in_trace(error, evidence), error.word.lower()
+        names = _names_like(word, evidence) if "_" in word and word not in LINEAR_WORDS else []
+        part = len(names) == 1 and names[0].startswith("kernel ") and names[0] in example
+        if part and (meant := parse(example)).kind.name != "top":  # several names: none is top
+            found = mark(meant, evidence, other)
+            return replace(found, text=verdict.text, reason=verdict.reason)
         if not error.nearest and mark(parse(example), evidence).verdict in ("error", "unknown"):
             bare = f"; write for example `{error.example}`"
             return replace(verdict, why=verdict.why.replace(bare, ""))
@@ -370,7 +378,9 @@ def check(
     evidence = Evidence(opened(trace))
     other = Evidence(opened(against)) if against is not None else None
     return Verdicts(
-        _advised(guess, evidence) if isinstance(guess, Verdict) else mark(guess, evidence, other)
+        _advised(guess, evidence, other)
+        if isinstance(guess, Verdict)
+        else mark(guess, evidence, other)
         for guess in parsed
     )
 

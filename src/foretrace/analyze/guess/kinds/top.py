@@ -51,7 +51,7 @@ def _thing(window: Window, query: Query) -> Measurement:
 
 def _op(window: Window, query: Query) -> Measurement:
     trait: Selector = query.args["trait"]
-    wanted = trait.name or f"aten::{op_of(trait) or trait.text}"
+    wanted = _name(trait)
     on_gpu = not window.evidence.runs_on_cpu
     if on_gpu:
         window.need_gpu()
@@ -71,6 +71,16 @@ def _op(window: Window, query: Query) -> Measurement:
     ]
     measured = f"{measured} of {'GPU' if on_gpu else 'op'} time"
     return Measurement(query.hit_if(right), measured, rows=rows)
+
+
+def _name(trait: Selector) -> str:
+    """The name of the op that is meant; `conv backward` is `aten::convolution_backward`."""
+    kinds = {each.kind: each.value for each in trait.traits}
+    if kinds.get("phase") == "backward" and kinds.keys() <= {"phase", "role"}:
+        return f"aten::*{trait.text.split()[0]}*backward*"
+    if kinds.keys() - {"role", "matmul"}:
+        raise Unknown(f"`{trait.text}` is no name of an op")
+    return trait.name or f"aten::{op_of(trait) or trait.text}"
 
 
 def _by_op(window: Window) -> dict[str, int]:
