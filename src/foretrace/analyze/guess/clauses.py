@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 from foretrace.analyze.guess.words import language
@@ -45,6 +45,7 @@ _NOT = re.compile(r"\b(?:(?:does|do|did|will) not|(?:does|do|did|wo)n't|not|neve
 _SOME = re.compile(
     r"\b(no|none|every|each|all|any|only|some|both|at least|at most|per|but|mostly)\b"
 )
+MOST_JOINTS = 8  # commas and conjunctions of a sentence; the parts between any two are read
 _GROUP = re.compile(r"\{([A-Z]+)\}")
 
 
@@ -77,6 +78,7 @@ def _rules() -> list[tuple[re.Pattern[str], str]]:
     return found
 
 
+@lru_cache(maxsize=4096)
 def rewritten(text: str) -> str:
     """The text in words that are nearer to those of the language."""
     for pattern, said in _rules():
@@ -98,7 +100,14 @@ def spoken(
     if '"' in text or _CONDITION.search(text.lower()):
         return None
     whole = rewritten(text.strip(" ?.!"))
-    split = partial(_claims, read=partial(_read, read), subject=subject, deniable=deniable)
+    if len(_BREAK.findall(whole)) + len(_AND.findall(whole)) > MOST_JOINTS:
+        return None
+    known = cache(partial(_read, cache(read)))  # parts are met again in other splits
+
+    @cache
+    def split(part: str, about: str) -> list[SpokenClaim] | None:
+        return _claims(part, about, known, split, subject, deniable)
+
     claims = split(whole, "")
     if claims is not None:
         return Spoken(claims, [])
@@ -132,6 +141,7 @@ def _claims(
     text: str,
     about: str,
     read: Callable[[str], list[SpokenClaim] | None],
+    split: Callable[[str, str], list[SpokenClaim] | None],
     subject: Callable[[Read], str],
     deniable: Callable[[Read], bool],
 ) -> list[SpokenClaim] | None:
@@ -146,10 +156,9 @@ def _claims(
     for joint in (_BREAK, _AND):
         for at in joint.finditer(text):
             left, right = text[: at.start()], text[at.end() :]
-            again = partial(_claims, read=read, subject=subject, deniable=deniable)
-            first = again(left, about) if left and right else None
+            first = split(left, about) if left and right else None
             if first:
-                rest = again(right, subject(first[-1].readings[0]))
+                rest = split(right, subject(first[-1].readings[0]))
                 if rest:
                     return [*first, *rest]
     return None
