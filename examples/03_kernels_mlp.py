@@ -6,6 +6,9 @@
 #   "kernels>=0.12; platform_system == 'Linux'",
 #   "liger-kernel>=0.5; platform_system == 'Linux'",
 # ]
+#
+# [tool.uv.sources]
+# foretrace = { path = "..", editable = true }
 # ///
 """Part 2: the same MLP with Liger's fused GeGLU.
 

@@ -1,6 +1,9 @@
 # /// script
 # requires-python = ">=3.11"
 # dependencies = ["foretrace", "torch>=2.6"]
+#
+# [tool.uv.sources]
+# foretrace = { path = "..", editable = true }
 # ///
 """Part 3: causal attention, written out or through a backend of SDPA.
 

@@ -51,6 +51,9 @@ def test_the_inline_metadata_names_every_import(script: Path) -> None:
     known = {each for extra in project["optional-dependencies"].values() for each in extra}
     pins = {each.partition(";")[0] for each in metadata["dependencies"]} - {"foretrace"}
     assert pins <= {each.partition(";")[0] for each in known}
+    # no index has foretrace: `uv run` takes the clone that the script lies in
+    source = metadata["tool"]["uv"]["sources"][project["name"]]
+    assert (script.parent / source["path"]).resolve() == ROOT
 
 
 @pytest.mark.torch

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from foretrace.record.remote.plan import RemotePlan
     from foretrace.schema.documents.remote import RemoteDocument
 
-# huggingface_hub's own image for scripts: Python, uv and a C compiler
+# Python's own image: pip, which brings uv, and a C compiler, which torch.compile needs
 _IMAGE = "python:3.12"
 
 _JOB = joined(

@@ -13,6 +13,7 @@ import pytest
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, UsageError
+from foretrace.cli.remote import command
 from foretrace.read.recordings import traces
 from foretrace.record.remote import plan as plan_module
 from foretrace.record.remote.arrivals import Arrivals, checksums
@@ -139,6 +140,12 @@ def test_what_a_container_runs(tmp_path: Path, code: int, monkeypatch: pytest.Mo
     name = trace.relative_to(mount).as_posix()
     sums = checksums((mount / "SHA256SUMS").read_text())
     assert sums == {name: hashlib.sha256(trace.read_bytes()).hexdigest()}
+
+
+def test_the_page_names_the_default_image() -> None:
+    image = next(each.default for each in command.params if each.name == "image")
+    page = (Path(__file__).parents[3] / "docs/remote.md").read_text()
+    assert f"The default, `{image}`, is" in page
 
 
 def test_a_limit_of_time() -> None:
