@@ -12,6 +12,7 @@ from pathlib import Path
 from foretrace.analyze.guess import (
     expecting,
     fail_if,
+    forecast,
     guess_files,
     job_kinds,
     kinds,
@@ -52,6 +53,7 @@ and, where foretrace knows one, the likely reason.
     foretrace check trace.json.gz -g 'in mlp_fwd: kernels == 5' -g 'gelu and mul are fused'
     foretrace check trace.json.gz --guesses guesses.toml --against before.json.gz
     foretrace guess trace.json.gz                  # asks first, then shows
+    foretrace guess eager.json.gz --then compiled.json.gz      # asks about the next trace
     foretrace guess --from trace.json.gz > guesses.toml
     foretrace guess --from trace.json.gz --json    # {"schema", "guesses": [{"text", "reason"}, …]}
 
@@ -74,6 +76,15 @@ except in names.
 In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
 what it wants in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction
 without a comparison it is the prediction without its scope.
+"""
+ACROSS = """\
+    foretrace guess eager.json.gz --then compiled.json.gz
+    foretrace guess eager.json.gz --then compile > answers.txt      # before anything is compiled
+    foretrace guess eager.json.gz --then compiled.json.gz --answers answers.txt
+
+`--json` prints `a`, `b`, `per`, `fix`, `order`, `reason` and, for each quantity, `entries` with
+`name`, `a`, `b`, and `you` and `replay` (`low`, `high`, `verdict`). The exit code is 1 when your
+own guess missed. [What a step takes after a fix](whatif.md#the-next-trace) has two examples.
 """
 JOBS = """\
 A folder, zip or place in a store with several traces is a [job](jobs.md) of many ranks:
@@ -160,6 +171,7 @@ def page() -> str:
         "## Fields\n\nEvery other field that `foretrace name NAME` prints works as well.\n\n"
         f"{_table(('field', 'meaning', 'from'), fields)}\n",
         f"## Units\n\n{_table(('of', 'units'), units)}\n",
+        f"## Across a change\n\n{_body(forecast.__doc__)}\n\n{ACROSS}",
         f"## In a file\n\n{_body(guess_files.__doc__)}\n",
         f"## In Python\n\n{_body(expecting.__doc__)}\n",
         f"## Conditions of a comparison\n\n{_body(fail_if.__doc__)}\n",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -11,17 +12,30 @@ from foretrace.base.errors import UsageError
 from foretrace.cli._options import PATH, Reading, as_json, opens_trace, warn_of_loss
 
 if TYPE_CHECKING:
-    from foretrace.analyze.guess import Guess
-    from foretrace.analyze.guess.questions import Question
+    from foretrace.model.trace import Trace
 
 NOTHING = "it has no GPU operations and no host ops"
 QUIT = ("q", "quit")
+
+
+class Asked(Protocol):
+    """A question of `guess`: its words, and the guess that an answer makes."""
+
+    @property
+    def text(self) -> str:
+        """What is asked."""
+
+    def guess(self, answer: str) -> Any:
+        """The guess; `UsageError` where the answer is not valid."""
 
 
 @click.command("guess", epilog="See: foretrace docs guess")
 @click.argument("trace", required=False, type=PATH)
 @click.option(
     "--from", "source", metavar="TRACE", help="Write what holds on TRACE as a guess file."
+)
+@click.option(
+    "--then", metavar="B", help="Predict B, the same program after a change, or a fix: compile."
 )
 @click.option(
     "--answers",
@@ -31,58 +45,109 @@ QUIT = ("q", "quit")
 @as_json
 @opens_trace
 def command(
-    trace: str | None, source: str | None, answers: str | None, as_json: bool, reading: Reading
+    trace: str | None,
+    source: str | None,
+    then: str | None,
+    answers: str | None,
+    as_json: bool,
+    reading: Reading,
 ) -> int:
     """Answer a few questions about TRACE before it is shown, then see your answers marked.
 
     \b
     foretrace guess t.json.gz
+    foretrace guess eager.json.gz --then compiled.json.gz
     foretrace guess --from t.json.gz > guesses.toml
 
     An empty answer skips a question; `q` or the end of the input stops, and the answers so far are
-    marked. The second form writes the predictions that hold on TRACE now and do not vary from run
-    to run, for `foretrace check --guesses`; with --json as a document of texts and reasons. It
-    refuses a cut or damaged trace, which may lack data.
+    marked. With --then the questions are about the next trace: its kernels, its memory traffic and
+    its time, from TRACE alone. The replay of TRACE answers them too, and both are marked. --then
+    compile prints your answers, to keep in a file for --answers until the next trace is there.
+
+    --from writes the predictions that hold on TRACE now and do not vary from run to run, for
+    `foretrace check --guesses`; with --json as a document of texts and reasons. It refuses a cut or
+    damaged trace, which may lack data.
     """
-    from foretrace.analyze.guess import baseline, check
+    path = source or trace
+    if path is None or (source and (trace or answers or then)):
+        raise UsageError(
+            "use `foretrace guess TRACE [--then B] [--answers FILE]` or `foretrace guess --from "
+            "TRACE`"
+        )
+    opened = reading.trace(path)
+    warn_of_loss(opened)
+    if source:
+        return _held(opened, as_json, reading)
+    if then:
+        return _ahead(opened, then, answers, as_json, reading)
+    return _now(opened, answers, as_json, reading)
+
+
+def _held(opened: Trace, as_json: bool, reading: Reading) -> int:
+    """Write what holds."""
+    from foretrace.analyze.guess import baseline
+    from foretrace.schema.documents import encode
+
+    click.echo(encode(baseline.document(opened)) if as_json else baseline.write(opened))
+    return 1 if reading.fails(opened) else 0
+
+
+def _now(opened: Trace, answers: str | None, as_json: bool, reading: Reading) -> int:
+    """Ask about the trace itself."""
+    from foretrace.analyze.guess import check
     from foretrace.analyze.guess.marking import document
     from foretrace.analyze.guess.questions import questions
     from foretrace.schema.documents import encode
     from foretrace.show.render.verdicts import lesson_text
 
-    path = source or trace
-    if path is None or (source and (trace or answers)):
-        raise UsageError(
-            "use `foretrace guess TRACE [--answers FILE]` or `foretrace guess --from TRACE`"
-        )
-    opened = reading.trace(path)
-    lost = reading.fails(opened)
-    if source:
-        written = encode(baseline.document(opened)) if as_json else baseline.write(opened)
-        warn_of_loss(opened)
-        click.echo(written)
-        return 1 if lost else 0
     asked = questions(opened)
     if not asked:
         raise UsageError(f"no question can be marked on this trace: {opened.ledger.gap or NOTHING}")
-    warn_of_loss(opened)
-    verdicts = check(opened, _scripted(asked, answers) if answers else _asked(asked))
+    verdicts = check(opened, [guess for _, _, guess in _answered(asked, answers)])
     click.echo(encode(document(verdicts)) if as_json else lesson_text(verdicts))
-    return 1 if lost or any(verdict.verdict == "miss" for verdict in verdicts) else 0
+    missed = any(verdict.verdict == "miss" for verdict in verdicts)
+    return 1 if missed or reading.fails(opened) else 0
 
 
-def _asked(questions: list[Question]) -> list[Guess]:
+def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: Reading) -> int:
+    """Ask about the next trace; where only the change is known, print the answers."""
+    from foretrace.analyze.fixes import fixes
+    from foretrace.analyze.guess.forecast import asked, forecast
+    from foretrace.cli._options import answer_in_sections, shows_bold, width
+    from foretrace.show.render import terminal
+    from foretrace.show.render.forecast_page import before, page
+
+    is_fix = not Path(then).exists() and then in {fix.name for fix in fixes()}
+    b = None if is_fix else reading.trace(str(PATH.convert(then, None, None)))
+    warn_of_loss(b)
+    questions = asked(a, b)
+    click.echo(terminal.drawn(before(a, then), bold=shows_bold(), width=width()), err=True)
+    found = list(_answered(questions, answers))
+    if b is None:
+        texts = {question.name: text for question, text, _ in found}
+        click.echo("\n".join(texts.get(question.name, "") for question in questions))
+        return 1 if reading.fails(a) else 0
+    document = forecast(a, b, {question.name: guess for question, _, guess in found})
+    answer_in_sections("json" if as_json else "text", document, lambda: page(document))
+    missed = any(each.you and each.you.verdict == "miss" for each in document.entries)
+    return 1 if missed or reading.fails(a, b) else 0
+
+
+def _answered(questions: Sequence[Asked], path: str | None) -> Iterator[tuple[Any, str, Any]]:
+    """Each question that was answered, the answer, and the guess that it makes."""
+    return _scripted(questions, path) if path else _prompted(questions)
+
+
+def _prompted(questions: Sequence[Asked]) -> Iterator[tuple[Any, str, Any]]:
     """Ask each question until it is answered or skipped; `q` or the end of the input stops."""
-    guesses: list[Guess] = []
     try:
         for number, question in enumerate(questions, 1):
-            guesses += _answer(f"{number} of {len(questions)}. {question.text}", question)
+            yield from _answer(f"{number} of {len(questions)}. {question.text}", question)
     except (EOFError, click.Abort):
         click.echo("", err=True)
-    return guesses
 
 
-def _answer(text: str, question: Question) -> list[Guess]:
+def _answer(text: str, question: Asked) -> list[tuple[Any, str, Any]]:
     from foretrace.base.budget import asking
 
     while True:
@@ -91,14 +156,12 @@ def _answer(text: str, question: Question) -> list[Guess]:
         if answer.lower() in QUIT:
             raise EOFError
         try:
-            return [question.guess(answer)] if answer else []
+            return [(question, answer, question.guess(answer))] if answer else []
         except UsageError as problem:
             click.echo(str(problem), err=True)
 
 
-def _scripted(questions: list[Question], path: str) -> Iterator[Guess]:
-    from pathlib import Path
-
+def _scripted(questions: Sequence[Asked], path: str) -> Iterator[tuple[Any, str, Any]]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as problem:
@@ -110,6 +173,6 @@ def _scripted(questions: list[Question], path: str) -> Iterator[Guess]:
             return
         try:
             if line.strip():
-                yield question.guess(line)
+                yield question, line.strip(), question.guess(line)
         except UsageError as problem:
             raise UsageError(f"{path}: line {number}: {question.text} {problem}") from problem

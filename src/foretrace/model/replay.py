@@ -97,7 +97,8 @@ class GraphChange(Struct, frozen=True):
 
     Of the host time in `removed` (start and end of stretches), `left` remains, a share. `length`
     has new times of GPU work by its row in `gpu`; `gone` are rows that no longer run. `unwaited`
-    are calls that no longer wait. `also` has host time that other fixes take away.
+    are calls that no longer wait. `also` has host time that other fixes take away. `moved` has the
+    bytes that GPU work moves then, where a fix says so; the replay does not need them.
     """
 
     removed: tuple[tuple[int, int], ...] = ()
@@ -106,6 +107,7 @@ class GraphChange(Struct, frozen=True):
     gone: frozenset[int] = frozenset()
     unwaited: frozenset[int] = frozenset()
     also: tuple[tuple[tuple[tuple[int, int], ...], float], ...] = ()
+    moved: dict[int, float] = field(default_factory=dict)
 
 
 class ReplayGraph(Struct, frozen=True):

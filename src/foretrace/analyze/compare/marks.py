@@ -7,7 +7,7 @@ or as its own replay gives it.
 
 from __future__ import annotations
 
-from foretrace.analyze.fixes import Predicted, fixes
+from foretrace.analyze.fixes import FixPrediction, Predicted, fixes
 from foretrace.base.units import time_text
 from foretrace.schema.documents.compare import MarkedFix
 
@@ -18,26 +18,23 @@ def marked(before: Predicted | None, after: Predicted | None) -> MarkedFix | Non
     """The prediction for what changed; None where no known fix was made."""
     if before is None or after is None:
         return None
-    shown, left = {fix.name: fix.made for fix in fixes()}, {each.fix for each in after.every}
-    made = [
-        each
-        for each in before.fixes
-        if each.fix not in left and ((test := shown[each.fix]) is None or test(after.step))
-    ]
+    made = made_between(before.fixes, after)
     if not made:
         return None
-    expected = before.together(made)
-    low, high = _interval(before, [each.fix for each in made], expected)
+    expected, (low, high) = before.together(made), before.interval(made)
     hit = low <= after.now_ns <= high or abs(expected / after.now_ns - 1) <= CLOSE
     names, orders = [each.fix for each in made], [each.proposal.order for each in made]
     return MarkedFix(names, orders, before.now_ns, expected, low, high, after.now_ns, hit)
 
 
-def _interval(found: Predicted, names: list[str], expected: float) -> tuple[float, float]:
-    chosen = [each for each in found.fixes if each.fix in names]
-    best = min(each.low_ns / each.ns for each in chosen)
-    worst = max(each.high_ns / each.ns for each in chosen)
-    return expected * best, expected * worst
+def made_between(before: list[FixPrediction], after: Predicted) -> list[FixPrediction]:
+    """Those of the fixes that the other step shows to be made."""
+    shown, left = {fix.name: fix.made for fix in fixes()}, {each.fix for each in after.every}
+    return [
+        each
+        for each in before
+        if each.fix not in left and ((test := shown[each.fix]) is None or test(after.step))
+    ]
 
 
 def mark_text(mark: MarkedFix) -> str:

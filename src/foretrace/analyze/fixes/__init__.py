@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from msgspec import Struct
@@ -101,10 +101,14 @@ class Predicted(Struct, frozen=True):
 
     def together(self, chosen: Sequence[FixPrediction]) -> float:
         """The time of a step with several fixes."""
-        change = GraphChange()
-        for each in chosen:
-            change = both(change, each.proposal.change)
-        return replay.run(self.rated[0], change)
+        changes = [each.proposal.change for each in chosen]
+        return replay.run(self.rated[0], reduce(both, changes, GraphChange()))
+
+    def interval(self, chosen: Sequence[FixPrediction]) -> tuple[float, float]:
+        """What that time may be: as uncertain as the most uncertain of the fixes."""
+        expected = self.together(chosen)
+        low = min(each.low_ns / each.ns for each in chosen)
+        return expected * low, expected * max(each.high_ns / each.ns for each in chosen)
 
     def contains(self, first: FixPrediction, then: FixPrediction) -> bool:
         """Whether the first already does most of what the second would: kernels that a compiler has
@@ -207,4 +211,5 @@ def both(first: GraphChange, then: GraphChange) -> GraphChange:
         first.gone | then.gone,
         first.unwaited | then.unwaited,
         (*first.also, (then.removed, then.left), *then.also),
+        first.moved | then.moved,
     )

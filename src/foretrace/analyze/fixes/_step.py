@@ -172,6 +172,10 @@ class Step:
         """The GPU time of these rows."""
         return float(self.trace.gpu.length[rows].sum())
 
+    def added_ns(self, change: GraphChange) -> float:
+        """The GPU time that a change adds; less than nothing where it saves some."""
+        return sum(change.length.values()) - self.ns([*(change.gone | change.length.keys())])
+
     def events(self, rows: Sequence[int] | Ints) -> tuple[int, ...]:
         """Ids of the events of some GPU work."""
         return tuple(self.trace.gpu.id[np.asarray(rows[:50], np.int64)].tolist())

@@ -54,10 +54,11 @@ PART = 50  # launches: compiled code between two waits that has fewer is not wor
 
 
 class Merged(Struct, frozen=True):
-    """Rows of kernels that become `kept` kernels, and the time of these."""
+    """Rows of kernels that become `kept` kernels, what these move, and their time."""
 
     rows: Ints
     kept: int
+    moved: float
     fused_ns: float
 
 
@@ -97,19 +98,19 @@ def _groups(step: Step, rows: Ints) -> list[Merged]:
     order = step.trace.order
     mine = np.isin(order.row, rows)
     parts = [part for each in chains(step.trace) if len(part := each[mine[each]]) > 1]
-    known: dict[bytes, tuple[int, float]] = {}
+    known: dict[bytes, tuple[int, float, float]] = {}
     for part in parts:
         key = order.case[part].tobytes()
         known[key] = known.get(key) or _fused(step, part)
     return [Merged(order.row[part], *known[order.case[part].tobytes()]) for part in parts]
 
 
-def _fused(step: Step, places: Ints) -> tuple[int, float]:
-    """How many kernels a group becomes, and their time: all that goes in and out, or a pass for
-    each of them.
+def _fused(step: Step, places: Ints) -> tuple[int, float, float]:
+    """How many kernels a group becomes, what they move (all that goes in and out, or a pass for
+    each of them), and their time.
     """
     if step.device is None:
-        return 1, np.inf
+        return 1, np.inf, np.inf
     cases = _cases(step, places)
     kept = max(len(_reductions(step, places)), 1)
     near = np.arange(max(int(places[0]) - REACH, 0), int(places[-1]))
@@ -118,7 +119,7 @@ def _fused(step: Step, places: Ints) -> tuple[int, float]:
         outside[size] = outside[size] or INPUTS
     passes = kept * max(case.bytes or 0 for case in cases) if kept > 1 else 0
     moved = max(traffic_of(cases, outside).least, passes)
-    return kept, max(step.move_ns(moved) / MEMORY, kept * SHORTEST_NS)
+    return kept, moved, max(step.move_ns(moved) / MEMORY, kept * SHORTEST_NS)
 
 
 def _reductions(step: Step, places: Ints) -> set[tuple[int, int]]:
@@ -137,14 +138,15 @@ def _change(
     step: Step, groups: Sequence[Merged], issued: tuple[Stretches, float], realised: float
 ) -> GraphChange:
     """The step with this share of what fusing can bring."""
-    length, gone = dict[int, float](), set[int]()
+    length, moved, gone = dict[int, float](), dict[int, float](), set[int]()
     for group in groups:
         now, kept = step.ns(group.rows), group.kept
         part = min(2 * realised, 1.0) if kept == 1 and not step.trains else realised
         saved = max(part * (now - group.fused_ns), 0.0)
         length |= dict.fromkeys(group.rows[-kept:].tolist(), (now - saved) / kept)
+        moved |= dict.fromkeys(group.rows[-kept:].tolist(), group.moved / kept)
         gone |= set(group.rows[:-kept].tolist())
-    return GraphChange(*issued, length, frozenset(gone))
+    return GraphChange(*issued, length, frozenset(gone), moved=moved)
 
 
 def _left(step: Step, removed: Stretches, launches: int, fewer: int) -> float:
