@@ -92,10 +92,10 @@ def test_comparisons(given: tuple[str, ...]) -> None:
 
 def test_fields_of_a_comparison_that_do_not_apply_are_left_out() -> None:
     same = compare_answer("mlp_eager", "mlp_eager")
-    assert {"bare_wall_ns", "bare_host_ns", "others"}.isdisjoint(same)
+    assert {"bare_wall_ns", "bare_host_ns", "others", "published"}.isdisjoint(same)
     assert {"to", "why"}.isdisjoint(same["kernels"]["same"][0])
     timed = compare_answer("mlp eager", "mlp compiled")
-    assert list(timed)[-2:] == ["bare_wall_ns", "bare_host_ns"]
+    assert list(timed)[-3:] == ["bare_wall_ns", "bare_host_ns", "published"]
     del same["worth"]["text"]
     refused(same, comparison.DOCUMENT, "'text' is a required property")
 

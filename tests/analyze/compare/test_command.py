@@ -46,6 +46,7 @@ def test_the_document_has_the_names_of_the_contract(capsys: pytest.CaptureFixtur
         "worth",
         "verdict",
         "work",
+        "published",
     ]
     assert set(found["a"]) >= TRACE
     assert set(found["kernels"]) == {"same", "changed", "removed", "added"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from foretrace.analyze.compare.articles import published
 from foretrace.base.errors import UsageError
 from foretrace.learn.claims import (
     ARTICLES,
@@ -23,7 +24,6 @@ from foretrace.learn.claims import (
     claims,
     find,
     programs,
-    published,
 )
 
 PREDICTIONS = [(claim, each) for claim in claims() for each in claim.predictions]

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+import foretrace
+from foretrace.analyze.compare.articles import published_of
 from foretrace.analyze.guess import check
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
@@ -320,3 +322,36 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_records_are_kept_where_the_traces_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ladder", "--why"]) == 2
     assert "--why keeps records beside the traces: add --keep DIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "printed"),
+    [
+        (("mlp_eager", "mlp_compiled"), "89.4 us for triton_poi_fused"),
+        (("mlp_compiled", "mlp_eager"), "89.4 us for triton_poi_fused"),
+        (("mlp_eager", "mlp_compiled", "mlp_liger"), "92.8 us for Liger's kernel"),
+        (("matmul_add_4096_eager", "matmul_add_4096_compiled"), "a memcpy of 32 MiB in 33 us"),
+        (("matmul_add_64_eager", "matmul_add_4096_eager"), "64 x 64: 23.1 us on the GPU"),
+        (("linear_eager", "linear_compiled"), "cutlass_80_wmma_tensorop"),
+        (("attention_flash_8x16x1024x64_bf16", "attention_cudnn_8x16x1024x64_bf16"), "146.8 us"),
+        (("mlp_eager", "mlp_eager"), ""),  # one program
+        (("mlp_eager", "mlp_fused_64x128x768x3072_bf16"), ""),
+        (("mlp_eager", "mlp_compiled_reduce-overhead_64x128x768x3072_bf16"), ""),
+        (("linear_eager_8x32x64x128_bf16", "linear_compiled_8x32x64x128_bf16"), ""),  # x is 3-D
+        (("mlp_eager_train", "mlp_compiled"), ""),
+    ],
+)
+def test_the_articles_are_quoted_for_their_own_programs_alone(
+    names: tuple[str, ...], printed: str
+) -> None:
+    said = published_of(*(foretrace.open(name, cache=False) for name in names))
+    assert said.startswith(printed) or printed in said
+    assert bool(said) == bool(printed)
+
+
+def test_compare_shows_what_the_articles_print(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["compare", "mlp_eager", "mlp_compiled", "--no-cache"]
+    assert main(given) == 0
+    assert "A100          the articles print: gate and up 0.19 ms each" in capsys.readouterr().out
+    assert main([*given, "--json"]) == 0
+    assert "89.4 us" in json.loads(capsys.readouterr().out)["published"]

@@ -17,6 +17,7 @@ import os
 
 from msgspec.structs import replace
 
+from foretrace.analyze.compare.articles import published_of
 from foretrace.analyze.compare.changes import work_changes
 from foretrace.analyze.compare.document import document
 from foretrace.analyze.compare.fusion import compare_kernels
@@ -62,7 +63,7 @@ def compare(
             raise TraceError("E_NOTHING_TO_COMPARE", trace.path, why, hint=hint)
     unit = choose(traces, region)
     first, *others = (compare_two(traces[0], other, unit, compile_seconds) for other in traces[1:])
-    return replace(first, others=tuple(others))
+    return replace(first, others=tuple(others), published=published_of(*traces))
 
 
 def compare_two(

@@ -38,6 +38,7 @@ def document(found: Comparison) -> documents.CompareDocument:
         verdict=found.verdict,
         work=[documents.WorkEntry(**_own(documents.WorkEntry, row)) for row in found.work],
         predicted=found.mark or UNSET,
+        published=found.published or UNSET,
         bare_wall_ns=_change(found.bare_wall_ns) if bare else UNSET,
         bare_host_ns=_change(found.bare_host_ns) if bare else UNSET,
         others=[document(other) for other in found.others] or UNSET,

@@ -258,7 +258,7 @@ class Comparison(Displayed, Struct, frozen=True):
     up to the GPU work of both sides. `bare_wall_ns` and `bare_host_ns` are one unit without the
     profiler, unknown unless both run records have them. `changed` and `unchanged` (within the
     noise) have one sentence each. With more than two traces `others` compares each further one
-    with A.
+    with A. `published` is what the articles print, where the traces are their programs.
     """
 
     unit: RepeatUnit
@@ -279,6 +279,7 @@ class Comparison(Displayed, Struct, frozen=True):
     unchanged: tuple[str, ...] = ()
     others: tuple[Comparison, ...] = ()
     mark: MarkedFix | None = None
+    published: str = ""
 
     @property
     def worth(self) -> Worth:

@@ -5,7 +5,7 @@ H200), the `source` that states it, the heading it is under (`where`), its `sent
 words the `claim`. A `[[claim.prediction]]` judges it `on` a program of `programs.toml`, perhaps
 `against` another; `h200` is its verdict where that is no hit, explained by the `correction`.
 `card` marks what the card decides: a name, a time, a tile, registers. `missed` is the outcome of a
-miss, `a100` the entry of `a100.toml` with the number that the articles print. A claim without a
+miss, `a100` the number that the articles print (`analyze/compare/articles`). A claim without a
 prediction says what `decides` it, or which other to `see`, whose sentence it has unless it brings
 its own.
 """
@@ -103,12 +103,6 @@ class Claim:
         """The article's section on the web; empty for other sources."""
         heading = re.sub(r"[^\w\s-]", "", self.where.lower()).replace(" ", "-")
         return f"{ARTICLES[self.source]}#{heading}" if self.where else ""
-
-
-def published(name: str) -> str:
-    """What the articles print, by its name in `a100.toml`: of their A100; empty without a name."""
-    entry = _read("a100")[name] if name else {}
-    return f"{entry['text']} ({entry['source']})" if name else ""
 
 
 @cache

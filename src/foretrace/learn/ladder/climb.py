@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from foretrace.analyze.compare import compare
+from foretrace.analyze.compare.articles import published
 from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.sentences import changed_work, same_work
 from foretrace.analyze.compare.verdict import Comparison
@@ -26,7 +27,6 @@ from foretrace.learn.claims import (
     ClaimPrediction,
     ClaimProgram,
     claims,
-    published,
 )
 from foretrace.learn.claims import find as find_claim
 from foretrace.learn.ladder import capture_rung

@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
+from foretrace.analyze.compare.articles import published
 from foretrace.analyze.guess import baseline
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.files import write_bytes
 from foretrace.base.notices import warn
-from foretrace.learn.claims import published
 from foretrace.learn.lessons.lanes import lanes
 from foretrace.learn.lessons.scene import Opens, Scene, filled, opened
 from foretrace.model.reach import average

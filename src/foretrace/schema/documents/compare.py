@@ -213,7 +213,8 @@ class MarkedFix(Struct, frozen=True):
 class CompareDocument(Struct, frozen=True):
     """B compared with A; `others` compares each further trace with A.
 
-    `bare_...` are times without the profiler, present where both run records have them.
+    `bare_...` are times without the profiler, present where both run records have them;
+    `published` is what the articles print of their A100, where the traces are their programs.
     """
 
     schema: int
@@ -234,6 +235,7 @@ class CompareDocument(Struct, frozen=True):
     bare_host_ns: ChangeEntry | UnsetType = UNSET
     others: list[CompareDocument] | UnsetType = UNSET
     predicted: MarkedFix | UnsetType = UNSET
+    published: str | UnsetType = UNSET
 
 
 DOCUMENT = CompareDocument

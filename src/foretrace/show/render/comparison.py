@@ -197,17 +197,19 @@ def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
         (letter, f"{shorten(path, NAME)}{_heading(side)}")
         for path, (letter, side) in zip(paths, sides, strict=True)
     ]
+    printed = [("A100", f"the articles print: {found.published}")] if found.published else []
     if found.others:
         lines += [
             (f"{letter} against A", f"{_answer(each)}: {each.verdict.text}")
             for letter, each in zip(LETTERS[1:], every, strict=False)
         ]
+        lines += printed
         return [Section("", labelled=[*lines, *_lost(sides)]), quantities(every)]
     lines += [(_answer(found), found.verdict.text), *(("", text) for text in _cost(found))]
     lines += [("PREDICTED", mark_text(found.mark))] if found.mark else []
     if found.verdict.answer == "different":
         return [Section("", labelled=[*lines, *_lost(sides)], after=_times(found))]
-    lines += [("NOTE", text) for text in circumstances(found)] + _lost(sides)
+    lines += [*printed, *(("NOTE", text) for text in circumstances(found)), *_lost(sides)]
     draw = _op_changes if on_cpu(found) else _changes
     return [draw(found, rows, width, lines)]
 
