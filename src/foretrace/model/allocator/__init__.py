@@ -1,0 +1,1 @@
+"""What a snapshot of torch's allocator says: lifetimes, categories, the peak, fragments, growth."""

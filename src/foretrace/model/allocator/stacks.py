@@ -1,0 +1,120 @@
+"""What a stack tells about an allocation: the pass it ran in, and the line to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.schema.snapshot import Numbers, Snapshot, StackFrame
+
+# the pass of an allocation
+FORWARD, BACKWARD, OPTIMIZER, OUTSIDE = range(4)
+PASSES = ("forward pass", "backward pass", "optimizer step", "outside the model")
+OPTIMIZER_STEP = "Optimizer.step#"
+BACKWARD_LINE = "backward pass (autograd's thread has no Python stack)"
+BEFORE_LINE = "before the history began"
+# functions that make a model, or move it to a device
+_BUILDS = frozenset(
+    ("__init__", "_apply", "reset_parameters", "from_pretrained", "load_state_dict", "to_empty")
+)
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+_ENGINE = ("torch::autograd::Engine", "torch::autograd::Node", "torch::autograd::python::Python")
+_OVERWRITES = ("/torch/_functorch/", "/torch/autograd/function.py")
+
+
+class StackFacts(Struct, frozen=True):
+    """One entry for each stack of a snapshot.
+
+    `line` is a number of `lines`. `calls` are the numbers of frames that call a module, outermost
+    first. `words` are the functions of the stack. `builds` marks those that
+    make a model, `drops` those of `zero_grad`. `optimizes` are the times of the optimizer's steps.
+    """
+
+    ran: Numbers
+    line: Numbers
+    lines: Sequence[str]
+    in_module: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    workspace: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    builds: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    drops: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    optimizes: Sequence[int]
+    words: Sequence[frozenset[str]]
+    calls: Sequence[tuple[int, ...]]
+
+
+def stack_facts(snapshot: Snapshot) -> StackFacts:
+    """Read every stack once."""
+    frames = snapshot.frames
+    kinds = [_kind(frame) for frame in frames]
+    told = any(stack for stack in snapshot.stacks)
+    lines: dict[str, int] = {}
+    ran, line, module, workspace, words, calls = [], [], [], [], [], []
+    for stack in snapshot.stacks:
+        each = [frames[at] for at in stack]
+        passed = _pass(each, told)
+        ran.append(passed)
+        line.append(lines.setdefault(_line(each, [kinds[at] for at in stack], passed), len(lines)))
+        module.append(any(frame.name == "_call_impl" for frame in each))
+        workspace.append(any("orkspace" in frame.name for frame in each))
+        words.append(frozenset(frame.name for frame in each))
+        calls.append(_module_calls(stack, each))
+    return StackFacts(
+        np.array(ran, np.int64),
+        np.array(line, np.int64),
+        list(lines),
+        np.array(module, np.bool_),
+        np.array(workspace, np.bool_),
+        np.array([not _BUILDS.isdisjoint(each) for each in words], np.bool_),
+        np.array(["zero_grad" in each for each in words], np.bool_),
+        [m.time_us for m in snapshot.marks if m.is_start and m.name.startswith(OPTIMIZER_STEP)],
+        words,
+        calls,
+    )
+
+
+def _pass(stack: Sequence[StackFrame], told: bool) -> int:
+    """The pass of a stack; autograd's own thread has no Python frame."""
+    if not stack:
+        return BACKWARD if told else OUTSIDE
+    names = {frame.name for frame in stack}
+    if any("/torch/optim/" in frame.file for frame in stack):
+        return OPTIMIZER
+    if any(frame.name.startswith(_ENGINE) for frame in stack) or "unpack_hook" in names:
+        return BACKWARD
+    if "backward" in names and any(part in f.file for f in stack for part in _OVERWRITES):
+        return BACKWARD
+    return FORWARD if "_call_impl" in names else OUTSIDE
+
+
+def _module_calls(stack: tuple[int, ...], frames: Sequence[StackFrame]) -> tuple[int, ...]:
+    """The frames that call a module: each is outside of a `_wrapped_call_impl` or `_call_impl`."""
+    found = [
+        stack[at + 1]
+        for at in range(len(stack) - 1)
+        if frames[at].name in ("_wrapped_call_impl", "_call_impl")
+        and frames[at + 1].name not in ("_wrapped_call_impl", "_call_impl")
+    ]
+    return tuple(reversed(found))
+
+
+def _kind(frame: StackFrame) -> int:
+    """0 for a line of the user, 1 of another library, 2 of torch and Python, 3 of C++."""
+    file = frame.file
+    if not file.endswith(".py"):
+        return 3
+    if "/torch/" in file or file.startswith("<"):
+        return 2
+    if any(part in file for part in _PACKAGES):
+        return 1
+    return 2 if "/lib/python3" in file else 0
+
+
+def _line(stack: Sequence[StackFrame], kinds: Sequence[int], passed: int) -> str:
+    """`model.py:88 in forward`: the innermost line outside torch, else of torch."""
+    for most in (1, 2):
+        if (at := next((at for at, kind in enumerate(kinds) if kind <= most), None)) is not None:
+            frame = stack[at]
+            return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line} in {frame.name}"
+    return BACKWARD_LINE if passed == BACKWARD else BEFORE_LINE

@@ -1,0 +1,112 @@
+"""The memory of one device: what every analysis of a snapshot reads."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+
+import numpy as np
+
+from foretrace.model.allocator.categories import PARAMETER, STATE, categories
+from foretrace.model.allocator.lifetimes import Lifetimes, lifetimes
+from foretrace.model.allocator.stacks import (
+    BACKWARD,
+    BEFORE_LINE,
+    FORWARD,
+    OPTIMIZER_STEP,
+    PASSES,
+    StackFacts,
+    stack_facts,
+)
+from foretrace.schema.snapshot import ACTION, NO_STACK, OOM, History, Numbers, Snapshot
+
+_TAKES = (ACTION["segment_alloc"], ACTION["segment_map"])
+_GIVES = (ACTION["segment_free"], ACTION["segment_unmap"])
+
+
+class MemoryView:
+    """Lifetimes, categories and passes of one device's history; the peak; the steps."""
+
+    def __init__(self, snapshot: Snapshot, history: History) -> None:
+        self.snapshot, self.history = snapshot, history
+        self.lives: Lifetimes = lifetimes(snapshot, history)
+        self.facts: StackFacts = stack_facts(snapshot)
+        self.category = categories(snapshot, history, self.lives, self.facts)
+        self.ran = self.facts.ran[self.lives.stack]
+        self.curve = self.lives.curve()
+        self.peak = int(self.curve.argmax())
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that was live at once."""
+        return int(self.curve[self.peak])
+
+    @property
+    def trains(self) -> bool:
+        """Whether a backward pass was recorded."""
+        return bool(((self.ran == BACKWARD) & ~self.lives.before).any())
+
+    @cached_property
+    def holders(self) -> Numbers:
+        """The rows that are live at the peak."""
+        return self.lives.live_at(self.peak)
+
+    @cached_property
+    def reserved(self) -> Numbers:
+        """Bytes held from the driver after each event."""
+        action, size = self.history.action, self.history.size
+        change = np.where(np.isin(action, _TAKES), size, 0) - np.where(
+            np.isin(action, _GIVES), size, 0
+        )
+        device = self.history.device
+        held = sum(each.size for each in self.snapshot.segments if each.device == device)
+        return np.cumsum(change) + (held - int(change.sum()))
+
+    @cached_property
+    def steps(self) -> list[tuple[int, int]]:
+        """The first event of each step and the one after its last.
+
+        A step ends with the optimizer's, or where the stack that began the first step comes again.
+        """
+        ends = self._marked() or self._repeated()
+        edges = [0, *(end for end in ends if 0 < end < len(self.history)), len(self.history)]
+        return [(a, b) for a, b in itertools.pairwise(edges) if b > a]
+
+    def _marked(self) -> list[int]:
+        ends = [
+            mark.time_us
+            for mark in self.snapshot.marks
+            if not mark.is_start and mark.name.startswith(OPTIMIZER_STEP)
+        ]
+        return [*map(int, np.unique(np.searchsorted(self.history.time_us, ends, side="right")))]
+
+    def _repeated(self) -> list[int]:
+        rows = np.flatnonzero((self.ran == FORWARD) & ~self.lives.before)
+        if not len(rows):
+            return []
+        again = rows[self.lives.stack[rows] == self.lives.stack[rows[0]]]
+        return [int(start) for start in self.lives.start[again[1:]]]
+
+    def line(self, row: int) -> str:
+        """The line to look at for one allocation."""
+        stack = int(self.lives.stack[row])
+        if stack == NO_STACK and self.lives.before[row]:
+            return BEFORE_LINE
+        return str(self.facts.lines[int(self.facts.line[stack])])
+
+    def passed_at(self, event: int) -> str:
+        """The pass in which an event happened: that of the last allocation up to it."""
+        rows = np.flatnonzero((self.lives.start <= event) & ~self.lives.before)
+        return PASSES[int(self.ran[rows[-1]])] if len(rows) else PASSES[-1]
+
+    @property
+    def parameter_sizes(self) -> set[int]:
+        """The sizes of parameters; what a batch changes has others."""
+        chosen = np.isin(self.category, (PARAMETER, STATE))
+        return set(self.lives.size[chosen].tolist())
+
+    @property
+    def oom(self) -> int | None:
+        """The bytes of the allocation that failed, where one did."""
+        rows = np.flatnonzero(self.history.action == OOM)
+        return int(self.history.size[rows[-1]]) if len(rows) else None
