@@ -192,3 +192,22 @@ def test_two_names_that_no_field_tells_apart() -> None:
 def test_wrong_numbers_of_names(names: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["name", *names]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_trace_says_how_a_kernel_was_launched() -> None:
+    """Liger's block size and warps: the name says that it does not have them."""
+    name = "_geglu_tanh_forward_kernel"
+    assert "block size and warps are not in the name" in " ".join(run(name).split())
+    said = " ".join(run(name, "--in", "mlp_liger").split())
+    assert "grid 8,192, block 256 threads (8 warps), registers 48" in said
+    assert "3,072 columns give BLOCK_SIZE 4,096, of which 1,024 do nothing" in said
+    (launch,) = json.loads(run(name, "--in", "mlp_liger", "--json"))["launches"]
+    assert (launch["warps"], launch["block_size"], launch["dims"]) == (8, 4096, [64, 128, 3072])
+    fused = "triton_poi_fused__unsafe_view_gelu_mul_0"
+    (other,) = json.loads(run(fused, "--in", "mlp_compiled", "--json"))["launches"]
+    assert (other["warps"], other["block_size"]) == (4, None)
+
+
+def test_a_kernel_that_the_trace_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["name", "_geglu_tanh_backward_kernel", "--in", "mlp_liger"]) == 2
+    assert "did you mean _geglu_tanh_forward_kernel?" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import as_json
+from foretrace.cli._options import PATH, as_json
 
 if TYPE_CHECKING:
     from foretrace.schema.documents.name import DecodedName
@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 @click.command("name", epilog="See: foretrace docs kernel-names")
 @click.argument("names", nargs=-1, required=True, metavar="NAME [OTHER]")
 @as_json
+@click.option("--in", "path", type=PATH, metavar="TRACE", help="How this trace launches it.")
 @click.option(
     "--gpu", metavar="CARD", help="Relate it to a card: a name (H200) or a chip (sm_90, gfx942)."
 )
-def command(names: tuple[str, ...], as_json: bool, gpu: str | None) -> None:
+def command(names: tuple[str, ...], as_json: bool, path: str | None, gpu: str | None) -> None:
     """Explain a kernel's name, part by part; of two names, say which fields differ.
 
     Each part comes with its meaning and how sure that is: documented, checked against traces,
     inferred, or unknown. NAME is a kernel name as a trace prints it, in quotes; - reads names from
-    stdin, one a line.
+    stdin, one a line. --in TRACE adds what no name says: grid, block, warps and registers of its
+    launches there.
     """
     import json
 
@@ -39,6 +41,8 @@ def command(names: tuple[str, ...], as_json: bool, gpu: str | None) -> None:
     arch = _arch(gpu) if gpu else ""
     stdin = names == ("-",)
     documents = _documents(_lines() if stdin else names, arch)
+    if path:
+        documents = [_launched(document, path) for document in documents]
     if len(names) == 2:
         documents = [_compared(*documents)]
     if as_json:
@@ -74,6 +78,15 @@ def _documents(names: Iterable[str], arch: str) -> list[DecodedName]:
         DecodedName.of(kernel, OnCard(arch, families.on_card(kernel, arch)) if arch else UNSET)
         for kernel in map(families.decode, names)
     ]
+
+
+def _launched(document: DecodedName, path: str) -> DecodedName:
+    from msgspec.structs import replace
+
+    from foretrace.model.opening import opened
+    from foretrace.show.overview.launched import launches
+
+    return replace(document, launches=launches(opened(path), document.name))
 
 
 def _compared(first: DecodedName, second: DecodedName) -> DecodedName:

@@ -59,6 +59,7 @@ def _decode(r: NameParser) -> KernelId | None:
     short, role = known
     r.put(plain, "op", "user triton", "a Triton kernel: the name is the Python function's")
     r.put(plain, "lib", "Liger-Kernel", f"Liger-Kernel defines a function of this name: {short}")
+    r.note("", "block size and warps are not in the name: --in TRACE reads them from a launch")
     if plain != r.name:
         r.note(r.name[len(plain) :], "a counter that torch.compile appends")
     return r.done(role, short)

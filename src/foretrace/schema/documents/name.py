@@ -17,8 +17,29 @@ class OnCard(Struct, frozen=True):
     text: str
 
 
+class NameLaunch(Struct, frozen=True):
+    """One way in which a trace launches the kernel; None where that is not recorded.
+
+    `op` launched it, `dims` is its first tensor. `block_size` is what Liger's source makes of the
+    columns where one program does one row.
+    """
+
+    count: int
+    grid: list[int] | None
+    block: list[int] | None
+    warps: int | None
+    registers: int | None
+    shared_memory: int | None
+    op: str
+    dims: list[int] | None
+    block_size: int | None
+
+
 class DecodedName(Struct, frozen=True):
-    """What a kernel's name says, and which part of it says so."""
+    """What a kernel's name says, and which part of it says so.
+
+    `launches` is how the trace of `--in` launched it.
+    """
 
     schema: int
     name: str
@@ -30,6 +51,7 @@ class DecodedName(Struct, frozen=True):
     gpu: OnCard | UnsetType = UNSET
     other: DecodedName | UnsetType = UNSET
     changed: tuple[FieldChange, ...] | UnsetType = UNSET
+    launches: list[NameLaunch] | UnsetType = UNSET
 
     @classmethod
     def of(cls, kernel: KernelId, gpu: OnCard | UnsetType = UNSET) -> DecodedName:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import UNSET
 
-from foretrace.base.units import plural
+from foretrace.base.units import bytes_text, count_text, plural, times_text
 from foretrace.names.families import value_text
-from foretrace.schema.documents.name import DecodedName
+from foretrace.schema.documents.name import DecodedName, NameLaunch
 from foretrace.schema.kernel import FieldChange
 from foretrace.show.render.terminal import WIDTH, plain
 
@@ -21,8 +21,9 @@ _HEADS = {"family": "the grammar that the name follows", "role": "what the kerne
 def text(document: DecodedName) -> str:
     """One row per part; of two names, one row per field that differs."""
     if document.other is UNSET or document.changed is UNSET:
-        return _drawn([*_head(document), "", *_table(_rows(document))])
-    heads = [*_head(document), "", *_head(document.other), ""]
+        return _drawn([*_head(document), "", *_table(_rows(document)), *_launched(document)])
+    heads = [*_head(document), *_launched(document), "", *_head(document.other)]
+    heads += [*_launched(document.other), ""]
     if document.name == document.other.name:
         return _drawn([*heads, "The names are identical."])
     if not document.changed:
@@ -43,6 +44,43 @@ def _head(document: DecodedName) -> list[str]:
     for said in summary:
         lines += textwrap.wrap(said, WIDTH, break_on_hyphens=False)
     return lines
+
+
+def _launched(document: DecodedName) -> list[str]:
+    """How the trace of `--in` launched it."""
+    found = [] if document.launches is UNSET else document.launches
+    return _table([("launched", "", plain(_launch_text(each))) for each in found])
+
+
+def _launch_text(launch: NameLaunch) -> str:
+    """`3 times: grid 8192, block 256 (8 warps), 48 registers, no shared memory; …`."""
+    warps = f" ({launch.warps} warps)" if launch.warps else ""
+    known = {
+        "grid": _sizes(launch.grid),
+        "block": launch.block and f"{_sizes(launch.block)} threads{warps}",
+        "registers": launch.registers is not None and count_text(launch.registers),
+        "shared memory": launch.shared_memory is not None and bytes_text(launch.shared_memory),
+    }
+    said = ", ".join(f"{name} {text}" for name, text in known.items() if text)
+    op = f"; by {launch.op} of {'x'.join(map(str, launch.dims))}" if launch.dims else ""
+    return f"{times_text(launch.count)}: {said or 'nothing recorded'}{op}{_liger(launch)}"
+
+
+def _sizes(values: Sequence[int] | None) -> str:
+    """`8192` for 8192, 1, 1."""
+    kept = [*values] if values else []
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "x".join(map(count_text, kept))
+
+
+def _liger(launch: NameLaunch) -> str:
+    """What Liger makes of a row: its source takes the next power of two of the columns."""
+    if launch.block_size is None or not launch.dims:
+        return ""
+    columns, size = launch.dims[-1], launch.block_size
+    idle = f", of which {size - columns:,} do nothing" if size > columns else ""
+    return f". One program for each row: {columns:,} columns give BLOCK_SIZE {size:,}{idle}"
 
 
 def _table(rows: list[tuple[str, str, str]]) -> list[str]:
