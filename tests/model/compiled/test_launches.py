@@ -139,6 +139,10 @@ def test_kernels_of_a_cuda_graph_follow_calls() -> None:
     # three kernels between, and two calls: nobody knows which is whose
     more = ["gemm", "triton_a", "gemm", "reduce", "gemm", "triton_b"]
     assert by_order(more, made) == {0: [0], 1: [1], 4: [5]}
+    # cuBLAS clears four bytes before a kernel
+    filled = ["gemm", "triton_a", "Memset", "gemm", "Memset", "gemm", "triton_b"]
+    found = {0: [0], 1: [1], 2: [2, 3], 3: [4, 5], 4: [6]}
+    assert by_order(filled, made, {2, 4}) == found
 
 
 @pytest.mark.parametrize(

@@ -257,8 +257,13 @@ def by_kernels(kernels: Sequence[str], known: Sequence[Wrapper]) -> Wrapper | No
     return found[0] if len(found) == 1 else None
 
 
-def by_order(kernels: Sequence[str], wrapper: Wrapper) -> dict[int, list[int]]:
-    """Kernels of a CUDA graph by call: those between two generated kernels are a library call's."""
+def by_order(
+    kernels: Sequence[str], wrapper: Wrapper, fills: Iterable[int] = ()
+) -> dict[int, list[int]]:
+    """Kernels of a CUDA graph by call: those between two generated kernels are a library call's.
+
+    `fills` are the places of memsets and memcpys, which belong to the kernel after them.
+    """
     found: dict[int, list[int]] = {}
     start, next_call = 0, 0
     for at, name in [*enumerate(kernels), (len(kernels), "")]:
@@ -269,10 +274,15 @@ def by_order(kernels: Sequence[str], wrapper: Wrapper) -> dict[int, list[int]]:
         end = len(wrapper.calls) if place is None else place
         between = [p for p in range(next_call, end) if wrapper.calls[p].extern]
         held = list(range(start, at))
+        alone = [row for row in held if row not in fills]
         if len(between) == 1 and held:
             found[between[0]] = held
-        elif len(between) == len(held):
-            found |= {p: [row] for p, row in zip(between, held, strict=True)}
+        elif len(between) == len(alone):
+            starts = [start, *(row + 1 for row in alone)]
+            found |= {
+                p: list(range(first, row + 1))
+                for p, first, row in zip(between, starts, alone, strict=False)
+            }
         if place is not None:
             found[place] = [at]
             start, next_call = at + 1, place + 1
@@ -430,7 +440,9 @@ class _Joiner:
 
     def _in_order(self, wrapper: Wrapper, rows: list[int], symbols: dict[str, int]) -> None:
         rows = sorted(rows, key=lambda at: int(self.gpu.start[at]))
-        for call, held in by_order(work_names(self.host, self.gpu, rows), wrapper).items():
+        fills = {at for at, row in enumerate(rows) if not self.gpu.is_kernel[row]}
+        names = work_names(self.host, self.gpu, rows)
+        for call, held in by_order(names, wrapper, fills).items():
             self._add(wrapper, call, [rows[at] for at in held], symbols)
 
     def by_names(self, wrappers: Sequence[Wrapper]) -> None:

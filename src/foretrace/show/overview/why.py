@@ -44,7 +44,8 @@ def lines(why: Why) -> list[Line]:
         found.append(Line("NOT FUSED", _not_fused(why)))
     found += [Line("CUDA GRAPHS", text) for text in _skips(why)]
     if why.unexplained:
-        names = ", ".join(why.unexplained[:2])
+        short = dict.fromkeys(families.decode(name).short for name in why.unexplained)
+        names = ", ".join([*short][:2])
         count = plural(len(why.unexplained), "kernel")
         found.append(Line("NOT EXPLAINED", f"{count} of compiled graphs in no record: {names}"))
     if why.lacks:
@@ -282,6 +283,8 @@ def in_the_way(row: NotFused, device: str | None) -> str:
     Only a trace says which library a GEMM goes to; a log alone may be of any device.
     """
     calls, subject, of = _calls(row, device)
+    if not calls:  # a Triton kernel of the program has no target
+        subject = (row.a if row.a_kind == "extern" else row.b).rpartition(":")[0]
     if len(calls) > 1:
         return f"{subject} are extern {of}calls: Inductor cannot join them"
     template = "a Triton template" if _is_nvidia(device) else "a template"
