@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pty
 import re
@@ -27,10 +28,11 @@ def test_the_first_screen_counts_every_recording(capsys: pytest.CaptureFixture[s
     assert main(["recordings"]) == 0
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 25
-    listed = recordings.traces() | recordings.decoding()
+    listed = recordings.traces() | recordings.decoding() | recordings.explained()
     assert all(f"  {name} " in text for name in listed)
-    assert f"and {len(recordings.ladder())} of the ladder: matmul_add " in text
-    assert "mlp_eager: down(gelu(gate(x)) * up(x)), another order than the articles'" in text
+    assert f"and {len(recordings.ladder())} of the ladder (recordings RUNG lists them): m" in text
+    assert "mlp_compiled and mlp_eager: down(gelu(gate(x)) * up(x)), another order than" in text
+    assert "(foretrace why NAME): mlp_max_autotune, mlp_packed_why, mlp_reduce_overhead, " in text
     assert "llama and llama_compiled are the model of the ladder; tried is a result" in text
 
 
@@ -50,12 +52,49 @@ def test_a_word_lists_those_of_the_ladder_too(capsys: pytest.CaptureFixture[str]
     assert "no recording has 'zzz'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", recordings.traces() | recordings.ladder() | recordings.decoding())
+@pytest.mark.parametrize(
+    "name",
+    recordings.traces() | recordings.ladder() | recordings.decoding() | recordings.explained(),
+)
 def test_every_name_finds_its_recording(name: str) -> None:
     path = recordings.find(name)
     assert path is not None
     assert path.name == f"{name}.json.gz"
     assert recordings.opened_as(name) == str(path)
+
+
+# what `why --not-fused` says about each recording with the compiler's logs
+REASONS = {
+    "mlp_why": "mm is an extern cuBLAS call: Inductor cannot put code into it",
+    "mlp_reduce_overhead": "both mm are extern cuBLAS calls: Inductor cannot join them",
+    "mlp_max_autotune": "mm was a template when Inductor decided this; tuning chose an extern cuBLAS",
+    "mlp_packed_why": "_geglu_tanh_forward_kernel_0 is an extern call: Inductor cannot put code",
+}
+
+
+@pytest.mark.parametrize("name", recordings.explained())
+def test_why_explains_a_recording_by_its_name(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every kernel of the graph has its call, those inside a CUDA graph as well."""
+    assert main(["why", name, "--not-fused", "--no-cache"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith(f"{name} · NVIDIA H200 · 3 steps COMPILED ")
+    assert "4 launches per step: " in text
+    assert REASONS[name] in text
+    left = text.count("3 kernels of compiled graphs in no record: foreach copy bf16")
+    assert left == (name in ("mlp_max_autotune", "mlp_reduce_overhead"))  # a graph's input
+
+
+@pytest.mark.parametrize("name", recordings.explained())
+def test_the_logs_that_ship_name_no_machine(name: str) -> None:
+    files = list(recordings.explained()[name].parent.rglob(f"{name}*/*.gz"))
+    assert len(files) == 2
+    for path in files:
+        text = gzip.decompress(path.read_bytes()).decode()
+        places = set(re.findall(r"[\"' ](/[a-z0-9.]+)/[\w./-]+", text))
+        assert places <= {"/src", "/site-packages", "/python3.12", "/tmp"}
+        assert set(re.findall(r"/tmp/[^/]+", text)) <= {"/tmp/torchinductor_root"}
 
 
 def test_the_recorded_try_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def command(word: str | None, card: str, reading: Reading) -> int:
     from foretrace.show.overview.reading import overview_of
     from foretrace.show.render.set_page import more_text, recordings_text
 
-    listed = recordings.traces(card) | recordings.decoding(card)
+    listed = recordings.traces(card) | recordings.decoding(card) | recordings.explained(card)
     every = listed | recordings.ladder(card)
     chosen = [name for name in every if word in name] if word else list(listed)
     if not chosen:
@@ -40,11 +40,14 @@ def command(word: str | None, card: str, reading: Reading) -> int:
         for name in chosen
     }
     click.echo(recordings_text(looks))
-    programs = {each.on.trace: each.on for each in find(OTHER_ORDER).predictions}
-    for program in programs.values():
-        if program.setup and program.trace in chosen and program.trace in every:
-            why = f"another order than the articles' (ladder --claim {OTHER_ORDER})"
-            click.echo(f"  {program.trace}: {program.code}, {why}")
+    programs = {each.on.trace: each.on for each in find(OTHER_ORDER).predictions if each.on.setup}
+    others = [name for name in chosen if name in programs]
+    if others:
+        why = f"another order than the articles' (ladder --claim {OTHER_ORDER})"
+        code = min((programs[name].code for name in others), key=len)
+        click.echo(f"  {' and '.join(others)}: {code}, {why}")
+    if logged := [name for name in chosen if name in recordings.explained(card)]:
+        click.echo(f"  with the compiler's logs (foretrace why NAME): {', '.join(logged)}")
     if not word:
         names = recordings.ladder(card)
         counts = {each.name: sum(name.startswith(each.name) for name in names) for each in rungs()}

@@ -57,14 +57,14 @@ def test_every_verdict_is_the_one_the_h200_gave(document: dict[str, Any]) -> Non
         for claim in claims()
         for each in claim.predictions
     ]
-    assert document["counts"] == {"hit": 139, "miss": 32, "unknown": 2}
+    assert document["counts"] == {"hit": 143, "miss": 32, "unknown": 2}
     said = [claim for claim in document["claims"] if claim["said_by"] == "articles"]
     counts = Counter((claim["rung"], claim["outcome"]) for claim in said)
     assert {rung: tuple(counts[rung, outcome] for outcome in OUTCOMES) for rung in H200} == H200
     assert document["outcomes"] == {
         outcome: sum(row[place] for row in H200.values()) for place, outcome in enumerate(OUTCOMES)
     }
-    assert [*document["commentaries"].values()] == [3, 5, 0, 0, 0]
+    assert [*document["commentaries"].values()] == [7, 5, 0, 0, 0]
     assert [*document["found"].values()] == [15, 0, 0, 0, 0]
 
 
@@ -94,24 +94,31 @@ def test_what_the_h200_showed(document: dict[str, Any]) -> None:
     )
 
 
-# What a plain script recorded of the same setup, in another process.
+# What was recorded of the same setup in other processes: by a plain script, and by the rung again.
 SECOND = {
-    "ladder/linear_eager_1024x32x64_bf16": "linear_eager",
-    "ladder/linear_compiled_1024x32x64_bf16": "linear_compiled",
-    "ladder/matmul_add_eager_64_bf16": "matmul_add_64_eager",
-    "ladder/matmul_add_compiled_64_bf16": "matmul_add_64_compiled",
-    "ladder/matmul_add_eager_4096_bf16": "matmul_add_4096_eager",
-    "ladder/matmul_add_compiled_4096_bf16": "matmul_add_4096_compiled",
-    "ladder/mlp_eager_64x128x768x3072_bf16": "mlp_eager",
-    "ladder/mlp_compiled_64x128x768x3072_bf16": "mlp_compiled",
-    "ladder/mlp_liger_64x128x768x3072_bf16": "mlp_liger",
+    "ladder/linear_eager_1024x32x64_bf16": ("linear_eager",),
+    "ladder/linear_compiled_1024x32x64_bf16": ("linear_compiled",),
+    "ladder/matmul_add_eager_64_bf16": ("matmul_add_64_eager",),
+    "ladder/matmul_add_compiled_64_bf16": ("matmul_add_64_compiled",),
+    "ladder/matmul_add_eager_4096_bf16": ("matmul_add_4096_eager",),
+    "ladder/matmul_add_compiled_4096_bf16": ("matmul_add_4096_compiled",),
+    "ladder/mlp_compiled_reduce-overhead_64x128x768x3072_bf16": ("why/mlp_reduce_overhead",),
+    "ladder/mlp_eager_64x128x768x3072_bf16": ("mlp_eager", "mlp_eager_again"),
+    "ladder/mlp_compiled_64x128x768x3072_bf16": ("mlp_compiled", "why/mlp_why"),
+    "ladder/mlp_liger_64x128x768x3072_bf16": ("mlp_liger", "mlp_liger_again"),
 }
 LIVE = Path(__file__).parents[3] / "benchmarks" / "results" / "ladder_h200_live.json"
+RECORDED = Path(__file__).parents[2] / "recorded"
+
+
+def _recorded(name: str) -> Path:
+    shipped = folder("h200") / f"{name}.json.gz"
+    return shipped if shipped.exists() else RECORDED / shipped.name
 
 
 def test_one_recording_is_no_proof(document: dict[str, Any]) -> None:
     """A second recording or a second climb has each verdict, or the text speaks of recordings."""
-    opened = cache(lambda name: opening.open(folder("h200") / f"{name}.json.gz", cache=False))
+    opened = cache(lambda name: opening.open(_recorded(name), cache=False))
     live = {
         (each["number"], each["guess"], each["variant"]): each["verdict"]
         for each in json.loads(LIVE.read_text("utf-8"))["claims"]
@@ -120,9 +127,15 @@ def test_one_recording_is_no_proof(document: dict[str, Any]) -> None:
     for (claim, each), marked in zip(pairs, document["claims"], strict=True):
         verdicts = {live.get((claim.number, each.guess, marked["variant"]))} - {None}
         traces = [program.trace for program in (each.on, each.against) if program]
-        if set(traces) <= set(SECOND) and claim.number != "B20":  # the script has another order
-            twins = [opened(SECOND[name]) for name in traces]
-            verdicts.add(check(twins[0], each.guess, *twins[1:])[0].verdict)
+        if set(traces) <= set(SECOND):
+            again = [*zip(*(SECOND[name] for name in traces), strict=False)]
+            for names in again[claim.number == "B20" :]:  # the script has another order
+                twins = [opened(name) for name in names]
+                verdict = check(twins[0], each.guess, *twins[1:])[0].verdict
+                if claim.number != "B37" or names != ("why/mlp_why",):
+                    verdicts.add(verdict)
+                else:  # the compiler's logs decide what the trace alone does not
+                    assert verdict == "hit"
         said = f"{claim.claim} {each.reason} {each.correction}"
         assert verdicts == {each.h200} or (not verdicts and "recording" in said), each.guess
 
@@ -190,7 +203,7 @@ def test_the_names_of_the_document(document: dict[str, Any]) -> None:
 
 def test_the_articles_table(document: dict[str, Any]) -> None:
     table = {row["setup"]: row for row in document["article"]}
-    assert len(table) == 24
+    assert len(table) == 25
     compiled = table["mlp compiled, 64x128x768x3072, against eager"]
     assert compiled["changed"][0] == "Kernels 5 to 4 per call."
     fused = "GeGLU: 2 kernels to 1, 66.7 to 56.5 us (fused by Inductor)."
@@ -257,7 +270,7 @@ def test_summary(climb: LadderDocument) -> None:
     assert (
         "18 more claims decided by generated code, sources or other runs: 3 hold, 5 do not" in text
     )
-    assert "H12\n" in text
+    assert "H13\n" in text
 
 
 def test_claims_of_one_number_can_be_told_apart(document: dict[str, Any]) -> None:
@@ -276,7 +289,7 @@ def test_markdown(climb: LadderDocument) -> None:
     assert set(pages) == {claim.number for claim in claims()}
     assert all(text in page for text in pages.values())
     rows = [line for line in page.splitlines() if line.startswith("| `")]
-    assert len(rows) == 173
+    assert len(rows) == 177
     assert "> in substance: the GPU starves when" in pages["B31"]
     assert pages["B12"].endswith("only code that is called without its guards raises.")
 

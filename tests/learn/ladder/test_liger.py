@@ -98,3 +98,23 @@ def test_the_cache_is_the_hubs_own(monkeypatch: pytest.MonkeyPatch) -> None:
     words = [sys.executable, "-c", code]  # a process of its own: it looks once, when imported
     theirs = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     assert gated_mlps.hub_cache() == theirs
+
+
+def test_packed_halves_have_gaps_between_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Liger's function copies what is not contiguous: the variant gives it such tensors."""
+    import torch
+
+    seen = list[bool]()
+
+    def fused(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+        seen.extend((gate.is_contiguous(), up.is_contiguous()))
+        return gate * up
+
+    module = SimpleNamespace(LigerGELUMulFunction=SimpleNamespace(apply=fused))
+    monkeypatch.setitem(sys.modules, "liger_for_test", module)
+    layer, source = type("Layer", (), {"__module__": "liger_for_test"}), {"source": "test"}
+    monkeypatch.setattr(gated_mlps, "liger_layer", lambda device: (layer, source))
+    packed, facts = gated_mlps.gated_mlp("liger_packed", 8, 16, "cuda")
+    assert packed(torch.ones(2, 3, 8)).shape == (2, 3, 8)
+    assert (seen, facts) == ([False, False], {"liger": source})
+    assert sum(each.numel() for each in packed.parameters()) == 3 * 8 * 16

@@ -35,6 +35,7 @@ PER_STEP = {
     "matmul_add_addmm_4096_1d_bf16": (1, 0, 1),
     "linear_eager_8x32x64x128_bf16": (1, 0, 0),
     "mlp_liger_64x128x768x3072_bf16": (4, 0, 2),
+    "mlp_liger_packed_64x128x768x3072_bf16": (5, 0, 1),
     "train_step_forloop_4x512x4x768x12x3072x32000_bf16": (418, 0, 10),
 }
 # The same setups, captured earlier by a plain torch.profiler script: nothing about the GPU's work
@@ -116,6 +117,7 @@ def test_our_capture_changes_nothing_on_the_gpu(name: str) -> None:
 RUNGS = ladder.rungs()
 NEEDS_GPU = {
     ("mlp", "liger"),
+    ("mlp", "liger_packed"),
     ("block", "liger"),
     ("attention", "efficient"),
     ("attention", "cudnn"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import urllib.error
 import urllib.request
 from types import SimpleNamespace
 from typing import Any
 
 from foretrace.base.errors import MissingError
-from foretrace.learn.ladder.modules import GeGLU
+from foretrace.learn.ladder.modules import GeGLU, PackedGeGLU
 from foretrace.record.profiling.run_record import version_of
 
 HUB_REPO, HUB_VERSION = "kernels-community/liger-kernels", 1
@@ -18,8 +19,11 @@ HUB_TIMEOUT_S = 3
 
 def gated_mlp(variant: str, dim: int, hidden: int, device: str) -> tuple[Any, dict[str, Any]]:
     """The module (not yet on its device), and what the run record says about it."""
-    if variant == "liger":
+    if variant.startswith("liger"):
         layer, source = liger_layer(device)
+        if variant == "liger_packed":
+            fused = sys.modules[layer.__module__].LigerGELUMulFunction.apply
+            return PackedGeGLU(dim, hidden, fused), {"liger": source}
         shape = {"hidden_size": dim, "intermediate_size": hidden}
         return layer(SimpleNamespace(**shape, hidden_act="gelu_pytorch_tanh")), {"liger": source}
     if variant != "fused":

@@ -30,6 +30,23 @@ class GeGLU(nn.Module):  # type: ignore[misc]
         return self.down(F.gelu(gate, approximate="tanh") * up)
 
 
+class PackedGeGLU(nn.Module):  # type: ignore[misc]
+    """The same with gate and up as halves of one matmul, and `fused(gate, up)` as the activation.
+
+    Each half is a view with gaps between its rows, as models with packed weights hand it on.
+    """
+
+    def __init__(self, dim: int, hidden: int, fused: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.gate_up = nn.Linear(dim, 2 * hidden, bias=False)
+        self.down = nn.Linear(hidden, dim, bias=False)
+        self.fused = fused
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return self.down(self.fused(gate, up))
+
+
 class Attention(nn.Module):  # type: ignore[misc]
     """Causal self-attention: one projection for queries, keys and values; torch picks a backend."""
 

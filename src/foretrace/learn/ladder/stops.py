@@ -110,6 +110,7 @@ STOPS = (
     Stop("mlp", compiled=True),
     Stop("mlp", compiled=True, mode="reduce-overhead"),
     Stop("mlp", "liger"),
+    Stop("mlp", "liger_packed"),
     Stop("mlp", "fused"),
     Stop("mlp", **_BACKWARD),
     Stop("mlp", compiled=True, **_BACKWARD),

@@ -27,7 +27,7 @@ def cards() -> list[str]:
 def folder(card: str) -> Path:
     """Where the recordings of one card lie; those of the ladder are in `ladder/`.
 
-    Those of a model that generates a token are in `decode/`.
+    Those of a model that generates a token are in `decode/`, those with compiler logs in `why/`.
     """
     if card not in cards():
         raise UsageError(f"no recordings of {card!r}; choose from {', '.join(cards())}")
@@ -47,6 +47,11 @@ def ladder(card: str = "h200") -> dict[str, Path]:
 def decoding(card: str = "h200") -> dict[str, Path]:
     """Recordings of a model that generates one token, eager and in CUDA graphs."""
     return _named(folder(card) / "decode")
+
+
+def explained(card: str = "h200") -> dict[str, Path]:
+    """Recordings of torch.compile with the compiler's logs beside them, for `foretrace why`."""
+    return _named(folder(card) / "why")
 
 
 def tries() -> dict[str, Path]:
@@ -92,5 +97,5 @@ def typed_as(path: str) -> str:
 def _every() -> dict[str, Path]:
     found = tries()
     for card in cards():
-        found = traces(card) | ladder(card) | decoding(card) | found
+        found = traces(card) | ladder(card) | decoding(card) | explained(card) | found
     return found | {short: found[name] for short, name in SHORT.items() if name in found}

@@ -229,7 +229,4 @@ def _row(name: str, overview: Overview) -> list[str]:
 def more_text(counts: Mapping[str, int]) -> str:
     """The recordings that are not in the table: how many of each rung."""
     rungs = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-    return (
-        f"  and {sum(counts.values())} of the ladder: {rungs}\n"
-        "  foretrace recordings RUNG lists those of one rung"
-    )
+    return f"  and {sum(counts.values())} of the ladder (recordings RUNG lists them): {rungs}"

@@ -31,6 +31,7 @@ RUNG = Rung(
     variants={
         "eager": "plain torch: three linears, gelu, mul",
         "liger": "Liger's LigerGEGLUMLP: gelu and mul in one Triton kernel (needs a GPU)",
+        "liger_packed": "Liger's kernel on two halves of one matmul, which it copies first",
         "fused": "foretrace's own GeGLUMLP",
     },
     build=build,
