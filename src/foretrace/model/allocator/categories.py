@@ -54,7 +54,7 @@ def categories(
     """The category of each allocation."""
     ran, module = facts.ran[lives.stack], facts.in_module[lives.stack]
     found = np.full(len(lives), UNKNOWN)
-    inside = _Order(lives, ran)
+    inside = _Order(lives, ran, facts)
     _forward(found, lives, ran, module, inside)
     found[facts.builds[lives.stack] & lives.kept & ~module & (ran == OUTSIDE)] = PARAMETER
     backward = ~lives.before & (ran == BACKWARD)
@@ -63,7 +63,7 @@ def categories(
     optimizer = ~lives.before & (ran == OPTIMIZER)
     found[optimizer] = np.where(lives.end < inside.next_forward, TEMPORARY, STATE)[optimizer]
     if not inside.trains:
-        found[~lives.before & _grows(lives, facts)] = KEPT
+        found[~lives.before & grows(lives, facts)] = KEPT
     _workspaces(found, lives, facts, ran)
     _before(found, snapshot, history, lives, facts)
     found[_in_graph_pool(snapshot, history.device, lives)] = GRAPH
@@ -74,13 +74,13 @@ def categories(
 class _Order:
     """For each allocation the events that come next: of the passes, and of a model's first call."""
 
-    def __init__(self, lives: Lifetimes, ran: Numbers) -> None:
+    def __init__(self, lives: Lifetimes, ran: Numbers, facts: StackFacts) -> None:
         start = np.where(lives.before, -1, lives.start)
         self.next_forward = _next(start, lives, ran == FORWARD)
         self.next_backward = _next(start, lives, ran == BACKWARD)
         self.next_other = _next(start, lives, (ran == FORWARD) | (ran == OPTIMIZER))
         self.trains = bool((ran == BACKWARD).any())
-        self.pass_end = _pass_end(lives, ran)
+        self.pass_end = _pass_end(lives, ran, facts.inner[lives.stack])
 
 
 def _next(start: Numbers, lives: Lifetimes, wanted: Marked) -> Numbers:
@@ -89,7 +89,7 @@ def _next(start: Numbers, lives: Lifetimes, wanted: Marked) -> Numbers:
     return starts[np.searchsorted(starts[:-1], start, side="right")]
 
 
-def _pass_end(lives: Lifetimes, ran: Numbers) -> Numbers:
+def _pass_end(lives: Lifetimes, ran: Numbers, inner: Numbers) -> Numbers:
     """The last allocation of the forward pass that each row belongs to.
 
     A pass starts where the stack of the first allocation of all passes comes again.
@@ -97,7 +97,7 @@ def _pass_end(lives: Lifetimes, ran: Numbers) -> Numbers:
     rows = np.flatnonzero((ran == FORWARD) & ~lives.before)
     if not len(rows):
         return lives.start
-    begins = rows[lives.stack[rows] == lives.stack[rows[0]]]
+    begins = rows[inner[rows] == inner[rows[0]]]
     last = lives.start[np.append(rows[np.searchsorted(rows, begins[1:]) - 1], rows[-1])]
     at = np.searchsorted(lives.start[begins], lives.start, side="right") - 1
     return np.asarray(last[np.maximum(at, 0)])
@@ -120,7 +120,7 @@ def _forward(
     found[made & lives.kept] = KEPT
 
 
-def _grows(lives: Lifetimes, facts: StackFacts) -> Marked:
+def grows(lives: Lifetimes, facts: StackFacts) -> Marked:
     """Allocations of a line that takes a little more each time: a cache that is copied to grow."""
     order = np.lexsort((lives.start, lives.stack))
     stack, size = lives.stack[order], lives.size[order]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -15,6 +16,7 @@ PASSES = ("forward pass", "backward pass", "optimizer step", "outside the model"
 OPTIMIZER_STEP = "Optimizer.step#"
 BACKWARD_LINE = "backward pass (autograd's thread has no Python stack)"
 BEFORE_LINE = "before the history began"
+_CALLS = ("_wrapped_call_impl", "_call_impl")
 # functions that make a model, or move it to a device
 _BUILDS = frozenset(
     ("__init__", "_apply", "reset_parameters", "from_pretrained", "load_state_dict", "to_empty")
@@ -27,7 +29,8 @@ _OVERWRITES = ("/torch/_functorch/", "/torch/autograd/function.py")
 class StackFacts(Struct, frozen=True):
     """One entry for each stack of a snapshot.
 
-    `line` is a number of `lines`. `calls` are the numbers of frames that call a module, outermost
+    `line` is a number of `lines`. `inner` is equal where the frames inside the model are equal,
+    whatever called the model. `calls` are the numbers of frames that call a module, outermost
     first. `words` are the functions of the stack. `builds` marks those that
     make a model, `drops` those of `zero_grad`. `optimizes` are the times of the optimizer's steps.
     """
@@ -40,6 +43,7 @@ class StackFacts(Struct, frozen=True):
     builds: np.ndarray[tuple[int], np.dtype[np.bool_]]
     drops: np.ndarray[tuple[int], np.dtype[np.bool_]]
     optimizes: Sequence[int]
+    inner: Numbers
     words: Sequence[frozenset[str]]
     calls: Sequence[tuple[int, ...]]
 
@@ -69,6 +73,7 @@ def stack_facts(snapshot: Snapshot) -> StackFacts:
         np.array([not _BUILDS.isdisjoint(each) for each in words], np.bool_),
         np.array(["zero_grad" in each for each in words], np.bool_),
         [m.time_us for m in snapshot.marks if m.is_start and m.name.startswith(OPTIMIZER_STEP)],
+        _inner(snapshot.stacks, calls),
         words,
         calls,
     )
@@ -90,13 +95,27 @@ def _pass(stack: Sequence[StackFrame], told: bool) -> int:
 
 def _module_calls(stack: tuple[int, ...], frames: Sequence[StackFrame]) -> tuple[int, ...]:
     """The frames that call a module: each is outside of a `_wrapped_call_impl` or `_call_impl`."""
+    python = [
+        (at, frame)
+        for at, frame in zip(stack, frames, strict=True)
+        if frame.file.endswith(".py") or frame.name in _CALLS
+    ]
     found = [
-        stack[at + 1]
-        for at in range(len(stack) - 1)
-        if frames[at].name in ("_wrapped_call_impl", "_call_impl")
-        and frames[at + 1].name not in ("_wrapped_call_impl", "_call_impl")
+        outer
+        for (_, inner), (outer, frame) in pairwise(python)
+        if inner.name in _CALLS and frame.name not in _CALLS
     ]
     return tuple(reversed(found))
+
+
+def _inner(stacks: Sequence[tuple[int, ...]], calls: Sequence[tuple[int, ...]]) -> Numbers:
+    """Number the stacks by their frames inside the outermost call of a module."""
+    known: dict[tuple[int, ...], int] = {}
+    inside = [
+        stack[: stack.index(called[0])] if called else stack
+        for stack, called in zip(stacks, calls, strict=True)
+    ]
+    return np.array([known.setdefault(part, len(known)) for part in inside], np.int64)
 
 
 def _kind(frame: StackFrame) -> int:

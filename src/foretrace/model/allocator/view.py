@@ -84,7 +84,8 @@ class MemoryView:
         rows = np.flatnonzero((self.ran == FORWARD) & ~self.lives.before)
         if not len(rows):
             return []
-        again = rows[self.lives.stack[rows] == self.lives.stack[rows[0]]]
+        inner = self.facts.inner[self.lives.stack[rows]]
+        again = rows[inner == inner[0]]
         return [int(start) for start in self.lives.start[again[1:]]]
 
     def line(self, row: int) -> str:

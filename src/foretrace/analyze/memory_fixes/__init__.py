@@ -1,0 +1,100 @@
+"""What lowers the peak of memory, and to how much: one file per fix.
+
+A file declares `MEMORY_FIX = MemoryFix(...)`; its docstring is the manual. `find` looks at the
+lifetimes of a snapshot and yields proposals: the order to the user, the evidence, and the lifetimes
+as they would be. The peak of those is the prediction. Adding a file is all it takes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.base import plugins
+from foretrace.model.allocator.lifetimes import curve
+from foretrace.model.allocator.view import MemoryView
+from foretrace.schema.snapshot import Numbers
+
+WORTH = 0.03  # of the peak: less is not worth a line
+
+
+class NewLives(Struct):
+    """Lifetimes and sizes that a fix may change, one row for each allocation."""
+
+    start: Numbers
+    end: Numbers
+    size: Numbers
+
+
+class MemoryProposal(Struct, frozen=True):
+    """A change that a user can make: what to do, what was seen, what it costs, and the new lives.
+
+    `rows` are the allocations that it is about. Where the peak stays and only what is reserved
+    falls, `reserved` holds the new bytes.
+    """
+
+    order: str
+    why: str
+    write: str
+    lives: NewLives
+    rows: Numbers
+    cost: str = ""
+    reserved: int | None = None
+
+
+class MemoryFix(Struct, frozen=True):
+    """One kind of change; the docstring of its module is the manual."""
+
+    name: str
+    title: str
+    find: Callable[[MemoryView], Iterable[MemoryProposal]]
+
+
+class PeakPrediction(Struct, frozen=True):
+    """A proposal, and the peak with it."""
+
+    fix: str
+    proposal: MemoryProposal
+    peak_bytes: int
+
+
+def changed(view: MemoryView) -> NewLives:
+    """The lives of a view, to be changed by a fix."""
+    lives = view.lives
+    return NewLives(lives.start.copy(), lives.end.copy(), lives.size.copy())
+
+
+@cache
+def memory_fixes() -> list[MemoryFix]:
+    """Every fix, in order of name."""
+    group = "foretrace.memory_fixes"
+    return plugins.declared(sys.modules[__name__], "MEMORY_FIX", MemoryFix, group)
+
+
+def predicted(view: MemoryView) -> list[PeakPrediction]:
+    """What each fix would bring, the lowest peak first; those that bring little are left out."""
+    found = [
+        PeakPrediction(fix.name, each, peak_of(each.lives, view))
+        for fix in memory_fixes()
+        for each in fix.find(view)
+    ]
+    worth = [each for each in found if _brings(view, each) >= WORTH]
+    return sorted(worth, key=lambda each: -_brings(view, each))
+
+
+def peak_of(lives: NewLives, view: MemoryView) -> int:
+    """The most that is live at once with changed lives."""
+    events = view.lives.events
+    end = np.maximum(lives.end, lives.start + 1)
+    return int(curve(lives.start, end, lives.size, events).max())
+
+
+def _brings(view: MemoryView, each: PeakPrediction) -> float:
+    if each.proposal.reserved is not None:
+        held = int(view.reserved.max())
+        return (held - each.proposal.reserved) / max(held, 1)
+    return (view.peak_bytes - each.peak_bytes) / max(view.peak_bytes, 1)

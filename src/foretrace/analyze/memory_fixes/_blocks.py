@@ -1,0 +1,87 @@
+"""The repeated blocks of a model, by the line that calls them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from msgspec import Struct
+
+from foretrace.model.allocator.view import MemoryView
+from foretrace.schema.snapshot import Numbers
+
+LEAST_BLOCKS = 3
+SHARE = 0.6  # of the bytes: the line that calls the blocks has most of them
+
+
+class RepeatedCall(Struct, frozen=True):
+    """Allocations below one line that calls a module again and again; one array for each call.
+
+    `blocks` are the calls in one step.
+    """
+
+    frame: int
+    calls: list[Numbers]
+    blocks: int
+
+
+def repeated_call(view: MemoryView, rows: Numbers) -> RepeatedCall | None:
+    """The innermost line outside torch below which most bytes were allocated in turns."""
+    found: dict[int, list[int]] = defaultdict(list)
+    depth: dict[int, int] = {}
+    for row in rows.tolist():
+        for at, frame in enumerate(view.facts.calls[int(view.lives.stack[row])]):
+            found[frame].append(row)
+            depth[frame] = max(depth.get(frame, 0), at)
+    least = SHARE * int(view.lives.size[rows].sum())
+    frames = view.snapshot.frames
+    for frame in sorted(found, key=lambda each: -depth[each]):
+        below = np.array(found[frame])
+        if "/torch/" in frames[frame].file or view.lives.size[below].sum() < least:
+            continue
+        if (calls := _turns(view, rows, below, frame)) is not None:
+            return calls
+    return None
+
+
+def _turns(view: MemoryView, rows: Numbers, below: Numbers, frame: int) -> RepeatedCall | None:
+    """Cut the rows into the calls of a line.
+
+    What the line itself allocates (`x + block(x)`) ends a call. Else a call starts with the stack
+    that comes least often, yet often enough.
+    """
+    starts = [start for start, _ in view.steps]
+    inner, stack = view.facts.inner, view.lives.stack
+    own = rows[[_is_own(view, int(stack[row]), frame) for row in rows.tolist()]]
+    steps = len(np.unique(np.searchsorted(starts, view.lives.start[below], side="right")))
+    if len(own) >= (LEAST_BLOCKS - 1) * steps:
+        every = np.union1d(below, own)
+        number = np.searchsorted(starts, view.lives.start[every], side="right")
+        edges = np.union1d(np.searchsorted(every, own) + 1, np.flatnonzero(np.diff(number)) + 1)
+        parts = [part for part in np.split(every, edges) if len(part)]
+        return RepeatedCall(frame, parts, round(len(parts) / steps))
+    numbers, at, count = np.unique(inner[stack[below]], return_index=True, return_counts=True)
+    often = np.flatnonzero(count >= LEAST_BLOCKS * steps)
+    if not len(often):
+        return None
+    first = numbers[often[np.lexsort((at[often], count[often]))[0]]]
+    edges = np.flatnonzero(inner[stack[below]] == first)
+    parts = np.split(below, edges)[1:]
+    return RepeatedCall(frame, parts, round(len(parts) / steps))
+
+
+def _is_own(view: MemoryView, stack: int, frame: int) -> bool:
+    """Whether the line itself allocates: the frame is innermost but for torch's and C++'s."""
+    frames = view.snapshot.frames
+    outside = (
+        at
+        for at in view.snapshot.stacks[stack]
+        if frames[at].file.endswith(".py") and "/torch/" not in frames[at].file
+    )
+    return next(outside, -1) == frame and frame not in view.facts.calls[stack]
+
+
+def line_of(view: MemoryView, frame: int) -> str:
+    """`model.py:44` of a frame."""
+    found = view.snapshot.frames[frame]
+    return f"{found.file.rsplit('/', 1)[-1]}:{found.line}"

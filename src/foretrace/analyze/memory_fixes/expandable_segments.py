@@ -1,0 +1,46 @@
+"""Let segments grow instead of taking new ones.
+
+What it shows: what is reserved when the allocator maps pages behind a segment that grows, so that
+free parts of other sizes do not lie idle.
+
+How it is computed: the peak of what is live, rounded up to pages of 2 MiB for each of the two sizes
+of pools, is what such an allocator needs at least.
+
+When it is wrong: the setting must be in the environment before the first allocation. Memory that is
+shared between processes does not support it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
+from foretrace.base.units import bytes_text, percent_text
+from foretrace.model.allocator.view import MemoryView
+
+PAGE = 2 << 20
+LEAST = 0.1  # of what is reserved: a smaller part is usual
+
+
+def _find(view: MemoryView) -> Iterator[MemoryProposal]:
+    if view.snapshot.settings.get("expandable_segments") or not len(view.history):
+        return
+    held = int(view.reserved.max())
+    needed = -(-view.peak_bytes // PAGE) * PAGE + PAGE
+    idle = held - needed
+    if idle < LEAST * held:
+        return
+    yield MemoryProposal(
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        f"{bytes_text(held)} are reserved for a peak of {bytes_text(view.peak_bytes)}: "
+        f"{percent_text(idle / held)} lies idle",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+        changed(view),
+        np.zeros(0, np.int64),
+        reserved=needed,
+    )
+
+
+MEMORY_FIX = MemoryFix("expandable_segments", "Expandable segments", _find)

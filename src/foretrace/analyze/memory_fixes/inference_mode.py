@@ -1,0 +1,49 @@
+"""Run inference without autograd.
+
+What it shows: the peak when nothing is kept for a backward pass that never comes.
+
+How it is computed: each activation lives to the end of its own block, or of the next op where no
+blocks repeat.
+
+When it is wrong: a backward pass after the recording needs what is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
+from foretrace.analyze.memory_fixes._blocks import repeated_call
+from foretrace.base.units import bytes_text
+from foretrace.model.allocator.categories import ACTIVATION
+from foretrace.model.allocator.view import MemoryView
+
+AHEAD = 3  # allocations that an op may still need: its input, its output, one between
+
+
+def _find(view: MemoryView) -> Iterator[MemoryProposal]:
+    rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
+    held = np.intersect1d(rows, view.holders)
+    if view.trains or not len(held):
+        return
+    lives = changed(view)
+    starts = view.lives.start
+    following = np.append(starts[rows], [view.lives.events] * AHEAD)
+    lives.end[rows] = np.minimum(lives.end[rows], following[AHEAD : AHEAD + len(rows)])
+    found = repeated_call(view, rows)
+    for call, then in zip(found.calls, found.calls[1:], strict=False) if found else ():
+        # the block's output is the next one's input, and is added to its last value
+        lives.end[call[-1]] = max(int(lives.end[call[-1]]), int(starts[then[-1]]) + 1)
+    yield MemoryProposal(
+        "run the forward pass under torch.inference_mode()",
+        f"{bytes_text(int(view.lives.size[held].sum()))} are kept for a backward pass that never "
+        "comes",
+        "with torch.inference_mode(): out = model(x)",
+        lives,
+        held,
+    )
+
+
+MEMORY_FIX = MemoryFix("inference_mode", "Inference without autograd", _find)
