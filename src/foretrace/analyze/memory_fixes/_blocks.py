@@ -11,7 +11,7 @@ from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 
 LEAST_BLOCKS = 3
-SHARE = 0.6  # of the bytes: the line that calls the blocks has most of them
+SHARE = 0.9  # of the bytes: the rest is what only the first or the last block has
 
 
 class RepeatedCall(Struct, frozen=True):
@@ -31,17 +31,27 @@ def repeated_call(view: MemoryView, rows: Numbers) -> RepeatedCall | None:
     depth: dict[int, int] = {}
     for row in rows.tolist():
         for at, frame in enumerate(view.facts.calls[int(view.lives.stack[row])]):
+            if "/torch/" in view.snapshot.frames[frame].file:
+                continue
             found[frame].append(row)
             depth[frame] = max(depth.get(frame, 0), at)
-    least = SHARE * int(view.lives.size[rows].sum())
-    frames = view.snapshot.frames
+    found = {each: rows for each, rows in found.items() if _repeats(view, np.array(rows))}
+    sizes = {frame: int(view.lives.size[below].sum()) for frame, below in found.items()}
+    most = SHARE * max(sizes.values(), default=0)
     for frame in sorted(found, key=lambda each: -depth[each]):
-        below = np.array(found[frame])
-        if "/torch/" in frames[frame].file or view.lives.size[below].sum() < least:
-            continue
-        if (calls := _turns(view, rows, below, frame)) is not None:
-            return calls
+        if sizes[frame] >= most:
+            return _turns(view, rows, np.array(found[frame]), frame)
     return None
+
+
+def _repeats(view: MemoryView, below: Numbers) -> bool:
+    """Whether nearly all bytes below a line come from stacks that each step has several times."""
+    number = np.searchsorted([s for s, _ in view.steps], view.lives.start[below], side="right")
+    inner = view.facts.inner[view.lives.stack[below]]
+    _, at, count = np.unique(inner, return_inverse=True, return_counts=True)
+    often = (count >= LEAST_BLOCKS * len(np.unique(number)))[at]
+    size = view.lives.size[below]
+    return bool(size[often].sum() >= SHARE * size.sum())
 
 
 def _turns(view: MemoryView, rows: Numbers, below: Numbers, frame: int) -> RepeatedCall | None:

@@ -29,7 +29,7 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
         return
     lives = changed(view)
     line = int(held[0])
-    for stack in np.unique(view.lives.stack[held]):
+    for stack in np.unique(view.lives.stack[rows]):
         same = rows[view.lives.stack[rows] == stack]
         starts = view.lives.start[same]
         # a cache ends where the copy that takes its place begins: the last one before its release

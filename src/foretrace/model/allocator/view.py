@@ -93,7 +93,31 @@ class MemoryView:
         stack = int(self.lives.stack[row])
         if stack == NO_STACK and self.lives.before[row]:
             return BEFORE_LINE
+        return self.stack_line(stack)
+
+    def stack_line(self, stack: int) -> str:
+        """The line to look at in a stack."""
         return str(self.facts.lines[int(self.facts.line[stack])])
+
+    @cached_property
+    def _owners(self) -> dict[int, str]:
+        return {owner.addr: owner.name for owner in self.snapshot.owners}
+
+    @property
+    def has_modules(self) -> bool:
+        """Whether the program named its tensors."""
+        return bool(self._owners)
+
+    def module(self, row: int) -> str:
+        """The module of a tensor that the program named, as `layers.3.mlp`."""
+        if not self.lives.kept[row]:
+            return "not named"
+        return self._owners.get(int(self.lives.addr[row]), "not named.").rsplit(".", 1)[0]
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the optimizer's steps were annotated."""
+        return bool(self.facts.optimizes)
 
     def passed_at(self, event: int) -> str:
         """The pass in which an event happened: that of the last allocation up to it."""

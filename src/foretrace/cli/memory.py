@@ -1,0 +1,41 @@
+"""Read: What filled the GPU's memory, which line kept it, and what frees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from foretrace.cli._options import PATH, Reading, answer_in_sections, in_forms, opens_trace, shown
+
+if TYPE_CHECKING:
+    from foretrace.show.render.terminal import Section
+
+
+@click.command("memory", epilog="See: foretrace docs memory")
+@click.argument("snapshot", type=PATH)
+@in_forms
+@shown("--top", type=click.IntRange(min=0), default=10, help="How many lines to list.")
+@opens_trace
+def command(snapshot: str, form: str, top: int, reading: Reading) -> int:
+    """Read a snapshot of torch's allocator: the peak, what holds it, and what would lower it.
+
+    Each fix comes with the peak that it would leave, replayed from the lifetimes of all
+    allocations. Nothing in the file is executed.
+
+    \b
+    foretrace memory snapshot.pickle
+    foretrace memory snapshot.pickle --json
+    """
+    from foretrace.read.snapshot import read_snapshot
+    from foretrace.show.overview.memory import memory_document
+
+    found = memory_document(read_snapshot(snapshot))
+
+    def drawn() -> list[Section]:
+        from foretrace.show.render.memory_page import page
+
+        return page(found, top=top)
+
+    answer_in_sections(form, found, drawn)
+    return 1 if reading.strict and found.lost else 0

@@ -1,0 +1,176 @@
+"""The answer about a snapshot of the allocator: parts of the peak, fragments, growth, fixes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from foretrace.analyze.memory_fixes import predicted
+from foretrace.base.errors import TraceError
+from foretrace.base.units import bytes_text
+from foretrace.model.allocator.categories import CATEGORIES, KEPT
+from foretrace.model.allocator.view import MemoryView
+from foretrace.schema.documents.memory import (
+    DeviceMemoryDocument,
+    FailedAllocation,
+    Fragments,
+    Growth,
+    MemoryDocument,
+    MemoryLine,
+    MemoryPart,
+    PeakFix,
+)
+from foretrace.schema.snapshot import OOM, Numbers, Snapshot
+
+LEAST_GROWTH = 0.001  # of the peak, each step: less is noise
+LEAST_STEPS = 3
+_US = 1_000
+
+
+def memory_document(snapshot: Snapshot) -> MemoryDocument:
+    """Every device of a snapshot, the one with the highest peak first."""
+    if not snapshot.histories:
+        hint = "call torch.cuda.memory._record_memory_history() before the program allocates"
+        message = "the snapshot has no history: what is held is known, not what filled it"
+        raise TraceError("E_NO_HISTORY", snapshot.path, message, hint=hint)
+    views = [MemoryView(snapshot, history) for history in snapshot.histories]
+    views.sort(key=lambda view: -view.peak_bytes)
+    first, *others = (device_document(view) for view in views)
+    path, card = snapshot.path, snapshot.card
+    return MemoryDocument(path, card, snapshot.card_bytes, first, others, snapshot.lost)
+
+
+def device_document(view: MemoryView) -> DeviceMemoryDocument:
+    """One device."""
+    time = view.history.time_us
+    return DeviceMemoryDocument(
+        view.history.device,
+        int((~view.lives.before).sum()),
+        int(time[-1] - time[0]) * _US,
+        len(view.facts.optimizes),
+        any(view.snapshot.stacks),
+        view.peak_bytes,
+        int(time[view.peak] - time[0]) * _US,
+        view.passed_at(view.peak),
+        int(view.curve[-1]),
+        int(view.reserved.max()),
+        _parts(view, lambda row: CATEGORIES[int(view.category[row])]),
+        _lines(view),
+        _parts(view, view.module) if view.has_modules else [],
+        _fragments(view),
+        growth(view),
+        _failed(view),
+        _fixes(view),
+    )
+
+
+def _parts(view: MemoryView, named: Callable[[int], str]) -> list[MemoryPart]:
+    """What is live at the peak by name, largest first."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for row in view.holders.tolist():
+        found[named(row)].append(row)
+    return _sized(view, found, view.peak_bytes)
+
+
+def _sized(view: MemoryView, found: dict[str, list[int]], total: int) -> list[MemoryPart]:
+    parts = [(name, int(view.lives.size[rows].sum()), len(rows)) for name, rows in found.items()]
+    parts.sort(key=lambda part: (-part[1], part[0]))
+    return [MemoryPart(name, size, size / max(total, 1), count) for name, size, count in parts]
+
+
+def _lines(view: MemoryView) -> list[MemoryLine]:
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in view.holders.tolist():
+        found[view.line(row), CATEGORIES[int(view.category[row])]].append(row)
+    lines = [
+        MemoryLine(
+            line,
+            category,
+            size := int(view.lives.size[rows].sum()),
+            size / max(view.peak_bytes, 1),
+            len(rows),
+            _median_life(view, np.array(rows)),
+        )
+        for (line, category), rows in found.items()
+    ]
+    return sorted(lines, key=lambda each: (-each.bytes, each.line))
+
+
+def _median_life(view: MemoryView, rows: Numbers) -> int | None:
+    rows = rows[~view.lives.kept[rows] & ~view.lives.before[rows]]
+    if not len(rows):
+        return None
+    time = view.history.time_us
+    return int(np.median(time[view.lives.end[rows]] - time[view.lives.start[rows]])) * _US
+
+
+def _fragments(view: MemoryView) -> Fragments:
+    device = view.history.device
+    segments = [each for each in view.snapshot.segments if each.device == device]
+    blocks = [block for segment in segments for block in segment.blocks]
+    free = [block.size for block in blocks if not block.is_live]
+    return Fragments(
+        sum(segment.size for segment in segments),
+        sum(block.size for block in blocks if block.is_live),
+        sum(free),
+        max(free, default=0),
+        len(free),
+        any(segment.expandable for segment in segments),
+    )
+
+
+def growth(view: MemoryView) -> Growth | None:
+    """What each step adds and no step frees; the first and the last step do not count."""
+    inner = view.steps[1:-1] if view.has_steps else []
+    if len(inner) < LEAST_STEPS:
+        return None
+    starts = np.array([start for start, _ in inner])
+    rows = np.flatnonzero(
+        view.lives.kept
+        & (view.lives.start >= inner[0][0])
+        & (view.lives.start < inner[-1][1])
+        & (view.category == KEPT)
+    )
+    at = np.searchsorted(starts, view.lives.start[rows], side="right") - 1
+    added = np.bincount(at, weights=view.lives.size[rows], minlength=len(inner))
+    each = int(np.median(added))
+    if each < LEAST_GROWTH * view.peak_bytes:
+        return None
+    found: dict[str, list[int]] = defaultdict(list)
+    for row in rows.tolist():
+        found[view.line(row)].append(row)
+    return Growth(each, len(inner), _sized(view, found, int(added.sum())))
+
+
+def _failed(view: MemoryView) -> FailedAllocation | None:
+    rows = np.flatnonzero(view.history.action == OOM)
+    if not len(rows):
+        return None
+    at = int(rows[-1])
+    wanted = int(view.history.size[at])
+    free, fragments = int(view.history.addr[at]), _fragments(view)
+    line = view.stack_line(int(view.history.stack[at]))
+    why = f"the largest free block has {bytes_text(fragments.largest_free)}"
+    if fragments.free_bytes >= wanted:
+        total = bytes_text(fragments.free_bytes)
+        why = f"{total} are free in pieces, and {why}: they are in fragments"
+    return FailedAllocation(wanted, line, free or None, why)
+
+
+def _fixes(view: MemoryView) -> list[PeakFix]:
+    found: Sequence[PeakFix] = [
+        PeakFix(
+            each.fix,
+            each.proposal.order,
+            each.proposal.why,
+            each.proposal.write,
+            each.proposal.cost,
+            each.peak_bytes,
+            each.proposal.reserved,
+        )
+        for each in predicted(view)
+    ]
+    # what lowers the peak comes before what lowers the reserve alone
+    return sorted(found, key=lambda fix: fix.reserved_bytes is not None)

@@ -1,0 +1,123 @@
+"""What filled the memory, for people."""
+
+from __future__ import annotations
+
+from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
+from foretrace.schema.documents.memory import DeviceMemoryDocument, MemoryDocument, PeakFix
+from foretrace.show.render.terminal import Section
+
+SHOWN = 5  # categories that fit the line of the peak
+LEAST = 0.005  # of the peak: less is not worth a row
+
+
+def page(found: MemoryDocument, *, top: int) -> list[Section]:
+    """The first screen: the peak, what lowers it, fragments, growth, and the lines."""
+    device = found.device
+    head = Section("", [_about(found)], labelled=[*_answers(device)])
+    rows = [
+        [
+            each.line,
+            each.category,
+            bytes_text(each.bytes),
+            percent_text(each.share),
+            count_text(each.count),
+            time_text(each.live_ns),
+        ]
+        for each in device.lines[:top]
+        if each.share >= LEAST
+    ]
+    columns = ["line", "is", "at the peak", "share", "tensors", "live for"]
+    lines = Section("By line", head=columns, rows=rows, left=(0, 1))
+    modules = Section(
+        "By module",
+        head=["module", "at the peak", "share", "tensors"],
+        rows=[
+            [each.name, bytes_text(each.bytes), percent_text(each.share), count_text(each.count)]
+            for each in device.modules[:top]
+            if each.share >= LEAST
+        ],
+    )
+    sections = [head, lines, modules, *_other_devices(found)]
+    return [each for each in sections if each.filled]
+
+
+def _about(found: MemoryDocument) -> str:
+    device = found.device
+    stacks = "stacks recorded" if device.stacks else "no stacks: record with stacks='python'"
+    parts = [
+        found.path.replace("\\", "/").rsplit("/", 1)[-1],
+        found.card or f"device {device.device}",
+        f"{count_text(device.allocations)} allocations, {time_text(device.span_ns)}",
+        *([plural(device.steps, "step")] if device.steps else []),
+        stacks,
+    ]
+    lost = sum(found.lost.values())
+    return " · ".join([*parts, *([f"{count_text(lost)} records not read"] if lost else [])])
+
+
+def _answers(device: DeviceMemoryDocument) -> list[tuple[str, str]]:
+    shown = [part for part in device.categories if part.share >= LEAST][:SHOWN]
+    parts = ", ".join(f"{part.name} {bytes_text(part.bytes)}" for part in shown)
+    where = f"at {time_text(device.peak_ns)}, in the {device.peak_pass}"
+    if device.peak_pass.startswith("outside"):
+        where = f"at {time_text(device.peak_ns)}, {device.peak_pass}"
+    answers = [("PEAK", f"{bytes_text(device.peak_bytes)} {where}: {parts}")]
+    if device.failed is not None:
+        answers.append(("FAILED", failed_text(device)))
+    words = ["DO FIRST", "THEN", "THEN"]
+    answers += [
+        (word, fix_text(device, fix)) for word, fix in zip(words, device.fixes, strict=False)
+    ]
+    if device.growth is not None:
+        answers.append(("GROWS", _growth_text(device)))
+    return [*answers, ("FRAGMENTS", fragments_text(device))]
+
+
+def failed_text(device: DeviceMemoryDocument) -> str:
+    """The allocation that failed, and why."""
+    failed = device.failed
+    if failed is None:
+        return ""
+    free = f"; the driver had {bytes_text(failed.device_free)} free" if failed.device_free else ""
+    return f"{failed.line} wanted {bytes_text(failed.bytes)}; {failed.why}{free}"
+
+
+def fix_text(device: DeviceMemoryDocument, fix: PeakFix) -> str:
+    """What to do, what was seen, and the new peak."""
+    if fix.reserved_bytes is not None:
+        now, then, what = device.reserved_bytes, fix.reserved_bytes, "reserved"
+    else:
+        now, then, what = device.peak_bytes, fix.peak_bytes, "peak"
+    cost = f"; {fix.cost}" if fix.cost else ""
+    change = f"{what} {bytes_text(now)} to about {bytes_text(then)}"
+    return f"{fix.order}: {fix.why}; {change}{cost}"
+
+
+def _growth_text(device: DeviceMemoryDocument) -> str:
+    growth = device.growth
+    if growth is None:
+        return ""
+    first = growth.lines[0]
+    most = f"{percent_text(first.share)} of it from {first.name}"
+    added = f"{bytes_text(growth.bytes_per_step)} more after each of {growth.steps} steps"
+    return f"{added}, and nothing frees it; {most}"
+
+
+def fragments_text(device: DeviceMemoryDocument) -> str:
+    """What is reserved, what of it is free, and the largest piece."""
+    held = device.fragments
+    if not held.reserved_bytes:
+        return "nothing is reserved at the end"
+    share = percent_text(held.free_bytes / held.reserved_bytes)
+    return (
+        f"reserved {bytes_text(held.reserved_bytes)} at the end, {share} of it free in "
+        f"{plural(held.free_blocks, 'block')}, the largest {bytes_text(held.largest_free)}"
+    )
+
+
+def _other_devices(found: MemoryDocument) -> list[Section]:
+    rows = [
+        [f"device {each.device}", bytes_text(each.peak_bytes), bytes_text(each.reserved_bytes)]
+        for each in found.others
+    ]
+    return [Section("Other devices", head=["device", "peak", "reserved"], rows=rows)]
