@@ -10,8 +10,8 @@ import numpy as np
 import foretrace as ft
 from corpus.build import instant
 from corpus.builder import TraceBuilder
-from foretrace.model.memory import over_time
 from foretrace.model.trace import Trace
+from foretrace.model.traced_memory import over_time
 from foretrace.show.html.view_data import memory, thinned
 from show.html.test_pieces import unpack
 

@@ -28,7 +28,7 @@ def command(snapshot: str, form: str, top: int, reading: Reading) -> int:
     foretrace memory snapshot.pickle --json
     """
     from foretrace.read.snapshot import read_snapshot
-    from foretrace.show.overview.memory import memory_document
+    from foretrace.show.overview.allocator import memory_document
 
     found = memory_document(read_snapshot(snapshot))
 

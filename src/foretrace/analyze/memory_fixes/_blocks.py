@@ -11,6 +11,7 @@ from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 
 LEAST_BLOCKS = 3
+MOST = 0.7  # of the bytes below the outermost line: the rest is what its own lines add
 SHARE = 0.9  # of the bytes: the rest is what only the first or the last block has
 
 
@@ -37,7 +38,7 @@ def repeated_call(view: MemoryView, rows: Numbers) -> RepeatedCall | None:
             depth[frame] = max(depth.get(frame, 0), at)
     found = {each: rows for each, rows in found.items() if _repeats(view, np.array(rows))}
     sizes = {frame: int(view.lives.size[below].sum()) for frame, below in found.items()}
-    most = SHARE * max(sizes.values(), default=0)
+    most = MOST * max(sizes.values(), default=0)
     for frame in sorted(found, key=lambda each: -depth[each]):
         if sizes[frame] >= most:
             return _turns(view, rows, np.array(found[frame]), frame)

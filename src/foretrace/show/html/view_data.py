@@ -20,9 +20,9 @@ from foretrace.base.units import time_text
 from foretrace.model.flame import RAN, FlameViews, Stacked
 from foretrace.model.idle import CAUSES, idle_pieces
 from foretrace.model.intervals import Ints
-from foretrace.model.memory import DeviceMemory, Holder, over_time
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
+from foretrace.model.traced_memory import DeviceMemory, Holder, over_time
 from foretrace.names.gemms import table
 from foretrace.names.gemms.answers import plane
 from foretrace.names.gemms.distance import Nearest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
-from foretrace.schema.documents.memory import DeviceMemoryDocument, MemoryDocument, PeakFix
+from foretrace.schema.documents.memory_document import DeviceMemoryDocument, MemoryDocument, PeakFix
 from foretrace.show.render.terminal import Section
 
 SHOWN = 5  # categories that fit the line of the peak

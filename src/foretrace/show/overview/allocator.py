@@ -12,7 +12,7 @@ from foretrace.base.errors import TraceError
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import CATEGORIES, KEPT
 from foretrace.model.allocator.view import MemoryView
-from foretrace.schema.documents.memory import (
+from foretrace.schema.documents.memory_document import (
     DeviceMemoryDocument,
     FailedAllocation,
     Fragments,
