@@ -14,11 +14,13 @@ from functools import cache
 import numpy as np
 from msgspec import Struct
 
+from foretrace.analyze.memory_fixes._batch import grows_with_batch
 from foretrace.base import plugins
 from foretrace.model.allocator.lifetimes import curve
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 
+MOST_TIMES = 1024  # the batch; beyond that a model is not what fills the memory
 WORTH = 0.03  # of the peak: less is not worth a line
 
 
@@ -91,6 +93,26 @@ def peak_of(lives: NewLives, view: MemoryView) -> int:
     events = view.lives.events
     end = np.maximum(lives.end, lives.start + 1)
     return int(curve(lives.start, end, lives.size, events).max())
+
+
+def peak_at_batch(view: MemoryView, factor: float) -> int:
+    """The peak with a batch that is larger by a factor."""
+    lives, rows = changed(view), grows_with_batch(view)
+    lives.size[rows] = (lives.size[rows] * factor).astype(np.int64)
+    return peak_of(lives, view)
+
+
+def largest_batch(view: MemoryView, room: int) -> int | None:
+    """How many times the batch fits into so many bytes: a whole number; None where none does."""
+    if not len(grows_with_batch(view)) or peak_at_batch(view, 1) > room:
+        return None
+    low, high = 1, 2
+    while high < MOST_TIMES and peak_at_batch(view, high) <= room:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if peak_at_batch(view, middle) <= room else (low, middle)
+    return low
 
 
 def _brings(view: MemoryView, each: PeakPrediction) -> float:

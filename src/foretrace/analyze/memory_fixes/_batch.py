@@ -1,18 +1,44 @@
-"""What grows with the batch: activations, inputs and temporaries, less copies of weights."""
+"""What grows with the batch, and what only copies the weights."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
-from foretrace.model.allocator.categories import ACTIVATION, INPUT, TEMPORARY
-from foretrace.model.allocator.stacks import OPTIMIZER
+from foretrace.model.allocator.categories import ACTIVATION, INPUT, PARAMETER, TEMPORARY
+from foretrace.model.allocator.stacks import BACKWARD, FORWARD, OPTIMIZER
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 
 
 def grows_with_batch(view: MemoryView) -> Numbers:
-    """The rows; a copy of a weight in a type of half its size does not grow."""
+    """Activations, inputs and temporaries, less copies of weights and passing gradients."""
     kinds = np.isin(view.category, (ACTIVATION, INPUT, TEMPORARY)) & (view.ran != OPTIMIZER)
-    sizes = view.parameter_sizes
-    fixed = np.isin(view.lives.size, [*sizes, *(size // 2 for size in sizes)])
-    return np.flatnonzero(kinds & ~fixed & ~view.lives.before)
+    rows = np.flatnonzero(kinds & ~view.lives.before)
+    passing = _as_often_as_weights(view, rows[view.ran[rows] == BACKWARD], (1, 2))
+    return np.setdiff1d(rows, np.concatenate([weight_copies(view), passing]))
+
+
+def weight_copies(view: MemoryView) -> Numbers:
+    """The copies that autocast makes of weights: half a parameter each, in the forward pass."""
+    made = (view.ran == FORWARD) & np.isin(view.category, (ACTIVATION, TEMPORARY))
+    return _as_often_as_weights(view, np.flatnonzero(made & ~view.lives.before), (2,))
+
+
+def _as_often_as_weights(view: MemoryView, rows: Numbers, parts: tuple[int, ...]) -> Numbers:
+    """The rows as large as a part of a weight, each step no more than there are such weights.
+
+    An activation may be as large as a weight, so the size alone does not tell.
+    """
+    weights = view.lives.size[(view.category == PARAMETER) & view.lives.kept]
+    starts = [start for start, _ in view.steps]
+    step = np.searchsorted(starts, view.lives.start[rows], side="right")
+    size = view.lives.size[rows]
+    chosen = [
+        rows[(step == each) & (size == wanted)][:count]
+        for part in parts
+        for wanted, count in Counter((weights // part).tolist()).items()
+        for each in np.unique(step)
+    ]
+    return np.concatenate([rows[:0], *chosen])

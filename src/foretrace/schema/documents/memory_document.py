@@ -61,6 +61,13 @@ class FailedAllocation(Struct, frozen=True):
     why: str
 
 
+class LargerBatch(Struct, frozen=True):
+    """The peak with twice the batch, and how many times it fits the card, where that is known."""
+
+    twice_bytes: int
+    fits_times: int | None
+
+
 class PeakFix(Struct, frozen=True):
     """A change that lowers the peak, or what is reserved, and to how much."""
 
@@ -93,6 +100,7 @@ class DeviceMemoryDocument(Struct, frozen=True):
     growth: Growth | None
     failed: FailedAllocation | None
     fixes: list[PeakFix]
+    batch: LargerBatch | None = None
 
 
 class MemoryDocument(Struct, frozen=True):

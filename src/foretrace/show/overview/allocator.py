@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes import predicted
+from foretrace.analyze.memory_fixes import largest_batch, peak_at_batch, predicted
 from foretrace.base.errors import TraceError
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import CATEGORIES, KEPT
@@ -17,6 +17,7 @@ from foretrace.schema.documents.memory_document import (
     FailedAllocation,
     Fragments,
     Growth,
+    LargerBatch,
     MemoryDocument,
     MemoryLine,
     MemoryPart,
@@ -26,6 +27,7 @@ from foretrace.schema.snapshot import OOM, Numbers, Snapshot
 
 LEAST_GROWTH = 0.001  # of the peak, each step: less is noise
 LEAST_STEPS = 3
+ROOM = 0.92  # of the card: the driver, libraries and fragments take the rest
 _US = 1_000
 
 
@@ -63,6 +65,7 @@ def device_document(view: MemoryView) -> DeviceMemoryDocument:
         growth(view),
         _failed(view),
         _fixes(view),
+        _batch(view),
     )
 
 
@@ -157,6 +160,14 @@ def _failed(view: MemoryView) -> FailedAllocation | None:
         total = bytes_text(fragments.free_bytes)
         why = f"{total} are free in pieces, and {why}: they are in fragments"
     return FailedAllocation(wanted, line, free or None, why)
+
+
+def _batch(view: MemoryView) -> LargerBatch | None:
+    """Only training has a batch whose activations stay."""
+    if not view.trains:
+        return None
+    room = int(ROOM * view.snapshot.card_bytes)
+    return LargerBatch(peak_at_batch(view, 2), largest_batch(view, room) if room else None)
 
 
 def _fixes(view: MemoryView) -> list[PeakFix]:

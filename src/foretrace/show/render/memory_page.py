@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
-from foretrace.schema.documents.memory_document import DeviceMemoryDocument, MemoryDocument, PeakFix
+from foretrace.schema.documents.memory_document import (
+    DeviceMemoryDocument,
+    LargerBatch,
+    MemoryDocument,
+    PeakFix,
+)
 from foretrace.show.render.terminal import Section
 
 SHOWN = 5  # categories that fit the line of the peak
@@ -70,6 +75,8 @@ def _answers(device: DeviceMemoryDocument) -> list[tuple[str, str]]:
     ]
     if device.growth is not None:
         answers.append(("GROWS", _growth_text(device)))
+    if device.batch is not None:
+        answers.append(("BATCH", _batch_text(device.batch)))
     return [*answers, ("FRAGMENTS", fragments_text(device))]
 
 
@@ -101,6 +108,18 @@ def _growth_text(device: DeviceMemoryDocument) -> str:
     most = f"{percent_text(first.share)} of it from {first.name}"
     added = f"{bytes_text(growth.bytes_per_step)} more after each of {growth.steps} steps"
     return f"{added}, and nothing frees it; {most}"
+
+
+def _batch_text(batch: LargerBatch) -> str:
+    twice = f"with twice the batch the peak is about {bytes_text(batch.twice_bytes)}"
+    if batch.fits_times is None:
+        return twice
+    fits = f"{batch.fits_times} times" if batch.fits_times > 1 else "no larger batch"
+    return (
+        f"{twice}; {fits} fits this card"
+        if batch.fits_times == 1
+        else f"{twice}; {fits} the batch fits this card"
+    )
 
 
 def fragments_text(device: DeviceMemoryDocument) -> str:
