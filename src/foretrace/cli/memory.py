@@ -1,4 +1,4 @@
-"""Read: What filled the GPU's memory, which line kept it, and what frees it."""
+"""Read: Show what filled the GPU's memory, and what lowers the peak."""
 
 from __future__ import annotations
 
