@@ -1,4 +1,4 @@
-"""From a path to plain JSON bytes. gzip, zstd, zip and byte-order marks are recognised by content.
+"""From a path to plain bytes. gzip, zstd, xz, zip and byte-order marks are recognised by content.
 
 A stream yields blocks. Damage in a container is noted in the ledger, and what was read so far is
 kept. A file that cannot be a trace is refused: the error says what it is and what to do instead.
@@ -26,12 +26,14 @@ from foretrace.read.remote import BLOCK, SMALL, RemoteFile, is_remote, open_remo
 from foretrace.read.unpack import (
     GZIP,
     SKIPPABLE,
+    XZ,
     ZIP,
     ZSTD,
     blocks,
     gunzip,
     read_member,
     unreadable,
+    unxz,
     unzip,
     unzstd,
 )
@@ -52,8 +54,6 @@ E_WRONG_FORMAT SQLite format 3\0
     an SQLite database (an Nsight Systems export?) | record with torch.profiler
 E_WRONG_FORMAT NVR\0
     an Nsight Compute report | record with torch.profiler
-E_WRONG_FORMAT \xfd7zXZ\0
-    xz-compressed | unpack it with `xz -d`
 E_WRONG_FORMAT BZh[1-9]
     bzip2-compressed | unpack it with `bunzip2`
 E_NOT_A_TRACE \x7fELF
@@ -221,7 +221,7 @@ def _read(handle: IO[bytes], label: str, watch: Callable[[int], None]) -> Iterat
 
 
 def _container(first: bytes) -> Callable[..., Iterator[bytes]] | None:
-    for magic, opener in ((GZIP, gunzip), ((ZSTD, *SKIPPABLE), unzstd), (ZIP, unzip)):
+    for magic, opener in ((GZIP, gunzip), ((ZSTD, *SKIPPABLE), unzstd), (XZ, unxz), (ZIP, unzip)):
         if first.startswith(magic):
             return opener
     return None

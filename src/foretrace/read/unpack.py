@@ -1,4 +1,4 @@
-"""Packed bytes as they are used up: gzip and zstd streams, and members of a zip.
+"""Packed bytes as they are used up: gzip, zstd and xz streams, and members of a zip.
 
 Nothing is unpacked to disk. Damage keeps what came before it, with a note, and the next member is
 read. A zip in a file is read through its directory. A zip met as a stream (stdin, or inside another
@@ -13,6 +13,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any
 
@@ -196,7 +197,8 @@ def _until_damage(state: Any, data: bytes | memoryview) -> bytes:
     return b"".join(pieces)
 
 
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+GZIP, ZSTD, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"
+MOST_DICTIONARY = 256 << 20  # bytes that an xz decoder may hold; `xz -9` makes it hold 65 MiB
 SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))  # as pzstd
 MOST_DAMAGE = 64  # places; real files have one
 # a whole header, as real writers fill it: chance gives one in 100 GB
@@ -285,18 +287,39 @@ def unzstd(
         from compression import zstd
     else:
         from backports import zstd
+    yield from _frames(raw, label, limits, ledger, ("zstd", zstd.ZstdDecompressor, zstd.ZstdError))
+
+
+def unxz(
+    raw: Iterator[bytes], label: str, limits: Limits, ledger: LedgerBuilder
+) -> Iterator[bytes]:
+    """All streams of an xz file; a damaged end keeps what came before it."""
+    import lzma
+
+    decoder = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, MOST_DICTIONARY)
+    yield from _frames(raw, label, limits, ledger, ("xz", decoder, lzma.LZMAError))
+
+
+def _frames(
+    raw: Iterator[bytes],
+    label: str,
+    limits: Limits,
+    ledger: LedgerBuilder,
+    codec: tuple[str, Callable[[], Any], type[Exception]],
+) -> Iterator[bytes]:
+    kind, decoder, problem = codec
     feed = Feed(raw, Ratio(label, limits))
     while feed.holds(1):
-        frame, size, out = zstd.ZstdDecompressor(), FIRST_BITE, b""
+        frame, size, out = decoder(), FIRST_BITE, b""
         while not frame.eof:
             bite = feed.bite(size) if frame.needs_input else b""
             if not bite and frame.needs_input:
-                ledger.note("gzip_truncated", text="the zstd stream ends early")
+                ledger.note("gzip_truncated", text=f"the {kind} stream ends early")
                 return
             try:
                 out = frame.decompress(bite, BLOCK)
-            except zstd.ZstdError as error:
-                _note_damage("zstd", str(error), feed.offset, feed.ratio, ledger)
+            except problem as error:
+                _note_damage(kind, str(error), feed.offset, feed.ratio, ledger)
                 return
             feed.ratio.add(len(out))
             if out:

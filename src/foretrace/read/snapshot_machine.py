@@ -1,0 +1,554 @@
+"""The stack machine for allocator snapshots: events become columns while they are read.
+
+The events of a device may fill gigabytes, so no more than one batch of them exists as dicts. A
+stack becomes a number as soon as it is the value of `frames`, and so does each frame in it.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from foretrace.base import budget
+from foretrace.base.budget import Limits, raised_by
+from foretrace.base.errors import LimitError
+from foretrace.read.event_layouts import (
+    ACTION_KEY,
+    COLUMNS,
+    MOST_LAYOUTS,
+    NOTHING,
+    STACK_KEY,
+    WIDTH,
+    EventLayout,
+    EventRows,
+    learn,
+    read_window,
+)
+from foretrace.read.pickles import Forgotten, PickleDamage, PlainPickle
+from foretrace.schema.snapshot import ACTION, Numbers, StackFrame
+
+LARGEST = (1 << 63) - 1
+_NO_EVENTS = np.zeros(0, np.int64)
+TRACES_KEY = "device_traces"
+AHEAD = 64 << 10  # fewer bytes than that are not worth a comparison with layouts
+FEW = 64  # events that are tried at once after one that no layout fits
+LEARNED_PER = 20_000  # events that layouts found, for each further layout
+MOST_LISTS = 100_000  # of frames that are known by their bytes
+_FRAMES = re.compile(rb"(?:\((?:h.|j.{4})++e)*+|(?:h.|j.{4})a", re.DOTALL)
+_FRAME = re.compile(rb"h(.)|j(.{4})", re.DOTALL)
+
+
+class StackNumber(int):
+    """Stands for a list of frames."""
+
+
+class FrameNumber(int):
+    """Stands for a frame."""
+
+
+class PackedStacks(Sequence[tuple[int, ...]]):
+    """Stacks as tuples of the numbers of their frames; held with four bytes for each."""
+
+    def __init__(self, packed: list[bytes]) -> None:
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[int, ...]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[tuple[int, ...]]: ...
+    def __getitem__(self, at: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
+        if isinstance(at, slice):
+            return [tuple(array("i", each)) for each in self._packed[at]]
+        return tuple(array("i", self._packed[at]))
+
+
+class StackTable:
+    """Numbers every frame and every stack once; the first stack is empty."""
+
+    def __init__(self) -> None:
+        self.frames: dict[StackFrame, int] = {}
+        self.packed: dict[bytes, int] = {b"": 0}
+
+    def number(self, frames: Any) -> int:
+        """The number of a stack."""
+        if type(frames) is StackNumber:
+            return int(frames)
+        if type(frames) is not list or not frames:
+            return 0
+        found = array("i", (at for each in frames if (at := self.frame(each)) is not None))
+        return self.packed.setdefault(found.tobytes(), len(self.packed))
+
+    def frame(self, frame: Any) -> int | None:
+        """The number of a frame."""
+        if type(frame) is FrameNumber:
+            return int(frame)
+        if type(frame) is not dict:
+            return None
+        name, file = plain_text(frame.get("name")), plain_text(frame.get("filename"))
+        made = StackFrame(name, file, whole(frame.get("line")) or 0)
+        return self.frames.setdefault(made, len(self.frames))
+
+
+def whole(value: Any) -> int | None:
+    """A whole number from zero to the largest that a column holds, else None."""
+    return value if type(value) is int and 0 <= value <= LARGEST else None
+
+
+def plain_text(value: Any) -> str:
+    """Text; anything else has none (that of a nested list may take forever)."""
+    return value if isinstance(value, str) else ""
+
+
+class DeviceEvents:
+    """The events of one device as columns: action, address, size, time, stream, stack."""
+
+    def __init__(self) -> None:
+        self.parts: list[list[Numbers]] = []
+        self.rows: list[tuple[int, ...]] = []
+        self.count = 0
+
+    def add(self, event: Any, stacks: StackTable) -> str:
+        """Take one event; says why it cannot be."""
+        if type(event) is not dict:
+            return "events that are no records"
+        numbers = [whole(event.get(name, 0)) for name in COLUMNS]
+        if None in numbers:
+            return "events with a number that cannot be one"
+        action = ACTION.get(plain_text(event.get(ACTION_KEY)), ACTION["other"])
+        self.rows.append((action, *numbers, stacks.number(event.get(STACK_KEY))))  # type: ignore[arg-type]
+        self.count += 1
+        return ""
+
+    def add_rows(self, columns: list[Numbers]) -> None:
+        """Take many events."""
+        self._settle()
+        self.parts.append(columns)
+        self.count += len(columns[0])
+
+    def _settle(self) -> None:
+        if self.rows:
+            table = np.array(self.rows, np.int64).reshape(-1, 6)
+            self.parts.append(list(np.ascontiguousarray(table.T)))
+            self.rows = []
+
+    def columns(self) -> list[Numbers]:
+        """All events; one column after the other, so that nothing is held twice for long."""
+        self._settle()
+        made = []
+        for _ in range(6):
+            pieces = [part.pop(0) for part in self.parts]
+            made.append(np.concatenate([_NO_EVENTS, *pieces], dtype=np.int64))
+        self.parts = []
+        return made
+
+
+class _Codes:
+    """What the numbers of many items stand for, in four bytes each.
+
+    Above zero: a stack. Below zero: a text. Zero: nothing, or an event.
+    """
+
+    def __init__(self) -> None:
+        self.codes = np.zeros(1 << 16, np.int32)
+
+    def store(self, numbers: Numbers, codes: Numbers) -> None:
+        """Remember codes."""
+        most = int(numbers.max(initial=0))
+        if most >= len(self.codes):
+            grown = np.zeros(max(most + 1, len(self.codes) * 3 // 2), np.int32)
+            grown[: len(self.codes)] = self.codes
+            self.codes = grown
+        self.codes[numbers] = codes
+
+    def get(self, number: int) -> int:
+        """The code of one item."""
+        return int(self.codes[number]) if 0 <= number < len(self.codes) else 0
+
+    def many(self, numbers: Numbers) -> Numbers:
+        """The codes of items; zero for those beyond the last."""
+        inside = np.minimum(numbers, len(self.codes) - 1)
+        return np.where(numbers == inside, self.codes[inside], 0).astype(np.int64)
+
+
+class SnapshotMachine(PlainPickle):
+    """Reads a snapshot; the lists in `device_traces` are `DeviceEvents` in the end."""
+
+    def __init__(self, label: str, blocks: Iterator[bytes], limits: Limits) -> None:
+        super().__init__(label, blocks, limits)
+        self.stacks = StackTable()
+        self.traces: list[Any] | None = None
+        self.devices: list[DeviceEvents] = []
+        self.events = 0
+        self.codes_of = _Codes()
+        self.written: list[str] = []  # texts that have a code
+        self.highest = -1  # number of an item
+        self.named_dicts: list[int] = []
+        self.named_lists: list[int] = []
+        self.event_at = -1  # where the event on the stack begins
+        self.runs = _Runs(self)
+
+    @property
+    def _target(self) -> DeviceEvents | None:
+        """The device to which the items above the mark belong."""
+        below = self.marked[-1] if self.marked else None
+        found = below[-1] if below else None
+        return found if type(found) is DeviceEvents else None
+
+    def push(self, value: Any) -> None:
+        """Put a value on the stack: the list of a device becomes columns."""
+        self.stack.append(value)
+        if type(value) is list:
+            if self._is_traces():
+                self.traces = value
+            elif self.traces is not None and self._is_device():
+                self.stack[-1] = DeviceEvents()
+                self.devices.append(self.stack[-1])
+
+    def _is_traces(self) -> bool:
+        if self.traces is not None or self.stack[-2:-1] != [TRACES_KEY]:
+            return False
+        depth = len(self.marked)
+        return len(self.stack) == 3 if depth == 0 else depth == 1 and len(self.marked[0]) == 1
+
+    def _is_device(self) -> bool:
+        """One device follows the list itself, several follow a mark."""
+        if self.stack[-2:-1] == [self.traces] and self.stack[-2] is self.traces:
+            return True
+        return bool(self.marked and self.marked[-1] and self.marked[-1][-1] is self.traces)
+
+    def extend(self, target: Any, values: list[Any]) -> None:
+        """Add to a list, or to the events of a device."""
+        if type(target) is DeviceEvents:
+            self.flush(target, values)
+            self.event_at = -1
+        else:
+            super().extend(target, values)
+
+    def update(self, target: Any, items: list[Any]) -> None:
+        """Set keys of a dict; a list of frames becomes a number."""
+        super().update(target, items)
+        if type(frames := target.get(STACK_KEY)) is list:
+            target[STACK_KEY] = self._freeze(frames)
+
+    def remember(self, number: int, value: Any) -> None:
+        """Number a value; to use a number twice spoils what was learned from the first."""
+        if number <= self.highest:
+            self.runs.forget()
+            if self.codes_of.get(number):
+                self.codes_of.codes[number] = 0
+        self.highest = max(self.highest, number)
+        self.named += 1
+        self.memo[number] = value
+        if type(value) is dict:
+            self.named_dicts.append(number)
+        elif type(value) is list:
+            self.named_lists.append(number)
+
+    def recall(self, number: int) -> Any:
+        """What was numbered so; an event that became a row is `Forgotten`."""
+        if number in self.memo:
+            return self.memo[number]
+        code = self.codes_of.get(number)
+        if code:
+            return StackNumber(code - 1) if code > 0 else self.written[-code - 1]
+        if 0 <= number <= self.highest and self.events:
+            return Forgotten
+        raise PickleDamage(f"refers to item {number:,}, which is not there")
+
+    def code_of_text(self, raw: bytes) -> int:
+        """The code of a text that many events have."""
+        text = self.text(raw)
+        if text not in self.written:
+            self.written.append(text)
+        return -1 - self.written.index(text)
+
+    def _freeze(self, frames: list[Any]) -> StackNumber:
+        """The number of a stack; its list and its frames are not needed any more."""
+        number = self.stacks.number(frames)
+        if self.named_lists and self.memo.get(self.named_lists[-1]) is frames:
+            name = self.named_lists.pop()
+            while self.named_dicts and self.named_dicts[-1] > name:
+                inside = self.named_dicts.pop()
+                frame = self.stacks.frame(self.memo[inside])
+                if frame is not None:
+                    self.memo[inside] = FrameNumber(frame)
+            if name < self.base + self.at:  # a number beyond that leaves a gap
+                self.codes_of.store(np.array([name]), np.array([number + 1]))
+                del self.memo[name]
+            else:
+                self.memo[name] = StackNumber(number)
+        return StackNumber(number)
+
+    def flush(self, target: DeviceEvents, events: list[Any]) -> None:
+        """Make rows of events."""
+        self.count(len(events))
+        for event in events:
+            if problem := target.add(event, self.stacks):
+                self.lost[problem] += 1
+        gone = {id(event) for event in events}
+        for name in self.named_dicts:
+            if id(self.memo.get(name)) in gone:
+                del self.memo[name]
+        self.named_dicts, self.named_lists = [], []
+
+    def count(self, events: int) -> None:
+        """Count events; raises `LimitError` for too many."""
+        self.events += events
+        if self.events > self.limits.events:
+            what, hint = f"more than {self.limits.events:,} events", raised_by("events")
+            raise LimitError("E_TOO_MANY", self.label, what, offset=self.offset, hint=hint)
+
+    def _op_empty_dict(self) -> None:
+        target = self._target
+        if target is not None:
+            self.at -= 1
+            self._event_begins(target)
+            self.at += 1
+        self.stack.append({})
+
+    def _event_begins(self, target: DeviceEvents) -> None:
+        """Make a row of the event before, then take as many as have a known layout."""
+        start = self.event_at - self.base
+        if start >= 0 and len(self.stack) == 1:
+            self.runs.learn(self.data[start : self.at])
+        if self.stack:
+            events, self.stack = self.stack, []
+            self.flush(target, events)
+        self.runs.take(target)
+        self.event_at = self.base + self.at
+
+    def salvage(self) -> dict[str, Any]:
+        """The snapshot as far as it was built when damage ended the reading."""
+        frames = [*self.marked, self.stack]
+        if not frames[0] or type(frames[0][0]) is not dict:
+            return {}
+        root: dict[str, Any] = frames[0][0]
+        body = frames[1] if len(frames) > 1 else frames[0][1:]
+        for level in range(1, len(frames)):
+            below = frames[level - 1]
+            target = below[-1] if below else None
+            if type(target) is DeviceEvents or (level == 2 and type(target) is list):
+                whole = frames[level] if level == len(frames) - 1 else frames[level][:-1]
+                self.extend(target, [each for each in whole if each != {}])
+                self.lost["records cut off by damage"] += 1
+                break
+        for key, value in zip(body[::2], body[1::2], strict=False):
+            if type(key) is str:
+                root[key] = value
+        return root | {TRACES_KEY: self.devices}
+
+
+class _Runs:
+    """Takes events of known layouts out of the machine's window."""
+
+    def __init__(self, machine: SnapshotMachine) -> None:
+        self.machine = machine
+        self.layouts: list[EventLayout] = []
+        self.learned, self.found = 0, 0
+        self.most = FEW
+        self.data, self.seen = b"", -1  # the window of `rows`, and what was learned until then
+        self.rows: EventRows | None = None
+        self.lists: dict[bytes, int] = {}
+        self.actions: dict[int, int] = {NOTHING: ACTION["other"]}
+
+    def forget(self) -> None:
+        """Start again: a number has another meaning now."""
+        self.layouts, self.lists, self.data = [], {}, b""
+        self.actions = {NOTHING: ACTION["other"]}
+
+    def learn(self, raw: bytes) -> None:
+        """Learn the layout of an event that the machine has read."""
+        if self.learned >= MOST_LAYOUTS + self.found // LEARNED_PER:
+            return
+        layout = learn(raw, self.machine.recall, self.machine.code_of_text)
+        if layout is None or any(layout.words == each.words for each in self.layouts):
+            return
+        if len(self.layouts) == MOST_LAYOUTS:
+            self.layouts.remove(min(self.layouts, key=lambda each: each.hits))
+        self.layouts.append(layout)
+        self.learned += 1
+
+    def take(self, target: DeviceEvents) -> None:
+        """Take events while they have known layouts; the machine stands at the next one then."""
+        machine = self.machine
+        while self.layouts and self._is_ahead():
+            rows = self._window()
+            first, last = rows.run(machine.at) if rows else (0, 0)
+            if rows is None or last <= first:
+                return
+            run = _Run(machine, self, rows, first, min(last, first + self.most))
+            self.most = 2 * self.most if run.last == first + self.most else FEW
+            if not run.columns:
+                return
+            target.add_rows(run.columns)
+            machine.at = int(rows.at[run.last])
+            self.found += run.last - first
+            machine.count(run.last - first)
+
+    def _is_ahead(self) -> bool:
+        """Whether there is enough ahead to compare; reads on where the window is almost used."""
+        machine = self.machine
+        ahead = len(machine.data) - machine.at
+        if ahead < AHEAD and not machine.exhausted:
+            machine.refill(ahead + 1)
+            budget.check()
+        return len(machine.data) - machine.at > WIDTH
+
+    def _window(self) -> EventRows | None:
+        machine = self.machine
+        if self.data is not machine.data or self.seen != self.learned:
+            self.data, self.seen = machine.data, self.learned
+            self.rows = read_window(self.data, machine.at, self.layouts)
+        return self.rows
+
+    def list_number(self, raw: bytes) -> int | None:
+        """The number of the stack that a list of references stands for."""
+        if raw in self.lists:
+            return self.lists[raw]
+        if not _FRAMES.fullmatch(raw):
+            return None
+        numbers = [int.from_bytes(a or b, "little") for a, b in _FRAME.findall(raw)]
+        try:
+            number = self.machine.stacks.number([self.machine.recall(each) for each in numbers])
+        except PickleDamage:
+            return None
+        if len(self.lists) >= MOST_LISTS:
+            self.lists.clear()
+        self.lists[raw] = number
+        return number
+
+    def action(self, number: int) -> int | None:
+        """What the event does whose action is this item."""
+        try:
+            name = plain_text(self.machine.recall(number))
+        except PickleDamage:
+            return None
+        self.actions[number] = ACTION.get(name, ACTION["other"])
+        return self.actions[number]
+
+
+class _Run:
+    """Events that follow each other, from row `first` to row `last` (exclusive).
+
+    The run becomes shorter at the first event that must be read opcode by opcode.
+    """
+
+    def __init__(
+        self, machine: SnapshotMachine, runs: _Runs, rows: EventRows, first: int, last: int
+    ) -> None:
+        self.machine, self.runs, self.rows = machine, runs, rows
+        self.first, self.last = first, last
+        counted = rows.counted[first:last]
+        base = machine.named + np.cumsum(counted) - counted
+        self.shift = np.where(counted > 0, base, 0)
+        self.event, self.stack = self._absolute(rows.event), self._absolute(rows.stack)
+        self.texts = [(self._absolute(place), code[first:last]) for place, code in rows.texts]
+        self._keep_order()
+        stacks = self._lists()
+        actions = self._actions()
+        self._store(stacks)
+        stacks = self._references(stacks)
+        self.columns: list[Numbers] = []
+        if size := self.last - first:
+            numbers = (rows.numbers[name][first : self.last] for name in COLUMNS)
+            self.columns = [
+                actions[:size].astype(np.int8),
+                *numbers,
+                stacks[:size].astype(np.int32),
+            ]
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first
+
+    def _absolute(self, places: Numbers) -> Numbers:
+        mine = places[self.first : self.last]
+        return np.where(mine == NOTHING, NOTHING, mine + self.shift)
+
+    def _cut(self, good: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+        """End the run at the first row that is not good."""
+        bad = np.flatnonzero(~good[: self.size])
+        if len(bad):
+            self.last = self.first + int(bad[0])
+
+    def _keep_order(self) -> None:
+        """Numbers must rise from item to item, as every pickler counts them."""
+        places = np.stack([self.event, *(place for place, _ in self.texts), self.stack])
+        most = np.maximum.accumulate(np.append(self.machine.highest, places.max(axis=0)))
+        least = np.where(places == NOTHING, np.iinfo(np.int64).max, places).min(axis=0)
+        ends = self.machine.base + len(self.machine.data)
+        self._cut((least > most[:-1]) & (most[1:] < max(ends, self.machine.highest + 1)))
+        self.most = most
+
+    def _lists(self) -> Numbers:
+        """The number of the stack of each event that writes one; -1 for the others."""
+        data, upto = self.machine.data, self.rows.upto[self.first : self.last]
+        begins = self.rows.first[self.first : self.last]
+        made = np.full(self.size, NOTHING, np.int64)
+        opens = np.flatnonzero(begins)
+        spans = zip(begins[opens].tolist(), upto[opens].tolist(), strict=True)
+        raws = [data[begin:end] for begin, end in spans]
+        found = list(map(self.runs.lists.get, raws))
+        for at in [at for at, number in enumerate(found) if number is None]:
+            found[at] = self.runs.list_number(raws[at])
+            if found[at] is None:
+                self.last = self.first + int(opens[at])
+                del found[at:]
+                break
+        made[opens[: len(found)]] = np.array(found, np.int64)
+        return made
+
+    def _actions(self) -> Numbers:
+        wanted = self.rows.numbers[ACTION_KEY][self.first : self.last]
+        made = np.full(self.size, ACTION["other"], np.int64)
+        left = np.ones(self.size, bool)
+        while left.any():
+            number = int(wanted[np.argmax(left)])
+            action = self.runs.actions.get(number)
+            action = self.runs.action(number) if action is None else action
+            if action is None:
+                self._cut(wanted != number)
+                break
+            same = wanted == number
+            made[same] = action
+            left &= ~same
+        return made
+
+    def _store(self, stacks: Numbers) -> None:
+        """Remember what later events may refer to."""
+        codes = self.machine.codes_of
+        stack, size = self.stack[: self.size], self.size
+        named = (stack >= 0) & (stacks[:size] >= 0)
+        codes.store(stack[named], stacks[:size][named] + 1)
+        for place, code in self.texts:
+            there = place[:size] >= 0
+            codes.store(place[:size][there], code[:size][there])
+
+    def _references(self, stacks: Numbers) -> Numbers:
+        """The stacks of events that refer to a list which came before."""
+        machine, before = self.machine, self.size
+        wanted = self.rows.numbers[STACK_KEY][self.first : self.last]
+        refers = wanted >= 0
+        found = machine.codes_of.many(np.where(refers, wanted, 0))
+        own = np.where(self.event >= 0, self.event, np.iinfo(np.int64).max)[: self.size]
+        self._cut(~refers | ((found > 0) & (wanted < own)))
+        for places in (self.stack, *(place for place, _ in self.texts)):
+            unused = places[self.size : before]
+            machine.codes_of.store(unused[unused >= 0], np.zeros(1, np.int64))
+        self._advance()
+        return np.where(refers, found - 1, np.maximum(stacks[:before], 0))
+
+    def _advance(self) -> None:
+        """Count what the events of the run have numbered."""
+        if self.size:
+            machine = self.machine
+            places = (self.event, self.stack, *(place for place, _ in self.texts))
+            machine.named += sum(int((place[: self.size] >= 0).sum()) for place in places)
+            machine.highest = int(self.most[self.size])
