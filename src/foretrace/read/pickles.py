@@ -224,7 +224,7 @@ class PlainPickle:
         target.update(zip(keys, items[1::2], strict=True))
 
     def text(self, raw: bytes) -> str:
-        """Text, of which bytes that are none are replaced."""
+        """Text; bytes that are not UTF-8 are replaced."""
         known = self.texts.get(raw)
         if known is not None:
             return known
