@@ -13,6 +13,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 import pytest
@@ -291,3 +292,59 @@ def test_every_abbreviation_is_in_the_glossary() -> None:
     prose = re.sub(r"(?ms)^```.*?^```|^ {4}[^\n]*$|`[^`\n]*`|\]\([^)\n]*\)", "", text)
     used = {word.removesuffix("s") for word in re.findall(r"\b[A-Z]{2,}s?\b", prose)}
     assert sorted(used - explained - CAPITALS) == []
+
+
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def test_the_sweep_over_rows_is_what_the_page_says(tmp_path: Path) -> None:
+    """docs/roofs.md: every row of its table, the limits that it states, and its picture."""
+    found = json.loads((RESULTS / "h200-cliff.json").read_text())
+    rows = {row["rows"]: row for row in found["rows"]}
+    forms, text = ("unfused", "fused", "copied", "unfused_copied"), _page("roofs.md")
+    for line in re.findall(r"^\| ([\d,]+ \| [\d.]+ MB \| .*) \|$", text, re.MULTILINE):
+        count, _, *cells = line.split(" | ")
+        row = rows[int(count.replace(",", ""))]
+        for form, cell in zip(forms, cells, strict=True):
+            us, per_row = map(float, re.findall(r"[\d.]+", cell))
+            assert us == pytest.approx(row[form]["us"], rel=0.006)
+            assert per_row == pytest.approx(row[form]["us"] * 1e3 / row["rows"], rel=0.006)
+    per = {form: {n: row[form]["us"] * 1e3 / n for n, row in rows.items()} for form in forms}
+    assert min(per["unfused"], key=per["unfused"].__getitem__) == 1280
+    assert min(per["fused"], key=per["fused"].__getitem__) == 65536
+    behind = [each for count, each in per["unfused"].items() if count > 1280]
+    assert 1.12 < max(behind) / per["unfused"][1280] < 1.13
+    ratios = [row["copied"]["us"] / row["fused"]["us"] for row in rows.values()]
+    assert (round(min(ratios), 1), round(max(ratios), 1)) == (2.1, 2.6)
+    ratios = [row["unfused"]["us"] / row["fused"]["us"] for row in rows.values()]
+    assert (round(min(ratios), 2), round(max(ratios), 2)) == (1.46, 1.76)
+    pytest.importorskip("matplotlib")
+    command = [sys.executable, str(ROOT / "benchmarks" / "cliff.py"), "--plot", "c.svg"]
+    show = ["--show", str(RESULTS / "h200-cliff.json")]
+    subprocess.run([*command, *show], cwd=tmp_path, check=True, capture_output=True)
+    drawn = (tmp_path / "c.svg").read_text()
+    assert drawn.count("copy, one kernel") == 1
+    assert drawn.count("<use ") > 100
+
+
+def test_the_slower_kernel_wins_where_an_argument_is_restored() -> None:
+    """docs/ladder.md and claim H13: what Inductor timed, and what it kept."""
+    runs = json.loads((RESULTS / "h200-autotune-pointwise.json").read_text())["runs"]
+    by_case: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        by_case.setdefault(run["case"], []).append(run)
+    timed = {case: [[*run["timed_us"].values()] for run in of] for case, of in by_case.items()}
+    kept = {case: [run["kept_threads"] for run in of] for case, of in by_case.items()}
+    assert kept == {
+        "inference": [256] * 4,
+        "memory": [128, 256, 256],
+        "not_in_place": [128] * 2,
+        "training": [128] * 2,
+    }
+    assert all(950 < first < 960 and 115 < second < 195 for first, second in timed["inference"])
+    assert all(abs(first - second) < 3 for first, second in timed["memory"])
+    alone = timed["not_in_place"] + timed["training"]
+    assert all(first < 46 and second > 56 for first, second in alone)
+    for run in by_case["inference"]:
+        fast, slow = run["forced_us"].values()
+        assert 1.3 * fast < min(slow, run["kernel_us"])

@@ -228,3 +228,61 @@ def test_training() -> None:
     assert str(optimizer("fused")) == fused
     assert wall_us(name("forloop")) > 1.05 * wall_us(name("foreach"))
     assert (loop, wall) == ("3", "3")
+
+
+def test_compiler_log() -> None:
+    reason, matmuls, tuned, again = answers(11)
+    default, autotuned, graph = (
+        median_call(calls(name, "mlp_fwd"))
+        for name in ("mlp_why", "mlp_max_autotune", "mlp_reduce_overhead")
+    )
+    gemms = [name for name in default.kernels if name.startswith("nvjet")]
+    assert [name for name in autotuned.kernels if name.startswith("nvjet")] == gemms
+    assert autotuned.time("triton_poi") < 0.7 * default.time("triton_poi")
+    assert wall_us("mlp_max_autotune") > wall_us("mlp_why")
+    threads = [
+        {e["args"]["block"][0] for e in call.work if e["name"].startswith("triton_poi")}
+        for call in (default, autotuned, graph)
+    ]
+    assert threads == [{256}, {128}, {256}]
+    assert (reason, matmuls, tuned, again) == ("1", "2", "2", "1")
+
+
+def test_what_the_log_of_max_autotune_timed() -> None:
+    """cuBLAS against the best Triton template, in the order of the matmuls, us."""
+    path = recordings.explained()["mlp_max_autotune"]
+    log = gzip.decompress(
+        path.with_name("mlp_max_autotune.why").joinpath("torch_trace.log.gz").read_bytes()
+    )
+    lines = [line for line in log.decode().splitlines() if '"autotune_choices_stats"' in line]
+    found = [
+        json.loads(json.loads(f"{{{line.strip().rstrip(',')}}}")["autotune_choices_stats"])
+        for line in lines
+    ]
+    assert [each["num_triton_choices"] for each in found] == [19, 20, 19]
+    assert {each["best_kernel"] for each in found} == {"mm"}
+    timed = [
+        (round(each["best_time"] * 1e3, 1), round(each["best_triton_time"] * 1e3, 1))
+        for each in found
+    ]
+    assert timed == [(58.8, 69.0), (59.7, 68.6), (56.2, 61.2)]  # as docs/why.md has them
+
+
+def test_copies() -> None:
+    kernels, gpu, compiled, cached = answers(12)
+    name, copy = "mlp_liger_packed_64x128x768x3072_bf16", "direct_copy_kernel"
+    packed, liger = (
+        median_call(calls(each, "mlp_fwd")) for each in (name, "mlp_liger_64x128x768x3072_bf16")
+    )
+    assert (str(len(packed.kernels)), len(liger.kernels)) == (kernels, 4)
+    assert sum(copy in each for each in packed.kernels) == 2
+    assert packed.time(copy) > 2 * packed.time("_geglu")
+    assert packed.time("") > 1.5 * liger.time("")
+    both = median_call(calls("mlp_packed_why", "mlp_fwd"))
+    assert both.time("triton_poi_fused_clone") < 0.5 * packed.time(copy)
+    assert both.time("") < 0.8 * packed.time("")
+    assert wall_us("mlp_packed_why") > 1.2 * wall_us(name)
+    gemma = median_call(calls("model_gemma_4x512x4x768x12x3072x32000_bf16", "model_fwd"))
+    mlp = median_call(calls(EAGER, "mlp_fwd"))
+    assert abs(gemma.time("GeluCUDA") / mlp.time("GeluCUDA") - 1) < 0.05
+    assert (gpu, compiled, cached) == ("3", "2", "2")
