@@ -32,13 +32,14 @@ def _as_often_as_weights(view: MemoryView, rows: Numbers, parts: tuple[int, ...]
     An activation may be as large as a weight, so the size alone does not tell.
     """
     weights = view.lives.size[(view.category == PARAMETER) & view.lives.kept]
-    starts = [start for start, _ in view.steps]
-    step = np.searchsorted(starts, view.lives.start[rows], side="right")
-    size = view.lives.size[rows]
-    chosen = [
-        rows[(step == each) & (size == wanted)][:count]
-        for part in parts
-        for wanted, count in Counter((weights // part).tolist()).items()
-        for each in np.unique(step)
-    ]
-    return np.concatenate([rows[:0], *chosen])
+    wanted = Counter[int]()
+    for part in parts:
+        wanted.update((weights // part).tolist())
+    rows = rows[np.isin(view.lives.size[rows], [*wanted])]
+    order = np.lexsort((rows, view.lives.size[rows], view.step_of(view.lives.start[rows])))
+    rows = rows[order]
+    size, step = view.lives.size[rows], view.step_of(view.lives.start[rows])
+    begins = np.flatnonzero(np.diff(size, prepend=-1) | np.diff(step, prepend=-1))
+    place = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
+    most = np.array([wanted[each] for each in size.tolist()], np.int64)
+    return np.sort(rows[place < most])

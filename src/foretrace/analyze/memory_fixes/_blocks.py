@@ -28,26 +28,27 @@ class RepeatedCall(Struct, frozen=True):
 
 def repeated_call(view: MemoryView, rows: Numbers) -> RepeatedCall | None:
     """The innermost line outside torch below which most bytes were allocated in turns."""
-    found: dict[int, list[int]] = defaultdict(list)
+    stack = view.lives.stack[rows]
+    callers: dict[int, list[int]] = defaultdict(list)  # the stacks below each line
     depth: dict[int, int] = {}
-    for row in rows.tolist():
-        for at, frame in enumerate(view.facts.calls[int(view.lives.stack[row])]):
-            if "/torch/" in view.snapshot.frames[frame].file:
-                continue
-            found[frame].append(row)
-            depth[frame] = max(depth.get(frame, 0), at)
-    found = {each: rows for each, rows in found.items() if _repeats(view, np.array(rows))}
+    for each in np.unique(stack).tolist():
+        for at, frame in enumerate(view.facts.calls[each]):
+            if "/torch/" not in view.snapshot.frames[frame].file:
+                callers[frame].append(each)
+                depth[frame] = max(depth.get(frame, 0), at)
+    found = {frame: rows[np.isin(stack, stacks)] for frame, stacks in callers.items()}
+    found = {frame: below for frame, below in found.items() if _repeats(view, below)}
     sizes = {frame: int(view.lives.size[below].sum()) for frame, below in found.items()}
     most = MOST * max(sizes.values(), default=0)
     for frame in sorted(found, key=lambda each: -depth[each]):
         if sizes[frame] >= most:
-            return _turns(view, rows, np.array(found[frame]), frame)
+            return _turns(view, rows, found[frame], frame)
     return None
 
 
 def _repeats(view: MemoryView, below: Numbers) -> bool:
     """Whether nearly all bytes below a line come from stacks that each step has several times."""
-    number = np.searchsorted([s for s, _ in view.steps], view.lives.start[below], side="right")
+    number = view.step_of(view.lives.start[below])
     inner = view.facts.inner[view.lives.stack[below]]
     _, at, count = np.unique(inner, return_inverse=True, return_counts=True)
     often = (count >= LEAST_BLOCKS * len(np.unique(number)))[at]
@@ -61,13 +62,13 @@ def _turns(view: MemoryView, rows: Numbers, below: Numbers, frame: int) -> Repea
     What the line itself allocates (`x + block(x)`) ends a call. Else a call starts with the stack
     that comes least often, yet often enough.
     """
-    starts = [start for start, _ in view.steps]
     inner, stack = view.facts.inner, view.lives.stack
-    own = rows[[_is_own(view, int(stack[row]), frame) for row in rows.tolist()]]
-    steps = len(np.unique(np.searchsorted(starts, view.lives.start[below], side="right")))
+    owning = [each for each in np.unique(stack[rows]).tolist() if _is_own(view, each, frame)]
+    own = rows[np.isin(stack[rows], owning)]
+    steps = len(np.unique(view.step_of(view.lives.start[below])))
     if len(own) >= (LEAST_BLOCKS - 1) * steps:
         every = np.union1d(below, own)
-        number = np.searchsorted(starts, view.lives.start[every], side="right")
+        number = view.step_of(view.lives.start[every])
         edges = np.union1d(np.searchsorted(every, own) + 1, np.flatnonzero(np.diff(number)) + 1)
         parts = [part for part in np.split(every, edges) if len(part)]
         return RepeatedCall(frame, parts, round(len(parts) / steps))

@@ -72,6 +72,14 @@ class MemoryView:
         edges = [0, *(end for end in ends if 0 < end < len(self.history)), len(self.history)]
         return [(a, b) for a, b in itertools.pairwise(edges) if b > a]
 
+    def step_of(self, events: Numbers) -> Numbers:
+        """The number of the step of each event."""
+        return np.searchsorted(self._starts, events, side="right")
+
+    @cached_property
+    def _starts(self) -> Numbers:
+        return np.array([start for start, _ in self.steps], np.int64)
+
     def _marked(self) -> list[int]:
         ends = [
             mark.time_us
