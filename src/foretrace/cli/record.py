@@ -8,13 +8,17 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from foretrace.base.errors import ForetraceError
 from foretrace.cli._options import flag, shown, shows_bold, width
 from foretrace.cli.run import as_module, recording_options, say_bundle, show, steps_at
+
+if TYPE_CHECKING:
+    from foretrace.record.profiling.script import RecordedScript
 
 
 @click.command(
@@ -44,6 +48,9 @@ def command(
     The script needs no change: foretrace finds its steps. If the script raises, the trace
     recorded so far is kept, and the traceback and exit code are those of the script.
 
+    With --memory a GPU's allocator is kept as well, for foretrace memory: after the recorded steps,
+    and where the script runs out of memory.
+
     With --why the script is compiled afresh, without caches, and `foretrace why TRACE` shows what
     torch.compile did and why.
 
@@ -72,6 +79,7 @@ def command(
         click.echo(f"note: {note}", err=True)
     bundle = next(iter(done.bundles.values()), None)
     say_bundle(bundle)
+    _say_memory(done)
     if as_json:
         answer = {
             "schema": 1,
@@ -81,6 +89,8 @@ def command(
             "notes": done.notes,
             "traces": [str(trace) for trace in done.traces],
             "why": None if bundle is None else str(bundle.folder),
+            "memory": None if done.memory is None else str(done.memory),
+            "oom": None if done.oom is None else str(done.oom),
         }
         click.echo(json.dumps(answer, indent=1))
     elif no_look:
@@ -89,6 +99,23 @@ def command(
         show(done.traces[0])
     _say_next(done.traces)
     return done.exit_code
+
+
+def _say_memory(done: RecordedScript) -> None:
+    """Where the allocator's snapshots are; of a failure, what wanted memory and what held it."""
+    if done.memory is not None:
+        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
+    if done.oom is None:
+        return
+    try:
+        from foretrace.read.snapshot import read_snapshot
+        from foretrace.show.overview.allocator import memory_document
+        from foretrace.show.render.memory_page import failure_text
+
+        said = failure_text(memory_document(read_snapshot(str(done.oom))).device)
+    except (ImportError, ForetraceError) as problem:
+        said = f"the snapshot is not read: {problem}"
+    click.echo(f"out of memory: {said}; more: foretrace memory {done.oom}", err=True)
 
 
 def misplaced(arguments: Sequence[str]) -> list[str]:

@@ -63,7 +63,7 @@ recording_options = joined(
     shown("--warmup", type=click.IntRange(0), default=3, help="Calls before recording starts."),
     shown("--shapes/--no-shapes", default=True, help="Record the shapes of inputs."),
     flag("--stacks", "Record Python stacks (slow)."),
-    flag("--memory", "Record allocations."),
+    flag("--memory", "Record allocations; on a GPU also keep the allocator's snapshot."),
     flag("--modules", "Record the module of each op (with --stacks)."),
     flag("--why", "Keep the compiler's records beside the trace, for foretrace why."),
     flag("--graphs", "Record CUDA graphs while they are captured: replayed kernels get ops."),

@@ -77,6 +77,16 @@ def captures_path(trace: Path) -> Path:
     return trace.with_name(stem_of(trace) + ".captures")
 
 
+def snapshot_path(trace: Path) -> Path:
+    """The allocator's snapshot of a trace: `run.json.gz` -> `run.memory.pickle`, beside it."""
+    return trace.with_name(stem_of(trace) + ".memory.pickle")
+
+
+def oom_path(trace: Path) -> Path:
+    """The allocator when memory ran out: `run.json.gz` -> `run.oom.pickle`, in the same folder."""
+    return trace.with_name(stem_of(trace) + ".oom.pickle")
+
+
 def is_captures(folder: Path) -> bool:
     """Whether this is a folder that holds nothing but captures that we wrote."""
     named = os.listdir(folder) if folder.is_dir() else [""]
@@ -91,16 +101,19 @@ def is_bundle(folder: Path) -> bool:
     return False
 
 
+_BESIDE = (record_path, bundle_path, captures_path, snapshot_path, oom_path)
+
+
 def numbered(path: Path) -> Iterator[Path]:
-    """`path`, then `run_2`, `run_3`, ...; a name with a run record, compiler's records or captures
-    belongs to another trace.
+    """`path`, then `run_2`, `run_3`, ...; a name with a run record, compiler's records, captures or
+    a snapshot belongs to another trace.
     """
     stem, suffix = stem_of(path), path.name.removeprefix(stem_of(path))
     others = (path.with_name(f"{stem}_{number}{suffix}") for number in itertools.count(2))
     return (
         free
         for free in itertools.chain([path], others)
-        if not any(path(free).exists() for path in (record_path, bundle_path, captures_path))
+        if not any(path(free).exists() for path in _BESIDE)
     )
 
 
@@ -125,6 +138,8 @@ def place(plain: str, path: Path, *, overwrite: bool = False) -> Path:
                 shutil.rmtree(bundle_path(path), ignore_errors=True)
             if captures_path(path).exists() and is_captures(captures_path(path)):
                 shutil.rmtree(captures_path(path), ignore_errors=True)
+            for beside in (snapshot_path(path), oom_path(path)):
+                beside.unlink(missing_ok=True)
             return path
         return next(target for target in numbered(path) if _taken(draft, target))
 

@@ -31,6 +31,7 @@ import torch
 from torch.profiler import record_function
 
 from foretrace.base.errors import UsageError
+from foretrace.record.profiling.allocator_history import AllocatorHistory, ran_out
 from foretrace.record.profiling.compiler_records import Bundle, CompilerRecords
 from foretrace.record.profiling.export import export, place, trace_path
 from foretrace.record.profiling.run_record import TORCH_NAMES, RunRecord, profile_options
@@ -83,13 +84,19 @@ class ScriptOptions:
 
 @dataclass(slots=True)
 class RecordedScript:
-    """The traces (best first), the script's exit code, and what a user should know."""
+    """The traces (best first), the script's exit code, and what a user should know.
+
+    `memory` and `oom` are the snapshots of the allocator that were written: of the recorded steps,
+    and of the moment when memory ran out.
+    """
 
     traces: list[Path] = field(default_factory=list)
     exit_code: int = 0
     steps: int = 0
     notes: list[str] = field(default_factory=list)
     bundles: dict[Path, Bundle] = field(default_factory=dict)
+    memory: Path | None = None
+    oom: Path | None = None
 
 
 class Recorder:
@@ -102,6 +109,7 @@ class Recorder:
         self.graphs = GraphCaptures(
             self._own_profiler, self._is_idle, wanted=options.graphs, driving=self._ours
         )
+        self.allocator = AllocatorHistory(wanted=options.memory)
         self.foreign = ForeignProfilers(
             lambda: self._driving, self._stand_aside, self._keep_foreign
         )
@@ -117,6 +125,7 @@ class Recorder:
         """Record everything from here on."""
         self.compiler.start()
         self.graphs.start()
+        self.allocator.start()
         with self._ours(), quiet_profiler():
             self._early.start()
         self._early_runs = True
@@ -144,6 +153,9 @@ class Recorder:
     def fail(self, problem: str) -> None:
         """The script raised: the record of the kept trace has its error."""
         self._record.error = problem
+        self.allocator.take()
+        if ran_out(problem):
+            self.allocator.failed()
         if self._window is not None:
             self._window.record.error = problem
             if self._window.trace is not None:
@@ -155,9 +167,12 @@ class Recorder:
             with self._apart():
                 part()
         self._stage = "over"
+        if self.result.traces and ran_out(self._record.error):
+            self.result.oom = self.allocator.keep_failure(self.result.traces[0])
         self.compiler.finish()
         self.graphs.finish()
-        self.result.notes += [*self.compiler.notes, *self.graphs.notes]
+        self.allocator.finish()
+        self.result.notes += [*self.compiler.notes, *self.graphs.notes, *self.allocator.notes]
 
     def _own_profiler(self) -> Any:
         recording = torch_options(self.options.recording())
@@ -182,6 +197,7 @@ class Recorder:
         self._window = Capture(self.target, overwrite=self._replaces(), **steps, **recording)
         self._window.record.profile = {**self._window.record.profile, **asked}
         self._window.record.compiling = self._record.compiling
+        self._window.allocator = AllocatorHistory(wanted=False)  # ours began with the script
         with self._ours():
             self._window.start()
         last = self._steps_needed()
@@ -258,6 +274,7 @@ class Recorder:
         self.result.traces.append(trace)
         self.compiler.keep(trace)
         self.graphs.keep(trace)
+        self.result.memory = self.result.memory or self.allocator.keep(trace)
         self.result.notes += [note] if note else []
 
     def _replaces(self) -> bool:
@@ -335,7 +352,9 @@ def record_script(
         recorder.start()
         with own_streams(), StepFinder(recorder.mark, options.find):
             with alarm(options.limit_s, recorder.too_long):
-                code = run_script(script, list(arguments), module, recorder.fail)
+                code = run_script(
+                    script, list(arguments), module, recorder.fail, ended=recorder.allocator.take
+                )
             ending.script_runs = False
             if os.getpid() != home:
                 leave_fork(code)
@@ -366,21 +385,25 @@ def run_script(
     module: bool,
     fail: Callable[[str], None],
     source: str | None = None,
+    ended: Callable[[], None] = lambda: None,
 ) -> int:
     """Run a script or a module as `__main__`; returns its exit code.
 
-    With `source` that text runs in the place of the script's own, under its name.
+    With `source` that text runs in the place of the script's own, under its name. `ended` is called
+    after its last line, while its variables are there.
     """
     before = sys.argv, sys.path[0]
     sys.argv = [script, *arguments]
     sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(script))
     try:
         if module:
-            runpy.run_module(script, run_name="__main__", alter_sys=True)
+            left = runpy.run_module(script, run_name="__main__", alter_sys=True)
         elif source is not None:
-            _run_source(script, source)
+            left = _run_source(script, source)
         else:
-            runpy.run_path(script, run_name="__main__")
+            left = runpy.run_path(script, run_name="__main__")
+        ended()
+        del left
     except WindowDone:
         return 0
     except Ended as ending:
@@ -400,8 +423,8 @@ def run_script(
     return 0
 
 
-def _run_source(script: str, source: str) -> None:
-    """Run a text as `__main__`, as if it stood in the file `script`."""
+def _run_source(script: str, source: str) -> dict[str, Any]:
+    """Run a text as `__main__`, as if it stood in the file `script`; its variables."""
     main = ModuleType("__main__")
     main.__file__ = script
     before, sys.modules["__main__"] = sys.modules["__main__"], main
@@ -409,6 +432,7 @@ def _run_source(script: str, source: str) -> None:
         exec(compile(source, script, "exec"), main.__dict__)
     finally:
         sys.modules["__main__"] = before
+    return main.__dict__
 
 
 def their_frames(where: TracebackType | None) -> TracebackType | None:

@@ -24,6 +24,7 @@ from torch.profiler import ProfilerAction, ProfilerActivity, record_function
 
 from foretrace.base import files
 from foretrace.base.errors import UsageError
+from foretrace.record.profiling.allocator_history import AllocatorHistory, ran_out
 from foretrace.record.profiling.compiler_records import Bundle, CompilerRecords
 from foretrace.record.profiling.export import (
     captures_path,
@@ -163,7 +164,8 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
 
     `region` puts a `record_function` range around each step. `shapes` lets the reader compute flops
     and bytes and slows the host a little: turn it off to read host times. `stacks`, `memory` and
-    `modules` record Python stacks, allocations and the module of each op. `why` keeps what
+    `modules` record Python stacks, allocations and the module of each op. On a GPU `memory` also
+    keeps a snapshot of torch's allocator, for `foretrace memory`. `why` keeps what
     torch.compile writes down in the block, for `foretrace why`. `graphs` records each CUDA graph
     while it is captured in the block, so that replayed kernels have ops. `facts` are added to the
     run record.
@@ -197,6 +199,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         self.trace: Path | None = None
         self.record_file: Path | None = None
         self.compiler = CompilerRecords(self.target.parent, wanted=why)
+        self.allocator = AllocatorHistory(wanted=memory)
         self.graphs = GraphCaptures(
             lambda: torch.profiler.profile(activities=activities(), **torch_options(options)),
             self.is_idle,
@@ -231,6 +234,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         super().start()
         self.compiler.start()
         self.graphs.start()
+        self.allocator.start()
         self._began = perf_counter_ns()
         self._enter_region()
 
@@ -275,6 +279,9 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
         finally:
             self.compiler.finish()
             self.graphs.finish()
+            if self.trace is not None and ran_out(self.record.error):
+                self.allocator.keep_failure(self.trace)
+            self.allocator.finish()
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -290,6 +297,9 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             return
         if problem is not None:
             self.record.error = f"{type(problem).__name__}: {problem}"
+            self.allocator.take()
+            if ran_out(self.record.error):
+                self.allocator.failed()
         if self.steps is not None and self.whole_steps < self.steps:
             self.record.note = (
                 f"{self.whole_steps} of {self.steps} steps were recorded: the block ended early; "
@@ -309,6 +319,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             *filter(None, [self.record.note]),
             *self.compiler.notes,
             *self.graphs.notes,
+            *self.allocator.notes,
         ):
             warnings.warn(note, stacklevel=2)
 
@@ -345,6 +356,7 @@ class Capture(torch.profiler.profile):  # type: ignore[misc]
             self.record_file = self.record.write(self.trace)
             self.compiler.keep(self.trace)
             self.graphs.keep(self.trace)
+            self.allocator.keep(self.trace)
 
     def _enter_region(self) -> None:
         if self.region is not None:

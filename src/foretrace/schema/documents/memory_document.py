@@ -53,12 +53,17 @@ class Growth(Struct, frozen=True):
 
 
 class FailedAllocation(Struct, frozen=True):
-    """The allocation that failed, the line that wanted it, and the memory that was free."""
+    """The allocation that failed, the line that wanted it, and the memory that was free.
+
+    `live_bytes` were in use at that moment, by category in `categories`.
+    """
 
     bytes: int
     line: str
     device_free: int | None
     why: str
+    live_bytes: int
+    categories: list[MemoryPart]
 
 
 class LargerBatch(Struct, frozen=True):

@@ -69,12 +69,15 @@ def device_document(view: MemoryView) -> DeviceMemoryDocument:
     )
 
 
-def _parts(view: MemoryView, named: Callable[[int], str]) -> list[MemoryPart]:
-    """What is live at the peak by name, largest first."""
+def _parts(
+    view: MemoryView, named: Callable[[int], str], event: int | None = None
+) -> list[MemoryPart]:
+    """What is live at the peak, or after another event, by name, largest first."""
     found: dict[str, list[int]] = defaultdict(list)
-    for row in view.holders.tolist():
+    at = view.peak if event is None else event
+    for row in view.lives.live_at(at).tolist():
         found[named(row)].append(row)
-    return _sized(view, found, view.peak_bytes)
+    return _sized(view, found, int(view.curve[at]))
 
 
 def _sized(view: MemoryView, found: dict[str, list[int]], total: int) -> list[MemoryPart]:
@@ -159,7 +162,8 @@ def _failed(view: MemoryView) -> FailedAllocation | None:
     if fragments.free_bytes >= wanted:
         total = bytes_text(fragments.free_bytes)
         why = f"{total} are free in pieces, and {why}: they are in fragments"
-    return FailedAllocation(wanted, line, free or None, why)
+    held = _parts(view, lambda row: CATEGORIES[int(view.category[row])], at)
+    return FailedAllocation(wanted, line, free or None, why, int(view.curve[at]), held)
 
 
 def _batch(view: MemoryView) -> LargerBatch | None:

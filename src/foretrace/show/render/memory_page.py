@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
 from foretrace.schema.documents.memory_document import (
     DeviceMemoryDocument,
     LargerBatch,
     MemoryDocument,
+    MemoryPart,
     PeakFix,
 )
 from foretrace.show.render.terminal import Section
@@ -61,8 +64,7 @@ def _about(found: MemoryDocument) -> str:
 
 
 def _answers(device: DeviceMemoryDocument) -> list[tuple[str, str]]:
-    shown = [part for part in device.categories if part.share >= LEAST][:SHOWN]
-    parts = ", ".join(f"{part.name} {bytes_text(part.bytes)}" for part in shown)
+    parts = parts_text(device.categories)
     where = f"at {time_text(device.peak_ns)}, in the {device.peak_pass}"
     if device.peak_pass.startswith("outside"):
         where = f"at {time_text(device.peak_ns)}, {device.peak_pass}"
@@ -87,6 +89,20 @@ def failed_text(device: DeviceMemoryDocument) -> str:
         return ""
     free = f"; the driver had {bytes_text(failed.device_free)} free" if failed.device_free else ""
     return f"{failed.line} wanted {bytes_text(failed.bytes)}; {failed.why}{free}"
+
+
+def failure_text(device: DeviceMemoryDocument) -> str:
+    """The allocation that failed, and what held the memory at that moment."""
+    if device.failed is None:
+        return f"no allocation of the history failed; {parts_text(device.categories)}"
+    held = f"{bytes_text(device.failed.live_bytes)} were in use"
+    return f"{failed_text(device)}; {held}: {parts_text(device.failed.categories)}"
+
+
+def parts_text(parts: Sequence[MemoryPart]) -> str:
+    """The largest parts with their bytes."""
+    shown = [part for part in parts if part.share >= LEAST][:SHOWN]
+    return ", ".join(f"{part.name} {bytes_text(part.bytes)}" for part in shown)
 
 
 def fix_text(device: DeviceMemoryDocument, fix: PeakFix) -> str:
