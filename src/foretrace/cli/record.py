@@ -18,6 +18,7 @@ from foretrace.cli._options import flag, shown, shows_bold, width
 from foretrace.cli.run import as_module, recording_options, say_bundle, show, steps_at
 
 if TYPE_CHECKING:
+    from foretrace.record.profiling.compiler_records import Bundle
     from foretrace.record.profiling.script import RecordedScript
 
 
@@ -75,30 +76,37 @@ def command(
         done = record_script(
             script, arguments, Path(folder) / name, module=module, options=options, say=_progress
         )
-    for note in done.notes:
-        click.echo(f"note: {note}", err=True)
     bundle = next(iter(done.bundles.values()), None)
-    say_bundle(bundle)
-    _say_memory(done)
+    _say_notes(done, bundle)
     if as_json:
-        answer = {
-            "schema": 1,
-            "script": script,
-            "exit_code": done.exit_code,
-            "steps": done.steps,
-            "notes": done.notes,
-            "traces": [str(trace) for trace in done.traces],
-            "why": None if bundle is None else str(bundle.folder),
-            "memory": None if done.memory is None else str(done.memory),
-            "oom": None if done.oom is None else str(done.oom),
-        }
-        click.echo(json.dumps(answer, indent=1))
+        click.echo(json.dumps(_as_json(script, done, bundle), indent=1))
     elif no_look:
         click.echo("\n".join(str(trace) for trace in done.traces))
     elif done.traces:
         show(done.traces[0])
     _say_next(done.traces)
     return done.exit_code
+
+
+def _say_notes(done: RecordedScript, bundle: Bundle | None) -> None:
+    for note in done.notes:
+        click.echo(f"note: {note}", err=True)
+    say_bundle(bundle)
+    _say_memory(done)
+
+
+def _as_json(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "script": script,
+        "exit_code": done.exit_code,
+        "steps": done.steps,
+        "notes": done.notes,
+        "traces": [str(trace) for trace in done.traces],
+        "why": None if bundle is None else str(bundle.folder),
+        "memory": None if done.memory is None else str(done.memory),
+        "oom": None if done.oom is None else str(done.oom),
+    }
 
 
 def _say_memory(done: RecordedScript) -> None:
