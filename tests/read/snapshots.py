@@ -26,6 +26,16 @@ def small_tree(events: int = 400) -> dict[str, Any]:
     return tree
 
 
+def tiny_tree() -> dict[str, Any]:
+    """Sixty events with stacks of at most three frames."""
+    tree = small_tree(60)
+    tree["segments"] = tree["segments"][:1]
+    held = [*tree["device_traces"][0], *tree["segments"][0]["blocks"]]
+    for frames in {id(each["frames"]): each["frames"] for each in held}.values():
+        del frames[3:]
+    return tree
+
+
 def pickled(tree: Any, protocol: int, *, fast: bool = False) -> bytes:
     """A pickle; a fast one refers to nothing."""
     file = io.BytesIO()
