@@ -33,6 +33,9 @@ from foretrace.schema.snapshot import ALLOC, FREE, History
 FRAMES, STACKS = 3000, 2000
 KEPT, ACTIVATIONS = 400, 4000  # tensors that live on, and those of a step
 BATCH, FRAME = 1000, 64 << 10
+WORDS = (
+    ",action,alloc,free_requested,free_completed,addr,stream,time_us,compile_context,user_metadata"
+)
 BEGIN_US = 1_794_729_779_000_000
 
 
@@ -108,6 +111,7 @@ class SnapshotWriter:
             for _ in range(STACKS)
         ]
         self.written: dict[int, bytes] = {}
+        self.fixed: dict[str, tuple[bytes, ...]] = {}
 
     def head(self) -> None:
         """Segments, of which one block has every frame in its stack."""
@@ -130,7 +134,10 @@ class SnapshotWriter:
                 self.frame(number)
             out.put(b"e")
         out.put(b"uaua")
-        out.put(out.text("device_traces"), b"]", out.name(), b"]", out.name(), b"(")
+        out.put(out.text("words"), b"]", out.name(), b"(")  # so that events refer to all of them
+        for word in WORDS.split(","):
+            out.put(out.text(word))
+        out.put(b"e", out.text("device_traces"), b"]", out.name(), b"]", out.name(), b"(")
 
     def frame(self, number: int) -> None:
         """One frame."""
@@ -151,18 +158,44 @@ class SnapshotWriter:
         if self.events and self.events % BATCH == 0:
             out.put(b"e(")
         self.events += 1
-        self.time_us += self.chance.randrange(3)
-        parts = [b"}", out.name(), b"(", out.text("action"), out.text(action)]
-        parts += [out.text("addr"), whole(addr), out.text("size"), whole(size)]
-        parts += [out.text("stream"), whole(0), out.text("time_us"), whole(self.time_us)]
-        parts += [out.text("compile_context"), out.text("N/A", False)]
-        parts += [out.text("user_metadata"), out.text(""), out.text("frames")]
+        self.time_us += self.chance.getrandbits(1)
+        named = out.name()
+        action, addr_key, size_key, stream, time_key, context, rest = self.keys(action)
+        parts = [
+            b"}",
+            named,
+            action,
+            addr_key,
+            whole(addr),
+            size_key,
+            whole(size),
+            stream,
+            time_key,
+        ]
+        parts += [whole(self.time_us), context, out.text("N/A", False), rest]
         if known < 0:
             known = out.named
-            parts += [b"]", out.name(), self.content(stack)]
+            parts += [b"]", out.name(), self.content(stack), b"u"]
         else:
-            parts.append(reference(known))
-        out.put(*parts, b"u")
+            parts += [reference(known), b"u"]
+        out.put(b"".join(parts))
+        return known
+
+    def keys(self, action: str) -> tuple[bytes, ...]:
+        """What is the same in every event of an action."""
+        known = self.fixed.get(action)
+        if known is None:
+            text = self.out.text
+            known = (
+                b"(" + text("action") + text(action),
+                text("addr"),
+                text("size"),
+                text("stream") + whole(0),
+                text("time_us"),
+                text("compile_context"),
+                text("user_metadata") + text("") + text("frames"),
+            )
+            self.fixed[action] = known
         return known
 
     def content(self, stack: int) -> bytes:

@@ -69,17 +69,17 @@ def _count_rest(machine: SnapshotMachine, damage: str) -> None:
     rest = len(machine.data) - machine.at + sum(map(len, machine.blocks))
     if damage:
         machine.lost[f"times that {damage}"] += 1
-        machine.lost["bytes after damage"] += rest
-    else:
-        machine.lost["bytes after the end of the snapshot"] += rest
-    machine.lost = +machine.lost  # without zeros
+    if rest:
+        where = "after damage" if damage else "after the end of the snapshot"
+        machine.lost[f"bytes {where}"] += rest
 
 
 def from_tree(path: str, tree: Any) -> Snapshot:
     """The tables of an unpickled snapshot."""
     if not isinstance(tree, dict) or not isinstance(tree.get("segments"), list):
         raise TraceError("E_NOT_A_SNAPSHOT", path, "not an allocator snapshot", hint=_HINT)
-    return _tables(path, tree, StackTable(), Counter())
+    stacks = StackTable(Counter())
+    return _tables(path, tree, stacks, stacks.lost)
 
 
 def _tables(path: str, tree: dict[Any, Any], stacks: StackTable, lost: Counter[str]) -> Snapshot:

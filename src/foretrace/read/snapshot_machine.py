@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
@@ -72,7 +73,8 @@ class PackedStacks(Sequence[tuple[int, ...]]):
 class StackTable:
     """Numbers every frame and every stack once; the first stack is empty."""
 
-    def __init__(self) -> None:
+    def __init__(self, lost: Counter[str]) -> None:
+        self.lost = lost
         self.frames: dict[StackFrame, int] = {}
         self.packed: dict[bytes, int] = {b"": 0}
 
@@ -83,6 +85,8 @@ class StackTable:
         if type(frames) is not list or not frames:
             return 0
         found = array("i", (at for each in frames if (at := self.frame(each)) is not None))
+        if len(found) < len(frames):
+            self.lost["frames that are no records"] += len(frames) - len(found)
         return self.packed.setdefault(found.tobytes(), len(self.packed))
 
     def frame(self, frame: Any) -> int | None:
@@ -182,7 +186,7 @@ class SnapshotMachine(PlainPickle):
 
     def __init__(self, label: str, blocks: Iterator[bytes], limits: Limits) -> None:
         super().__init__(label, blocks, limits)
-        self.stacks = StackTable()
+        self.stacks = StackTable(self.lost)
         self.traces: list[Any] | None = None
         self.devices: list[DeviceEvents] = []
         self.events = 0
