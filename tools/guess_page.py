@@ -62,16 +62,19 @@ set or `--strict` or `--need-data` is given; 2 a prediction cannot be parsed, or
 step that the trace does not have: the others are marked all the same; 3 not a readable trace, or
 `guess --from` on an incomplete one.
 
-The first screen has the score and what fits; `--all` shows the evidence of every miss. Everyday
-wordings work: `softmax is memory-bound`, `relu is fused into the gemm`, `most of the time is spent
-in gemm`. So do sentences of several claims, which all must hold, and comparisons: `the GPU sits
-idle 70% of the time, so it is launch bound`, `backward costs more GPU time than forward`, `three
-matmuls, each on its own stream`. Hedges have a meaning: `about` is within 10%, `mostly` more than
-50%, `nearly all` more than 90%, `practically no` less than 2%. Where two readings of a sentence
-differ, the verdict is unknown, with both figures. A sentence with a word that is not understood is
-not judged: its answer is a prediction about the same matter, where this trace decides one. A number
-copied from `look`, rounded as it is printed there, is a hit. Upper and lower case are the same,
-except in names.
+The first screen has the score and what fits; `--all` shows the evidence of every miss. Free
+sentences work: `softmax is memory-bound`, `most of the time is spent in gemm`, `the GPU sits idle
+70% of the time, so it is launch bound`, `gemms and attention together make up 80% of the GPU time`,
+`three matmuls per step, one forward and two backward`. foretrace looks in them for whom they speak
+of, what is measured, the comparison, the number and the place, and says it again in its own words:
+`read as: …`. Ranges, modules, ops and kernels of the trace are words too (`MLP is slower than
+attention`). Hedges have a meaning: `about` is within 10%, `mostly` more than 50%, `nearly all` more
+than 90%, `practically no` less than 2%, `hundreds of` 200 to 2,000. Where two readings of a
+sentence differ, the verdict is unknown, with both figures; so it is for what no trace has (power,
+accuracy, tokens), with the reason. Every word has to find its place, but for those that claim
+nothing: a sentence with another word is not judged, and its answer is a prediction about the same
+matter, where this trace decides one. A number copied from `look`, rounded as it is printed there,
+is a hit. Upper and lower case are the same, except in names.
 
 In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
 what it wants in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction

@@ -90,7 +90,7 @@ UNSAID = {
     "pointwise saturates bandwidth": "bandwidth",
     "throughput > 1000 tokens/s": "step time",
     "activation memory < 1 GB": "peak memory",
-    "sdpa uses the math backend": "attention uses",
+    "sdpa has the math backend": "attention uses",
     "nothing waits on the GPU": "sync",
     "how many kernels?": "kernels",
     "allreduce hides nothing": "comms",

@@ -5,9 +5,9 @@
 
 `docs/guess.md` lists the whole vocabulary. A kind of prediction is one file of `kinds/`.
 
-Language: `clauses`, `words`, `nearness`, `grammar`, and the tables of `language.toml`. Evidence:
-`evidence`, `windows`, `selection`. Marking: `kinds`, `marking`, `expecting`, `questions`,
-`fail_if`. Files: `guess_files`, `baseline`, `snapshots`.
+Language: `words`, `grammar`, `clauses`, `slots`, `trace_nouns`, `nearness`, `suggesting`, and the
+tables of `language.toml`. Evidence: `evidence`, `windows`, `selection`. Marking: `kinds`,
+`marking`, `expecting`, `questions`, `fail_if`. Files: `guess_files`, `baseline`, `snapshots`.
 """
 
 from foretrace.analyze.guess.expecting import expect

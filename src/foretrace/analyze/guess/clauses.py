@@ -1,25 +1,26 @@
 """A sentence in an engineer's own words, as sentences of the language.
 
-`spoken` is asked where the grammar does not read a text. It rewrites wordings (`own_words` in
-`language.toml`), drops words that claim nothing, and splits a sentence of several claims at its
-commas and conjunctions. The grammar reads each claim: a word that it does not know is never
-dropped. A claim can have several readings (`||`), of which all must agree.
+`spoken` is asked where the grammar does not read a text. It splits a sentence of several claims at
+its commas and conjunctions; each claim is read as it stands, else by its slots (see `slots`). A
+word that is not understood is never dropped. A claim can have several readings (`||`), of which all
+must agree.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
+from foretrace.analyze.guess.slots import Noun, lowered
 from foretrace.analyze.guess.words import language
 
 Read = TypeVar("Read")
 
 # A sentence with one of these says when or whether something holds: no claim of it stands alone.
 _CONDITION = re.compile(
-    r"\b(if|unless|except|either|n?or|whether|when|while|until|after|before|otherwise)\b"
+    r"\b(if|unless|except|either|n?or|whether|when|until|after|before|otherwise)\b"
 )
 _BREAK = re.compile(
     r" ?[,;:] (?:(?:and|but|so|because|since|thus|hence|i\.e\.) )?| (?:so|because|but) "
@@ -27,14 +28,6 @@ _BREAK = re.compile(
 _AND = re.compile(" and ")
 _VERB = re.compile(
     r"\b(is|are|was|has|have|uses?|runs?|takes?|goes|gets?|does|happens?|[a-z]+(?:es|ed))\b"
-)
-_COMPARED = "(?:(?:exactly|about|at least|at most|more than|less than|fewer than|over|under) )?"
-_QUANTITY = re.compile(
-    rf"(?P<count>{_COMPARED}(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve))"
-    r"(?P<step> in each step| per step| per pass)?"
-    rf"|(?P<share>{_COMPARED}[\d.]+ ?%(?: of .+)?)"
-    r"|(?:(?:and|but) )?(?P<denied>not (?!\d).+)|(?:and )?(?:all|both|each) in (?P<type>\w+)"
-    r"|(?P<more>(?:each|is|are|takes?|uses?|runs?|has|have)\b.+)"
 )
 # `, one per layer` behind a count: more than the count says, so it only stands beside a miss.
 _SPREAD = re.compile(
@@ -46,7 +39,6 @@ _SOME = re.compile(
     r"\b(no|none|every|each|all|any|only|some|both|at least|at most|per|but|mostly)\b"
 )
 MOST_JOINTS = 8  # commas and conjunctions of a sentence; the parts between any two are read
-_GROUP = re.compile(r"\{([A-Z]+)\}")
 
 
 class SpokenClaim(NamedTuple):
@@ -55,6 +47,7 @@ class SpokenClaim(NamedTuple):
     said: str
     readings: tuple[Any, ...]
     denied: bool = False
+    by_slots: bool = False
 
 
 class Spoken(NamedTuple):
@@ -64,56 +57,62 @@ class Spoken(NamedTuple):
     unread: list[str]
 
 
+_IN_BRACKETS = re.compile(r" \(([^()]{1,60})\)")
+
+
+def _aside(text: str, noun: Noun) -> str:
+    """`the optimizer (SGD) takes 2 ms` says of SGD that it is used."""
+    found = _IN_BRACKETS.search(text)
+    if found is None or not noun(found[1]):
+        return text
+    return f"{text[: found.start()]}{text[found.end() :]}, {found[1]} is used"
+
+
+def tidy(text: str) -> str:
+    """One kind of apostrophe; asides between commas."""
+    for pattern, said in _tidied():
+        text = pattern.sub(said, text)
+    return text.strip(" ?.!,")
+
+
 @cache
-def _rules() -> list[tuple[re.Pattern[str], str]]:
-    groups: dict[str, str] = {}
-    found = []
-    for line in filter(None, language("own_words").splitlines()):
-        pattern, _, said = line.partition(" =>")
-        pattern = _GROUP.sub(lambda name: groups[name[1]], pattern)
-        if name := re.fullmatch(r"([A-Z]+) = (.+)", pattern):
-            groups[name[1]] = f"(?:{name[2]})"
-        else:
-            found.append((re.compile(pattern, re.IGNORECASE), said.strip().replace("␣", " ")))
-    return found
-
-
-@lru_cache(maxsize=4096)
-def rewritten(text: str) -> str:
-    """The text in words that are nearer to those of the language."""
-    for pattern, said in _rules():
-        text = re.sub(r"\s+", " ", pattern.sub(said, text)).strip(" ,")
-    return text
+def _tidied() -> list[tuple[re.Pattern[str], str]]:
+    rows = (line.partition(" =>") for line in language("tidy").strip().splitlines())
+    return [(re.compile(row[0]), row[2].strip().replace("␣", " ")) for row in rows]
 
 
 def spoken(
     text: str,
-    read: Callable[[str], Read | None],
-    subject: Callable[[Read], str],
+    read: Callable[[str, bool], Read | None],
+    noun: Noun,
+    subject: Callable[[Read], tuple[str, str]],
     deniable: Callable[[Read], bool],
 ) -> Spoken | None:
     """The claims of a sentence; None where it has none that can be read, or a condition.
 
-    `read` is the grammar, `subject` what a claim speaks of: `, 4 in total` says that of it again.
+    `read` is the grammar, `noun` knows its selectors, `subject` is what a claim speaks of: `, 4 in
+    total` says that of it again.
     `deniable`: whether a claim with a `not` is the opposite of the claim without it.
     """
-    if '"' in text or _CONDITION.search(text.lower()):
+    whole = tidy(_aside(text, noun))
+    if '"' in text or _CONDITION.search(whole.lower()):
         return None
-    whole = rewritten(text.strip(" ?.!"))
+    if " while " in whole or " whereas " in whole:
+        return _contrasted(whole, lambda part: spoken(part, read, noun, subject, deniable))
     if len(_BREAK.findall(whole)) + len(_AND.findall(whole)) > MOST_JOINTS:
         return None
     known = cache(partial(_read, cache(read)))  # parts are met again in other splits
 
     @cache
-    def split(part: str, about: str) -> list[SpokenClaim] | None:
-        return _claims(part, about, known, split, subject, deniable)
+    def split(part: str, about: tuple[str, str]) -> list[SpokenClaim] | None:
+        return _claims(part, about, known, noun, split, subject, deniable)
 
-    claims = split(whole, "")
+    claims = split(whole, ("", ""))
     if claims is not None:
         return Spoken(claims, [])
-    found, unread, about = [], [], ""
+    found, unread, about = [], [], ("", "")
     for part in _BREAK.split(whole):
-        own = split(part, about)
+        own = split(part, about) if not noun(_bare(part)) else None
         about = about if own is None else subject(own[-1].readings[0])
         found += own or []
         unread += [] if own else [part]
@@ -121,14 +120,29 @@ def spoken(
     return Spoken(found, unread) if found and safe else None
 
 
-def _read(read: Callable[[str], Read | None], text: str) -> list[SpokenClaim] | None:
-    """Every claim of a rewritten part, each with all of its readings."""
+_CONTRAST = re.compile(r",? (?:while|whereas) ")
+
+
+def _contrasted(text: str, read: Callable[[str], Spoken | None]) -> Spoken | None:
+    """`matmuls are bf16 while softmax is fp32`: both hold; `while the GPU is idle` is a time."""
+    parts = [read(part) for part in _CONTRAST.split(text)]
+    claims = [claim for part in parts if part and not part.unread for claim in part.claims]
+    kinds = {reading.kind.name for claim in claims for reading in claim.readings}
+    whole = all(part and not part.unread for part in parts)
+    return Spoken(claims, []) if whole and not kinds & {"presence", "bounds", "overlap"} else None
+
+
+def _read(
+    read: Callable[[str, bool], Read | None], text: str, *, by_slots: bool = False
+) -> list[SpokenClaim] | None:
+    """Every claim of a part, each with all of its readings."""
     found = []
     for claim in text.split(" && "):
-        readings = [read(_bare(each)) or read(each) for each in claim.split(" || ")]
+        parts = claim.split(" || ")
+        readings = [read(_bare(each), by_slots) or read(each, by_slots) for each in parts]
         if None in readings:
             return None
-        found.append(SpokenClaim(_bare(claim), tuple(readings)))
+        found.append(SpokenClaim(_bare(claim), tuple(readings), by_slots=by_slots))
     return found
 
 
@@ -139,49 +153,54 @@ def _bare(text: str) -> str:
 
 def _claims(
     text: str,
-    about: str,
-    read: Callable[[str], list[SpokenClaim] | None],
-    split: Callable[[str, str], list[SpokenClaim] | None],
-    subject: Callable[[Read], str],
+    about: tuple[str, str],
+    read: Callable[..., list[SpokenClaim] | None],
+    noun: Noun,
+    split: Callable[[str, tuple[str, str]], list[SpokenClaim] | None],
+    subject: Callable[[Read], tuple[str, str]],
     deniable: Callable[[Read], bool],
 ) -> list[SpokenClaim] | None:
-    for candidate in _worded(text, about):
-        if found := read(candidate):
+    if not (about[0] and _OF_THOSE.fullmatch(text)) and (found := read(text)):
+        return found
+    for candidate in _worded(text, about, noun):
+        if found := read(candidate, by_slots=True):
             return found
     if len(_NOT.findall(text)) == 1 and not _SOME.search(text):
-        for candidate in _worded(_NOT.sub("", text), ""):
-            found = read(candidate)
+        for candidate in _worded(_NOT.sub("", text), ("", ""), noun):
+            found = read(candidate, by_slots=True)
             if found and len(found) == 1 and all(map(deniable, found[0].readings)):
                 return [found[0]._replace(denied=True)]
     for joint in (_BREAK, _AND):
         for at in joint.finditer(text):
             left, right = text[: at.start()], text[at.end() :]
-            first = split(left, about) if left and right else None
+            # a noun alone is no claim: `gemms and convs take half of the time`
+            both = left and right and not noun(_bare(left)) and not noun(_bare(right))
+            first = split(left, about) if both else None
             if first:
-                rest = split(right, subject(first[-1].readings[0]))
+                rest = split(right, subject(first[-1].readings[0])) or split(right, about)
                 if rest:
                     return [*first, *rest]
     return None
 
 
-def _worded(text: str, about: str) -> Iterator[str]:
-    """A part as it stands, rewritten, and with the subject of the part before it."""
+_PRONOUN = re.compile(r"(?:it|they|these|those|which|that|this) ")
+_OF_THOSE = re.compile(
+    r"\w+ (?:forward|backward|in fp\d+|in bf16)"
+)  # `3 forward`: of what was said
+
+
+def _worded(text: str, about: tuple[str, str], noun: Noun) -> Iterator[str]:
+    """A part as it stands, by its slots, and with the subject and the place of the part before."""
     if not text:
         return
-    yield text
-    again = rewritten(text)
-    yield again
-    again = re.sub(r"^(it|they|these|those) ", "", again) if about else again
-    found = _QUANTITY.fullmatch(again) if about else None
-    if found is None:
-        return
-    if found["count"]:
-        yield f"{found['count']} {about}{found['step'] or ''}"
-    elif found["share"]:
-        yield f"{about} takes {again}" if " of " in again else f"{about} takes {again} of time"
-    elif found["type"]:
-        yield f"{about} uses {found['type']}"
-    elif found["denied"]:
-        yield f"{about} is {found['denied']}"
-    else:
-        yield rewritten(f"{about} {again}")
+    subject, where = about
+    spoken_of = _PRONOUN.match(text) if subject else None
+    if spoken_of is None:
+        yield from lowered(text, noun)
+    bare = text[spoken_of.end() :] if spoken_of else text
+    if subject:
+        yield from lowered(f"{where} {bare} {subject}", noun)
+        for said in (f"{subject} {bare}", f"{subject} takes {bare}", f"{subject} is {bare}"):
+            yield from lowered(f"{where} {said}", noun)
+    if spoken_of:
+        yield from lowered(text, noun)

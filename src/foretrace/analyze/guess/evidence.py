@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -221,6 +221,21 @@ class GpuOperation:
         return self.ident.short if self.kind == "kernel" else self.name
 
 
+def _as_named(found: list[GpuOperation]) -> list[GpuOperation]:
+    """Operations without an op (launched before the recording) do what others of the name do."""
+    known: dict[str, list[frozenset[str]]] = {}
+    for one in found:
+        if one.chain:
+            ops = one.does | {cpu_ops.bare(op) for op in one.chain}
+            known.setdefault(one.name, []).append(frozenset(ops))
+    return [
+        replace(one, does=one.does | frozenset.intersection(*known[one.name]))
+        if not one.chain and one.name in known
+        else one
+        for one in found
+    ]
+
+
 class Evidence:
     """What predictions are measured on: the GPU operations of one trace, by row of `trace.gpu`."""
 
@@ -256,7 +271,7 @@ class Evidence:
             if launches := mapped.get(len(found)):
                 does, may_do = with_records(does, may_do, launches)
             found.append(GpuOperation(ident.name, kind, ident, role, chain, does, may_do))
-        return found
+        return _as_named(found)
 
     def name(self, event: int) -> str:
         """The name of one event."""
@@ -361,6 +376,12 @@ class Evidence:
         """The host call that launched this, or an empty text."""
         launch = int(self.trace.gpu.launch[row])
         return self.name(launch) if launch >= 0 else ""
+
+    @cached_property
+    def split_ops(self) -> set[int]:
+        """Ops of matmuls whose depth is split: another kernel of the op adds the parts."""
+        adds = self.where("splitk", lambda work: work.ident.get("op") == "splitk_reduce")
+        return set(self.trace.origins.op[adds].tolist()) - {-1}
 
     def mentions(self, word: str) -> bool:
         """Whether a name has the word as a part, and no kernel is known to do it:

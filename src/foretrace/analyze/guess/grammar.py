@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
-from foretrace.analyze.guess.selection import CLOCKS, PER_KERNEL, Measure
+from foretrace.analyze.guess.selection import CLOCKS, EXTREMES, PER_KERNEL, Measure
 from foretrace.analyze.guess.words import (
     PHRASES,
     UNITS,
@@ -93,14 +94,46 @@ def one_phrase(table: Mapping[Words, str], wanted: Iterable[str] = ()) -> Read:
     return read
 
 
-def list_of(part: Read, *, least: int) -> Read:
+def phrase_table(texts: Iterable[str]) -> dict[Words, Words]:
+    """The entries `what is written = how the language says it` of some tables."""
+    found: dict[Words, Words] = {}
+    lines = (line for text in texts for line in text.strip().splitlines())
+    for entry in (entry for line in lines for entry in line.split(" ; ")):
+        written, _, said = entry.partition(" =")
+        for words in product(*map(_choices, written.split())):
+            found[tuple(filter(None, words))] = tuple(said.split())
+    return found
+
+
+def _choices(word: str) -> list[str]:
+    """The words that can stand in one place; an empty one where it can be left out."""
+    return ["", *word[1:-1].split("|")] if word.startswith("[") else word.split("|")
+
+
+def replaced(text: str, tokens: Sequence[Token], table: Mapping[Words, Words]) -> list[Token]:
+    """The tokens with each phrase of a table as what it stands for; the longest one wins."""
+    longest, place = max(map(len, table)), 0
+    found: list[Token] = []
+    while place < len(tokens):
+        keys = tuple(token.key for token in tokens[place : place + longest])
+        size = next((n for n in range(len(keys), 0, -1) if keys[:n] in table), 0)
+        if size:
+            at, end = tokens[place].at, tokens[place + size - 1].end
+            found += [Token(word, at, written=text[at:end]) for word in table[keys[:size]]]
+        else:
+            found.append(tokens[place])
+        place += max(size, 1)
+    return found
+
+
+def list_of(part: Read, *, least: int, joints: Words = (",", "and", "then")) -> Read:
     """Parts between commas, `and` or `then`."""
 
     def read(tokens: Sequence[Token], place: int) -> tuple[list[Any], int]:
         value, place = part(tokens, place)
         found = [value]
-        while key_at(tokens, place) in (",", "and", "then"):
-            joint = place + 2 if key_at(tokens, place + 1) in ("and", "then") else place + 1
+        while key_at(tokens, place) in joints:
+            joint = place + 2 if key_at(tokens, place + 1) in joints[1:] else place + 1
             value, place = part(tokens, joint)
             found.append(value)
         if len(found) < least:
@@ -117,7 +150,18 @@ def _measure(tokens: Sequence[Token], place: int) -> tuple[Measure, int]:
         return Measure(f"{word} time", f"{word} time"), place + 2
     if word in CLOCKS and not follower.startswith("kernel"):
         raise ParseFailure(place + 1, ["time"])
+    if f"{word} time" in EXTREMES:
+        selector, after = read_selector(tokens, place + 1)
+        if key_at(tokens, after) != "time":
+            raise ParseFailure(after, ["time"])
+        return Measure(f"{word} {selector.text} time", f"{word} time", selector), after + 1
     selector, after = read_selector(tokens, place)
+    if key_at(tokens, after) == "plus":
+        more, after = list_of(read_selector, least=1, joints=("plus",))(tokens, after + 1)
+        if key_at(tokens, after) != "time":
+            raise ParseFailure(after, ["time"])
+        said = " plus ".join(each.text for each in (selector, *more))
+        return Measure(f"{said} time", "time", selector, tuple(more)), after + 1
     quantity = key_at(tokens, after)
     if quantity in ("gpu", "cpu") and key_at(tokens, after + 1) == "time":
         clock = f"{quantity} time"
@@ -173,7 +217,7 @@ def _item(found: re.Match[str], slots: Mapping[str, Slot]) -> PatternItem:
     return PatternItem(words[0], _same(*words), optional)
 
 
-class _Furthest:
+class Furthest:
     """The furthest place that parsing reached, and what would be valid there."""
 
     def __init__(self) -> None:
@@ -181,6 +225,7 @@ class _Furthest:
         self.wanted: dict[str, None] = {}  # in order: of equally near words, the first is named
 
     def note(self, place: int, wanted: Iterable[str]) -> None:
+        """Parsing reached `place`, where one of `wanted` would be valid."""
         if place > self.place:
             self.place, self.wanted = place, {}
         if place == self.place:
@@ -194,21 +239,21 @@ def match(
 
     `GuessError` when there is none.
     """
-    furthest = _Furthest()
+    furthest = Furthest()
     for owner, pattern in patterns:
-        for place, args in _readings(pattern, tokens, 0, {}, furthest):
+        for place, args in readings(pattern, tokens, 0, {}, furthest):
             if place == len(tokens):
                 return owner, args
             furthest.note(place, ())
     raise wrong(text, tokens, max(furthest.place, 0), furthest.wanted)
 
 
-def _readings(
+def readings(
     left: Pattern,
     tokens: Sequence[Token],
     place: int,
     args: Args,
-    furthest: _Furthest,
+    furthest: Furthest,
 ) -> Iterator[tuple[int, Args]]:
     """Every way in which the items can read the tokens from `place` on."""
     if not left:
@@ -217,8 +262,8 @@ def _readings(
     item, rest = left[0], left[1:]
     try:
         value, after = item.read(tokens, place)
-        yield from _readings(rest, tokens, after, args | {item.name: value}, furthest)
+        yield from readings(rest, tokens, after, args | {item.name: value}, furthest)
     except ParseFailure as failure:
         furthest.note(failure.place, failure.wanted)
     if item.optional:
-        yield from _readings(rest, tokens, place, args, furthest)
+        yield from readings(rest, tokens, place, args, furthest)

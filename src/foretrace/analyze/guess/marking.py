@@ -14,28 +14,30 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import product
+from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
 from foretrace.analyze.guess import job_kinds, kinds
 from foretrace.analyze.guess.clauses import SpokenClaim, spoken
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.grammar import match
+from foretrace.analyze.guess.grammar import match, phrase_table, replaced
 from foretrace.analyze.guess.job_kinds import JobQuery
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Miss, Query, Reason
+from foretrace.analyze.guess.kinds import NO_OTHER, GuessKind, Measurement, Miss, Query, Reason
 from foretrace.analyze.guess.selection import Measure
+from foretrace.analyze.guess.slots import Named, Noun
+from foretrace.analyze.guess.suggesting import suggestion
+from foretrace.analyze.guess.trace_nouns import of_trace
 from foretrace.analyze.guess.windows import NoSuchPlace, Scope, Unknown, split_scope, windows_of
 from foretrace.analyze.guess.words import (
     COPIES,
     HEADS,
-    LINEAR_WORDS,
     GuessError,
+    ParseFailure,
     Selector,
     Token,
     Trait,
     language,
-    op_words,
+    read_selector,
     split,
     wrong,
 )
@@ -79,107 +81,31 @@ _TRIED = 5  # names of a trace that may be what a wrong word means
 _COUNTED = (["total", "number", "of"], ["number", "of"], ["num"])  # before what is counted
 
 
-def _table(texts: Iterable[str]) -> dict[Words, Words]:
-    found: dict[Words, Words] = {}
-    lines = (line for text in texts for line in text.strip().splitlines())
-    for entry in (entry for line in lines for entry in line.split(" ; ")):
-        written, _, said = entry.partition(" =")
-        for words in product(*map(_choices, written.split())):
-            found[tuple(filter(None, words))] = tuple(said.split())
-    return found
-
-
-def _choices(word: str) -> list[str]:
-    """The words that can stand in one place; an empty one where it can be left out."""
-    return ["", *word[1:-1].split("|")] if word.startswith("[") else word.split("|")
-
-
 @cache
 def _scoped() -> dict[Words, Words]:
-    return _table([language("scoped"), *(kind.scoped for kind in kinds.every())])
+    return phrase_table([language("scoped"), *(kind.scoped for kind in kinds.every())])
 
 
 @cache
 def _plain() -> dict[Words, Words]:
-    return _table([language("plain"), *(kind.phrases for kind in kinds.every())])
+    return phrase_table([language("plain"), *(kind.phrases for kind in kinds.every())])
 
 
 def _scoped_words(text: str, tokens: Sequence[Token]) -> list[Token]:
     """The tokens of `text` with their scope in the language's words; no article, no question."""
     left = [token for token in tokens if token.key != "the"]
     asked = len(left) > 1 and left[0].key in ("does", "do", "will")
-    return _said(text, left[asked:], _scoped())
+    return replaced(text, left[asked:], _scoped())
 
 
 def _plain_words(text: str, tokens: Sequence[Token]) -> list[Token]:
     """What is left without the scope, in the language's words; twice, for phrases of phrases."""
     keys = [token.key for token in tokens[:3]]
     counted = next((len(words) for words in _COUNTED if keys[: len(words)] == words), 0)
-    first = _said(text, tokens[counted:], _plain())
+    first = replaced(text, tokens[counted:], _plain())
     if len(first) > 2 and first[0].key in ("is", "are"):  # are gelu and mul fused?
         first = [*first[1:-1], first[0], first[-1]]
-    return _said(text, first, _plain())
-
-
-def _said(text: str, tokens: Sequence[Token], table: dict[Words, Words]) -> list[Token]:
-    longest, place = max(map(len, table)), 0
-    found: list[Token] = []
-    while place < len(tokens):
-        keys = tuple(token.key for token in tokens[place : place + longest])
-        size = next((n for n in range(len(keys), 0, -1) if keys[:n] in table), 0)
-        if size:
-            at, end = tokens[place].at, tokens[place + size - 1].end
-            found += [Token(word, at, written=text[at:end]) for word in table[keys[:size]]]
-        else:
-            found.append(tokens[place])
-        place += max(size, 1)
-    return found
-
-
-@cache
-def _matters() -> list[tuple[list[str], str, list[str]]]:
-    rows = [line.split("|") for line in language("matters").strip().splitlines()]
-    return [(words.split(), text.strip(), stand_in.split()) for words, text, stand_in in rows]
-
-
-def suggestion(text: str, ran: Sequence[str] = ()) -> str:
-    """A prediction that can be parsed, about what the text seems to be about.
-
-    `ran` are words for kernels of a trace, which stand in where the text names too few.
-    """
-    words = re.findall(r"[\w%/.:-]+", text.lower())
-    scores = [
-        (sum(any(_about(word, part) for part in parts) for word in words), -place)
-        for place, (parts, _, _) in enumerate(_matters())
-    ]
-    best, place = max(scores)
-    if not best:
-        return "kernels == 5 per step"
-    _, pattern, kernels = _matters()[-place]
-    found = [word for word in dict.fromkeys(words) if _is_kernel(word)]
-    there = [word for word in kernels if word in ran] or [*ran][: len(kernels)]
-    return pattern.format(*_filled(found, [*there, *kernels][: len(kernels)]))
-
-
-def _about(word: str, part: str) -> bool:
-    """Whether a word is of a matter: it begins so, or has a long part or a sign of it inside."""
-    return word.startswith(part) or ((len(part) > 4 or not part.isalpha()) and part in word)
-
-
-def _is_kernel(word: str) -> bool:
-    head = HEADS.get(word)
-    known = head.kind == "kernel" if head else word in op_words()
-    return (
-        known
-        and word not in (*LINEAR_WORDS, *language("everyday").split())
-        and not word.startswith("kernel")
-    )
-
-
-def _filled(found: list[str], kernels: list[str]) -> list[str]:
-    """The words of the text, and the example's own where there are too few."""
-    rest = [word for word in kernels if word not in found]
-    return [*found, *rest][: len(kernels)]
+    return replaced(text, first, _plain())
 
 
 def _in_trace(error: GuessError, evidence: Evidence) -> str:
@@ -218,19 +144,18 @@ def _names_like(word: str, evidence: Evidence) -> list[str]:
 
 
 def _advised(verdict: Verdict, evidence: Evidence, other: Evidence | None) -> Verdict:
-    """The verdict on a text that cannot be parsed, with a sentence that fits this trace.
-
-    A word that is a part of kernel names alone (`multi_tensor_apply`) means those kernels.
+    """The verdict on a text that names something of this trace (`multi_tensor_apply`); else a
+    sentence that fits it.
     """
     try:
+        meant = parse(verdict.text, verdict.reason, evidence)
+        if not any(part.kind.name == "top" and "*" in part.text for part in meant.parts):
+            return mark(meant, evidence, other)  # of several names none is the top one
         parse(verdict.text)
     except GuessError as error:
-        example, word = _in_trace(error, evidence), error.word.lower()
-        names = _names_like(word, evidence) if "_" in word and word not in LINEAR_WORDS else []
-        part = len(names) == 1 and names[0].startswith("kernel ") and names[0] in example
-        if part and (meant := parse(example)).kind.name != "top":  # several names: none is top
-            found = mark(meant, evidence, other)
-            return replace(found, text=verdict.text, reason=verdict.reason)
+        if unmeasured := _unmeasured(verdict.text, verdict.reason):
+            return mark(unmeasured, evidence)
+        example = _in_trace(error, evidence)
         if not error.nearest and mark(parse(example), evidence).verdict in ("error", "unknown"):
             bare = f"; write for example `{error.example}`"
             return replace(verdict, why=verdict.why.replace(bare, ""))
@@ -250,6 +175,7 @@ class Guess:
 
     `parts` are its claims, of which all must hold, or with `agree` its readings, which must have
     one verdict. With `denied` the opposite of them holds. `unread` is what was not understood.
+    `by_slots`: it was read in other words than its own.
     """
 
     text: str
@@ -262,6 +188,7 @@ class Guess:
     agree: bool = False
     denied: bool = False
     unread: str = ""
+    by_slots: bool = False
 
     @property
     def expected(self) -> str:
@@ -279,26 +206,56 @@ class Guess:
         return words or ("gpu" if self.kind.name == "bounds" else "")
 
 
-def parse(text: str, reason: str = "") -> Guess:
-    """Parse one prediction; `GuessError` (a `UsageError`) points at the wrong word."""
+def parse(text: str, reason: str = "", evidence: Evidence | None = None) -> Guess:
+    """Parse one prediction; `GuessError` (a `UsageError`) points at the wrong word.
+
+    With `evidence`, names of that trace are nouns as well.
+    """
     try:
         return _parse(text, reason)
     except GuessError:
-        found = spoken(text, _readable, lambda guess: guess.subject, _deniable)
+        found = _heard(text, reason, of_trace(evidence, _noun) if evidence else _noun)
         if found is None:
             raise
+    modular = any('module "' in part.text for part in found.parts)
+    if evidence and modular:  # `MLP is slower than attention`: the other one is a module too
+        found = _heard(text, reason, of_trace(evidence, _noun, modules_first=True)) or found
+    return found
+
+
+def _heard(text: str, reason: str, noun: Noun) -> Guess | None:
+    """A prediction in free words; None where it is not understood."""
+    found = spoken(text, _readable, noun, _spoken_of, _deniable)
+    if found is None:
+        return None
     claims = [_claimed(claim) for claim in found.claims]
-    whole = _joined(text, claims)
     unread = "; ".join(found.unread)
-    return replace(
-        whole,
-        text=text,
-        reason=reason,
-        parts=tuple(claims),
-        agree=False,
-        denied=False,
-        unread=unread,
-    )
+    by_slots = any(claim.by_slots for claim in found.claims)
+    whole = replace(_joined(text, claims), text=text, reason=reason, parts=tuple(claims))
+    return replace(whole, agree=False, denied=False, unread=unread, by_slots=by_slots)
+
+
+def _spoken_of(guess: Guess) -> tuple[str, str]:
+    """What a claim speaks of, and where."""
+    return guess.subject, guess.scope.text
+
+
+def _unmeasured(text: str, reason: str) -> Guess | None:
+    """A prediction about what no trace has: unknown, and why."""
+    words = {*re.findall(r"[\w/-]+", text.lower())}
+    words |= {*re.findall(r"(?=\b(\w+-\w+))", re.sub(r"(?<=\w) (?=\w)", "-", text.lower()))}
+    for line in language("unmeasured").strip().splitlines():
+        said, _, why = line.partition(" | ")
+        if words & {*said.split()}:
+            return Guess(text, reason, _UNMEASURED, Scope(), {"why": why}, text)
+    return None
+
+
+def _unknown(query: Query) -> Measurement:
+    raise Unknown(str(query.args["why"]))
+
+
+_UNMEASURED = GuessKind("unmeasured", 99, (), _unknown)
 
 
 def _claimed(claim: SpokenClaim) -> Guess:
@@ -323,13 +280,31 @@ def _joined(text: str, parts: list[Guess], *, agree: bool = False) -> Guess:
     return replace(parts[0], text=text, parts=tuple(parts), agree=agree)
 
 
-def _readable(text: str) -> Guess | None:
-    """The prediction of a part; none of an op that is rather an everyday word (`all in bf16`)."""
+def _readable(text: str, by_slots: bool) -> Guess | None:
+    """The prediction of a part; none of an op that is rather an everyday word (`all in bf16`),
+    unless the slots of a sentence have it as a noun.
+    """
     try:
         found = _parse(text)
     except UsageError:
         return None
-    return None if found.subject in language("everyday").split() else found
+    unplaced = found.scope.kind == "region" and found.scope.name.lower() in _NO_PLACES
+    everyday = not by_slots and found.subject in language("everyday").split()
+    return None if unplaced or everyday else found
+
+
+_NO_PLACES = ("layer", "layers", "kernel", "call", "token", "head", "block", "launch", "sample")
+
+
+@lru_cache(maxsize=4096)
+def _noun(text: str) -> Named | None:
+    """The selector that a text is, as a whole."""
+    try:
+        tokens = _plain_words(text, split(text))
+        found, after = read_selector(tokens, 0)
+    except (UsageError, ParseFailure):
+        return None
+    return Named(text, found) if after == len(tokens) else None
 
 
 def _parse(text: str, reason: str = "") -> Guess:
@@ -380,9 +355,19 @@ def check(
     return Verdicts(
         _advised(guess, evidence, other)
         if isinstance(guess, Verdict)
-        else mark(guess, evidence, other)
+        else _placed(guess, mark(guess, evidence, other), evidence, other)
         for guess in parsed
     )
+
+
+def _placed(guess: Guess, found: Verdict, evidence: Evidence, other: Evidence | None) -> Verdict:
+    """The verdict, or that of free words where a word is no place: `per kernel`."""
+    if found.verdict != "error" or guess.parts or guess.scope.kind != "region":
+        return found
+    heard = _heard(guess.text, guess.reason, of_trace(evidence, _noun))
+    heard = heard or _unmeasured(guess.text, guess.reason)
+    again = mark(heard, evidence, other) if heard else found
+    return found if again.verdict == "error" else again
 
 
 def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Verdict:
@@ -406,7 +391,8 @@ def mark(guess: Guess, evidence: Evidence, other: Evidence | None = None) -> Ver
 
 def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Measurement:
     """`convolutions` take what their ops launch, helpers and matmuls too; so do matmuls that are
-    split; `copies` can be memcpys alone: unknown where the other reading has another verdict.
+    split; attention may be its main kernels alone, `copies` memcpys alone. Unknown where the
+    other reading has another verdict.
     """
     if query is None or guess.kind.name not in ("ratios", "time", "top"):
         return found
@@ -433,6 +419,8 @@ def _wider(value: Any) -> Any:
         return replace(HEADS["memcpy"], text="memcpy")
     if isinstance(value, Selector) and value.text.lower() in _MATMULS:
         return replace(value, word="", traits=(Trait("matmul", ""),), written="")
+    if isinstance(value, Selector) and Trait("role", "attention") in value.traits:
+        return replace(value, traits=(*value.traits, Trait("main", "")))
     if not isinstance(value, Selector) or not value.written.lower().startswith("conv"):
         return value
     return replace(value, traits=(Trait("called", r"aten::\w*conv(\dd|olution|_)"),), written="")
@@ -453,9 +441,12 @@ def _mark_parts(guess: Guess, found: list[Verdict]) -> Verdict:
     measured = [f"`{each.text}`: {each.measured or each.why}" for each in found]
     why = worst.why if not several or worst.verdict != "miss" else f"`{worst.text}` misses"
     if guess.unread and worst.verdict != "miss":
-        why, verdict = f"`{guess.unread}` is not understood", "error"
-        worst = replace(worst, verdict=verdict)
+        open_part = _unmeasured(guess.unread, "")
+        why = str(open_part.args["why"]) if open_part else f"`{guess.unread}` is not understood"
+        worst = replace(worst, verdict="unknown" if open_part else "error")
     why = " ".join(filter(None, (why, worst.why if why != worst.why and several else "")))
+    if guess.by_slots and worst.verdict != "error":
+        why = ". ".join(filter(None, (f"read as: {guess.expected}", why)))
     return replace(
         worst,
         text=guess.text,
@@ -502,10 +493,10 @@ def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
     if other is None:
         said = guess.text.lower()
         says_gpu = any(word in said for word in ("gpu", "cuda", "kernel"))
+        total = re.search(r"\b(total|overall|altogether|in sum|in all)\b", said) is not None
         timed = re.search(r"\b(gpu|kernel|device) time|\bon (the )?(gpu|device)\b", said)
-        return Query(
-            guess.args, guess.scope, windows, says_gpu=says_gpu, says_gpu_time=timed is not None
-        )
+        says = (says_gpu, timed is not None, total)
+        return Query(guess.args, guess.scope, windows, None, NO_OTHER, *says)
     try:
         return Query(guess.args, guess.scope, windows, windows_of(guess.scope, other))
     except (Unknown, NoSuchPlace) as missing:

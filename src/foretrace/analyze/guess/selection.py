@@ -14,12 +14,13 @@ import numpy as np
 
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
 from foretrace.analyze.guess.traits import has_trait
-from foretrace.analyze.guess.windows import Unknown, Window, named
-from foretrace.analyze.guess.words import COPIES, Selector
+from foretrace.analyze.guess.windows import Unknown, Window, module_named, named
+from foretrace.analyze.guess.words import COPIES, Selector, Trait
 from foretrace.base.units import bytes_text, count_text, flops_text, plural, time_text
 from foretrace.model.cpu_ops import bare, cpu_does
 from foretrace.model.host import Host
 from foretrace.model.intervals import Bools, union_length
+from foretrace.model.module_calls import PREFIX
 from foretrace.names import families
 from foretrace.names.families import MATMULS, role_of_op
 from foretrace.schema.traffic import INEXACT
@@ -134,7 +135,8 @@ def _matches(operation: GpuOperation, selector: Selector) -> bool:
         names = (operation.name, operation.function, operation.ident.short, shared)
         return any(named(selector.name, name) for name in names)
     if selector.word:
-        return _does(operation, selector.word)
+        backward = Trait("phase", "backward") in selector.traits
+        return _does(operation, selector.word) or (backward and _undoes(operation, selector.word))
     return not selector.under or any(named(selector.under, op) for op in operation.chain)
 
 
@@ -148,6 +150,15 @@ def _does(operation: GpuOperation, word: str) -> bool:
     return word in operation.does or f"aten::{word}" in operation.chain
 
 
+def _undoes(operation: GpuOperation, word: str) -> bool:
+    """Whether a kernel is the backward of the op `word`: by its own op, or by its name."""
+    last, plain = bare("".join(operation.chain[-1:])), word.replace("_", "")
+    nodes = {op.rpartition(" ")[2].lower().partition("backward")[0] for op in operation.chain}
+    mine = plain in last.replace("_", "") or nodes & {plain, f"native{plain}"}
+    named = word in operation.name.lower() and "backward" in operation.name.lower()
+    return ("backward" in last and bool(mine)) or named
+
+
 def _on_host(window: Window, selector: Selector) -> list[int]:
     if selector.kind == "cpu":
         _host_mask(window.evidence, "op")
@@ -156,7 +167,8 @@ def _on_host(window: Window, selector: Selector) -> list[int]:
         return (_streams if selector.kind == "stream" else _work)(window)
     mask = _host_mask(window.evidence, selector.kind)
     if selector.name:
-        mask = mask & window.evidence.trace.host.named(lambda name: named(selector.name, name))
+        fits = module_named if selector.kind == "module" else named
+        mask = mask & window.evidence.trace.host.named(lambda name: fits(selector.name, name))
     events = [int(event) for event in window.events(mask)]
     host = window.evidence.trace.host
     return [
@@ -198,6 +210,8 @@ def _host_mask(evidence: Evidence, kind: str) -> Bools:
             )
         return host.is_op & host.lasting
     mask = host.is_step if kind == "step" else host.is_region
+    if kind == "module":
+        mask = host.is_kind("python_function") & host.named(lambda name: name.startswith(PREFIX))
     if not mask.any():
         raise Unknown(f"no {kind}s in this trace")
     return mask
@@ -271,6 +285,7 @@ def _inside(host: Host, chosen: Bools) -> Bools:
     return host.nearest(np.arange(host.count), chosen) >= 0
 
 
+EXTREMES = {"longest time": max, "shortest time": min}  # of one launch
 CLOCKS = ("gpu", "cpu", "wall")
 PER_KERNEL = ("time", "flops", "bytes")
 _TEXTS = {"flops": flops_text, "bytes": bytes_text, "count": count_text}
@@ -279,11 +294,14 @@ _NO_TIME = "some GPU operations have no time"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """`name` is gpu, cpu or wall time, or time, flops, bytes or count of `selector`'s matches."""
+    """`name` is gpu, cpu or wall time, or time, flops, bytes or count of `selector`'s matches, of
+    the time also of those that `more` match.
+    """
 
     text: str
     name: str
     selector: Selector | None = None
+    more: tuple[Selector, ...] = ()
 
     def of(self, window: Window) -> float:
         """The quantity in one window; `Unknown` when the trace does not say."""
@@ -291,9 +309,21 @@ class Measure:
             return _TIMES[self.name](window)
         if self.name == "count":
             return len(certain(window, self.selector).sure)
+        if self.more:
+            return self._together(window)
+        if self.name in EXTREMES:
+            return EXTREMES[self.name](each(window, self.selector, "time"))
         if self.name == "time" and self.selector.on_gpu and window.evidence.runs_on_cpu:
             return cpu_time(window, self.selector)
         return sum(each(window, self.selector, self.name))
+
+    def _together(self, window: Window) -> float:
+        """The time of several kinds of GPU operations, each counted once."""
+        found = [certain(window, each) for each in (self.selector, *self.more) if each]
+        if not all(each.on_gpu and each.sure for each in found):
+            raise Unknown(f"no GPU operations for each of {self.text} in {window.label}")
+        rows = sorted({row for each in found for row in each.sure})
+        return float(window.evidence.trace.gpu.length[rows].sum())
 
     def median(self, windows: list[Window]) -> float:
         """The median over several windows.

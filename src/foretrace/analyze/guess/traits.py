@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from foretrace.analyze.guess.evidence import Evidence, GpuOperation
+from foretrace.analyze.guess.windows import inside
 from foretrace.analyze.guess.words import (
     DTYPES,
     EQUALS,
@@ -128,6 +129,8 @@ def value_of(evidence: Evidence, row: int, field: Field) -> Any:
         value = evidence.footprint(row, field.name)
         return UNSTATED if value is None else value
     stated = _stated(operation, field)
+    if field.name == "splitk" and int(evidence.trace.origins.op[row]) in evidence.split_ops:
+        return True
     return _from_arguments(evidence, row, field) if stated is UNSTATED else stated
 
 
@@ -357,8 +360,20 @@ def _of_family(evidence: Evidence, row: int, word: str) -> bool | None:
     found = _BACKEND.search(" ".join(operation.chain)) if operation.role == "attention" else None
     if word in family or (found and _BACKENDS[found[1]] == word):
         return True
+    if word == "flash" and operation.role == "attention" and word in operation.name.lower():
+        return None  # cuDNN has a flash algorithm of its own
+    if word == "cublas" and operation.role == "gemm":  # its kernels have other names
+        by_name = {"nvjet": True, "xmma": True, "cutlass": None}
+        return next((known for name, known in by_name.items() if name in family), False)
     hidden = operation.role == "attention" and "triton" in family and not found
     return None if family == "unknown" or hidden else False
+
+
+def _inside(kind: str, evidence: Evidence, row: int, name: str) -> bool:
+    """Whether a range or a module launched it."""
+    if (kind, name) not in evidence.masks:
+        evidence.masks[kind, name] = inside(evidence, kind, name)
+    return bool(evidence.masks[kind, name][row])
 
 
 _TESTS: dict[str, Callable[[Evidence, int, str], bool | None]] = {
@@ -376,4 +391,9 @@ _TESTS: dict[str, Callable[[Evidence, int, str], bool | None]] = {
     "layout": _changes_layout,
     "optimizer": _is_optimizer,
     "called": _called,
+    "main": lambda evidence, row, _: (
+        not str(evidence.operation(row).ident.get("op")).endswith("process")
+    ),
+    "region": partial(_inside, "region"),
+    "module": partial(_inside, "module"),
 }

@@ -19,6 +19,7 @@ from foretrace.analyze.guess.nearness import nearest
 from foretrace.analyze.guess.words import PHASES, Token, wrong
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
+from foretrace.model.autograd import ENGINE
 from foretrace.model.cpu_ops import cpu_region
 from foretrace.model.host import step_number
 from foretrace.model.intervals import Bools, Ints
@@ -27,6 +28,7 @@ from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 
 LINES = 16  # of the evidence under a miss; the rest is counted
+_SERVED = ("decode", "prefill")  # what a server does; a range may be named so
 _FILLERS = ("every", "each", "region", "call", "of", "the")
 _IN = ("in", "per")
 _RESERVED = (*_FILLERS, *_IN, "step", "steps")
@@ -303,7 +305,7 @@ def _passes(evidence: Evidence) -> list[Window]:
 def _regions(evidence: Evidence, name: str) -> list[Window]:
     groups = evidence.trace.spans.region_groups()
     spans = [span for group, calls in groups.items() if named(name, group) for span in calls]
-    if not spans and name.lower() in PHASES:
+    if not spans and name.lower() in (*PHASES, *_SERVED):
         return _phase(evidence, name.lower())
     if not spans:
         return _modules(evidence, name)
@@ -320,6 +322,9 @@ def _phase(evidence: Evidence, name: str) -> list[Window]:
         raise Unknown(f"several ranges are named so: {', '.join(found[:_LISTED])}")
     if calls:
         return [_span_window(evidence, span, span.name) for span in calls]
+    alone = not any(op.startswith(ENGINE) for op in evidence.trace.host.names)
+    if name in _SERVED or (name == "forward" and alone and evidence.trace.host.is_op.any()):
+        return _passes(evidence)  # without a backward pass, all of it
     if name == "forward":
         rows = np.flatnonzero(evidence.is_forward)
     else:
@@ -334,19 +339,28 @@ def _phase(evidence: Evidence, name: str) -> list[Window]:
 def _modules(evidence: Evidence, name: str) -> list[Window]:
     """Every forward of `LlamaMLP_0`, or of all modules of the class `LlamaMLP`."""
     host = evidence.trace.host
-    wanted = re.compile(r"_\d+$")
-
-    def fits(text: str) -> bool:
-        module = text.removeprefix(PREFIX)
-        return module != text and (named(name, module) or named(name, wanted.sub("", module)))
-
-    events = np.flatnonzero(host.is_kind("python_function") & host.lasting & host.named(fits))
+    mine = host.named(lambda text: module_named(name, text))
+    events = np.flatnonzero(host.is_kind("python_function") & host.lasting & mine)
     op = name if "::" in name else f"aten::{name}"
     if not len(events) and op in host.names:
         return _ops(evidence, op)
     if not len(events):
         raise _absent(evidence, _no_region(name, evidence))
     return op_windows(evidence, name, events.tolist())
+
+
+def module_named(name: str, text: str) -> bool:
+    """Whether an event is a forward of the module `LlamaMLP_0`, or of one of its class."""
+    module = text.removeprefix(PREFIX)
+    return module != text and (named(name, module) or named(name, re.sub(r"_\d+$", "", module)))
+
+
+def inside(evidence: Evidence, kind: str, name: str) -> Bools:
+    """Which GPU operations the calls of a range or of a module launched."""
+    found: Bools = np.zeros(len(evidence.trace.gpu), bool)
+    for window in (_regions if kind == "region" else _modules)(evidence, name):
+        found[window.rows] = True
+    return found
 
 
 def modules(evidence: Evidence) -> list[str]:

@@ -366,7 +366,7 @@ class Trait:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """`kind` is kernel, memcpy, memset, op, call, launch, sync, region, step, stream or cpu.
+    """`kind` is kernel, memcpy, memset, op, call, launch, sync, region, module, step, stream, cpu.
 
     The other fields narrow it down: `name` is a name with `*`, `word` an op that a kernel does,
     `under` an op above a kernel, `ordinal` a place in the order of launch. `written` is the word of
@@ -418,6 +418,9 @@ TRAITS: dict[str, Trait] = {
     "foreach": Trait("called", r"aten::_foreach_"),
     "host-device": Trait("direction", "crosses"),
     "gloo": Trait("family", "gloo"),
+    "loss": Trait("group", "loss"),
+    "wgrad": Trait("called", r"wgrad"),
+    "dgrad": Trait("called", r"dgrad"),
     "moe": Trait("called", r"moe|expert|grouped_?(gemm|mm)|_matmul_ogs"),
 }
 # said before a kernel word or behind it: `backward gemm`, `batchnorm backward`
@@ -489,7 +492,9 @@ HEADS: dict[str, Selector] = {
     **_CALLS,
     **_OPS,
 }
-_NAMED = {word: kind for kind in ("kernel", "op", "call", "region") for word in _forms(kind)}
+_NAMED = {
+    word: kind for kind in ("kernel", "op", "call", "region", "module") for word in _forms(kind)
+}
 _CALL = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*\*?")
 
 

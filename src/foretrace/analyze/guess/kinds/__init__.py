@@ -21,6 +21,7 @@ from foretrace.analyze.guess.words import EQUALS, Amount, Compare, Selector, tab
 from foretrace.base import plugins
 
 NONE = Amount("0", 0)
+NO_OTHER = "needs a trace to compare with: --against OTHER"
 _WORST = ("miss", "unknown", "hit")
 
 
@@ -32,9 +33,10 @@ class Query:
     scope: Scope
     windows: list[Window]
     others: list[Window] | None = None
-    no_other: str = "needs a trace to compare with: --against OTHER"
+    no_other: str = NO_OTHER
     says_gpu: bool = True
     says_gpu_time: bool = False
+    says_total: bool = False
 
     @property
     def on_cpu(self) -> bool:
@@ -62,6 +64,12 @@ class Query:
     def judge(self, value: float) -> str:
         """The verdict on a measured value."""
         return self.compare.of(value, self.args["amount"])
+
+    def nearly(self, value: float) -> str:
+        """The same; of 348 us it is unknown whether `takes 350 us` means it."""
+        found = self.judge(value)
+        near = found == "miss" and "takes" in self.args and "compare" not in self.args
+        return "unknown" if near and Compare("~").of(value, self.args["amount"]) == "hit" else found
 
     def hit_if(self, right: bool) -> str:
         """The verdict on what the prediction says, or says `not` of."""

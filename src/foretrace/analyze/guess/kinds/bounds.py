@@ -18,7 +18,7 @@ from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.analyze.guess.words import Amount, Compare, language
-from foretrace.base.units import percent_text
+from foretrace.base.units import percent_text, time_text
 from foretrace.model import bounds
 from foretrace.model.idle import Spent, spent_in
 
@@ -73,6 +73,11 @@ def _denied(args: Mapping[str, Any]) -> bool:
 
 def _share(query: Query) -> Measurement:
     idle = _median_idle(query)
+    if isinstance(query.args.get("time"), Amount):
+        spent = [_spent(window) for window in query.windows]
+        length = median(each.wall_ns * each.idle_share for each in spent)
+        measured = f"{time_text(length)}{_scope(query)}{query.median_of}"
+        return _decided(query, query.compare.of(length, query.args["time"]), measured)
     share = idle if query.args.get("idle") == "idle" else 1 - idle
     measured = f"{percent_text(share)}{_scope(query)}{query.median_of}"
     if "most" in query.args:
@@ -119,6 +124,7 @@ KIND = GuessKind(
         "[not] {bound:bounded}",
         "gpu idle [{compare:compare}] {amount:share} [of] [gpu] [time]",
         "gpu idle|busy most [of] [gpu] [time]",
+        "gpu idle {compare:compare} {time:time}",
         "gpu busy [{compare:compare}] {amount:share} [of] [gpu] [time]",
     ),
     measure,

@@ -21,13 +21,14 @@ from foretrace.model.autograd import ENGINE
 _CALLS = {
     "convolutions": ("aten::conv1d", "aten::conv2d", "aten::conv3d"),
     "convs": ("aten::conv1d", "aten::conv2d", "aten::conv3d"),
+    "attention": ("aten::scaled_dot_product_attention",),
     "matmuls": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"),
 }
 
 
 def _count(window: Window, query: kinds.Query) -> kinds.Measurement:
     kernels = _kernels(window, query)
-    said = query.what.written.lower()
+    said = query.what.written.lower() or query.what.text.lower().removesuffix(" forward")
     if query.what.text.lower() in COPIES and not query.what.ordinal:
         return _copies(window, query, kernels)
     if said not in _CALLS or kernels.verdict == "unknown" or window.gap or window.part:
@@ -37,9 +38,20 @@ def _count(window: Window, query: kinds.Query) -> kinds.Measurement:
     if not calls or by_calls == kernels.verdict:
         return kernels
     measured = f"{kernels.measured} kernels, {count_text(len(calls))} calls in the forward pass"
-    if by_calls == "hit" and said != "matmuls":  # helpers and gradients are no convolutions
+    if by_calls == "hit" and said.startswith("conv"):  # helpers and gradients are no convolutions
         return kinds.Measurement("hit", measured, events=calls)
     return kinds.Measurement("unknown", measured, f"`{said}` can mean kernels, or calls of ops")
+
+
+def _measure(query: kinds.Query) -> kinds.Measurement:
+    if "constant" not in query.args:
+        return kinds.per_window(_count)(query)
+    found = [select(window, query.what) for window in query.windows]
+    counts = [len(each.sure) for each in found]
+    measured = kinds.together([count_text(count) for count in counts], query.scope)
+    if len(counts) < 2 or any(each.unclear for each in found):
+        return kinds.Measurement("unknown", measured, "there are no two steps that were read whole")
+    return kinds.Measurement("hit" if len({*counts}) == 1 else "miss", measured)
 
 
 def _copies(window: Window, query: kinds.Query, found: kinds.Measurement) -> kinds.Measurement:
@@ -142,9 +154,10 @@ KIND = kinds.GuessKind(
         "{what:selector} {compare:compare} {number:count}",
         "[uses|use] [{compare:phrase}] {number:count} {what:selector}",
         "[uses|use] no {what:selector}",
+        "constant {what:selector}",
     ),
-    kinds.per_window(_count),
-    expected=lambda args: kinds.comparison(args) or "== 0",
+    _measure,
+    expected=lambda args: kinds.comparison(args) or ("same" if "constant" in args else "== 0"),
     reasons=(
         *TOO_MANY,
         replace(HOPPER_NAMES, explains=_too_few_ampere),

@@ -12,7 +12,7 @@ from foretrace.analyze.guess.grammar import Slot, read_name
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.windows import Window, named
-from foretrace.analyze.guess.words import MEMORY, ParseFailure, Token, key_at
+from foretrace.analyze.guess.words import FAMILY_WORDS, MEMORY, ParseFailure, Token, key_at
 
 
 def _from(window: Window, query: Query) -> Measurement:
@@ -47,7 +47,8 @@ def _contains(chain: list[str], wanted: list[str]) -> bool:
 
 
 def _read_chain(tokens: Sequence[Token], place: int) -> tuple[list[str], int]:
-    if key_at(tokens, place) in MEMORY:  # `copies come from pageable memory` is about no caller
+    # `copies come from pageable memory`, `gemms come from cuBLAS` are about no caller
+    if key_at(tokens, place) in (*MEMORY, *FAMILY_WORDS):
         raise ParseFailure(place, ["a name"])
     value, place = read_name(tokens, place)
     found = [value]

@@ -30,6 +30,7 @@ from foretrace.analyze.guess.words import (
 _CALLED = ("called", "calls", "invoked", "executed", "run", "runs")
 _THERE = ("used", "there", "present", "launched", "happens", "happen", "occurs", "occur")
 _ROLE_CALLS = {"softmax": "softmax", "conv": "convolution", "sdpa": "scaled_dot_product_attention"}
+_ROLE_CALLS["attention"] = _ROLE_CALLS["sdpa"]
 _OFTEN = {"once": 1, "twice": 2, "thrice": 3}
 _ONE = Amount("1", 1)
 

@@ -22,7 +22,7 @@ from foretrace.analyze.guess.kinds.fields import written_out
 from foretrace.analyze.guess.kinds.time import MASKED_LANES
 from foretrace.analyze.guess.selection import Measure, certain
 from foretrace.analyze.guess.windows import Scope, Unknown, windows_of
-from foretrace.analyze.guess.words import EQUALS, HEADS, Amount, Compare, Selector, language
+from foretrace.analyze.guess.words import EQUALS, HEADS, Amount, Compare, Selector, Trait, language
 from foretrace.base.units import percent_text, ratio_text
 
 _GPU_TIME = Measure("gpu time", "gpu time")
@@ -87,10 +87,14 @@ def _on_one_clock(query: Query) -> dict[str, Measure]:
 
 def _on_gpu(side: Measure) -> Measure:
     what = side.selector
-    if what is None or not side.name.endswith("time") or (what.on_gpu and side.name == "time"):
+    if side.more:
+        return side
+    if what is None or not side.name.endswith("time") or (what.on_gpu and side.name != "gpu time"):
         return side
     if what.kind == "op" and not what.under and what.ordinal is None and not what.distinct:
         what = replace(what, text=f"{what.text} kernels", kind="kernel", name="", under=what.name)
+    if what.kind in ("region", "module"):
+        what = replace(what, kind="kernel", name="", traits=(Trait(what.kind, what.name),))
     if not what.on_gpu:
         raise Unknown(f"`{what.text}` has a time on the host alone, not on the GPU")
     return Measure(f"{what.text} time", "time", what)
@@ -186,7 +190,12 @@ def _verdict(query: Query, mine: float, theirs: float) -> str:
     if theirs and "longer" in query.args and abs(mine / theirs - 1) < _NOISE:
         raise Unknown("they differ by less than 1%: that is within the noise")
     if theirs:
-        return compare.of(mine / theirs, query.args.get("ratio", Amount("1x", 1.0)))
+        ratio = query.args.get("ratio", Amount("1x", 1.0))
+        found = compare.of(mine / theirs, ratio)
+        near = found == "miss" and "takes" in query.args and compare is EQUALS
+        if near and Compare("~").of(mine / theirs, ratio) == "hit":
+            raise Unknown(f"{percent_text(mine / theirs)} is near it: write `about`, or `exactly`")
+        return found
     if "ratio" in query.args:
         raise Unknown("the other quantity is zero: there is no ratio")
     return compare.of(mine, Amount("0", 0))

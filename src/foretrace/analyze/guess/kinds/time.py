@@ -17,8 +17,8 @@ from statistics import mean, median
 
 from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.selection import CLOCKS, Measure, certain, each
-from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import language
+from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
+from foretrace.analyze.guess.words import Amount, Compare, language
 from foretrace.base.units import count_text, percent_text, time_text
 
 _STATISTICS: dict[str, Callable[[list[float]], float]] = {
@@ -34,15 +34,30 @@ def measure(query: kinds.Query) -> kinds.Measurement:
     """Judge `gpu time < 300 us`, `gemm time < 60 us each` or `gemm time varies by < 20%`."""
     if "varies" in query.args:
         return _spread(query)
-    if {"each", "quantifier"} & set(query.args):
+    if {"each", "quantifier", "most", "part"} & set(query.args):
         return kinds.per_window(_every)(query)
     if query.args.get("longest", "total") != "total":
         return _launches(query)
     clock = f"{query.args[CLOCKS[0]]} time" if CLOCKS[0] in query.args else ""
     what = Measure(clock, clock) if clock else Measure("", "time", query.what)
     middle, window = what.median(query.windows), query.windows[0]
+    if not clock and "takes" in query.args and window.whole:
+        _agree(query, what)
     shown = time_text(middle) + (_NOTES.get(clock) or query.median_of)
-    return kinds.Measurement(query.judge(middle), shown, window=window, rows=what.rows(window))
+    return kinds.Measurement(query.nearly(middle), shown, window=window, rows=what.rows(window))
+
+
+def _agree(query: kinds.Query, what: Measure) -> None:
+    """`the matmul takes 180 us`: each one, in a step, or `in total`; unknown where that matters."""
+    first = query.windows[0]
+    steps = windows_of(Scope("pass"), first.evidence)
+    values = {"in total": what.of(first), "per step": what.median(steps)}
+    if not query.what.text.lower().endswith("s"):
+        values["each"] = median(each(first, query.what, "time"))
+    if query.says_total or len({query.nearly(value) for value in values.values()}) == 1:
+        return
+    shown = ", ".join(f"{time_text(value)} {name}" for name, value in values.items())
+    raise Unknown(f"{shown}: say which is meant")
 
 
 def _launches(query: kinds.Query) -> kinds.Measurement:
@@ -59,18 +74,30 @@ def _launches(query: kinds.Query) -> kinds.Measurement:
 def _every(window: Window, query: kinds.Query) -> kinds.Measurement:
     values, found = each(window, query.what, "time"), certain(window, query.what)
     quantifier = query.args.get("quantifier", "every")
-    answers: list[bool | None] = [query.judge(value) == "hit" for value in values]
+    found_out = {"hit": True, "miss": False, "unknown": None}
+    answers = [found_out[query.nearly(value)] for value in values]
     pairs = zip(found.sure, answers, strict=True)
     wrong = [item for item, answer in pairs if answer is (quantifier == "no")]
     least, most = time_text(min(values)), time_text(max(values))
     shown = least if len(values) == 1 else f"{least} to {most}"
     verdict = kinds.judge_all(quantifier, answers, unclear=False)
+    if {"most", "part"} & set(query.args):
+        many = answers.count(True)
+        shown = f"{count_text(many)} of {count_text(len(answers))}, {shown}"
+        said: Compare = query.args.get("share", Compare(">=" if "part" in query.args else ">"))
+        verdict = said.of(many / len(answers), query.args.get("part", Amount("50%", 0.5)))
     return kinds.Measurement(verdict, shown, rows=wrong if found.on_gpu else [])
 
 
 def _spread(query: kinds.Query) -> kinds.Measurement:
     """Over the whole scope at once: the same kernel in different steps is the point."""
     selector = query.what
+    if selector.kind == "step":
+        steps = [span.cpu_ns for span in query.windows[0].evidence.trace.spans.steps]
+        if len(steps) < 2:
+            raise Unknown("the trace has no two steps to compare")
+        worst = (max(steps) - min(steps)) / median(steps)
+        return kinds.Measurement(query.judge(worst), percent_text(worst), window=query.windows[0])
     if not selector.on_gpu:
         raise Unknown(f"`{selector.text}` is not a GPU operation")
     groups: dict[tuple[str, object], list[float]] = defaultdict(list)
@@ -112,6 +139,9 @@ KIND = kinds.GuessKind(
         "{what:selector} time {compare:compare} {amount:time} [each]",
         "{what:selector} takes|take [{compare:compare}] {amount:time} [each]",
         "{quantifier:quantifier} {what:selector} takes|take [{compare:compare}] {amount:time}",
+        "most {what:selector} takes|take [{compare:compare}] {amount:time}",
+        "[{share:phrase}] {part:share} of {what:selector} takes|take [{compare:compare}] "
+        "{amount:time}",
         "{what:selector} time varies by {compare:compare} {amount:share}",
     ),
     measure,

@@ -1,0 +1,68 @@
+"""Nouns of one trace: what a word that the language does not know means there.
+
+A range, a module, an op or a kernel whose name has all of the words. Where two names fit, none is
+meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from foretrace.analyze.guess.evidence import Evidence
+from foretrace.analyze.guess.slots import Named, Noun
+from foretrace.analyze.guess.windows import modules
+from foretrace.model.cpu_ops import bare
+
+_SHORTEST = 3  # letters of a word that can be a part of a name
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_COMMON = "kernel kernels op ops call calls step steps layer layers time gpu cpu the void at native"
+
+
+def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> Noun:
+    """The nouns of the language, and those of a trace."""
+
+    @lru_cache(maxsize=1024)
+    def read(text: str) -> Named | None:
+        found = _fitting([text.lower()], modules(evidence)) if modules_first else []
+        if len(found) == 1:
+            return noun(f'module "{found[0]}"')
+        return noun(text) or _named(text, evidence, noun)
+
+    return read
+
+
+def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
+    words = [
+        word.removesuffix("s") if len(word) > _SHORTEST else word
+        for word in re.findall(r"[a-z]+|\d+", text.lower().removesuffix(" kernels"))
+    ]
+    if not words or len("".join(words)) < _SHORTEST or {*words} <= {*_COMMON.split()}:
+        return None
+    regions = [name for name in evidence.trace.spans.region_groups() if name[:2] != "##"]
+    host = evidence.trace.host
+    ops = {host.names[at] for at in set(host.name[host.is_op].tolist())}
+    known = [name for name in ops if bare(name).strip("_").lower().split("_") == words]
+    for kind, names in (("region", regions), ("module", modules(evidence)), ("op", known)):
+        found = _fitting(words, names)
+        if len(found) == 1:
+            return noun(f'{kind} "{found[0]}"')
+    return _kernels(words, evidence, noun)
+
+
+def _fitting(words: list[str], names: Iterable[str]) -> list[str]:
+    """The names that have these words one after the other; else in any order."""
+    parts = {name: [part.lower() for part in _PARTS.findall(name)] for name in names}
+    exact = [name for name, have in parts.items() if have == words]
+    return exact or [name for name, have in parts.items() if {*words} <= {*have}]
+
+
+def _kernels(words: list[str], evidence: Evidence, noun: Noun) -> Named | None:
+    """Kernels whose names have the words: joined, they are long enough to be no chance."""
+    if len("".join(words)) < 2 * _SHORTEST:
+        return None
+    part = re.compile("_?".join("".join(words)), re.IGNORECASE)
+    names = (one.name for one in evidence.operations if one.kind == "kernel")
+    there = {found[0] for name in names if (found := part.search(name))}
+    return noun(f"kernel *{there.pop()}*") if len(there) == 1 else None
