@@ -22,6 +22,8 @@ from foretrace.schema.snapshot import Numbers
 
 MOST_TIMES = 1024  # the batch; beyond that a model is not what fills the memory
 WORTH = 0.03  # of the peak: less is not worth a line
+# what a fix costs the user; a cheaper one comes first, however little it brings
+FREE, TIME, NUMBERS = range(3)
 
 
 class NewLives(Struct):
@@ -49,11 +51,15 @@ class MemoryProposal(Struct, frozen=True):
 
 
 class MemoryFix(Struct, frozen=True):
-    """One kind of change; the docstring of its module is the manual."""
+    """One kind of change; the docstring of its module is the manual.
+
+    `costs` is nothing, time, or numbers that come out otherwise.
+    """
 
     name: str
     title: str
     find: Callable[[MemoryView], Iterable[MemoryProposal]]
+    costs: int = FREE
 
 
 class PeakPrediction(Struct, frozen=True):
@@ -62,6 +68,7 @@ class PeakPrediction(Struct, frozen=True):
     fix: str
     proposal: MemoryProposal
     peak_bytes: int
+    costs: int
 
 
 def changed(view: MemoryView) -> NewLives:
@@ -78,14 +85,17 @@ def memory_fixes() -> list[MemoryFix]:
 
 
 def predicted(view: MemoryView) -> list[PeakPrediction]:
-    """What each fix would bring, the lowest peak first; those that bring little are left out."""
+    """What each fix would bring: first those that cost nothing, then time, then exact numbers.
+
+    Of those that cost the same, the lowest peak comes first. What brings little is left out.
+    """
     found = [
-        PeakPrediction(fix.name, each, peak_of(each.lives, view))
+        PeakPrediction(fix.name, each, peak_of(each.lives, view), fix.costs)
         for fix in memory_fixes()
         for each in fix.find(view)
     ]
     worth = [each for each in found if _brings(view, each) >= WORTH]
-    return sorted(worth, key=lambda each: -_brings(view, each))
+    return sorted(worth, key=lambda each: (each.costs, -_brings(view, each)))
 
 
 def peak_of(lives: NewLives, view: MemoryView) -> int:

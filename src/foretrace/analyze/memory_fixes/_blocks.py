@@ -12,6 +12,7 @@ from foretrace.schema.snapshot import Numbers
 
 LEAST_BLOCKS = 3
 MOST = 0.7  # of the bytes below the outermost line: the rest is what its own lines add
+EVEN = 0.5  # of the bytes of a step: a block that has more is no repeated one
 SHARE = 0.9  # of the bytes: the rest is what only the first or the last block has
 
 
@@ -42,8 +43,19 @@ def repeated_call(view: MemoryView, rows: Numbers) -> RepeatedCall | None:
     most = MOST * max(sizes.values(), default=0)
     for frame in sorted(found, key=lambda each: -depth[each]):
         if sizes[frame] >= most:
-            return _turns(view, rows, found[frame], frame)
+            turns = _turns(view, rows, found[frame], frame)
+            return turns if turns is not None and _is_even(view, turns) else None
     return None
+
+
+def _is_even(view: MemoryView, found: RepeatedCall) -> bool:
+    """Whether there are several blocks, and none holds most of a step by itself.
+
+    A line that allocates three tensors in one call looks like three calls.
+    """
+    sizes = [int(view.lives.size[call].sum()) for call in found.calls]
+    step = sum(sizes) * found.blocks / len(sizes)
+    return found.blocks >= LEAST_BLOCKS and max(sizes) <= EVEN * step
 
 
 def _repeats(view: MemoryView, below: Numbers) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
+from foretrace.analyze.memory_fixes import TIME, MemoryFix, MemoryProposal, changed
 from foretrace.analyze.memory_fixes._batch import grows_with_batch
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import GRADIENT
@@ -41,8 +41,8 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
         f"for part in batch.chunk({PARTS}): (loss(part) / {PARTS}).backward(); then step()",
         lives,
         held,
-        f"{PARTS} smaller passes for one",
+        f"{PARTS} smaller passes for one: 14% more time in a measured pair",
     )
 
 
-MEMORY_FIX = MemoryFix("accumulate", "Split the batch", _find)
+MEMORY_FIX = MemoryFix("accumulate", "Split the batch", _find, TIME)

@@ -10,6 +10,7 @@ When it is wrong: the tensor may be used after the step, for a metric or a state
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,7 +18,9 @@ import numpy as np
 from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import ACTIVATION, INPUT, KEPT
+from foretrace.model.allocator.stacks import BEFORE_LINE
 from foretrace.model.allocator.view import MemoryView
+from foretrace.schema.snapshot import Numbers
 
 
 def _find(view: MemoryView) -> Iterator[MemoryProposal]:
@@ -28,22 +31,33 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     own = ends[np.searchsorted(ends, view.lives.start, side="right").clip(max=len(ends) - 1)]
     late = np.flatnonzero(kinds & (view.lives.end > own) & (own < view.lives.events))
     late = np.union1d(late, np.flatnonzero(view.lives.before & (view.category == ACTIVATION)))
-    held = np.intersect1d(late, view.holders)
+    # at the peak a step's own tensors are in use
+    ended = view.lives.before[late] | (own[late] <= view.peak)
+    held = np.intersect1d(late[ended], view.holders)
     if not len(held):
         return
     lives = changed(view)
     lives.end[late] = np.where(view.lives.before[late], 0, own[late])
-    largest = int(held[np.argmax(view.lives.size[held])])
-    where = view.line(largest)
-    others = np.flatnonzero(view.lives.size == view.lives.size[largest])
-    told = next((view.line(int(row)) for row in others if not view.lives.before[row]), where)
     yield MemoryProposal(
-        f"drop what {told} made before the next step",
-        f"{bytes_text(int(view.lives.size[held].sum()))} of a step are still live in the next one",
+        f"drop what {_line(view, held)} made before the next step",
+        f"{bytes_text(int(view.lives.size[held].sum()))} of earlier steps are live at the peak",
         "del logits, or keep loss.item() instead of the tensor",
         lives,
         held,
     )
+
+
+def _line(view: MemoryView, held: Numbers) -> str:
+    """The line with the most bytes; of what is older than the history, that of an equal size."""
+    total = Counter[str]()
+    for row in held.tolist():
+        total[view.line(row)] += int(view.lives.size[row])
+    line = total.most_common(1)[0][0]
+    if line != BEFORE_LINE:
+        return line
+    largest = view.lives.size[held].max()
+    others = np.flatnonzero((view.lives.size == largest) & ~view.lives.before)
+    return next((view.line(int(row)) for row in others), line)
 
 
 MEMORY_FIX = MemoryFix("earlier_release", "Drop a name earlier", _find)

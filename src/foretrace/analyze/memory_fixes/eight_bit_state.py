@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
+from foretrace.analyze.memory_fixes import NUMBERS, MemoryFix, MemoryProposal, changed
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import STATE
 from foretrace.model.allocator.view import MemoryView
@@ -41,4 +41,4 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     )
 
 
-MEMORY_FIX = MemoryFix("eight_bit_state", "8-bit optimizer state", _find)
+MEMORY_FIX = MemoryFix("eight_bit_state", "8-bit optimizer state", _find, NUMBERS)

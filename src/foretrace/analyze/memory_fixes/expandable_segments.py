@@ -4,7 +4,8 @@ What it shows: what is reserved when the allocator maps pages behind a segment t
 free parts of other sizes do not lie idle.
 
 How it is computed: the peak of what is live, rounded up to pages of 2 MiB for each of the two sizes
-of pools, is what such an allocator needs at least.
+of pools, is what such an allocator needs at least. What was reserved before the history began
+stays: an earlier peak may have needed it.
 
 When it is wrong: the setting must be in the environment before the first allocation. Memory that is
 shared between processes does not support it.
@@ -28,14 +29,14 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     if view.snapshot.settings.get("expandable_segments") or not len(view.history):
         return
     held = int(view.reserved.max())
-    needed = -(-view.peak_bytes // PAGE) * PAGE + PAGE
-    idle = held - needed
-    if idle < LEAST * held:
+    needed = max(-(-view.peak_bytes // PAGE) * PAGE + PAGE, view.reserved_before)
+    if held - needed < LEAST * held:
         return
+    idle = percent_text((held - view.peak_bytes) / held)
     yield MemoryProposal(
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         f"{bytes_text(held)} are reserved for a peak of {bytes_text(view.peak_bytes)}: "
-        f"{percent_text(idle / held)} lies idle",
+        f"{idle} lies idle",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
         changed(view),
         np.zeros(0, np.int64),

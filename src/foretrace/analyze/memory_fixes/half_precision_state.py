@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
+from foretrace.analyze.memory_fixes import NUMBERS, MemoryFix, MemoryProposal, changed
 from foretrace.analyze.memory_fixes._batch import weight_copies
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import GRADIENT, PARAMETER, STATE
@@ -45,4 +45,4 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     )
 
 
-MEMORY_FIX = MemoryFix("half_precision_state", "bf16 weights and state", _find)
+MEMORY_FIX = MemoryFix("half_precision_state", "bf16 weights and state", _find, NUMBERS)

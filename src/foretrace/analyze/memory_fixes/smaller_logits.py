@@ -4,10 +4,11 @@ What it shows: the peak when the logits, their float copy and their gradients ex
 the tokens at a time.
 
 How it is computed: the largest allocation inside `cross_entropy` gives the size of the logits.
-Allocations of that size, of half and of twice it, near the loss, count an eighth.
+Allocations of that size, of half and of twice it, among the twelve before and after one of the
+loss, count an eighth.
 
-When it is wrong: other tensors that happen to have this size are counted too. The matmul of each
-part runs again in the backward pass.
+When it is wrong: a tensor of such a size so near the loss is counted, even where it is not one of
+logits. The matmul of each part runs again in the backward pass.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
+from foretrace.analyze.memory_fixes import TIME, MemoryFix, MemoryProposal, changed
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import ACTIVATION, GRADIENT, TEMPORARY
 from foretrace.model.allocator.view import MemoryView
+from foretrace.schema.snapshot import Numbers
 
 PARTS = 8
+NEAR = 12  # allocations: the head and its casts, and their gradients; not the last block
 _LOSSES = {"cross_entropy", "nll_loss", "log_softmax"}
 
 
@@ -34,6 +37,7 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     close = np.isin(view.lives.size, (size, size // 2, 2 * size))
     kinds = np.isin(view.category, (ACTIVATION, TEMPORARY, GRADIENT))
     rows = np.flatnonzero(close & kinds & ~_of_parameters(view))
+    rows = rows[_distance(rows, loss) <= NEAR]
     lives = changed(view)
     lives.size[rows] //= PARTS
     held = np.intersect1d(rows, view.holders)
@@ -47,8 +51,16 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
         "LigerFusedLinearCrossEntropyLoss",
         lives,
         held,
-        "the head's matmul runs again in the backward pass",
+        "the head's matmul runs again in the backward pass: 37 and 43% more time in two measured "
+        "pairs",
     )
+
+
+def _distance(rows: Numbers, loss: Numbers) -> Numbers:
+    """How many allocations lie between each row and the nearest one of the loss."""
+    after = np.searchsorted(loss, rows).clip(max=len(loss) - 1)
+    before = np.maximum(after - 1, 0)
+    return np.minimum(np.abs(loss[after] - rows), np.abs(loss[before] - rows))
 
 
 def _of_parameters(view: MemoryView) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -58,4 +70,4 @@ def _of_parameters(view: MemoryView) -> np.ndarray[tuple[int], np.dtype[np.bool_
     return np.asarray(same & (view.category == GRADIENT))
 
 
-MEMORY_FIX = MemoryFix("smaller_logits", "Compute the loss in parts", _find)
+MEMORY_FIX = MemoryFix("smaller_logits", "Compute the loss in parts", _find, TIME)

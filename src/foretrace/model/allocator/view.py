@@ -54,13 +54,21 @@ class MemoryView:
     @cached_property
     def reserved(self) -> Numbers:
         """Bytes held from the driver after each event."""
-        action, size = self.history.action, self.history.size
-        change = np.where(np.isin(action, _TAKES), size, 0) - np.where(
-            np.isin(action, _GIVES), size, 0
-        )
+        return np.cumsum(self._taken) + self.reserved_before
+
+    @cached_property
+    def reserved_before(self) -> int:
+        """Bytes held from the driver when the history began."""
         device = self.history.device
         held = sum(each.size for each in self.snapshot.segments if each.device == device)
-        return np.cumsum(change) + (held - int(change.sum()))
+        return held - int(self._taken.sum())
+
+    @cached_property
+    def _taken(self) -> Numbers:
+        """Bytes that each event takes from the driver, or gives back."""
+        action, size = self.history.action, self.history.size
+        sign = np.isin(action, _TAKES).astype(np.int64) - np.isin(action, _GIVES)
+        return np.asarray(sign * size)
 
     @cached_property
     def steps(self) -> list[tuple[int, int]]:

@@ -187,5 +187,6 @@ def _fixes(view: MemoryView) -> list[PeakFix]:
         )
         for each in predicted(view)
     ]
-    # what lowers the peak comes before what lowers the reserve alone
-    return sorted(found, key=lambda fix: fix.reserved_bytes is not None)
+    # what lowers the peak comes first, unless free memory in pieces made an allocation fail
+    pieces = view.oom is not None and _fragments(view).free_bytes >= view.oom
+    return sorted(found, key=lambda fix: (fix.reserved_bytes is not None) != pieces)

@@ -14,6 +14,7 @@ from foretrace.schema.documents.memory_document import (
 )
 from foretrace.show.render.terminal import Section
 
+SHOWN_FIXES = 3
 SHOWN = 5  # categories that fit the line of the peak
 LEAST = 0.005  # of the peak: less is not worth a row
 
@@ -55,7 +56,7 @@ def _about(found: MemoryDocument) -> str:
     parts = [
         found.path.replace("\\", "/").rsplit("/", 1)[-1],
         found.card or f"device {device.device}",
-        f"{count_text(device.allocations)} allocations, {time_text(device.span_ns)}",
+        f"{plural(device.allocations, 'allocation')}, {time_text(device.span_ns)}",
         *([plural(device.steps, "step")] if device.steps else []),
         stacks,
     ]
@@ -71,7 +72,7 @@ def _answers(device: DeviceMemoryDocument) -> list[tuple[str, str]]:
     answers = [("PEAK", f"{bytes_text(device.peak_bytes)} {where}: {parts}")]
     if device.failed is not None:
         answers.append(("FAILED", failed_text(device)))
-    words = ["DO FIRST", "THEN", "THEN"]
+    words = ["DO FIRST", *["THEN"] * (SHOWN_FIXES - 1)]
     answers += [
         (word, fix_text(device, fix)) for word, fix in zip(words, device.fixes, strict=False)
     ]
@@ -140,14 +141,15 @@ def _batch_text(batch: LargerBatch) -> str:
 
 def fragments_text(device: DeviceMemoryDocument) -> str:
     """What is reserved, what of it is free, and the largest piece."""
-    held = device.fragments
-    if not held.reserved_bytes:
-        return "nothing is reserved at the end"
-    share = percent_text(held.free_bytes / held.reserved_bytes)
-    return (
-        f"reserved {bytes_text(held.reserved_bytes)} at the end, {share} of it free in "
-        f"{plural(held.free_blocks, 'block')}, the largest {bytes_text(held.largest_free)}"
-    )
+    most, held = device.reserved_bytes, device.fragments
+    if not most:
+        return "nothing is reserved"
+    idle = percent_text(max(most - device.peak_bytes, 0) / most)
+    told = f"reserved {bytes_text(most)} for a peak of {bytes_text(device.peak_bytes)}, {idle} idle"
+    free = f"at the end {plural(held.free_blocks, 'free block')}, the largest"
+    later = [fix for fix in device.fixes[SHOWN_FIXES:] if fix.reserved_bytes is not None]
+    fixed = [f"{fix.order}: about {bytes_text(fix.reserved_bytes or 0)}" for fix in later]
+    return "; ".join([told, f"{free} {bytes_text(held.largest_free)}", *fixed])
 
 
 def _other_devices(found: MemoryDocument) -> list[Section]:
