@@ -38,7 +38,7 @@ class MemoryProposal(Struct, frozen=True):
     """A change that a user can make: what to do, what was seen, what it costs, and the new lives.
 
     `rows` are the allocations that it is about. Where the peak stays and only what is reserved
-    falls, `reserved` holds the new bytes.
+    falls, `reserved` holds the new bytes. `costs` is set where it is more than that of its fix.
     """
 
     order: str
@@ -48,6 +48,7 @@ class MemoryProposal(Struct, frozen=True):
     rows: Numbers
     cost: str = ""
     reserved: int | None = None
+    costs: int = FREE
 
 
 class MemoryFix(Struct, frozen=True):
@@ -90,7 +91,7 @@ def predicted(view: MemoryView) -> list[PeakPrediction]:
     Of those that cost the same, the lowest peak comes first. What brings little is left out.
     """
     found = [
-        PeakPrediction(fix.name, each, peak_of(each.lives, view), fix.costs)
+        PeakPrediction(fix.name, each, peak_of(each.lives, view), max(each.costs, fix.costs))
         for fix in memory_fixes()
         for each in fix.find(view)
     ]

@@ -60,7 +60,7 @@ def _distance(rows: Numbers, loss: Numbers) -> Numbers:
     """How many allocations lie between each row and the nearest one of the loss."""
     after = np.searchsorted(loss, rows).clip(max=len(loss) - 1)
     before = np.maximum(after - 1, 0)
-    return np.minimum(np.abs(loss[after] - rows), np.abs(loss[before] - rows))
+    return np.asarray(np.minimum(np.abs(loss[after] - rows), np.abs(loss[before] - rows)))
 
 
 def _of_parameters(view: MemoryView) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

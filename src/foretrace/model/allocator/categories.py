@@ -46,6 +46,7 @@ _STATES = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 1,
 GROWTHS = 8  # fewer may be chance
 # what cuBLAS takes for a stream: on Hopper and newer, and before
 _CUBLAS_BYTES = (33_554_432, 8_519_680)
+_CUBLASLT_BYTES = 1_048_576  # what cuBLASLt takes; other tensors may be as large
 
 
 def categories(
@@ -156,6 +157,10 @@ def _before(
     for size, count in gradients.items():
         same = held[lives.size[held] == size]
         found[same[count : count + states * count]] = STATE
+        held = np.setdiff1d(held, same[: count + states * count])
+    if gradients:  # what is left has no gradient, and so is no parameter that is trained
+        known = np.isin(lives.size[held], (*_CUBLAS_BYTES, _CUBLASLT_BYTES))
+        found[held[known]] = WORKSPACE
     if not gradients and facts.optimizes:
         found[held] = UNKNOWN  # a step that leaves no gradient: they may be held as well
     loose = rows[(found[rows] == PARAMETER) & ~lives.kept[rows]]

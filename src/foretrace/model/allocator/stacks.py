@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -23,6 +24,7 @@ _BUILDS = frozenset(
 )
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 _ENGINE = ("torch::autograd::Engine", "torch::autograd::Node", "torch::autograd::python::Python")
+_NODE = re.compile(r"::(\w+Backward\d*)(?:::|_)apply")  # of autograd's graph
 _OVERWRITES = ("/torch/_functorch/", "/torch/autograd/function.py")
 
 
@@ -131,9 +133,15 @@ def _kind(frame: StackFrame) -> int:
 
 
 def _line(stack: Sequence[StackFrame], kinds: Sequence[int], passed: int) -> str:
-    """`model.py:88 in forward`: the innermost line outside torch, else of torch."""
+    """`model.py:88 in forward`: the innermost line outside torch, else of torch.
+
+    Autograd's thread has no line; its C++ frames, where recorded, name the node that runs.
+    """
     for most in (1, 2):
         if (at := next((at for at, kind in enumerate(kinds) if kind <= most), None)) is not None:
             frame = stack[at]
             return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line} in {frame.name}"
-    return BACKWARD_LINE if passed == BACKWARD else BEFORE_LINE
+    if passed != BACKWARD:
+        return BEFORE_LINE
+    node = next((found[1] for frame in stack if (found := _NODE.search(frame.name))), None)
+    return f"{node} in the backward pass" if node else BACKWARD_LINE
