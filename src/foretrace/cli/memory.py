@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -23,10 +24,15 @@ def command(snapshot: str, form: str, top: int, reading: Reading) -> int:
     Each fix comes with the peak that it would leave, replayed from the lifetimes of all
     allocations. Nothing in the file is executed.
 
+    With - the text of an OutOfMemoryError is read from stdin, and explained.
+
     \b
     foretrace memory snapshot.pickle
+    foretrace memory - < error.txt
     foretrace memory snapshot.pickle --json
     """
+    if snapshot == "-":
+        return _explain(form)
     from foretrace.read.snapshot import read_snapshot
     from foretrace.show.overview.allocator import memory_document
 
@@ -39,3 +45,17 @@ def command(snapshot: str, form: str, top: int, reading: Reading) -> int:
 
     answer_in_sections(form, found, drawn)
     return 1 if reading.strict and found.lost else 0
+
+
+def _explain(form: str) -> int:
+    """What the text of an OutOfMemoryError on stdin means."""
+    from foretrace.read.oom_text import LONGEST, read_oom_text
+    from foretrace.show.overview.out_of_memory import out_of_memory_document
+    from foretrace.show.render.memory_page import oom_page
+
+    if sys.stdin.isatty():
+        click.echo("paste the error, then press Ctrl-D", err=True)
+    text = sys.stdin.buffer.read(4 * LONGEST).decode("utf-8", "replace")
+    found = out_of_memory_document(read_oom_text(text))
+    answer_in_sections(form, found, lambda: oom_page(found))
+    return 0

@@ -12,6 +12,7 @@ from foretrace.schema.documents.memory_document import (
     MemoryPart,
     PeakFix,
 )
+from foretrace.schema.documents.oom import OutOfMemoryDocument
 from foretrace.show.render.terminal import Section
 
 SHOWN_FIXES = 3
@@ -158,3 +159,27 @@ def _other_devices(found: MemoryDocument) -> list[Section]:
         for each in found.others
     ]
     return [Section("Other devices", head=["device", "peak", "reserved"], rows=rows)]
+
+
+def oom_page(found: OutOfMemoryDocument) -> list[Section]:
+    """The numbers, the cause, and what to do."""
+    text = found.text
+    at = f" at {text.line}" if text.line else ""
+    lines = [("WANTED", f"{bytes_text(text.wanted_bytes)} on {text.device}{at}")]
+    parts = [
+        (text.allocated_bytes, "in tensors"),
+        (text.private_bytes, "of them in private pools (CUDA graphs)"),
+        (text.unallocated_bytes, "reserved by PyTorch and free"),
+        (text.process_bytes, "in use by this process in all"),
+        (text.other_bytes or None, "by other processes"),
+        (text.free_bytes, "free"),
+        (text.allowed_bytes, "allowed"),
+        (text.total_bytes, "on the card"),
+    ]
+    known = ", ".join(f"{bytes_text(size)} {what}" for size, what in parts if size is not None)
+    lines += [
+        ("MEMORY", known or "the text has no numbers"),
+        ("WHY", f"{found.cause}: {found.why}"),
+    ]
+    words = ["DO FIRST", "THEN", "THEN"]
+    return [Section("", labelled=[*lines, *zip(words, found.next, strict=False)])]
