@@ -11,7 +11,7 @@ import pytest
 
 import foretrace as ft
 from analyze.rules.sketch import GEMM, Sketch, kernel
-from foretrace.base.units import percent_text
+from foretrace.base.units import percent_text, time_text
 from foretrace.model.intervals import shared_lengths
 from foretrace.read import recordings
 from foretrace.show.overview import summarize
@@ -106,6 +106,21 @@ def test_compiling_with_graphs_is_what_saves_dispatch_and_kernels() -> None:
     (path,) = LADDER.glob("mlp_liger_64x128*_backward_bf16.json.gz")
     first = lines(overview(path))["DO FIRST"]
     assert first.startswith('CUDA graph (torch.compile(mode="reduce-overhead"))')
+
+
+@pytest.mark.parametrize("name", ["model_llama_*", "train_step_fused_*"])
+def test_the_mode_with_graphs_fuses_too(name: str) -> None:
+    """ "18.4 ms with torch.compile, 30.0 ms with reduce-overhead": the graph alone, without fusing.
+
+    In the first the compiler is the first fix, in the second the graph is.
+    """
+    (path,) = LADDER.glob(f"{name}_bf16.json.gz")
+    found = overview(path)
+    fixes = {each.name: each for each in found.look.fixes}
+    both, graph = fixes["cuda_graph"].compiled_ns, fixes["cuda_graph"].ns
+    assert f'about {time_text(both)} with mode="reduce-overhead"' in lines(found)["COMPILE"]
+    assert (both or 0) < min(graph, fixes["compile"].ns)
+    assert both in (fixes["cuda_graph"].after_ns, fixes["compile"].after_ns)  # as THEN has it
 
 
 def test_the_table_of_a_recording_says_so() -> None:

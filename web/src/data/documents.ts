@@ -136,6 +136,7 @@ export interface CompareDocument {
   bare_host_ns?: ChangeEntry;
   others?: CompareDocument[];
   predicted?: MarkedFix;
+  published?: string;
 }
 
 export interface CompareVerdict {
@@ -249,6 +250,7 @@ export interface FixEntry {
   first: string;
   risk: string;
   events: number[];
+  compiled_ns: number | null;
 }
 
 export interface Flame {

@@ -69,7 +69,8 @@ class FixEntry(Struct, frozen=True):
 
     `order` is what to do and `why` what was seen. `first` says what must go before this can be
     done; such a fix is never the first advice. `risk` is what the user must check. `after_ns` is
-    the time of a step with the first fix and this one.
+    the time of a step with the first fix and this one, `compiled_ns` that of a CUDA graph of fused
+    kernels (`mode="reduce-overhead"`), where both apply.
     """
 
     name: str
@@ -82,6 +83,7 @@ class FixEntry(Struct, frozen=True):
     first: str = ""
     risk: str = ""
     events: tuple[int, ...] = ()
+    compiled_ns: float | None = None
 
 
 class GroupRow(Struct, frozen=True, rename={"time_ns": "time"}):

@@ -66,7 +66,13 @@ def _entry(found: Predicted, at: int, each: FixPrediction) -> FixEntry:
         proposal.why.replace(" per step", unit),
         *(each.ns, each.low_ns, each.high_ns, after),
         *(proposal.first, proposal.risk, proposal.events),
+        _with_compile(found, each) if each.fix == "cuda_graph" else None,
     )
+
+
+def _with_compile(found: Predicted, graph: FixPrediction) -> float | None:
+    compiled = next((each for each in found.fixes if each.fix == "compile"), None)
+    return found.together([compiled, graph]) if compiled else None
 
 
 def first_text(step: StepTime, fix: FixEntry) -> str:

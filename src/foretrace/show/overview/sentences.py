@@ -7,10 +7,10 @@ as the trace wrote them; renderers escape them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from foretrace.base.units import count_text, percent_text, plural, time_text
-from foretrace.schema.documents.look import Look, TraceEntry
+from foretrace.schema.documents.look import FixEntry, Look, TraceEntry
 from foretrace.schema.ledger import ABSENT
 from foretrace.show.overview.fixes import (
     HARDLY,
@@ -51,15 +51,29 @@ def _compiling(look: Look) -> str:
     answer, step = triage(look.findings), look.step
     if step is None or not answer or answer.startswith(HARDLY):
         return answer
-    ways = {"compile": "torch.compile", "cuda_graph": 'mode="reduce-overhead"'}
-    found = [each for each in look.fixes if each.name in ways]
-    if not found and "record_shapes" not in look.options:
+    told = _ways(look.fixes)
+    if not told and "record_shapes" not in look.options:
         return answer
-    if not found:
+    if not told:
         return "no gain predicted: the compiled step takes the host as long, and little fuses"
-    told = [f"about {time_text(each.ns)} with {ways[each.name]}" for each in found]
-    without = f"; without {found[0].first}" if found[0].first else ""
-    return f"{time_text(step.ns)} to {', '.join(told)}{without}"
+    return f"{time_text(step.ns)} to {told}"
+
+
+def _ways(found: Sequence[FixEntry]) -> str:
+    """The step in both modes of torch.compile; the one with CUDA graphs fuses kernels as well."""
+    words = {"compile": "torch.compile", "cuda_graph": 'mode="reduce-overhead"'}
+    named = [each for name in words for each in found if each.name == name]
+    same = len({each.first for each in named}) == 1
+    told = [
+        f"about {time_text(each.compiled_ns or each.ns)} with {words[each.name]}"
+        + ("" if same else _without(each))
+        for each in named
+    ]
+    return ", ".join(told) + (_without(named[0], ";") if same else "")
+
+
+def _without(fix: FixEntry, mark: str = "") -> str:
+    return f"{mark} without {fix.first}" if fix.first else ""
 
 
 def notes(look: Look, step: MeasuredStep | None) -> str:
