@@ -10,6 +10,7 @@ from foretrace.schema.documents.check import CheckDocument
 from foretrace.schema.documents.ladder import LadderDocument
 from foretrace.show.html.job_report import JobPage
 from foretrace.show.html.lesson_html import LessonPage
+from foretrace.show.html.memory_html import SnapshotPage
 from foretrace.show.html.page import GemmsPage, RoofsPage
 from foretrace.show.html.report import Report
 from foretrace.show.html.tries import TryPage
@@ -22,7 +23,8 @@ HEAD = """\
 // What Python writes and pages read: change the Structs, then run `python tools/web_types.py`.
 """
 ROOTS = (
-    Report, GemmsPage, JobPage, LessonPage, RoofsPage, TryPage, SearchResult, PackedTile,
+    Report, GemmsPage, JobPage, LessonPage, RoofsPage, SnapshotPage, TryPage, SearchResult,
+    PackedTile,
 )  # fmt: skip
 # What a Struct calls `object`, because it may come from a file or was made safe on the way.
 KNOWN: dict[tuple[str, str], tuple[type, str]] = {
@@ -35,6 +37,7 @@ KNOWN: dict[tuple[str, str], tuple[type, str]] = {
     ("JobPage", "guesses"): (CheckDocument, " | null"),
     ("JobPage", "head"): (Section, ""),
     ("JobPage", "sections"): (Section, "[]"),
+    ("DeviceDrawing", "head"): (Section, ""),
     ("TryPage", "head"): (Section, ""),
     ("TryPage", "table"): (Section, ""),
     ("TryPage", "sections"): (Section, "[]"),

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import PATH, Reading, answer_in_sections, in_forms, opens_trace, shown
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    answer_in_sections,
+    flag,
+    in_forms,
+    new_file,
+    opens_trace,
+    say,
+    shown,
+)
 
 if TYPE_CHECKING:
     from foretrace.show.render.terminal import Section
@@ -17,8 +27,12 @@ if TYPE_CHECKING:
 @click.argument("snapshot", type=PATH)
 @in_forms
 @shown("--top", type=click.IntRange(min=0), default=10, help="How many lines to list.")
+@click.option("--html", metavar="FILE", help="Also write a page: live bytes over time, stacks.")
+@flag("--overwrite", "Replace a page of that name.")
 @opens_trace
-def command(snapshot: str, form: str, top: int, reading: Reading) -> int:
+def command(
+    snapshot: str, form: str, top: int, html: str | None, overwrite: bool, reading: Reading
+) -> int:
     """Read a snapshot of torch's allocator: the peak, what holds it, and what would lower it.
 
     Each fix comes with the peak that it would leave, replayed from the lifetimes of all
@@ -30,13 +44,17 @@ def command(snapshot: str, form: str, top: int, reading: Reading) -> int:
     foretrace memory snapshot.pickle
     foretrace memory - < error.txt
     foretrace memory snapshot.pickle --json
+    foretrace memory snapshot.pickle --html memory.html
     """
     if snapshot == "-":
         return _explain(form)
     from foretrace.read.snapshot import read_snapshot
-    from foretrace.show.overview.allocator import memory_document
+    from foretrace.show.overview.allocator import memory_document, memory_views
 
-    found = memory_document(read_snapshot(snapshot))
+    target = new_file(html, overwrite=overwrite) if html else None
+    held = read_snapshot(snapshot)
+    views = memory_views(held)
+    found = memory_document(held, views)
 
     def drawn() -> list[Section]:
         from foretrace.show.render.memory_page import page
@@ -44,6 +62,11 @@ def command(snapshot: str, form: str, top: int, reading: Reading) -> int:
         return page(found, top=top)
 
     answer_in_sections(form, found, drawn)
+    if target is not None:
+        from foretrace.show.html.memory_html import memory_html
+        from foretrace.show.html.page import write_page
+
+        say(f"wrote {write_page(target, memory_html(found, views), [snapshot])}")
     return 1 if reading.strict and found.lost else 0
 
 

@@ -25,6 +25,7 @@ export function bytesText(count: Amount): string {
       [1e3, "kB"],
     ],
     "B",
+    1, // bytes are summed
   );
 }
 
@@ -43,22 +44,25 @@ export function flopsText(count: Amount): string {
 }
 
 export function percentText(part: Amount): string {
-  return known(part) ? `${(part * 100).toFixed(1)}%` : DASH;
+  if (!known(part)) return DASH;
+  return part > 0 && part < 0.0005 ? "<0.1%" : `${(part * 100).toFixed(1)}%`;
 }
 
 export function numberText(value: Amount, digits = 0): string {
   return known(value) ? value.toLocaleString("en", { maximumFractionDigits: digits }) : DASH;
 }
 
-function scaled(value: Amount, steps: [number, string][], base: string): string {
+// `digits` are those of a number of 100 and more.
+function scaled(value: Amount, steps: [number, string][], base: string, digits = 0): string {
   if (!known(value)) return DASH;
   const step = steps.find(([factor]) => Math.abs(value) >= factor);
-  return step ? `${threeDigits(value / step[0])} ${step[1]}` : `${value.toFixed(0)} ${base}`;
+  return step ? `${threeDigits(value / step[0], digits)} ${step[1]}` : `${value.toFixed(0)} ${base}`;
 }
 
-function threeDigits(value: number): string {
+function threeDigits(value: number, digits: number): string {
   const size = Math.abs(value);
-  return size >= 100 ? numberText(Math.round(value)) : value.toFixed(size >= 10 ? 1 : 2);
+  const large = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return size >= 100 ? value.toLocaleString("en", large) : value.toFixed(size >= 10 ? 1 : 2);
 }
 
 function known(value: Amount): value is number {

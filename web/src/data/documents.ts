@@ -226,6 +226,32 @@ export interface CpuOpRow {
   note: string;
 }
 
+export interface DeviceDrawing {
+  title: string;
+  head: Section;
+  events: number;
+  allocations: number;
+  peak_event: number;
+  peak_ns: number;
+  peak_bytes: number;
+  steps: number[];
+  counted: number;
+  steps_left_out: number;
+  points: Packed;
+  points_left_out: number;
+  groups: LiveGroups[];
+  boxes: Packed;
+  lines: string[];
+  modules: string[];
+  stacks: StackTree;
+  flame: PeakFlame;
+  by_line: MemoryLine[];
+  by_module: MemoryPart[];
+  rows_left_out: number;
+  categories: string[];
+  ran: string[];
+}
+
 export interface FindingEntry {
   rule: string;
   state: string;
@@ -465,6 +491,13 @@ export interface Line {
   text: string;
 }
 
+export interface LiveGroups {
+  by: string;
+  names: string[];
+  folded: number;
+  held: Packed;
+}
+
 export interface Look {
   schema: number;
   trace: TraceEntry;
@@ -558,6 +591,15 @@ export interface MatmulsOnMap {
   rows: string[][];
 }
 
+export interface MemoryLine {
+  line: string;
+  category: string;
+  bytes: number;
+  share: number;
+  count: number;
+  live_ns: number | null;
+}
+
 export interface MemoryPage {
   device: string;
   points: Packed;
@@ -568,6 +610,13 @@ export interface MemoryPage {
   holders: Holder[];
   holders_left_out: number;
   before_bytes: number | null;
+}
+
+export interface MemoryPart {
+  name: string;
+  bytes: number;
+  share: number;
+  count: number;
 }
 
 export interface ModuleRow {
@@ -696,6 +745,14 @@ export interface PageStep {
   has_gpu: boolean;
 }
 
+export interface PeakFlame {
+  names: string[];
+  boxes: Packed;
+  passes: string[];
+  left_out_bytes: number;
+  kinds: string[];
+}
+
 export interface Place {
   key: string;
   frame: [number, number] | null;
@@ -799,6 +856,15 @@ export interface SetupRow {
 export interface SkippedSetup {
   setup: string;
   why: string;
+}
+
+export interface SnapshotPage {
+  devices: DeviceDrawing[];
+}
+
+export interface StackTree {
+  names: string[];
+  boxes: Packed;
 }
 
 export interface StepExtent {

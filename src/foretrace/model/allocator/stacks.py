@@ -17,7 +17,7 @@ PASSES = ("forward pass", "backward pass", "optimizer step", "outside the model"
 OPTIMIZER_STEP = "Optimizer.step#"
 BACKWARD_LINE = "backward pass (autograd's thread has no Python stack)"
 BEFORE_LINE = "before the history began"
-_CALLS = ("_wrapped_call_impl", "_call_impl")
+MODULE_CALLS = ("_wrapped_call_impl", "_call_impl")
 # functions that make a model, or move it to a device
 _BUILDS = frozenset(
     ("__init__", "_apply", "reset_parameters", "from_pretrained", "load_state_dict", "to_empty")
@@ -53,7 +53,7 @@ class StackFacts(Struct, frozen=True):
 def stack_facts(snapshot: Snapshot) -> StackFacts:
     """Read every stack once."""
     frames = snapshot.frames
-    kinds = [_kind(frame) for frame in frames]
+    kinds = [frame_kind(frame) for frame in frames]
     told = any(stack for stack in snapshot.stacks)
     lines: dict[str, int] = {}
     ran, line, module, workspace, words, calls = [], [], [], [], [], []
@@ -100,12 +100,12 @@ def _module_calls(stack: tuple[int, ...], frames: Sequence[StackFrame]) -> tuple
     python = [
         (at, frame)
         for at, frame in zip(stack, frames, strict=True)
-        if frame.file.endswith(".py") or frame.name in _CALLS
+        if frame.file.endswith(".py") or frame.name in MODULE_CALLS
     ]
     found = [
         outer
         for (_, inner), (outer, frame) in pairwise(python)
-        if inner.name in _CALLS and frame.name not in _CALLS
+        if inner.name in MODULE_CALLS and frame.name not in MODULE_CALLS
     ]
     return tuple(reversed(found))
 
@@ -120,7 +120,7 @@ def _inner(stacks: Sequence[tuple[int, ...]], calls: Sequence[tuple[int, ...]]) 
     return np.array([known.setdefault(part, len(known)) for part in inside], np.int64)
 
 
-def _kind(frame: StackFrame) -> int:
+def frame_kind(frame: StackFrame) -> int:
     """0 for a line of the user, 1 of another library, 2 of torch and Python, 3 of C++."""
     file = frame.file
     if not file.endswith(".py"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,17 @@ from foretrace.schema.snapshot import ACTION, NO_STACK, OOM, History, Numbers, S
 
 _TAKES = (ACTION["segment_alloc"], ACTION["segment_map"])
 _GIVES = (ACTION["segment_free"], ACTION["segment_unmap"])
+
+
+class Labels(NamedTuple):
+    """A number for each allocation, and the name of each number."""
+
+    of: Numbers
+    names: list[str]
+
+    def name(self, row: int) -> str:
+        """The name of one allocation."""
+        return self.names[int(self.of[row])]
 
 
 class MemoryView:
@@ -104,31 +116,43 @@ class MemoryView:
         again = rows[inner == inner[0]]
         return [int(start) for start in self.lives.start[again[1:]]]
 
+    @cached_property
+    def by_line(self) -> Labels:
+        """The line to look at for each allocation."""
+        names = [*self.facts.lines]
+        if BEFORE_LINE not in names:
+            names.append(BEFORE_LINE)
+        untold = (self.lives.stack == NO_STACK) & self.lives.before
+        line = np.where(untold, names.index(BEFORE_LINE), self.facts.line[self.lives.stack])
+        return Labels(line, names)
+
     def line(self, row: int) -> str:
         """The line to look at for one allocation."""
-        stack = int(self.lives.stack[row])
-        if stack == NO_STACK and self.lives.before[row]:
-            return BEFORE_LINE
-        return self.stack_line(stack)
+        return self.by_line.name(row)
 
     def stack_line(self, stack: int) -> str:
         """The line to look at in a stack."""
         return str(self.facts.lines[int(self.facts.line[stack])])
 
-    @cached_property
-    def _owners(self) -> dict[int, str]:
-        return {owner.addr: owner.name for owner in self.snapshot.owners}
-
     @property
     def has_modules(self) -> bool:
         """Whether the program named its tensors."""
-        return bool(self._owners)
+        return bool(self.snapshot.owners)
+
+    @cached_property
+    def by_module(self) -> Labels:
+        """The module of each tensor that the program named, as `layers.3.mlp`."""
+        owners = {owner.addr: owner.name for owner in self.snapshot.owners}
+        numbers = {"not named": 0}
+        module = np.zeros(len(self.lives), np.int64)
+        for row in np.flatnonzero(self.lives.kept & np.isin(self.lives.addr, [*owners])).tolist():
+            name = owners[int(self.lives.addr[row])].rsplit(".", 1)[0]
+            module[row] = numbers.setdefault(name, len(numbers))
+        return Labels(module, list(numbers))
 
     def module(self, row: int) -> str:
-        """The module of a tensor that the program named, as `layers.3.mlp`."""
-        if not self.lives.kept[row]:
-            return "not named"
-        return self._owners.get(int(self.lives.addr[row]), "not named.").rsplit(".", 1)[0]
+        """The module of one allocation."""
+        return self.by_module.name(row)
 
     @property
     def has_steps(self) -> bool:

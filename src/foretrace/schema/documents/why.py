@@ -15,7 +15,6 @@ from foretrace.schema.compiler import (
     SchedulerNode,
     Size,
     SourceLine,
-    TunedMatmul,
 )
 from foretrace.schema.ledger import LedgerEntry
 
@@ -224,7 +223,6 @@ class CompileCost(Struct, frozen=True):
     failure: str = ""
     rank: int | None = None
     stages: dict[str, int] = {}  # ns by stage, nested time counted once
-    tuned: list[TunedMatmul] = []
 
 
 class StrideEntry(Struct, frozen=True):

@@ -31,15 +31,21 @@ ROOM = 0.92  # of the card: the driver, libraries and fragments take the rest
 _US = 1_000
 
 
-def memory_document(snapshot: Snapshot) -> MemoryDocument:
+def memory_views(snapshot: Snapshot) -> list[MemoryView]:
     """Every device of a snapshot, the one with the highest peak first."""
     if not snapshot.histories:
         hint = "call torch.cuda.memory._record_memory_history() before the program allocates"
         message = "the snapshot has no history: what is held is known, not what filled it"
         raise TraceError("E_NO_HISTORY", snapshot.path, message, hint=hint)
     views = [MemoryView(snapshot, history) for history in snapshot.histories]
-    views.sort(key=lambda view: -view.peak_bytes)
-    first, *others = (device_document(view) for view in views)
+    return sorted(views, key=lambda view: -view.peak_bytes)
+
+
+def memory_document(
+    snapshot: Snapshot, views: Sequence[MemoryView] | None = None
+) -> MemoryDocument:
+    """The answer about every device; `views` are those of the snapshot, where they are known."""
+    first, *others = (device_document(view) for view in views or memory_views(snapshot))
     path, card = snapshot.path, snapshot.card
     return MemoryDocument(path, card, snapshot.card_bytes, first, others, snapshot.lost)
 

@@ -1,6 +1,5 @@
 // Memory over time, where the trace has it: allocated and reserved, the peak, and who holds it.
 
-import "./memory.css";
 import { scaleLinear } from "d3-scale";
 import { button, make, makeIn, nameOf, replace } from "../../base/dom";
 import { bytesText, numberText, percentText, timeText } from "../../base/units";
@@ -14,6 +13,7 @@ import type { Holder, MemoryPage } from "../../data/documents";
 import type { Range } from "../../data/source";
 import { Grid } from "../page/grid";
 import { choice, type Plot, plot, xAxis, yAxis } from "../page/plotting";
+import { gridLines, peakMark, type Y } from "./marks";
 
 const ENGINE = /^autograd::engine::evaluate_function: /;
 const BEFORE = "allocated before the recording";
@@ -171,19 +171,13 @@ class MemoryGraph {
     this.over = makeIn(svg, "g");
     replace(
       svg,
-      makeIn(svg, "path", {
-        class: "grid",
-        d: y
-          .ticks(5)
-          .map((value) => `M${LEFT} ${y(value)}H${width - RIGHT}`)
-          .join(""),
-      }),
+      gridLines(svg, y.ticks(5).map(y), LEFT, width - RIGHT),
       makeIn(svg, "path", { class: "allocated some", d: area(allocated.most, y, y(0)) }),
       makeIn(svg, "path", { class: "allocated", d: area(allocated.least, y, y(0)) }),
       line.reserved ? makeIn(svg, "path", { class: "reserved", d: outline(within(line.reserved), y) }) : null,
       xAxis(svg, x, HEIGHT - BOTTOM, { values: times.map(({ time }) => time), text: (time) => labels.get(time) ?? "" }),
       yAxis(svg, y, LEFT, { values: y.ticks(5), text: (value) => bytesText(value) }),
-      this.peak(svg, y),
+      peakMark(svg, this.page.peak_bytes, this.x(this.page.peak_ns - this.trace.zero), y, width),
       this.legend(svg, y),
       this.over,
     );
@@ -195,24 +189,6 @@ class MemoryGraph {
     const top = allocated.reduce((most, value) => Math.max(most, value), reserved?.reduce((most, value) => Math.max(most, value), 0) ?? 0);
     const low = allocated.reduce((least, value) => Math.min(least, value), 0);
     return scaleLinear([low, top || 1], [HEIGHT - BOTTOM, TOP]);
-  }
-
-  private peak(svg: SVGElement, y: (value: number) => number): SVGElement[] {
-    const { peak_bytes, peak_ns } = this.page;
-    const at = this.x(peak_ns - this.trace.zero),
-      right = at > this.width / 2;
-    const text = makeIn(svg, "text", {
-      class: "label",
-      x: at + (right ? -8 : 8),
-      y: y(peak_bytes) + 4,
-      "text-anchor": right ? "end" : "start",
-    });
-    text.append(`peak ${bytesText(peak_bytes)}`);
-    return [
-      makeIn(svg, "path", { class: "peak", d: `M${at} ${y(peak_bytes)}V${y(0)}` }),
-      makeIn(svg, "circle", { class: "peak", cx: at, cy: y(peak_bytes), r: 4 }),
-      text,
-    ];
   }
 
   // The names stand on what they name.
@@ -275,8 +251,6 @@ class MemoryGraph {
     event.stopPropagation(); // the arrows are the timeline's elsewhere
   }
 }
-
-type Y = (value: number) => number;
 
 // Steps from pixel to pixel, down to the zero line.
 function area(values: readonly (number | null)[], y: Y, zero: number): string {

@@ -1,0 +1,387 @@
+"""The page of a snapshot: live bytes over time, the stacks of the peak, lines and allocations.
+
+A history is thinned to points: of each stretch the ends, the least and the most. What is live at a
+point is exact, however many events lie between two of them. The largest allocations are drawn one
+by one; the others of a group are its "smaller". All of it has ceilings: a page stays below a few MB
+whatever the snapshot holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foretrace.base.arrays import distinct
+from foretrace.model.allocator.categories import (
+    ACTIVATION,
+    CATEGORIES,
+    GRADIENT,
+    GRAPH,
+    INPUT,
+    KEPT,
+    PARAMETER,
+    STATE,
+    TEMPORARY,
+    UNKNOWN,
+    WORKSPACE,
+)
+from foretrace.model.allocator.stacks import MODULE_CALLS, PASSES, frame_kind
+from foretrace.model.allocator.view import Labels, MemoryView
+from foretrace.schema.documents.memory_document import (
+    DeviceMemoryDocument,
+    MemoryDocument,
+    MemoryLine,
+    MemoryPart,
+)
+from foretrace.schema.snapshot import Numbers, StackFrame
+from foretrace.show.html.page import Packed, pack, page, safe
+from foretrace.show.html.view_data import thinned
+from foretrace.show.render import memory_page
+from foretrace.show.render.terminal import plain, stem
+
+MOST_POINTS = 18_000  # of all devices: four for each of 3,000 stretches, or every event
+MOST_BOXES = 4_000  # allocations that are drawn one by one
+MOST_AT_PEAK = 300  # of them those that hold the peak, whatever their size
+LEAST_BOX = 0.002  # of the peak: a smaller one is not a pixel high
+MOST_GROUPS = 12  # lines or modules with a colour of their own; the last is all others
+CANDIDATES = 40  # for those: by what they hold at the peak, and over time
+MOST_STACKS = 4_000
+MOST_FRAMES = 20_000  # of all stacks together
+MOST_DEPTH = 500  # frames of one stack, from the innermost
+MOST_ROWS = 300  # of a table
+MOST_STEPS = 2_000
+MOST_LETTERS = 300  # of a name
+_NS = 1_000
+# from below: what stays longest comes first, so that what comes and goes does not shift it
+ORDER = (
+    PARAMETER,
+    STATE,
+    WORKSPACE,
+    GRAPH,
+    KEPT,
+    UNKNOWN,
+    GRADIENT,
+    INPUT,
+    ACTIVATION,
+    TEMPORARY,
+)
+KINDS = ("own", "library", "torch", "native", "told")
+TOLD = KINDS.index("told")
+_TELLING = ("torch::autograd::generated::", "at::_ops::")
+
+
+class LiveGroups(Struct, frozen=True):
+    """What is live at each point by group, from below: columns `bytes0`, `count0`, and so on.
+
+    `folded` names have no group of their own: they are in the last.
+    """
+
+    by: str
+    names: list[str]
+    folded: int
+    held: Packed
+
+
+class StackTree(Struct, frozen=True):
+    """Frames as a tree: `above` (-1 for the outermost), `name` and `kind` in columns."""
+
+    names: list[str]
+    boxes: Packed
+
+
+class PeakFlame(Struct, frozen=True):
+    """The stacks of what is live at the peak; `boxes` have own bytes by category too."""
+
+    names: list[str]
+    boxes: Packed
+    passes: list[str]
+    left_out_bytes: int
+    kinds: tuple[str, ...] = KINDS
+
+
+class DeviceDrawing(Struct, frozen=True):
+    """One device. `points` are moments after an event; `boxes` are allocations.
+
+    A box is live from event `start` (-1: before the history) up to `end` (`events`: never freed).
+    Its columns `category`, `line` and `module` are its groups; `named` is a place in `lines`,
+    `owner` one in `modules`, `stack` and `freed_by` are innermost frames of `stacks`. `steps` are
+    the events at which another step begins; `counted` are the steps of the optimizer.
+    """
+
+    title: str
+    head: object
+    events: int
+    allocations: int
+    peak_event: int
+    peak_ns: int
+    peak_bytes: int
+    steps: list[int]
+    counted: int
+    steps_left_out: int
+    points: Packed
+    points_left_out: int
+    groups: list[LiveGroups]
+    boxes: Packed
+    lines: list[str]
+    modules: list[str]
+    stacks: StackTree
+    flame: PeakFlame
+    by_line: list[MemoryLine]
+    by_module: list[MemoryPart]
+    rows_left_out: int
+    categories: tuple[str, ...] = CATEGORIES
+    ran: tuple[str, ...] = PASSES
+
+
+class SnapshotPage(Struct, frozen=True):
+    """What the script of the page reads."""
+
+    devices: list[DeviceDrawing]
+
+
+def memory_html(document: MemoryDocument, views: Sequence[MemoryView]) -> str:
+    """The page as HTML; `views` are the devices of the document, in its order."""
+    return page(plain(stem(document.path)), snapshot_page(document, views), main="memory")
+
+
+def snapshot_page(document: MemoryDocument, views: Sequence[MemoryView]) -> SnapshotPage:
+    """What the script of the page reads."""
+    found = [document.device, *document.others]
+    drawn = [
+        _device(replace(document, device=device, others=[]), view, MOST_POINTS // len(views))
+        for device, view in zip(found, views, strict=True)
+    ]
+    return SnapshotPage(drawn)
+
+
+def _device(document: MemoryDocument, view: MemoryView, most: int) -> DeviceDrawing:
+    device = document.device
+    drawn = _Moments(view, most)
+    by = {"category": _by_category(view), "line": view.by_line}
+    if view.has_modules:
+        by["module"] = view.by_module
+    groups = {name: drawn.groups(name, labels) for name, labels in by.items()}
+    shown = drawn.boxes()
+    by_size = shown[np.argsort(-view.lives.size[shown], kind="stable")]
+    stacks, node = _tree(view, [view.lives.stack[by_size], view.lives.freed_by[by_size]])
+    columns = {name: group[shown] for name, (_, group) in groups.items()}
+    lines, named = _used(view.by_line, shown)
+    modules, owner = _used(view.by_module, shown) if view.has_modules else ([], 0 * named)
+    columns |= {"named": named, "owner": owner, "stack": node[view.lives.stack[shown]]}
+    columns["freed_by"] = node[view.lives.freed_by[shown]]
+    starts = [start for start, _ in view.steps[1:]]
+    return DeviceDrawing(
+        f"device {device.device}",
+        safe(memory_page.page(document, top=0)[0]),
+        len(view.history),
+        len(view.lives),
+        view.peak,
+        device.peak_ns,
+        view.peak_bytes,
+        starts if len(starts) <= MOST_STEPS else [],
+        device.steps,
+        0 if len(starts) <= MOST_STEPS else len(starts),
+        drawn.packed(),
+        len(view.history) - len(drawn.event),
+        [each for each, _ in groups.values()],
+        _packed_boxes(view, shown, columns),
+        lines,
+        modules,
+        stacks,
+        _flame(view),
+        [replace(each, line=_name(each.line)) for each in device.lines[:MOST_ROWS]],
+        [replace(each, name=_name(each.name)) for each in device.modules[:MOST_ROWS]],
+        _left_out(device),
+    )
+
+
+def _left_out(device: DeviceMemoryDocument) -> int:
+    return max(len(device.lines) - MOST_ROWS, 0) + max(len(device.modules) - MOST_ROWS, 0)
+
+
+def _by_category(view: MemoryView) -> Labels:
+    place = np.argsort(ORDER)
+    return Labels(place[view.category], [CATEGORIES[at] for at in ORDER])
+
+
+class _Moments:
+    """The points of a page, and of each allocation those at which it is live."""
+
+    def __init__(self, view: MemoryView, most: int) -> None:
+        self.view, lives = view, view.lives
+        self.event = thinned(view.curve, most)
+        self.first = np.searchsorted(self.event, lives.start)
+        self.last = np.searchsorted(self.event, lives.end)
+        # bytes times points: what a picture shows of it
+        self.area = lives.size * (self.last - self.first)
+
+    def packed(self) -> Packed:
+        """Event, time, live bytes and reserved bytes of each point."""
+        view, time = self.view, self.view.history.time_us
+        columns = {
+            "event": self.event,
+            "time": (time[self.event] - time[0]) * _NS,
+            "live": view.curve[self.event],
+            "reserved": view.reserved[self.event],
+        }
+        return pack(columns, frozenset(columns))
+
+    def held(self, group: Numbers, count: int, weight: Numbers) -> Numbers:
+        """What is live at each point, in each group: one row for each point."""
+        change = np.zeros((len(self.event) + 1, count), np.int64)
+        np.add.at(change, (self.first, group), weight)
+        np.add.at(change, (self.last, group), -weight)
+        return np.cumsum(change, axis=0)[:-1]
+
+    def groups(self, by: str, labels: Labels) -> tuple[LiveGroups, Numbers]:
+        """The groups of a picture, and that of each allocation."""
+        names, group, folded = self._own_groups(by, labels)
+        size, one = self.view.lives.size, np.ones(len(group), np.int64)
+        parts = {"bytes": self.held(group, len(names), size)}
+        parts["count"] = self.held(group, len(names), one)
+        columns = {f"{k}{at}": part[:, at] for k, part in parts.items() for at in range(len(names))}
+        return LiveGroups(by, names, folded, pack(columns, frozenset(columns))), group
+
+    def _own_groups(self, by: str, labels: Labels) -> tuple[list[str], Numbers, int]:
+        count = len(labels.names)
+        area = np.bincount(labels.of, weights=self.area, minlength=count)
+        used = np.flatnonzero(np.bincount(labels.of, minlength=count))
+        own = used if by == "category" else self._largest(labels.of, area, used)
+        names = [_name(labels.names[at]) for at in own.tolist()]
+        place = np.full(count, len(own), np.int64)
+        place[own] = np.arange(len(own))
+        folded = len(used) - len(own)
+        if folded:
+            names.append(f"{folded} other {by}s")
+        return names, place[labels.of], folded
+
+    def _largest(self, of: Numbers, area: Numbers, used: Numbers) -> Numbers:
+        """Those that hold the most at any point; what stays longest comes first."""
+        if len(used) > MOST_GROUPS:
+            rows = self.view.holders
+            held = np.bincount(of[rows], weights=self.view.lives.size[rows], minlength=len(area))
+            most = [np.argsort(-each, kind="stable")[:CANDIDATES] for each in (area, held)]
+            used = np.intersect1d(used, np.concatenate(most))
+            place = np.full(len(area), len(used), np.int64)
+            place[used] = np.arange(len(used))
+            high = self.held(place[of], len(used) + 1, self.view.lives.size).max(axis=0)[:-1]
+            used = used[np.argsort(-high, kind="stable")[: MOST_GROUPS - 1]]
+        return used[np.argsort(-area[used], kind="stable")]
+
+    def boxes(self) -> Numbers:
+        """The allocations that are drawn one by one, in order of their start."""
+        lives, holders = self.view.lives, self.view.holders
+        at_peak = holders[np.argsort(-lives.size[holders], kind="stable")[:MOST_AT_PEAK]]
+        seen = (lives.size >= LEAST_BOX * self.view.peak_bytes) & (self.area > 0)
+        large = np.flatnonzero(seen)
+        large = large[np.argsort(-self.area[large], kind="stable")[:MOST_BOXES]]
+        return distinct(np.concatenate([at_peak, large]))
+
+
+def _packed_boxes(view: MemoryView, rows: Numbers, columns: dict[str, Numbers]) -> Packed:
+    lives, time = view.lives, view.history.time_us - view.history.time_us[0]
+    start, end = lives.start[rows], lives.end[rows]
+    made = {
+        "start": start,
+        "end": end,
+        "start_ns": time[np.maximum(start, 0)] * _NS,
+        "end_ns": time[np.minimum(end, len(time) - 1)] * _NS,
+        "size": lives.size[rows],
+        "is": view.category[rows],
+        "ran": view.ran[rows],
+    }
+    return pack(made | columns, frozenset(("start", "start_ns", "end_ns")))
+
+
+def _used(labels: Labels, rows: Numbers) -> tuple[list[str], Numbers]:
+    """The names of some rows, and the place of each row's name."""
+    used = distinct(labels.of[rows])
+    return [_name(labels.names[at]) for at in used.tolist()], np.searchsorted(used, labels.of[rows])
+
+
+def _name(text: str) -> str:
+    """A name of the program: without marks of direction, and not longer than a line or two."""
+    shown = plain(text[: MOST_LETTERS + 1])
+    return shown if len(shown) <= MOST_LETTERS else f"{shown[: MOST_LETTERS - 1]}…"
+
+
+class _Boxes:
+    """A tree that grows by paths, outermost first."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.numbers: dict[tuple[int, int, int], int] = {}
+
+    def add(self, path: Iterable[tuple[int, str]]) -> int:
+        """The innermost box of a path; -1 where it is empty."""
+        box = -1
+        for kind, name in path:
+            named = self.names.setdefault(name, len(self.names))
+            box = self.numbers.setdefault((box, kind, named), len(self.numbers))
+        return box
+
+    def columns(self) -> dict[str, Numbers]:
+        """One that is inside another comes after it."""
+        above, kind, name = np.array([*self.numbers], np.int64).reshape(-1, 3).T
+        return {"above": above, "kind": kind, "name": name}
+
+
+def _tree(view: MemoryView, stacks: Sequence[Numbers]) -> tuple[StackTree, Numbers]:
+    """Stacks in full, and the innermost frame of each stack of the snapshot, or -1."""
+    boxes, found = _Boxes(), np.full(len(view.snapshot.stacks), -1, np.int64)
+    frames = view.snapshot.frames
+    for stack in dict.fromkeys(np.concatenate(stacks).tolist()):
+        if len(boxes.numbers) < MOST_FRAMES:
+            inner = [frames[at] for at in view.snapshot.stacks[stack][:MOST_DEPTH]]
+            found[stack] = boxes.add((frame_kind(each), _full(each)) for each in reversed(inner))
+    return StackTree([*boxes.names], pack(boxes.columns())), found
+
+
+def _full(frame: StackFrame) -> str:
+    where = f"{frame.file}:{frame.line}" if frame.line else frame.file
+    return _name(f"{frame.name} ({where})" if where.strip("?") else frame.name)
+
+
+def _flame(view: MemoryView) -> PeakFlame:
+    """The stacks of the peak with the most bytes; the others are left out."""
+    rows, size = view.holders, view.lives.size
+    key = view.lives.stack[rows] * 2 + view.lives.before[rows]
+    stacks, first, of = np.unique(key, return_index=True, return_inverse=True)
+    total = np.bincount(of, weights=size[rows])
+    kept = np.argsort(-total, kind="stable")[:MOST_STACKS]
+    boxes, inner = _Boxes(), np.full(len(stacks), -1, np.int64)
+    for at in kept.tolist():
+        if len(boxes.numbers) >= MOST_FRAMES:
+            break
+        inner[at] = boxes.add(_path(view, int(rows[first[at]])))
+    drawn = inner[of] >= 0
+    own = np.zeros((len(boxes.numbers), len(CATEGORIES)), np.int64)
+    np.add.at(own, (inner[of][drawn], view.category[rows][drawn]), size[rows][drawn])
+    some = [at for at in ORDER if own[:, at].any()]
+    columns = boxes.columns() | {CATEGORIES[at]: own[:, at] for at in some}
+    left = int(size[rows][~drawn].sum())
+    return PeakFlame([*boxes.names], pack(columns), [CATEGORIES[at] for at in some], left)
+
+
+def _path(view: MemoryView, row: int) -> list[tuple[int, str]]:
+    """The lines of Python, outermost first, without those by which torch calls a module.
+
+    Without one, the ops and autograd's nodes among the frames of C++; without any frame
+    the words for it.
+    """
+    stack = view.snapshot.stacks[int(view.lives.stack[row])][:MOST_DEPTH]
+    frames = [view.snapshot.frames[at] for at in stack]
+    python = [each for each in frames if each.file.endswith(".py")]
+    named = [each for each in frames if each.name.startswith(_TELLING)]
+    called = [each for each in python if each.name not in MODULE_CALLS]
+    path = [(frame_kind(each), _short(each)) for each in reversed(called or python or named)]
+    return path or [(TOLD, _name(view.line(row)))]
+
+
+def _short(frame: StackFrame) -> str:
+    if not frame.file.endswith(".py"):
+        return _name(frame.name.split("(")[0])
+    return _name(f"{frame.name} {frame.file.rsplit('/', 1)[-1]}:{frame.line}")

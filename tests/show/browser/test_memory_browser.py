@@ -1,0 +1,138 @@
+"""The page of a snapshot in a real browser: its numbers, its clicks, and names as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from foretrace.base.units import bytes_text, count_text, percent_text, time_text
+from foretrace.model.allocator.view import MemoryView
+from foretrace.read.snapshot import read_snapshot
+from foretrace.schema.documents.memory_document import MemoryDocument
+from foretrace.schema.snapshot import ALLOC, History, Owner, Snapshot, StackFrame
+from foretrace.show.html.memory_html import memory_html
+from foretrace.show.overview.allocator import memory_document, memory_views
+from foretrace.show.render import memory_page
+from foretrace.show.render.terminal import plain
+from read.snapshots import RECORDED
+from show.browser import hostile
+from show.browser.audit import faint_texts, nameless
+from show.browser.conftest import Browser
+from show.browser.looks import Page
+from show.browser.test_roofs_browser import OVERFLOW
+
+pytestmark = pytest.mark.browser
+# of each point: event, and in each grouping the sum of the groups and the top of the last band
+SUMS = """
+const {stack, groupings} = window.memory, found = [];
+for (let point = 0; point < stack.length; point++) found.push([stack.points.event[point],
+  ...groupings.flatMap(each => [
+    each.names.reduce((sum, _, group) => sum + each.bytes(group, point), 0),
+    stack.bandsAt(each, point).reduce((top, band) => band.from === top ? top + band.bytes : NaN, 0),
+  ])]);
+return found;
+"""
+ROWS = """
+return [...document.querySelectorAll(`table[aria-label="${arguments[0]}"] tbody tr`)].map(
+  row => Object.fromEntries([...row.cells].map(cell => [cell.dataset.title, cell.textContent])));
+"""
+
+
+def opened(browser: Browser, folder: Path, found: Snapshot) -> tuple[MemoryDocument, MemoryView]:
+    views = memory_views(found)
+    document = memory_document(found, views)
+    path = folder / "memory.html"
+    path.write_text(memory_html(document, views), encoding="utf-8")
+    browser.open(path.as_uri())
+    browser.settle()
+    assert browser.requests() == [path.as_uri()]
+    return document, views[0]
+
+
+def test_numbers_are_those_of_the_document(browser: Browser, tmp_path: Path) -> None:
+    document, view = opened(browser, tmp_path, read_snapshot(str(RECORDED / "train.pickle.xz")))
+    sums = np.array(browser.run(SUMS), np.int64)
+    assert len(sums) == len(view.history)
+    assert (sums[:, 1:] == view.curve[sums[:, :1]]).all()
+    said = browser.run("return [...document.querySelectorAll('.story dd')].map(e => e.textContent)")
+    head = memory_page.page(document, top=0)[0]
+    assert said == [text for _, text in head.labelled]
+    rows: list[dict[str, str]] = browser.run(ROWS, "At the peak, by line")
+    assert rows == [
+        {
+            "share": percent_text(each.share),
+            "bytes": bytes_text(each.bytes),
+            "tensors": count_text(each.count),
+            "line": each.line,
+            "is": each.category,
+            "live for": time_text(each.live_ns),
+        }
+        for each in document.device.lines[:15]
+    ]
+    largest = sorted(view.lives.size[view.holders].tolist(), reverse=True)[:15]
+    held = browser.run(ROWS, "The largest allocations at the peak")
+    assert [row["bytes"] for row in held] == [bytes_text(size) for size in largest]
+    assert browser.console() == []
+
+
+def test_a_click_says_what_an_allocation_is(browser: Browser, tmp_path: Path) -> None:
+    _, view = opened(browser, tmp_path, read_snapshot(str(RECORDED / "train.pickle.xz")))
+    keys = "document.querySelector('svg.memory').dispatchEvent(new KeyboardEvent('keydown', {key: '%s'}))"
+    for key in ["p", *["ArrowDown"] * 2, "Enter"]:
+        browser.run(keys % key)
+    told: dict[str, str] = browser.run("""
+        const [terms, values] = ['dt', 'dd'].map(tag => [...document.querySelectorAll(`.panel ${tag}`)]);
+        return Object.fromEntries(terms.map((term, at) => [term.textContent, values[at].textContent]));""")
+    rows = view.holders[view.lives.size[view.holders] == int(_digits(told["size"]))]
+    row = next(int(at) for at in rows if f"event {view.lives.start[at]:,}" in told["allocated"])
+    time = view.history.time_us
+    life = (time[view.lives.end[row]] - time[view.lives.start[row]]) * 1000
+    assert told["line"] == view.line(row)
+    assert told["freed"].endswith(f"event {view.lives.end[row]:,}")
+    assert told["live for"] == time_text(life)
+    stack = view.snapshot.stacks[int(view.lives.stack[row])]
+    frames = browser.run(
+        "return document.querySelectorAll('.panel section:nth-of-type(2) li').length"
+    )
+    assert frames >= len(stack)
+    assert browser.run("return document.querySelector('.chosen').getAttribute('d').length > 10")
+
+
+def _digits(text: str) -> str:
+    return text.split("(")[1].split(" ")[0].replace(",", "")
+
+
+def named(names: list[str]) -> Snapshot:
+    """A snapshot whose files, functions, modules and marks have these names."""
+    count = np.arange(len(names))
+    one = np.ones(len(names), np.int64)
+    history = History(0, one * ALLOC, count + 1, one << 20, count, one * 0, count + 1)
+    frames = [StackFrame(name, f"/{name}/x.py", 3) for name in names]
+    owners = [Owner(at + 1, 1, "parameter", f"{name}.weight") for at, name in enumerate(names)]
+    stacks = [(), *((at,) for at in range(len(names)))]
+    return Snapshot("<b>.pickle", [history], [], frames, stacks, [], {}, owners, card=names[0])
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_names_are_text_and_everything_fits(browser: Browser, tmp_path: Path, width: int) -> None:
+    browser.driver.set_window_size(width, 900)
+    names = [*hostile.NAMES.values()]
+    document, _ = opened(browser, tmp_path, named(names))
+    browser.run("for (const each of document.querySelectorAll('.more button')) each.click()")
+    text = browser.run("return document.querySelector('main').textContent")
+    shown = [plain(each.line) for each in document.device.lines if len(each.line) < 200]
+    assert [name for name in shown if name not in text] == []
+    assert browser.run("return document.querySelectorAll('img, iframe, [onerror], b').length") == 0
+    assert "\u202e" not in text
+    assert browser.run(OVERFLOW) <= 0
+    for switch in ("line", "module", "time"):
+        browser.run(f"document.querySelector('.switch input[value={switch}]').click()")
+    page: Any = Page(browser) if width == 1440 else None
+    if page:
+        assert faint_texts(page) == []
+        assert nameless(page) == []
+    assert browser.dialog() is None
+    assert browser.console() == []

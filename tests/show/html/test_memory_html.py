@@ -1,0 +1,130 @@
+"""The page of a snapshot: every point is exact, and a page stays small whatever it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from foretrace.model.allocator.view import MemoryView
+from foretrace.read.snapshot import read_snapshot
+from foretrace.schema.snapshot import ALLOC, FREE, History, Numbers, Owner, Snapshot, StackFrame
+from foretrace.show.html import memory_html as made
+from foretrace.show.html.page import pack
+from foretrace.show.overview.allocator import memory_document, memory_views
+from read.snapshots import RECORDED
+
+
+def snapshot(events: int, names: list[str], device: int = 0) -> Snapshot:
+    """Allocations that each live until some address is used again; a stack for each name."""
+    order = np.random.default_rng(7)
+    addr = order.integers(0, 200, events)
+    allocs, last = np.zeros(events, np.bool_), {}
+    for at, where in enumerate(addr.tolist()):
+        allocs[at] = last[where] = not last.get(where, False)
+    size = order.integers(1, 1 << 20, events) ** 2
+    history = History(
+        device,
+        np.where(allocs, ALLOC, FREE),
+        addr,
+        size,
+        np.arange(events) * 3,
+        np.zeros(events, np.int64),
+        order.integers(1, len(names) + 1, events),
+    )
+    frames = [StackFrame(name, f"/home/{name}/a.py", at) for at, name in enumerate(names)]
+    stacks = [(), *((at,) for at in range(len(names)))]
+    owners = [Owner(at, 1, "parameter", f"layers.{at % 20}.weight") for at in range(0, 200, 3)]
+    return Snapshot("some.pickle", [history], [], frames, stacks, [], {}, owners)
+
+
+@pytest.fixture(autouse=True)
+def columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns stay arrays: packing them is tested elsewhere."""
+    monkeypatch.setattr(made, "pack", lambda columns, differences=(): columns)
+
+
+def drawn(found: Snapshot) -> tuple[Any, MemoryView]:
+    views = memory_views(found)
+    return made.snapshot_page(memory_document(found, views), views).devices[0], views[0]
+
+
+def live(view: MemoryView, of: Numbers, group: int, event: int) -> tuple[int, int]:
+    rows = view.lives.live_at(event)
+    rows = rows[of[rows] == group]
+    return int(view.lives.size[rows].sum()), len(rows)
+
+
+@pytest.mark.parametrize("source", ["train", "inference", "oom", "made"])
+def test_groups_add_up_to_what_is_live_at_every_point(source: str) -> None:
+    found = (
+        snapshot(40_000, [f"f{at}" for at in range(50)])
+        if source == "made"
+        else read_snapshot(str(RECORDED / f"{source}.pickle.xz"))
+    )
+    device, view = drawn(found)
+    points = device.points
+    event = points["event"]
+    assert view.peak in event
+    assert len(event) + device.points_left_out == len(view.history)
+    assert (points["live"] == view.curve[event]).all()
+    assert (points["reserved"] == view.reserved[event]).all()
+    count = np.array([len(view.lives.live_at(int(at))) for at in event[::97]])
+    for groups in device.groups:
+        held = groups.held
+        number = range(len(groups.names))
+        assert (sum(held[f"bytes{at}"] for at in number) == view.curve[event]).all()
+        assert (sum(held[f"count{at}"] for at in number)[::97] == count).all()
+
+
+def test_a_group_holds_what_its_allocations_hold() -> None:
+    found = snapshot(6_000, [f"f{at}" for at in range(30)])
+    device, view = drawn(found)
+    event = device.points["event"]
+    by = {"category": view.category, "line": view.by_line.of, "module": view.by_module.of}
+    names = {"category": device.categories, "line": view.by_line.names}
+    names["module"] = view.by_module.names
+    assert [groups.by for groups in device.groups] == [*by]
+    for groups in device.groups:
+        held, whose = groups.held, groups.by
+        folded = groups.folded
+        assert folded == max(len({*by[whose].tolist()}) - len(groups.names) + bool(folded), 0)
+        for at, name in enumerate(groups.names[: -1 if folded else None]):
+            group = names[whose].index(name)
+            for point in range(0, len(event), 711):
+                want = live(view, by[whose], group, int(event[point]))
+                assert (held[f"bytes{at}"][point], held[f"count{at}"][point]) == want
+    assert "19 other lines" in device.groups[1].names[-1]
+
+
+def test_allocations_and_the_stacks_of_the_peak_are_those_of_the_view() -> None:
+    device, view = drawn(read_snapshot(str(RECORDED / "train.pickle.xz")))
+    boxes = device.boxes
+    at_peak = (boxes["start"] <= view.peak) & (view.peak < boxes["end"])
+    assert sorted(boxes["size"][at_peak]) == sorted(view.lives.size[view.holders])
+    rows = {(s, e, z): at for at, (s, e, z) in enumerate(_lives(view))}
+    for at in range(0, len(boxes["start"]), 50):
+        row = rows[int(boxes["start"][at]), int(boxes["end"][at]), int(boxes["size"][at])]
+        assert device.lines[boxes["named"][at]] == view.line(row)
+    flame = device.flame
+    own = flame.boxes
+    assert sum(int(own[each].sum()) for each in flame.passes) == view.peak_bytes
+    assert flame.left_out_bytes == 0
+
+
+def _lives(view: MemoryView) -> list[tuple[int, int, int]]:
+    lives = view.lives
+    return [*zip(lives.start.tolist(), lives.end.tolist(), lives.size.tolist(), strict=True)]
+
+
+def test_a_page_has_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made, "pack", pack)
+    names = [f"{'long' * 500}{at}" for at in range(3_000)]
+    views = memory_views(found := snapshot(100_000, names))
+    document = memory_document(found, views)
+    (device,) = made.snapshot_page(document, views).devices
+    assert len(made.memory_html(document, views)) < 4_000_000
+    assert device.points.rows <= made.MOST_POINTS
+    assert device.boxes.rows <= made.MOST_BOXES + made.MOST_AT_PEAK
+    assert device.allocations == len(views[0].lives)

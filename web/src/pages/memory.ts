@@ -1,0 +1,79 @@
+// The page of `foretrace memory`: what the terminal says, live bytes over time, the stacks of the peak, and its tables.
+
+import { Colours, followTheme } from "../base/colours";
+import { byId, make, nameOf, pageData, replace } from "../base/dom";
+import { bytesText } from "../base/units";
+import { type Box, Boxes } from "../core/flame";
+import { unpack } from "../data/columns";
+import type { DeviceDrawing, PeakFlame, SnapshotPage } from "../data/documents";
+import { FlameGraph } from "../views/flame/flamegraph";
+import { snapshotView } from "../views/memory/snapshot";
+import { choice } from "../views/page/plotting";
+
+async function peakFlame(flame: PeakFlame): Promise<HTMLElement> {
+  const boxes = new Boxes(await unpack(flame.boxes), flame),
+    controls = make("div", { class: "controls" }),
+    room = make("div");
+  const passes = boxes.passesWithTime().map((pass) => boxes.passes[pass]);
+  let focus: Box | null = null,
+    pass = "";
+  const show = () => graph.show(boxes, focus, pass, "Flame graph of the bytes at the peak");
+  const widen = (box: Box | null) => {
+    focus = box;
+    show();
+  };
+  const graph = new FlameGraph(room, {
+    measure: () => "bytes at the peak",
+    text: bytesText,
+    left: () => (flame.left_out_bytes ? ` ${bytesText(flame.left_out_bytes)} in the smallest stacks are not in the page.` : ""),
+    choose: (box) => widen(box.above ? box : null),
+    back: () => widen(null),
+  });
+  const kinds = ["", ...passes].map((value) => ({ value, text: value || "all" }));
+  replace(
+    controls,
+    choice("Category", passes.length > 1 ? kinds : [], pass, (value) => {
+      pass = value;
+      widen(null);
+    }),
+  );
+  show();
+  const words =
+    "The stacks of what is live at the peak, outermost first; the width is bytes. The lines by which torch calls a module are left out, " +
+    "and C++ where there is Python; elsewhere it has ops and autograd's nodes. Choose a box to widen it; the first box goes back.";
+  const title = make("h3", {}, "Stacks of the peak");
+  return make(
+    "section",
+    { class: "plots", "aria-label": "Stacks of the peak" },
+    title,
+    controls,
+    room,
+    make("p", { class: "faint" }, words),
+  );
+}
+
+async function show(devices: DeviceDrawing[], title: string): Promise<void> {
+  const drawing = devices.find((each) => each.title === title) ?? devices[0];
+  const view = await snapshotView(drawing);
+  const choices = devices.map((each) => ({ value: each.title, text: each.title }));
+  replace(
+    byId("views"),
+    choice("Memory of", choices, drawing.title, (value) => show(devices, value)),
+    view.top,
+    await peakFlame(drawing.flame),
+    view.tables,
+  );
+  Object.assign(window, { memory: view }); // for the curious, and for the tests
+}
+
+async function start(): Promise<void> {
+  const { devices } = pageData<SnapshotPage>();
+  followTheme(new Colours(), () => {});
+  await show(devices, "");
+  document.documentElement.dataset.ready = "yes";
+}
+
+start().catch((problem) => {
+  replace(byId("traces"), make("p", { class: "banner" }, "This page could not be shown: ", nameOf(String(problem))));
+  throw problem;
+});

@@ -1,0 +1,152 @@
+// One flame graph: boxes drawn at the width they have. The arrows go from box to box, Enter chooses.
+
+import "./flame.css";
+import { make, makeIn, nameOf, replace } from "../../base/dom";
+import { percentText } from "../../base/units";
+import { type Box, type Boxes, depthOf, laidOut, type Placed } from "../../core/flame";
+import { type Plot, plot, rove } from "../page/plotting";
+
+const BOX = 20; // pixels high
+const THINNEST = 2; // pixels: narrower parts stand together
+const LETTER = 7; // pixels of a letter, about
+const ENGINE = /^autograd::engine::evaluate_function: /; // before the name of the node: nothing else would fit into a box
+
+// What the boxes measure, and what a choice does.
+export interface Flames {
+  measure: () => string; // what the whole is: `GPU time`
+  text: (amount: number) => string;
+  left: () => string; // what is not in the page
+  choose: (box: Box) => void;
+  back: () => void; // all of it again
+  colour?: (box: Box) => string | undefined;
+  isFound?: (box: Box) => boolean;
+}
+
+export class FlameGraph {
+  readonly plot: Plot;
+  private readonly line = make("p", { class: "plot-line faint" });
+  private boxes: Boxes | null = null;
+  private focus: Box | null = null;
+  private pass = "";
+  private placed: Placed[] = [];
+  private shapes: SVGElement[] = [];
+
+  constructor(
+    room: HTMLElement,
+    private readonly flames: Flames,
+  ) {
+    this.plot = plot("Flame graph", "flame", (svg, width) => this.paint(svg, width));
+    room.append(this.plot.node, this.line);
+    this.plot.svg.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // Widened to a box, and of one pass alone (empty: of all).
+  show(boxes: Boxes, focus: Box | null, pass: string, label: string): void {
+    Object.assign(this, { boxes, focus, pass });
+    this.plot.svg.setAttribute("aria-label", label);
+    this.plot.draw();
+  }
+
+  private paint(svg: SVGSVGElement, width: number): void {
+    if (!this.boxes) return;
+    const { boxes, focus } = this,
+      pass = boxes.passes.indexOf(this.pass);
+    const held = this.shapes.indexOf(document.activeElement as SVGElement) >= 0;
+    this.placed = laidOut(boxes, focus ?? boxes.root, boxes.totals(pass), THINNEST / width);
+    this.shapes = this.placed.map((each) => this.boxShape(svg, each, width));
+    svg.setAttribute("height", String((Math.max(...this.placed.map(depthOf)) + 1) * BOX));
+    replace(svg, this.shapes);
+    const at = Math.max(
+      this.placed.findIndex(({ box, small }) => box === focus && !small),
+      0,
+    );
+    rove(this.shapes, at);
+    this.read(this.placed[at]);
+    if (held) this.shapes[at]?.focus();
+  }
+
+  // A box is an <svg> of its own, so that it cuts its text.
+  private boxShape(svg: SVGElement, placed: Placed, width: number): SVGElement {
+    const { box, from, share, small } = placed,
+      name = this.name(placed),
+      room = share * width;
+    const rect = makeIn(svg, "rect", { width: "100%", height: BOX - 1 });
+    const colour = small ? undefined : this.flames.colour?.(box);
+    if (colour) (rect as SVGRectElement).style.fill = colour;
+    const frame = { x: from * width, y: depthOf(placed) * BOX, width: room, height: BOX };
+    const made = makeIn(
+      svg,
+      "svg",
+      { class: this.classOf(placed), ...frame, role: "button", "aria-label": this.words(placed) },
+      makeIn(svg, "title", {}, this.words(placed)),
+      rect,
+    );
+    if (room > 4 * LETTER) made.append(makeIn(svg, "text", { x: 4, y: BOX - 6 }, name.replace(ENGINE, "")));
+    made.addEventListener("click", () => this.flames.choose(box));
+    made.addEventListener("pointerenter", () => this.read(placed));
+    made.addEventListener("focus", () => this.read(placed));
+    return made;
+  }
+
+  private classOf({ box, small }: Placed): string {
+    const back = box.kind === "pass" ? " passed" : "";
+    return `box ${small ? "small" : box.kind}${back}${!small && this.flames.isFound?.(box) ? " found" : ""}`;
+  }
+
+  private name({ box, small }: Placed): string {
+    if (small) return `${small} smaller`;
+    return box.kind === "all" ? `all ${this.flames.measure()}` : box.name;
+  }
+
+  private words(placed: Placed): string {
+    const { measure, text } = this.flames,
+      whole = this.placed[0]?.ns || placed.ns;
+    const where = placed.small ? `${placed.small} smaller parts of ${placed.box.name}` : this.name(placed);
+    return `${where}: ${text(placed.ns)}, ${percentText(placed.ns / whole)} of ${measure()}${this.byPass(placed)}`;
+  }
+
+  // What of it is forward, backward and so on, where it is more than one.
+  private byPass({ box, small }: Placed): string {
+    if (!this.boxes || small || this.pass) return "";
+    const { boxes } = this,
+      sums = boxes.passes.map((pass, at) => ({ pass, ns: boxes.timeIn(box, at) })).filter(({ ns }) => ns > 0);
+    return sums.length > 1 ? ` (${sums.map(({ pass, ns }) => `${pass} ${this.flames.text(ns)}`).join(", ")})` : "";
+  }
+
+  private read(placed: Placed | undefined): void {
+    const words = placed?.ns ? nameOf(`${this.words(placed)}.`) : `The recording has no ${this.flames.measure()}.`;
+    replace(this.line, words, this.flames.left());
+  }
+
+  private key(event: KeyboardEvent): void {
+    const at = this.shapes.indexOf(document.activeElement as SVGElement),
+      placed = this.placed[at];
+    if (!placed || event.ctrlKey || event.metaKey || event.altKey) return;
+    const next = this.next(placed, event.key);
+    if (event.key === "Enter" || event.key === " ") this.flames.choose(placed.box);
+    else if (event.key === "Escape") this.flames.back();
+    else if (next >= 0) {
+      rove(this.shapes, next);
+      this.shapes[next].focus();
+    } else if (!event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    event.stopPropagation(); // the arrows are the timeline's elsewhere
+  }
+
+  private next(placed: Placed, key: string): number {
+    const depth = depthOf(placed);
+    const level = (wanted: number) => this.placed.filter((each) => depthOf(each) === wanted).sort((a, b) => a.from - b.from);
+    const beside = level(depth),
+      here = beside.indexOf(placed);
+    const found =
+      {
+        ArrowLeft: beside[here - 1],
+        ArrowRight: beside[here + 1],
+        ArrowUp: level(depth - 1).findLast(({ from }) => from <= placed.from + 1e-9),
+        ArrowDown: level(depth + 1).find(
+          ({ from, share }) => from >= placed.from - 1e-9 && from + share <= placed.from + placed.share + 1e-9,
+        ),
+      }[key] ?? null;
+    return found ? this.placed.indexOf(found) : -1;
+  }
+}
