@@ -131,7 +131,10 @@ def test_a_module_that_is_compiled_in_place_is_stepped(run: Run) -> None:
     assert (done.exit_code, done.steps) == (7, 12)
 
 
-def test_cupti_is_detached_when_the_window_stops(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cupti_is_detached_after_the_trace_and_never_with_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that detaches CUPTI loses its GPU events: an empty one does it after the window."""
     seen: list[tuple[int, str | None]] = []
     original = torch.profiler.profile.stop_trace
 
@@ -140,11 +143,13 @@ def test_cupti_is_detached_when_the_window_stops(run: Run, monkeypatch: pytest.M
         original(profiler)
 
     monkeypatch.setattr(torch.profiler.profile, "stop_trace", stop_trace)
-    for version, said in (("13.0", "1"), ("12.4", None), (None, None)):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    for version, empty in (("13.0", [(0, "1")]), ("12.4", []), (None, [])):
         monkeypatch.setattr(torch.version, "cuda", version)
         run(TRAINING, "12", "99", overwrite=True)
-        assert seen[0] == (0, None)  # of the first lines; the window follows at once
-        assert seen[-1] == (6, said)
+        # the first lines, the window, and what detaches
+        assert seen == [(0, None), (6, None), *empty]
         seen.clear()
     assert "TEARDOWN_CUPTI" not in os.environ
 

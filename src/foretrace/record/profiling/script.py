@@ -28,7 +28,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 import torch
-from torch.profiler import record_function
+from torch.profiler import ProfilerActivity, record_function
 
 from foretrace.base.errors import UsageError
 from foretrace.record.profiling.allocator_history import AllocatorHistory, ran_out
@@ -206,12 +206,14 @@ class Recorder:
     def _step_window(self) -> None:
         assert self._window is not None
         self._window.record.facts = self._facts()
-        with self._ours(), detaching_cupti():
+        with self._ours():
             self._window.step()
             # the script's first call was long before
             self._window.record.timing.first_call_ns = None
         if self._window.trace is not None and not self.result.traces:
             self._keep(self._window.trace)
+            with self._ours():
+                detach_cupti()
             self.say("timing further steps without the profiler")
         if self._window.is_timed:
             self._stop_window()
@@ -307,20 +309,24 @@ class Recorder:
 DETACHES_SINCE = (12, 6)  # CUDA; before, CUDA graphs crashed after it
 
 
-@contextlib.contextmanager
-def detaching_cupti() -> Iterator[None]:
-    """A profiler that stops inside the block leaves nothing of CUPTI behind.
+def detach_cupti() -> None:
+    """Leave nothing of CUPTI behind: launches stay slower by up to a quarter with it attached.
 
-    Kineto leaves it attached unless this variable says otherwise, and launches stay slower by up to
-    a quarter. Steps that are timed afterwards would be too long.
+    Kineto detaches it at the end of a session if this variable says so, and loses the events of
+    that session. So an empty one ends here, after the trace is written.
     """
     version = tuple(int(part) for part in (torch.version.cuda or "0").split(".")[:2])
-    if version < DETACHES_SINCE or "TEARDOWN_CUPTI" in os.environ:
-        yield
+    if (
+        version < DETACHES_SINCE
+        or "TEARDOWN_CUPTI" in os.environ
+        or not torch.cuda.is_initialized()
+    ):
         return
     os.environ["TEARDOWN_CUPTI"] = "1"
     try:
-        yield
+        both = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+        with quiet_profiler(), torch.profiler.profile(activities=both):
+            pass
     finally:
         os.environ.pop("TEARDOWN_CUPTI", None)
 
