@@ -126,7 +126,7 @@ CASES: list[tuple[str, bytes, str | None]] = [
     ("append_to_number", ONE + b"K\x01K\x02a.", None),
     ("recursive_list", ONE + b"]\x94h\x03aea" + b"u.", None),
     ("recursive_event", ONE + b"}\x94\x8c\x06framesh\x03sea" + b"u.", ""),
-    ("recursive_frames", ONE + b"}\x8c\x06frames]\x94h\x03a" + b"sea" + b"u.", ""),
+    ("recursive_frames", ONE + b"}\x8c\x06frames]\x94h\x03a" + b"sea" + b"u.", None),
     ("event_as_frame", ONE + b"}\x94\x8c\x06frames](h\x03h\x03esea" + b"u.", ""),
     ("grows_after_use", ONE + b"}\x8c\x06frames]\x94s}h\x03a0eau.", None),
     ("negative_address", HEAD + b"](}\x8c\x04addrJ\xff\xff\xff\xffsea" + b"u.", None),
