@@ -19,7 +19,6 @@ import argparse
 import json
 import random
 import resource
-import struct
 import time
 from collections import Counter
 from pathlib import Path
@@ -29,79 +28,22 @@ import numpy as np
 
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.snapshot import ALLOC, FREE, History
+from foretrace.show.share.snapshot_copy import PickleWriter, reference, whole_number
 
 FRAMES, STACKS = 3000, 2000
 KEPT, ACTIVATIONS = 400, 4000  # tensors that live on, and those of a step
-BATCH, FRAME = 1000, 64 << 10
+BATCH = 1000
 WORDS = (
     ",action,alloc,free_requested,free_completed,addr,stream,time_us,compile_context,user_metadata"
 )
 BEGIN_US = 1_794_729_779_000_000
 
 
-class OpcodeWriter:
-    """Writes opcodes as the C pickler does, and counts what it numbers."""
-
-    def __init__(self, file: IO[bytes], protocol: int) -> None:
-        self.file, self.protocol = file, protocol
-        self.named, self.held, self.size = 0, [], 0
-        self.texts: dict[str, int] = {}
-        file.write(b"\x80" + bytes([protocol]))
-
-    def put(self, *parts: bytes) -> None:
-        """Write opcodes that lie in one frame."""
-        self.held += parts
-        self.size += sum(map(len, parts))
-        if self.size > FRAME:
-            self.flush()
-
-    def flush(self) -> None:
-        """End the frame."""
-        if self.protocol >= 4:
-            self.file.write(b"\x95" + struct.pack("<Q", self.size))
-        self.file.write(b"".join(self.held))
-        self.held, self.size = [], 0
-
-    def name(self) -> bytes:
-        """Number the item before."""
-        self.named += 1
-        if self.protocol >= 4:
-            return b"\x94"
-        number = self.named - 1
-        return b"q%c" % number if number < 256 else b"r" + struct.pack("<I", number)
-
-    def text(self, text: str, shared: bool = True) -> bytes:
-        """A text, or a reference to it."""
-        if shared and text in self.texts:
-            return reference(self.texts[text])
-        self.texts[text] = self.named
-        raw = text.encode()
-        head = b"\x8c%c" % len(raw) if self.protocol >= 4 else b"X" + struct.pack("<I", len(raw))
-        return head + raw + self.name()
-
-
-def reference(number: int) -> bytes:
-    """An item that came before."""
-    return b"h%c" % number if number < 256 else b"j" + struct.pack("<I", number)
-
-
-def whole(value: int) -> bytes:
-    """A number."""
-    if value < 1 << 8:
-        return b"K%c" % value
-    if value < 1 << 16:
-        return b"M" + struct.pack("<H", value)
-    if value < 1 << 31:
-        return b"J" + struct.pack("<I", value)
-    size = value.bit_length() // 8 + 1
-    return b"\x8a%c" % size + value.to_bytes(size, "little")
-
-
 class SnapshotWriter:
     """A snapshot of one device, step by step."""
 
     def __init__(self, file: IO[bytes], protocol: int, seed: int) -> None:
-        self.out, self.chance = OpcodeWriter(file, protocol), random.Random(seed)
+        self.out, self.chance = PickleWriter(file, protocol), random.Random(seed)
         self.events, self.time_us = 0, BEGIN_US
         self.live, self.by_line = 0, Counter[str]()
         self.truth: dict[str, Any] = {"peak": 0}
@@ -124,9 +66,9 @@ class SnapshotWriter:
             ("total_size", 2 << 20),
             ("stream", 0),
         ):
-            out.put(out.text(key), whole(value))
+            out.put(out.text(key), whole_number(value))
         out.put(out.text("blocks"), b"]", out.name(), b"}", out.name(), b"(")
-        out.put(out.text("size"), whole(2 << 20), out.text("state"), out.text("inactive"))
+        out.put(out.text("size"), whole_number(2 << 20), out.text("state"), out.text("inactive"))
         out.put(out.text("frames"), b"]", out.name())
         for begin in range(0, FRAMES, BATCH):
             out.put(b"(")
@@ -145,7 +87,7 @@ class SnapshotWriter:
         self.frames.append(out.named)
         out.put(b"}", out.name(), b"(", out.text("name"), out.text(f"function_{number % 700}"))
         out.put(out.text("filename"), out.text(f"/home/user/model/layer_{number % 90}.py"))
-        out.put(out.text("line"), whole(number), b"u")
+        out.put(out.text("line"), whole_number(number), b"u")
 
     def line(self, stack: int) -> str:
         """The innermost line of a stack."""
@@ -166,13 +108,13 @@ class SnapshotWriter:
             named,
             action,
             addr_key,
-            whole(addr),
+            whole_number(addr),
             size_key,
-            whole(size),
+            whole_number(size),
             stream,
             time_key,
         ]
-        parts += [whole(self.time_us), context, out.text("N/A", False), rest]
+        parts += [whole_number(self.time_us), context, out.text("N/A", False), rest]
         if known < 0:
             known = out.named
             parts += [b"]", out.name(), self.content(stack), b"u"]
@@ -190,7 +132,7 @@ class SnapshotWriter:
                 b"(" + text("action") + text(action),
                 text("addr"),
                 text("size"),
-                text("stream") + whole(0),
+                text("stream") + whole_number(0),
                 text("time_us"),
                 text("compile_context"),
                 text("user_metadata") + text("") + text("frames"),

@@ -24,7 +24,7 @@ from foretrace.cli._options import PATH, Reading, as_json, opens_trace
 def command(
     path: str, url: str | None, bucket: str | None, keep: str, as_json: bool, reading: Reading
 ) -> int:
-    """Publish the traces in PATH, with a report for each and an index page.
+    """Publish the traces or the memory snapshot in PATH, with reports and an index page.
 
     It publishes a copy that holds listed fields only: host names, user names, paths, stacks and
     the values of arguments stay on this machine. It never changes or deletes a file that is
@@ -43,6 +43,7 @@ def command(
     from foretrace.show.share.redact import (
         KEEP,
         OF_COMPILER,
+        OF_SNAPSHOT,
         REMAINS,
         UNKNOWN,
         parse_keep,
@@ -56,13 +57,15 @@ def command(
     store = store_for(url or f"hf://buckets/{bucket}")
     shared = share(path, store, wanted, reading.limits, _progress, cache=reading.cache)
     compiled = [OF_COMPILER] if any(each.why for each in shared) else []
-    remains = [*REMAINS, *compiled, *(KEEP[name] for name in sorted(wanted))]
+    snapshots = [OF_SNAPSHOT] if any(not each.report for each in shared) else []
+    remains = [*REMAINS, *compiled, *snapshots, *(KEEP[name] for name in sorted(wanted))]
     if as_json:
         click.echo(encode(ShareDocument(1, store.place(""), INDEX, shared, remains, UNKNOWN)))
     else:
         for each in shared:
             click.echo(f"{each.trace}{' (was there)' if each.was_there else ''}")
-            opens = f"foretrace perfetto {shlex.quote(store.place(each.trace))}"
+            opener = "memory" if each.trace.endswith(".pickle") else "perfetto"
+            opens = f"foretrace {opener} {shlex.quote(store.place(each.trace))}"
             click.echo(f"  {each.perfetto or opens}")
         regions = sorted({plain(name) for each in shared for name in each.regions})
         named = [f"names of regions: {', '.join(regions)}"] if regions else []

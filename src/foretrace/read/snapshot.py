@@ -6,6 +6,7 @@ stack machine builds plain containers out of it, and makes columns of the events
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from foretrace.base import budget
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
-from foretrace.read.bytestream import open_stream
+from foretrace.read.bytestream import first_bytes, open_stream
 from foretrace.read.pickles import PickleDamage
 from foretrace.read.snapshot_machine import (
     TRACES_KEY,
@@ -89,6 +90,8 @@ def _tables(path: str, tree: dict[Any, Any], stacks: StackTable, lost: Counter[s
     own = own if isinstance(own, dict) else {}
     marks = list(_marks(_items(tree, "external_annotations"), lost))
     owners = list(_owners(_items(own, "owners"), lost))
+    if copied := whole(own.get("lost")):
+        lost["records that were missing before this copy was made"] += copied
     return Snapshot(
         path,
         histories,
@@ -198,3 +201,11 @@ def _settings(found: Any) -> dict[str, Any]:
         if isinstance(found, dict)
         else {}
     )
+
+
+def is_snapshot(path: str, limits: Limits) -> bool:
+    """Whether a file begins as a pickle does."""
+    try:
+        return re.match(rb"\x80[\x02-\x05]", first_bytes(path, limits, 2)) is not None
+    except TraceError:  # reading it says what is wrong
+        return False

@@ -10,7 +10,8 @@ class SharedTrace(Struct, frozen=True):
 
     `perfetto` is the address that opens it in Perfetto, where a browser can fetch it; `lost_data`
     when its ledger says so. `removed` counts what was replaced or left out, by kind; it is empty
-    where the copy was there. `why` is the folder of the compiler's records, where there are any.
+    where the copy was there. `report` is empty for a memory snapshot. `why` is the folder of the
+    compiler's records, where there are any.
     """
 
     source: str

@@ -25,6 +25,7 @@ from foretrace.model.trace import Trace
 from foretrace.read.compiler import CompilerLogs
 from foretrace.read.compiler.bundle import SUFFIX
 from foretrace.read.folder import searched
+from foretrace.read.snapshot import is_snapshot, read_snapshot
 from foretrace.schema.documents.share import SharedTrace
 from foretrace.show.html import write_report
 from foretrace.show.share.handoff import PERFETTO
@@ -32,21 +33,25 @@ from foretrace.show.share.pseudonyms import Pseudonyms
 from foretrace.show.share.redact import (
     KEEP,
     OF_COMPILER,
+    OF_SNAPSHOT,
     REMAINS,
     UNKNOWN,
     copied_captures,
     pseudonyms_for,
+    pseudonyms_for_snapshot,
     records_of,
     redact,
     redact_records,
     shared_name,
 )
+from foretrace.show.share.snapshot_copy import write_snapshot
 from foretrace.show.share.stores import Store
 
 INDEX = "foretrace-index.html"
 _BLOCK = 1 << 20
 # NAME-MARK.json.gz, or NAME-MARK-WORDS.json.gz where more was kept.
 _TRACE = re.compile(rf"(?P<stem>.+-[0-9a-f]{{8}}(?P<kept>(?:-(?:{'|'.join(KEEP)}))*))\.json\.gz")
+_SNAPSHOT = re.compile(_TRACE.pattern.replace("json\\.gz", "pickle"))
 _INDEX_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy"
@@ -86,16 +91,41 @@ def share(
             def sent(name: str, count: int, size: int, done: int = done) -> None:
                 progress(done, len(paths), f"{name}: {bytes_text(count)} of {bytes_text(size)}")
 
-            trace = opening.open(each, cache=cache, limits=bounds)
-            logs = records_of(trace, bounds)
-            private = pseudonyms_for(trace, keep, salt, logs)
-            shared.append(_one(trace, logs, store, there, keep, private, folder, sent))
-            there |= {shared[-1].trace, shared[-1].report}
+            if is_snapshot(each, bounds):
+                shared.append(_snapshot(each, bounds, store, there, keep, salt, folder, sent))
+            else:
+                trace = opening.open(each, cache=cache, limits=bounds)
+                logs = records_of(trace, bounds)
+                private = pseudonyms_for(trace, keep, salt, logs)
+                shared.append(_one(trace, logs, store, there, keep, private, folder, sent))
+            there |= {shared[-1].trace, shared[-1].report} - {""}
         progress(len(paths), len(paths), "")
         index = folder / INDEX
         index.write_text(index_page(there, store), encoding="utf-8")
         store.put(index, INDEX, lambda sent, size: None)
     return shared
+
+
+def _snapshot(
+    path: str,
+    limits: Limits,
+    store: Store,
+    there: set[str],
+    keep: frozenset[str],
+    salt: bytes,
+    folder: Path,
+    sent: Callable[[str, int, int], None],
+) -> SharedTrace:
+    """A snapshot of the allocator, which has no report."""
+    snapshot = read_snapshot(path, limits)
+    private = pseudonyms_for_snapshot(snapshot, keep, salt)
+    mark = "-".join(["", _mark(path, (), keep), *sorted(keep)])
+    name = f"{shared_name(path, private)}{mark}.pickle"
+    was_there = name in there
+    if not was_there:
+        store.put(write_snapshot(snapshot, folder / name, private), name, partial(sent, name))
+    removed = {} if was_there else private.removed
+    return SharedTrace(path, name, "", None, (), was_there, bool(snapshot.lost), removed)
 
 
 def _one(
@@ -152,20 +182,22 @@ def index_page(names: set[str], store: Store) -> str:
     """One page with a link to every trace and report in the store, and what the copies hold."""
     matches = [match for name in sorted(names) if (match := _TRACE.fullmatch(name))]
     found = [match for match in matches if f"{match['stem']}.html" in names]
+    found += [match for name in sorted(names) if (match := _SNAPSHOT.fullmatch(name))]
     kept = sorted({word for match in found for word in match["kept"].split("-") if word})
-    some = (OF_COMPILER, *(KEEP[word] for word in kept))
+    some = (OF_COMPILER, OF_SNAPSHOT, *(KEEP[word] for word in kept))
     remains = (*REMAINS, UNKNOWN, *(f"in some: {text}" for text in some))
     listed = "".join(f"<li>{escape(text)}</li>" for text in remains)
     return _INDEX_PAGE.format(rows="\n".join(_row(each, store) for each in found), remains=listed)
 
 
 def _row(match: re.Match[str], store: Store) -> str:
-    name, perfetto = match[0], _perfetto(store, match[0])
+    name, snapshot = match[0], match[0].endswith(".pickle")
+    perfetto = None if snapshot else _perfetto(store, name)
     kept = match["kept"].strip("-").replace("-", ", ")
     cells = (
         f"<bdi>{escape(name)}</bdi>",
-        f'<a href="{escape(quote(match["stem"]))}.html">report</a>',
-        f'<a href="{escape(quote(name))}">trace</a>',
+        "" if snapshot else f'<a href="{escape(quote(match["stem"]))}.html">report</a>',
+        f'<a href="{escape(quote(name))}">{"snapshot" if snapshot else "trace"}</a>',
         f'<a href="{escape(perfetto)}" rel="noopener noreferrer">Perfetto</a>' if perfetto else "",
         f"keeps {kept}" if kept else "",
     )

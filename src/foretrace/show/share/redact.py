@@ -15,6 +15,7 @@ from foretrace.model.trace import Trace
 from foretrace.read import captures, compiler
 from foretrace.read.compiler import CompilerLogs
 from foretrace.read.compiler.bundle import SUFFIX
+from foretrace.schema.snapshot import Snapshot
 from foretrace.show.share import chrome
 from foretrace.show.share.compiler_copy import CodeText, texts_of, write_copy
 from foretrace.show.share.pseudonyms import Pseudonyms, owners, texts_in
@@ -35,6 +36,11 @@ REMAINS = (
     "registers and shared memory; bytes copied and allocated",
     "the model of the GPU, CUDA versions, rank and world size",
 )
+# of a snapshot of the allocator
+OF_SNAPSHOT = (
+    "sizes, addresses and times of allocations; stacks with numbers of lines, functions without "
+    "words of your own, and files inside torch and other packages"
+)
 # of the compiler's records, where a trace has some
 OF_COMPILER = (
     "graphs, generated code, the scheduler's lists and reasons, graph breaks, failed guards, "
@@ -44,7 +50,7 @@ OF_COMPILER = (
 _HANDLER = re.compile(r"(?P<host>.{1,255})_(?P<pid>\d{1,15})\.\d{10,}")
 _STEM = 120  # the mark, the words of --keep and the suffix follow; a file system takes 255 bytes
 _SUFFIX = re.compile(
-    r"(?:\.pt)?(?:\.trace)?\.json(?:\.(?:gz|zst|zstd))?$|\.(?:gz|zst|zstd|trace|tmp)$",
+    r"(?:\.pt)?(?:\.trace)?\.(?:json|pickle)(?:\.(?:gz|xz|zst|zstd))?$|\.(?:gz|xz|zst|zstd|trace|tmp)$",
     re.IGNORECASE,
 )
 _IDENTITY = re.compile(r"host|user|owner|job|node|machine|login|author|mail", re.IGNORECASE)
@@ -139,6 +145,14 @@ def pseudonyms_for(
                     texts += column.drop_nulls().unique().to_list()
     names = {*owners(texts), *_identities(trace), *_here()} if keep else set[str]()
     # the first word of a full host name is what people call the machine
+    return Pseudonyms(names | {name.partition(".")[0] for name in names}, keep, salt)
+
+
+def pseudonyms_for_snapshot(
+    snapshot: Snapshot, keep: frozenset[str], salt: bytes | None = None
+) -> Pseudonyms:
+    """Pseudonyms for the people that the stacks of a snapshot name, and for who shares it."""
+    names = {*owners(frame.file for frame in snapshot.frames), *_here()} if keep else set[str]()
     return Pseudonyms(names | {name.partition(".")[0] for name in names}, keep, salt)
 
 
