@@ -24,6 +24,7 @@ from foretrace.cli import main
 assert main(["tour", "-o", sys.argv[1]]) == 0
 assert main(["ladder", "--recorded", "h200", "--only", "linear"]) == 0  # the tour climbs all
 assert main(["ladder"]) == 4
+assert main(["why", "mlp_why", "--not-fused"]) == 0
 for name in ("mlp_eager", "mlp_compiled"):  # the ladder reads them all
     assert main(["look", str(recordings.traces()[name]), "--json", "--no-cache"]) == 0
 """
