@@ -451,3 +451,12 @@ def test_two_distances_of_launches_have_no_usual_one(tmp_path: Path) -> None:
     unit = measured(sketched(sketch, tmp_path))
     assert unit is not None
     assert (unit.launches, unit.apart_ns) == (3, None)
+
+
+def test_two_halves_of_one_tensor_are_copied_apart() -> None:
+    """The first copy's result has no gaps, the second one's source has: they are two tensors."""
+    trace = opened(LADDER / f"mlp_liger_packed_{MLP}_bf16.json.gz")
+    assert said(trace, "fusable_pointwise").state == "clear"
+    (cause,) = said(trace, "hidden_copies").evidence["causes"]
+    assert (cause["cause"], cause["bytes"]) == ("contiguous", 201_326_592)
+

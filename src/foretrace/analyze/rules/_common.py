@@ -330,8 +330,11 @@ def traffic_of(cases: Sequence[Case], matmuls: Counter[int]) -> Traffic:
 
 def _is_slice(tensor: Tensor) -> bool:
     """Whether it may be part of a tensor that is read anyway: half of a head, an item of a list."""
-    if not tensor.type:
-        return True
+    return not tensor.type or has_gaps(tensor)
+
+
+def has_gaps(tensor: Tensor) -> bool:
+    """Whether its elements span more memory than they fill: it is part of a larger tensor."""
     pairs = zip(tensor.dims, tensor.strides or (), strict=False)
     return 1 + sum((size - 1) * abs(stride) for size, stride in pairs) > tensor.stored
 

@@ -36,6 +36,7 @@ from foretrace.analyze.rules._common import (
     bare,
     each,
     following,
+    has_gaps,
     ids,
     in_cache_text,
     per,
@@ -168,6 +169,10 @@ def _may_read(left: Case, right: Case) -> bool:
 
     Not if both do one thing in place, or normalize tensors of one shape: those are two calls.
     """
+    if left.op == right.op == "aten::copy_" and left.call and right.call:
+        to, source = left.call.tensor(0), right.call.tensor(1)
+        if to and source and has_gaps(source) > has_gaps(to):
+            return False  # the source is part of a larger tensor than the other copy has written
     in_place = left.op.endswith("_") and left.op != "aten::copy_"
     same = left.op == right.op and (in_place or left.role not in POINTWISE)
     # torch.compile knows what ATen's ops compute; others it calls as they are
