@@ -459,4 +459,3 @@ def test_two_halves_of_one_tensor_are_copied_apart() -> None:
     assert said(trace, "fusable_pointwise").state == "clear"
     (cause,) = said(trace, "hidden_copies").evidence["causes"]
     assert (cause["cause"], cause["bytes"]) == ("contiguous", 201_326_592)
-

@@ -254,6 +254,18 @@ class CompilePhase(Struct, frozen=True):
     own_ns: int = 0  # without nested phases: these add up to the whole
 
 
+class TunedMatmul(Struct, frozen=True):
+    """What max-autotune timed for one matmul: the best of all candidates, and of Triton's."""
+
+    op: str  # mm
+    shape: str  # 8192x768, 768x3072
+    candidates: int
+    best: str  # mm is the library's, triton_mm_17 a template
+    best_ns: int
+    templates: int = 0
+    template_ns: int | None = None  # the best of them
+
+
 class Rerecording(Struct, frozen=True):
     """A CUDA graph that was recorded again, and why."""
 
@@ -286,6 +298,7 @@ class Compilation(Struct, frozen=True):
     cudagraph_skips: tuple[str, ...] = ()
     failure: str = ""  # why Dynamo gave up on this frame
     mappings: tuple[dict[str, tuple[str, ...]], ...] = ()  # decompositions by wrapper
+    tuned: tuple[TunedMatmul, ...] = ()  # in the order of the log
 
     def graph_at(self, *stages: str) -> FxGraph | None:
         """The first graph of one of these stages."""

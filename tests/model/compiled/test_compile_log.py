@@ -19,6 +19,7 @@ from foretrace.model.compiled.compile_log import (
     rerecordings,
     resume_name,
     stage_times,
+    tuned,
     with_skips,
 )
 from foretrace.read.compiler import LogRecord, TextRecord
@@ -31,7 +32,9 @@ from foretrace.schema.compiler import (
     GuardFailure,
     Rerecording,
     SourceLine,
+    TunedMatmul,
 )
+from foretrace.show.overview.why import tuned_text
 from model.compiled.recorded import artifact, logs, message, record, records_of, texts_of
 
 PLANTED = GraphBreak(
@@ -271,3 +274,33 @@ def test_a_skip_found_at_run_time_belongs_to_the_graph_with_its_line() -> None:
         (), ("mutated inputs (/a/train.py:12)",)
     ]  # fmt: skip
     assert with_skips(both, [replace(found, text="skipping cudagraphs due to x")]) == tuple(both)
+
+
+def timed(stats: str, name: str = "mm_template_autotuning") -> LogRecord:
+    """The end of a tuning, as torch 2.11 writes it."""
+    args = {"autotune_shape": "8x4, 4x2", "autotune_choices_stats": stats}
+    return record("chromium_event", {}, json.dumps({"name": name, "args": args, "ph": "E"}))
+
+
+def test_what_tuning_timed() -> None:
+    lost = {"num_choices": 3, "num_triton_choices": 2, "best_kernel": "mm", "best_time": 0.05885}
+    won = {**lost, "best_kernel": "triton_mm_1", "best_triton_time": 0.05885}
+    records = [
+        timed(json.dumps({**lost, "best_triton_time": 0.069})),
+        timed(json.dumps(won), "addmm_template_autotuning"),
+        timed(json.dumps(lost)),
+        timed("{"),
+        timed('{"best_kernel": "mm", "best_time": -1}'),
+        record("chromium_event", {}, '{"args": "autotune_choices_stats"}'),
+    ]
+    found = tuned(records)
+    assert found == (
+        TunedMatmul("mm", "8x4, 4x2", 3, "mm", 58_850, 2, 69_000),
+        TunedMatmul("addmm", "8x4, 4x2", 3, "triton_mm_1", 58_850, 2, 58_850),
+        TunedMatmul("mm", "8x4, 4x2", 3, "mm", 58_850, 2, None),
+    )
+    assert [tuned_text(each).partition(": ")[2] for each in found] == [
+        "mm 58.9 us, the best of 2 Triton templates 69.0 us",
+        "triton_mm_1 58.9 us, a Triton template, faster than 1 other candidate",
+        "mm 58.9 us, the best of 3 candidates",
+    ]

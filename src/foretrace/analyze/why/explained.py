@@ -153,6 +153,7 @@ def _cost(each: Compilation) -> documents.CompileCost:
         each.failure,
         each.rank,
         stage_times(each.phases),
+        list(each.tuned),
     )
 
 

@@ -23,6 +23,7 @@ from foretrace.model.compiled.compile_log import (
     limit_reached,
     phases,
     rerecordings,
+    tuned,
     with_skips,
 )
 from foretrace.model.compiled.graphs import parse_graph
@@ -167,6 +168,7 @@ class _Pieces:
             cudagraph_skips(self.records, self.texts),
             _failure(self.metrics) or limit_reached(self.texts),
             mappings=tuple(found.ops for _, _, found in parsed),
+            tuned=tuned(self.records),
         )
 
     def _wrappers(self) -> Iterator[_WrittenCode]:

@@ -24,6 +24,7 @@ from foretrace.schema.compiler import (
     GuardFailure,
     Rerecording,
     SourceLine,
+    TunedMatmul,
 )
 
 if TYPE_CHECKING:
@@ -318,6 +319,44 @@ def stage_times(found: Iterable[CompilePhase]) -> dict[str, int]:
     for each in found:
         spent[each.stage] += each.own_ns
     return {stage: ns for stage, ns in spent.most_common() if ns}
+
+
+class _Stats(Struct):
+    """`autotune_choices_stats`: times in ms."""
+
+    best_kernel: str
+    best_time: Annotated[float, Meta(ge=0, le=1e9)]
+    num_choices: int = 0
+    num_triton_choices: int = 0
+    best_triton_time: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+
+
+def tuned(records: Iterable[LogRecord]) -> tuple[TunedMatmul, ...]:
+    """What tuning timed for each matmul, in the order of the log."""
+    return tuple(each for record in records for each in _tuned(record))
+
+
+def _tuned(record: LogRecord) -> Iterator[TunedMatmul]:
+    if record.kind != "chromium_event" or b"autotune_choices_stats" not in record.payload:
+        return
+    event = json_object(record.payload)
+    told = event.get("args")
+    told = told if isinstance(told, dict) else {}
+    try:
+        stats = msgspec.json.decode(str(told.get("autotune_choices_stats")), type=_Stats)
+    except (msgspec.DecodeError, RecursionError):
+        return
+    op = str(event.get("name") or "").removesuffix("_template_autotuning")
+    template = stats.best_triton_time
+    yield TunedMatmul(
+        op,
+        str(told.get("autotune_shape") or ""),
+        stats.num_choices,
+        stats.best_kernel,
+        round(stats.best_time * 1e6),
+        stats.num_triton_choices,
+        None if template is None else round(template * 1e6),
+    )
 
 
 def cache_states(records: Iterable[LogRecord]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from foretrace.schema.compiler import (
     SchedulerNode,
     Size,
     SourceLine,
+    TunedMatmul,
 )
 from foretrace.schema.ledger import LedgerEntry
 
@@ -223,6 +224,7 @@ class CompileCost(Struct, frozen=True):
     failure: str = ""
     rank: int | None = None
     stages: dict[str, int] = {}  # ns by stage, nested time counted once
+    tuned: list[TunedMatmul] = []
 
 
 class StrideEntry(Struct, frozen=True):

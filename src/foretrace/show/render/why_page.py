@@ -28,6 +28,7 @@ from foretrace.show.overview.why import (
     shape,
     stays_apart,
     stride,
+    tuned_text,
     unit,
 )
 from foretrace.show.render.look_page import banner
@@ -318,7 +319,8 @@ def cost(why: Why) -> list[Section]:
             if each.ns >= least and each.depth <= DEEPEST
         ]
         cache = ", ".join(f"{name}: {state}" for name, state in row.cache.items())
-        notes = [f"Caches: {cache}"] if cache else []
+        notes = [f"Tuned {tuned_text(each)}" for each in row.tuned]
+        notes += [f"Caches: {cache}"] if cache else []
         notes += [f"CUDA graphs skipped: {text}" for text in row.cudagraph_skips]
         notes += [f"Not compiled: {row.failure}"] if row.failure else []
         took = f": compiled in {time_text(row.compile_ns)}" if row.compile_ns else ", by phase"
