@@ -272,6 +272,14 @@ def is_job(path: str, reading: Reading) -> bool:
     return several
 
 
+def is_snapshot(path: str, reading: Reading) -> bool:
+    """Whether a file is a pickle: of all that is read, snapshots of torch's allocator are."""
+    from foretrace.read.folder import refusal
+
+    refused = refusal(path, reading.limits) if os.path.isfile(path) else None
+    return refused is not None and refused.code == "E_PICKLE"
+
+
 def job_at(path: str, reading: Reading) -> JobDocument:
     """Read a job; what of it could not be read is said on stderr."""
     from foretrace.show.overview.job_verdict import overview_of_job

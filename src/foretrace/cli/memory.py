@@ -52,7 +52,7 @@ def command(
     from foretrace.show.overview.allocator import memory_document, memory_views
 
     target = new_file(html, overwrite=overwrite) if html else None
-    held = read_snapshot(snapshot)
+    held = read_snapshot(snapshot, reading.limits)
     views = memory_views(held)
     found = memory_document(held, views)
 

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import PATH, Reading, flag, is_job, new_file, on_ray, opens_trace, shown
+from foretrace.cli._options import (
+    PATH,
+    Reading,
+    flag,
+    is_job,
+    is_snapshot,
+    new_file,
+    on_ray,
+    opens_trace,
+    shown,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,8 +60,8 @@ def command(
     """Write one HTML file about one trace, or about several and what changed between them.
 
     A folder or zip with several traces is a job of many ranks: its page has a heat map of ranks by
-    steps. The JSON of foretrace try has a page of its own. The file holds everything it shows and
-    needs no network: open it from disk, mail it, keep it.
+    steps. The JSON of foretrace try and a memory snapshot (.pickle) have pages of their own. The
+    file holds everything it shows and needs no network: open it from disk, mail it, keep it.
     """
     from foretrace.schema.documents.tries import read_tried
     from foretrace.show.html import write_report
@@ -63,6 +73,10 @@ def command(
         if not alone or guess or guesses:
             raise UsageError("the page of a try takes no option of a trace")
         return _try(traces[0], target, result)
+    if len(traces) == 1 and is_snapshot(traces[0], reading):
+        if not alone or guess or guesses:
+            raise UsageError("the page of a memory snapshot takes no option of a trace")
+        return _memory(traces[0], target, reading)
     if len(traces) == 1 and is_job(traces[0], reading):
         if not alone:
             raise UsageError("the page of a job has no --step, no --ladder and no --tried")
@@ -86,6 +100,19 @@ def _try(path: str, target: Path, result: TryDocument) -> int:
 
     click.echo(str(write_page(target, try_html(result), [path])))
     return 0
+
+
+def _memory(path: str, target: Path, reading: Reading) -> int:
+    from foretrace.read.snapshot import read_snapshot
+    from foretrace.show.html.memory_html import memory_html
+    from foretrace.show.html.page import write_page
+    from foretrace.show.overview.allocator import memory_document, memory_views
+
+    snapshot = read_snapshot(path, reading.limits)
+    views = memory_views(snapshot)
+    text = memory_html(memory_document(snapshot, views), views)
+    click.echo(str(write_page(target, text, [path])))
+    return 1 if reading.strict and snapshot.lost else 0
 
 
 def _job(

@@ -49,7 +49,7 @@ _JSON_LINES = re.compile(
 # code and pattern at the start; then what the file is | what to do
 _SIGNS = r"""
 E_PICKLE \x80[\x02-\x05]
-    a Python pickle (never loaded) | open memory snapshots in torch's memory viewer
+    a Python pickle (never loaded) | `foretrace memory` reads a snapshot of torch's allocator
 E_WRONG_FORMAT SQLite format 3\0
     an SQLite database (an Nsight Systems export?) | record with torch.profiler
 E_WRONG_FORMAT NVR\0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from foretrace.cli import main
 from foretrace.model.allocator.view import MemoryView
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.snapshot import ALLOC, FREE, History, Numbers, Owner, Snapshot, StackFrame
@@ -116,6 +118,21 @@ def test_allocations_and_the_stacks_of_the_peak_are_those_of_the_view() -> None:
 def _lives(view: MemoryView) -> list[tuple[int, int, int]]:
     lives = view.lives
     return [*zip(lives.start.tolist(), lives.end.tolist(), lives.size.tolist(), strict=True)]
+
+
+def test_two_commands_write_one_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(made, "pack", pack)
+    file, pages = str(RECORDED / "oom.pickle.xz"), [tmp_path / "a.html", tmp_path / "b.html"]
+    assert main(["memory", file, "--html", str(pages[0])]) == 0
+    assert main(["report", file, "-o", str(pages[1])]) == 0
+    assert pages[0].read_text() == pages[1].read_text()
+    assert main(["memory", file, "--html", str(pages[0])]) == 2
+    assert main(["report", file, "-o", str(tmp_path / "c.html"), "--step", "1"]) == 2
+    told = capsys.readouterr().err
+    assert "exists already" in told
+    assert "the page of a memory snapshot takes no option of a trace" in told
 
 
 def test_a_page_has_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
