@@ -23,6 +23,10 @@ from foretrace.cli._options import (
     shows_bold,
 )
 
+# what a reader may type for a key; a shifted key is the key
+WORDS = {"b": "back", "q": "quit exit", "s": "skip", "?": "hint help h"}
+KEYS = {word: key for key, words in WORDS.items() for word in (key, *words.split())}
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -58,9 +62,10 @@ def command(
     foretrace lesson --html lessons.html    all of them in a browser
 
     Each question is marked on a recording that ships with foretrace: no GPU and no torch is needed.
-    `?` prints a hint, `s` skips a question, `b` goes back, `q` stops; the next sitting goes on
-    there. With --json the questions go to stderr, and one document to stdout. With --html a page is
-    written that asks the same in a browser; it needs neither foretrace nor a network.
+    `?` prints a hint, `s` skips a question, `b` goes back, `q` stops, and so do the words; the next
+    sitting goes on there. With --json the questions go to stderr, and one document to stdout. With
+    --html a page is written that asks the same in a browser; it needs neither foretrace nor a
+    network.
     """
     from foretrace.base.files import scratch
     from foretrace.learn.lessons import lessons
@@ -168,7 +173,10 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
             if name:
                 keep_progress(name, KeptLesson(answers, len(lesson.steps), sitting.hits))
     document = sitting.document()
-    click.echo(encode(document) if as_json else f"\n{end_text(document)}")
+    live = " --live" if name.endswith(", live") else ""
+    goes_on = f"foretrace lesson {lesson.number}{live}: goes on at question {sitting.at + 1}"
+    left = goes_on if sitting.step and name else ""
+    click.echo(encode(document) if as_json else f"\n{end_text(document, left)}")
 
 
 def _write(chosen: Sequence[tuple[Sitting, str]], target: Path) -> None:
@@ -234,4 +242,4 @@ def _typed(to_stderr: bool) -> str | None:
         return None
     if not sys.stdin.isatty():
         click.echo(answer, err=to_stderr)
-    return answer.strip()
+    return KEYS.get(answer.strip().lower(), answer.strip())

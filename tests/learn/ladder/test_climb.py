@@ -344,7 +344,7 @@ def test_records_are_kept_where_the_traces_are(capsys: pytest.CaptureFixture[str
         (("mlp_compiled", "mlp_eager"), "89.4 us for triton_poi_fused"),
         (("mlp_eager", "mlp_compiled", "mlp_liger"), "92.8 us for Liger's kernel"),
         (("matmul_add_4096_eager", "matmul_add_4096_compiled"), "a memcpy of 32 MiB in 33 us"),
-        (("matmul_add_64_eager", "matmul_add_4096_eager"), "64 x 64: 23.1 us on the GPU"),
+        (("matmul_add_64_eager", "matmul_add_4096_eager"), "64 x 64, the whole recording: 23.1 us"),
         (("linear_eager", "linear_compiled"), "cutlass_80_wmma_tensorop"),
         (("attention_flash_8x16x1024x64_bf16", "attention_cudnn_8x16x1024x64_bf16"), "146.8 us"),
         (("mlp_eager", "mlp_eager"), ""),  # one program

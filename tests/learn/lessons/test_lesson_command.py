@@ -51,11 +51,23 @@ def test_a_miss_is_explained_at_once(
 def test_the_keys(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = play(monkeypatch, capsys, "?\n\nnonsense\n" + 28 * "9" + "\ns\nb\n2\nq\n")
     assert "Count the ops that compute" in out
-    assert out.count("is not an answer: enter a number") == 2  # words, and too many digits
+    assert out.count("is not an answer: enter a number\n") == 1
+    assert "is not an answer: enter a number of at most 15 digits" in out
     assert out.count("How many kernels does one call") == 2
     assert "hit  It is 2." in out
     again, _ = play(monkeypatch, capsys, "2\nb\nq\n", "--again")  # a choice takes no letter
     assert again.count("How many kernels does one call") == 2
+
+
+def test_the_words_of_the_keys(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = play(monkeypatch, capsys, "Hint\nskip\nback\nB\n2\nQUIT\n")
+    assert "is not an answer" not in out
+    assert "Count the ops that compute" in out
+    assert out.count("How many kernels does one call") == 3
+    assert "foretrace lesson 1: goes on at question 2" in out
+    assert "foretrace lesson 2" not in out  # it is not next
 
 
 def test_the_next_sitting_goes_on_where_the_last_one_stopped(

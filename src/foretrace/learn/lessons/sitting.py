@@ -92,7 +92,8 @@ def _meaning(step: LessonStep, answer: str) -> tuple[str, tuple[str, ...], str]:
         number = answer.lower().removesuffix("percent").rstrip("% ").replace(",", "")
         number = str(_WORDS.index(number)) if number in _WORDS else number
         if not _NUMBER.fullmatch(number) or len(number) > LONGEST:
-            raise UsageError(f"{answer!r} is not an answer: enter a number")
+            digits = f" of at most {LONGEST} digits" if _NUMBER.fullmatch(number) else ""
+            raise UsageError(f"{answer!r} is not an answer: enter a number{digits}")
         return number, (ask.holds.replace("{}", number),), ask.misread.get(number, step.hint)
     return answer, (answer,), ""
 

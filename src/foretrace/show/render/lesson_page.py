@@ -98,12 +98,12 @@ def _row(row: AverageRow, *, on_gpu: bool) -> str:
     )
 
 
-def end_text(document: LessonDocument) -> str:
-    """The score and what to read."""
+def end_text(document: LessonDocument, left: str = "") -> str:
+    """The score and what to read; of a lesson that was left, how to go on."""
     skipped = f", {document.skipped} skipped" if document.skipped else ""
     absent = f", {document.not_asked} not asked" if document.not_asked else ""
     count = len(document.steps) - document.not_asked
     score = f"{document.hits} of {count} right{skipped}{absent}"
     told = [INFLATED] if any(step.marked for step in document.steps) else []
-    bullets = [(line, "") for line in (*told, *document.read)]
+    bullets = [(line, "") for line in (*told, *([left] if left else document.read))]
     return drawn([Section(score, bullets=bullets)], width=WIDTH)
