@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from foretrace.analyze.memory_fixes import accumulate, peak_at_batch, predicted, smaller_logits
 from foretrace.model.allocator.categories import CATEGORIES
 from foretrace.model.allocator.view import MemoryView
+from foretrace.read import recordings
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.snapshot import Owner, Snapshot
 from foretrace.show.overview.allocator import device_document
@@ -52,6 +53,7 @@ PAIRS = {
     "batch_mlp": "four times the batch",
 }
 PARTS = {"logits_50k": 16, "accumulate_mlp": 8}  # of the second program; the others have ours
+SHIPPED = {"leak": "gpt_leak", "logits_50k": "gpt_logits", "no_grad": "gpt_no_grad"}
 TIMES = {"batch": 2, "batch_mlp": 4}
 NAMED = ("zero_grad", "zero_grad_gpt")  # without owners such gradients are unknown
 KINDS = {"parameter": "parameters", "gradient": "gradients", "optimizer": "optimizer state"}
@@ -61,7 +63,7 @@ LOGITS, SPLIT = smaller_logits.PARTS, accumulate.PARTS
 def rows(folder: Path, truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One row for each pair whose snapshot is there."""
     for name, fix in PAIRS.items():
-        path = folder / f"{name}.pickle.xz"
+        path = recordings.snapshots().get(SHIPPED.get(name, ""), folder / f"{name}.pickle.xz")
         if path.exists():
             yield _row(name, fix, read_snapshot(str(path)), truth[name])
 

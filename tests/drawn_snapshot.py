@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from foretrace.model.allocator.view import MemoryView
+from foretrace.read import recordings
 from foretrace.read.snapshot import from_tree, read_snapshot
 from foretrace.schema.snapshot import Snapshot
 
@@ -127,7 +128,10 @@ def raw(name: str) -> dict[str, Any]:
 
 
 def path_of(name: str) -> Path:
-    """The file of a recorded snapshot."""
+    """The file of a recorded snapshot; some ship with the package."""
+    shipped = {"leak": "gpt_leak", "logits_50k": "gpt_logits", "no_grad": "gpt_no_grad"}
+    if name in shipped:
+        return recordings.snapshots()[shipped[name]]
     return RECORDED / f"{name}.pickle.xz"
 
 

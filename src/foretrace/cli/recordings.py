@@ -55,5 +55,7 @@ def command(word: str | None, card: str, reading: Reading) -> int:
         short = " and ".join(recordings.SHORT)
         tried = ", ".join(recordings.tries())
         click.echo(f"  {short} are the model of the ladder; {tried} is a result of foretrace try")
+        held = ", ".join(recordings.snapshots(card))
+        click.echo(f"  snapshots of the allocator (foretrace memory NAME): {held}")
     lost = any(each.look.ledger.lost_data for each in looks.values())
     return 1 if reading.strict and lost else 0

@@ -27,7 +27,8 @@ def cards() -> list[str]:
 def folder(card: str) -> Path:
     """Where the recordings of one card lie; those of the ladder are in `ladder/`.
 
-    Those of a model that generates a token are in `decode/`, those with compiler logs in `why/`.
+    Those of a model that generates a token are in `decode/`, those with compiler logs in `why/`,
+    snapshots of the allocator in `memory/`.
     """
     if card not in cards():
         raise UsageError(f"no recordings of {card!r}; choose from {', '.join(cards())}")
@@ -54,13 +55,18 @@ def explained(card: str = "h200") -> dict[str, Path]:
     return _named(folder(card) / "why")
 
 
+def snapshots(card: str = "h200") -> dict[str, Path]:
+    """Snapshots of the allocator, for `foretrace memory`."""
+    return _named(folder(card) / "memory", ".pickle.xz")
+
+
 def tries() -> dict[str, Path]:
     """Results of `foretrace try` by name."""
     return {path.stem: path for path in sorted((Path(__file__).parent / "tries").glob("*.json"))}
 
 
-def _named(place: Path) -> dict[str, Path]:
-    return {path.name.removesuffix(".json.gz"): path for path in sorted(place.glob("*.json.gz"))}
+def _named(place: Path, end: str = ".json.gz") -> dict[str, Path]:
+    return {path.name.removesuffix(end): path for path in sorted(place.glob(f"*{end}"))}
 
 
 def find(name: str) -> Path | None:
@@ -97,5 +103,6 @@ def typed_as(path: str) -> str:
 def _every() -> dict[str, Path]:
     found = tries()
     for card in cards():
-        found = traces(card) | ladder(card) | decoding(card) | explained(card) | found
+        traced = traces(card) | ladder(card) | decoding(card) | explained(card)
+        found = traced | snapshots(card) | found
     return found | {short: found[name] for short, name in SHORT.items() if name in found}
