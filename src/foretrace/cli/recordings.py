@@ -54,8 +54,10 @@ def command(word: str | None, card: str, reading: Reading) -> int:
         click.echo(more_text(counts))
         short = " and ".join(recordings.SHORT)
         tried = ", ".join(recordings.tries())
-        click.echo(f"  {short} are the model of the ladder; {tried} is a result of foretrace try")
         held = ", ".join(recordings.snapshots(card))
-        click.echo(f"  snapshots of the allocator (foretrace memory NAME): {held}")
+        click.echo(
+            f"  {short} are the model of the ladder; {tried} is a result of foretrace try; "
+            f"for foretrace memory: {held}"
+        )
     lost = any(each.look.ledger.lost_data for each in looks.values())
     return 1 if reading.strict and lost else 0
