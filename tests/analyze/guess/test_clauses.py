@@ -34,7 +34,7 @@ three matmuls, each on its own stream = three matmuls ; each matmul on own-strea
 nccl runs on a separate stream from compute = nccl on own-stream compute
 communication is almost entirely hidden behind the backward compute = communication hides more than 90% behind backward compute
 AdamW is foreach, not fused = AdamW is foreach ; AdamW is not fused
-attention goes through flash attention, one kernel per layer, so 4 in total = attention uses flash attention ; 4 attention
+attention goes through flash attention, one kernel per layer, so 4 in total = attention uses flash attention ; attention is 4
 cudnn keeps transposing between nchw and nhwc, about a quarter of the kernel time = layout conversions are used ; layout-conversions takes about 25% of kernel time
 the copies are mostly host to device = htod copies > 50% of copies || htod copies time > 50% of copies time
 no memcpys between host and device = no host-device memcpy
@@ -97,6 +97,16 @@ the GPU is idle for at least 20 ms per step = per step: gpu idle at least 20 ms
 4 bytes are copied back to the host per step = per step: dtoh memcpy bytes is 4 B
 two of the gemms are fp32 = 2 fp32 gemms
 no gemm ends up in fp32 = no gemm uses fp32
+GPU mostly idle, about 80% = gpu idle about 80%
+all kernels together take 12 ms = total kernel takes 12 ms
+kernels take only 8% of the time = gpu busy about 8%
+30 copies, all H2D = 30 copies ; no dtoh memcpy ; no dtod memcpy ; at least 1 htod memcpy
+5 all-reduces per step, all in fp32 = 5 all-reduces per step ; per step: all_reduce uses fp32
+backward is 60% of GPU time, forward 30% = backward is 60% of GPU time ; forward takes 30% of time
+send/recv kernels take the most time = sendrecv kernels is top thing
+the GPU never stalls for more than 100 us = longest gap at most 100 us
+every step does one D2H copy of 4 bytes = per step: 1 dtoh memcpy ; per step: dtoh memcpy bytes is 4 B each
+one step costs around 25 ms of wall time = per pass: cpu time about 25 ms
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little.
@@ -125,6 +135,10 @@ gelu or mul takes more than 5% of the time
 every gemm but the last is bf16
 all gemms except one are bf16
 kernels are launched faster than they execute
+more than one NCCL stream
+all gemm kernels are cutlass or nvjet
+no fusion at all
+log softmax forward and backward take around 15% together
 """
 
 

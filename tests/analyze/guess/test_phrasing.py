@@ -91,7 +91,7 @@ UNSAID = {
     "throughput > 1000 tokens/s": "step time",
     "activation memory < 1 GB": "peak memory",
     "sdpa has the math backend": "attention uses",
-    "nothing waits on the GPU": "sync",
+    "somebody waits on the GPU": "sync",
     "how many kernels?": "kernels",
     "allreduce hides nothing": "comms",
 }

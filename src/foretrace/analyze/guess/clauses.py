@@ -33,6 +33,8 @@ _VERB = re.compile(
 _SPREAD = re.compile(
     r"(?:exactly )?(?:one|two|three|\d+) (?:per|for each|for every|in each) \w+(?: \w+)?"
 )
+# `, inputs and labels` behind a claim: names for what it speaks of; no number, no verb
+_LIST = re.compile(r"(?!no |not |all |each |every |only )[a-z]+ and (?!no |not )[a-z]+")
 _NOT = re.compile(r"\b(?:(?:does|do|did|will) not|(?:does|do|did|wo)n't|not|never)\s")
 # With one of these, what is denied is not clear: `not every`, `not in each step`.
 _SOME = re.compile(
@@ -116,6 +118,7 @@ def spoken(
         about = about if own is None else subject(own[-1].readings[0])
         found += own or []
         unread += [] if own else [part]
+    unread = [part for part in unread if not (found and _LIST.fullmatch(part))]
     safe = all(_VERB.search(part) or _SPREAD.fullmatch(part) for part in unread)
     return Spoken(found, unread) if found and safe else None
 
@@ -199,8 +202,8 @@ def _worded(text: str, about: tuple[str, str], noun: Noun) -> Iterator[str]:
         yield from lowered(text, noun)
     bare = text[spoken_of.end() :] if spoken_of else text
     if subject:
-        yield from lowered(f"{where} {bare} {subject}", noun)
-        for said in (f"{subject} {bare}", f"{subject} takes {bare}", f"{subject} is {bare}"):
+        for said in (f"{subject} {bare}", f"{subject} is {bare}", f"{subject} takes {bare}"):
             yield from lowered(f"{where} {said}", noun)
+        yield from lowered(f"{where} {bare} {subject}", noun)
     if spoken_of:
         yield from lowered(text, noun)

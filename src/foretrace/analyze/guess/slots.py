@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from foretrace.analyze.guess.grammar import (
     Furthest,
@@ -46,7 +46,7 @@ Tokens = Sequence[Token]
 
 _LONGEST_NOUN = 7  # words
 _NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,15}(?:\.\d{1,6})?)(?:[-–](\d{1,9}(?:\.\d{1,6})?))?")
-_FRACTION = re.compile(r"(\d{1,3}|[a-z]+)[-/](\d{1,3}|[a-z]+)")
+_FRACTION = re.compile(r"(\d{1,3})/(\d{1,3})|([a-z]+)-([a-z]+)")
 _TEENS = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _WORDS = {word: float(value) for value, word in enumerate((*COUNTS, *_TEENS.split()))}
@@ -123,9 +123,8 @@ def _fraction(tokens: Tokens, place: int) -> tuple[float, int] | None:
     """`half`, `a third`, `two thirds`, `3/4`, as a share."""
     first, second = key_at(tokens, place), key_at(tokens, place + 1)
     if found := _FRACTION.fullmatch(first):
-        many, part = found[1], found[2]
-        whole = float(part) if part.isdecimal() else _PARTS.get(part, 0)
-        count = float(many) if many.isdecimal() else _WORDS.get(many, 0)
+        whole = float(found[2] or _PARTS.get(found[4], 0))
+        count = float(found[1] or _WORDS.get(found[3], 0))
         return (count / whole, place + 1) if whole and count else None
     if first in _WORDS and second in _PARTS:
         return _WORDS[first] / _PARTS[second], place + 2
@@ -143,7 +142,7 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
         least, most = vague.split()
         return Heard("count", f"at least {least}", f"at most {most}"), after
     if found := _fraction(tokens, at):
-        sign = "about" if sign in ("", "exactly") else _SLOWER.get(sign, sign)
+        sign = "about" if sign in ("", "exactly", "only") else _SLOWER.get(sign, sign)
         return Heard("share", f"{sign} {found[0]:.0%}"), found[1]
     value, upper, glued, after = _number(tokens, at)
     if sign == "between" or (upper is None and key_at(tokens, after) == "to"):
@@ -157,6 +156,7 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
         return Heard(dimension, *ends), after
     if dimension in ("rate", "bandwidth"):  # what is slower has less of it
         sign = {"slower": "less than", "faster": "more than"}.get(sign, sign)
+    sign = {"only": "exactly" if dimension == "count" else "about"}.get(sign, sign)
     later, after = _phrase(tokens, after, "afterwards")
     sign = later or _SLOWER.get(sign, sign)
     return Heard(dimension, f"{sign} {_shown(value, unit)}".strip()), after
@@ -190,12 +190,21 @@ def _of(*dimensions: str) -> Read:
     return read
 
 
+def _digits(tokens: Tokens, place: int) -> tuple[Heard, int]:
+    """A share that is a number: not `all`, `most`."""
+    if _phrase(tokens, place, "shares")[0]:
+        raise ParseFailure(place, ["a number"])
+    return cast("tuple[Heard, int]", _of("share")(tokens, place))
+
+
 def _times(tokens: Tokens, place: int) -> tuple[str, int]:
     """`once`, `twice`, `more than 100 times`."""
     at = place + (key_at(tokens, place) in ("exactly", "only", "just"))
     if key_at(tokens, at) in ("once", "twice"):
         return key_at(tokens, at), at + 1
     found, after = quantity(tokens, place)
+    if found.dimension == "ratio" and found.text.endswith("x"):  # `12x per step`
+        return f"{found.text[:-1]} times", after
     if found.dimension != "count" or found.upper or key_at(tokens, after) not in ("times", "time"):
         raise ParseFailure(after, ["times"])
     return f"{found.text} times", after + 1
@@ -278,6 +287,7 @@ _WORDS_READ: dict[str, Read] = {
     "pct": _of("share"),
     "dur": _of("time"),
     "amount": _of("bandwidth", "rate"),
+    "digits": _digits,
     "size": _of("bytes"),
     "rat": _ratio,
     "times": _times,
@@ -300,7 +310,7 @@ class _Nouns:
         self.slots: dict[str, Read] = {
             "np": self._some(lambda found: True),
             "op": self._some(lambda found: bool(found.word)),
-            "trait": self._some(_is_trait),
+            "trait": self._trait,
             "work": self._some(lambda found: any(each.kind != "dtype" for each in found.traits)),
             "place": self._place,
             "counts": self._counts,
@@ -323,6 +333,13 @@ class _Nouns:
             return found.said, after
 
         return read
+
+    def _trait(self, tokens: Tokens, place: int) -> tuple[str, int]:
+        """What kernels can be: `bf16`, `nvjet kernels`."""
+        found, after = self._named(tokens, place)
+        if not _is_trait(found.selector):
+            raise ParseFailure(place, ["a trait"])
+        return found.said.removesuffix("s").removesuffix(" kernel"), after
 
     def _place(self, tokens: Tokens, place: int) -> tuple[str, int]:
         """A range, a module or an op: what is launched inside it is meant."""
@@ -362,15 +379,19 @@ def _noun(text: str, noun: Noun) -> Named | None:
     """A noun, also with its words in another order: `elementwise ATen kernels`, `log softmax`."""
     if of := _BACKWARD_OF.fullmatch(text):
         text = f"{of[2]} {of[1]}"
-    text = text.removesuffix(" forward and backward")
+    written, text = text, text.removesuffix(" forward and backward")
     text = "kernel" if text.lower() in ("kernels", "gpu kernels") else text
+    if text.lower().endswith(" count"):
+        return None
     traits_first = sorted(text.split(), key=lambda word: word.lower() not in TRAITS)
     found = noun(text) or noun(" ".join(traits_first))
     if found is None and " and " not in text:
         joined = text.lower().replace(" ", "_")
         found = noun(joined)
         found = found if found and found.selector.word == joined else None
-    return None if found is None or found.selector.word in _listed("no_nouns") else found
+    # the word of an op means its forward alone
+    unfit = found is None or found.selector.word in _listed("no_nouns")
+    return None if unfit or (found and found.selector.word and written != text) else found
 
 
 class Frame(NamedTuple):
@@ -403,7 +424,7 @@ def lowered(text: str, noun: Noun) -> Iterator[str]:
         tokens = [token for token in split(text) if token.key not in _listed("articles")]
     except UsageError:
         return
-    for _ in range(3):  # for phrases of phrases
+    for _ in range(4):  # for phrases of phrases
         tokens = replaced(text, tokens, _table("spoken"))
     where, clock, left = _placed(tokens)
     for frame in frames(noun):
@@ -415,18 +436,13 @@ def lowered(text: str, noun: Noun) -> Iterator[str]:
 def _placed(tokens: list[Token]) -> tuple[str, str, list[Token]]:
     """The scope, the clock, and the tokens that are left without them."""
     where, clock, left, place = "", "", list[Token](), 0
-    alone = not any(token.key in ("and", ",") for token in tokens)
-    together = ("together", "combined") if alone else ()  # says nothing of one thing
     while place < len(tokens):
         found, after = _phrase(tokens, place, "places")
         if found and not (left and left[-1].key == "of"):
             where, clock = (where, found) if found in ("gpu", "cpu") else (found, clock)
             place = after
             continue
-        key = tokens[place].key
-        left += (
-            [tokens[place]] if key not in _listed("says_nothing") and key not in together else []
-        )
+        left += [tokens[place]] if tokens[place].key not in _listed("says_nothing") else []
         place += 1
     while left and left[-1].key == ",":
         del left[-1]
@@ -438,22 +454,32 @@ def _said(template: str, args: dict[str, Any], where: str, clock: str, noun: Nou
     who = args.get("who", "")
     if who and where not in ("", "everywhere", who) and who != "per pass":
         return ""
+    if template.startswith("@here") and where in ("", "everywhere"):
+        return ""  # a noun alone says nothing, but `one D2H copy every step` does
+    template = template.removeprefix("@here ")
     nouns = [str(args[name]) for name in _NOUNS if name in args]
     phases = [each for each in nouns if each.split()[-1] in PHASES]
     if " plus " in template and phases and any(" " in each for each in nouns):
         return ""  # `attention forward and backward`: the second one is of attention too
     on_gpu = all((found := noun(each)) and found.selector.on_gpu for each in nouns)
-    if clock and "{clock}" not in template and not (clock == "gpu" and on_gpu):
+    if (
+        clock
+        and not {"{clock}", "{on}"} & {*re.findall(r"\{\w+\}", template)}
+        and not (clock == "gpu" and on_gpu)
+    ):
         return ""
     total = " in total" if where == "everywhere" and template.endswith("takes {dur}") else ""
     whole = args.get("whole", "time")
-    if not clock and whole != "time":
+    if not clock and whole not in ("time", "step"):
         clock = "cpu" if whole == "cpu time" else "gpu"
     clocks = [f" {clock}"] if clock else [""]
     if any(each.startswith(("region", "module")) for each in nouns) and "{clock}" in template:
         clocks = clocks if clock else [" gpu", " cpu"]  # it takes time on both
     filled = [
-        _filled(template + total, args | {"clock": each, "who": "", "whole": whole})
+        _filled(
+            template + total,
+            args | {"clock": each, "on": each.strip() or "cpu", "who": "", "whole": whole},
+        )
         for each in clocks
     ]
     return _scoped(" || ".join(filled), who if where in ("", "everywhere") else where)

@@ -48,7 +48,8 @@ def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
         found = _fitting(words, names)
         if len(found) == 1:
             return noun(f'{kind} "{found[0]}"')
-    return _kernels(words, evidence, noun)
+    named = re.search(r"kernel|_|\d|[a-z][A-Z]| ", text)  # one plain word is rather no name
+    return _kernels(words, evidence, noun) if named else None
 
 
 def _fitting(words: list[str], names: Iterable[str]) -> list[str]:

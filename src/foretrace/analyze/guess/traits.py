@@ -391,6 +391,7 @@ _TESTS: dict[str, Callable[[Evidence, int, str], bool | None]] = {
     "layout": _changes_layout,
     "optimizer": _is_optimizer,
     "called": _called,
+    "named": lambda evidence, row, word: word in evidence.operation(row).name.lower(),
     "main": lambda evidence, row, _: (
         not str(evidence.operation(row).ident.get("op")).endswith("process")
     ),

@@ -408,6 +408,8 @@ _TO = {"pageable": "-> pageable", "pinned": "-> pinned", "host": "dtoh", "gpu": 
 MEMORY = tuple(_TO)
 DIRECTIONS = ("dtod", "htod", "dtoh", "ptop", "pageable", "pinned")
 OPTIMIZERS = ("adam", "adamw", "sgd", "adagrad", "rmsprop", "adafactor", "lion", "lamb", "muon")
+# parts of kernel names that people use as words
+_NAME_WORDS = "winograd volta ampere turing hopper sgemm hgemm igemm tensorop wgmma sendrecv"
 TRAITS: dict[str, Trait] = {
     **{word: Trait("dtype", dtype) for word, dtype in DTYPES.items()},
     **{word: Trait("family", word) for word in FAMILY_WORDS},
@@ -418,6 +420,7 @@ TRAITS: dict[str, Trait] = {
     "foreach": Trait("called", r"aten::_foreach_"),
     "host-device": Trait("direction", "crosses"),
     "gloo": Trait("family", "gloo"),
+    **{word: Trait("named", word) for word in _NAME_WORDS.split()},
     "loss": Trait("group", "loss"),
     "wgrad": Trait("called", r"wgrad"),
     "dgrad": Trait("called", r"dgrad"),
@@ -450,9 +453,6 @@ COLLECTIVES = {
 COPIES = ("copy", "copies", "transfer", "transfers")
 _PLURALS = {"copy": "copies", "softmax": "softmaxes", "launch": "launches"}
 _KINDS = ("memcpy", "memset", "op", "call", "launch", "sync", "region", "step", "stream")
-# Words for a host call or a host op whose own name few remember.
-_CALLS = {word: Selector(word, "call", name="*GraphLaunch*") for word in ("graphs", "cuda-graphs")}
-_OPS = {"item": Selector("item", "op", name="aten::item")}
 
 
 def _forms(word: str) -> tuple[str, str]:
@@ -489,8 +489,8 @@ HEADS: dict[str, Selector] = {
     ),
     "dataloader": Selector("dataloader", "region", name="enumerate(DataLoader)*"),
     **{word: Selector(word, "kernel", traits=(Trait("optimizer", word),)) for word in OPTIMIZERS},
-    **_CALLS,
-    **_OPS,
+    **{word: Selector(word, "call", name="*GraphLaunch*") for word in ("graphs", "cuda-graphs")},
+    "item": Selector("item", "op", name="aten::item"),
 }
 _NAMED = {
     word: kind for kind in ("kernel", "op", "call", "region", "module") for word in _forms(kind)
@@ -526,6 +526,8 @@ def read_selector(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
     if head.kind == "kernel" and not phase and key_at(tokens, place) in PHASES:
         phase, place = PHASES[key_at(tokens, place)], _past(tokens, place + 1, "kernel")
     traits += [phase] if phase else []
+    if traits and head.kind not in ("kernel", "memcpy", "memset"):  # `nccl streams`
+        raise ParseFailure(start, ["kernels"])
     if head.kind == "memcpy" and key_at(tokens, place) in ("from", "to"):
         traits, place = _memory(tokens, place, traits)
     text = " ".join(f'"{t.text}"' if t.quoted else t.text for t in tokens[start:place])

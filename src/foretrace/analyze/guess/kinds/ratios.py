@@ -42,6 +42,11 @@ def measure(query: Query) -> Measurement:
     of_step = query.args.get("right") is _STEP_TIME or _is_phase(query.args)
     if of_step and first.whole and first.evidence.trace.spans.steps:
         query = replace(query, windows=windows_of(Scope("steps"), first.evidence))
+    kernels = left.selector and replace(left.selector, text="kernels", written="")
+    if kernels == HEADS["kernels"] and query.args.get("right") is _GPU_TIME and not query.says_gpu:
+        raise Unknown(
+            "all kernels are nearly all of the GPU time: say `gpu busy`, or `of the step`"
+        )
     some = "right" in query.args and query.compare.symbol in _SOME
     some &= "ratio" in query.args or (left.name == "time" and query.compare.symbol in (">", ">="))
     if some and left.selector and not query.on_cpu and _none(query, left.selector):
