@@ -70,18 +70,26 @@ def command(
     1 with --strict, with --need-data, and where the variable CI is set. One that cannot be parsed,
     or names a region that the trace does not have, stops no other: exit 2.
 
+    A snapshot of torch's allocator has predictions about memory:
+
+    \b
+    foretrace check run.memory.pickle -g 'activations < 10 GB' -g 'no growth from step 2 to step 9'
+
     A folder, zip or store with several traces is a job, which has predictions of its own:
 
     \b
     foretrace check traces/ -g 'every rank: exposed comms < 10%' -g 'rank 3 is last'
     """
     from foretrace.analyze.guess.marking import document
+    from foretrace.model.allocator.files import is_snapshot
     from foretrace.schema.documents import encode
     from foretrace.show.render.verdicts import coloured, verdicts_page, verdicts_text
 
     if not texts and not files:
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
-    if is_job(trace, reading):
+    if is_snapshot(trace):
+        verdicts, lost = _of_snapshot(trace, texts, files, reading)
+    elif is_job(trace, reading):
         if against:
             raise UsageError("--against takes one trace: compare jobs with foretrace compare A B")
         verdicts, lost = _of_job(trace, texts, files, reading)
@@ -113,6 +121,19 @@ def _of_trace(
     other = reading.trace(against) if against else None
     warn_of_loss(opened, other)
     return check(opened, guesses, other), reading.fails(opened, other)
+
+
+def _of_snapshot(
+    path: str, texts: tuple[str, ...], files: tuple[str, ...], reading: Reading
+) -> Marked:
+    """A snapshot of the allocator has predictions about memory alone."""
+    from foretrace.analyze.guess.guess_files import load
+    from foretrace.analyze.guess.of_snapshots import check_snapshot
+    from foretrace.model.allocator.files import view_of
+
+    guesses = [*texts, *(guess for file in files for guess in load(file))]
+    view = view_of(path, reading.limits)
+    return check_snapshot(view, guesses), reading.strict and bool(view.snapshot.lost)
 
 
 def _of_job(job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: Reading) -> Marked:

@@ -48,8 +48,9 @@ def command(
     """
     if snapshot == "-":
         return _explain(form)
+    from foretrace.model.allocator.files import memory_views
     from foretrace.read.snapshot import read_snapshot
-    from foretrace.show.overview.allocator import memory_document, memory_views
+    from foretrace.show.overview.allocator import memory_document
 
     target = new_file(html, overwrite=overwrite) if html else None
     held = read_snapshot(snapshot, reading.limits)

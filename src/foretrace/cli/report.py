@@ -103,10 +103,11 @@ def _try(path: str, target: Path, result: TryDocument) -> int:
 
 
 def _memory(path: str, target: Path, reading: Reading) -> int:
+    from foretrace.model.allocator.files import memory_views
     from foretrace.read.snapshot import read_snapshot
     from foretrace.show.html.memory_html import memory_html
     from foretrace.show.html.page import write_page
-    from foretrace.show.overview.allocator import memory_document, memory_views
+    from foretrace.show.overview.allocator import memory_document
 
     snapshot = read_snapshot(path, reading.limits)
     views = memory_views(snapshot)

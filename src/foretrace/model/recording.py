@@ -34,6 +34,7 @@ from foretrace.schema.run_record import RecordedRun, read_run
 from foretrace.schema.tables import NAMELESS, NONE, Tables
 
 if TYPE_CHECKING:
+    from foretrace.model.allocator.view import MemoryView
     from foretrace.model.costs import OpCall
     from foretrace.schema.compiler import CompiledLaunch, CompilerRun
 
@@ -185,6 +186,13 @@ class Recording:
     def run(self) -> RecordedRun:
         """The run record beside the file: times without the profiler."""
         return read_run(self.path)
+
+    @cached_property
+    def memory_view(self) -> MemoryView | None:
+        """The snapshot of the allocator beside the file, read at first use."""
+        from foretrace.model.allocator.files import view_beside
+
+        return view_beside(self.path)
 
     @cached_property
     def compiler_records(self) -> CompiledTrace:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from foretrace.base.units import bytes_text, count_text, percent_text, time_text
+from foretrace.model.allocator.files import memory_views
 from foretrace.model.allocator.view import MemoryView
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.documents.memory_document import MemoryDocument
 from foretrace.schema.snapshot import ALLOC, History, Owner, Snapshot, StackFrame
 from foretrace.show.html.memory_html import memory_html
-from foretrace.show.overview.allocator import memory_document, memory_views
+from foretrace.show.overview.allocator import memory_document
 from foretrace.show.render import memory_page
 from foretrace.show.render.terminal import plain
 from read.snapshots import RECORDED

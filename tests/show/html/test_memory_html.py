@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from foretrace.cli import main
+from foretrace.model.allocator.files import memory_views
 from foretrace.model.allocator.view import MemoryView
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.snapshot import ALLOC, FREE, History, Numbers, Owner, Snapshot, StackFrame
 from foretrace.show.html import memory_html as made
 from foretrace.show.html.page import pack
-from foretrace.show.overview.allocator import memory_document, memory_views
+from foretrace.show.overview.allocator import memory_document
 from read.snapshots import RECORDED
 
 

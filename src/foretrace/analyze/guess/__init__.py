@@ -8,10 +8,12 @@
 Language: `words`, `grammar`, `clauses`, `slots`, `trace_nouns`, `nearness`, `suggesting`, and the
 tables of `language.toml`. Evidence: `evidence`, `windows`, `selection`. Marking: `kinds`,
 `marking`, `expecting`, `questions`, `fail_if`. Files: `guess_files`, `baseline`, `snapshots`.
+`of_snapshots` marks predictions about memory on a snapshot of the allocator.
 """
 
 from foretrace.analyze.guess.expecting import expect
-from foretrace.analyze.guess.marking import Guess, check, parse
+from foretrace.analyze.guess.marking import Guess, parse
+from foretrace.analyze.guess.of_snapshots import check
 from foretrace.analyze.guess.words import GuessError
 
 __all__ = ["Guess", "GuessError", "check", "expect", "parse"]

@@ -342,12 +342,7 @@ def check(
     guesses: str | Guess | Verdict | Iterable[str | Guess | Verdict],
     against: Trace | str | os.PathLike[str] | None = None,
 ) -> Verdicts:
-    """Mark each prediction on `trace`: hit, miss, unknown or error, with what was measured.
-
-    A trace may be a path or the name of a recording; `against` is the one that predictions call
-    `A`. Missing data is unknown, never a hit. A text that cannot be parsed, or a region that is not
-    in the trace, is an error and stops no other.
-    """
+    """Mark each prediction on `trace`; see `of_snapshots.check`."""
     listed = [guesses] if isinstance(guesses, str | Guess | Verdict) else list(guesses)
     parsed = [parse_or_error(guess) if isinstance(guess, str) else guess for guess in listed]
     evidence = Evidence(opened(trace))

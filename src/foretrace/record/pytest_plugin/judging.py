@@ -44,6 +44,9 @@ class RecordedBlock:
     model.py:41 == 1`. A mark `guess` with such a prediction turns this on. What was compiled before
     the block is not compiled again: make the compiled function inside, or call
     `torch._dynamo.reset()` first.
+
+    With `memory=True` allocations are recorded, and on a GPU the allocator's snapshot is kept:
+    they decide `peak memory < 2 GB`, `activations < 1 GB`, `no growth from step 2 to step 9`.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class RecordedBlock:
         steps: int = 1,
         shapes: bool = True,
         why: bool = False,
+        memory: bool = False,
     ) -> None:
         if warmup < 0 or steps < 1:
             raise UsageError(
@@ -62,6 +66,7 @@ class RecordedBlock:
                 "steps at least 1"
             )
         self.owner, self.path, self.shapes, self.why = owner, path, shapes, why
+        self.memory = memory
         self.warmup, self.steps = warmup, steps
         self.rounds = 0
         self.torch_version = ""  # of the torch that recorded it; a file does not say
@@ -134,7 +139,8 @@ class RecordedBlock:
 
         synchronize()  # nothing launched before belongs to the block
         self.torch_version = ".".join(torch.__version__.split(".")[:2])
-        self._profiler = Capture(self.path, steps=None, shapes=self.shapes, overwrite=True)
+        options = {"shapes": self.shapes, "memory": self.memory, "overwrite": True}
+        self._profiler = Capture(self.path, steps=None, **options)
         self._profiler.start()
         self._mark(self.rounds)
 
@@ -226,14 +232,17 @@ class KernelTraces:
         steps: int = 1,
         shapes: bool = True,
         why: bool | None = None,
+        memory: bool = False,
     ) -> RecordedBlock:
         """A block that records `steps` rounds after `warmup` others, with input `shapes`.
 
-        `why` keeps the compiler's records, by default where a mark of the test needs them.
+        `why` keeps the compiler's records, by default where a mark of the test needs them; `memory`
+        records allocations.
         """
         path = self.folder / f"block{len(self.blocks)}.json.gz" if source is None else Path(source)
         keep = self._need_records() if why is None and source is None else bool(why)
-        block = RecordedBlock(self, path, warmup=warmup, steps=steps, shapes=shapes, why=keep)
+        how = {"shapes": shapes, "why": keep, "memory": memory}
+        block = RecordedBlock(self, path, warmup=warmup, steps=steps, **how)
         if source is not None:
             _ = block.trace  # a file that is not a trace fails here, by name
         self.blocks.append(block)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from foretrace.analyze.memory_fixes import largest_batch, peak_at_batch, predicted
-from foretrace.base.errors import TraceError
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import CATEGORIES, KEPT
+from foretrace.model.allocator.files import memory_views
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.documents.memory_document import (
     DeviceMemoryDocument,
@@ -29,16 +29,6 @@ LEAST_GROWTH = 0.001  # of the peak, each step: less is noise
 LEAST_STEPS = 3
 ROOM = 0.92  # of the card: the driver, libraries and fragments take the rest
 _US = 1_000
-
-
-def memory_views(snapshot: Snapshot) -> list[MemoryView]:
-    """Every device of a snapshot, the one with the highest peak first."""
-    if not snapshot.histories:
-        hint = "call torch.cuda.memory._record_memory_history() before the program allocates"
-        message = "the snapshot has no history: what is held is known, not what filled it"
-        raise TraceError("E_NO_HISTORY", snapshot.path, message, hint=hint)
-    views = [MemoryView(snapshot, history) for history in snapshot.histories]
-    return sorted(views, key=lambda view: -view.peak_bytes)
 
 
 def memory_document(

@@ -19,6 +19,7 @@ from foretrace.analyze.guess.selection import Measure, Selection
 from foretrace.analyze.guess.windows import Scope, Unknown, Window
 from foretrace.analyze.guess.words import EQUALS, Amount, Compare, Selector, tables
 from foretrace.base import plugins
+from foretrace.model.allocator.view import MemoryView
 
 NONE = Amount("0", 0)
 NO_OTHER = "needs a trace to compare with: --against OTHER"
@@ -210,7 +211,8 @@ class GuessKind:
     `expected` says what a prediction wants in symbols, or nothing. `records`: it is decided by the
     compiler's records. `slots` are those that its patterns alone have. `phrases` are other words
     for its own (see `phrasing`), `scoped` those with an `in` that names no place. `reasons` are
-    known reasons for a miss. The docstring of the module is its text in the manual.
+    known reasons for a miss. `held` decides it on a snapshot of the allocator. The docstring of the
+    module is its text in the manual.
     """
 
     name: str
@@ -223,6 +225,7 @@ class GuessKind:
     phrases: str = ""
     scoped: str = ""
     reasons: tuple[Reason, ...] = ()
+    held: Callable[[Query, MemoryView], Measurement] | None = None
 
 
 @cache

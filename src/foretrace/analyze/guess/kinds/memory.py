@@ -1,7 +1,8 @@
 """Peak GPU memory: the most that torch's allocator had given out, or had reserved, at any time.
 
 It comes from the memory events of `profile_memory=True`, and is the most of any GPU. In a step or a
-region, the memory that was in use when it began counts too.
+region, the memory that was in use when it began counts too. Without such events, and for a snapshot
+of the allocator, it is the most that was live at once in the history of the snapshot.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_win
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.analyze.guess.words import language
 from foretrace.base.units import bytes_text
+from foretrace.model.allocator.view import MemoryView
 
 _CUDA = 1  # c10::DeviceType of CUDA; ROCm reports the same
 
@@ -20,10 +22,18 @@ _CUDA = 1  # c10::DeviceType of CUDA; ROCm reports the same
 def _peak(window: Window, query: Query) -> Measurement:
     column = "total_reserved" if "reserved" in query.args else "total_allocated"
     devices = _by_device(window, column)
+    view = window.evidence.trace.memory_view if not devices and window.whole else None
+    if view is not None:
+        return _held(query, view)
     if not devices:
         raise Unknown("no GPU memory events in this trace: record with profile_memory=True")
     window.need_whole()
     value = max(devices)
+    return Measurement(query.judge(value), bytes_text(value))
+
+
+def _held(query: Query, view: MemoryView) -> Measurement:
+    value = int(view.reserved.max()) if "reserved" in query.args else view.peak_bytes
     return Measurement(query.judge(value), bytes_text(value))
 
 
@@ -49,4 +59,5 @@ KIND = GuessKind(
     ("peak [reserved] memory {compare:compare} {amount:bytes}",),
     per_window(_peak),
     phrases=language("of_memory"),
+    held=_held,
 )
