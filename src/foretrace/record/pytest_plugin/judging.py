@@ -139,8 +139,9 @@ class RecordedBlock:
 
         synchronize()  # nothing launched before belongs to the block
         self.torch_version = ".".join(torch.__version__.split(".")[:2])
-        options = {"shapes": self.shapes, "memory": self.memory, "overwrite": True}
-        self._profiler = Capture(self.path, steps=None, **options)
+        self._profiler = Capture(
+            self.path, steps=None, shapes=self.shapes, memory=self.memory, overwrite=True
+        )
         self._profiler.start()
         self._mark(self.rounds)
 
