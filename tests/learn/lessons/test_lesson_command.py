@@ -159,7 +159,7 @@ def test_without_a_number_the_lessons_are_listed(capsys: pytest.CaptureFixture[s
     assert main(["lesson", "--list", "--json"]) == 0
     first, *rest = json.loads(capsys.readouterr().out)["lessons"]
     assert (first["number"], first["name"], first["questions"]) == (1, "matmul_add", 4)
-    assert len(rest) == 11
+    assert len(rest) == 12
     for wrong in (["-"], ["1", "--html", "t.html", "--json"], ["99"]):
         assert main(["lesson", *wrong]) == 2
     assert "choose from" in capsys.readouterr().err

@@ -132,7 +132,7 @@ def test_what_is_not_asked_says_why() -> None:
 
 def test_a_notebook_gets_a_lesson_by_number_name_or_trace() -> None:
     assert repr(ft.lesson("linear")) == repr(ft.lesson(2))
-    assert "12 lessons" in repr(ft.lesson())
+    assert "13 lessons" in repr(ft.lesson())
     own = ft.lesson(opened(str(traces()["mlp_eager"])))
     assert repr(own).startswith("Your trace")
     with pytest.raises(UsageError, match="no lesson '99'"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from functools import cache
 from typing import Any, NamedTuple
@@ -286,3 +287,29 @@ def test_copies() -> None:
     mlp = median_call(calls(EAGER, "mlp_fwd"))
     assert abs(gemma.time("GeluCUDA") / mlp.time("GeluCUDA") - 1) < 0.05
     assert (gpu, compiled, cached) == ("3", "2", "2")
+
+
+def test_memory() -> None:
+    """The most that the memory events of each step count, and what a step adds."""
+    path = recordings.find("keeps_outputs")
+    assert path is not None
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    on_gpu = [
+        e for e in events if e.get("name") == "[memory]" and e["args"].get("Device Type") == 1
+    ]
+    steps = [
+        e
+        for e in events
+        if str(e.get("name")).startswith("ProfilerStep#") and e["cat"] == "user_annotation"
+    ]
+    steps.sort(key=lambda step: step["ts"])
+    peaks, reserved = (
+        [max(e["args"][f"Total {word}"] for e in on_gpu if _in(e["ts"], step)) for step in steps]
+        for word in ("Allocated", "Reserved")
+    )
+    output = 512 * 8192 * 4
+    assert [after - before for before, after in itertools.pairwise(peaks)] == [output, output]
+    weights = 4 * (256 * 1024 + 1024 + 1024 * 8192 + 8192)
+    assert 4 * weights < 140e6 < 300e6 < peaks[0]
+    assert peaks[-1] < reserved[-1] < 1.1 * peaks[-1]
+    assert answers(13) == ["3", "2", "2"]

@@ -152,7 +152,13 @@ MISSING = "not in the trace"
 _FACT = re.compile(r"\{([^{}]+)\}")
 ROOFS = ("HBM roof", "L2 roof", "L2 size")
 # measures that predictions alone have
-_PREDICTED = {"gpu busy": "0%", "gpu idle": "0%", "compile time": "0 s"}
+_PREDICTED = {
+    "gpu busy": "0%",
+    "gpu idle": "0%",
+    "compile time": "0 s",
+    "peak memory": "0 B",
+    "peak reserved memory": "0 B",
+}
 
 
 def filled(text: str, scene: Scene) -> str:
@@ -175,8 +181,8 @@ def _fact(text: str, scene: Scene) -> str:
         return _fact(text.removeprefix("A: "), scene.against)
     if text in ROOFS:
         return _roof(text, scene)
-    if text in _PREDICTED:
-        verdict = scene.marked(f"{text} >= {_PREDICTED[text]}")
+    if least := _PREDICTED.get(text.rpartition(": ")[2]):
+        verdict = scene.marked(f"{text} >= {least}")
         if verdict.verdict == "unknown":
             raise Unknown(verdict.why)
         return verdict.measured.partition(" (")[0]

@@ -28,7 +28,7 @@ def folder(card: str) -> Path:
     """Where the recordings of one card lie; those of the ladder are in `ladder/`.
 
     Those of a model that generates a token are in `decode/`, those with compiler logs in `why/`,
-    snapshots of the allocator in `memory/`.
+    snapshots of the allocator, and a trace with memory events, in `memory/`.
     """
     if card not in cards():
         raise UsageError(f"no recordings of {card!r}; choose from {', '.join(cards())}")
@@ -104,5 +104,5 @@ def _every() -> dict[str, Path]:
     found = tries()
     for card in cards():
         traced = traces(card) | ladder(card) | decoding(card) | explained(card)
-        found = traced | snapshots(card) | found
+        found = traced | snapshots(card) | _named(folder(card) / "memory") | found
     return found | {short: found[name] for short, name in SHORT.items() if name in found}
