@@ -68,6 +68,10 @@ class DrawnSnapshot:
         self.reserved += size
         self._event("segment_alloc", 1 << 40, size, ())
 
+    def oom(self, size: int, stack: tuple[str, ...] = LOOP) -> None:
+        """An allocation that fails."""
+        self._event("oom", 0, size, stack)
+
     def step(self) -> None:
         """The optimizer's step ends here: torch annotates it."""
         for stage in ("START", "END"):

@@ -36,7 +36,8 @@ def command(
     """Read a snapshot of torch's allocator: the peak, what holds it, and what would lower it.
 
     Each fix comes with the peak that it would leave, replayed from the lifetimes of all
-    allocations. Nothing in the file is executed.
+    allocations. Nothing in the file is executed. What `record --memory --stacks --modules` left is
+    shown by module too.
 
     With - the text of an OutOfMemoryError is read from stdin, and explained.
 
@@ -49,12 +50,18 @@ def command(
     if snapshot == "-":
         return _explain(form)
     from foretrace.model.allocator.files import memory_views
-    from foretrace.read.snapshot import read_snapshot
+    from foretrace.read.snapshot import read_snapshot, trace_beside
     from foretrace.show.overview.allocator import memory_document
 
     target = new_file(html, overwrite=overwrite) if html else None
     held = read_snapshot(snapshot, reading.limits)
     views = memory_views(held)
+    if (trace := trace_beside(snapshot)) is not None:
+        from foretrace.model.allocator.traced_modules import module_names
+
+        opened = reading.trace(str(trace))
+        for view in views:
+            view.traced = module_names(view, opened)
     found = memory_document(held, views)
 
     def drawn() -> list[Section]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from foretrace.base import budget
@@ -28,9 +29,17 @@ from foretrace.read.snapshot_machine import (
 from foretrace.schema.ledger import CODES, LedgerBuilder
 from foretrace.schema.snapshot import HeldBlock, History, Mark, Owner, Segment, Snapshot
 
+SNAPSHOT_ENDS = ".memory.pickle"  # as `record --memory` names it
 OWN_KEY = "foretrace"  # what `record --memory` adds; other readers ignore it
 _HINT = "torch.cuda.memory._dump_snapshot writes one"
 _OFTEN = 4096  # records between two checks of the ceilings
+
+
+def trace_beside(snapshot: str) -> Path | None:
+    """The trace of the same run: `run.memory.pickle` lies beside `run.json.gz`."""
+    stem = snapshot.removesuffix(SNAPSHOT_ENDS)
+    found = (Path(stem + end) for end in (".json.gz", ".json"))
+    return None if stem == snapshot else next((path for path in found if path.is_file()), None)
 
 
 def read_snapshot(path: str, limits: Limits | None = None) -> Snapshot:

@@ -31,6 +31,7 @@ from foretrace.analyze.memory_fixes import (
     peak_of,
     predicted,
 )
+from foretrace.model.allocator.categories import by_category
 from foretrace.model.allocator.view import MemoryView
 
 # the fix of each recorded pair, as the second program made it
@@ -88,6 +89,19 @@ def test_checkpointed_blocks_keep_their_inputs_alone() -> None:
     # the inputs of all, the inside of one, and a gradient
     assert peak_of(proposal.lives, view) == 4 * 10 + 100 + 5
     assert "400 B of activations" in proposal.why
+
+
+def test_memory_that_runs_out_in_the_first_forward_pass_is_advised_as_training() -> None:
+    drawn = DrawnSnapshot()
+    kept = blocks(drawn)
+    drawn.oom(100, BLOCK)
+    drawn.free(*kept[-2:])  # the exception lets go of the last block
+    view = drawn.view
+    assert by_category(view.lives.size, view.category, view.holders) == {"activations": 440}
+    # the results of three blocks, and the whole of the last
+    assert peak_with("checkpoint_blocks", view) == 3 * 10 + 110
+    assert peak_with("accumulate", view) == 4 * (25 + 2)
+    assert proposed("inference_mode", view) == []
 
 
 def test_one_call_with_three_tensors_is_no_three_blocks() -> None:

@@ -27,7 +27,7 @@ PARTS = 4
 
 def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     rows = grows_with_batch(view)
-    if not view.trains or not len(rows):
+    if not (view.trains or view.oom is not None) or not len(rows):
         return
     lives = changed(view)
     lives.size[rows] //= PARTS

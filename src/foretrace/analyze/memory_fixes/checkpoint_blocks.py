@@ -5,7 +5,7 @@ the backward pass.
 
 How it is computed: activations below the line that calls the blocks live from the first release in
 their own block, not from the forward pass. The last one of each block stays: it is the next block's
-input.
+input. Where memory ran out in the forward pass, the peak is the one up to there.
 
 When it is wrong: the forward pass runs twice. Blocks of very different sizes, or a peak in the
 loss, gain less.
@@ -26,14 +26,21 @@ from foretrace.model.allocator.view import MemoryView
 
 def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
-    found = repeated_call(view, rows) if view.trains and len(rows) else None
+    trains = view.trains or view.oom is not None  # the first forward pass may be too large
+    found = repeated_call(view, rows) if trains and len(rows) else None
     if found is None:
         return
     lives, held = changed(view), 0
     for call in found.calls:
         inner = call[:-1]
-        # one event earlier than the first release: all of the block is there again
-        lives.start[inner] = max(int(view.lives.end[call].min()) - 1, int(lives.start[call[-1]]))
+        if (
+            view.lives.end[call] >= view.failed_at
+        ).all():  # memory ran out before their backward pass
+            lives.end[inner] = int(lives.start[call[-1]]) + 1
+        else:
+            # one event earlier than the first release: all of the block is there again
+            first = int(view.lives.end[call].min()) - 1
+            lives.start[inner] = max(first, int(lives.start[call[-1]]))
         held = max(held, int(view.lives.size[inner].sum()))
     inner = np.concatenate([call[:-1] for call in found.calls])
     at_peak = np.intersect1d(inner, view.holders)

@@ -26,7 +26,9 @@ AHEAD = 3  # allocations that an op may still need: its input, its output, one b
 def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
     held = np.intersect1d(rows, view.holders)
-    if view.trains or not len(held):
+    # a program that ran out of memory in its first forward pass may be one that trains
+    unfinished = view.oom is not None and (view.lives.end[held] >= view.failed_at).all()
+    if view.trains or not len(held) or unfinished:
         return
     lives = changed(view)
     starts = view.lives.start

@@ -14,7 +14,7 @@ import numpy as np
 
 from foretrace.model.allocator.lifetimes import Lifetimes, Marked
 from foretrace.model.allocator.stacks import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, StackFacts
-from foretrace.schema.snapshot import NO_STACK, History, Numbers, Snapshot
+from foretrace.schema.snapshot import NO_STACK, OOM, History, Numbers, Snapshot
 
 CATEGORIES = (
     "parameters",
@@ -55,7 +55,8 @@ def categories(
     """The category of each allocation."""
     ran, module = facts.ran[lives.stack], facts.in_module[lives.stack]
     found = np.full(len(lives), UNKNOWN)
-    inside = _Order(lives, ran, facts)
+    failed = np.append(np.flatnonzero(history.action == OOM), len(history))
+    inside = _Order(lives, ran, facts, int(failed[0]))
     _forward(found, lives, ran, module, inside)
     found[facts.builds[lives.stack] & lives.kept & ~module & (ran == OUTSIDE)] = PARAMETER
     backward = ~lives.before & (ran == BACKWARD)
@@ -75,13 +76,16 @@ def categories(
 class _Order:
     """For each allocation the events that come next: of the passes, and of a model's first call."""
 
-    def __init__(self, lives: Lifetimes, ran: Numbers, facts: StackFacts) -> None:
+    def __init__(self, lives: Lifetimes, ran: Numbers, facts: StackFacts, failed_at: int) -> None:
         start = np.where(lives.before, -1, lives.start)
         self.next_forward = _next(start, lives, ran == FORWARD)
         self.next_backward = _next(start, lives, ran == BACKWARD)
         self.next_other = _next(start, lives, (ran == FORWARD) | (ran == OPTIMIZER))
         self.trains = bool((ran == BACKWARD).any())
         self.pass_end = _pass_end(lives, ran, facts.inner[lives.stack])
+        over = lives.start[((ran == BACKWARD) | (ran == OPTIMIZER)) & ~lives.before]
+        self.last_pass = int(over.max()) if len(over) else 0  # the forward pass that goes on
+        self.failed_at = failed_at
 
 
 def _next(start: Numbers, lives: Lifetimes, wanted: Marked) -> Numbers:
@@ -119,6 +123,9 @@ def _forward(
     if not inside.trains:
         found[made & ~module & (lives.end > inside.pass_end)] = KEPT
     found[made & lives.kept] = KEPT
+    if inside.failed_at < lives.events:  # the pass that ran out of memory holds its activations
+        unfreed = lives.end >= inside.failed_at
+        found[made & module & unfreed & (lives.start >= inside.last_pass)] = ACTIVATION
 
 
 def grows(lives: Lifetimes, facts: StackFacts) -> Marked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from foretrace.model.allocator.stacks import (
 )
 from foretrace.schema.snapshot import ACTION, NO_STACK, OOM, History, Numbers, Snapshot
 
+NO_MODULE = "no module"
+DEPTH = 2  # of names: a list of blocks, and which
 _TAKES = (ACTION["segment_alloc"], ACTION["segment_map"])
 _GIVES = (ACTION["segment_free"], ACTION["segment_unmap"])
 
@@ -36,6 +39,10 @@ class Labels(NamedTuple):
         return self.names[int(self.of[row])]
 
 
+# the modules of an allocation, outermost first, by its place in a step (see `MemoryView.places`)
+ModuleNames = dict[tuple[int, int], tuple[str, ...]]
+
+
 class MemoryView:
     """Lifetimes, categories and passes of one device's history; the peak; the steps."""
 
@@ -47,6 +54,7 @@ class MemoryView:
         self.ran = self.facts.ran[self.lives.stack]
         self.curve = self.lives.curve()
         self.peak = int(self.curve.argmax())
+        self.traced: ModuleNames = {}  # from a trace of the same run, where there is one
 
     @property
     def peak_bytes(self) -> int:
@@ -88,7 +96,8 @@ class MemoryView:
 
         A step ends with the optimizer's, or where the stack that began the first step comes again.
         """
-        ends = self._marked() or self._repeated()
+        first = self.oom is not None and not self.trains  # memory ran out before a step was over
+        ends = self._marked() or ([] if first else self._repeated())
         edges = [0, *(end for end in ends if 0 < end < len(self.history)), len(self.history)]
         return [(a, b) for a, b in itertools.pairwise(edges) if b > a]
 
@@ -136,19 +145,44 @@ class MemoryView:
 
     @property
     def has_modules(self) -> bool:
-        """Whether the program named its tensors."""
-        return bool(self.snapshot.owners)
+        """Whether the program named its tensors, or a trace of the run has modules."""
+        return bool(self.snapshot.owners or self.traced)
 
     @cached_property
     def by_module(self) -> Labels:
-        """The module of each tensor that the program named, as `layers.3.mlp`."""
-        owners = {owner.addr: owner.name for owner in self.snapshot.owners}
-        numbers = {"not named": 0}
+        """The module that owns or allocated each tensor: a model and its block, `blocks.3`."""
+        numbers = {NO_MODULE: 0}
         module = np.zeros(len(self.lives), np.int64)
-        for row in np.flatnonzero(self.lives.kept & np.isin(self.lives.addr, [*owners])).tolist():
-            name = owners[int(self.lives.addr[row])].rsplit(".", 1)[0]
-            module[row] = numbers.setdefault(name, len(numbers))
+        for row, names in [*self._traced_rows(), *self._owned_rows()]:
+            module[row] = numbers.setdefault(".".join(names[:DEPTH]), len(numbers))
         return Labels(module, list(numbers))
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """The stack of each allocation inside the model, and its turn among those of its step."""
+        inner, step = self.facts.inner[self.lives.stack], self.step_of(self.lives.start)
+        order = np.lexsort((self.lives.start, inner, step))
+        new = np.diff(inner[order], prepend=-1) | np.diff(step[order], prepend=-1)
+        begins = np.flatnonzero(new)
+        lengths = np.diff(begins, append=len(order))
+        turn = np.empty(len(order), np.int64)
+        turn[order] = np.arange(len(order)) - np.repeat(begins, lengths)
+        return [*zip(inner.tolist(), turn.tolist(), strict=True)]
+
+    def _owned_rows(self) -> Iterator[tuple[int, Sequence[str]]]:
+        owners = {owner.addr: owner for owner in self.snapshot.owners}
+        for row in np.flatnonzero(self.lives.kept & np.isin(self.lives.addr, [*owners])).tolist():
+            owner = owners[int(self.lives.addr[row])]
+            # `blocks.3.up.weight`, and a state of it: `blocks.3.up.weight.exp_avg`
+            own = -2 if owner.kind == "optimizer" else -1
+            yield row, owner.name.split(".")[:own] or [NO_MODULE]
+
+    def _traced_rows(self) -> Iterator[tuple[int, Sequence[str]]]:
+        if not self.traced:
+            return
+        for row, place in enumerate(self.places):
+            if names := self.traced.get(place):
+                yield row, names[1:2] or names  # the first is the model
 
     def module(self, row: int) -> str:
         """The module of one allocation."""
@@ -169,6 +203,12 @@ class MemoryView:
         """The sizes of parameters; what a batch changes has others."""
         chosen = np.isin(self.category, (PARAMETER, STATE))
         return set(self.lives.size[chosen].tolist())
+
+    @property
+    def failed_at(self) -> int:
+        """The event of the allocation that failed; where none did, the number of events."""
+        rows = np.flatnonzero(self.history.action == OOM)
+        return int(rows[-1]) if len(rows) else self.lives.events
 
     @property
     def oom(self) -> int | None:

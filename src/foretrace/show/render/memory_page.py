@@ -16,6 +16,7 @@ from foretrace.schema.documents.oom import OutOfMemoryDocument
 from foretrace.show.render.terminal import Section
 
 SHOWN_FIXES = 3
+MOST_TIMES = 64  # beyond this, the batch is not what limits the memory
 SHOWN = 5  # categories that fit the line of the peak
 LEAST = 0.005  # of the peak: less is not worth a row
 
@@ -113,6 +114,7 @@ def fix_text(device: DeviceMemoryDocument, fix: PeakFix) -> str:
         now, then, what = device.reserved_bytes, fix.reserved_bytes, "reserved"
     else:
         now, then, what = device.peak_bytes, fix.peak_bytes, "peak"
+        what += " up to the failure" if device.failed is not None else ""
     cost = f"; {fix.cost}" if fix.cost else ""
     change = f"{what} {bytes_text(now)} to about {bytes_text(then)}"
     return f"{fix.order}: {fix.why}; {change}{cost}"
@@ -132,12 +134,10 @@ def _batch_text(batch: LargerBatch) -> str:
     twice = f"with twice the batch the peak is about {bytes_text(batch.twice_bytes)}"
     if batch.fits_times is None:
         return twice
-    fits = f"{batch.fits_times} times" if batch.fits_times > 1 else "no larger batch"
-    return (
-        f"{twice}; {fits} fits this card"
-        if batch.fits_times == 1
-        else f"{twice}; {fits} the batch fits this card"
-    )
+    if batch.fits_times > MOST_TIMES:
+        return f"{twice}; far larger ones fit this card"
+    fits = f"{batch.fits_times} times the" if batch.fits_times > 1 else "no larger"
+    return f"{twice}; {fits} batch fits this card"
 
 
 def fragments_text(device: DeviceMemoryDocument) -> str:
