@@ -234,8 +234,9 @@ def read_window(data: bytes, at: int, layouts: list[EventLayout]) -> EventRows |
         return None
     buffer = np.frombuffer(data, np.uint8)
     starts = np.flatnonzero(buffer[at : len(data) - WIDTH] == _DICT) + at
-    heads = np.ndarray((len(data) - WIDTH,), f"V{WIDTH}", data, strides=(1,))[starts]
-    words = np.ascontiguousarray(heads.view("<u8").reshape(-1, _WORDS).T)
+    width = 8 * (max(layout.size for layout in layouts) // 8 + 1)
+    heads = np.ndarray((len(data) - WIDTH,), f"V{width}", data, strides=(1,))[starts]
+    words = np.ascontiguousarray(heads.view("<u8").reshape(len(starts), -1).T)
     which = _matched(words, layouts)
     rows = np.flatnonzero(which >= 0)
     if not len(rows):
@@ -246,7 +247,7 @@ def read_window(data: bytes, at: int, layouts: list[EventLayout]) -> EventRows |
 def _matched(words: np.ndarray[Any, Any], layouts: list[EventLayout]) -> Numbers:
     """The number of the layout of each place, -1 for none."""
     which = np.full(words.shape[1], -1)
-    left = np.arange(words.shape[1])
+    left = _plausible(words, layouts)
     for number in sorted(range(len(layouts)), key=lambda at: -layouts[at].hits):
         rows = left
         for at, mask, value in layouts[number].words:
@@ -258,6 +259,15 @@ def _matched(words: np.ndarray[Any, Any], layouts: list[EventLayout]) -> Numbers
             which[rows] = number
             left = left[which[left] < 0]
     return which
+
+
+def _plausible(words: np.ndarray[Any, Any], layouts: list[EventLayout]) -> Numbers:
+    """The places whose first word has what all layouts have there."""
+    firsts = [word for layout in layouts for word in layout.words if word[0] == 0]
+    mask, value = firsts[0][1], firsts[0][2]
+    for _, other, wanted in firsts:
+        mask &= other & ~(value ^ wanted)
+    return np.flatnonzero((words[0] & np.uint64(mask)) == np.uint64(value & mask))
 
 
 class _Decoder:

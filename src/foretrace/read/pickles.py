@@ -83,8 +83,7 @@ def unframed(blocks: Iterator[bytes], dropped: list[int]) -> Iterator[bytes]:
                 at += _FRAME_SIZE
                 dropped.append(given)
         held = held[at:]
-        if parts:
-            yield b"".join(parts)
+        yield from parts
     if held:
         yield held
 

@@ -387,8 +387,9 @@ class _Runs:
             first, last = rows.run(machine.at) if rows else (0, 0)
             if rows is None or last <= first:
                 return
-            run = _Run(machine, self, rows, first, min(last, first + self.most))
-            self.most = 2 * self.most if run.last == first + self.most else FEW
+            last = min(last, first + self.most)
+            run = _Run(machine, self, rows, first, last)
+            self.most = 2 * self.most if run.last == last else FEW
             if not run.columns:
                 return
             target.add_rows(run.columns)
@@ -497,11 +498,11 @@ class _Run:
         begins = self.rows.first[self.first : self.last]
         made = np.full(self.size, NOTHING, np.int64)
         opens = np.flatnonzero(begins)
-        spans = zip(begins[opens].tolist(), upto[opens].tolist(), strict=True)
-        raws = [data[begin:end] for begin, end in spans]
-        found = list(map(self.runs.lists.get, raws))
-        for at in [at for at, number in enumerate(found) if number is None]:
-            found[at] = self.runs.list_number(raws[at])
+        spans = list(map(slice, begins[opens].tolist(), upto[opens].tolist()))
+        found = list(map(self.runs.lists.get, map(data.__getitem__, spans)))
+        unknown = [at for at, number in enumerate(found) if number is None] if None in found else ()
+        for at in unknown:
+            found[at] = self.runs.list_number(data[spans[at]])
             if found[at] is None:
                 self.last = self.first + int(opens[at])
                 del found[at:]
