@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import foretrace as ft
+from foretrace.analyze.compare.marks import marked
+from foretrace.analyze.fixes._typical import predicted
 from foretrace.analyze.guess.forecast import AskedForecast, asked, forecast
 from foretrace.base.errors import UsageError
 from foretrace.cli import main
@@ -63,6 +65,25 @@ def test_the_numbers_of_the_mlp() -> None:
     assert traffic.replay
     assert traffic.replay.low < 3 * tensor < traffic.replay.high
     assert busy.a > (busy.b or 0)
+
+
+def test_a_trace_that_is_not_replayed_still_shows_compiled_code() -> None:
+    b = opened("mlp_why")
+    assert predicted(b) is None
+    found = forecast(opened("mlp_eager_64x128x768x3072_bf16"), b, {})
+    assert found.fix == "compile"
+    assert [each.replay.verdict for each in found.entries if each.replay] == ["hit"] * 4
+
+
+def test_compare_and_guess_predict_the_same_step() -> None:
+    """RMSNorm written out is gone too, with the ops that the compiler fused: no second fix."""
+    a, b = opened(f"model_llama_{MODEL}"), opened(f"model_compiled_{MODEL}")
+    mark = marked(predicted(a), predicted(b))
+    step = forecast(a, b, {}).entries[-1].replay
+    assert mark is not None
+    assert step is not None
+    assert mark.fixes == ["compile"]
+    assert (mark.low_ns, mark.high_ns) == (step.low, step.high)
 
 
 def test_a_change_that_no_fix_makes_leaves_the_replay_silent() -> None:

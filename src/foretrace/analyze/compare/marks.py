@@ -18,7 +18,13 @@ def marked(before: Predicted | None, after: Predicted | None) -> MarkedFix | Non
     """The prediction for what changed; None where no known fix was made."""
     if before is None or after is None:
         return None
-    made = made_between(before.fixes, after)
+    found = made_between(before.fixes, after)
+    # what compiled code already does is no second fix
+    made = [
+        each
+        for each in found
+        if not any(other is not each and before.contains(other, each) for other in found)
+    ]
     if not made:
         return None
     expected, (low, high) = before.together(made), before.interval(made)

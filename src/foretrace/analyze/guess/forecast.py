@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 from statistics import median
 
 from msgspec import Struct
 
 from foretrace.analyze.compare import compare
 from foretrace.analyze.compare.marks import made_between
-from foretrace.analyze.fixes import GPU, FixPrediction, Predicted, fixes
+from foretrace.analyze.fixes import GPU, FixPrediction, Predicted, both, fixes
 from foretrace.analyze.fixes._typical import predicted
 from foretrace.analyze.guess.words import UNITS
 from foretrace.analyze.rules.fusable_pointwise import OPAQUE
@@ -33,6 +34,7 @@ from foretrace.model import bounds
 from foretrace.model.repeats import measured_spans
 from foretrace.model.replay import GraphChange
 from foretrace.model.trace import Trace
+from foretrace.schema import compiled
 from foretrace.schema.documents.forecast import Forecast, ForecastEntry, MarkedForecast
 
 NEAR = 0.1  # of a number that is stated alone
@@ -101,16 +103,17 @@ def asked(a: Trace, b: Trace | None = None) -> list[AskedForecast]:
 def forecast(a: Trace, b: Trace, answers: dict[str, Interval]) -> Forecast:
     """What the reader and the replay expect of B, marked."""
     before, measured = predicted(a), _held(b)
-    made = _made(before, predicted(b)) if before else None
+    made = _made(before, b) if before else []
     expected = _expected(before, made, _held(a)) if before and made else {}
     entries = [
         ForecastEntry(name, now, *_both(name, answers, expected, measured), measured.get(name))
         for name, now in _held(a).items()
         if now
     ]
-    said = (made.fix, made.proposal.order) if made else ("", "")
+    names, orders = [each.fix for each in made], [each.proposal.order for each in made]
     reason = "" if made else NO_FIX if before else UNREPLAYED
-    return Forecast(1, a.path, b.path, measured_spans(a)[0], *said, entries, reason)
+    said = ", ".join(names), ", ".join(orders), entries, reason
+    return Forecast(1, a.path, b.path, measured_spans(a)[0], *said)
 
 
 def _same_program(a: Trace, b: Trace) -> None:
@@ -176,25 +179,40 @@ def _traffic(trace: Trace, rows: Sequence[int], change: GraphChange | None = Non
     return total
 
 
-def _made(before: Predicted, after: Predicted | None) -> FixPrediction | None:
-    """The fix that leads from one step to the other; compiled code contains many others."""
-    found = made_between(before.every, after) if after else []
+def _made(before: Predicted, b: Trace) -> list[FixPrediction]:
+    """The fixes that lead from a step to B. Where one is general (compiled code, a CUDA graph), the
+    causes of others are gone with the ops that showed them, and prove nothing.
+    """
+    after = predicted(b)
+    if after is None:  # B is not replayed, but its rows show compiled code
+        compiles = any(map(compiled.is_row, b.host.names))
+        return [each for each in before.every if compiles and each.fix == "compile"]
+    found = made_between(before.every, after)
     general = {fix.name for fix in fixes() if fix.general}
-    return next((each for each in found if each.fix in general), next(iter(found), None))
+    return [each for each in found if each.fix in general] or found[:1]
 
 
-def _expected(found: Predicted, made: FixPrediction, now: dict[str, float]) -> dict[str, Interval]:
-    """What the replay of A expects with this fix."""
-    step, said = found.step, made.proposal
-    changes = [said.change, said.best or said.change, said.worst or said.change]
-    kernels = now["kernels"] - int(step.trace.gpu.is_kernel[[*said.change.gone]].sum())
-    busy = [now["gpu_ns"] + step.added_ns(change) for change in changes]
+def _expected(
+    found: Predicted, made: list[FixPrediction], now: dict[str, float]
+) -> dict[str, Interval]:
+    """What the replay of A expects with these fixes."""
+    step, said = found.step, [each.proposal for each in made]
+    change, best, worst = (
+        reduce(both, changes, GraphChange())
+        for changes in (
+            [each.change for each in said],
+            [each.best or each.change for each in said],
+            [each.worst or each.change for each in said],
+        )
+    )
+    kernels = now["kernels"] - int(step.trace.gpu.is_kernel[[*change.gone]].sum())
+    busy = [now["gpu_ns"] + step.added_ns(each) for each in (change, best, worst)]
     expected = {
         "kernels": (kernels, kernels),
         "gpu_ns": (min(busy) * GPU[0], max(busy) * GPU[1]),
-        "step_ns": (made.low_ns, made.high_ns),
+        "step_ns": found.interval(made),
     }
-    traffic = _traffic(step.trace, step.rows.tolist(), said.change)
+    traffic = _traffic(step.trace, step.rows.tolist(), change)
     if traffic is not None:
         expected["bytes"] = traffic * (1 - NEAR), traffic * (1 + NEAR)
     return expected

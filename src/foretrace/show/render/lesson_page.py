@@ -12,7 +12,7 @@ from foretrace.show.render.terminal import Section, drawn, painted, table
 
 WIDTH = 80
 KEYS = "? hint, s skip, b back, q stop"
-INFLATED = "CPU times in these tables include profiler overhead."
+INFLATED = "Numbers are of the recording named; CPU times include profiler overhead."
 _MARKS = {"hit": "hit", "miss": "MISS", "unknown": "unknown"}
 _COLUMNS = ("Name (profiled)", "Self CPU", "CPU total", "Self CUDA", "CUDA total", "# of Calls")
 
