@@ -221,6 +221,10 @@ def test_quantities_that_a_sentence_can_speak_of() -> None:
     each matmul takes about 55 us = hit
     gelu takes 100 us in total = unknown
     gelu takes about 99 us in total = hit
+    mul takes 60% of the step = miss
+    mul takes 16% of the step = unknown
+    data loading is the bottleneck = unknown
+    nothing is copied from the host = hit
     the kernels use 300 W of power = unknown
     all gemms come from cuBLAS = hit
     """

@@ -32,7 +32,7 @@ is it memory bound? = bound is memory
 launch bound = bound is host
 bound is overhead = bound is host
 the model is not compute bound = bound is not compute
-data loading is the bottleneck = bound is host
+data loading is the bottleneck = gpu waits for dataloader
 the GPU is idle more than 50% = gpu idle > 50%
 gpu utilization > 90% = gpu busy > 90%
 the GPU sits idle 30% of the time = gpu idle == 30%

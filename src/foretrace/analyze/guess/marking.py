@@ -490,7 +490,8 @@ def _query(guess: Guess, evidence: Evidence, other: Evidence | None) -> Query:
         says_gpu = any(word in said for word in ("gpu", "cuda", "kernel"))
         total = re.search(r"\b(total|overall|altogether|in sum|in all)\b", said) is not None
         timed = re.search(r"\b(gpu|kernel|device) time|\bon (the )?(gpu|device)\b", said)
-        says = (says_gpu, timed is not None, total)
+        step = re.search(r"\bof (the |each |every )?(step|iteration)\b", said) is not None
+        says = (says_gpu, timed is not None, total, step)
         return Query(guess.args, guess.scope, windows, None, NO_OTHER, *says)
     try:
         return Query(guess.args, guess.scope, windows, windows_of(guess.scope, other))

@@ -38,6 +38,7 @@ class Query:
     says_gpu: bool = True
     says_gpu_time: bool = False
     says_total: bool = False
+    says_step: bool = False
 
     @property
     def on_cpu(self) -> bool:

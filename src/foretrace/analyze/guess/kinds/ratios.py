@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from foretrace.analyze.guess.grammar import Slot, one_of
@@ -58,6 +59,8 @@ def measure(query: Query) -> Measurement:
     else:
         right, theirs = replace(left, text="A"), left.median(query.need_others())
     verdict = _verdict(query, mine, theirs)
+    if query.says_step and right == _GPU_TIME and left.selector and left.selector.on_gpu:
+        _agrees_with_step(query, mine, verdict)
     in_percent = "%" in getattr(query.args.get("ratio"), "text", "")
     shown = percent_text if in_percent else ratio_text
     ratio = f" ({shown(mine / theirs)})" if theirs else ""
@@ -66,6 +69,15 @@ def measure(query: Query) -> Measurement:
     if query.on_cpu:
         return Measurement(verdict, f"{measured}; both include profiler overhead", window=window)
     return Measurement(verdict, measured, window=window, rows=left.rows(window))
+
+
+def _agrees_with_step(query: Query, mine: float, verdict: str) -> None:
+    """`of the step` can mean its GPU time, or how long it is."""
+    steps = query.windows[0].evidence.trace.spans.steps
+    per_step = mine / (len(steps) if query.windows[0].whole else 1) if steps else 0
+    length = median(span.cpu_ns for span in steps) if steps else 0
+    if length and _verdict(query, per_step, length) != verdict:
+        raise Unknown(f"{percent_text(per_step / length)} of the length of a step: say `gpu time`")
 
 
 def _on_one_clock(query: Query) -> dict[str, Measure]:
