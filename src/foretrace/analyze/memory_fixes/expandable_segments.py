@@ -8,7 +8,7 @@ of pools, is what such an allocator needs at least. What was reserved before the
 stays: an earlier peak may have needed it.
 
 When it is wrong: the setting must be in the environment before the first allocation. Memory that is
-shared between processes does not support it.
+shared between processes does not support it. Nothing is proposed where a CUDA graph has a pool.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ LEAST = 0.1  # of what is reserved: a smaller part is usual
 
 
 def _find(view: MemoryView) -> Iterator[MemoryProposal]:
-    if view.snapshot.settings.get("expandable_segments") or not len(view.history):
+    expands = view.snapshot.settings.get("expandable_segments")
+    # the pool of a CUDA graph holds what its replays need, and serves nothing else
+    pooled = any(segment.graph for segment in view.snapshot.segments)
+    if expands or pooled or not len(view.history):
         return
     held = int(view.reserved.max())
     needed = max(-(-view.peak_bytes // PAGE) * PAGE + PAGE, view.reserved_before)
