@@ -141,11 +141,13 @@ def test_a_history_that_began_late_has_the_right_bytes_by_category(name: str) ->
 
 @pytest.mark.parametrize("name", ["train", "inference", "oom", "ckpt_gpt", "leak", "ragged"])
 def test_the_peak_has_categories_and_lines(name: str) -> None:
-    """At least 95% of the bytes: a category; of those allocated in the history, a line or a node."""
+    """At least 95% of the bytes: a category; where they have a stack, or a neighbour, a line."""
     view = recorded(name)
     size = view.lives.size[view.holders]
     known = view.category[view.holders] != CATEGORIES.index("unknown")
     assert size[known].sum() >= 0.95 * view.peak_bytes
-    told = [view.line(row) != "before the history began" for row in view.holders.tolist()]
-    inside = ~view.lives.before[view.holders]
-    assert size[inside & np.array(told)].sum() >= 0.95 * size[inside].sum()
+    lines = [view.line(row) for row in view.holders.tolist()]
+    told = np.array([".py:" in line or line.endswith("in the backward pass") for line in lines])
+    older = view.lives.before[view.holders] & ~told
+    assert size[told].sum() >= 0.95 * size[~older].sum()
+    assert not older.any() or not truth().get(name)  # the shared ones began late

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from drawn_snapshot import ADAM, BLOCK, BUILD, DrawnSnapshot, path_of, raw, recorded, truth
+from drawn_snapshot import (
+    ADAM,
+    BACKWARD,
+    BLOCK,
+    BUILD,
+    MODEL,
+    DrawnSnapshot,
+    path_of,
+    raw,
+    recorded,
+    truth,
+)
+from foretrace.model.allocator.stacks import BACKWARD as BACKWARD_PASS
 from foretrace.model.allocator.view import MemoryView
 
 # programs that were recorded from their start, so that the counter and the history begin together;
@@ -113,6 +126,37 @@ def test_the_line_is_the_innermost_outside_torch() -> None:
         "MmBackward0 in the backward pass",
         "backward pass (autograd's thread has no Python stack)",
     ]
+
+
+def test_what_the_backward_pass_allocates_is_named_by_what_is_released_next() -> None:
+    drawn = DrawnSnapshot()
+    first, second = drawn.alloc(10, MODEL), drawn.alloc(20, BLOCK)
+    late = drawn.alloc(5, BACKWARD)
+    drawn.free(late, second)
+    early = drawn.alloc(6, BACKWARD)
+    drawn.free(early, first)
+    drawn.alloc(7, BACKWARD)  # nothing is released after it
+    view = drawn.view
+    assert [view.line(row) for row in range(5)] == [
+        "model.py:20 in forward",
+        "model.py:10 in forward",
+        "backward pass near model.py:10 in forward",
+        "backward pass near model.py:20 in forward",
+        "backward pass (autograd's thread has no Python stack)",
+    ]
+
+
+def test_the_next_release_is_that_of_the_nodes_op() -> None:
+    """C++ frames of `bf16_params` name the node; without them the line of its op is found."""
+    view = recorded("bf16_params")
+    rows = np.flatnonzero((view.ran == BACKWARD_PASS) & ~view.lives.before)
+    nodes = [view.line(row) for row in rows.tolist()]
+    line, names = view.by_line.of.copy(), [*view.by_line.names]
+    view._name_by_release(rows, line, names)
+    for node, wanted in (("NllLoss", "mem.py:68"), ("LogSoftmax", "68"), ("Gelu", "mem.py:26")):
+        mine = [row for row, told in zip(rows, nodes, strict=True) if told.startswith(node)]
+        assert mine
+        assert all(f"{wanted} " in names[line[row]] for row in mine)
 
 
 def test_steps_end_with_those_of_the_optimizer() -> None:

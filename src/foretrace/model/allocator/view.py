@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foretrace.model.allocator.categories import PARAMETER, STATE, categories
+from foretrace.model.allocator.categories import ACTIVATION, GRADIENT, PARAMETER, STATE, categories
 from foretrace.model.allocator.lifetimes import Lifetimes, lifetimes
 from foretrace.model.allocator.stacks import (
     BACKWARD,
+    BACKWARD_LINE,
     BEFORE_LINE,
     FORWARD,
     OPTIMIZER_STEP,
@@ -133,7 +134,25 @@ class MemoryView:
             names.append(BEFORE_LINE)
         untold = (self.lives.stack == NO_STACK) & self.lives.before
         line = np.where(untold, names.index(BEFORE_LINE), self.facts.line[self.lives.stack])
+        if BACKWARD_LINE in names:
+            nameless = (line == names.index(BACKWARD_LINE)) & (self.category != GRADIENT)
+            self._name_by_release(np.flatnonzero(nameless & ~self.lives.before), line, names)
         return Labels(line, names)
+
+    def _name_by_release(self, rows: Numbers, line: Numbers, names: list[str]) -> None:
+        """Name what autograd's thread allocates by the activation that is released next.
+
+        A node of autograd holds what its op saved until it has computed its gradients.
+        """
+        saved = (self.category == ACTIVATION) & ~self.lives.before & ~self.lives.kept
+        order = np.flatnonzero(saved)[np.argsort(self.lives.end[saved], kind="stable")]
+        after = np.searchsorted(self.lives.end[order], self.lives.start[rows], side="right")
+        rows, after = rows[after < len(order)], after[after < len(order)]
+        numbers = {name: number for number, name in enumerate(names)}
+        for near in np.unique(made := line[order[after]]).tolist():
+            name = f"backward pass near {names[near]}"
+            line[rows[made == near]] = numbers.setdefault(name, len(numbers))
+        names[:] = numbers
 
     def line(self, row: int) -> str:
         """The line to look at for one allocation."""
