@@ -32,9 +32,8 @@ const held = Object.fromEntries(
     [`count${group}`, event.map((moment) => at(moment, group).length)],
   ]).flat(),
 );
-const packed = { rows: 0, columns: [], differences: [], data: "" };
 const STACK = new LiveStack({ event, time: event.map((each) => each * each), live }, boxes);
-const GROUPING = new Grouping({ by: "line", names: ["a", "b", "c"], folded: 0, held: packed }, held, boxes);
+const GROUPING = new Grouping({ by: "line", names: ["a", "b", "c"], folded: 0 }, held, boxes);
 
 test("bands lie on each other without a gap, and reach what is live", () => {
   for (let point = 0; point < STACK.length; point++) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import PATH, Reading, flag, in_browser, opens_trace
+from foretrace.cli._options import PATH, Reading, flag, in_browser, is_snapshot, opens_trace
 
 
 @click.command("serve", epilog="See: foretrace docs serve")
@@ -15,7 +15,7 @@ from foretrace.cli._options import PATH, Reading, flag, in_browser, opens_trace
 @flag("--no-browser", "Print the address instead of opening it.")
 @opens_trace
 def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
-    """Show a folder of traces, or a large trace, in the browser of this machine only.
+    """Show a folder of traces, a large trace or a memory snapshot in this machine's browser only.
 
     The address holds a token that is new each time. Stop with Ctrl+C. With --strict nothing is
     served when any trace was repaired, lost records or is odd.
@@ -23,10 +23,11 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     from foretrace.base.budget import waiting
     from foretrace.model.opening import open_all
     from foretrace.show.render.terminal import plain
-    from foretrace.show.serve.run import prepare
+    from foretrace.show.serve.run import prepare, prepare_snapshot
 
     cache, limits = reading.cache, reading.limits
-    opened = open_all(path, cache=cache, limits=limits) if reading.strict else []
+    snapshot = is_snapshot(path, reading)
+    opened = open_all(path, cache=cache, limits=limits) if reading.strict and not snapshot else []
     odd = [trace for trace in opened if trace.ledger.lost_data]
     for trace in odd:
         notes = [note.text for note in trace.ledger.notes if note.severity != "info"]
@@ -36,7 +37,10 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     if odd:
         return 1
 
-    server, sockets, address = prepare(path, port=port, limits=limits, cache=cache)
+    if snapshot:
+        server, sockets, address = prepare_snapshot(path, port=port, limits=limits)
+    else:
+        server, sockets, address = prepare(path, port=port, limits=limits, cache=cache)
     click.echo(address)
     with in_browser(address, wanted=not no_browser), waiting():
         server.run(sockets=sockets)

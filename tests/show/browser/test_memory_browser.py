@@ -14,27 +14,32 @@ from foretrace.model.allocator.view import MemoryView
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.documents.memory_document import MemoryDocument
 from foretrace.schema.snapshot import ALLOC, History, Owner, Snapshot, StackFrame
-from foretrace.show.html.memory_html import memory_html
+from foretrace.show.html import memory_html as made
 from foretrace.show.overview.allocator import memory_document
 from foretrace.show.render import memory_page
 from foretrace.show.render.terminal import plain
+from foretrace.show.serve import run
 from read.snapshots import RECORDED
 from show.browser import hostile
 from show.browser.audit import faint_texts, nameless
 from show.browser.conftest import Browser
 from show.browser.looks import Page
 from show.browser.test_roofs_browser import OVERFLOW
+from show.serve.running import running
 
 pytestmark = pytest.mark.browser
 # of each point: event, and in each grouping the sum of the groups and the top of the last band
 SUMS = """
-const {stack, groupings} = window.memory, found = [];
+const {stack, groupings} = window.memory.part, found = [];
 for (let point = 0; point < stack.length; point++) found.push([stack.points.event[point],
   ...groupings.flatMap(each => [
     each.names.reduce((sum, _, group) => sum + each.bytes(group, point), 0),
     stack.bandsAt(each, point).reduce((top, band) => band.from === top ? top + band.bytes : NaN, 0),
   ])]);
 return found;
+"""
+KEY = """
+document.querySelector('svg.memory').dispatchEvent(new KeyboardEvent('keydown', {key: '%s'}));
 """
 ROWS = """
 return [...document.querySelectorAll(`table[aria-label="${arguments[0]}"] tbody tr`)].map(
@@ -46,7 +51,7 @@ def opened(browser: Browser, folder: Path, found: Snapshot) -> tuple[MemoryDocum
     views = memory_views(found)
     document = memory_document(found, views)
     path = folder / "memory.html"
-    path.write_text(memory_html(document, views), encoding="utf-8")
+    path.write_text(made.memory_html(document, views), encoding="utf-8")
     browser.open(path.as_uri())
     browser.settle()
     assert browser.requests() == [path.as_uri()]
@@ -81,9 +86,8 @@ def test_numbers_are_those_of_the_document(browser: Browser, tmp_path: Path) -> 
 
 def test_a_click_says_what_an_allocation_is(browser: Browser, tmp_path: Path) -> None:
     _, view = opened(browser, tmp_path, read_snapshot(str(RECORDED / "train.pickle.xz")))
-    keys = "document.querySelector('svg.memory').dispatchEvent(new KeyboardEvent('keydown', {key: '%s'}))"
     for key in ["p", *["ArrowDown"] * 2, "Enter"]:
-        browser.run(keys % key)
+        browser.run(KEY % key)
     told: dict[str, str] = browser.run("""
         const [terms, values] = ['dt', 'dd'].map(tag => [...document.querySelectorAll(`.panel ${tag}`)]);
         return Object.fromEntries(terms.map((term, at) => [term.textContent, values[at].textContent]));""")
@@ -100,6 +104,34 @@ def test_a_click_says_what_an_allocation_is(browser: Browser, tmp_path: Path) ->
     )
     assert frames >= len(stack)
     assert browser.run("return document.querySelector('.chosen').getAttribute('d').length > 10")
+
+
+def test_a_served_snapshot_has_every_event_of_what_is_in_view(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("starlette", reason="pip install 'foretrace[serve]'")
+    monkeypatch.setattr(made, "MOST_POINTS", 600)
+    path = str(RECORDED / "train.pickle.xz")
+    (view,) = memory_views(read_snapshot(path))
+    with running(run.prepare_snapshot(path)) as viewer:
+        browser.open(viewer.address)
+        assert browser.run("return memory.part.drawn.left_out") > 5_000
+        browser.run("document.querySelector('.grid button.link').click()")
+        for _ in range(4):
+            browser.run(KEY % "+")
+        browser.wait("memory.part.drawn.left_out === 0")
+        browser.settle()
+        sums = np.array(browser.run(SUMS), np.int64)
+        assert view.peak in sums[:, 0]
+        assert (np.diff(sums[:, 0]) == 1).all()
+        assert (sums[:, 1:] == view.curve[sums[:, :1]]).all()
+        assert browser.run("return document.querySelector('.chosen').getAttribute('d').length > 10")
+        browser.run(KEY % "0")
+        browser.wait("memory.part.drawn.left_out > 5000")
+        assert viewer.get("device/0/part?from=9&to=x")[0] == 400
+        assert viewer.get("device/1/part?from=0&to=9")[0] == 404
+        assert viewer.json("device/0/part?from=6000&to=999999999")["left_out"] == 0
+    assert [each for each in browser.console() if "favicon" not in each] == []
 
 
 def _digits(text: str) -> str:

@@ -67,15 +67,14 @@ def test_groups_add_up_to_what_is_live_at_every_point(source: str) -> None:
         else read_snapshot(str(RECORDED / f"{source}.pickle.xz"))
     )
     device, view = drawn(found)
-    points = device.points
+    points = device.whole.points
     event = points["event"]
     assert view.peak in event
-    assert len(event) + device.points_left_out == len(view.history)
+    assert len(event) + device.whole.left_out == len(view.history)
     assert (points["live"] == view.curve[event]).all()
     assert (points["reserved"] == view.reserved[event]).all()
     count = np.array([len(view.lives.live_at(int(at))) for at in event[::97]])
-    for groups in device.groups:
-        held = groups.held
+    for groups, held in zip(device.groups, device.whole.held, strict=True):
         number = range(len(groups.names))
         assert (sum(held[f"bytes{at}"] for at in number) == view.curve[event]).all()
         assert (sum(held[f"count{at}"] for at in number)[::97] == count).all()
@@ -84,13 +83,13 @@ def test_groups_add_up_to_what_is_live_at_every_point(source: str) -> None:
 def test_a_group_holds_what_its_allocations_hold() -> None:
     found = snapshot(6_000, [f"f{at}" for at in range(30)])
     device, view = drawn(found)
-    event = device.points["event"]
+    event = device.whole.points["event"]
     by = {"category": view.category, "line": view.by_line.of, "module": view.by_module.of}
     names = {"category": device.categories, "line": view.by_line.names}
     names["module"] = view.by_module.names
     assert [groups.by for groups in device.groups] == [*by]
-    for groups in device.groups:
-        held, whose = groups.held, groups.by
+    for groups, held in zip(device.groups, device.whole.held, strict=True):
+        whose = groups.by
         folded = groups.folded
         assert folded == max(len({*by[whose].tolist()}) - len(groups.names) + bool(folded), 0)
         for at, name in enumerate(groups.names[: -1 if folded else None]):
@@ -103,13 +102,13 @@ def test_a_group_holds_what_its_allocations_hold() -> None:
 
 def test_allocations_and_the_stacks_of_the_peak_are_those_of_the_view() -> None:
     device, view = drawn(read_snapshot(str(RECORDED / "train.pickle.xz")))
-    boxes = device.boxes
+    boxes = device.whole.boxes
     at_peak = (boxes["start"] <= view.peak) & (view.peak < boxes["end"])
     assert sorted(boxes["size"][at_peak]) == sorted(view.lives.size[view.holders])
     rows = {(s, e, z): at for at, (s, e, z) in enumerate(_lives(view))}
     for at in range(0, len(boxes["start"]), 50):
         row = rows[int(boxes["start"][at]), int(boxes["end"][at]), int(boxes["size"][at])]
-        assert device.lines[boxes["named"][at]] == view.line(row)
+        assert device.whole.lines[boxes["named"][at]] == view.line(row)
     flame = device.flame
     own = flame.boxes
     assert sum(int(own[each].sum()) for each in flame.passes) == view.peak_bytes
@@ -143,6 +142,6 @@ def test_a_page_has_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
     document = memory_document(found, views)
     (device,) = made.snapshot_page(document, views).devices
     assert len(made.memory_html(document, views)) < 4_000_000
-    assert device.points.rows <= made.MOST_POINTS
-    assert device.boxes.rows <= made.MOST_BOXES + made.MOST_AT_PEAK
+    assert device.whole.points.rows <= made.MOST_POINTS
+    assert device.whole.boxes.rows <= made.MOST_BOXES + made.MOST_AT_PEAK
     assert device.allocations == len(views[0].lives)

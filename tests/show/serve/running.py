@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,9 +78,13 @@ def end_process(*_: object) -> None:
     os._exit(9)
 
 
+def viewer(root: str) -> AbstractContextManager[Viewer]:
+    return running(run.prepare(root, cache=False))
+
+
 @contextmanager
-def viewer(root: str) -> Iterator[Viewer]:
-    server, sockets, address = run.prepare(root, cache=False)
+def running(prepared: run.Running) -> Iterator[Viewer]:
+    server, sockets, address = prepared
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     thread.start()
     while not server.started:

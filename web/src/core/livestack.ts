@@ -1,7 +1,7 @@
 // What is live at each moment of a history by group, and the allocations that are drawn one by one.
 
-import type { Columns } from "../data/columns";
-import type { LiveGroups } from "../data/documents";
+import { type Columns, unpack } from "../data/columns";
+import type { DrawnPart, LiveGroups } from "../data/documents";
 
 export type Axis = "event" | "time";
 
@@ -113,4 +113,19 @@ export class LiveStack {
     const found = Array.from(size.keys()).filter((box) => start[box] <= event && event < end[box]);
     return found.sort((a, b) => size[b] - size[a]);
   }
+}
+
+// A stretch of a history, ready to be drawn.
+export interface Part {
+  stack: LiveStack;
+  groupings: Grouping[];
+  frames: Columns;
+  drawn: DrawnPart;
+}
+
+export async function loadPart(drawn: DrawnPart, groups: readonly LiveGroups[]): Promise<Part> {
+  const [points, boxes, frames] = await Promise.all([drawn.points, drawn.boxes, drawn.stacks.boxes].map(unpack));
+  const held = await Promise.all(drawn.held.map(unpack));
+  const groupings = groups.map((each, at) => new Grouping(each, held[at], boxes));
+  return { stack: new LiveStack(points, boxes), groupings, frames, drawn };
 }

@@ -237,19 +237,24 @@ export interface DeviceDrawing {
   steps: number[];
   counted: number;
   steps_left_out: number;
-  points: Packed;
-  points_left_out: number;
   groups: LiveGroups[];
-  boxes: Packed;
-  lines: string[];
-  modules: string[];
-  stacks: StackTree;
+  whole: DrawnPart;
   flame: PeakFlame;
   by_line: MemoryLine[];
   by_module: MemoryPart[];
   rows_left_out: number;
   categories: string[];
   ran: string[];
+}
+
+export interface DrawnPart {
+  points: Packed;
+  left_out: number;
+  held: Packed[];
+  boxes: Packed;
+  lines: string[];
+  modules: string[];
+  stacks: StackTree;
 }
 
 export interface FindingEntry {
@@ -495,7 +500,6 @@ export interface LiveGroups {
   by: string;
   names: string[];
   folded: number;
-  held: Packed;
 }
 
 export interface Look {
@@ -860,6 +864,7 @@ export interface SkippedSetup {
 
 export interface SnapshotPage {
   devices: DeviceDrawing[];
+  served: boolean;
 }
 
 export interface StackTree {

@@ -5,7 +5,8 @@ import { byId, make, nameOf, pageData, replace } from "../base/dom";
 import { bytesText } from "../base/units";
 import { type Box, Boxes } from "../core/flame";
 import { unpack } from "../data/columns";
-import type { DeviceDrawing, PeakFlame, SnapshotPage } from "../data/documents";
+import type { DrawnPart, PeakFlame, SnapshotPage } from "../data/documents";
+import { Server } from "../data/server";
 import { FlameGraph } from "../views/flame/flamegraph";
 import { snapshotView } from "../views/memory/snapshot";
 import { choice } from "../views/page/plotting";
@@ -52,13 +53,20 @@ async function peakFlame(flame: PeakFlame): Promise<HTMLElement> {
   );
 }
 
-async function show(devices: DeviceDrawing[], title: string): Promise<void> {
-  const drawing = devices.find((each) => each.title === title) ?? devices[0];
-  const view = await snapshotView(drawing);
+async function show({ devices, served }: SnapshotPage, number: number): Promise<void> {
+  const drawing = devices[number],
+    server = new Server();
+  const ask = (from: number, to: number) => server.ask<DrawnPart>(`device/${number}/part?from=${from}&to=${to}`);
+  const view = await snapshotView(drawing, served ? ask : null);
   const choices = devices.map((each) => ({ value: each.title, text: each.title }));
   replace(
     byId("views"),
-    choice("Memory of", choices, drawing.title, (value) => show(devices, value)),
+    choice("Memory of", choices, drawing.title, (value) =>
+      show(
+        { devices, served },
+        devices.findIndex(({ title }) => title === value),
+      ),
+    ),
     view.top,
     await peakFlame(drawing.flame),
     view.tables,
@@ -67,9 +75,8 @@ async function show(devices: DeviceDrawing[], title: string): Promise<void> {
 }
 
 async function start(): Promise<void> {
-  const { devices } = pageData<SnapshotPage>();
   followTheme(new Colours(), () => {});
-  await show(devices, "");
+  await show(pageData<SnapshotPage>(), 0);
   document.documentElement.dataset.ready = "yes";
 }
 

@@ -74,15 +74,13 @@ _TELLING = ("torch::autograd::generated::", "at::_ops::")
 
 
 class LiveGroups(Struct, frozen=True):
-    """What is live at each point by group, from below: columns `bytes0`, `count0`, and so on.
-
-    `folded` names have no group of their own: they are in the last.
+    """Groups of allocations, from below; `folded` names have none of their own: they are in the
+    last.
     """
 
     by: str
     names: list[str]
     folded: int
-    held: Packed
 
 
 class StackTree(Struct, frozen=True):
@@ -102,13 +100,28 @@ class PeakFlame(Struct, frozen=True):
     kinds: tuple[str, ...] = KINDS
 
 
-class DeviceDrawing(Struct, frozen=True):
-    """One device. `points` are moments after an event; `boxes` are allocations.
+class DrawnPart(Struct, frozen=True):
+    """A stretch of a history. `points` are moments after an event; `boxes` are allocations.
 
-    A box is live from event `start` (-1: before the history) up to `end` (`events`: never freed).
-    Its columns `category`, `line` and `module` are its groups; `named` is a place in `lines`,
-    `owner` one in `modules`, `stack` and `freed_by` are innermost frames of `stacks`. `steps` are
-    the events at which another step begins; `counted` are the steps of the optimizer.
+    `held` has what is live at each point for each grouping: columns `bytes0`, `count0`, and so on.
+    A box is live from event `start` (-1: before the history) up to `end` (`events`: never freed);
+    `row` tells it apart. Its columns `category`, `line` and `module` are its groups; `named` is a
+    place in `lines`, `owner` one in `modules`, `stack` and `freed_by` are innermost frames of
+    `stacks`. `left_out` events lie between the points.
+    """
+
+    points: Packed
+    left_out: int
+    held: list[Packed]
+    boxes: Packed
+    lines: list[str]
+    modules: list[str]
+    stacks: StackTree
+
+
+class DeviceDrawing(Struct, frozen=True):
+    """One device. `steps` are the events at which another step begins; `counted` are the steps of
+    the optimizer.
     """
 
     title: str
@@ -121,13 +134,8 @@ class DeviceDrawing(Struct, frozen=True):
     steps: list[int]
     counted: int
     steps_left_out: int
-    points: Packed
-    points_left_out: int
     groups: list[LiveGroups]
-    boxes: Packed
-    lines: list[str]
-    modules: list[str]
-    stacks: StackTree
+    whole: DrawnPart
     flame: PeakFlame
     by_line: list[MemoryLine]
     by_module: list[MemoryPart]
@@ -137,9 +145,10 @@ class DeviceDrawing(Struct, frozen=True):
 
 
 class SnapshotPage(Struct, frozen=True):
-    """What the script of the page reads."""
+    """What the script of the page reads; one that is `served` may ask for parts."""
 
     devices: list[DeviceDrawing]
+    served: bool = False
 
 
 def memory_html(document: MemoryDocument, views: Sequence[MemoryView]) -> str:
@@ -149,53 +158,73 @@ def memory_html(document: MemoryDocument, views: Sequence[MemoryView]) -> str:
 
 def snapshot_page(document: MemoryDocument, views: Sequence[MemoryView]) -> SnapshotPage:
     """What the script of the page reads."""
-    found = [document.device, *document.others]
-    drawn = [
-        _device(replace(document, device=device, others=[]), view, MOST_POINTS // len(views))
-        for device, view in zip(found, views, strict=True)
-    ]
-    return SnapshotPage(drawn)
+    return SnapshotPage([each.device() for each in drawings(document, views)])
 
 
-def _device(document: MemoryDocument, view: MemoryView, most: int) -> DeviceDrawing:
-    device = document.device
-    drawn = _Moments(view, most)
-    by = {"category": _by_category(view), "line": view.by_line}
-    if view.has_modules:
-        by["module"] = view.by_module
-    groups = {name: drawn.groups(name, labels) for name, labels in by.items()}
-    shown = drawn.boxes()
-    by_size = shown[np.argsort(-view.lives.size[shown], kind="stable")]
-    stacks, node = _tree(view, [view.lives.stack[by_size], view.lives.freed_by[by_size]])
-    columns = {name: group[shown] for name, (_, group) in groups.items()}
-    lines, named = _used(view.by_line, shown)
-    modules, owner = _used(view.by_module, shown) if view.has_modules else ([], 0 * named)
-    columns |= {"named": named, "owner": owner, "stack": node[view.lives.stack[shown]]}
-    columns["freed_by"] = node[view.lives.freed_by[shown]]
-    starts = [start for start, _ in view.steps[1:]]
-    return DeviceDrawing(
-        f"device {device.device}",
-        safe(memory_page.page(document, top=0)[0]),
-        len(view.history),
-        len(view.lives),
-        view.peak,
-        device.peak_ns,
-        view.peak_bytes,
-        starts if len(starts) <= MOST_STEPS else [],
-        device.steps,
-        0 if len(starts) <= MOST_STEPS else len(starts),
-        drawn.packed(),
-        len(view.history) - len(drawn.event),
-        [each for each, _ in groups.values()],
-        _packed_boxes(view, shown, columns),
-        lines,
-        modules,
-        stacks,
-        _flame(view),
-        [replace(each, line=_name(each.line)) for each in device.lines[:MOST_ROWS]],
-        [replace(each, name=_name(each.name)) for each in device.modules[:MOST_ROWS]],
-        _left_out(device),
-    )
+def drawings(document: MemoryDocument, views: Sequence[MemoryView]) -> list[Drawing]:
+    """The devices of a document."""
+    found = zip([document.device, *document.others], views, strict=True)
+    alone = [(replace(document, device=device, others=[]), view) for device, view in found]
+    return [Drawing(each, view, MOST_POINTS // len(views)) for each, view in alone]
+
+
+class Drawing:
+    """A device, as a page draws it; `part` has any stretch of its history in more detail."""
+
+    def __init__(self, document: MemoryDocument, view: MemoryView, most: int) -> None:
+        self.document, self.view, self.most = document, view, most
+        by = {"category": _by_category(view), "line": view.by_line}
+        if view.has_modules:
+            by["module"] = view.by_module
+        whole = _Moments(view, most, 0, len(view.history))
+        self.groups = [whole.groups(name, labels) for name, labels in by.items()]
+
+    def device(self) -> DeviceDrawing:
+        """All of it."""
+        view, device = self.view, self.document.device
+        starts = [start for start, _ in view.steps[1:]]
+        few = len(starts) <= MOST_STEPS
+        return DeviceDrawing(
+            f"device {device.device}",
+            safe(memory_page.page(self.document, top=0)[0]),
+            len(view.history),
+            len(view.lives),
+            view.peak,
+            device.peak_ns,
+            view.peak_bytes,
+            starts if few else [],
+            device.steps,
+            0 if few else len(starts),
+            [each for each, _ in self.groups],
+            self.part(0, len(view.history)),
+            _flame(view),
+            [replace(each, line=_name(each.line)) for each in device.lines[:MOST_ROWS]],
+            [replace(each, name=_name(each.name)) for each in device.modules[:MOST_ROWS]],
+            _left_out(device),
+        )
+
+    def part(self, first: int, last: int) -> DrawnPart:
+        """The events from `first` up to, not with, `last`."""
+        view = self.view
+        moments = _Moments(view, self.most, first, last)
+        shown = moments.boxes()
+        by_size = shown[np.argsort(-view.lives.size[shown], kind="stable")]
+        stacks, node = _tree(view, [view.lives.stack[by_size], view.lives.freed_by[by_size]])
+        lines, named = _used(view.by_line, shown)
+        modules, owner = _used(view.by_module, shown) if view.has_modules else ([], 0 * named)
+        columns = {each.by: group[shown] for each, group in self.groups}
+        columns |= {"row": shown, "named": named, "owner": owner}
+        columns["stack"] = node[view.lives.stack[shown]]
+        columns["freed_by"] = node[view.lives.freed_by[shown]]
+        return DrawnPart(
+            moments.packed(),
+            last - first - len(moments.event),
+            [moments.packed_groups(group, len(each.names)) for each, group in self.groups],
+            _packed_boxes(view, shown, columns),
+            lines,
+            modules,
+            stacks,
+        )
 
 
 def _left_out(device: DeviceMemoryDocument) -> int:
@@ -208,15 +237,17 @@ def _by_category(view: MemoryView) -> Labels:
 
 
 class _Moments:
-    """The points of a page, and of each allocation those at which it is live."""
+    """The points of a stretch of events; of each allocation (`rows`) those at which it is live."""
 
-    def __init__(self, view: MemoryView, most: int) -> None:
+    def __init__(self, view: MemoryView, most: int, first: int, last: int) -> None:
         self.view, lives = view, view.lives
-        self.event = thinned(view.curve, most)
-        self.first = np.searchsorted(self.event, lives.start)
-        self.last = np.searchsorted(self.event, lives.end)
+        self.event = first + thinned(view.curve[first:last], most)
+        self.rows = np.flatnonzero((lives.start < last) & (lives.end > first))
+        self.first = np.searchsorted(self.event, lives.start[self.rows])
+        self.last = np.searchsorted(self.event, lives.end[self.rows])
+        self.size = lives.size[self.rows]
         # bytes times points: what a picture shows of it
-        self.area = lives.size * (self.last - self.first)
+        self.area = self.size * (self.last - self.first)
 
     def packed(self) -> Packed:
         """Event, time, live bytes and reserved bytes of each point."""
@@ -236,18 +267,21 @@ class _Moments:
         np.add.at(change, (self.last, group), -weight)
         return np.cumsum(change, axis=0)[:-1]
 
+    def packed_groups(self, group: Numbers, count: int) -> Packed:
+        """Bytes and count of each group at each point; `group` is that of every allocation."""
+        own, one = group[self.rows], np.ones(len(self.rows), np.int64)
+        parts = {"bytes": self.held(own, count, self.size), "count": self.held(own, count, one)}
+        columns = {f"{k}{at}": part[:, at] for k, part in parts.items() for at in range(count)}
+        return pack(columns, frozenset(columns))
+
     def groups(self, by: str, labels: Labels) -> tuple[LiveGroups, Numbers]:
-        """The groups of a picture, and that of each allocation."""
+        """The groups of a picture of the whole history, and that of each allocation."""
         names, group, folded = self._own_groups(by, labels)
-        size, one = self.view.lives.size, np.ones(len(group), np.int64)
-        parts = {"bytes": self.held(group, len(names), size)}
-        parts["count"] = self.held(group, len(names), one)
-        columns = {f"{k}{at}": part[:, at] for k, part in parts.items() for at in range(len(names))}
-        return LiveGroups(by, names, folded, pack(columns, frozenset(columns))), group
+        return LiveGroups(by, names, folded), group
 
     def _own_groups(self, by: str, labels: Labels) -> tuple[list[str], Numbers, int]:
         count = len(labels.names)
-        area = np.bincount(labels.of, weights=self.area, minlength=count)
+        area = np.bincount(labels.of[self.rows], weights=self.area, minlength=count)
         used = np.flatnonzero(np.bincount(labels.of, minlength=count))
         own = used if by == "category" else self._largest(labels.of, area, used)
         names = [_name(labels.names[at]) for at in own.tolist()]
@@ -267,18 +301,19 @@ class _Moments:
             used = np.intersect1d(used, np.concatenate(most))
             place = np.full(len(area), len(used), np.int64)
             place[used] = np.arange(len(used))
-            high = self.held(place[of], len(used) + 1, self.view.lives.size).max(axis=0)[:-1]
+            high = self.held(place[of[self.rows]], len(used) + 1, self.size).max(axis=0)[:-1]
             used = used[np.argsort(-high, kind="stable")[: MOST_GROUPS - 1]]
         return used[np.argsort(-area[used], kind="stable")]
 
     def boxes(self) -> Numbers:
         """The allocations that are drawn one by one, in order of their start."""
-        lives, holders = self.view.lives, self.view.holders
-        at_peak = holders[np.argsort(-lives.size[holders], kind="stable")[:MOST_AT_PEAK]]
-        seen = (lives.size >= LEAST_BOX * self.view.peak_bytes) & (self.area > 0)
-        large = np.flatnonzero(seen)
+        view, holders = self.view, self.view.holders
+        at_peak = holders[np.argsort(-view.lives.size[holders], kind="stable")[:MOST_AT_PEAK]]
+        if not self.event[0] <= view.peak <= self.event[-1]:
+            at_peak = at_peak[:0]
+        large = np.flatnonzero((self.size >= LEAST_BOX * view.peak_bytes) & (self.area > 0))
         large = large[np.argsort(-self.area[large], kind="stable")[:MOST_BOXES]]
-        return distinct(np.concatenate([at_peak, large]))
+        return distinct(np.concatenate([at_peak, self.rows[large]]))
 
 
 def _packed_boxes(view: MemoryView, rows: Numbers, columns: dict[str, Numbers]) -> Packed:
@@ -293,7 +328,7 @@ def _packed_boxes(view: MemoryView, rows: Numbers, columns: dict[str, Numbers]) 
         "is": view.category[rows],
         "ran": view.ran[rows],
     }
-    return pack(made | columns, frozenset(("start", "start_ns", "end_ns")))
+    return pack(made | columns, frozenset(("start", "start_ns", "end_ns", "row")))
 
 
 def _used(labels: Labels, rows: Numbers) -> tuple[list[str], Numbers]:

@@ -37,7 +37,6 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 def application(library: Library, left_out: list[tuple[str, str]], token: str) -> Starlette:
     """The application, without its guard; `left_out`: (label, why) of unreadable files."""
     routes = _Routes(library, left_out)
-    register_url_convertor("count", _Count())
     paths: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
         "/": routes.viewer,
         "/traces": routes.traces,
@@ -53,7 +52,7 @@ def application(library: Library, left_out: list[tuple[str, str]], token: str) -
         "/compare": routes.compare,
     }
     found = [Route(f"/{token}{path}", answer, methods=["GET"]) for path, answer in paths.items()]
-    handlers = {_Pending: _in_progress, ForetraceError: _in_words, OSError: _unreadable}
+    handlers = {_Pending: _in_progress, ForetraceError: in_words, OSError: _unreadable}
     return Starlette(routes=found, exception_handlers=handlers)  # type: ignore[arg-type]
 
 
@@ -69,29 +68,34 @@ class _Count(Convertor[int]):
         return str(value)
 
 
+register_url_convertor("count", _Count())
+
+
 class _Pending(Exception):
     """The trace is still being opened; its one argument is the answer that says so."""
 
 
-class _NotFound(ForetraceError):
+class NotFound(ForetraceError):
     """The request names something that is not there."""
 
 
 def _in_progress(_: Request, pending: _Pending) -> Response:
-    return _json(pending.args[0], 202)
+    return json_answer(pending.args[0], 202)
 
 
-def _in_words(_: Request, problem: ForetraceError) -> Response:
-    status = 404 if isinstance(problem, _NotFound) else 400
-    return _json({"state": "failed", "error": str(problem)}, status)
+def in_words(_: Request, problem: ForetraceError) -> Response:
+    """What is wrong with a request."""
+    status = 404 if isinstance(problem, NotFound) else 400
+    return json_answer({"state": "failed", "error": str(problem)}, status)
 
 
 def _unreadable(_: Request, problem: OSError) -> Response:
     words = f"the file can no longer be read: {problem.strerror}"
-    return _json({"state": "failed", "error": words}, 404)
+    return json_answer({"state": "failed", "error": words}, 404)
 
 
-def _json(answer: object, status: int = 200) -> Response:
+def json_answer(answer: object, status: int = 200) -> Response:
+    """A document."""
     body = msgspec.json.encode(answer, enc_hook=str)
     return Response(body, status, media_type="application/json")
 
@@ -110,7 +114,7 @@ class _Routes:
     def _opened(self, request: Request) -> OpenTrace:
         number = request.path_params["number"]
         if number >= len(self.library.entries):
-            raise _NotFound(f"there is no trace {number}")
+            raise NotFound(f"there is no trace {number}")
         opened = self.library.get(number)
         if opened is None:
             raise _Pending(self.library.progress(number))
@@ -118,10 +122,10 @@ class _Routes:
 
     def viewer(self, request: Request) -> Response:
         text = page("traces", self.listed, connect="'self'", main="main")
-        return _page(text, policy("'self'", "main"))
+        return page_answer(text, policy("'self'", "main"))
 
     def traces(self, request: Request) -> Response:
-        return _json(self.listed)
+        return json_answer(self.listed)
 
     def facts(self, request: Request) -> Response:
         return Response(self._opened(request).facts, media_type="application/json")
@@ -129,14 +133,14 @@ class _Routes:
     def tile(self, request: Request) -> Response:
         opened, marks = self._opened(request), self._marks(request)
         start, end = _range(request)
-        width = min(max(_number(request, "width"), 1), WIDEST)
+        width = min(max(number_of(request, "width"), 1), WIDEST)
         place = start, end, width, _tracks(request)
         rows, tiles = opened.tiles.boxes(*place), opened.tiles
         boxes = opened.timeline.packed(rows)
         answer = PackedTile(tiles.bands(*place), tiles.strips(*place[:3]), boxes)
         if marks is not None:
             answer.marks = pack({"mark": marks[opened.timeline.event[rows]]})
-        return _json(answer)
+        return json_answer(answer)
 
     def _marks(self, request: Request) -> Ints | None:
         """What the comparison with other traces says of each event, where the request wants it."""
@@ -159,32 +163,32 @@ class _Routes:
         if len(numbers) < 2 or len(set(numbers)) < len(numbers):
             raise UsageError(f"{name} must be the numbers of two traces or more")
         if max(numbers) >= len(self.library.entries):
-            raise _NotFound(f"there is no trace {max(numbers)}")
+            raise NotFound(f"there is no trace {max(numbers)}")
         return numbers
 
     def event(self, request: Request) -> Response:
         opened = self._opened(request)
         rows = opened.navigation.related(request.path_params["event"])
-        return _json({"events": opened.timeline.packed(rows)})
+        return json_answer({"events": opened.timeline.packed(rows)})
 
     def work(self, request: Request) -> Response:
         return Response(self._opened(request).work, media_type="application/json")
 
     def search(self, request: Request) -> Response:
-        return _json(self._opened(request).search(request.query_params.get("q", "")))
+        return json_answer(self._opened(request).search(request.query_params.get("q", "")))
 
     async def sql(self, request: Request) -> Response:
         """The only answer that may take long: it ends with the client who wants it."""
         opened, query = self._opened(request), request.query_params.get("q", "")
         found = await self.queries.answer(opened, query, request.receive)
         rows = await run_in_threadpool(json_rows, found.frame)
-        return _json({"columns": found.frame.columns, "rows": rows, "count": found.count})
+        return json_answer({"columns": found.frame.columns, "rows": rows, "count": found.count})
 
     def table(self, request: Request) -> Response:
         """A table of the trace as CSV, to keep."""
         trace, name = self._opened(request).trace, request.path_params["name"].removesuffix(".csv")
         if name not in trace.table_names():
-            raise _NotFound(f"tables: {', '.join(trace.table_names())}")
+            raise NotFound(f"tables: {', '.join(trace.table_names())}")
         headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
         content = csv_parts(trace.table(name))
         return StreamingResponse(content, media_type="text/csv", headers=headers)
@@ -193,24 +197,26 @@ class _Routes:
         """The trace itself, for Perfetto's page: passed on from window to window."""
         number, entries = request.path_params["number"], self.library.entries
         if number >= len(entries) or "::" in entries[number].path:
-            raise _NotFound("not a plain file")
+            raise NotFound("not a plain file")
         path = entries[number].path
         return FileResponse(path, stat_result=os.stat(path), media_type="application/octet-stream")
 
     def report(self, request: Request) -> Response:
-        return _page(report([self._opened(request).trace]), policy("'none'"))
+        return page_answer(report([self._opened(request).trace]), policy("'none'"))
 
     def compare(self, request: Request) -> Response:
         found = self._together(self._several(request, "traces"))
-        return _json({"state": "ready", "compared": found.compared})
+        return json_answer({"state": "ready", "compared": found.compared})
 
 
-def _page(text: str, allowed: str) -> Response:
+def page_answer(text: str, allowed: str) -> Response:
+    """A page, which nothing may frame."""
     headers = {"Content-Security-Policy": f"{allowed}; frame-ancestors 'none'"}
     return HTMLResponse(text, headers=headers)
 
 
-def _number(request: Request, name: str) -> int:
+def number_of(request: Request, name: str) -> int:
+    """A parameter that is a number."""
     text = request.query_params.get(name, "")
     if not re.fullmatch(r"-?[0-9]{1,18}(?:\.[0-9]{0,18})?", text):
         raise UsageError(f"{name} must be a number")
@@ -218,7 +224,7 @@ def _number(request: Request, name: str) -> int:
 
 
 def _range(request: Request) -> tuple[int, int]:
-    start, end = _number(request, "from"), _number(request, "to")
+    start, end = number_of(request, "from"), number_of(request, "to")
     return start, max(end, start + 1)
 
 

@@ -4,39 +4,74 @@ from __future__ import annotations
 
 import secrets
 import socket
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, UsageError
+from foretrace.model.allocator.files import memory_views
+from foretrace.read.snapshot import read_snapshot
+from foretrace.show.html.memory_html import drawings
+from foretrace.show.overview.allocator import memory_document
 from foretrace.show.serve.library import Library, catalog
 
 if TYPE_CHECKING:
     import uvicorn
 
+    from foretrace.show.serve.http_limits import Application
 
-def prepare(
-    root: str, *, port: int = 0, limits: Limits | None = None, cache: bool = True
-) -> tuple[uvicorn.Server, list[socket.socket], str]:
-    """The server, the sockets it will listen on, and its address."""
+
+Running = tuple["uvicorn.Server", list[socket.socket], str]
+
+
+@contextmanager
+def packages() -> Iterator[None]:
+    """Imports of optional packages; one that is missing is named before anything is read."""
     try:
-        import uvicorn
+        import uvicorn as uvicorn
 
-        from foretrace.show.serve.app import application
-        from foretrace.show.serve.http_limits import LARGEST_HEADER, BoundedHttp, Guard
+        yield
     except ImportError as problem:
         words = f"the viewer needs {problem.name}: pip install 'foretrace[serve]'"
         raise MissingError(words) from None
 
+
+def prepare(
+    root: str, *, port: int = 0, limits: Limits | None = None, cache: bool = True
+) -> Running:
+    """The server of traces, the sockets it will listen on, and its address."""
+    with packages():
+        from foretrace.show.serve.app import application
+
     bounds = limits or Limits()
     found = catalog(root, bounds)
+    library = Library(found.entries, bounds, cache)
+    return start(lambda token: application(library, found.left_out, token), port)
+
+
+def prepare_snapshot(path: str, *, port: int = 0, limits: Limits | None = None) -> Running:
+    """The same for a snapshot of torch's allocator, which is read first."""
+    with packages():
+        from foretrace.show.serve.memory_app import memory_application
+
+    snapshot = read_snapshot(path, limits)
+    views = memory_views(snapshot)
+    drawn = drawings(memory_document(snapshot, views), views)
+    return start(lambda token: memory_application(drawn, token), port)
+
+
+def start(made: Callable[[str], Application], port: int) -> Running:
+    """Guard an application, which is made for a token, and configure its server."""
+    import uvicorn
+
+    from foretrace.show.serve.http_limits import LARGEST_HEADER, BoundedHttp, Guard
+
     sockets = listen(port)
     number = sockets[0].getsockname()[1]
     token = secrets.token_urlsafe(24)
-    library = Library(found.entries, bounds, cache)
-    guarded = Guard(application(library, found.left_out, token), token, number)
     config = uvicorn.Config(
-        guarded,
+        Guard(made(token), token, number),
         http=BoundedHttp,
         ws="none",
         lifespan="off",

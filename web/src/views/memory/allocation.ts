@@ -3,7 +3,7 @@
 import "../panel/panel.css";
 import { make, nameOf, replace } from "../../base/dom";
 import { bytesText, numberText, percentText, timeText } from "../../base/units";
-import type { Band, Grouping, LiveStack } from "../../core/livestack";
+import type { Band, Grouping, Part } from "../../core/livestack";
 import type { Columns } from "../../data/columns";
 import type { DeviceDrawing } from "../../data/documents";
 import { columns, head, pairs, titled } from "../panel/parts";
@@ -13,23 +13,20 @@ const NATIVE = 3; // the kind of a frame of C++
 export class AllocationPanel {
   readonly node = make("section", { class: "panel", "aria-label": "Allocation", "aria-live": "polite", tabindex: "0" });
 
-  constructor(
-    private readonly drawing: DeviceDrawing,
-    private readonly stack: LiveStack,
-    private readonly frames: Columns,
-  ) {
+  constructor(private readonly drawing: DeviceDrawing) {
     replace(this.node, make("p", { class: "faint" }, "Nothing is chosen. Click an allocation, or a row of the table below."));
   }
 
-  show(box: number): void {
-    const { drawing, stack } = this,
-      { boxes } = stack,
+  show(part: Part, box: number): void {
+    const { drawing } = this,
+      { boxes } = part.stack,
+      { lines, modules } = part.drawn,
       of = (column: string) => boxes[column][box];
     const size = of("size"),
-      owner = drawing.modules[of("owner")];
+      owner = modules[of("owner")];
     replace(
       this.node,
-      head(`${bytesText(size)} of ${drawing.categories[of("is")]}`, make("p", {}, nameOf(drawing.lines[of("named")]))),
+      head(`${bytesText(size)} of ${drawing.categories[of("is")]}`, make("p", {}, nameOf(lines[of("named")]))),
       columns(
         titled(
           "Life",
@@ -40,18 +37,18 @@ export class AllocationPanel {
             ["live for", lifeText(drawing, boxes, box)],
             ["category", drawing.categories[of("is")]],
             ["pass", of("start") < 0 ? "" : drawing.ran[of("ran")]],
-            ["line", drawing.lines[of("named")]],
+            ["line", lines[of("named")]],
             ["module", owner ?? ""],
           ]),
         ),
-        titled("Allocated by, the innermost frame first", this.chain(of("stack"))),
-        of("freed_by") >= 0 ? titled("Freed by", this.chain(of("freed_by"))) : null,
+        titled("Allocated by, the innermost frame first", this.chain(part, of("stack"))),
+        of("freed_by") >= 0 ? titled("Freed by", this.chain(part, of("freed_by"))) : null,
       ),
     );
   }
 
   // All that are too small to be drawn one by one.
-  showSmaller({ bytes, count, group }: Band, grouping: Grouping): void {
+  showSmaller({ bytes, count, group }: Band, grouping: Grouping, { stack }: Part): void {
     const name = grouping.names[group];
     replace(
       this.node,
@@ -59,21 +56,21 @@ export class AllocationPanel {
       make(
         "p",
         { class: "faint" },
-        `The page has ${numberText(this.stack.boxes.size.length)} of ${numberText(this.drawing.allocations)} allocations one by one.`,
+        `The page has ${numberText(stack.boxes.size.length)} of ${numberText(this.drawing.allocations)} allocations one by one.`,
       ),
     );
   }
 
   // The frames of Python; those of C++ are folded, where there are others.
-  private chain(inner: number): HTMLElement {
-    const { above, name, kind } = this.frames,
+  private chain(part: Part, inner: number): HTMLElement {
+    const { above, name, kind } = part.frames,
       frames: number[] = [];
     for (let frame = inner; frame >= 0; frame = above[frame]) frames.push(frame);
     const list = (chosen: number[]) =>
       make(
         "ol",
         { class: "frames" },
-        chosen.map((frame) => make("li", {}, nameOf(this.drawing.stacks.names[name[frame]]))),
+        chosen.map((frame) => make("li", {}, nameOf(part.drawn.stacks.names[name[frame]]))),
       );
     const python = frames.filter((frame) => kind[frame] !== NATIVE);
     if (!frames.length) return make("p", { class: "faint" }, "No stack is known.");

@@ -2,10 +2,9 @@
 
 import { make, replace } from "../../base/dom";
 import { bytesText, numberText, percentText, timeText } from "../../base/units";
-import { type Axis, type Band, Grouping, LiveStack } from "../../core/livestack";
+import { type Axis, type Band, loadPart, type Part } from "../../core/livestack";
 import type { Column } from "../../core/rows";
-import { unpack } from "../../data/columns";
-import type { DeviceDrawing, MemoryLine, MemoryPart } from "../../data/documents";
+import type { DeviceDrawing, DrawnPart, MemoryLine, MemoryPart } from "../../data/documents";
 import { Grid } from "../page/grid";
 import { choice } from "../page/plotting";
 import { sectionNode } from "../page/written";
@@ -15,79 +14,110 @@ import { StackGraph } from "./stackgraph";
 export interface SnapshotView {
   top: HTMLElement;
   tables: HTMLElement;
-  stack: LiveStack;
-  groupings: Grouping[];
+  part: Part; // what is drawn
 }
 
-export async function snapshotView(drawing: DeviceDrawing): Promise<SnapshotView> {
-  const [points, boxes, frames] = await Promise.all([drawing.points, drawing.boxes, drawing.stacks.boxes].map(unpack));
-  const stack = new LiveStack(points, boxes);
-  const groupings = await Promise.all(drawing.groups.map(async (groups) => new Grouping(groups, await unpack(groups.held), boxes)));
-  const panel = new AllocationPanel(drawing, stack, frames);
-  let grouping = groupings[0],
+// `ask` gets a part of the history from a server, where the page has one.
+export async function snapshotView(drawing: DeviceDrawing, ask: Ask | null): Promise<SnapshotView> {
+  const all = await loadPart(drawing.whole, drawing.groups),
+    panel = new AllocationPanel(drawing),
+    said = make("p", { class: "faint" });
+  const view: SnapshotView = { top: make("div"), tables: make("div"), part: all };
+  let by = 0,
     axis: Axis = "event";
-  const choose = (band: Band) => (band.box >= 0 ? select(band.box) : panel.showSmaller(band, grouping));
-  const graph = new StackGraph(drawing, stack, grouping, choose);
-  const select = (box: number) => {
-    panel.show(box);
-    graph.mark(box);
+  const select = (part: Part, box: number) => {
+    panel.show(part, box);
+    graph.mark(part.stack.boxes.row[box]);
   };
-  const switches = make("div", { class: "controls" });
-  const show = () => {
-    graph.show(grouping, axis);
-    const bys = groupings.map(({ groups: { by } }) => ({ value: by, text: `by ${by}` }));
-    const axes = [
-      { value: "event", text: "events" },
-      { value: "time", text: "time" },
-    ];
-    replace(
-      switches,
-      choice("Colours", bys, grouping.groups.by, (by) => {
-        grouping = groupings.find(({ groups }) => groups.by === by) ?? grouping;
-        graph.show(grouping, axis);
-      }),
-      choice("Axis", axes, axis, (value) => {
-        axis = value as Axis;
-        graph.show(grouping, axis);
-      }),
-    );
+  const choose = (band: Band) =>
+    band.box >= 0 ? select(view.part, band.box) : panel.showSmaller(band, view.part.groupings[by], view.part);
+  const use = (part: Part) => {
+    if (part === view.part) return;
+    view.part = part;
+    graph.use(part);
+    replace(said, notes(drawing, part));
   };
-  show();
-  const first = stack.liveAt(drawing.peak_event)[0];
-  if (first !== undefined) panel.show(first);
-  const top = make(
+  const details = ask ? new Details(drawing, all, ask, use) : null;
+  const graph = new StackGraph(drawing, all, choose, (from, to) => details?.look(from, to));
+  const show = () => graph.show(by, axis);
+  const bys = drawing.groups.map((each, at) => ({ value: each.by, text: `by ${each.by}`, at }));
+  const axes = [
+    { value: "event", text: "events" },
+    { value: "time", text: "time" },
+  ];
+  const switches = make(
     "div",
-    {},
-    sectionNode(drawing.head),
-    make(
-      "section",
-      { class: "plots", "aria-label": "Live bytes" },
-      make("h3", {}, "Live bytes"),
-      switches,
-      graph.node,
-      graph.tools,
-      notes(drawing, stack),
-      panel.node,
-    ),
+    { class: "controls" },
+    choice("Colours", bys, bys[0].value, (chosen) => {
+      by = bys.findIndex(({ value }) => value === chosen);
+      show();
+    }),
+    choice("Axis", axes, axis, (chosen) => {
+      axis = chosen as Axis;
+      show();
+    }),
   );
-  return { top, tables: tables(drawing, stack, select), stack, groupings };
+  const first = all.stack.liveAt(drawing.peak_event)[0];
+  if (first !== undefined) panel.show(all, first);
+  replace(said, notes(drawing, all));
+  const title = make("h3", {}, "Live bytes"),
+    named = { class: "plots", "aria-label": "Live bytes" };
+  replace(view.top, sectionNode(drawing.head), make("section", named, title, switches, graph.node, graph.tools, said, panel.node));
+  replace(
+    view.tables,
+    tables(drawing, all, (box) => select(all, box)),
+  );
+  return view;
 }
 
-function notes(drawing: DeviceDrawing, { boxes, length }: LiveStack): HTMLElement {
-  const drawn = boxes.size.length,
-    { allocations, points_left_out, steps_left_out } = drawing;
+export type Ask = (from: number, to: number) => Promise<DrawnPart>;
+
+const PAUSE_MS = 150; // a person is still zooming
+
+// More of what is in view, where the whole has left events out.
+class Details {
+  private asked = 0;
+  private known: [number, number] = [0, 0]; // the events of the part that is drawn
+
+  constructor(
+    private readonly drawing: DeviceDrawing,
+    private readonly all: Part,
+    private readonly ask: Ask,
+    private readonly use: (part: Part) => void,
+  ) {}
+
+  look(from: number, to: number): void {
+    const number = ++this.asked,
+      first = Math.floor(from),
+      last = Math.ceil(to) + 1;
+    if (first < this.known[0] || last > this.known[1]) this.use(this.all);
+    if (!this.all.drawn.left_out || last - first >= this.drawing.events) return;
+    setTimeout(async () => {
+      if (number !== this.asked) return;
+      const part = await loadPart(await this.ask(first, last), this.drawing.groups);
+      if (number !== this.asked) return;
+      this.known = [first, last];
+      this.use(part);
+    }, PAUSE_MS);
+  }
+}
+
+function notes(drawing: DeviceDrawing, { stack, drawn }: Part): string {
+  const shown = stack.boxes.size.length,
+    { allocations, steps_left_out } = drawing,
+    part = drawn === drawing.whole ? "" : " in view";
   const said = [
-    `${numberText(drawn)} of ${numberText(allocations)} allocations are drawn one by one; the other ${numberText(allocations - drawn)} are the "smaller" of their group, and counted in full.`,
-    points_left_out
-      ? `The graph has ${numberText(length)} moments, each exact; ${numberText(points_left_out)} events lie between them.`
-      : "Every event of the history is in the graph.",
+    `${numberText(shown)} of ${numberText(allocations)} allocations are drawn one by one; the others are the "smaller" of their group, and counted in full.`,
+    drawn.left_out
+      ? `The graph has ${numberText(stack.length)} moments${part}, each exact; ${numberText(drawn.left_out)} events lie between them.`
+      : `Every event${part || " of the history"} is in the graph.`,
     steps_left_out ? `${numberText(steps_left_out)} steps are too many to be marked.` : drawing.steps.length ? "Dotted: a new step." : "",
     "A pixel shows its moment with the most live bytes. Drag to widen a part.",
   ];
-  return make("p", { class: "faint" }, said.filter(Boolean).join(" "));
+  return said.filter(Boolean).join(" ");
 }
 
-function tables(drawing: DeviceDrawing, stack: LiveStack, select: (box: number) => void): HTMLElement {
+function tables(drawing: DeviceDrawing, all: Part, select: (box: number) => void): HTMLElement {
   const { by_line, by_module, rows_left_out } = drawing;
   return make(
     "div",
@@ -95,7 +125,7 @@ function tables(drawing: DeviceDrawing, stack: LiveStack, select: (box: number) 
     new Grid<MemoryLine>(lineColumns(), by_line, { caption: "At the peak, by line", sort: "bytes" }).node,
     by_module.length ? new Grid<MemoryPart>(moduleColumns(), by_module, { caption: "At the peak, by module", sort: "bytes" }).node : null,
     rows_left_out ? make("p", { class: "faint" }, `${numberText(rows_left_out)} smaller rows are not in the page.`) : null,
-    allocationGrid(drawing, stack, select).node,
+    allocationGrid(drawing, all, select).node,
   );
 }
 
@@ -130,9 +160,10 @@ interface Held {
   share: number;
 }
 
-function allocationGrid(drawing: DeviceDrawing, stack: LiveStack, select: (box: number) => void): Grid<Held> {
+function allocationGrid(drawing: DeviceDrawing, { stack, drawn }: Part, select: (box: number) => void): Grid<Held> {
   const { boxes } = stack,
-    { lines, modules, categories, peak_bytes, peak_event } = drawing;
+    { lines, modules } = drawn,
+    { categories, peak_bytes, peak_event } = drawing;
   const rows = stack.liveAt(peak_event).map((box) => ({ box, bytes: boxes.size[box], share: boxes.size[box] / (peak_bytes || 1) }));
   const since = (box: number) => (boxes.start[box] < 0 ? null : boxes.start_ns[box]);
   const columns: Column<Held>[] = [

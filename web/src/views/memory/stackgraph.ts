@@ -4,7 +4,7 @@
 import { scaleLinear } from "d3-scale";
 import { button, make, makeIn, nameOf, replace } from "../../base/dom";
 import { bytesText, numberText, timeText } from "../../base/units";
-import type { Axis, Band, Grouping, LiveStack } from "../../core/livestack";
+import type { Axis, Band, Grouping, LiveStack, Part } from "../../core/livestack";
 import { ticks } from "../../core/ticks";
 import type { DeviceDrawing } from "../../data/documents";
 import { type Plot, plot, xAxis, yAxis } from "../page/plotting";
@@ -38,7 +38,8 @@ export function colourOf({ groups: { by, folded }, names }: Grouping, group: num
   return `var(--${own ?? "other"})`;
 }
 
-type Choose = (band: Band, point: number) => void;
+type Choose = (band: Band) => void;
+type Look = (from: number, to: number) => void; // the events that are in view
 
 export class StackGraph {
   readonly node: HTMLElement;
@@ -47,6 +48,8 @@ export class StackGraph {
   private readonly words = make("p", { class: "plot-line faint", "aria-live": "polite" });
   private readonly legend = make("ul", { class: "keys amounts" });
   private axis: Axis = "event";
+  private by = 0; // the grouping
+  private part: Part;
   private range: [number, number];
   private width = 0;
   private shown: Int32Array = new Int32Array(0); // the point of each pixel
@@ -58,17 +61,19 @@ export class StackGraph {
 
   constructor(
     private readonly drawing: DeviceDrawing,
-    private readonly stack: LiveStack,
-    private grouping: Grouping,
+    private readonly all: Part,
     private readonly choose: Choose,
+    private readonly looked: Look,
   ) {
+    this.part = all;
+    const { stack } = all;
     this.range = this.whole();
     this.cursor = stack.place("event", drawing.peak_event);
     this.plot = plot("Live bytes over time", "memory", (svg, width) => this.paint(svg, width));
     this.tools = make(
       "div",
       { class: "controls" },
-      button("go to the peak", () => this.go(this.stack.place("event", this.drawing.peak_event))),
+      button("go to the peak", () => this.goToPeak()),
       button("zoom in", () => this.zoom(1 / ZOOM)),
       button("zoom out", () => this.zoom(ZOOM)),
       button("show all", () => this.look(this.whole())),
@@ -78,22 +83,42 @@ export class StackGraph {
     this.read(this.cursor, null);
   }
 
-  show(grouping: Grouping, axis: Axis): void {
-    if (axis !== this.axis) {
-      const held = this.stack.points;
-      const value = (end: number) => held[axis][this.stack.place(this.axis, end)];
-      const [from, to] = this.range;
-      this.axis = axis;
-      this.range = this.isWhole(from, to) ? this.whole() : [value(from), Math.max(value(to), value(from) + 1)];
-    }
-    this.grouping = grouping;
+  private get stack(): LiveStack {
+    return this.part.stack;
+  }
+
+  private get grouping(): Grouping {
+    return this.part.groupings[this.by];
+  }
+
+  // Another part of the history, or all of it; the moment and the allocation stay.
+  use(part: Part): void {
+    const { event } = this.stack.points,
+      row = this.box >= 0 ? this.stack.boxes.row[this.box] : -1;
+    const moment = event[this.cursor];
+    this.part = part;
+    this.cursor = part.stack.place("event", moment);
+    this.box = part.stack.boxes.row.indexOf(row);
     this.plot.draw();
     this.read(this.cursor, null);
   }
 
-  // Outlines an allocation, and shows a moment at which it is live.
-  mark(box: number): void {
-    this.box = box;
+  show(by: number, axis: Axis): void {
+    if (axis !== this.axis) {
+      const { stack } = this.all;
+      const value = (end: number) => stack.points[axis][stack.place(this.axis, end)];
+      const [from, to] = this.range;
+      this.axis = axis;
+      this.range = this.isWhole(from, to) ? this.whole() : [value(from), Math.max(value(to), value(from) + 1)];
+    }
+    this.by = by;
+    this.plot.draw();
+    this.read(this.cursor, null);
+  }
+
+  // Outlines an allocation.
+  mark(row: number): void {
+    this.box = this.stack.boxes.row.indexOf(row);
     this.drawOver();
   }
 
@@ -106,7 +131,7 @@ export class StackGraph {
   }
 
   private ends(axis: Axis): [number, number] {
-    const values = this.stack.points[axis];
+    const values = this.all.stack.points[axis];
     return [values[0] ?? 0, Math.max(values[values.length - 1] ?? 1, (values[0] ?? 0) + 1)];
   }
 
@@ -297,7 +322,7 @@ export class StackGraph {
     const point = this.pointAt(event.offsetX),
       band = this.bandAt(point, event.offsetY);
     this.read(point, band);
-    if (band) this.choose(band, point);
+    if (band) this.choose(band);
   }
 
   // The values at a point: in the legend by group, in words the moment and what the pointer is on.
@@ -334,16 +359,27 @@ export class StackGraph {
 
   private bandWords({ box, group, count }: Band): string {
     const { boxes } = this.stack,
-      { categories, lines } = this.drawing;
+      { categories } = this.drawing,
+      { lines } = this.part.drawn;
     if (box >= 0) return `${lines[boxes.named[box]]} (${categories[boxes.is[box]]})`;
     return `${numberText(count)} smaller of ${this.grouping.names[group]}`;
   }
 
   private go(point: number): void {
     const [from, to] = this.range,
-      value = this.stack.points[this.axis][point];
+      { points } = this.stack,
+      value = points[this.axis][point],
+      event = points.event[point];
     if (value < from || value > to) this.look([value - (to - from) / 2, value + (to - from) / 2]);
-    this.read(point, null);
+    this.read(this.stack.place("event", event), null);
+  }
+
+  private goToPeak(): void {
+    const [from, to] = this.range,
+      { peak_event, peak_ns } = this.drawing,
+      value = this.axis === "event" ? peak_event : peak_ns;
+    if (value < from || value > to) this.look([value - (to - from) / 2, value + (to - from) / 2]);
+    this.read(this.stack.place("event", peak_event), null);
   }
 
   private zoom(factor: number): void {
@@ -357,8 +393,14 @@ export class StackGraph {
       wide = Math.min(Math.max(to - from, this.axis === "event" ? 4 : 4000), high - low);
     const start = Math.min(Math.max(from, low), high - wide);
     this.range = [start, start + wide];
+    this.looked(this.eventAt(start), this.eventAt(start + wide));
     this.plot.draw();
     this.read(this.cursor, null);
+  }
+
+  private eventAt(value: number): number {
+    const { stack } = this.all;
+    return this.axis === "event" ? value : stack.points.event[stack.place("time", value)];
   }
 
   private key(event: KeyboardEvent): void {
@@ -372,8 +414,8 @@ export class StackGraph {
       End: () => this.go(last),
       ArrowUp: () => this.climb(1),
       ArrowDown: () => this.climb(-1),
-      Enter: () => this.band && this.choose(this.band, this.cursor),
-      p: () => this.go(this.stack.place("event", this.drawing.peak_event)),
+      Enter: () => this.band && this.choose(this.band),
+      p: () => this.goToPeak(),
       "+": () => this.zoom(1 / ZOOM),
       "=": () => this.zoom(1 / ZOOM),
       "-": () => this.zoom(ZOOM),
