@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.base.errors import UsageError
 from foretrace.cli._options import (
     PATH,
     Reading,
@@ -22,16 +23,26 @@ from foretrace.cli._options import (
 if TYPE_CHECKING:
     from foretrace.show.render.terminal import Section
 
+# how pickles begin, and files packed with gzip, xz and zstd
+_BINARY = (b"\x80", b"(dp", b"}q", b"\x1f\x8b", b"\xfd7zXZ", b"(\xb5/\xfd")
+
 
 @click.command("memory", epilog="See: foretrace docs memory")
 @click.argument("snapshot", type=PATH)
+@click.argument("other", type=PATH, required=False)
 @in_forms
 @shown("--top", type=click.IntRange(min=0), default=10, help="How many lines to list.")
 @click.option("--html", metavar="FILE", help="Also write a page: live bytes over time, stacks.")
 @flag("--overwrite", "Replace a page of that name.")
 @opens_trace
 def command(
-    snapshot: str, form: str, top: int, html: str | None, overwrite: bool, reading: Reading
+    snapshot: str,
+    other: str | None,
+    form: str,
+    top: int,
+    html: str | None,
+    overwrite: bool,
+    reading: Reading,
 ) -> int:
     """Read a snapshot of torch's allocator: the peak, what holds it, and what would lower it.
 
@@ -39,15 +50,21 @@ def command(
     allocations. Nothing in the file is executed. What `record --memory --stacks --modules` left is
     shown by module too.
 
-    With - the text of an OutOfMemoryError is read from stdin, and explained.
+    With OTHER, show what changed from SNAPSHOT to it. With - the text of an OutOfMemoryError is
+    read from stdin, and explained.
 
     \b
     foretrace memory snapshot.pickle
+    foretrace memory before.pickle after.pickle
     foretrace memory - < error.txt
     foretrace memory snapshot.pickle --json
     foretrace memory snapshot.pickle --html memory.html
     """
-    if snapshot == "-":
+    if other is not None:
+        if html:
+            raise UsageError("--html draws one snapshot: leave the other one out")
+        return _compare(snapshot, other, form, top, reading)
+    if snapshot == "-" and not _is_pickle():
         return _explain(form)
     from foretrace.model.allocator.files import memory_views
     from foretrace.read.snapshot import read_snapshot, trace_beside
@@ -76,6 +93,23 @@ def command(
 
         say(f"wrote {write_page(target, memory_html(found, views), [snapshot])}")
     return 1 if reading.strict and found.lost else 0
+
+
+def _is_pickle() -> bool:
+    """Whether stdin holds a snapshot, plain or packed, and no text."""
+    return not sys.stdin.isatty() and sys.stdin.buffer.peek(6)[:6].startswith(_BINARY)
+
+
+def _compare(a: str, b: str, form: str, top: int, reading: Reading) -> int:
+    from foretrace.read.snapshot import read_snapshot
+    from foretrace.show.overview.allocator import memory_document
+    from foretrace.show.overview.memory_changes import memory_changes
+    from foretrace.show.render.memory_page import changes_page
+
+    sides = [memory_document(read_snapshot(path, reading.limits)) for path in (a, b)]
+    found = memory_changes(*sides)
+    answer_in_sections(form, found, lambda: changes_page(found, top=top))
+    return 1 if reading.strict and any(side.lost for side in sides) else 0
 
 
 def _explain(form: str) -> int:

@@ -10,9 +10,10 @@ import pytest
 
 import foretrace as ft
 from foretrace.cli import main
+from foretrace.read.recordings import snapshots
 
 RECORDED = Path(__file__).parents[2] / "recorded"
-LEAK = RECORDED / "memory" / "leak.pickle.xz"
+LEAK = snapshots()["gpt_leak"]
 TRACE = RECORDED / "sgd_fused.json.gz"  # without memory events
 
 

@@ -129,7 +129,7 @@ def test_the_command_reads_stdin(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def given(text: str) -> None:
-        buffer = io.BytesIO(text.encode())
+        buffer = io.BufferedReader(io.BytesIO(text.encode()))  # type: ignore[arg-type]
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer, isatty=lambda: False))
 
     given(CASES["a wrong shape"][0])

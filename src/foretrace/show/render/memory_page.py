@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
+from foretrace.schema.documents.memory_changes import HeldChange, MemoryChanges
 from foretrace.schema.documents.memory_document import (
     DeviceMemoryDocument,
     LargerBatch,
@@ -13,7 +14,8 @@ from foretrace.schema.documents.memory_document import (
     PeakFix,
 )
 from foretrace.schema.documents.oom import OutOfMemoryDocument
-from foretrace.show.render.terminal import Section
+from foretrace.show.overview.memory_changes import change_text
+from foretrace.show.render.terminal import Section, more_text
 
 SHOWN_FIXES = 3
 MOST_TIMES = 64  # beyond this, the batch is not what limits the memory
@@ -185,3 +187,37 @@ def oom_page(found: OutOfMemoryDocument) -> list[Section]:
     ]
     words = ["DO FIRST", "THEN", "THEN"]
     return [Section("", labelled=[*lines, *zip(words, found.next, strict=False)])]
+
+
+def changes_page(found: MemoryChanges, *, top: int) -> list[Section]:
+    """The verdict, and the categories and lines that changed."""
+    names = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in (found.a, found.b)]
+    reserved = f"{bytes_text(found.a_reserved_bytes)} to {bytes_text(found.b_reserved_bytes)}"
+    labelled = [("VERDICT", found.verdict), ("RESERVED", reserved)]
+    head = Section(" against ".join(names), labelled=labelled)
+    columns = ["A", "B", "change", ""]
+
+    def cells(each: HeldChange) -> list[str]:
+        sizes = [bytes_text(each.a_bytes), bytes_text(each.b_bytes)]
+        return [*sizes, change_text(each), each.change]
+
+    least = LEAST * max(found.a_peak_bytes, found.b_peak_bytes)
+    categories = [
+        [each.name, *cells(each)]
+        for each in found.categories
+        if max(each.a_bytes, each.b_bytes) >= least
+    ]
+    lines = [
+        [each.name, each.category, *cells(each)] for each in found.lines if each.change != "same"
+    ]
+    return [
+        head,
+        Section("At the peak", head=["is", *columns], rows=categories, left=(0, 4)),
+        Section(
+            "Lines that changed",
+            head=["line", "is", *columns],
+            rows=lines[:top],
+            left=(0, 1, 5),
+            after=more_text(len(lines), top, "--top has more"),
+        ),
+    ][: 3 if lines else 2]
