@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -97,7 +97,8 @@ def command(
 
 def _is_pickle() -> bool:
     """Whether stdin holds a snapshot, plain or packed, and no text."""
-    return not sys.stdin.isatty() and sys.stdin.buffer.peek(6)[:6].startswith(_BINARY)
+    given: Any = sys.stdin.buffer
+    return not sys.stdin.isatty() and bool(given.peek(6)[:6].startswith(_BINARY))
 
 
 def _compare(a: str, b: str, form: str, top: int, reading: Reading) -> int:

@@ -13,6 +13,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 SUFFIX = ".run.json"
+# what `record --memory` leaves: of the recorded steps, else of the moment when memory ran out
+SNAPSHOTS = (".memory.pickle", ".oom.pickle")
 # A run record is a few kilobytes; anything larger beside a trace is something else.
 MOST_BYTES = 1 << 20
 # A call takes a nanosecond to 30 years, and a cost is at most as long: arithmetic stays finite.
@@ -92,15 +94,28 @@ def read_run(trace: str) -> RecordedRun:
 
 def content_beside(trace: str) -> bytes:
     """The file beside a trace that is named as its record; empty where there is none."""
-    ends = (".json.gz", ".json")
-    stem = next((trace.removesuffix(end) for end in ends if trace.endswith(end)), None)
-    if stem is None or "::" in stem:  # a member of an archive has no file beside it
+    stem = _stem(trace)
+    if stem is None:
         return b""
     try:
         with open(stem + SUFFIX, "rb") as file:
             return file.read() if os.fstat(file.fileno()).st_size <= MOST_BYTES else b""
     except OSError:
         return b""
+
+
+def snapshot_beside(trace: str) -> str | None:
+    """The allocator's snapshot of a trace: `run.memory.pickle` beside `run.json.gz`."""
+    stem = _stem(trace)
+    ends = SNAPSHOTS if stem is not None else ()
+    return next((f"{stem}{end}" for end in ends if os.path.isfile(f"{stem}{end}")), None)
+
+
+def _stem(trace: str) -> str | None:
+    """What the files of a run begin with; None for a member of an archive."""
+    ends = (".json.gz", ".json")
+    stem = next((trace.removesuffix(end) for end in ends if trace.endswith(end)), None)
+    return None if stem is None or "::" in stem else stem
 
 
 def _decoded(content: bytes) -> RecordedRun:

@@ -528,6 +528,7 @@ export interface Look {
   step: StepTime | null;
   fixes: FixEntry[];
   unrecorded: UnrecordedWait | null;
+  memory: TraceMemory | null;
 }
 
 export interface LookVerdict {
@@ -950,6 +951,15 @@ export interface TraceFacts {
   worth_ns: number;
   notes: string;
   fixes: Section | null;
+}
+
+export interface TraceMemory {
+  device: string;
+  peak_bytes: number;
+  reserved_bytes: number | null;
+  source: string;
+  parts: Record<string, number>;
+  before_bytes: number | null;
 }
 
 export interface TriedBar {

@@ -1,4 +1,4 @@
-"""Which file is a snapshot of the allocator, and which lies beside a trace."""
+"""Which file is a snapshot of the allocator, and the views of its devices."""
 
 from __future__ import annotations
 
@@ -9,25 +9,15 @@ from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.model.allocator.view import MemoryView
 from foretrace.read.snapshot import read_snapshot
+from foretrace.schema.run_record import snapshot_beside
 from foretrace.schema.snapshot import Snapshot
 
-# what `record --memory` leaves beside a trace: of the recorded steps, else of the failure
-SUFFIXES = (".memory.pickle", ".oom.pickle")
 _NAMED = re.compile(r"\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?$")
-_TRACE = re.compile(r"(?:\.pt\.trace)?\.json(?:\.gz|\.zst|\.xz)?$")
 
 
 def is_snapshot(path: object) -> bool:
     """Whether a path is named like a snapshot of the allocator."""
     return isinstance(path, str | os.PathLike) and bool(_NAMED.search(os.fspath(path)))
-
-
-def beside(trace: str) -> str | None:
-    """The snapshot of a trace: `run.memory.pickle` beside `run.json.gz`."""
-    stem = _TRACE.sub("", trace)
-    if stem == trace or "::" in stem:  # a member of an archive has no file beside it
-        return None
-    return next((stem + end for end in SUFFIXES if os.path.isfile(stem + end)), None)
 
 
 def view_of(path: str, limits: Limits | None = None) -> MemoryView:
@@ -47,7 +37,7 @@ def memory_views(snapshot: Snapshot) -> list[MemoryView]:
 
 def view_beside(trace: str) -> MemoryView | None:
     """The view of the snapshot beside a trace; None where there is none that can be read."""
-    found = beside(trace)
+    found = snapshot_beside(trace)
     try:
         return view_of(found) if found else None
     except TraceError:

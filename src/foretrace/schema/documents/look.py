@@ -231,6 +231,22 @@ class OpRow(Struct, frozen=True):
     gpu_ns: int | None = None
 
 
+class TraceMemory(Struct, frozen=True):
+    """The most GPU memory that was in use, and what it was.
+
+    It comes from the allocator's snapshot beside the trace (`source` is its file name, and `parts`
+    are bytes by category), or from the memory events of the trace (`source` is empty).
+    `before_bytes` were allocated before the recording; null where that is unknown.
+    """
+
+    device: str
+    peak_bytes: int
+    reserved_bytes: int | None
+    source: str = ""
+    parts: Mapping[str, int] = {}
+    before_bytes: int | None = None
+
+
 class CpuOpRow(Struct, frozen=True):
     """Calls of one op at one place of the op tree of a step or call that a CPU computed.
 
@@ -328,7 +344,7 @@ class Look(Displayed, Struct, dict=True):
     GPU time. `host_times_profiled`: the profiler slowed the host, and no run record has wall times
     without it. `options` are the profiler's options that were on. `cpu` is the op tree of the step
     or call of median length where the CPU computed. `step` is None where a step cannot be replayed;
-    `fixes` are then empty.
+    `fixes` are then empty. `memory` is None where nothing recorded it.
     """
 
     schema: int
@@ -356,6 +372,7 @@ class Look(Displayed, Struct, dict=True):
     step: StepTime | None = None
     fixes: list[FixEntry] = []
     unrecorded: UnrecordedWait | None = None
+    memory: TraceMemory | None = None
 
     @property
     def sentences(self) -> list[str]:

@@ -22,6 +22,7 @@ from foretrace.schema.finding import Findings
 from foretrace.schema.ledger import LedgerEntry
 from foretrace.schema.traffic import CacheUse
 from foretrace.show.overview.groups import case_modules
+from foretrace.show.overview.memory_line import memory_of
 from foretrace.show.overview.modules import module_rows
 from foretrace.show.overview.roof_words import roofs_entry
 from foretrace.show.overview.serving import serving_rows
@@ -52,6 +53,7 @@ def document(trace: Trace, findings: Findings) -> look.Look:
         collectives=convert(trace.collectives.to_dicts(), list[look.CollectiveRow]),
         roofs=roofs_entry(device_of(about)) if len(trace.gpu) else None,
         unrecorded=_unrecorded(trace),
+        memory=memory_of(trace),
     )
 
 

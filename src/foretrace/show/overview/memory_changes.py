@@ -22,10 +22,11 @@ def memory_changes(a: MemoryDocument, b: MemoryDocument) -> MemoryChanges:
     peak = max(first.peak_bytes, second.peak_bytes)
     parts = [{(part.name, ""): part.bytes for part in each.categories} for each in (first, second)]
     categories, lines = _changes(parts[0], parts[1], peak), _lines(first, second, peak)
+    grown = [each.growth.bytes_per_step if each.growth else 0 for each in (first, second)]
     return MemoryChanges(
         *(a.path, b.path, first.peak_bytes, second.peak_bytes),
         *(first.reserved_bytes, second.reserved_bytes),
-        *(each.growth.bytes_per_step if each.growth else 0 for each in (first, second)),
+        *(grown[0], grown[1]),
         _verdict(first, second, categories),
         categories,
         lines,

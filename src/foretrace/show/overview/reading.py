@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import Thread
 from zlib import crc32
@@ -28,7 +29,7 @@ from foretrace.read.folder import FolderContents, nothing_in, resolve
 from foretrace.schema.documents.look import SCHEMA
 from foretrace.schema.documents.sets import LeftOut, LookSet
 from foretrace.schema.ledger import NoteEntry
-from foretrace.schema.run_record import content_beside
+from foretrace.schema.run_record import content_beside, snapshot_beside
 from foretrace.show.overview.page import Overview
 
 WORTHWHILE = 16 << 20  # bytes on disk: a process starts in 0.7 s, and reads 20 MB of JSON in that
@@ -99,10 +100,12 @@ def _import_all() -> None:
 
 
 def _program(wanted: str, captures: str | None) -> str:
-    """The version of the code, the run record, the compiler's records and the captures of the
-    trace, and the roofs of this machine: a change in one of them makes old overviews stale.
+    """The version of the code, the run record, the compiler's records, the captures and the
+    allocator's snapshot of the trace, and the roofs of this machine: a change in one of them makes
+    old overviews stale.
     """
     beside = content_beside(wanted) + _compiler_records(wanted) + devices.measured_stamp().encode()
+    beside += _stamp(found).encode() if (found := snapshot_beside(wanted)) else b""
     graphs = mark(opening.find_captures(wanted, captures))
     return f"look-{opening.program()}-{crc32(beside):08x}-{graphs:08x}"
 
@@ -117,6 +120,13 @@ def _compiler_records(wanted: str) -> bytes:
         return b""
     marks = ((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
     return repr([*marks]).encode("utf-8", "surrogateescape") if stats else b""
+
+
+def _stamp(path: str) -> str:
+    with suppress(OSError):
+        stat = os.stat(path)
+        return f"{path} {stat.st_size} {stat.st_mtime_ns}"
+    return ""
 
 
 def overviews(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Overview | LeftOut]:

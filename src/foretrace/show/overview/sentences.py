@@ -18,6 +18,7 @@ from foretrace.show.overview.fixes import (
     triage,
 )
 from foretrace.show.overview.measured_step import MeasuredStep
+from foretrace.show.overview.memory_line import memory_lines
 from foretrace.show.overview.on_cpu import cpu_lines
 from foretrace.show.overview.page import Line
 from foretrace.show.overview.serving import serving_lines
@@ -41,6 +42,7 @@ def lines(look: Look, step: MeasuredStep | None) -> list[Line]:
         *([Line("DO FIRST", verdict.first)] if verdict.first else _nothing(look, step)),
         *([Line("THEN", verdict.then)] if verdict.then else []),
         *([Line("COMPILE", answer)] if (answer := _compiling(look)) else []),
+        *memory_lines(look.memory),
     ]
 
 

@@ -193,8 +193,8 @@ def changes_page(found: MemoryChanges, *, top: int) -> list[Section]:
     """The verdict, and the categories and lines that changed."""
     names = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in (found.a, found.b)]
     reserved = f"{bytes_text(found.a_reserved_bytes)} to {bytes_text(found.b_reserved_bytes)}"
-    labelled = [("VERDICT", found.verdict), ("RESERVED", reserved)]
-    head = Section(" against ".join(names), labelled=labelled)
+    head = Section(" against ".join(names), labelled=[("VERDICT", found.verdict)])
+    title = f"At the peak; reserved {reserved}"
     columns = ["A", "B", "change", ""]
 
     def cells(each: HeldChange) -> list[str]:
@@ -212,7 +212,7 @@ def changes_page(found: MemoryChanges, *, top: int) -> list[Section]:
     ]
     return [
         head,
-        Section("At the peak", head=["is", *columns], rows=categories, left=(0, 4)),
+        Section(title, head=["is", *columns], rows=categories, left=(0, 4)),
         Section(
             "Lines that changed",
             head=["line", "is", *columns],
