@@ -78,6 +78,9 @@ def test_numbers_are_those_of_the_document(browser: Browser, tmp_path: Path) -> 
         }
         for each in document.device.lines[:15]
     ]
+    alone = browser.run("return memory.part.stack.boxes.size.length")
+    others = f"the other {count_text(len(view.lives) - alone)} are"
+    assert others in browser.run("return document.querySelector('.plots').textContent")
     largest = sorted(view.lives.size[view.holders].tolist(), reverse=True)[:15]
     held = browser.run(ROWS, "The largest allocations at the peak")
     assert [row["bytes"] for row in held] == [bytes_text(size) for size in largest]
@@ -102,6 +105,9 @@ def test_a_click_says_what_an_allocation_is(browser: Browser, tmp_path: Path) ->
     frames = browser.run(
         "return document.querySelectorAll('.panel section:nth-of-type(2) li').length"
     )
+    first = browser.run("return document.querySelector('.panel ol.frames').textContent")
+    assert "at::_ops::" in first
+    assert "torch::unwind" not in first  # folded with the other C++
     assert frames >= len(stack)
     assert browser.run("return document.querySelector('.chosen').getAttribute('d').length > 10")
 

@@ -68,8 +68,9 @@ ORDER = (
     ACTIVATION,
     TEMPORARY,
 )
-KINDS = ("own", "library", "torch", "native", "told")
-TOLD = KINDS.index("told")
+KINDS = ("own", "library", "torch", "native", "op", "told")
+OP, TOLD = KINDS.index("op"), KINDS.index("told")
+# of C++: what a person knows by name
 _TELLING = ("torch::autograd::generated::", "at::_ops::")
 
 
@@ -371,11 +372,17 @@ def _tree(view: MemoryView, stacks: Sequence[Numbers]) -> tuple[StackTree, Numbe
     for stack in dict.fromkeys(np.concatenate(stacks).tolist()):
         if len(boxes.numbers) < MOST_FRAMES:
             inner = [frames[at] for at in view.snapshot.stacks[stack][:MOST_DEPTH]]
-            found[stack] = boxes.add((frame_kind(each), _full(each)) for each in reversed(inner))
+            found[stack] = boxes.add((_kind(each), _full(each)) for each in reversed(inner))
     return StackTree([*boxes.names], pack(boxes.columns())), found
 
 
+def _kind(frame: StackFrame) -> int:
+    return OP if frame.name.startswith(_TELLING) else frame_kind(frame)
+
+
 def _full(frame: StackFrame) -> str:
+    if _kind(frame) == OP:
+        return _short(frame)
     where = f"{frame.file}:{frame.line}" if frame.line else frame.file
     return _name(f"{frame.name} ({where})" if where.strip("?") else frame.name)
 
@@ -412,7 +419,7 @@ def _path(view: MemoryView, row: int) -> list[tuple[int, str]]:
     python = [each for each in frames if each.file.endswith(".py")]
     named = [each for each in frames if each.name.startswith(_TELLING)]
     called = [each for each in python if each.name not in MODULE_CALLS]
-    path = [(frame_kind(each), _short(each)) for each in reversed(called or python or named)]
+    path = [(_kind(each), _short(each)) for each in reversed(called or python or named)]
     return path or [(TOLD, _name(view.line(row)))]
 
 

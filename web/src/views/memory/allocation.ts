@@ -24,6 +24,7 @@ export class AllocationPanel {
       of = (column: string) => boxes[column][box];
     const size = of("size"),
       owner = modules[of("owner")];
+    this.node.scrollTop = 0;
     replace(
       this.node,
       head(`${bytesText(size)} of ${drawing.categories[of("is")]}`, make("p", {}, nameOf(lines[of("named")]))),
@@ -61,7 +62,7 @@ export class AllocationPanel {
     );
   }
 
-  // The frames of Python; those of C++ are folded, where there are others.
+  // The frames of Python, and ops; other C++ is folded, where there is anything else.
   private chain(part: Part, inner: number): HTMLElement {
     const { above, name, kind } = part.frames,
       frames: number[] = [];
@@ -72,11 +73,11 @@ export class AllocationPanel {
         { class: "frames" },
         chosen.map((frame) => make("li", {}, nameOf(part.drawn.stacks.names[name[frame]]))),
       );
-    const python = frames.filter((frame) => kind[frame] !== NATIVE);
+    const known = frames.filter((frame) => kind[frame] !== NATIVE);
     if (!frames.length) return make("p", { class: "faint" }, "No stack is known.");
-    if (!python.length || python.length === frames.length) return list(frames);
+    if (!known.length || known.length === frames.length) return list(frames);
     const all = make("details", {}, make("summary", {}, `all ${numberText(frames.length)} frames, with C++`), list(frames));
-    return make("div", {}, list(python), all);
+    return make("div", {}, list(known), all);
   }
 }
 

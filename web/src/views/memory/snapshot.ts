@@ -105,9 +105,11 @@ class Details {
 function notes(drawing: DeviceDrawing, { stack, drawn }: Part): string {
   const shown = stack.boxes.size.length,
     { allocations, steps_left_out } = drawing,
-    part = drawn === drawing.whole ? "" : " in view";
+    isWhole = drawn === drawing.whole,
+    part = isWhole ? "" : " in view",
+    others = isWhole ? `other ${numberText(allocations - shown)}` : "others";
   const said = [
-    `${numberText(shown)} of ${numberText(allocations)} allocations are drawn one by one; the others are the "smaller" of their group, and counted in full.`,
+    `${numberText(shown)} of ${numberText(allocations)} allocations are drawn one by one; the ${others} are the "smaller" of their group, and counted in full.`,
     drawn.left_out
       ? `The graph has ${numberText(stack.length)} moments${part}, each exact; ${numberText(drawn.left_out)} events lie between them.`
       : `Every event${part || " of the history"} is in the graph.`,
