@@ -125,6 +125,23 @@ def test_a_block_keeps_a_snapshot_with_names(tmp_path: Path, gpu: StandIn) -> No
     assert ("buffer", "1.running_mean") in named
 
 
+class Broken(torch.nn.Module):
+    """A model whose names cannot be asked for."""
+
+    def named_parameters(self, *arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("not now")
+
+
+def test_models_that_are_unfinished_or_raise_cost_no_snapshot(gpu: StandIn) -> None:
+    unfinished = object.__new__(torch.nn.Linear)
+    net = torch.nn.Linear(4, 3)
+    assert net.weight.data_ptr() in {row[0] for row in allocator_history.owners()}
+    broken = Broken()
+    broken.weight = torch.nn.Parameter(torch.ones(3))
+    assert allocator_history.our_part() == {"owners": [], "card": "Card", "card_bytes": 1 << 34}
+    del unfinished, broken
+
+
 def test_a_script_keeps_the_recorded_steps(tmp_path: Path, gpu: StandIn) -> None:
     text = OOM.format(steps=30, last=99, error="ValueError")
     done = run(tmp_path, text)

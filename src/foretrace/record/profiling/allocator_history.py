@@ -10,6 +10,7 @@ torch's memory viewer.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
@@ -157,9 +158,13 @@ def packed(tree: dict[str, Any]) -> bytes:
 
 def our_part() -> dict[str, Any]:
     """What torch's snapshot lacks: the names of the tensors, and the card."""
-    device = card() or {}
+    device, named = card() or {}, []
+    with contextlib.suppress(
+        Exception
+    ):  # a model of the user's may raise; the snapshot is not lost
+        named = [list(each) for each in owners()]
     return {
-        "owners": [list(each) for each in owners()],
+        "owners": named,
         "card": device.get("name", ""),
         "card_bytes": device.get("memory_bytes", 0),
     }
@@ -174,7 +179,8 @@ def owners() -> list[OwnerRow]:
     for each in gc.get_objects():
         kind = type(each)  # `isinstance` would ask proxies for their class
         if issubclass(kind, torch.nn.Module):
-            modules.append(each)
+            # one whose __init__ has not run has no parameters yet
+            modules += [each] if "_parameters" in getattr(each, "__dict__", {}) else []
         elif issubclass(kind, torch.optim.Optimizer):
             optimizers.append(each)
     names: dict[int, str] = {}
@@ -221,6 +227,8 @@ def _row(tensor: Any, kind: str, name: str) -> Iterator[OwnerRow]:
     try:
         if not isinstance(tensor, torch.Tensor) or not on_gpu(tensor):
             return
+        # the part of a sharded parameter that this rank holds
+        tensor = getattr(tensor, "_local_tensor", tensor)
         storage = tensor.untyped_storage()
         at, size = storage.data_ptr(), storage.nbytes()
     except Exception:  # noqa: BLE001 (fake and wrapped tensors raise what they like)
