@@ -107,6 +107,13 @@ send/recv kernels take the most time = sendrecv kernels is top thing
 the GPU never stalls for more than 100 us = longest gap at most 100 us
 every step does one D2H copy of 4 bytes = per step: 1 dtoh memcpy ; per step: dtoh memcpy bytes is 4 B each
 one step costs around 25 ms of wall time = per pass: cpu time about 25 ms
+exp and sigmoid run as two separate kernels = exp and sigmoid are not fused
+sin, cos and add end up in the same kernel = sin, cos and add are fused
+the sort isn't handled by triton = sort uses no triton
+the GPU spends most of its time waiting for the CPU = gpu idle more than 50%
+one triton kernel, nothing else = 1 triton kernel ; 1 kernel
+twice as many mul ops as add ops = aten::mul is 2x of aten::add
+layout conversions eat a good 10% of the GPU time = layout-conversions takes at least 10% of gpu time
 """
 PAIRS = [line.split(" = ", 1) for line in SAID.strip().splitlines()]
 # A dropped word would change what these mean, or they say too little.

@@ -385,6 +385,8 @@ def _noun(text: str, noun: Noun) -> Named | None:
         return None
     traits_first = sorted(text.split(), key=lambda word: word.lower() not in TRAITS)
     found = noun(text) or noun(" ".join(traits_first))
+    if found is None and text.endswith(" ops"):
+        found = noun(f"aten::{text[:-4]}")
     if found is None and " and " not in text:
         joined = text.lower().replace(" ", "_")
         found = noun(joined)

@@ -286,7 +286,7 @@ def _direction(evidence: Evidence, row: int, word: str) -> bool | None:
 def _in_phase(evidence: Evidence, row: int, phase: str) -> bool | None:
     operation = evidence.operation(row)
     if phase == "backward":
-        named = bool(re.search(r"backward|_bwd|\bbn_bw", operation.name))
+        named = bool(re.search(r"backward|_bwd|_bprop|\bbn_bw", operation.name))
         inside = any(op.startswith(ENGINE) for op in operation.chain)
         return named or inside or (False if operation.chain else None)
     if evidence.trace.gpu.launch[row] < 0 or "Graph" in evidence.launch_name(row):

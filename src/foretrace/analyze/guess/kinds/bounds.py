@@ -27,6 +27,7 @@ BOUNDS = ("host", "compute", "memory", "copy", "comms", "sync", "mixed", "gpu")
 _BOUND_WORDS = {f"{bound}{end}": bound for bound in BOUNDS for end in ("", "-bound")}
 _BOUND_WORDS["overhead"] = "host"  # its name before version 2
 _GPU = ("compute", "memory", "mixed")
+_NEAR = 0.01  # a share that people cut, not round
 
 
 def measure(query: Query) -> Measurement:
@@ -82,7 +83,10 @@ def _share(query: Query) -> Measurement:
     measured = f"{percent_text(share)}{_scope(query)}{query.median_of}"
     if "most" in query.args:
         return _decided(query, Compare(">").of(share, Amount("50%", 0.5)), measured)
-    return _decided(query, query.judge(share), measured)
+    verdict, amount = query.judge(share), query.args["amount"]
+    if verdict == "miss" and "compare" not in query.args and abs(share - amount.value) < _NEAR:
+        verdict = "unknown"  # `idle 97% of the time` may mean 97.9%
+    return _decided(query, verdict, measured)
 
 
 def _decided(query: Query, verdict: str, measured: str) -> Measurement:

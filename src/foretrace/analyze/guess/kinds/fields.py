@@ -28,7 +28,9 @@ def _judge(window: Window, query: kinds.Query) -> kinds.Measurement:
     if "trait" in query.args:
         answers = [_fits(window, row, query.args["trait"]) for row in found.sure]
         measured = judged(found, query, answers, _shown(window, found.sure, query.args["trait"]))
-        nearly = "quantifier" not in said.args and answers.count(True) >= _NEARLY * len(answers)
+        part = any(each.kind == "group" for each in query.what.traits)  # some only move indices
+        enough = 1 if part else _NEARLY * len(answers)
+        nearly = "quantifier" not in said.args and answers.count(True) >= enough
         if nearly and measured.verdict == "miss" and query.args["quantifier"] == "every":
             why = f"not every one: {answers.count(True)} of {len(answers)}"
             return replace(measured, verdict="unknown", why=why)

@@ -41,21 +41,23 @@ def measure(query: kinds.Query) -> kinds.Measurement:
     clock = f"{query.args[CLOCKS[0]]} time" if CLOCKS[0] in query.args else ""
     what = Measure(clock, clock) if clock else Measure("", "time", query.what)
     middle, window = what.median(query.windows), query.windows[0]
-    if not clock and "takes" in query.args and window.whole:
-        _agree(query, what)
+    if not clock and "takes" in query.args and window.whole and not query.says_total:
+        middle = _agreed(query, what)
     shown = time_text(middle) + (_NOTES.get(clock) or query.median_of)
     return kinds.Measurement(query.nearly(middle), shown, window=window, rows=what.rows(window))
 
 
-def _agree(query: kinds.Query, what: Measure) -> None:
+def _agreed(query: kinds.Query, what: Measure) -> float:
     """`the matmul takes 180 us`: each one, in a step, or `in total`; unknown where that matters."""
     first = query.windows[0]
     steps = windows_of(Scope("pass"), first.evidence)
-    values = {"in total": what.of(first), "per step": what.median(steps)}
+    values = {"per step": what.median(steps)}
+    if query.what.text.lower().endswith("s") or len(steps) < 2:
+        values["in total"] = what.of(first)
     if not query.what.text.lower().endswith("s"):
         values["each"] = median(each(first, query.what, "time"))
-    if query.says_total or len({query.nearly(value) for value in values.values()}) == 1:
-        return
+    if len({query.nearly(value) for value in values.values()}) == 1:
+        return values["per step"]
     shown = ", ".join(f"{time_text(value)} {name}" for name, value in values.items())
     raise Unknown(f"{shown}: say which is meant")
 
