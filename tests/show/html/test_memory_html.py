@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from foretrace.cli import main
 from foretrace.model.allocator.files import memory_views
@@ -118,6 +119,15 @@ def test_allocations_and_the_stacks_of_the_peak_are_those_of_the_view() -> None:
 def _lives(view: MemoryView) -> list[tuple[int, int, int]]:
     lives = view.lives
     return [*zip(lives.start.tolist(), lives.end.tolist(), lives.size.tolist(), strict=True)]
+
+
+def test_every_device_has_a_drawing() -> None:
+    one, two = snapshot(300, ["f"]), snapshot(500, ["f"], device=1)
+    views = memory_views(found := replace(two, histories=[*one.histories, *two.histories]))
+    devices = made.snapshot_page(memory_document(found, views), views).devices
+    assert [each.title for each in devices] == [f"device {v.history.device}" for v in views]
+    assert [each.peak_bytes for each in devices] == [view.peak_bytes for view in views]
+    assert {each.events for each in devices} == {300, 500}
 
 
 def test_two_commands_write_one_page(
