@@ -21,6 +21,8 @@ from foretrace.cli._options import (
 )
 
 if TYPE_CHECKING:
+    from foretrace.model.allocator.view import MemoryView
+    from foretrace.schema.snapshot import Snapshot
     from foretrace.show.render.terminal import Section
 
 # how pickles begin, and files packed with gzip, xz and zstd
@@ -50,6 +52,8 @@ def command(
     allocations. Nothing in the file is executed. What `record --memory --stacks --modules` left is
     shown by module too.
 
+    A trace with memory events (record --memory) is read the same way: its ops are the lines.
+
     With OTHER, show what changed from SNAPSHOT to it. With - the text of an OutOfMemoryError is
     read from stdin, and explained.
 
@@ -66,19 +70,11 @@ def command(
         return _compare(snapshot, other, form, top, reading)
     if snapshot == "-" and not _is_pickle():
         return _explain(form)
-    from foretrace.model.allocator.files import memory_views
-    from foretrace.read.snapshot import read_snapshot, trace_beside
     from foretrace.show.overview.allocator import memory_document
 
     target = new_file(html, overwrite=overwrite) if html else None
-    held = read_snapshot(snapshot, reading.limits)
-    views = memory_views(held)
-    if (trace := trace_beside(snapshot)) is not None:
-        from foretrace.model.allocator.traced_modules import module_names
-
-        opened = reading.trace(str(trace))
-        for view in views:
-            view.traced = module_names(view, opened)
+    held = _held(snapshot, reading)
+    views = _views(snapshot, held, reading)
     found = memory_document(held, views)
 
     def drawn() -> list[Section]:
@@ -95,6 +91,33 @@ def command(
     return 1 if reading.strict and found.lost else 0
 
 
+def _views(path: str, held: Snapshot, reading: Reading) -> list[MemoryView]:
+    """The devices of a snapshot, with the modules of a trace that lies beside it."""
+    from foretrace.model.allocator.files import memory_views
+    from foretrace.read.snapshot import trace_beside
+
+    views = memory_views(held)
+    if (trace := trace_beside(path)) is not None:
+        from foretrace.model.allocator.traced_modules import module_names
+
+        opened = reading.trace(str(trace))
+        for view in views:
+            view.traced = module_names(view, opened)
+    return views
+
+
+def _held(path: str, reading: Reading) -> Snapshot:
+    """A snapshot, or the memory events of a trace."""
+    from foretrace.model.allocator.files import is_trace
+    from foretrace.read.snapshot import read_snapshot
+
+    if not is_trace(path):
+        return read_snapshot(path, reading.limits)
+    from foretrace.model.allocator.from_trace import snapshot_of_trace
+
+    return snapshot_of_trace(reading.trace(path), path)
+
+
 def _is_pickle() -> bool:
     """Whether stdin holds a snapshot, plain or packed, and no text."""
     given: Any = sys.stdin.buffer
@@ -102,12 +125,11 @@ def _is_pickle() -> bool:
 
 
 def _compare(a: str, b: str, form: str, top: int, reading: Reading) -> int:
-    from foretrace.read.snapshot import read_snapshot
     from foretrace.show.overview.allocator import memory_document
     from foretrace.show.overview.memory_changes import memory_changes
     from foretrace.show.render.memory_page import changes_page
 
-    sides = [memory_document(read_snapshot(path, reading.limits)) for path in (a, b)]
+    sides = [memory_document(_held(path, reading)) for path in (a, b)]
     found = memory_changes(*sides)
     answer_in_sections(form, found, lambda: changes_page(found, top=top))
     return 1 if reading.strict and any(side.lost for side in sides) else 0

@@ -41,6 +41,7 @@ CATEGORIES = (
     UNKNOWN,
 ) = range(len(CATEGORIES))
 _KINDS = {"parameter": PARAMETER, "buffer": PARAMETER, "gradient": GRADIENT, "optimizer": STATE}
+_KINDS |= {"unknown": UNKNOWN}  # what was there before a trace
 # tensors of state for each parameter
 _STATES = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 1, "RMSprop": 1}
 GROWTHS = 8  # fewer may be chance

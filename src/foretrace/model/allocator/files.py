@@ -12,12 +12,18 @@ from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.run_record import snapshot_beside
 from foretrace.schema.snapshot import Snapshot
 
+_TRACE = re.compile(r"\.json(?:\.(?:gz|xz|zst))?$")
 _NAMED = re.compile(r"\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?$")
 
 
 def is_snapshot(path: object) -> bool:
     """Whether a path is named like a snapshot of the allocator."""
     return isinstance(path, str | os.PathLike) and bool(_NAMED.search(os.fspath(path)))
+
+
+def is_trace(path: str) -> bool:
+    """Whether a path is named like a trace."""
+    return bool(_TRACE.search(path))
 
 
 def view_of(path: str, limits: Limits | None = None) -> MemoryView:

@@ -138,9 +138,12 @@ def _line(stack: Sequence[StackFrame], kinds: Sequence[int], passed: int) -> str
     Autograd's thread has no line; its C++ frames, where recorded, name the node that runs.
     """
     for most in (1, 2):
-        if (at := next((at for at, kind in enumerate(kinds) if kind <= most), None)) is not None:
-            frame = stack[at]
+        told = (f for f, kind in zip(stack, kinds, strict=True) if kind <= most and f.line)
+        if (frame := next(told, None)) is not None:
             return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line} in {frame.name}"
+    op = next((frame.name for frame in stack if frame.name.startswith("aten::")), None)
+    if op is not None:  # a trace without Python functions has ops alone
+        return f"{op} in the {PASSES[passed]}"
     if passed != BACKWARD:
         return BEFORE_LINE
     node = next((found[1] for frame in stack if (found := _NODE.search(frame.name))), None)

@@ -165,7 +165,7 @@ class MemoryView:
     @property
     def has_modules(self) -> bool:
         """Whether the program named its tensors, or a trace of the run has modules."""
-        return bool(self.snapshot.owners or self.traced)
+        return bool(self.traced) or any(owner.name for owner in self.snapshot.owners)
 
     @cached_property
     def by_module(self) -> Labels:

@@ -84,7 +84,9 @@ def _answers(device: DeviceMemoryDocument) -> list[tuple[str, str]]:
         answers.append(("GROWS", _growth_text(device)))
     if device.batch is not None:
         answers.append(("BATCH", _batch_text(device.batch)))
-    return [*answers, ("FRAGMENTS", fragments_text(device))]
+    if device.device >= 0:  # a CPU reserves nothing
+        answers.append(("FRAGMENTS", fragments_text(device)))
+    return answers
 
 
 def failed_text(device: DeviceMemoryDocument) -> str:

@@ -1,0 +1,140 @@
+"""The memory events of a trace as a history of the allocator, so that one analysis serves both.
+
+`profile_memory=True` writes one event for each allocation and release, on GPUs and on CPUs. The
+ops, ranges and Python functions around an event are its stack. What was allocated before the
+recording has no event: it is one block whose kind is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from foretrace.base.errors import TraceError
+from foretrace.model.allocator.stacks import OPTIMIZER_STEP
+from foretrace.model.analysis import Analysis
+from foretrace.model.modules import CPU, around
+from foretrace.model.traced_memory import MemoryTable
+from foretrace.schema.snapshot import (
+    ALLOC,
+    FREE,
+    HeldBlock,
+    History,
+    Mark,
+    Numbers,
+    Owner,
+    Segment,
+    Snapshot,
+    StackFrame,
+)
+
+HOST = -1  # the number of the CPU among devices
+_EARLIER = 1  # the address of what was there before the recording
+_PYTHON = re.compile(r"^([^()]*\.py)\((\d+)\): (.*)$")
+_MODULE, _BACKWARD = "nn.Module: ", "autograd::engine::evaluate_function"
+_CALL = StackFrame("_call_impl", "/torch/nn/modules/module.py", 0)
+_ENGINE = StackFrame("torch::autograd::Engine::evaluate_function", "", 0)
+
+
+def snapshot_of_trace(trace: Analysis, path: str) -> Snapshot:
+    """The memory of a trace; one without memory events raises `TraceError`."""
+    table = MemoryTable(trace)
+    if not len(table.event):
+        hint = "record with profile_memory=True, or foretrace record --memory"
+        raise TraceError("E_NO_MEMORY", path, "the trace has no memory events", hint=hint)
+    device = np.where(table.kind == CPU, HOST, table.device)
+    wanted = [each for each in np.unique(device).tolist() if each != HOST] or [HOST]
+    stacks = _Chains(trace, table)
+    parts = [_device(table, stacks, np.flatnonzero(device == each), each) for each in wanted]
+    return Snapshot(
+        path,
+        [history for history, _ in parts],
+        [segment for _, segment in parts],
+        stacks.frames,
+        list(stacks.stacks),
+        list(_marks(trace)),
+        {},
+        [Owner(_EARLIER, 0, "unknown", "")],
+        "CPU" if wanted == [HOST] else "",
+    )
+
+
+def _device(
+    table: MemoryTable, stacks: _Chains, rows: Numbers, device: int
+) -> tuple[History, Segment]:
+    """The events of a device, and a segment that holds what no event of the trace allocated."""
+    size, addr = table.bytes[rows], table.address[rows]
+    action = np.where(size > 0, ALLOC, FREE)
+    time = table.trace.host.start[table.event[rows]] // 1_000
+    zero = np.zeros(len(rows), np.int64)
+    history = History(device, action, addr, np.abs(size), time, zero, stacks.of[rows])
+    total, reserved = table.allocated[rows], table.reserved[rows]
+    first = int(total[0] - size[0]) if total[0] >= 0 else 0
+    earlier = max(first - _freed_later(addr, size), 0)
+    blocks = [HeldBlock(_EARLIER, earlier, earlier, "active_allocated", 0)] if earlier else []
+    held = max(int(reserved.max()), int(total.max()), 0)
+    return history, Segment(device, _EARLIER, held, 0, False, False, blocks)
+
+
+def _freed_later(addr: Numbers, size: Numbers) -> int:
+    """Bytes that the trace frees and never allocated."""
+    _, first = np.unique(addr, return_index=True)
+    return int(-size[first][size[first] < 0].sum())
+
+
+class _Chains:
+    """The stack of each memory event, by the host events around it."""
+
+    def __init__(self, trace: Analysis, table: MemoryTable) -> None:
+        host = trace.host
+        python = host.is_kind("python_function")
+        chosen = host.is_op | host.is_region | python
+        paths = host.paths(chosen & host.lasting)
+        row = around(host, paths, table.event)
+        self.frames: list[StackFrame] = []
+        self.stacks: dict[tuple[int, ...], int] = {(): 0}
+        self._numbers: dict[StackFrame, int] = {}
+        self._has_python = bool(python.any())
+        number, first, back = np.unique(paths.numbers(row), return_index=True, return_inverse=True)
+        known = np.array([self._stack(paths.names(int(row[at]), host.names)) for at in first])
+        self.of = known[back] if len(number) else np.zeros(0, np.int64)
+
+    def _stack(self, names: tuple[str, ...]) -> int:
+        frames = [frame for name in reversed(names) if (frame := _frame(name)) is not None]
+        passes = any(frame == _ENGINE or "/torch/optim/" in frame.file for frame in frames)
+        if not self._has_python and frames and not passes:
+            frames.append(_CALL)  # without Python functions nothing says that a module was called
+        stack = tuple(self._frame_number(frame) for frame in frames)
+        return self.stacks.setdefault(stack, len(self.stacks))
+
+    def _frame_number(self, frame: StackFrame) -> int:
+        number = self._numbers.setdefault(frame, len(self.frames))
+        if number == len(self.frames):
+            self.frames.append(frame)
+        return number
+
+
+def _frame(name: str) -> StackFrame | None:
+    if found := _PYTHON.match(name):
+        file = found[1] if found[1].startswith(("/", "<")) else f"/{found[1]}"
+        return StackFrame(found[3], file, int(found[2]))
+    if name.startswith(_MODULE):
+        return _CALL
+    if name.startswith(_BACKWARD):
+        return _ENGINE
+    if name.startswith("Optimizer."):
+        called = name.partition("#")[0].removeprefix("Optimizer.")
+        return StackFrame(called, "/torch/optim/optimizer.py", 0)
+    return None if name.startswith("ProfilerStep") else StackFrame(name, "", 0)
+
+
+def _marks(trace: Analysis) -> Iterator[Mark]:
+    """The optimizer's steps, as a snapshot has them."""
+    host = trace.host
+    for row in np.flatnonzero(host.is_region & host.lasting).tolist():
+        name = host.names[host.name[row]]
+        if name.startswith(OPTIMIZER_STEP):
+            yield Mark(name, True, 0, int(host.start[row]) // 1_000)
+            yield Mark(name, False, 0, int(host.end[row]) // 1_000)
