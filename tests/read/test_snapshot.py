@@ -7,6 +7,7 @@ import importlib.util
 import io
 import lzma
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -102,6 +103,33 @@ def test_a_small_window_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     for protocol in (0, 2, 4):
         got = read(pickled(tree, protocol), tmp_path)
         assert resolved(got) == resolved(from_tree("tree", tree))
+
+
+_APART = """
+import sys
+from foretrace.read import pickles, snapshot_ahead, snapshot_machine
+from foretrace.read.snapshot import read_snapshot
+pickles.WINDOW = snapshot_ahead.WINDOW = 20_000
+snapshot_machine.SETTLED, snapshot_machine.WORTHWHILE = 30_000, 0
+snapshot_machine.cores = lambda: 2
+ended = snapshot_ahead.ReadAhead.end
+snapshot_ahead.ReadAhead.end = lambda self: (print("ended"), ended(self))
+history = read_snapshot(sys.argv[1]).histories[0]
+print(len(history), history.size.sum(), history.time_us.sum(), history.stack.sum())
+"""
+
+
+def test_a_process_that_reads_ahead_changes_nothing(tmp_path: Path) -> None:
+    want = read(pickled(small_tree(3000), 4), tmp_path).histories[0]
+    done = subprocess.run(
+        [sys.executable, "-c", _APART, tmp_path / "snapshot.pickle"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    numbers = (len(want), want.size.sum(), want.time_us.sum(), want.stack.sum())
+    assert done.stdout.split()[-4:] == [str(number) for number in numbers]
+    assert "ended" in done.stdout
 
 
 def test_what_is_no_snapshot_is_refused_in_one_line(tmp_path: Path) -> None:

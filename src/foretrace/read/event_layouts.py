@@ -23,6 +23,7 @@ from foretrace.schema.snapshot import Numbers
 COLUMNS = ("addr", "size", "time_us", "stream")
 STACK_KEY = "frames"
 ACTION_KEY = "action"
+NUMBERS = (*COLUMNS, ACTION_KEY, STACK_KEY)
 WIDTH = 128  # bytes of an event that are compared; 75 to 95 come before the stack
 _WORDS = WIDTH // 8
 MOST_TEXTS = 2  # of one event that are written out: the compile context and the user's metadata
@@ -176,7 +177,7 @@ def _value(shape: _Shape, key: str, code_of: Callable[[bytes], int]) -> bool:
         shape.fixed(1)
         shape.layout.slots[key] = shape.free(size)
         return key not in COLUMNS
-    if key in (*COLUMNS, ACTION_KEY, STACK_KEY):
+    if key in NUMBERS:
         return False
     if shape.code in _CONSTANTS:
         shape.fixed(1)
@@ -205,20 +206,37 @@ def _text(shape: _Shape, code_of: Callable[[bytes], int]) -> bool:
 class EventRows(Struct):
     """The events of a window that have a known layout, one row each, in order.
 
-    `ok` is False where the next event does not begin at the end of this one. `upto` is where the
-    list of frames ends; `first` is where it begins, and 0 where there is none.
+    `upto` is where the list of frames ends; `first` is where it begins, and 0 where there is none.
+    `breaks` are the rows after which the next event does not begin where this one ends.
     """
 
     at: Numbers
     first: Numbers
     upto: Numbers
-    ok: np.ndarray[Any, np.dtype[np.bool_]]
     numbers: dict[str, Numbers]
     event: Numbers
     stack: Numbers
     texts: list[tuple[Numbers, Numbers]]
     counted: Numbers
     breaks: Numbers
+
+    def packed(self) -> tuple[bytes, bytes, int]:
+        """The rows as bytes, and how many there are, for another process."""
+        fixed = (self.at, self.first, self.upto, self.event, self.stack, self.counted)
+        texts = (column for pair in self.texts for column in pair)
+        table = np.stack([*fixed, *self.numbers.values(), *texts])
+        return table.tobytes(), self.breaks.tobytes(), len(self.at)
+
+    @classmethod
+    def unpacked(cls, table: bytes, breaks: bytes, count: int, by: int) -> EventRows:
+        """The rows out of another process; their window now has `by` bytes before it."""
+        columns = np.frombuffer(table, np.int64).reshape(-1, count)
+        at, first, upto, event, stack, counted = columns[:6]
+        numbers = dict(zip(NUMBERS, columns[6:12], strict=True))
+        texts = list(zip(columns[12::2], columns[13::2], strict=True))
+        first = np.where(first > 0, first + by, 0)
+        ends = np.frombuffer(breaks, np.int64)
+        return cls(at + by, first, upto + by, numbers, event, stack, texts, counted, ends)
 
     def run(self, at: int) -> tuple[int, int]:
         """The first and the last row (exclusive) of the run that begins at a byte."""
@@ -291,7 +309,7 @@ class _Decoder:
 
     def rows(self) -> EventRows:
         """Everything that an event has before its stack."""
-        numbers = {name: self.column(name) for name in (*COLUMNS, ACTION_KEY, STACK_KEY)}
+        numbers = {name: self.column(name) for name in NUMBERS}
         event = self.places([layout.event for layout, _ in self.groups])
         stack = self.places([layout.stack for layout, _ in self.groups])
         texts = []
@@ -305,9 +323,7 @@ class _Decoder:
         counted = self.constant([layout.counted for layout, _ in self.groups])
         first, upto = self._ends()
         breaks = np.flatnonzero(~self.good)
-        return EventRows(
-            self.at, first, upto, self.good, numbers, event, stack, texts, counted, breaks
-        )
+        return EventRows(self.at, first, upto, numbers, event, stack, texts, counted, breaks)
 
     def constant(self, values: list[int]) -> Numbers:
         """A column that has one value for each layout."""

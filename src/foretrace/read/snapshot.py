@@ -6,6 +6,7 @@ stack machine builds plain containers out of it, and makes columns of the events
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -51,10 +52,15 @@ def read_snapshot(path: str, limits: Limits | None = None) -> Snapshot:
     ledger = LedgerBuilder()
     with budget.ceiling(path, limits):
         stream = open_stream(path, limits, ledger)
-        machine = SnapshotMachine(stream.label, stream.blocks, limits)
-        tree, damage = _run(machine)
-        at = machine.offset
-        _count_rest(machine, damage)
+        size = os.path.getsize(path) if os.path.isfile(path) else 0
+        plain = size if size == stream.likely_size else 0  # that of a packed one is estimated
+        machine = SnapshotMachine(stream.label, stream.blocks, limits, plain)
+        try:
+            tree, damage = _run(machine)
+            at = machine.offset
+            _count_rest(machine, damage)
+        finally:
+            machine.end()
         for code, count in ledger.counts.items():
             machine.lost[ledger.texts.get(code, CODES[code][1])] += count
         if isinstance(tree, dict) and isinstance(tree.get("segments"), list):

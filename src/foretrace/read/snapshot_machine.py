@@ -29,13 +29,18 @@ from foretrace.read.event_layouts import (
     learn,
     read_window,
 )
+from foretrace.read.kineto.parallel import cores, may_fork
 from foretrace.read.pickles import Forgotten, PickleDamage, PlainPickle
+from foretrace.read.snapshot_ahead import WORTHWHILE, ReadAhead
 from foretrace.schema.snapshot import ACTION, Numbers, StackFrame
 
 LARGEST = (1 << 63) - 1
 _NO_EVENTS = np.zeros(0, np.int64)
 TRACES_KEY = "device_traces"
 AHEAD = 64 << 10  # fewer bytes than that are not worth a comparison with layouts
+LITTLE = 1 << 10  # the same, where another process has compared what follows
+SETTLED = 256 << 20  # bytes after which new layouts are rare
+MOST_MISSED = 100  # events of a window before it is compared here: as much work
 FEW = 64  # events that are tried at once after one that no layout fits
 LEARNED_PER = 20_000  # events that layouts found, for each further layout
 MOST_LISTS = 100_000  # of frames that are known by their bytes
@@ -184,8 +189,11 @@ class _Codes:
 class SnapshotMachine(PlainPickle):
     """Reads a snapshot; the lists in `device_traces` are `DeviceEvents` in the end."""
 
-    def __init__(self, label: str, blocks: Iterator[bytes], limits: Limits) -> None:
+    def __init__(
+        self, label: str, blocks: Iterator[bytes], limits: Limits, likely_size: int = 0
+    ) -> None:
         super().__init__(label, blocks, limits)
+        self.likely_size = likely_size  # of a plain file; 0 for a packed one
         self.stacks = StackTable(self.lost)
         self.traces: list[Any] | None = None
         self.devices: list[DeviceEvents] = []
@@ -328,6 +336,11 @@ class SnapshotMachine(PlainPickle):
         self.runs.take(target)
         self.event_at = self.base + self.at
 
+    def end(self) -> None:
+        """Stop the process that reads ahead."""
+        if self.runs.ahead:
+            self.runs.ahead.end()
+
     def salvage(self) -> dict[str, Any]:
         """The snapshot as far as it was built when damage ended the reading."""
         frames = [*self.marked, self.stack]
@@ -361,10 +374,13 @@ class _Runs:
         self.rows: EventRows | None = None
         self.lists: dict[bytes, int] = {}
         self.actions: dict[int, int] = {NOTHING: ACTION["other"]}
+        self.ahead: ReadAhead | None = None
+        self.missed, self.trusts = 0, True
 
     def forget(self) -> None:
         """Start again: a number has another meaning now."""
         self.layouts, self.lists, self.data = [], {}, b""
+        self.learned, self.trusts = self.learned + 1, False
         self.actions = {NOTHING: ACTION["other"]}
 
     def learn(self, raw: bytes) -> None:
@@ -372,12 +388,21 @@ class _Runs:
         if self.learned >= MOST_LAYOUTS + self.found // LEARNED_PER:
             return
         layout = learn(raw, self.machine.recall, self.machine.code_of_text)
-        if layout is None or any(layout.words == each.words for each in self.layouts):
+        if layout is None:
+            return
+        if any(layout.words == each.words for each in self.layouts):
+            self._missed()
             return
         if len(self.layouts) == MOST_LAYOUTS:
             self.layouts.remove(min(self.layouts, key=lambda each: each.hits))
         self.layouts.append(layout)
         self.learned += 1
+
+    def _missed(self) -> None:
+        """An event of a known layout came to the machine: the other process may not know it."""
+        self.missed += 1
+        if self.ahead and self.missed > MOST_MISSED:
+            self.missed, self.seen = 0, -1
 
     def take(self, target: DeviceEvents) -> None:
         """Take events while they have known layouts; the machine stands at the next one then."""
@@ -401,10 +426,26 @@ class _Runs:
         """Whether there is enough ahead to compare; reads on where the window is almost used."""
         machine = self.machine
         ahead = len(machine.data) - machine.at
-        if ahead < AHEAD and not machine.exhausted:
+        if ahead < (LITTLE if self.ahead else AHEAD) and not machine.exhausted:
+            self._start_reading_ahead()
+            if self.ahead:
+                self.ahead.rows = None
             machine.refill(ahead + 1)
             budget.check()
+            if self.ahead and self.ahead.rows and self.trusts:
+                self.rows, self.missed = EventRows.unpacked(*self.ahead.rows, ahead), 0
+                self.data, self.seen = machine.data, self.learned
         return len(machine.data) - machine.at > WIDTH
+
+    def _start_reading_ahead(self) -> None:
+        """Let another process read the rest, once the layouts are known and much is left."""
+        machine = self.machine
+        left = machine.likely_size - machine.offset
+        if self.ahead or machine.base < SETTLED or left < WORTHWHILE:
+            return
+        if cores() > 1 and may_fork():
+            self.ahead = ReadAhead(machine.blocks, machine.dropped, self.layouts)
+            machine.blocks = self.ahead.windows()
 
     def _window(self) -> EventRows | None:
         machine = self.machine
@@ -462,7 +503,8 @@ class _Run:
         stacks = self._references(stacks)
         self.columns: list[Numbers] = []
         if size := self.last - first:
-            numbers = (rows.numbers[name][first : self.last] for name in COLUMNS)
+            # copies: a view would hold all columns of the window
+            numbers = (rows.numbers[name][first : self.last].copy() for name in COLUMNS)
             self.columns = [
                 actions[:size].astype(np.int8),
                 *numbers,

@@ -167,7 +167,7 @@ def read_apart(
     `meanwhile` runs while they decode. Raises `ReadAlone` when they cannot answer for the file.
     """
     workers = min(cores(), _MOST_WORKERS)
-    if stream.likely_size - buffer.offset < WORTHWHILE or workers < 2 or not _may_fork():
+    if stream.likely_size - buffer.offset < WORTHWHILE or workers < 2 or not may_fork():
         return []
     pieces = Pieces(workers * _PLACES)
     children = [_start(pieces, limits) for _ in range(workers)]
@@ -235,7 +235,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _may_fork() -> bool:
+def may_fork() -> bool:
+    """Whether this process has one thread, and no library that starts more."""
     return (
         hasattr(os, "fork")
         and threading.active_count() == 1
