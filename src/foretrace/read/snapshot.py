@@ -18,15 +18,14 @@ from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.bytestream import first_bytes, open_stream
 from foretrace.read.pickles import PickleDamage
-from foretrace.read.snapshot_machine import (
-    TRACES_KEY,
+from foretrace.read.snapshot_columns import (
     DeviceEvents,
     PackedStacks,
-    SnapshotMachine,
     StackTable,
     plain_text,
     whole,
 )
+from foretrace.read.snapshot_machine import TRACES_KEY, SnapshotMachine
 from foretrace.schema.ledger import CODES, LedgerBuilder
 from foretrace.schema.snapshot import HeldBlock, History, Mark, Owner, Segment, Snapshot
 
