@@ -171,7 +171,7 @@ rmsnorm is fast, SGD is used | miss | miss
 some copies come from pageable memory | hit | miss
 the matmul takes more time than the copy | miss | hit
 steps take less than 3 ms | miss | hit
-RMSNorm runs in fp32 | unknown | miss
+RMSNorm runs in fp32 | hit | miss
 """
 ROWS = [[part.strip() for part in line.split("|")] for line in SAID.strip().splitlines()]
 
