@@ -95,6 +95,8 @@ class DeviceEvents:
         """Take one event; says why it cannot be."""
         if type(event) is not dict:
             return "events that are no records"
+        # an allocation that failed has no address, but the bytes that the driver had left
+        event = {"addr": event.get("device_free", 0), **event}
         numbers = [whole(event.get(name, 0)) for name in COLUMNS]
         if None in numbers:
             return "events with a number that cannot be one"

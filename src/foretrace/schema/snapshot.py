@@ -43,8 +43,8 @@ class StackFrame(Struct, frozen=True):
 class History(Struct, frozen=True):
     """The events of one device in the order in which they happened; one row each.
 
-    `size` is what was requested, before the allocator rounds it. `stack` is a number of
-    `Snapshot.stacks`.
+    `size` is what was requested, before the allocator rounds it. `addr` of an `oom` event is what
+    the driver had left. `stack` is a number of `Snapshot.stacks`.
     """
 
     device: int

@@ -8,7 +8,7 @@ from drawn_snapshot import BLOCK, BUILD, DrawnSnapshot, recorded, truth
 from foretrace.base.errors import TraceError
 from foretrace.schema.documents.memory_document import MemoryDocument
 from foretrace.show.overview.allocator import device_document, memory_document
-from foretrace.show.render.memory_page import page
+from foretrace.show.render.memory_page import failed_text, page
 
 
 def text_of(found: MemoryDocument) -> str:
@@ -33,6 +33,8 @@ def test_a_failed_allocation_has_the_numbers_of_the_error() -> None:
     assert (found.failed.bytes, found.failed.line) == (256 << 20, "record.py:126 in part_memory")
     sizes = (found.fragments.live_bytes, found.fragments.free_bytes)
     assert [round(size / 2**20, 2) for size in sizes] == [647.29, 584.71]
+    assert found.failed.device_free == 148_001_390_592  # 137.84 GiB: the process had a limit
+    assert "a limit of this process" in failed_text(found)
 
 
 def test_what_is_reserved_is_torchs_counter() -> None:

@@ -95,6 +95,8 @@ def failed_text(device: DeviceMemoryDocument) -> str:
     if failed is None:
         return ""
     free = f"; the driver had {bytes_text(failed.device_free)} free" if failed.device_free else ""
+    if failed.device_free and failed.device_free > failed.bytes:
+        free += ", so a limit of this process stopped it (set_per_process_memory_fraction)"
     return f"{failed.line} wanted {bytes_text(failed.bytes)}; {failed.why}{free}"
 
 
