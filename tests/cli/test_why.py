@@ -242,7 +242,7 @@ def test_the_page_shows_what_the_command_prints(capsys: Capture, monkeypatch: An
     for block in blocks:
         command, _, shown = block.partition("\n")
         assert _said(capsys, *command.split()).rstrip("\n") == shown
-    assert len(blocks) == 2
+    assert len(blocks) == 1
 
 
 def test_look_takes_no_record_of_the_compiler_for_a_trace(tmp_path: Path, capsys: Capture) -> None:

@@ -141,5 +141,5 @@ def test_answers_are_kept_until_the_next_trace_is_there(tmp_path: Path, capsys: 
     kept.write_text("5\n")
     assert main(["guess", "mlp_eager", "--then", "mlp_compiled", *given]) == 1
     page = capsys.readouterr()
-    assert "you 0 of 1, the replay 3 of 3" in page.out
+    assert "you 0 of 1, the replay 3 of 3" in " ".join(page.out.split())
     assert "B  mlp_compiled: the same program after the change" in page.err

@@ -89,7 +89,6 @@ UNSAID = {
     "memory-bound softmax please": "bound",
     "pointwise saturates bandwidth": "bandwidth",
     "throughput > 1000 tokens/s": "step time",
-    "activation memory < 1 GB": "peak memory",
     "sdpa has the math backend": "attention uses",
     "somebody waits on the GPU": "sync",
     "how many kernels?": "kernels",

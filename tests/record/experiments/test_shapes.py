@@ -169,7 +169,7 @@ def test_what_cannot_run_here_is_left_out_in_a_line(monkeypatch: pytest.MonkeyPa
     )
     assert [entry.name for entry in found.contenders] == ["eager"]
     reasons = {entry.name: entry.why for entry in found.left_out}
-    assert list(reasons) == ["static", "dynamic", "automatic", "liger", "fused"]
+    assert list(reasons) == ["static", "dynamic", "automatic", "liger", "liger_packed", "fused"]
     assert "install g++" in reasons["automatic"]
     assert "need a GPU" in reasons["liger"]
     assert "need a GPU" in reasons["fused"]
@@ -204,6 +204,7 @@ def test_contenders_come_in_the_order_named() -> None:
         "dynamic",
         "automatic",
         "liger",
+        "liger_packed",
         "fused",
     ]
     assert [each.name for each in contenders(mlp, ["dynamic", "eager"])] == [

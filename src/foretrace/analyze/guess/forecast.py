@@ -47,7 +47,7 @@ _ASKED = {
     "step_ns": "How long is {} without the profiler? (such as 1 to 2 ms)",
 }
 _ANSWER = re.compile(r"(\d{1,12}(?:\.\d{1,9})?) ?([a-zµ]*)", re.IGNORECASE | re.ASCII)
-_BETWEEN = re.compile(r"\s*(?:-|–|\bto\b|\band\b)\s*")
+_BETWEEN = re.compile(r"-|–|\bto\b|\band\b")
 UNREPLAYED = "no step can be replayed: it needs launches, GPU work and one clock"
 NO_FIX = "no fix that foretrace knows leads from A to B"
 
@@ -64,7 +64,7 @@ class AskedForecast(Struct, frozen=True):
     def guess(self, answer: str) -> Interval:
         """The interval that an answer means; `UsageError` where it means none."""
         said = answer.strip().lower().replace("µ", "u").removeprefix("between ")
-        parts = [_ANSWER.fullmatch(part) for part in _BETWEEN.split(said.lstrip("~"))]
+        parts = [_ANSWER.fullmatch(part.strip()) for part in _BETWEEN.split(said.lstrip("~"))]
         if not 1 <= len(parts) <= 2 or None in parts:
             raise UsageError(f"{answer.strip()!r} is not an answer: {self._wanted}")
         units = self._units([part[2] for part in parts if part])

@@ -11,7 +11,7 @@ from foretrace.schema.documents.memory_document import DeviceMemoryDocument, Mem
 
 SAME = 0.01  # of a part, or of the larger peak: two runs of one program differ by less
 NAMED = 3  # parts that the verdict names
-_PLACE = re.compile(r"^(.+):(\d+) in (.+)$")
+_PLACE = re.compile(r"([^:]+):(\d+) in (.+)")
 
 Key = tuple[str, str]  # a line and its category
 
