@@ -16,7 +16,7 @@ LONGEST = 1_000_000  # characters that are read: a log may be long, and the erro
 _UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZE = r"(\d{1,15}(?:\.\d{1,6})?) (bytes|B|KiB|MiB|GiB|TiB)\b"
 _ERROR = re.compile(
-    rf"\b(\w{{1,40}})(?: backend)? out of memory(?: \([^()]{{1,300}}\))?\. Tried to allocate {_SIZE}"
+    r"\b(\w{1,40})(?: backend)? out of memory(?: \([^()]{1,300}\))?\. Tried to allocate " + _SIZE
 )
 _TOTAL = re.compile(rf"capaci?ty of {_SIZE}|{_SIZE} total capacity")
 _FREE = re.compile(rf"of which {_SIZE} is free|{_SIZE} free;")
