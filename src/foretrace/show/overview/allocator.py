@@ -11,6 +11,7 @@ from foretrace.analyze.memory_fixes import largest_batch, peak_at_batch, predict
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import CATEGORIES, KEPT
 from foretrace.model.allocator.files import memory_views
+from foretrace.model.allocator.lifetimes import BEFORE
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.documents.memory_document import (
     DeviceMemoryDocument,
@@ -101,7 +102,8 @@ def _lines(view: MemoryView) -> list[MemoryLine]:
 
 
 def _median_life(view: MemoryView, rows: Numbers) -> int | None:
-    rows = rows[~view.lives.kept[rows] & ~view.lives.before[rows]]
+    # of these rows alone: a snapshot may have millions
+    rows = rows[(view.lives.end[rows] < view.lives.events) & (view.lives.start[rows] != BEFORE)]
     if not len(rows):
         return None
     time = view.history.time_us
