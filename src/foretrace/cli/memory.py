@@ -33,7 +33,7 @@ _BINARY = (b"\x80", b"(dp", b"}q", b"\x1f\x8b", b"\xfd7zXZ", b"(\xb5/\xfd")
 @click.argument("snapshot", type=PATH)
 @click.argument("other", type=PATH, required=False)
 @in_forms
-@shown("--top", type=click.IntRange(min=0), default=10, help="How many lines to list.")
+@shown("--top", type=click.IntRange(min=0), default=8, help="How many lines to list.")
 @click.option("--html", metavar="FILE", help="Also write a page: live bytes over time, stacks.")
 @flag("--overwrite", "Replace a page of that name.")
 @opens_trace
