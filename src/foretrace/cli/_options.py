@@ -274,10 +274,9 @@ def is_job(path: str, reading: Reading) -> bool:
 
 def is_snapshot(path: str, reading: Reading) -> bool:
     """Whether a file is a pickle: of all that is read, snapshots of torch's allocator are."""
-    from foretrace.read.folder import refusal
+    from foretrace.read import snapshot
 
-    refused = refusal(path, reading.limits) if os.path.isfile(path) else None
-    return refused is not None and refused.code == "E_PICKLE"
+    return os.path.isfile(path) and snapshot.is_snapshot(path, reading.limits)
 
 
 def job_at(path: str, reading: Reading) -> JobDocument:

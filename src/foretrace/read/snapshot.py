@@ -27,9 +27,9 @@ from foretrace.read.snapshot_columns import (
 )
 from foretrace.read.snapshot_machine import TRACES_KEY, SnapshotMachine
 from foretrace.schema.ledger import CODES, LedgerBuilder
+from foretrace.schema.run_record import SNAPSHOTS
 from foretrace.schema.snapshot import HeldBlock, History, Mark, Owner, Segment, Snapshot
 
-SNAPSHOT_ENDS = ".memory.pickle"  # as `record --memory` names it
 OWN_KEY = "foretrace"  # what `record --memory` adds; other readers ignore it
 _HINT = "torch.cuda.memory._dump_snapshot writes one"
 _OFTEN = 4096  # records between two checks of the ceilings
@@ -37,7 +37,7 @@ _OFTEN = 4096  # records between two checks of the ceilings
 
 def trace_beside(snapshot: str) -> Path | None:
     """The trace of the same run: `run.memory.pickle` lies beside `run.json.gz`."""
-    stem = snapshot.removesuffix(SNAPSHOT_ENDS)
+    stem = snapshot.removesuffix(SNAPSHOTS[0])
     found = (Path(stem + end) for end in (".json.gz", ".json"))
     return None if stem == snapshot else next((path for path in found if path.is_file()), None)
 

@@ -58,6 +58,12 @@ class History(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.action)
 
+    @property
+    def failed_at(self) -> int:
+        """The last allocation that failed; where none did, the number of events."""
+        failed = np.flatnonzero(self.action == OOM)
+        return int(failed[-1]) if len(failed) else len(self)
+
 
 class HeldBlock(Struct, frozen=True):
     """A part of a segment; `requested` is below `size` where the allocator rounded it up."""

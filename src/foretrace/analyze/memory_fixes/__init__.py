@@ -106,23 +106,24 @@ def peak_of(lives: NewLives, view: MemoryView) -> int:
     return int(curve(lives.start, end, lives.size, events).max())
 
 
-def peak_at_batch(view: MemoryView, factor: float) -> int:
-    """The peak with a batch that is larger by a factor."""
-    lives, rows = changed(view), grows_with_batch(view)
+def peak_at_batch(view: MemoryView, factor: float, rows: Numbers | None = None) -> int:
+    """The peak with a batch that is larger by a factor; `rows` grow with it, where known."""
+    lives, rows = changed(view), grows_with_batch(view) if rows is None else rows
     lives.size[rows] = (lives.size[rows] * factor).astype(np.int64)
     return peak_of(lives, view)
 
 
 def largest_batch(view: MemoryView, room: int) -> int | None:
     """How many times the batch fits into so many bytes: a whole number; None where none does."""
-    if not len(grows_with_batch(view)) or peak_at_batch(view, 1) > room:
+    rows = grows_with_batch(view)
+    if not len(rows) or view.peak_bytes > room:
         return None
     low, high = 1, 2
-    while high < MOST_TIMES and peak_at_batch(view, high) <= room:
+    while high < MOST_TIMES and peak_at_batch(view, high, rows) <= room:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if peak_at_batch(view, middle) <= room else (low, middle)
+        low, high = (middle, high) if peak_at_batch(view, middle, rows) <= room else (low, middle)
     return low
 
 

@@ -36,10 +36,6 @@ def _as_often_as_weights(view: MemoryView, rows: Numbers, parts: tuple[int, ...]
     for part in parts:
         wanted.update((weights // part).tolist())
     rows = rows[np.isin(view.lives.size[rows], [*wanted])]
-    order = np.lexsort((rows, view.lives.size[rows], view.step_of(view.lives.start[rows])))
-    rows = rows[order]
-    size, step = view.lives.size[rows], view.step_of(view.lives.start[rows])
-    begins = np.flatnonzero(np.diff(size, prepend=-1) | np.diff(step, prepend=-1))
-    place = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
+    size = view.lives.size[rows]
     most = np.array([wanted[each] for each in size.tolist()], np.int64)
-    return np.sort(rows[place < most])
+    return np.asarray(rows[view.turns(rows, size) < most])

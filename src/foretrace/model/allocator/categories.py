@@ -14,7 +14,7 @@ import numpy as np
 
 from foretrace.model.allocator.lifetimes import Lifetimes, Marked
 from foretrace.model.allocator.stacks import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, StackFacts
-from foretrace.schema.snapshot import NO_STACK, OOM, History, Numbers, Snapshot
+from foretrace.schema.snapshot import NO_STACK, History, Numbers, Snapshot
 
 CATEGORIES = (
     "parameters",
@@ -56,8 +56,7 @@ def categories(
     """The category of each allocation."""
     ran, module = facts.ran[lives.stack], facts.in_module[lives.stack]
     found = np.full(len(lives), UNKNOWN)
-    failed = np.append(np.flatnonzero(history.action == OOM), len(history))
-    inside = _Order(lives, ran, facts, int(failed[0]))
+    inside = _Order(lives, ran, facts, history.failed_at)
     _forward(found, lives, ran, module, inside)
     found[facts.builds[lives.stack] & lives.kept & ~module & (ran == OUTSIDE)] = PARAMETER
     backward = ~lives.before & (ran == BACKWARD)

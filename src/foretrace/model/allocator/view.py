@@ -21,7 +21,7 @@ from foretrace.model.allocator.stacks import (
     StackFacts,
     stack_facts,
 )
-from foretrace.schema.snapshot import ACTION, NO_STACK, OOM, History, Numbers, Snapshot
+from foretrace.schema.snapshot import ACTION, NO_STACK, History, Numbers, Snapshot
 
 NO_MODULE = "no module"
 DEPTH = 2  # of names: a list of blocks, and which
@@ -179,14 +179,20 @@ class MemoryView:
     @cached_property
     def places(self) -> list[tuple[int, int]]:
         """The stack of each allocation inside the model, and its turn among those of its step."""
-        inner, step = self.facts.inner[self.lives.stack], self.step_of(self.lives.start)
-        order = np.lexsort((self.lives.start, inner, step))
-        new = np.diff(inner[order], prepend=-1) | np.diff(step[order], prepend=-1)
-        begins = np.flatnonzero(new)
-        lengths = np.diff(begins, append=len(order))
-        turn = np.empty(len(order), np.int64)
-        turn[order] = np.arange(len(order)) - np.repeat(begins, lengths)
+        inner = self.facts.inner[self.lives.stack]
+        turn = self.turns(np.arange(len(inner)), inner)
         return [*zip(inner.tolist(), turn.tolist(), strict=True)]
+
+    def turns(self, rows: Numbers, kind: Numbers) -> Numbers:
+        """The turn of each row among those of its kind in its step; rows are in order of start."""
+        step = self.step_of(self.lives.start[rows])
+        order = np.lexsort((rows, kind, step))
+        new = np.diff(kind[order], prepend=-1) | np.diff(step[order], prepend=-1)
+        begins = np.flatnonzero(new)
+        turn = np.empty(len(order), np.int64)
+        lengths = np.diff(begins, append=len(order))
+        turn[order] = np.arange(len(order)) - np.repeat(begins, lengths)
+        return turn
 
     def _owned_rows(self) -> Iterator[tuple[int, Sequence[str]]]:
         owners = {owner.addr: owner for owner in self.snapshot.owners}
@@ -223,14 +229,13 @@ class MemoryView:
         chosen = np.isin(self.category, (PARAMETER, STATE))
         return set(self.lives.size[chosen].tolist())
 
-    @property
+    @cached_property
     def failed_at(self) -> int:
         """The event of the allocation that failed; where none did, the number of events."""
-        rows = np.flatnonzero(self.history.action == OOM)
-        return int(rows[-1]) if len(rows) else self.lives.events
+        return self.history.failed_at
 
     @property
     def oom(self) -> int | None:
         """The bytes of the allocation that failed, where one did."""
-        rows = np.flatnonzero(self.history.action == OOM)
-        return int(self.history.size[rows[-1]]) if len(rows) else None
+        failed = self.failed_at < self.lives.events
+        return int(self.history.size[self.failed_at]) if failed else None

@@ -24,7 +24,7 @@ from foretrace.schema.documents.memory_document import (
     MemoryPart,
     PeakFix,
 )
-from foretrace.schema.snapshot import OOM, Numbers, Snapshot
+from foretrace.schema.snapshot import Numbers, Snapshot
 
 LEAST_GROWTH = 0.001  # of the peak, each step: less is noise
 LEAST_STEPS = 3
@@ -149,11 +149,9 @@ def growth(view: MemoryView) -> Growth | None:
 
 
 def _failed(view: MemoryView) -> FailedAllocation | None:
-    rows = np.flatnonzero(view.history.action == OOM)
-    if not len(rows):
+    at, wanted = view.failed_at, view.oom
+    if wanted is None:
         return None
-    at = int(rows[-1])
-    wanted = int(view.history.size[at])
     free, fragments = int(view.history.addr[at]), _fragments(view)
     line = view.stack_line(int(view.history.stack[at]))
     why = f"the largest free block has {bytes_text(fragments.largest_free)}"
