@@ -29,7 +29,7 @@ class Finding(Displayed, Struct, frozen=True):
     `events` are ids into the events table that prove it. `ranges` are the gaps that it is about,
     the longest first: start and end on the clock of that table, and the number of the GPU (0 is the
     first in the trace). `fix` is the change that a user would make, as an order (`CUDA graph
-    (mode="reduce-overhead")`); empty where the finding calls for none.
+    (torch.cuda.make_graphed_callables)`); empty where the finding calls for none.
     """
 
     rule: str

@@ -21,6 +21,15 @@ def test_one_launch_brings_all(tmp_path: Path) -> None:
     assert 150 < then < 260
 
 
+def test_only_compiled_code_gets_its_graph_by_a_mode(tmp_path: Path) -> None:
+    """Of eager code the mode fuses kernels too, and takes another time."""
+    region = "Torch-Compiled Region: 0/0"
+    (eager,) = proposed("cuda_graph", small, tmp_path)
+    (compiled,) = proposed("cuda_graph", lambda sketch: small(sketch.op(region)), tmp_path)
+    assert eager.order == "CUDA graph (torch.cuda.make_graphed_callables)"
+    assert compiled.order == 'CUDA graph (torch.compile(mode="reduce-overhead"))'
+
+
 def test_python_and_the_optimizer_keep_their_time(tmp_path: Path) -> None:
     def trained(sketch: Sketch) -> None:
         small(sketch)

@@ -11,7 +11,8 @@ What changes: one launch brings all work that the model issues; with a backward 
 optimizer keeps its own time. So do the DataLoader and long stretches of Python. A call in
 `mode="reduce-overhead"` keeps 105 us on the host and 1.5 us for each kernel (an H200's host, torch
 2.11: 107 us with 1 kernel, 165 us with 4, 189 us with 48): guards, copies of the inputs, the
-launch. With a backward pass it keeps 500 us, and 8 us for each gradient that is accumulated.
+launch. With a backward pass it keeps 500 us, and 8 us for each gradient that is accumulated. Eager
+kernels stay as they are: what `mode="reduce-overhead"` fuses besides is the fix `compile`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
 from foretrace.analyze.fixes._step import Step
 from foretrace.base.units import plural, time_text
 from foretrace.model.replay import GraphChange
+from foretrace.schema import compiled
 
+# Compiled code gets the graph by a mode; of eager code that mode would fuse the kernels as well.
+COMPILED = 'CUDA graph (torch.compile(mode="reduce-overhead"))'
+EAGER = "CUDA graph (torch.cuda.make_graphed_callables)"
 CALL_NS = (105_000, 85_000, 165_000)  # as expected, at best, at worst
 KERNEL_NS = (1_500, 500, 3_000)
 BACKWARD_NS, GRADIENT_NS = 400_000, 8_000
@@ -49,7 +54,7 @@ def _find(step: Step) -> Iterator[Proposal]:
     busy = time_text(step.trace.spans.busy(step.span))
     expected, best, worst = _changes(step)
     yield Proposal(
-        'CUDA graph (torch.compile(mode="reduce-overhead"))',
+        COMPILED if step.trace.host.named(compiled.is_row)[step.inside].any() else EAGER,
         f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work"
         + (UNKNOWN if alone else ""),
         expected,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from foretrace.analyze import fixes
 from foretrace.analyze.fixes import FixPrediction, Predicted
 from foretrace.analyze.fixes._typical import predicted
+from foretrace.analyze.fixes.cuda_graph import COMPILED
 from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
@@ -94,7 +95,9 @@ def next_fix(found: list[FixEntry]) -> FixEntry | None:
 def then_text(fix: FixEntry) -> str:
     """What the second fix brings after the first."""
     without = f", without {fix.first}," if fix.first else ""
-    return f"{fix.order}: {fix.why}; after that{without} about {time_text(fix.after_ns)}"
+    is_mode = fix.after_ns is not None and fix.after_ns == fix.compiled_ns  # after torch.compile
+    order = COMPILED if is_mode else fix.order
+    return f"{order}: {fix.why}; after that{without} about {time_text(fix.after_ns)}"
 
 
 def whatif(trace: Trace, names: Sequence[str]) -> WhatIf:
