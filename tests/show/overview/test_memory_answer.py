@@ -31,6 +31,7 @@ def test_a_failed_allocation_has_the_numbers_of_the_error() -> None:
     found = device_document(recorded("oom"))
     assert found.failed is not None
     assert (found.failed.bytes, found.failed.line) == (256 << 20, "record.py:126 in part_memory")
+    assert found.fragments is not None
     sizes = (found.fragments.live_bytes, found.fragments.free_bytes)
     assert [round(size / 2**20, 2) for size in sizes] == [647.29, 584.71]
     assert found.failed.device_free == 148_001_390_592  # 137.84 GiB: the process had a limit
@@ -57,8 +58,21 @@ def test_the_first_lines_of_a_small_snapshot() -> None:
     assert text_of(memory_document(drawn.snapshot)).splitlines() == [
         "drawn.pickle · device 0 · 2 allocations, 4.00 us · stacks recorded",
         "PEAK 1.60 kB at 2.00 us, in the forward pass: parameters 1.00 kB, activations 600 B",
-        "FRAGMENTS reserved 4.00 kB for a peak of 1.60 kB, 60.0% idle; at the end 0 free blocks",
+        "FRAGMENTS reserved 4.00 kB for a peak of 1.60 kB, 60.0% idle",
     ]
+
+
+def test_free_blocks_are_unknown_where_the_source_does_not_list_them() -> None:
+    """A trace states what is reserved, and not which blocks of it are free."""
+    drawn = DrawnSnapshot()
+    drawn.segment(4000)
+    drawn.alloc(1000, BUILD)
+    found = memory_document(drawn.snapshot)
+    assert found.device.fragments is None
+    assert "free block" not in text_of(found)
+    listed = memory_document(recorded("ragged").snapshot)
+    assert listed.device.fragments is not None
+    assert "free blocks, the largest" in text_of(listed)
 
 
 def test_one_allocation_is_one() -> None:

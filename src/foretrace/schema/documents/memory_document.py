@@ -101,7 +101,7 @@ class DeviceMemoryDocument(Struct, frozen=True):
     categories: list[MemoryPart]
     lines: list[MemoryLine]
     modules: list[MemoryPart]
-    fragments: Fragments
+    fragments: Fragments | None  # None where the source has no blocks, as a trace
     growth: Growth | None
     failed: FailedAllocation | None
     fixes: list[PeakFix]

@@ -110,14 +110,18 @@ def _median_life(view: MemoryView, rows: Numbers) -> int | None:
     return int(np.median(time[view.lives.end[rows]] - time[view.lives.start[rows]])) * _US
 
 
-def _fragments(view: MemoryView) -> Fragments:
+def _fragments(view: MemoryView) -> Fragments | None:
+    """None where the blocks are unknown: a trace has what is reserved, and not its blocks."""
     device = view.history.device
     segments = [each for each in view.snapshot.segments if each.device == device]
     blocks = [block for segment in segments for block in segment.blocks]
+    reserved, live = sum(each.size for each in segments), sum(b.size for b in blocks if b.is_live)
     free = [block.size for block in blocks if not block.is_live]
+    if reserved > live and not free:
+        return None
     return Fragments(
-        sum(segment.size for segment in segments),
-        sum(block.size for block in blocks if block.is_live),
+        reserved,
+        live,
         sum(free),
         max(free, default=0),
         len(free),
@@ -152,14 +156,14 @@ def _failed(view: MemoryView) -> FailedAllocation | None:
     at, wanted = view.failed_at, view.oom
     if wanted is None:
         return None
-    free, fragments = int(view.history.addr[at]), _fragments(view)
+    free, held = int(view.history.addr[at]), _fragments(view)
     line = view.stack_line(int(view.history.stack[at]))
-    why = f"the largest free block has {bytes_text(fragments.largest_free)}"
-    if fragments.free_bytes >= wanted:
-        total = bytes_text(fragments.free_bytes)
+    why = f"the largest free block has {bytes_text(held.largest_free if held else 0)}"
+    if held and held.free_bytes >= wanted:
+        total = bytes_text(held.free_bytes)
         why = f"{total} are free in pieces, and {why}: they are in fragments"
-    held = _parts(view, lambda row: CATEGORIES[int(view.category[row])], at)
-    return FailedAllocation(wanted, line, free or None, why, int(view.curve[at]), held)
+    parts = _parts(view, lambda row: CATEGORIES[int(view.category[row])], at)
+    return FailedAllocation(wanted, line, free or None, why, int(view.curve[at]), parts)
 
 
 def _batch(view: MemoryView) -> LargerBatch | None:
@@ -184,5 +188,6 @@ def _fixes(view: MemoryView) -> list[PeakFix]:
         for each in predicted(view)
     ]
     # what lowers the peak comes first, unless free memory in pieces made an allocation fail
-    pieces = view.oom is not None and _fragments(view).free_bytes >= view.oom
+    held = _fragments(view)
+    pieces = view.oom is not None and held is not None and held.free_bytes >= view.oom
     return sorted(found, key=lambda fix: (fix.reserved_bytes is not None) != pieces)

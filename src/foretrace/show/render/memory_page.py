@@ -153,12 +153,12 @@ def fragments_text(device: DeviceMemoryDocument) -> str:
         return "nothing is reserved"
     idle = percent_text(max(most - device.peak_bytes, 0) / most)
     told = f"reserved {bytes_text(most)} for a peak of {bytes_text(device.peak_bytes)}, {idle} idle"
-    free = f"at the end {plural(held.free_blocks, 'free block')}"
-    if held.free_blocks:
-        free += f", the largest {bytes_text(held.largest_free)}"
+    free = [] if held is None else [f"at the end {plural(held.free_blocks, 'free block')}"]
+    if held is not None and held.free_blocks:
+        free[0] += f", the largest {bytes_text(held.largest_free)}"
     later = [fix for fix in device.fixes[SHOWN_FIXES:] if fix.reserved_bytes is not None]
     fixed = [f"{fix.order}: about {bytes_text(fix.reserved_bytes or 0)}" for fix in later]
-    return "; ".join([told, free, *fixed])
+    return "; ".join([told, *free, *fixed])
 
 
 def _other_devices(found: MemoryDocument) -> list[Section]:
