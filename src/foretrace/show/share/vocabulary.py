@@ -41,6 +41,7 @@ MACHINES = "gpu|node|host|worker|server|rank|pod|job|rack"  # a number behind th
 _SIZED = re.compile(rf"(?i:sm\d{{2,3}}[af]?|(?!{MACHINES})[a-z]{{1,6}}(?:4|8|16|32|64|128))")
 _MACHINE = re.compile(rf"(?i:{MACHINES})[_ ]?\d")
 _CLUSTER = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]\d{3}(?![A-Za-z0-9])")  # `n017`
+_LIKE_A_HOST = re.compile(r"(?!c10$)[A-Za-z]\d{2,3}")  # as a whole identifier: `at::native::n017`
 _TELEPHONE = re.compile(r"(?<![A-Za-z0-9])(?:\d[^A-Za-z\d]{0,4}+){7}")
 _VERSION = re.compile(r"(?:THRUST|CUB|ROCPRIM)_\d{6}(?:_SM(?:_\d{3,4})+)?_NS")
 _MOST_FREE, _MOST_IN_A_ROW = 4, 6  # letters and digits outside of words
@@ -118,13 +119,21 @@ def by_word(
     """The text with every word replaced that is not known."""
     if _MANGLED.fullmatch(text):
         return "".join(_mangled(text, replace))
-    return _by_word(text, replace, digits or _most_digits(text), sentence)
+    return _by_word(text, replace, digits or _most_digits(text), sentence, is_code=digits > 0)
 
 
-def _by_word(text: str, replace: Callable[[str], str], most: int, sentence: bool = False) -> str:
+def _by_word(
+    text: str,
+    replace: Callable[[str], str],
+    most: int,
+    sentence: bool = False,
+    is_code: bool = False,
+) -> str:
     def shown(match: re.Match[str]) -> str:
         if _VERSION.fullmatch(match[0]):
             return match[0]
+        if not is_code and _LIKE_A_HOST.fullmatch(match[0]) and free(match[0]):
+            return replace(match[0])
         found = match[0].split("_")
         known = [is_known(word, most, sentence) for word in found]
         for start, end in _rows(found):
