@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,20 @@ def test_a_served_snapshot_has_every_event_of_what_is_in_view(
         assert viewer.get("device/1/part?from=0&to=9")[0] == 404
         assert viewer.json("device/0/part?from=6000&to=999999999")["left_out"] == 0
     assert [each for each in browser.console() if "favicon" not in each] == []
+
+
+def test_a_folder_leads_to_the_pages_of_its_snapshots(browser: Browser, tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="pip install 'foretrace[serve]'")
+    shutil.copy(RECORDED / "oom.pickle.xz", tmp_path)
+    with running(run.prepare(str(tmp_path), cache=False)) as viewer:
+        browser.open(viewer.address)
+        assert (
+            browser.run("return document.querySelector('.catalog a').textContent")
+            == "oom.pickle.xz"
+        )
+        browser.run("document.querySelector('.catalog a').click()")
+        browser.wait("window.memory && document.documentElement.dataset.ready === 'yes'")
+        assert browser.run("return memory.part.drawn.left_out") == 0
 
 
 def _digits(text: str) -> str:

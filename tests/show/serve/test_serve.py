@@ -23,6 +23,7 @@ from foretrace.read.recordings import traces
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve import library
 from foretrace.show.serve.library import catalog
+from read.snapshots import RECORDED
 from show.serve import reading
 from show.serve.conftest import SECRET
 from show.serve.running import Viewer, end_process, viewer
@@ -45,6 +46,26 @@ def test_only_traces_inside_the_folder_are_listed(served: Viewer, home: Path) ->
 def test_a_folder_without_traces_is_said_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no trace"):
         catalog(str(tmp_path), Limits())
+
+
+def test_snapshots_of_a_folder_are_listed_and_have_pages(tmp_path: Path) -> None:
+    shutil.copy(RECORDED / "train.pickle.xz", tmp_path / "train.pickle.xz")
+    (tmp_path / "inner").mkdir()
+    shutil.copy(RECORDED / "oom.pickle.xz", tmp_path / "inner" / "oom.pickle")
+    (tmp_path / "words.pickle").write_bytes(b"hello")
+    with viewer(str(tmp_path)) as running:  # there is no trace
+        listed = running.json("traces")
+        assert [entry["label"] for entry in listed["snapshots"]] == [
+            "inner/oom.pickle",
+            "train.pickle.xz",
+        ]
+        assert (listed["traces"], listed["left_out"]) == ([], [])
+        status, headers, page = running.get("snapshot/1/")
+        assert (status, b"train.pickle.xz" in page) == (200, True)
+        assert "connect-src 'self'" in headers["content-security-policy"]
+        assert running.json("snapshot/1/device/0/part?from=0&to=9")["left_out"] == 0
+        assert running.get("snapshot/1/device/1/part?from=0&to=9")[0] == 404
+        assert running.get("snapshot/2/")[0] == 404
 
 
 NOT_TRACES = {

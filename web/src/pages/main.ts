@@ -51,6 +51,7 @@ async function showServed(listed: Listed): Promise<void> {
     location.search = `?traces=${wanted}`;
   };
   replace(byId("catalog"), catalog(listed, numbers, open)).hidden = false;
+  if (!listed.traces.length) return;
   const opened = await Promise.all(numbers.map((number) => openTrace(number, listed.traces[number].label)));
   const compared = numbers.length > 1 ? await compare(numbers) : null;
   const sources: ServedSource[] = [];

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+import threading
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,12 +19,17 @@ from starlette.routing import Route
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, UsageError
+from foretrace.model.allocator.files import memory_views
 from foretrace.model.intervals import Ints
 from foretrace.model.query import QueryProcess, QueryResult, check
+from foretrace.read.snapshot import read_snapshot
 from foretrace.show.html import report
+from foretrace.show.html.memory_html import Drawing, SnapshotPage, drawings
 from foretrace.show.html.page import pack, page, policy
+from foretrace.show.overview.allocator import memory_document
 from foretrace.show.render.export import csv_parts, json_rows
-from foretrace.show.serve.library import Library, Together
+from foretrace.show.render.terminal import plain, stem
+from foretrace.show.serve.library import Catalog, Entry, Library, Together
 from foretrace.show.serve.navigation import OpenTrace
 from foretrace.show.serve.tiles import PackedTile
 
@@ -34,9 +40,9 @@ AT_ONCE = 2  # more of them wait in line
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
-def application(library: Library, left_out: list[tuple[str, str]], token: str) -> Starlette:
-    """The application, without its guard; `left_out`: (label, why) of unreadable files."""
-    routes = _Routes(library, left_out)
+def application(library: Library, found: Catalog, token: str) -> Starlette:
+    """The application, without its guard."""
+    routes, snapshots = _Routes(library, found), Snapshots(found.snapshots, library.limits)
     paths: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
         "/": routes.viewer,
         "/traces": routes.traces,
@@ -50,10 +56,23 @@ def application(library: Library, left_out: list[tuple[str, str]], token: str) -
         "/trace/{number:count}/file": routes.file,
         "/trace/{number:count}/report": routes.report,
         "/compare": routes.compare,
+        "/snapshot/{number:count}/": snapshots.page,
+        "/snapshot/{number:count}/device/{device:count}/part": snapshots.part,
     }
-    found = [Route(f"/{token}{path}", answer, methods=["GET"]) for path, answer in paths.items()]
-    handlers = {_Pending: _in_progress, ForetraceError: in_words, OSError: _unreadable}
-    return Starlette(routes=found, exception_handlers=handlers)  # type: ignore[arg-type]
+    return _routed(paths, token)
+
+
+def snapshot_application(snapshots: Snapshots, token: str) -> Starlette:
+    """The same for one snapshot of torch's allocator."""
+    return _routed({"/": snapshots.page, "/device/{device:count}/part": snapshots.part}, token)
+
+
+def _routed(
+    paths: Mapping[str, Callable[[Request], Response | Awaitable[Response]]], token: str
+) -> Starlette:
+    routes = [Route(f"/{token}{path}", answer, methods=["GET"]) for path, answer in paths.items()]
+    handlers = {_Pending: _in_progress, ForetraceError: _in_words, OSError: _unreadable}
+    return Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
 
 
 class _Count(Convertor[int]):
@@ -75,27 +94,25 @@ class _Pending(Exception):
     """The trace is still being opened; its one argument is the answer that says so."""
 
 
-class NotFound(ForetraceError):
+class _NotFound(ForetraceError):
     """The request names something that is not there."""
 
 
 def _in_progress(_: Request, pending: _Pending) -> Response:
-    return json_answer(pending.args[0], 202)
+    return _json(pending.args[0], 202)
 
 
-def in_words(_: Request, problem: ForetraceError) -> Response:
-    """What is wrong with a request."""
-    status = 404 if isinstance(problem, NotFound) else 400
-    return json_answer({"state": "failed", "error": str(problem)}, status)
+def _in_words(_: Request, problem: ForetraceError) -> Response:
+    status = 404 if isinstance(problem, _NotFound) else 400
+    return _json({"state": "failed", "error": str(problem)}, status)
 
 
 def _unreadable(_: Request, problem: OSError) -> Response:
     words = f"the file can no longer be read: {problem.strerror}"
-    return json_answer({"state": "failed", "error": words}, 404)
+    return _json({"state": "failed", "error": words}, 404)
 
 
-def json_answer(answer: object, status: int = 200) -> Response:
-    """A document."""
+def _json(answer: object, status: int = 200) -> Response:
     body = msgspec.json.encode(answer, enc_hook=str)
     return Response(body, status, media_type="application/json")
 
@@ -103,18 +120,19 @@ def json_answer(answer: object, status: int = 200) -> Response:
 class _Routes:
     """Plain functions: Starlette runs them in threads, so one slow answer holds up no other."""
 
-    def __init__(self, library: Library, left_out: list[tuple[str, str]]) -> None:
+    def __init__(self, library: Library, found: Catalog) -> None:
         self.library, self.queries = library, Queries(library.limits)
-        entries = library.entries
+        named = {"traces": found.entries, "snapshots": found.snapshots}
         self.listed = {
-            "traces": [{"number": e.number, "label": e.label, "bytes": e.bytes} for e in entries],
-            "left_out": [{"label": label, "why": why} for label, why in left_out],
+            name: [{"number": e.number, "label": e.label, "bytes": e.bytes} for e in entries]
+            for name, entries in named.items()
         }
+        self.listed["left_out"] = [{"label": label, "why": why} for label, why in found.left_out]
 
     def _opened(self, request: Request) -> OpenTrace:
         number = request.path_params["number"]
         if number >= len(self.library.entries):
-            raise NotFound(f"there is no trace {number}")
+            raise _NotFound(f"there is no trace {number}")
         opened = self.library.get(number)
         if opened is None:
             raise _Pending(self.library.progress(number))
@@ -122,10 +140,10 @@ class _Routes:
 
     def viewer(self, request: Request) -> Response:
         text = page("traces", self.listed, connect="'self'", main="main")
-        return page_answer(text, policy("'self'", "main"))
+        return _page(text, policy("'self'", "main"))
 
     def traces(self, request: Request) -> Response:
-        return json_answer(self.listed)
+        return _json(self.listed)
 
     def facts(self, request: Request) -> Response:
         return Response(self._opened(request).facts, media_type="application/json")
@@ -133,14 +151,14 @@ class _Routes:
     def tile(self, request: Request) -> Response:
         opened, marks = self._opened(request), self._marks(request)
         start, end = _range(request)
-        width = min(max(number_of(request, "width"), 1), WIDEST)
+        width = min(max(_number(request, "width"), 1), WIDEST)
         place = start, end, width, _tracks(request)
         rows, tiles = opened.tiles.boxes(*place), opened.tiles
         boxes = opened.timeline.packed(rows)
         answer = PackedTile(tiles.bands(*place), tiles.strips(*place[:3]), boxes)
         if marks is not None:
             answer.marks = pack({"mark": marks[opened.timeline.event[rows]]})
-        return json_answer(answer)
+        return _json(answer)
 
     def _marks(self, request: Request) -> Ints | None:
         """What the comparison with other traces says of each event, where the request wants it."""
@@ -163,32 +181,32 @@ class _Routes:
         if len(numbers) < 2 or len(set(numbers)) < len(numbers):
             raise UsageError(f"{name} must be the numbers of two traces or more")
         if max(numbers) >= len(self.library.entries):
-            raise NotFound(f"there is no trace {max(numbers)}")
+            raise _NotFound(f"there is no trace {max(numbers)}")
         return numbers
 
     def event(self, request: Request) -> Response:
         opened = self._opened(request)
         rows = opened.navigation.related(request.path_params["event"])
-        return json_answer({"events": opened.timeline.packed(rows)})
+        return _json({"events": opened.timeline.packed(rows)})
 
     def work(self, request: Request) -> Response:
         return Response(self._opened(request).work, media_type="application/json")
 
     def search(self, request: Request) -> Response:
-        return json_answer(self._opened(request).search(request.query_params.get("q", "")))
+        return _json(self._opened(request).search(request.query_params.get("q", "")))
 
     async def sql(self, request: Request) -> Response:
         """The only answer that may take long: it ends with the client who wants it."""
         opened, query = self._opened(request), request.query_params.get("q", "")
         found = await self.queries.answer(opened, query, request.receive)
         rows = await run_in_threadpool(json_rows, found.frame)
-        return json_answer({"columns": found.frame.columns, "rows": rows, "count": found.count})
+        return _json({"columns": found.frame.columns, "rows": rows, "count": found.count})
 
     def table(self, request: Request) -> Response:
         """A table of the trace as CSV, to keep."""
         trace, name = self._opened(request).trace, request.path_params["name"].removesuffix(".csv")
         if name not in trace.table_names():
-            raise NotFound(f"tables: {', '.join(trace.table_names())}")
+            raise _NotFound(f"tables: {', '.join(trace.table_names())}")
         headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
         content = csv_parts(trace.table(name))
         return StreamingResponse(content, media_type="text/csv", headers=headers)
@@ -197,26 +215,67 @@ class _Routes:
         """The trace itself, for Perfetto's page: passed on from window to window."""
         number, entries = request.path_params["number"], self.library.entries
         if number >= len(entries) or "::" in entries[number].path:
-            raise NotFound("not a plain file")
+            raise _NotFound("not a plain file")
         path = entries[number].path
         return FileResponse(path, stat_result=os.stat(path), media_type="application/octet-stream")
 
     def report(self, request: Request) -> Response:
-        return page_answer(report([self._opened(request).trace]), policy("'none'"))
+        return _page(report([self._opened(request).trace]), policy("'none'"))
 
     def compare(self, request: Request) -> Response:
         found = self._together(self._several(request, "traces"))
-        return json_answer({"state": "ready", "compared": found.compared})
+        return _json({"state": "ready", "compared": found.compared})
 
 
-def page_answer(text: str, allowed: str) -> Response:
+class Snapshots:
+    """Snapshots of torch's allocator: their pages, and stretches of a history in more detail."""
+
+    def __init__(self, entries: Sequence[Entry], limits: Limits) -> None:
+        self.entries, self.limits = entries, limits
+        self._reading = threading.Lock()  # one at a time, and the last one stays
+        self._read: tuple[int, list[Drawing], str] | None = None
+
+    def opened(self, number: int) -> tuple[list[Drawing], str]:
+        """The devices of a snapshot, and its page."""
+        if number >= len(self.entries):
+            raise _NotFound(f"there is no snapshot {number}")
+        with self._reading:
+            if self._read is None or self._read[0] != number:
+                path = self.entries[number].path
+                found = read_snapshot(path, self.limits)
+                views = memory_views(found)
+                drawn = drawings(memory_document(found, views), views)
+                data = SnapshotPage([each.device() for each in drawn], served=True)
+                text = page(plain(stem(path)), data, connect="'self'", main="memory")
+                self._read = number, drawn, text
+            return self._read[1:]
+
+    def page(self, request: Request) -> Response:
+        """The page of a snapshot."""
+        text = self.opened(request.path_params.get("number", 0))[1]
+        return _page(text, policy("'self'", "memory"))
+
+    def part(self, request: Request) -> Response:
+        """Some events of a device."""
+        drawn, device = (
+            self.opened(request.path_params.get("number", 0))[0],
+            request.path_params["device"],
+        )
+        if device >= len(drawn):
+            raise _NotFound(f"there is no device {device}")
+        events = len(drawn[device].view.history)
+        first = min(max(_number(request, "from"), 0), events - 1)
+        last = min(max(_number(request, "to"), first + 1), events)
+        return _json(drawn[device].part(first, last))
+
+
+def _page(text: str, allowed: str) -> Response:
     """A page, which nothing may frame."""
     headers = {"Content-Security-Policy": f"{allowed}; frame-ancestors 'none'"}
     return HTMLResponse(text, headers=headers)
 
 
-def number_of(request: Request, name: str) -> int:
-    """A parameter that is a number."""
+def _number(request: Request, name: str) -> int:
     text = request.query_params.get(name, "")
     if not re.fullmatch(r"-?[0-9]{1,18}(?:\.[0-9]{0,18})?", text):
         raise UsageError(f"{name} must be a number")
@@ -224,7 +283,7 @@ def number_of(request: Request, name: str) -> int:
 
 
 def _range(request: Request) -> tuple[int, int]:
-    start, end = number_of(request, "from"), number_of(request, "to")
+    start, end = _number(request, "from"), _number(request, "to")
     return start, max(end, start + 1)
 
 

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -29,6 +30,7 @@ from foretrace.model import opening
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 from foretrace.read.folder import nothing_in, refusal, searched
+from foretrace.read.snapshot import is_snapshot
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
 from foretrace.show.html.timeline import CONFIG, Timeline
 from foretrace.show.html.trace_facts import facts
@@ -49,10 +51,13 @@ class Entry(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """`left_out` are files named like traces that cannot be read: (label, why)."""
+    """`left_out` are files named like traces that cannot be read: (label, why). `snapshots` are
+    those of torch's allocator, numbered apart.
+    """
 
     entries: list[Entry]
     left_out: list[tuple[str, str]]
+    snapshots: list[Entry]
 
 
 def catalog(root: str, limits: Limits) -> Catalog:
@@ -63,18 +68,25 @@ def catalog(root: str, limits: Limits) -> Catalog:
     if is_file and (_bytes(root) <= QUICK_BYTES or refusal(root, limits) is not None):
         # says in one line why it is not a trace, before anything is served
         opening.open(root, cache=False, limits=limits)
-    inside = [(path, problem) for path, problem in files if _inside(path, root)]
+    pickles = [
+        path
+        for path in (sorted(map(str, Path(root).rglob("*.pickle*"))) if found else [])
+        if _inside(path, root) and is_snapshot(path, limits)
+    ]
+    inside = [each for each in files if _inside(each[0], root) and each[0] not in pickles]
     paths = [path for path, problem in inside if problem is None]
-    if not paths:
+    if not paths and not pickles:
         raise nothing_in(root, [])
-    numbered = enumerate(paths)
-    entries = [Entry(number, _label(path, root), path, _bytes(path)) for number, path in numbered]
     left_out = [
         (_label(path, root), plain(f"{problem.message} [{problem.code}]"))
         for path, problem in inside
         if problem
     ]
-    return Catalog(entries, left_out)
+    return Catalog(_entries(paths, root), left_out, _entries(pickles, root))
+
+
+def _entries(paths: list[str], root: str) -> list[Entry]:
+    return [Entry(at, _label(path, root), path, _bytes(path)) for at, path in enumerate(paths)]
 
 
 def _inside(path: str, root: str) -> bool:

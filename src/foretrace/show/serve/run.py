@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, UsageError
-from foretrace.model.allocator.files import memory_views
-from foretrace.read.snapshot import read_snapshot
-from foretrace.show.html.memory_html import drawings
-from foretrace.show.overview.allocator import memory_document
-from foretrace.show.serve.library import Library, catalog
+from foretrace.show.serve.library import Entry, Library, catalog
 
 if TYPE_CHECKING:
     import uvicorn
@@ -47,18 +43,17 @@ def prepare(
     bounds = limits or Limits()
     found = catalog(root, bounds)
     library = Library(found.entries, bounds, cache)
-    return start(lambda token: application(library, found.left_out, token), port)
+    return start(lambda token: application(library, found, token), port)
 
 
 def prepare_snapshot(path: str, *, port: int = 0, limits: Limits | None = None) -> Running:
     """The same for a snapshot of torch's allocator, which is read first."""
     with packages():
-        from foretrace.show.serve.memory_app import memory_application
+        from foretrace.show.serve.app import Snapshots, snapshot_application
 
-    snapshot = read_snapshot(path, limits)
-    views = memory_views(snapshot)
-    drawn = drawings(memory_document(snapshot, views), views)
-    return start(lambda token: memory_application(drawn, token), port)
+    snapshots = Snapshots([Entry(0, "", path, 0)], limits or Limits())
+    snapshots.opened(0)
+    return start(lambda token: snapshot_application(snapshots, token), port)
 
 
 def start(made: Callable[[str], Application], port: int) -> Running:

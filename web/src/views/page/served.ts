@@ -10,6 +10,7 @@ import { perfettoButton } from "./perfetto";
 
 export interface Listed {
   traces: { number: number; label: string; bytes: number }[];
+  snapshots: { number: number; label: string; bytes: number }[];
   left_out: { label: string; why: string }[];
 }
 
@@ -25,7 +26,7 @@ export function chosen(search: string, count: number): number[] {
 }
 
 // `open` is called with the numbers that a person chose.
-export function catalog({ traces, left_out }: Listed, shown: readonly number[], open: (numbers: number[]) => void): HTMLElement {
+export function catalog({ traces, snapshots, left_out }: Listed, shown: readonly number[], open: (numbers: number[]) => void): HTMLElement {
   const choose = (value: number, at: number) => {
     const label = at ? "Compare with" : "Trace";
     const nothing = at ? make("option", { value: NONE }, "compare with …") : null;
@@ -45,7 +46,14 @@ export function catalog({ traces, left_out }: Listed, shown: readonly number[], 
     words,
     button("open", () => open(numbers())),
   );
-  return make("div", { class: "catalog" }, traces.length > 1 ? choice : null, leftOut(left_out));
+  return make("div", { class: "catalog" }, traces.length > 1 ? choice : null, memoryPages(snapshots), leftOut(left_out));
+}
+
+// Snapshots of the allocator, each with a page of its own.
+function memoryPages(snapshots: Listed["snapshots"]): HTMLElement | null {
+  if (!snapshots.length) return null;
+  const links = snapshots.map(({ number, label }) => make("li", {}, make("a", { href: `snapshot/${number}/` }, nameOf(label))));
+  return make("div", {}, make("p", {}, "Memory snapshots:"), make("ul", {}, links));
 }
 
 // Files named like traces that cannot be read.
