@@ -203,9 +203,9 @@ def test_cpp_sizes_that_are_arguments() -> None:
     text = CODE.replace("(50L)", "(ks0)")
     code = read_cpp(text)
     assert code is not None
-    reached = {touch.argument: touch.index for touch in cpp_touches(code, {"ks0": 7})}
+    reached = {touch.argument: touch.reach for touch in cpp_touches(code, {"ks0": 7})}
     assert reached["out_ptr0"] is not None
-    assert {touch.argument: touch.index for touch in cpp_touches(code, {})}["out_ptr0"] is None
+    assert {touch.argument: touch.reach for touch in cpp_touches(code, {})}["out_ptr0"] is None
 
 
 def test_text_that_is_no_cpp_kernel() -> None:

@@ -203,9 +203,9 @@ def test_views_of_one_buffer_count_one_by_one() -> None:
     graph = FxGraph("post_grad", (GraphNode("sdpa", sdpa), item))
     (known,) = typed([replace(attention, nodes=("sdpa",))], graph)
     assert known.bytes == 4 * whole, "the stride of a single batch says nothing"
-    same, half = view.format(0), "reinterpret_tensor(arg0_1, (1, 4, 64, 16), (64, 16, 192, 1), 32)"
-    (twice,) = _library(f"torch.ops.test.op_.default({same}, {same}, {half})")
-    assert [a.bytes for a in twice.accesses if a.mode == "load"] == [whole, whole // 2]
+    same = view.format(0)
+    (twice,) = _library(f"torch.ops.test.op_.default({same}, {same})")
+    assert [a.bytes for a in twice.accesses if a.mode == "load"] == [whole]
     turned = "reinterpret_tensor(arg0_1, (192, 64), (1, 192), 0)"
     (square,) = _library(f"torch.ops.test.op_.default(arg0_1, {turned})")
     assert [a.bytes for a in square.accesses] == [64 * 192 * 4, 0, 64 * 192 * 4], "the same memory"

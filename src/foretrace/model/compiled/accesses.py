@@ -1,18 +1,18 @@
 """The tensors that a kernel loads and stores, with the bytes that this moves.
 
-Every element counts once for loads and once for stores, however often the code names it. An index
-that data decides, or a mask that data decides, leaves an upper bound: `at_most`.
+Every element counts once for loads and once for stores, however often the code names it: no more
+than the tensor has, no more than the loops reach. An index or a mask that data decides leaves an
+upper bound: `at_most`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from math import prod
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.model.compiled.indices import Form, Mask, Reached, added, different, variable
 from foretrace.schema.compiler import ITEM_BYTES, Access, KernelCall, Mode, NamedTensor, Size
 
 UNSIZED: tuple[Size, ...] = ("?",)
@@ -28,14 +28,30 @@ _PASSES = frozenset({
 })  # fmt: skip
 
 
+class Reach(Struct, frozen=True):
+    """Elements of a buffer: the first, the last, and how many."""
+
+    first: int
+    last: int
+    count: int
+
+
+def together(parts: Iterable[Reach]) -> int:
+    """The elements of all parts. Parts of one size between the same two elements are one."""
+    found = set(parts)
+    if not found:
+        return 0
+    span = max(part.last for part in found) - min(part.first for part in found) + 1
+    return min(sum(part.count for part in found), span)
+
+
 class Touch(Struct, frozen=True):
-    """One load or store in generated code; `index` or `mask` is None if it is not known."""
+    """One load or store; `reach` is None if data decides its index or its mask."""
 
     argument: str  # the pointer
     mode: Mode
-    text: str
-    index: Form | None
-    mask: Mask | None = Mask()
+    text: str = ""
+    reach: Reach | None = None
     most: int | None = None  # elements that it can reach at most, where that is known
 
 
@@ -44,9 +60,9 @@ def unseen(pointer: str, mutated: bool = False) -> Iterator[Touch]:
     both = pointer.startswith(("in_out", "ws", "sem"))
     stored = both or mutated or pointer.startswith("out")
     if both or not stored:
-        yield Touch(pointer, "load", "", None, None)
+        yield Touch(pointer, "load")
     if stored:
-        yield Touch(pointer, "store", "", None, None)
+        yield Touch(pointer, "store")
 
 
 def accesses(touches: Sequence[Touch], tensors: Mapping[str, NamedTensor]) -> tuple[Access, ...]:
@@ -78,30 +94,21 @@ def _of_elements(
     item = ITEM_BYTES.get(tensor.dtype)
     if elements is None or item is None:
         return Access(tensor, mode, None, "unknown", argument, text)
-    certainty: Literal["exact", "at_most"] = "exact" if exact else "at_most"
-    return Access(tensor, mode, elements * item * times, certainty, argument, text)
+    moved = elements * item * times
+    return Access(tensor, mode, moved, "exact" if exact else "at_most", argument, text)
 
 
 def _elements(group: list[Touch], tensor: NamedTensor) -> tuple[int | None, bool]:
     """The number of different elements, and whether it is exact; else an upper bound."""
-    known = [Reached(t.index, t.mask.tests) for t in group if t.index and t.mask]
-    counted, held = different(known), storage(tensor)
-    if counted is not None and (len(known) == len(group) or counted == held):
-        return counted, True  # what is not known reaches nothing more
-    bounds = [bound for bound in (_bound(group), held) if bound is not None]
-    return (min(bounds), False) if bounds else (None, False)
-
-
-def _bound(group: Iterable[Touch]) -> int | None:
-    """The sum over the loads or stores: without masks, or what their variables allow."""
-    total = 0
-    for touch in group:
-        reached = different([Reached(touch.index)]) if touch.index else None
-        most = touch.most if reached is None else reached
-        if most is None:
-            return None
-        total += most
-    return total
+    known = [touch.reach for touch in group if touch.reach]
+    counted, held = together(known), storage(tensor)
+    if len(known) == len(group) or (known and counted == held):
+        # what is not known reaches nothing more
+        return counted if held is None else min(counted, held), True
+    most = [touch.reach.count if touch.reach else touch.most for touch in group]
+    total = None if None in most else sum(count for count in most if count is not None)
+    bounds = [bound for bound in (total, held) if bound is not None]
+    return min(bounds, default=None), False
 
 
 def unsized(name: str, dtype: str = "") -> NamedTensor:
@@ -116,19 +123,19 @@ def storage(tensor: NamedTensor) -> int | None:
 
 def _together(views: Sequence[NamedTensor]) -> int | None:
     """The elements that views of one buffer have in memory, each once."""
-    reached = []
+    parts = []
     for view in views:
         begins = view.offset if len(views) > 1 else 0
-        known = [n for n in (begins, *view.stride, *view.shape) if isinstance(n, int)]
-        rank = len(view.shape)
-        if len(view.stride) != rank or len(known) != 2 * rank + 1:
+        shape = [size for size in view.shape if isinstance(size, int)]
+        stride = [size for size in view.stride if isinstance(size, int)]
+        if not isinstance(begins, int) or not len(view.shape) == len(shape) == len(stride):
             return None
-        index, loops = Form(known[0]), zip(known[1 : rank + 1], known[rank + 1 :], strict=True)
-        for at, (stride, size) in enumerate(sorted(loops)):  # those of a transposed view are equal
-            index = added(index, variable(f"d{at}", size, stride))
-        if 0 not in view.shape and index not in reached:
-            reached.append(index)
-    return different(map(Reached, reached))
+        if 0 not in shape:
+            loops = list(zip(shape, stride, strict=True))
+            last = begins + sum((size - 1) * step for size, step in loops)
+            count = prod(size for size, step in loops if step)
+            parts.append(Reach(begins, last, min(count, last - begins + 1)))
+    return together(parts)
 
 
 def base_op(name: str) -> str:

@@ -1,18 +1,16 @@
 """What a generated Triton or C++ kernel loads and stores, from its text alone.
 
 The code is parsed and never run. In Triton, `xindex`, `yindex` and `r0_index` are variables that
-run over all of `xnumel`. An index is computed from these and from whole numbers. An index or a mask
-that uses anything else (loaded values, floats, program ids) is not known.
-
-In C++, loops such as `for(int64_t x0=…(0L); x0<…(50L); x0+=…(4L))` are variables. A vector load in
-a loop with steps of 4 reads the elements that the loop steps over. Its tail reads the last of them.
-The variable counts them once.
+run over all of `xnumel`. In C++, loops such as `for(int64_t x0=…(0L); x0<…(50L); x0+=…(4L))` are: a
+vector load and its tail read together what the loop steps over. An index reaches as many elements
+as its variables have values, and none outside of its range. One that uses anything else (loaded
+values, floats, program ids) is not known.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import prod
 
@@ -20,19 +18,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foretrace.base.patterns import regex
-from foretrace.model.compiled.accesses import Touch, accesses, template, unseen, with_tensors
-from foretrace.model.compiled.indices import (
-    Form,
-    Mask,
-    Root,
-    Value,
-    added,
-    index_of,
-    mask_of,
-    value_of,
-    variable,
+from foretrace.model.compiled.accesses import (
+    Reach,
+    Touch,
+    accesses,
+    template,
+    unseen,
+    with_tensors,
 )
-from foretrace.model.compiled.syntax import dotted, evaluate, expression, number, parse
+from foretrace.model.compiled.syntax import (
+    Range,
+    dotted,
+    evaluate,
+    expression,
+    number,
+    parse,
+    ranged,
+)
 from foretrace.schema.compiler import Access, GeneratedKernel, KernelCall, Mode, NamedTensor, Size
 
 _ROOT = regex(r"(?:[xyz]|r\d{0,3}_?)index")
@@ -58,6 +60,87 @@ _NUMBER = regex(r"\b(\d{1,19})L{0,2}\b")
 _CAST = regex(r"(?:static_cast|c10::convert)<(?:int64_t|long|int32_t|int)>")
 _LONGEST = 5000  # characters of an index
 _VECTOR = ("loadu(", ".store(", "transpose_mxn<")
+Variables = frozenset[tuple[str, int]]  # names, and how many values each has
+
+
+class Names:
+    """What the names of generated code are: whole numbers of a range, masks of these, or data."""
+
+    def __init__(self, scalars: Mapping[str, int]) -> None:
+        self.ranges: dict[str, Range | None] = {name: (n, n) for name, n in scalars.items()}
+        self.behind: dict[str, Variables | None] = {}  # what a value varies with, if known
+        self.values: dict[str, ast.expr] = {}
+
+    def run(self, name: str, values: Range | None) -> None:
+        """Make `name` a variable that takes these values."""
+        self.ranges[name], self.behind[name] = values, None
+        if values is not None:
+            self.behind[name] = frozenset({(name, _width(values))})
+
+    def assign(self, name: str, value: ast.expr) -> None:
+        """Learn what `name` is; what a loop adds up is not known."""
+        again = name in _names(value)
+        self.ranges[name] = None if again else ranged(value, self.ranges)
+        self.behind[name] = None if again else self._variables(value)
+        self.values[name] = value
+
+    def _variables(self, node: ast.expr) -> Variables | None:
+        """The variables that a value depends on, also through data; None if not known."""
+        words = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+        found = [self.behind.get(name, frozenset()) for name in _names(node)]
+        if None in found or not words.isdisjoint(("program_id", "arange")):
+            return None
+        return frozenset(each for known in found if known for each in known)
+
+    def reach(self, index: ast.expr, mask: ast.expr | None) -> tuple[Reach | None, int | None]:
+        """The elements of an index where a mask holds, and how many it can reach at most."""
+        variables, limits = self._variables(index), self._limits(mask)
+        most = None if variables is None else prod(size for _, size in variables)
+        names = _names(index)
+        ranges = self.ranges | (limits or {})
+        values = ranged(index, ranges)
+        if values is None or most is None:
+            return None, most
+        inside = prod(_width(each) for name in names if (each := ranges.get(name)))
+        reach = Reach(*values, min(most, inside, _width(values)))
+        return (
+            (None, reach.count) if limits is None or not limits.keys() <= names else (reach, most)
+        )
+
+    def _limits(self, mask: ast.expr | None) -> dict[str, Range] | None:
+        """The variables that a mask limits, beyond the edges of loops; None if data decides it."""
+        match mask:
+            case None | ast.Constant(value=None):
+                return {}
+            case ast.Name(id=name):
+                return {} if name.endswith("mask") else self._limits(self._value(name))
+            case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
+                one, two = self._limits(left), self._limits(right)
+                return None if one is None or two is None else one | two
+            case ast.Compare(left=ast.Name(id=name), ops=[kind], comparators=[right]):
+                held = self._value(name)
+                name = held.id if isinstance(held, ast.Name) else name
+                values, edge = self.ranges.get(name), ranged(right, self.ranges)
+                if values is None or edge is None or edge[0] != edge[1]:
+                    return None
+                (low, high), at = values, edge[0]
+                below = isinstance(kind, ast.Lt | ast.LtE)
+                last = at - 1 if isinstance(kind, ast.Lt) else at
+                first = at + 1 if isinstance(kind, ast.Gt) else at
+                return {name: (low, min(high, last)) if below else (max(low, first), high)}
+        return None
+
+    def _value(self, name: str) -> ast.expr | None:
+        """What was last assigned to a name; a name that is not known is data."""
+        return self.values.get(name, ast.Tuple([], ast.Load()))
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _width(values: Range) -> int:
+    return max(values[1] - values[0] + 1, 0)
 
 
 class TritonCode(Struct, frozen=True):
@@ -83,33 +166,34 @@ def read_triton(code: str, name: str = "") -> TritonCode | None:
     parameters = tuple(each.arg for each in (*arguments.args, *arguments.kwonlyargs))
     decorators = [each for each in named[0].decorator_list if isinstance(each, ast.Call)]
     given = {word.arg or "": word.value for call in decorators for word in call.keywords}
-    pointers = _pointers(given.get("triton_meta"), parameters)
-    mutated = _listed(_entry(given.get("inductor_meta"), "mutated_arg_names"))
-    names = tuple(str(each.value) for each in mutated if isinstance(each, ast.Constant))
+    mutated = _literal(given.get("inductor_meta"), "mutated_arg_names")
+    names = tuple(map(str, mutated)) if isinstance(mutated, list) else ()
+    pointers = _pointers(_literal(given.get("triton_meta"), "signature"), parameters)
     return TritonCode(parameters, pointers, _config(named[0], given), names, named[0])
 
 
-def _pointers(meta: ast.expr | None, parameters: tuple[str, ...]) -> dict[str, str]:
+def _pointers(signature: object, parameters: tuple[str, ...]) -> dict[str, str]:
     """The short type of every pointer, by the signature that Inductor writes above the kernel."""
-    signature = _entry(meta, "signature")
-    if not isinstance(signature, ast.Dict):
-        return {}
     found = {}
-    for key, value in zip(signature.keys, signature.values, strict=True):
-        if not isinstance(key, ast.Constant) or not isinstance(value, ast.Constant):
-            continue
-        at = key.value  # before torch 2.6 the place of the parameter
-        name = parameters[at] if isinstance(at, int) and at < len(parameters) else str(at)
-        if str(value.value).startswith("*"):
-            found[name] = _TRITON_TYPES.get(str(value.value)[1:], "")
+    for at, kind in signature.items() if isinstance(signature, dict) else ():
+        if str(kind).startswith("*"):
+            # before torch 2.6 the place of the parameter
+            name = parameters[at] if isinstance(at, int) and at < len(parameters) else str(at)
+            found[name] = _TRITON_TYPES.get(str(kind)[1:], "")
     return found
 
 
-def _entry(mapping: ast.expr | None, name: str) -> ast.expr | None:
-    if isinstance(mapping, ast.Dict):
-        for key, value in zip(mapping.keys, mapping.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value == name:
-                return value
+def _literal(mapping: ast.expr | None, name: str) -> object:
+    """The value of a key in a dict, where it is a literal; other values may be calls."""
+    entries = (
+        zip(mapping.keys, mapping.values, strict=True) if isinstance(mapping, ast.Dict) else ()
+    )
+    for key, value in entries:
+        if isinstance(key, ast.Constant) and key.value == name:
+            try:
+                return ast.literal_eval(value)
+            except (ValueError, TypeError, RecursionError, MemoryError):
+                return None
     return None
 
 
@@ -137,73 +221,47 @@ class _Reader:
     def __init__(self, code: TritonCode, scalars: Mapping[str, int]) -> None:
         self.pointers = {name: name for name in code.pointers}  # and other names for them
         self.blocks: dict[str, ast.Call] = {}  # block pointers and tensor descriptors
-        self.known: dict[str, Value | None] = {name: Form(n) for name, n in scalars.items()}
-        self.behind: dict[str, frozenset[Root] | None] = {}  # what values vary with, if known
+        self.names = Names(scalars)
         self.found: list[Touch] = []
 
     def statements(self, body: list[ast.stmt]) -> None:
         for each in body:
             match each:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                ):
+                    self._touch(value)
                     self._assign(name, value)
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                    self._assign(name, value)
-                case ast.For(target=target, iter=over, body=inner, orelse=last):
-                    self._touch(over)
-                    self._forget([target, *inner])
-                    self.statements([*inner, *last])
-                case ast.While(test=test, body=inner, orelse=last):
-                    self._touch(test)
-                    self._forget(inner)
-                    self.statements([*inner, *last])
+                case ast.For(iter=head, body=inner) | ast.While(test=head, body=inner):
+                    self._touch(head)
+                    if isinstance(each, ast.For):
+                        self._forget(each.target)
+                    self.statements([*inner, *each.orelse])
                 case ast.If(test=test, body=inner, orelse=last):
                     self._touch(test)
                     self.statements([*inner, *last])
+                case ast.AugAssign(target=ast.Name(id=name)) if _ROOT.fullmatch(name):
+                    pass  # `xindex += XBLOCK` goes on over the same variable
                 case _:
                     self._touch(each)
-                    self._forget([each])
+                    self._forget(each)
 
-    def _forget(self, body: Sequence[ast.AST]) -> None:
-        """Mark what a loop changes as not known; `xindex += XBLOCK` keeps the variable."""
-        nodes = [node for each in body for node in ast.walk(each)]
-        kept = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign) and _on(node)}
-        for node in nodes:
-            stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            if isinstance(node, ast.Name) and stored and id(node) not in kept:
-                self.known[node.id] = self.behind[node.id] = None
+    def _forget(self, node: ast.AST) -> None:
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                self.names.run(each.id, None)
 
     def _assign(self, name: str, value: ast.expr) -> None:
-        self._touch(value)
+        size = self.names.ranges.get(f"{name.removesuffix('index')}numel")
         if isinstance(value, ast.Name) and value.id in self.pointers:
             self.pointers[name] = self.pointers[value.id]
         elif isinstance(value, ast.Call) and dotted(value.func) in _BLOCKS:
             self.blocks[name] = value
-        elif _ROOT.fullmatch(name) and _runs(value):
-            self._variable(name)
+        elif _ROOT.fullmatch(name) and size and size[0] > 0:
+            self.names.run(name, (0, size[0] - 1))
         else:
-            self.known[name], self.behind[name] = value_of(value, self.known), self._behind(value)
-
-    def _variable(self, name: str) -> None:
-        size = _constant(self.known.get(f"{name.removesuffix('index')}numel"))
-        self.known[name] = self.behind[name] = None
-        if size > 0:
-            self.known[name], self.behind[name] = (
-                variable(name, size),
-                frozenset({Root(name, size)}),
-            )
-
-    def _behind(self, node: ast.expr) -> frozenset[Root] | None:
-        """The variables that a value depends on, loaded ones included; None if not known."""
-        found: frozenset[Root] = frozenset()
-        for each in ast.walk(node):
-            if isinstance(each, ast.Attribute) and each.attr in ("program_id", "arange"):
-                return None
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
-                behind = self.behind.get(each.id, frozenset())
-                if behind is None:
-                    return None
-                found |= behind
-        return found
+            self.names.assign(name, value)
 
     def _touch(self, node: ast.AST) -> None:
         for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
@@ -227,65 +285,43 @@ class _Reader:
         words = {word.arg: word.value for word in call.keywords}
         place = 1 if mode == "load" else 2
         mask = words.get("mask", call.args[place] if len(call.args) > place else None)
-        free = mask is None or (isinstance(mask, ast.Constant) and mask.value is None)
-        holds = Mask() if free or mask is None else mask_of(mask, self.known)
-        behind = self._behind(pointer)
-        most = None if behind is None else prod(root.size for root in behind)
         for name in self._held(pointer):
-            text, index = self._index(pointer)
-            self.found.append(Touch(self.pointers[name], mode, text, index, holds, most))
+            text, *reached = self._index(pointer, mask)
+            self.found.append(Touch(self.pointers[name], mode, text, *reached))
 
     def _held(self, node: ast.expr) -> list[str]:
         """The pointers in an expression. Where it has two, the index of both is not known."""
         names = dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
         return [name for name in names if name in self.pointers]
 
-    def _index(self, pointer: ast.expr) -> tuple[str, Form | None]:
-        """What is added to the pointer."""
+    def _index(
+        self, pointer: ast.expr, mask: ast.expr | None
+    ) -> tuple[str, Reach | None, int | None]:
+        """What is added to the pointer, and the elements that this reaches."""
         match pointer:
             case ast.Name():
-                return "0", Form(0)
+                return "0", Reach(0, 0, 1), 1
             case ast.BinOp(left=ast.Name(id=name), op=ast.Add(), right=index):
                 if name in self.pointers and not self._held(index):
-                    return ast.unparse(index), index_of(index, self.known)
-        return ast.unparse(pointer), None
+                    return ast.unparse(index), *self.names.reach(index, mask)
+        return ast.unparse(pointer), None, self.names.reach(pointer, None)[1]
 
     def _block(self, made: ast.Call, mode: Mode) -> None:
         """All of what a block pointer or a descriptor describes: its blocks cover it."""
         words = {word.arg: word.value for word in made.keywords}
-        shape, strides = (_listed(words.get(name)) for name in ("shape", "strides"))
-        index: Form | None = Form(0) if shape and len(shape) == len(strides) else None
-        for at, (size, stride) in enumerate(zip(shape, strides, strict=False)):
-            extent, step = (_constant(index_of(each, self.known)) for each in (size, stride))
-            known = index is not None and extent > 0 and step >= 0
-            index = added(index, variable(f"d{at}", extent, step)) if known and index else None
-        whole = made.args and isinstance(made.args[0], ast.Name)
-        for name in self._held(made):
-            text = ast.unparse(ast.Tuple([*shape, *strides], ast.Load()))
-            self.found.append(Touch(self.pointers[name], mode, text, index if whole else None))
-
-
-def _constant(value: Value | None) -> int:
-    """The number that a value is; -1 if it is not one."""
-    return value.constant if isinstance(value, Form) and not value.terms else -1
-
-
-def _listed(node: ast.expr | None) -> list[ast.expr]:
-    return node.elts if isinstance(node, ast.List | ast.Tuple) else []
-
-
-def _on(node: ast.AugAssign) -> bool:
-    """`xindex += XBLOCK`."""
-    target = node.target.id if isinstance(node.target, ast.Name) else ""
-    step = node.value.id if isinstance(node.value, ast.Name) else ""
-    return _ROOT.fullmatch(target) is not None and step.endswith("BLOCK")
-
-
-def _runs(value: ast.expr) -> bool:
-    """Whether this is an index over all programs and blocks, and not made of other indices."""
-    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-    runs = any(each.endswith(("offset", "base")) for each in names)
-    return runs or any(isinstance(n, ast.Attribute) and n.attr == "arange" for n in ast.walk(value))
+        listed = [words.get(name) for name in ("shape", "strides")]
+        shape, strides = (e.elts if isinstance(e, ast.List | ast.Tuple) else [] for e in listed)
+        sizes, steps = (
+            [ranged(each, self.names.ranges) or (0, 0) for each in part]
+            for part in (shape, strides)
+        )
+        whole = made.args and isinstance(made.args[0], ast.Name) and shape
+        reach = None
+        if whole and len(sizes) == len(steps) and all(low == high > 0 for low, high in sizes):
+            last = sum((size - 1) * step for (size, _), (step, _) in zip(sizes, steps, strict=True))
+            reach = Reach(0, last, prod(size for size, _ in sizes))
+        text = ast.unparse(ast.Tuple([*shape, *strides], ast.Load()))
+        self.found += [Touch(self.pointers[name], mode, text, reach) for name in self._held(made)]
 
 
 class CppCode(Struct, frozen=True):
@@ -294,13 +330,6 @@ class CppCode(Struct, frozen=True):
     parameters: tuple[str, ...]
     pointers: dict[str, str]
     lines: tuple[str, ...]
-
-
-class _Loop(Struct, frozen=True):
-    name: str
-    value: Form | None
-    depth: int
-    step: int = 1
 
 
 def read_cpp(code: str) -> CppCode | None:
@@ -328,8 +357,7 @@ def cpp_touches(code: CppCode, scalars: Mapping[str, int]) -> list[Touch]:
 class _CppReader:
     def __init__(self, code: CppCode, scalars: Mapping[str, int]) -> None:
         self.pointers = {name: name for name in code.pointers}
-        self.scalars = scalars
-        self.loops: list[_Loop] = []
+        self.names = Names(scalars)
         self.depth = 0
         self.conditional: int | None = None  # the depth of a function that a mask calls
         self.found: list[Touch] = []
@@ -341,101 +369,65 @@ class _CppReader:
         if alias and alias[2] in self.pointers:
             self.pointers[alias[1]] = self.pointers[alias[2]]
         elif text.startswith(("for(", "for (")):
-            self.loops.append(self._loop(text))
+            self._loop(text)
         elif any(word in self.pointers for word in _WORD.findall(text)):
             self._statement(text)
         if "[&]" in text and self.conditional is None:
             self.conditional = self.depth
         self.depth += text.count("{") - text.count("}")
-        if "}" in text:
-            self.loops = [loop for loop in self.loops if loop.depth < self.depth]
-            if self.conditional is not None and self.depth <= self.conditional:
-                self.conditional = None
+        if "}" in text and self.conditional is not None and self.depth <= self.conditional:
+            self.conditional = None
 
-    def _loop(self, text: str) -> _Loop:
+    def _loop(self, text: str) -> None:
         """A loop as a variable; the inner loop of a vector repeats its lanes."""
         first, _, rest = text[text.find("(") + 1 :].partition(";")
-        test, _, step = rest.partition(";")
         name, _, start = first.partition("=")
         name = name.split()[-1] if name.split() else ""
+        low, high = (
+            self._range(part) for part in (start, rest.partition(";")[0].partition("<")[2])
+        )
         if name.endswith("_inner"):
-            return _Loop(name, Form(0), self.depth)
-        low, high = self._index(start), self._index(test.partition("<")[2])
-        more = self._index(step.partition("=")[2].strip().removesuffix(")"))
-        by = 1 if "++" in step else max(_constant(more), 0)
-        size = _constant(added(high, low, -1)) if low and high else -1
-        value = added(low, variable(f"{name}.{self.depth}", size)) if low and size > 0 else None
-        return _Loop(name, value, self.depth, by)
+            self.names.run(name, (0, 0))
+        else:
+            self.names.run(name, (low[0], high[1] - 1) if low and high else None)
 
-    def _index(self, text: str) -> Form | None:
-        known: dict[str, Value | None] = {name: Form(n) for name, n in self.scalars.items()}
-        known |= {loop.name: loop.value for loop in self.loops}
-        node = expression(_python(text)) if len(text) <= _LONGEST else None
-        return None if node is None else index_of(node, known)
+    def _range(self, text: str) -> Range | None:
+        node = expression(_python(text))
+        return ranged(node, self.names.ranges) if node else None
 
     def _statement(self, text: str) -> None:
-        for name, mode, inside, vector in _places(text, self.pointers):
-            index = None if inside is None else self._index(inside)
-            index = index if not vector or self._is_run(index) else None
-            # one element for each iteration; a vector or a call may reach more
-            most = None if vector or inside is None else self._most()
-            masked = self.conditional is not None or ".template" in text
-            mask = None if masked else Mask()
-            shown = "" if inside is None else _python(inside)
-            self.found.append(Touch(self.pointers[name], mode, shown, index, mask, most))
-
-    def _most(self) -> int | None:
-        """The most elements that the loops around a statement allow."""
-        sizes = [loop.value.high - loop.value.low + 1 for loop in self.loops if loop.value]
-        return prod(sizes) if len(sizes) == len(self.loops) else None
-
-    def _is_run(self, index: Form | None) -> bool:
-        """Whether a vector load reads what its loop steps over: the variable has the factor 1."""
-        stepping = [loop for loop in self.loops if loop.step != 1]
-        if index is None or not stepping:
-            return False
-        names = {f"{loop.name}.{loop.depth}" for loop in stepping}
-        return any(d[0].name in names and c == 1 and d[1] == 1 for d, c in index.terms.items())
+        masked = self.conditional is not None or ".template" in text
+        for name, mode, inside in _places(text, self.pointers):
+            node = expression(_python(inside)) if inside else None
+            reach, most = self.names.reach(node, None) if node else (None, None)
+            if masked and reach:
+                reach, most = None, reach.count
+            self.found.append(Touch(self.pointers[name], mode, _python(inside), reach, most))
 
 
-def _places(text: str, pointers: Mapping[str, str]) -> Iterator[tuple[str, Mode, str | None, bool]]:
-    """(pointer, mode, index or None, whether a vector) for every pointer in a statement."""
+def _places(text: str, pointers: Mapping[str, str]) -> Iterator[tuple[str, Mode, str]]:
+    """(pointer, mode, index or "") for every pointer in a statement."""
     for found in _WORD.finditer(text):
         if found[0] not in pointers:
             continue
         before, after = text[: found.start()], text[found.end() :].lstrip()
-        store = before.rstrip().endswith(".store(")
+        written = before.rstrip().endswith(".store(")
         atomic = "atomic_add" in before
+        inside = ""
         if after.startswith("["):
-            inside = _balanced(after, "[", "]")
+            inside = _until(after[1:], "]")
             rest = after[len(inside) + 2 :].lstrip()
-            written = rest.startswith("=") and not rest.startswith("==")
-            yield found[0], _mode(atomic, written or store), inside, False
+            written |= rest.startswith("=") and not rest.startswith("==")
         elif after.startswith("+ ") and any(each in before for each in _VECTOR) and not atomic:
-            yield found[0], _mode(False, store), _argument(after[2:]), True
-        else:
-            yield found[0], _mode(atomic, store), None, False
+            inside = _until(after[2:], ",)")
+        yield found[0], "atomic" if atomic else "store" if written else "load", inside
 
 
-def _mode(atomic: bool, written: bool) -> Mode:
-    return "atomic" if atomic else "store" if written else "load"
-
-
-def _balanced(text: str, opening: str, closing: str) -> str:
-    """What stands between the first bracket and the one that closes it."""
+def _until(text: str, ends: str) -> str:
+    """What precedes the first of `ends` that is in no brackets."""
     depth = 0
     for at, letter in enumerate(text[:_LONGEST]):
-        depth += (letter == opening) - (letter == closing)
-        if depth == 0:
-            return text[1:at]
-    return ""
-
-
-def _argument(text: str) -> str:
-    """An argument up to the comma or bracket that ends it."""
-    depth = 0
-    for at, letter in enumerate(text[:_LONGEST]):
-        if depth == 0 and letter in ",)":
+        if depth == 0 and letter in ends:
             return text[:at]
         depth += (letter in "([") - (letter in ")]")
     return ""

@@ -6,22 +6,17 @@ A size may be dynamic: `128*s77`, with `s77` known only from a launch.
 from __future__ import annotations
 
 import ast
-import operator
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 LARGEST = 16 << 20  # characters; the tree takes some 50 times as much memory
-_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_LONGEST = 2000  # characters of a size
+Range = tuple[int, int]  # the smallest and the largest value
+_LARGEST = 1 << 63
+_DIVISIONS = {"div_floor_integer": ast.FloorDiv(), "remainder_integer": ast.Mod()}
+_LONGEST = 5000  # characters of an expression
 
 
 def parse(text: str) -> ast.Module | None:
@@ -77,24 +72,56 @@ def evaluate(text: str | int, symbols: Mapping[str, int]) -> int | None:
     if isinstance(text, int):
         return text
     node = expression(text)
-    return None if node is None else _value(node, symbols)
+    found = node and ranged(node, {name: (value, value) for name, value in symbols.items()})
+    return found[0] if found and found[0] == found[1] else None
 
 
-def _value(node: ast.expr, symbols: Mapping[str, int]) -> int | None:
+def ranged(node: ast.expr, known: Mapping[str, Range | None]) -> Range | None:
+    """The values that an expression of whole numbers takes; None where data or a float decides."""
     match node:
         case ast.Constant(value=int(value)):
-            return value
+            return int(value), int(value)
         case ast.Name(id=name):
-            return symbols.get(name)
-        case ast.BinOp(left=left, op=kind, right=right) if type(kind) in _OPERATIONS:
-            a, b = _value(left, symbols), _value(right, symbols)
-            divides = isinstance(kind, ast.FloorDiv | ast.Mod)
-            if a is None or b is None or max(abs(a), abs(b)) >= 1 << 63 or (divides and not b):
-                return None
-            return _OPERATIONS[type(kind)](a, b)
+            return known.get(name)
+        case ast.BinOp(left=left, op=kind, right=right):
+            return _computed(kind, ranged(left, known), ranged(right, known))
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            negated = _value(inner, symbols)
-            return None if negated is None else -negated
+            return _computed(ast.Sub(), (0, 0), ranged(inner, known))
+        case ast.Subscript(value=inner):  # `[:, None]`
+            return ranged(inner, known)
+        case ast.Call(func=ast.Attribute(attr="full"), args=[_, inner, *_]):
+            return ranged(inner, known)
+        case (
+            ast.Call(
+                func=ast.Attribute(value=ast.Name(id="tl"), attr="broadcast_to"), args=[inner, *_]
+            )
+            | ast.Call(func=ast.Attribute(value=inner, attr="broadcast_to"))
+        ):
+            return ranged(inner, known)
+        case ast.Call(func=ast.Attribute(value=inner, attr="to"), args=[kind]):
+            whole = dotted(kind).startswith(("tl.int", "tl.uint"))
+            return ranged(inner, known) if whole else None
+        case ast.Call(func=ast.Attribute(attr=name), args=[left, right]) if name in _DIVISIONS:
+            return _computed(_DIVISIONS[name], ranged(left, known), ranged(right, known))
+    return None
+
+
+def _computed(kind: ast.operator, a: Range | None, b: Range | None) -> Range | None:
+    if a is None or b is None or max(map(abs, (*a, *b))) >= _LARGEST:
+        return None
+    match kind:
+        case ast.Add():
+            return a[0] + b[0], a[1] + b[1]
+        case ast.Sub():
+            return a[0] - b[1], a[1] - b[0]
+        case ast.Mult():
+            corners = [one * other for one in a for other in b]
+            return min(corners), max(corners)
+        case ast.FloorDiv() if b[0] == b[1] != 0:
+            return min(ends := (a[0] // b[0], a[1] // b[0])), max(ends)
+        case ast.Mod() if b[0] == b[1] > 0:
+            same = a[0] // b[0] == a[1] // b[0]
+            return (a[0] % b[0], a[1] % b[0]) if same else (0, b[0] - 1)
     return None
 
 
