@@ -207,15 +207,6 @@ def _whole(
     return tuple(found)
 
 
-def same_type(name: str, tensors: Sequence[NamedTensor]) -> list[NamedTensor]:
-    """Operands and result of a matmul, each with the type that one of them has."""
-    types = {tensor.dtype for tensor in tensors} - {""}
-    shared = base_op(name) in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "copy_")
-    if not shared or len(types) != 1:
-        return []
-    return [replace(tensor, dtype=next(iter(types))) for tensor in tensors]
-
-
 def _stated(access: Access, op: str, arguments: Sequence[str]) -> Access:
     if access.certainty != "exact" or op in _MATMULS:
         return access

@@ -286,8 +286,8 @@ class _Reader:
         place = 1 if mode == "load" else 2
         mask = words.get("mask", call.args[place] if len(call.args) > place else None)
         for name in self._held(pointer):
-            text, *reached = self._index(pointer, mask)
-            self.found.append(Touch(self.pointers[name], mode, text, *reached))
+            text, reach, most = self._index(pointer, mask)
+            self.found.append(Touch(self.pointers[name], mode, text, reach, most))
 
     def _held(self, node: ast.expr) -> list[str]:
         """The pointers in an expression. Where it has two, the index of both is not known."""
@@ -400,8 +400,8 @@ class _CppReader:
         for name, mode, inside in _places(text, self.pointers):
             node = expression(_python(inside)) if inside else None
             reach, most = self.names.reach(node, None) if node else (None, None)
-            if masked and reach:
-                reach, most = None, reach.count
+            if masked:
+                reach, most = None, reach.count if reach else most
             self.found.append(Touch(self.pointers[name], mode, _python(inside), reach, most))
 
 

@@ -18,9 +18,7 @@ from foretrace.model.compiled.accesses import (
     UNSIZED,
     base_op,
     library_accesses,
-    same_type,
     unsized,
-    with_tensors,
 )
 from foretrace.model.compiled.generated_code import counted, generated, read_triton
 from foretrace.model.compiled.syntax import LARGEST, dotted, number, parse
@@ -73,8 +71,6 @@ class Buffers:
         self.tensors: dict[str, NamedTensor] = dict(inputs)
         self.made_by: dict[str, str] = {}  # a result or a part of it: the name that it had before
         self.scalars: dict[str, str] = {}
-        self.same: dict[str, str] = {}  # a view or a reuse: the name that it had before
-        self.types: dict[str, str] = {}  # what kernels say about names whose type is not written
 
     def assign(self, name: str, value: ast.expr) -> bool:
         """Learn what `name` is; False where the value is a call that this class does not know."""
@@ -82,14 +78,13 @@ class Buffers:
         self.scalars.pop(name, None)
         tensor = self.tensor(value)
         if tensor is not None:
-            self.same |= {name: tensor.name} if tensor.name not in ("", name) else {}
             self.tensors[name] = replace(tensor, name=name)
             return True
         match value:
             case ast.Subscript(value=ast.Name(id=whole)):
                 self.made_by[name] = whole
             case ast.Name(id=whole):
-                self.made_by[name] = self.same[name] = whole
+                self.made_by[name] = whole
             case ast.Constant() | ast.BinOp():
                 self.scalars[name] = ast.unparse(value).replace(" ", "")
             case _:
@@ -114,22 +109,6 @@ class Buffers:
             shape, stride = sizes(node.args[3]), sizes(node.args[4])
             return NamedTensor("", short_type(node.args[2]), shape, stride)
         return None
-
-    def learn(self, name: str, dtype: str) -> None:
-        """A kernel's signature states the type of what it is given; views share it."""
-        if dtype:
-            self.types.setdefault(self._first(name), dtype)
-
-    def type_of(self, name: str) -> str:
-        """The type that some kernel stated; "" if none did."""
-        return self.types.get(self._first(name), "")
-
-    def _first(self, name: str) -> str:
-        for _ in range(len(self.same)):
-            if name not in self.same:
-                break
-            name = self.same[name]
-        return name
 
     def assert_sizes(self, call: ast.Call) -> None:
         """`assert_size_stride(buf1, (1024, ), (1, ))` states what a library returned."""
@@ -200,16 +179,7 @@ class Walk:
         """All calls; empty where there is no `call`."""
         if "call" in self.functions:
             self._enter("call")
-        return tuple(self._typed(call) for call in self.found)
-
-    def _typed(self, call: KernelCall) -> KernelCall:
-        """What a library returned has a type once another kernel states it."""
-        if not call.extern or all(access.tensor.dtype for access in call.accesses):
-            return call
-        tensors = [access.tensor for access in call.accesses]
-        types = [tensor.dtype or self.buffers.type_of(tensor.name) for tensor in tensors]
-        known = zip(tensors, types, strict=True)
-        return with_tensors(call, [replace(tensor, dtype=dtype) for tensor, dtype in known])
+        return tuple(self.found)
 
     def _enter(self, name: str) -> None:
         if name not in self.entered:
@@ -270,8 +240,6 @@ class Walk:
         texts = tuple(self._text(each) for each in call.args)
         tensors = [self.buffers.tensor(each) for each in call.args]
         found = _generated_accesses(self.kernels[name], texts, tensors)
-        for access in found:
-            self.buffers.learn(access.tensor.name, access.tensor.dtype)
         self.found.append(self._made(call, name, found, texts))
 
     def _text(self, node: ast.expr) -> str:
@@ -284,8 +252,6 @@ class Walk:
         values = *args, *(word.value for word in rest)
         operands = [tensor for each in values for tensor in self._tensors(each)]
         results = [tensor for each in out for tensor in self._tensors(each)]
-        for tensor in same_type(name, [*operands, *results]):
-            self.buffers.learn(tensor.name, tensor.dtype)
         texts = *map(self._text, args), *(f"{word.arg}={self._text(word.value)}" for word in rest)
         if not result and not results and not base_op(name).endswith("_"):
             results = operands  # a custom op without a result changes any of them
