@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import pty
 import re
@@ -34,6 +35,17 @@ def test_the_first_screen_counts_every_recording(capsys: pytest.CaptureFixture[s
     assert "mlp_compiled and mlp_eager: down(gelu(gate(x)) * up(x)), another order than" in text
     assert "(foretrace why NAME): mlp_max_autotune, mlp_packed_why, mlp_reduce_overhead, " in text
     assert "llama and llama_compiled are the model of the ladder; tried is a result" in text
+
+
+def test_the_recorded_run_of_shapes_has_liger(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["shapes", "mlp", "--recorded", "h200", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["device"] == "NVIDIA H200"
+    assert not document["left_out"]
+    assert {"eager", "automatic", "liger", "fused"} <= {c["name"] for c in document["contenders"]}
+    assert all(len(c["visits"]) == len(document["shapes"]) for c in document["contenders"])
+    assert main(["shapes", "block", "--recorded", "h200"]) == 2
+    assert "choose from mlp" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("short", "name"), recordings.SHORT.items())

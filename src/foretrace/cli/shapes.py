@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from foretrace.base.errors import UsageError
 from foretrace.cli._options import answer_in_sections, builds_rung, flag, in_forms, rung_names, say
+from foretrace.read import recordings
+from foretrace.schema.documents.shapes import ShapesDocument
 from foretrace.schema.rung import Choice
 
 
@@ -32,6 +35,9 @@ from foretrace.schema.rung import Choice
 )
 @builds_rung()
 @click.option(
+    "--recorded", metavar="CARD", help="Show the packaged run instead (h200): no torch, no GPU."
+)
+@click.option(
     "--keep-compiler-cache",
     "keep_cache",
     is_flag=True,
@@ -44,6 +50,7 @@ def command(
     rung: str,
     sweeps: tuple[str, ...],
     contenders: str,
+    recorded: str | None,
     keep_cache: bool,
     plot: Path | None,
     form: str,
@@ -60,32 +67,43 @@ def command(
     foretrace shapes mlp --sweep batch=8,16,64 --sweep seq=64,128
     foretrace shapes attention --contenders naive,automatic --small
     foretrace shapes mlp --plot shapes.svg
+    foretrace shapes mlp --recorded h200                     the run inside the package
 
     The contenders are the rung's first variant, eager and compiled (static, dynamic, automatic),
     and its other variants. Each visits the same shapes in the same order and starts with nothing
     compiled, like a server that sees one shape after another.
     """
+    from foretrace.show.render.experiments import need_matplotlib, plot_shapes, shapes_page
+
+    if plot:
+        need_matplotlib(plot)
+    every = rest.pop("all")
+    if recorded:
+        run = recordings.shapes_run(rung, recorded)
+        document = msgspec.json.decode(run.read_bytes(), type=ShapesDocument)
+    else:
+        document = _measured(rung, sweeps, contenders, Choice(**rest), keep_cache)
+    if plot:
+        plot_shapes(document, plot)
+    everything = every or form == "markdown"
+    answer_in_sections(form, document, lambda: shapes_page(document, every=everything))
+
+
+def _measured(
+    rung: str, sweeps: tuple[str, ...], contenders: str, choice: Choice, keep_cache: bool
+) -> ShapesDocument:
     from foretrace.learn.ladder import rung as find
     from foretrace.record.profiling import need_torch
-    from foretrace.show.render.experiments import need_matplotlib, plot_shapes, shapes_page
 
     need_torch()
     from foretrace.record.experiments.shapes import shapes
     from foretrace.record.experiments.user_code import as_rung
 
-    if plot:
-        need_matplotlib(plot)
-    every = rest.pop("all")
     names = [name.strip() for name in contenders.split(",") if name.strip()]
-    choice = Choice(**rest)
     if ":" in rung:
         if choice.small or choice.dtype != "auto":
             raise UsageError("--small and --dtype are only for rungs: your own code decides")
         choice = replace(choice, dtype="its own dtype")
     with redirect_stdout(sys.stderr):  # what their code prints is no part of the answer
         subject = as_rung(rung) if ":" in rung else find(rung)
-        document = shapes(subject, sweeps, names, choice, keep_cache, say)
-    if plot:
-        plot_shapes(document, plot)
-    everything = every or form == "markdown"
-    answer_in_sections(form, document, lambda: shapes_page(document, every=everything))
+        return shapes(subject, sweeps, names, choice, keep_cache, say)

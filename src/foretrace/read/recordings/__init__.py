@@ -65,6 +65,15 @@ def tries() -> dict[str, Path]:
     return {path.stem: path for path in sorted((Path(__file__).parent / "tries").glob("*.json"))}
 
 
+def shapes_run(rung: str, card: str) -> Path:
+    """What `foretrace shapes RUNG --json` printed on one card."""
+    place = folder(card) / "shapes"
+    if not (path := place / f"{rung}.json").exists():
+        there = ", ".join(_named(place, ".json"))
+        raise UsageError(f"no run of {rung!r} was recorded on {card}; choose from {there}")
+    return path
+
+
 def _named(place: Path, end: str = ".json.gz") -> dict[str, Path]:
     return {path.name.removesuffix(end): path for path in sorted(place.glob(f"*{end}"))}
 
