@@ -203,6 +203,13 @@ def _text(shape: _Shape, code_of: Callable[[bytes], int]) -> bool:
     return True
 
 
+def add_layout(layouts: list[EventLayout], layout: EventLayout) -> None:
+    """Know one more layout; the one that was found least makes room for it."""
+    if len(layouts) == MOST_LAYOUTS:
+        layouts.remove(min(layouts, key=lambda each: each.hits))
+    layouts.append(layout)
+
+
 class EventRows(Struct):
     """The events of a window that have a known layout, one row each, in order.
 
@@ -220,23 +227,22 @@ class EventRows(Struct):
     counted: Numbers
     breaks: Numbers
 
-    def packed(self) -> tuple[bytes, bytes, int]:
-        """The rows as bytes, and how many there are, for another process."""
+    def packed(self) -> list[Numbers]:
+        """The columns one after the other, for another process."""
         fixed = (self.at, self.first, self.upto, self.event, self.stack, self.counted)
         texts = (column for pair in self.texts for column in pair)
-        table = np.stack([*fixed, *self.numbers.values(), *texts])
-        return table.tobytes(), self.breaks.tobytes(), len(self.at)
+        return [*fixed, *self.numbers.values(), *texts, self.breaks]
 
     @classmethod
-    def unpacked(cls, table: bytes, breaks: bytes, count: int, by: int) -> EventRows:
+    def unpacked(cls, table: Numbers, count: int, texts: int, breaks: int, by: int) -> EventRows:
         """The rows out of another process; their window now has `by` bytes before it."""
-        columns = np.frombuffer(table, np.int64).reshape(-1, count)
-        at, first, upto, event, stack, counted = columns[:6]
-        numbers = dict(zip(NUMBERS, columns[6:12], strict=True))
-        texts = list(zip(columns[12::2], columns[13::2], strict=True))
+        size = (12 + 2 * texts) * count
+        at, first, upto, event, stack, counted, *columns = table[:size].reshape(-1, count)
+        numbers = dict(zip(NUMBERS, columns, strict=False))
+        pairs = list(zip(columns[6::2], columns[7::2], strict=True))
         first = np.where(first > 0, first + by, 0)
-        ends = np.frombuffer(breaks, np.int64)
-        return cls(at + by, first, upto + by, numbers, event, stack, texts, counted, ends)
+        ends = table[size : size + breaks]
+        return cls(at + by, first, upto + by, numbers, event, stack, pairs, counted, ends)
 
     def run(self, at: int) -> tuple[int, int]:
         """The first and the last row (exclusive) of the run that begins at a byte."""
@@ -246,7 +252,7 @@ class EventRows(Struct):
         return row, int(self.breaks[np.searchsorted(self.breaks, row)])
 
 
-def read_window(data: bytes, at: int, layouts: list[EventLayout]) -> EventRows | None:
+def read_window(data: bytes | memoryview, at: int, layouts: list[EventLayout]) -> EventRows | None:
     """Compare every place of the window from `at` on with the layouts."""
     if len(data) - at <= WIDTH:
         return None

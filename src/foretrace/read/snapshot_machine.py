@@ -24,6 +24,7 @@ from foretrace.read.event_layouts import (
     WIDTH,
     EventLayout,
     EventRows,
+    add_layout,
     learn,
     read_window,
 )
@@ -42,7 +43,7 @@ from foretrace.schema.snapshot import ACTION, Numbers
 TRACES_KEY = "device_traces"
 AHEAD = 64 << 10  # fewer bytes than that are not worth a comparison with layouts
 LITTLE = 1 << 10  # the same, where another process has compared what follows
-SETTLED = 256 << 20  # bytes after which new layouts are rare
+SETTLED = 32 << 20  # bytes after which new layouts are rare
 MOST_MISSED = 100  # events of a window before it is compared here: as much work
 FEW = 64  # events that are tried at once after one that no layout fits
 LEARNED_PER = 20_000  # events that layouts found, for each further layout
@@ -286,10 +287,10 @@ class _Runs:
         if any(layout.words == each.words for each in self.layouts):
             self._missed()
             return
-        if len(self.layouts) == MOST_LAYOUTS:
-            self.layouts.remove(min(self.layouts, key=lambda each: each.hits))
-        self.layouts.append(layout)
+        add_layout(self.layouts, layout)
         self.learned += 1
+        if self.ahead:
+            self.ahead.fresh.append(layout)
 
     def _missed(self) -> None:
         """An event of a known layout came to the machine: the other process may not know it."""
@@ -322,11 +323,11 @@ class _Runs:
         if ahead < (LITTLE if self.ahead else AHEAD) and not machine.exhausted:
             self._start_reading_ahead()
             if self.ahead:
-                self.ahead.rows = None
+                self.ahead.head = None
             machine.refill(ahead + 1)
             budget.check()
-            if self.ahead and self.ahead.rows and self.trusts:
-                self.rows, self.missed = EventRows.unpacked(*self.ahead.rows, ahead), 0
+            if self.ahead and self.trusts and (rows := self.ahead.rows(ahead)):
+                self.rows, self.missed = rows, 0
                 self.data, self.seen = machine.data, self.learned
         return len(machine.data) - machine.at > WIDTH
 
@@ -433,11 +434,13 @@ class _Run:
         begins = self.rows.first[self.first : self.last]
         made = np.full(self.size, NOTHING, np.int64)
         opens = np.flatnonzero(begins)
-        spans = list(map(slice, begins[opens].tolist(), upto[opens].tolist()))
-        found = list(map(self.runs.lists.get, map(data.__getitem__, spans)))
+        starts, ends = begins[opens].tolist(), upto[opens].tolist()
+        # a slice at a time: thousands of them would wake the garbage collector
+        lists = map(data.__getitem__, map(slice, starts, ends))
+        found = list(map(self.runs.lists.get, lists))
         unknown = [at for at, number in enumerate(found) if number is None] if None in found else ()
         for at in unknown:
-            found[at] = self.runs.list_number(data[spans[at]])
+            found[at] = self.runs.list_number(data[starts[at] : ends[at]])
             if found[at] is None:
                 self.last = self.first + int(opens[at])
                 del found[at:]

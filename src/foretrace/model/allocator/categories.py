@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from foretrace.model.allocator.lifetimes import Lifetimes, Marked
+from foretrace.model.allocator.lifetimes import Lifetimes, Marked, stable_order
 from foretrace.model.allocator.stacks import BACKWARD, FORWARD, OPTIMIZER, OUTSIDE, StackFacts
 from foretrace.schema.snapshot import NO_STACK, History, Numbers, Snapshot
 
@@ -130,7 +130,7 @@ def _forward(
 
 def grows(lives: Lifetimes, facts: StackFacts) -> Marked:
     """Allocations of a line that takes a little more each time: a cache that is copied to grow."""
-    order = np.lexsort((lives.start, lives.stack))
+    order = stable_order(lives.stack)  # they are in order of their start
     stack, size = lives.stack[order], lives.size[order]
     same = stack[1:] == stack[:-1]
     count = len(facts.ran)

@@ -61,31 +61,52 @@ def curve(start: Numbers, end: Numbers, size: Numbers, events: int) -> Numbers:
 
 def lifetimes(snapshot: Snapshot, history: History) -> Lifetimes:
     """Pair each allocation with the release of the same address that follows it."""
-    rows = np.flatnonzero((history.action == ALLOC) | (history.action == FREE))
-    order = rows[np.lexsort((rows, history.addr[rows]))]
-    addr, is_alloc = history.addr[order], history.action[order] == ALLOC
-    same_as_next = np.append(addr[1:] == addr[:-1], False)
-    same_as_last = np.insert(same_as_next[:-1], 0, False)
-    after = np.append(order[1:], 0)  # the next event of the address, where there is one
-    made = np.flatnonzero(is_alloc)
+    count, action = len(history), history.action
+    rows = np.flatnonzero((action == ALLOC) | (action == FREE))
+    order = rows[stable_order(history.addr[rows])]
+    is_new = np.diff(history.addr[order], prepend=-1) != 0  # the first event of its address
+    following = np.full(count, count)  # the next event of the address, where there is one
+    following[order[:-1]] = np.where(is_new[1:], count, order[1:])
+    made = np.flatnonzero(action == ALLOC)
     # a second allocation of an address ends the first: its release was not recorded
-    end = np.where(same_as_next[made], after[made], len(history))
-    freed = is_alloc[made] & same_as_next[made]
-    freed_by = np.where(freed, history.stack[np.where(freed, after[made], 0)], NO_STACK)
-    earlier = np.flatnonzero(
-        ~is_alloc & ~(same_as_last & np.insert(is_alloc[:-1], 0, False))  # freed, never allocated
+    end = following[made]
+    freed_by = np.append(history.stack, NO_STACK)[end]
+    first = order[is_new]
+    freed = first[action[first] == FREE]  # never allocated
+    held = _held_throughout(snapshot, history, made, end)
+    never, nobody = np.full(len(held[0]), count), np.zeros(len(held[0]), np.int64)
+    unknown = np.zeros(len(freed), np.int64)
+    by_addr = np.argsort(np.concatenate([history.addr[freed], held[0]]), kind="stable")
+
+    def column(freed: Numbers, held: Numbers, made: Numbers) -> Numbers:
+        """What was there before the history by address, then the rest by its start."""
+        return np.concatenate([np.concatenate([freed, held])[by_addr], made])
+
+    return Lifetimes(
+        count,
+        column(history.addr[freed], held[0], history.addr[made]),
+        column(history.size[freed], held[1], history.size[made]),
+        np.concatenate([np.full(len(by_addr), BEFORE), made]),
+        column(freed, never, end),
+        column(unknown, held[2], history.stack[made]),
+        column(history.stack[freed], nobody, freed_by),
     )
-    earlier = earlier[~same_as_last[earlier]]
-    held = _held_throughout(snapshot, history, order[made], end)
-    return _sorted(
-        len(history),
-        np.concatenate([addr[made], addr[earlier], held[0]]),
-        np.concatenate([history.size[order[made]], history.size[order[earlier]], held[1]]),
-        np.concatenate([order[made], np.full(len(earlier) + len(held[0]), BEFORE)]),
-        np.concatenate([end, order[earlier], np.full(len(held[0]), len(history))]),
-        np.concatenate([history.stack[order[made]], np.zeros(len(earlier), np.int64), held[2]]),
-        np.concatenate([freed_by, history.stack[order[earlier]], np.zeros(len(held[0]), np.int64)]),
-    )
+
+
+def stable_order(keys: Numbers) -> Numbers:
+    """The order of numbers from zero up, ties as they come.
+
+    A number and its place fit into one word as a rule, and to sort words is five times as fast.
+    """
+    if not len(keys):
+        return np.zeros(0, np.int64)
+    least, places = int(keys.min()), len(keys).bit_length()
+    if (int(keys.max()) - least).bit_length() + places > 63:
+        return np.argsort(keys, kind="stable")
+    packed = ((keys - least) << places) | np.arange(len(keys))
+    packed.sort()
+    packed &= (1 << places) - 1
+    return packed
 
 
 def _held_throughout(
@@ -102,8 +123,3 @@ def _held_throughout(
     ]
     table = np.array(blocks, np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]
-
-
-def _sorted(events: int, *columns: Numbers) -> Lifetimes:
-    order = np.lexsort((columns[0], columns[2]))
-    return Lifetimes(events, *(column[order] for column in columns))
