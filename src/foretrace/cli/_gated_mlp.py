@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from foretrace.record.tries.applied._modules import (
+from foretrace.record.tries.applied.modules import (
     Forward,
     ModuleSwitch,
     module_dtype,
     projections,
 )
-from foretrace.record.tries.session import Applied, Session
+from foretrace.record.tries.session import GPU
 
 
 class _GatedMlp(ModuleSwitch):
+    name, title, tolerance, devices = "gated_mlp", "our gated-MLP kernels", 1e-2, GPU
+    write = "layer.mlp = foretrace.kernels.GeGLUMLP.from_module(layer.mlp)"
     none = "no gated MLP with gate_proj, up_proj and down_proj"
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._stacked = False
+    _stacked = False
 
     def others(self, module: Any) -> Sequence[Forward] | str:
         parts = projections(module)
@@ -59,13 +58,3 @@ def _forward(parts: Sequence[Any], activation: str) -> Forward:
         return gated_mlp(x, gate, up, down, activation)
 
     return forward
-
-
-APPLIED = Applied(
-    "gated_mlp",
-    "our gated-MLP kernels",
-    "layer.mlp = foretrace.kernels.GeGLUMLP.from_module(layer.mlp)",
-    _GatedMlp,
-    tolerance=1e-2,
-    devices=("cuda",),
-)

@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
-from foretrace.record.tries.applied import compile_loss  # noqa: E402
+from foretrace.record.tries.applied import applied  # noqa: E402
+from foretrace.record.tries.applied.compiling import LOSSES  # noqa: E402
 from foretrace.record.tries.patch import patched  # noqa: E402
 from foretrace.record.tries.session import Session  # noqa: E402
 
@@ -20,7 +21,7 @@ LOGITS, CLASSES = torch.zeros(1000, 1000), torch.zeros(1000, dtype=torch.long)
 @pytest.fixture
 def turned(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The switch with a compiler that counts; torch's functions come back after the test."""
-    for name in compile_loss.LOSSES:
+    for name in LOSSES:
         monkeypatch.setattr(F, name, getattr(F, name))
     ran: list[str] = []
 
@@ -32,7 +33,7 @@ def turned(monkeypatch: pytest.MonkeyPatch) -> Any:
         return run
 
     monkeypatch.setattr(torch, "compile", compiled)
-    switch = compile_loss.APPLIED.switch(Session(__file__))
+    switch = applied()["compile_loss"].switch(Session(__file__))
     switch.ran = ran  # type: ignore[attr-defined]
     return switch
 

@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader  # noqa: E402
 
-from foretrace.record.tries.applied import loader_workers, pinned_loader  # noqa: E402
-from foretrace.record.tries.applied.loader_workers import AHEAD, WORKERS  # noqa: E402
+from foretrace.record.tries.applied import applied  # noqa: E402
+from foretrace.record.tries.applied.waiting import AHEAD, WORKERS  # noqa: E402
 from foretrace.record.tries.session import Session  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -26,7 +26,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(on: bool, **options: Any) -> tuple[Any, Any]:
-    switch = loader_workers.APPLIED.switch(Session(__file__))
+    switch = applied()["loader_workers"].switch(Session(__file__))
     switch.turn(on)
     return DataLoader(DATA, **options), switch
 
@@ -72,7 +72,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(torch.Tensor, "to", to)
     monkeypatch.setattr(Session, "device", "cuda")
-    return pinned_loader.APPLIED.switch(Session(__file__))
+    return applied()["pinned_loader"].switch(Session(__file__))
 
 
 def test_a_copy_from_pinned_memory_need_not_wait(copied: Any) -> None:

@@ -15,8 +15,8 @@ import torch.nn.functional as F  # noqa: E402
 from foretrace.cli import _gated_mlp as gated_mlp  # noqa: E402
 from foretrace.kernels.mlp import mlp_reference  # noqa: E402
 from foretrace.record.tries import child  # noqa: E402
-from foretrace.record.tries.applied import applied, liger  # noqa: E402
-from foretrace.record.tries.session import Session, Switch  # noqa: E402
+from foretrace.record.tries.applied import applied  # noqa: E402
+from foretrace.record.tries.session import Session  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -45,10 +45,10 @@ class HouseRMSNorm(torch.nn.Module):
         return F.rms_norm(x, (16,), self.weight + self.offset, self.eps)
 
 
-def switch(declared: Any, *modules: Any) -> tuple[Any, Any]:
+def switch(name: str, *modules: Any) -> tuple[Any, Any]:
     session = Session("train.py")
     session.outermost = torch.nn.Sequential(*modules)
-    return declared.APPLIED.switch(session), session.outermost
+    return applied(gated_mlp.__name__)[name].switch(session), session.outermost
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 )
 def test_a_gated_mlp_is_known_by_what_it_computes(kernels: list[str], act: Any, name: str) -> None:
     torch.manual_seed(3)
-    turned, model = switch(gated_mlp, Gated(act).bfloat16(), torch.nn.Linear(16, 16).bfloat16())
+    turned, model = switch("gated_mlp", Gated(act).bfloat16(), torch.nn.Linear(16, 16).bfloat16())
     x = torch.randn(5, 16).bfloat16()
     before = model(x)
     assert turned.why_not() == ""
@@ -87,7 +87,7 @@ def test_a_gated_mlp_is_known_by_what_it_computes(kernels: list[str], act: Any, 
 
 
 def test_training_goes_on_with_weights_that_were_moved(kernels: list[str]) -> None:
-    turned, model = switch(gated_mlp, Gated().bfloat16())
+    turned, model = switch("gated_mlp", Gated().bfloat16())
     weights = [each.weight for each in (model[0].gate_proj, model[0].up_proj)]
     values = [each.detach().clone() for each in weights]
     turned.turn(True)
@@ -110,17 +110,17 @@ def test_training_goes_on_with_weights_that_were_moved(kernels: list[str]) -> No
     ],
 )
 def test_why_the_kernels_do_not_apply(kernels: list[str], modules: Any, reason: str) -> None:
-    turned, _ = switch(gated_mlp, *modules)
+    turned, _ = switch("gated_mlp", *modules)
     assert reason in turned.why_not()
 
 
 def test_without_a_gpu_the_kernels_say_so() -> None:
-    turned, _ = switch(gated_mlp, Gated().bfloat16())
+    turned, _ = switch("gated_mlp", Gated().bfloat16())
     assert "CUDA GPU" in turned.why_not()
 
 
 def test_a_forward_pass_that_was_wrapped_comes_back(kernels: list[str]) -> None:
-    turned, model = switch(gated_mlp, Gated().bfloat16())
+    turned, model = switch("gated_mlp", Gated().bfloat16())
     wrapped = model[0].forward = model[0].forward
     turned.turn(True)
     assert model[0].forward is not wrapped
@@ -143,7 +143,7 @@ def test_liger_takes_the_modules_that_agree(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ops, "LigerGELUMulFunction", gelu)
     monkeypatch.setattr(ops, "LigerRMSNormFunction", Function(normed))
     modules = [Gated(), Gated(F.gelu), Gated(F.relu), HouseRMSNorm(), HouseRMSNorm(1.0)]
-    turned, model = switch(liger, *modules, HouseRMSNorm(0.5))
+    turned, model = switch("liger", *modules, HouseRMSNorm(0.5))
     assert turned.why_not() == ""
     x = torch.randn(3, 16)
     before = model(x)
@@ -162,7 +162,7 @@ def test_ligers_recipe_is_taken_back_whole() -> None:
 
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "vocab_size": 32}
     config = transformers.LlamaConfig(num_hidden_layers=1, num_key_value_heads=2, **sizes)
-    turned, outermost = switch(liger, transformers.LlamaForCausalLM(config))
+    turned, outermost = switch("liger", transformers.LlamaForCausalLM(config))
     model = outermost[0]
     assert turned.why_not() == ""
     owners = [*outermost.modules(), modeling_llama, torch.nn.functional, torch.nn]
@@ -178,21 +178,21 @@ def test_ligers_recipe_is_taken_back_whole() -> None:
 
 
 def test_liger_needs_a_module_that_matches(monkeypatch: pytest.MonkeyPatch) -> None:
-    turned, _ = switch(liger, torch.nn.Linear(4, 4))
+    turned, _ = switch("liger", torch.nn.Linear(4, 4))
     assert turned.why_not() == "no gated MLP and no RMSNorm"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "not installed" in turned.why_not()
 
 
 def test_nothing_happens_before_the_model_is_known() -> None:
-    for each in (gated_mlp, liger):
-        found: Switch = each.APPLIED.switch(Session("train.py"))
+    for name in ("gated_mlp", "liger"):
+        found = applied(gated_mlp.__name__)[name].switch(Session("train.py"))
         found.turn(True)
         assert found.why_not()
 
 
 def test_a_fix_that_cannot_say_why_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    turned, _ = switch(liger, torch.nn.Linear(4, 4))
+    turned, _ = switch("liger", torch.nn.Linear(4, 4))
     assert child._why_not(turned) == turned.why_not()
 
     def refused(name: str) -> Any:

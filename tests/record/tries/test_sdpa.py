@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 import torch.nn.functional as F  # noqa: E402
 
-from foretrace.record.tries.applied import sdpa  # noqa: E402
+from foretrace.record.tries.applied import applied  # noqa: E402
 from foretrace.record.tries.session import Session  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -27,7 +27,7 @@ def llama(kind: str) -> Any:
 def switch(*models: Any) -> Any:
     session = Session("train.py")
     session.outermost = torch.nn.ModuleList(models)
-    return sdpa.APPLIED.switch(session)
+    return applied()["sdpa"].switch(session)
 
 
 def test_a_model_inside_another_module_is_switched_and_back(

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
-from foretrace.record.tries.applied import written_attention  # noqa: E402
+from foretrace.record.tries.applied import applied  # noqa: E402
 from foretrace.record.tries.patch import line_to_write, patched  # noqa: E402
 from foretrace.record.tries.session import Session  # noqa: E402
 
@@ -33,7 +33,7 @@ def turned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return original(*given, **options)
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
-    switch = written_attention.APPLIED.switch(Session(__file__))
+    switch = applied()["written_attention"].switch(Session(__file__))
     switch.calls = calls  # type: ignore[attr-defined]
     yield switch
     switch.turn(False)

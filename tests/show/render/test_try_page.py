@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from foretrace.schema.documents.tries import (
     TriedBaseline,
     TriedBest,
@@ -11,7 +13,7 @@ from foretrace.schema.documents.tries import (
     TryDocument,
 )
 from foretrace.show.render.terminal import drawn
-from foretrace.show.render.try_page import page
+from foretrace.show.render.try_page import page, parts
 
 FUSED = TriedFix(
     "fused_optimizer",
@@ -98,3 +100,13 @@ def test_each_fix_says_what_became_of_it() -> None:
 
 def test_nothing_that_pays_is_said() -> None:
     assert "BEST      the script as it is: no fix that was tried pays" in text(CAST)
+
+
+def test_a_screen_lists_some_of_what_does_not_apply_and_a_page_all_of_it() -> None:
+    apart = [replace(OTHERS[-1], title=f"fix {at}", why=f"reason {at}") for at in range(9)]
+    apart.append(replace(apart[-1], title="fix 9"))
+    lines = " ".join(text(FUSED, *apart).split())
+    assert "fix 3 (reason 3); and 6 more (--json has each reason)" in lines
+    assert "fix 4" not in lines
+    whole = " ".join(drawn(parts(document(FUSED, *apart))).split())
+    assert "fix 8, fix 9 (reason 8)" in whole

@@ -23,6 +23,8 @@ from foretrace.record.tries.rounds import Edit
 synchronize = torch.cuda.synchronize
 TORCH = os.path.dirname(torch.__file__) + os.sep
 SAMPLED = 256  # values of an output that are compared
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+GPU = ("cuda",)
 
 
 class Session:
@@ -84,7 +86,7 @@ class Session:
         tensor: Any = torch.Tensor
         with (
             replaced(torch.optim.Optimizer, "__init__", self._made),
-            replaced(torch.nn.Module, "__init__", self._noted),
+            replaced(torch.nn.Module, "__init__", self._made),
             replaced(tensor, "backward", self._differentiated),
         ):
             yield
@@ -123,20 +125,17 @@ class Session:
         found = list(tensors(result))[:4]
         self.counts["tracked"] += any(each.requires_grad for each in found)
         self.counts["autocast"] += torch.is_autocast_enabled(self.device)
-        self.outputs.append([_sampled(each.detach()) for each in found])
+        # a few values, evenly spaced, in memory of their own: a CUDA graph writes over its outputs
+        flat = [each.detach().flatten() for each in found]
+        kept = [each[:: max(1, each.numel() // SAMPLED)][:SAMPLED].double() for each in flat]
+        self.outputs.append(kept)
 
     def _made(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def made(optimizer: Any, *arguments: Any, **options: Any) -> Any:
-            self.optimizers.append(optimizer)
-            self.made_at[id(optimizer)] = self.line(optimizer)
-            return original(optimizer, *arguments, **options)
-
-        return made
-
-    def _noted(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def made(module: Any, *arguments: Any, **options: Any) -> Any:
-            self.made_at[id(module)] = self.line(module)
-            return original(module, *arguments, **options)
+        def made(thing: Any, *arguments: Any, **options: Any) -> Any:
+            self.made_at[id(thing)] = self.line(thing)
+            if isinstance(thing, torch.optim.Optimizer):
+                self.optimizers.append(thing)
+            return original(thing, *arguments, **options)
 
         return made
 
@@ -150,11 +149,42 @@ class Session:
         return backward
 
 
-class Switch:
-    """One fix inside the script's process; `top` is a statement that does the same there."""
+class Applied(Struct, frozen=True):
+    """One fix that needs no edit; the docstring of its `switch` is the manual.
 
-    on = False
-    top = ""
+    `realises` are the predicted fixes (`analyze.fixes`) that it carries out. `tolerance` is how far
+    losses may differ from those of the untouched script, as a share. A `fresh` one cannot be turned
+    while the script runs: the whole process has it. A `rare` one is only tried on request.
+    `environment` is set before its process starts. Of those in one `group` only one can be on.
+    One that `compiles` starts with an empty cache of Inductor, and takes long.
+    """
+
+    name: str
+    title: str
+    write: str
+    switch: Callable[[Session], Switch]
+    realises: tuple[str, ...] = ()
+    tolerance: float = 1e-3
+    devices: tuple[str, ...] = ("cuda", "cpu")
+    fresh: bool = False
+    rare: bool = False
+    environment: Mapping[str, str] = {}
+    group: str = ""
+    compiles: bool = False
+
+
+class Switch:
+    """One fix inside the script's process; with a `name` it is one that is tried (`Applied`).
+
+    `top` is a statement that does the same at the top of the script.
+    """
+
+    name = title = write = group = top = ""
+    realises: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ("cuda", "cpu")
+    tolerance = 1e-3
+    environment: Mapping[str, str] = {}
+    on = fresh = rare = compiles = False
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -182,28 +212,29 @@ class Switch:
         return [Edit("after", words, line)] if line else []
 
 
-class Applied(Struct, frozen=True):
-    """One fix that needs no edit; the docstring of its module is the manual.
+class ForwardSwitch(Switch):
+    """Runs the outermost forward pass, or the function, through what `changed` makes of it.
 
-    `realises` are the predicted fixes (`analyze.fixes`) that it carries out. `tolerance` is how far
-    losses may differ from those of the untouched script, as a share. A `fresh` one cannot be turned
-    while the script runs: the whole process has it. A `rare` one is only tried on request.
-    `environment` is set before its process starts. Of those in one `group` only one can be on.
-    One that `compiles` starts with an empty cache of Inductor, and takes long.
+    The module's own hooks stay outside: they find the steps.
     """
 
-    name: str
-    title: str
-    write: str
-    switch: Callable[[Session], Switch]
-    realises: tuple[str, ...] = ()
-    tolerance: float = 1e-3
-    devices: tuple[str, ...] = ("cuda", "cpu")
-    fresh: bool = False
-    rare: bool = False
-    environment: Mapping[str, str] = {}
-    group: str = ""
-    compiles: bool = False
+    whole = False  # a function is changed as a whole, even where it calls a module
+    _pair: tuple[Any, Any] | None = None  # as it was, and changed
+
+    def changed(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """The forward pass to run instead."""
+        raise NotImplementedError
+
+    def turn(self, on: bool) -> None:
+        """Replace the forward pass, or put it back; the change is made once."""
+        owner: Any = self.session.outermost
+        name = "forward"
+        if owner is None or (self.whole and self.session.call is not None):
+            owner, name = self.session, "call"
+        if (now := getattr(owner, name, None)) is None:
+            return
+        self._pair = self._pair or (now, self.changed(now))
+        setattr(owner, name, self._pair[on])
 
 
 @contextmanager
@@ -215,12 +246,6 @@ def replaced(owner: Any, name: str, wrapped: Callable[[Any], Any]) -> Iterator[N
         yield
     finally:
         setattr(owner, name, original)
-
-
-def _sampled(output: Any) -> Any:
-    """A few values, evenly spaced, in memory of their own: a CUDA graph writes over its outputs."""
-    flat = output.flatten()
-    return flat[:: max(1, flat.numel() // SAMPLED)][:SAMPLED].double()
 
 
 def _makes(frame: Any, made: object) -> bool:

@@ -19,19 +19,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.base.errors import UsageError, UserCodeError
-from foretrace.record.tries import patch
-from foretrace.record.tries.judging import (
-    LEAST,
-    Gain,
-    apart,
-    difference,
-    gain,
-    is_narrow,
-    is_same,
-    quieter,
-    spread,
-)
+from foretrace.base.errors import ForetraceError, UsageError, UserCodeError
+from foretrace.record.tries import judging, patch
 from foretrace.record.tries.rounds import (
     OUT_OF_TIME,
     Facts,
@@ -93,8 +82,21 @@ class MeasuredPairs(Struct, frozen=True):
     failure: str
 
 
+class Untouched(Struct, frozen=True):
+    """The script as it is: its time, its noise, and what applies."""
+
+    facts: Facts
+    kept: Kept
+    noise: float | None
+    pairs: list[tuple[float, float]]
+    predicted: Predicted | None
+    steps: int
+
+
 class Tournament:
-    """The processes of one script, its fixes, and the time left for them."""
+    """The processes of one script, its fixes, the time left for them, and what is known so far."""
+
+    untouched: Untouched
 
     def __init__(
         self,
@@ -108,6 +110,9 @@ class Tournament:
         self.fixes, self.options, self.processes, self.say = fixes, options, processes, say
         self.ends = time.monotonic() + options.budget_s
         self.off: list[float] = []  # the untouched script, a median for each process
+        self.rows: list[TriedFix] = []
+        self.best: list[str] = []  # the fixes that pay together
+        self.ratio = 1.0  # how many times faster they are
 
     def run(self, what: str, **changes: object) -> ProcessReport:
         """One process."""
@@ -128,25 +133,36 @@ class Tournament:
 
     def measured(self, what: str, on: Sequence[str], turned: Sequence[str]) -> MeasuredPairs:
         """The pairs of `turned` off and on, with `on` on both sides."""
-        if any(self.fixes[name].fresh for name in turned):
-            return self._in_processes(what, tuple(on), tuple(turned))
+        fresh = any(self.fixes[name].fresh for name in turned)
+        how = self._in_processes if fresh else self._in_turns
+        found = how(what, tuple(on), tuple(turned))
+        if found.pairs and not on:
+            self._note_off(found.pairs)
+        return found
+
+    def _note_off(self, pairs: list[tuple[float, float]]) -> None:
+        self.off.append(statistics.median(off for off, _ in judging.quieter(pairs)))
+
+    def _in_turns(self, what: str, on: tuple[str, ...], turned: tuple[str, ...]) -> MeasuredPairs:
+        """Blocks without and with the fixes in one process, or in a few where it ends early."""
         pairs: list[tuple[float, float]] = []
         kept: Kept | None = None
         peak, block, wanted = 0, self.options.block, self.options.pairs
         for number in range(MOST_PROCESSES):
             start = time.monotonic()
-            found = self.run(what, on=tuple(on), turned=tuple(turned), pairs=wanted, block=block)
+            found = self.run(what, on=on, turned=turned, pairs=wanted, block=block)
             pairs += found.pairs()
             kept = kept or found.kept
             peak = max([peak, *(each.peak_bytes for each in found.blocks if each.on)])
             is_whole = found.end is not None and found.end.finished
             fits = 2 * time.monotonic() - start < self.ends  # another one as long as this one
-            if found.failure or (is_whole and not (fits and _is_unsure(pairs, number))):
-                return self._noted(MeasuredPairs(pairs, kept, peak, found.failure), bool(on))
+            may = fits and number + 1 < ENOUGH_PROCESSES
+            if found.failure or (is_whole and not (may and _is_unsure(pairs))):
+                return MeasuredPairs(pairs, kept, peak, found.failure)
             block = block or (1 if not pairs else found.blocks[-1].steps)
             wanted = self.options.pairs if is_whole else max(wanted - len(found.pairs()), 1)
         short = "" if pairs else "the script ends before two blocks of steps are measured"
-        return self._noted(MeasuredPairs(pairs, kept, peak, short), bool(on))
+        return MeasuredPairs(pairs, kept, peak, short)
 
     def _in_processes(
         self, what: str, on: tuple[str, ...], turned: tuple[str, ...]
@@ -155,8 +171,10 @@ class Tournament:
         times: dict[bool, list[float]] = {False: [], True: []}
         kept, peak = None, 0
         for number in range(2 * FRESH_ROUNDS):
-            if number == FRESH_ROUNDS and not _promising(times):
-                break
+            if number == FRESH_ROUNDS:  # half of them show already whether it may be a gain
+                off, with_fix = (statistics.median(times[side]) for side in (False, True))
+                if off / with_fix < judging.LEAST:
+                    break
             with_it = number % 4 in (1, 2)  # off on on off off on on off
             found = self.run(what, on=(*on, *turned) if with_it else on, turned=(), pairs=3)
             if not found.blocks:
@@ -165,85 +183,206 @@ class Tournament:
             if with_it:
                 kept = kept or found.kept
                 peak = max([peak, *(each.peak_bytes for each in found.blocks)])
-        pairs = apart(times[False], times[True])
-        return self._noted(MeasuredPairs(pairs, kept, peak, ""), bool(on))
+        return MeasuredPairs(judging.apart(times[False], times[True]), kept, peak, "")
 
-    def _noted(self, found: MeasuredPairs, changed: bool) -> MeasuredPairs:
-        if found.pairs and not changed:
-            self.off.append(statistics.median(off for off, _ in quieter(found.pairs)))
-        return found
+    def measure_untouched(self) -> None:
+        """Run the script as it is, twice; list the fixes, what compiles last, the best first."""
+        trace = self.processes.folder / "untouched.json.gz"
+        pairs = self.options.pairs
+        first = self.run("the script untouched", watch=True, pairs=pairs, trace=str(trace))
+        if first.facts is None or first.kept is None:
+            raise _refused(first)
+        found = first.pairs()
+        if found:
+            self._note_off(found)
+        else:
+            found = self.measured("the script untouched, again", (), ()).pairs
+        if not found:
+            raise _refused(first)
+        again = self.run("the script untouched, again", seed=1)
+        noise = None if again.kept is None else judging.difference(first.kept, again.kept)
+        steps = first.blocks[-1].steps if first.blocks else 1
+        known = _predicted(trace)
+        self.untouched = Untouched(first.facts, first.kept, noise, found, known, steps)
+        self.rows = [self._listed(each) for each in self.fixes.values()]
+        self.rows.sort(key=self._order)
 
+    def _order(self, row: TriedFix) -> tuple[bool, bool, float, bool, str]:
+        fix = self.fixes[row.name]
+        predicted = row.predicted_ns
+        return fix.compiles, predicted is None, predicted or 0, fix.fresh, fix.name
 
-def _is_unsure(pairs: list[tuple[float, float]], number: int) -> bool:
-    """Whether a fix that pays needs another process to tell how much."""
-    return number + 1 < ENOUGH_PROCESSES and gain(pairs).ratio >= LEAST and not is_narrow(pairs)
+    def _listed(self, fix: Applied) -> TriedFix:
+        """The row of a fix before it is tried: whether it applies, and what the replay says."""
+        edits = self.untouched.facts.edits.get(fix.name, [])
+        row = TriedFix(fix.name, fix.title, NOT_TRIED, patch.line_to_write(edits) or fix.write)
+        options = self.options
+        if options.only and fix.name not in options.only:
+            return replace(row, why=UNNAMED)
+        if why_not := self.untouched.facts.why_not.get(fix.name, ""):
+            return replace(row, state=NOT_APPLIED, why=why_not)
+        if fix.rare and not options.everything and not options.only:
+            return replace(row, why=SLOW)
+        known = self.untouched.predicted
+        if known is None or not fix.realises:
+            return replace(row, why="the replay does not know it" if known else "")
+        row = replace(row, predicted_ns=_share(known, fix))
+        useless = row.predicted_ns == 1 and not options.everything and not options.only
+        return replace(row, why=USELESS) if useless else row
 
+    def try_each(self) -> None:
+        """Every fix that is wanted, by itself."""
+        for number, row in enumerate(self.rows):
+            if _wanted(row):
+                self.rows[number] = self._tried(row)
 
-def _promising(times: Mapping[bool, list[float]]) -> bool:
-    """Whether half the processes already show a gain."""
-    return statistics.median(times[False]) / statistics.median(times[True]) >= LEAST
+    def _tried(self, row: TriedFix, base: Sequence[str] = ()) -> TriedFix:
+        """The row with what was measured, on top of `base`."""
+        untouched, fix = self.untouched, self.fixes[row.name]
+        found = self.measured(f"{'+ ' if base else ''}{fix.title}", base, (fix.name,))
+        row = replace(row, base=list(base), peak_bytes=found.peak_bytes or None)
+        if found.failure and not found.pairs:
+            return replace(row, state=RAISED, why=found.failure)
+        off_by = None if found.kept is None else judging.difference(untouched.kept, found.kept)
+        tolerance = max([fix.tolerance, *(self.fixes[each].tolerance for each in base)])
+        same = judging.is_same(off_by, untouched.noise, tolerance)
+        faster = judging.gain(found.pairs)
+        row = replace(
+            row,
+            same=same,
+            difference=off_by,
+            noise=untouched.noise,
+            # as shares of the untouched step until the document is made
+            median_ns=1 / faster.ratio,
+            low_ns=1 / faster.high,
+            high_ns=1 / faster.low,
+            ratio=faster.ratio,
+            pairs=faster.pairs,
+        )
+        if same is False:
+            apart = f"{off_by:.1e} apart, noise {untouched.noise or 0:.1e}"
+            return replace(row, state=DIFFERS, why=apart)
+        if found.failure:
+            return replace(row, state=RAISED, why=found.failure)
+        if faster.is_gain:
+            row = replace(row, state=KEPT, why="")
+        else:
+            row = replace(row, state=NO_GAIN, why="" if faster.high >= 1 else "slower")
+        return self._with_cost(row, found)
 
+    def _with_cost(self, row: TriedFix, found: MeasuredPairs) -> TriedFix:
+        """The row with what its first steps cost, and when that is paid back."""
+        cost = 0.0 if found.kept is None else found.kept.took_ns - self.untouched.kept.took_ns
+        if cost < COSTLY_NS:
+            return row
+        saved = statistics.median(off - on for off, on in found.pairs)
+        steps = math.ceil(cost / saved) if row.state == KEPT and saved > 0 else None
+        return replace(row, cost_ns=cost, break_even_steps=steps)
 
-class Untouched(Struct, frozen=True):
-    """The script as it is."""
+    def begin_with_best(self) -> None:
+        """The fix that brought most by itself."""
+        kept = [row for row in self.rows if row.state == KEPT and not row.base and row.ratio]
+        if kept:
+            first = max(kept, key=lambda row: row.ratio or 1)
+            self.best, self.ratio = [first.name], first.ratio or 1
 
-    facts: Facts
-    kept: Kept
-    noise: float | None
-    pairs: list[tuple[float, float]]
-    predicted: Predicted | None
-    steps: int
+    def combine(self) -> None:
+        """The best fix, then the next on top while it pays; and all of them against the script."""
+        self.begin_with_best()
+        alone = self.ratio
+        for row in self._next():
+            group = self.fixes[row.name].group
+            if group and any(self.fixes[name].group == group for name in self.best):
+                continue
+            on_top = self._tried(replace(row, state=NOT_TRIED, why=""), self.best)
+            self.rows.append(_scaled(on_top, 1 / self.ratio))
+            if on_top.state == KEPT:
+                self.best, self.ratio = [*self.best, row.name], self.ratio * (on_top.ratio or 1)
+        if len(self.best) < 2:
+            return
+        together = self.measured("all that paid", (), self.best).pairs
+        # each paid on top of the others; where all at once fail, the best one alone is the answer
+        self.best = self.best if together else self.best[:1]
+        self.ratio = judging.gain(together).ratio if together else alone
+
+    def _next(self) -> Iterator[TriedFix]:
+        """The fixes that paid, the best first; then those that the replay expects to pay by now."""
+        kept = [row for row in self.rows if row.state == KEPT]
+        for row in sorted(kept, key=lambda row: -(row.ratio or 1))[1:]:
+            yield replace(row, predicted_ns=None)
+        left = [row for row in self.rows if row.why == USELESS]
+        if not self.best or not left:
+            return
+        trace = self.processes.folder / "best.json.gz"
+        self.run("what is left", on=tuple(self.best), trace=str(trace))
+        known = _predicted(trace)
+        for row in left:
+            share = 1.0 if known is None else _share(known, self.fixes[row.name])
+            if share < 1:
+                self.rows.remove(row)
+                yield replace(row, predicted_ns=share)
+
+    def patch(self) -> TriedPatch | None:
+        """The fixes written into the source, and that source run against the script."""
+        told, best = self.told, self.best
+        if not best or told.module or told.function:
+            return None
+        source = Path(told.script).read_text(encoding="utf-8")
+        edits = {name: self.untouched.facts.edits.get(name, []) for name in best}
+        text, left_out = patch.patched(source, edits)
+        if text == source:
+            return None
+        words = patch.diff(source, text, Path(told.script).name)
+        found = self.run("the patch", source=text, pairs=3)
+        if found.failure or not found.blocks:  # a patch that does not run is not handed over
+            return TriedPatch("", 0, "", None, best)
+        ratio = statistics.median(self.off) / statistics.median(each.ns for each in found.blocks)
+        return TriedPatch("", patch.changed_lines(words), words, ratio, left_out)
+
+    def document(self, name: str, found: TriedPatch | None, notes: list[str]) -> TryDocument:
+        """What was measured until now."""
+        median = statistics.median(self.off)
+        low, high = judging.spread(self.untouched.pairs)
+        order = {KEPT: 0, NO_GAIN: 1, DIFFERS: 1, RAISED: 2, NOT_TRIED: 3, NOT_APPLIED: 4}
+        rows = [_scaled(row, median) for row in self.rows]
+        facts = self.untouched.facts
+        return TryDocument(
+            script=name,
+            device=facts.device_name,
+            found_by=facts.found_by,
+            baseline=TriedBaseline(median, median * low, median * high),
+            fixes=sorted(rows, key=lambda row: (order[row.state], -(row.ratio or 0), row.name)),
+            best=TriedBest(self.best, median / self.ratio, self.ratio),
+            patch=found,
+            steps=self.untouched.steps,
+            rounds=self.options.pairs,
+            noise=high / low - 1,
+            torch=facts.torch,
+            notes=notes,
+        )
 
 
 def tried(tournament: Tournament, name: str) -> TryDocument:
     """The whole: measure, combine, and write the patch."""
     try:
-        untouched = _untouched(tournament)
+        tournament.measure_untouched()
     except OutOfTimeError:
         message = "the budget was spent before the untouched script was measured"
         raise UsageError(f"{message}: raise --budget") from None
-    rows = [_listed(tournament, untouched, each) for each in tournament.fixes.values()]
-    rows.sort(key=lambda row: _order(row, tournament.fixes[row.name]))
     notes: list[str] = []
-    best = Combination()
     found: TriedPatch | None = None
     try:
         if not tournament.options.dry:
-            for number, row in enumerate(rows):
-                rows[number] = _tried(tournament, untouched, row)
-            _combine(tournament, untouched, rows, best)
-            found = _patch(tournament, untouched, best.names)
+            tournament.try_each()
+            tournament.combine()
+            found = tournament.patch()
     except OutOfTimeError:
         notes.append("the budget was spent before everything was tried: raise --budget")
-        rows = [replace(row, why=OUT_OF_TIME) if _wanted(row) else row for row in rows]
-        if not best.names:
-            best.begin(rows)
-    return _document(tournament, untouched, rows, best, found, name, notes)
-
-
-def _order(row: TriedFix, fix: Applied) -> tuple[bool, bool, float, bool, str]:
-    """What compiles, and so takes long, comes last; otherwise the best prediction comes first."""
-    return (fix.compiles, row.predicted_ns is None, row.predicted_ns or 0, fix.fresh, fix.name)
-
-
-def _untouched(tournament: Tournament) -> Untouched:
-    """The script as it is: its time, its noise, and what applies."""
-    trace = tournament.processes.folder / "untouched.json.gz"
-    pairs = tournament.options.pairs
-    first = tournament.run("the script untouched", watch=True, pairs=pairs, trace=str(trace))
-    if first.facts is None or first.kept is None:
-        raise _refused(first)
-    found = first.pairs()
-    if found:
-        tournament.off.append(statistics.median(off for off, _ in quieter(found)))
-    else:
-        found = tournament.measured("the script untouched, again", (), ()).pairs
-    if not found:
-        raise _refused(first)
-    again = tournament.run("the script untouched, again", seed=1)
-    noise = None if again.kept is None else difference(first.kept, again.kept)
-    steps = first.blocks[-1].steps if first.blocks else 1
-    return Untouched(first.facts, first.kept, noise, found, _predicted(trace), steps)
+        rows = tournament.rows
+        rows[:] = [replace(row, why=OUT_OF_TIME) if _wanted(row) else row for row in rows]
+        if not tournament.best:
+            tournament.begin_with_best()
+    return tournament.document(name, found, notes)
 
 
 def _refused(found: ProcessReport) -> Exception:
@@ -268,36 +407,12 @@ def _refused(found: ProcessReport) -> Exception:
 def _predicted(trace: Path) -> Predicted | None:
     """The replay of a typical step; None where it cannot be replayed."""
     from foretrace.analyze.fixes._typical import predicted
-    from foretrace.base.errors import ForetraceError
     from foretrace.model.opening import open as open_trace
 
-    if not trace.exists():
-        return None
     try:
-        return predicted(open_trace(trace))
+        return predicted(open_trace(trace)) if trace.exists() else None
     except ForetraceError:
         return None
-
-
-def _listed(tournament: Tournament, untouched: Untouched, fix: Applied) -> TriedFix:
-    """The row of a fix before it is tried: whether it applies, and what the replay says."""
-    edits = untouched.facts.edits.get(fix.name, [])
-    row = TriedFix(fix.name, fix.title, NOT_TRIED, patch.line_to_write(edits) or fix.write)
-    options = tournament.options
-    if options.only and fix.name not in options.only:
-        return replace(row, why=UNNAMED)
-    if why_not := untouched.facts.why_not.get(fix.name, ""):
-        return replace(row, state=NOT_APPLIED, why=why_not)
-    if fix.rare and not options.everything and not options.only:
-        return replace(row, why=SLOW)
-    known = untouched.predicted
-    if known is None or not fix.realises:
-        return replace(row, why="the replay does not know it" if known else "")
-    share = _share(known, fix)
-    row = replace(row, predicted_ns=share)
-    if share == 1 and not options.everything and not options.only:
-        return replace(row, why=USELESS)
-    return row
 
 
 def _share(known: Predicted, fix: Applied) -> float:
@@ -306,179 +421,17 @@ def _share(known: Predicted, fix: Applied) -> float:
     return min([*brings, known.now_ns]) / known.now_ns
 
 
+def _is_unsure(pairs: list[tuple[float, float]]) -> bool:
+    """Whether a fix that pays needs another process to tell how much."""
+    return judging.gain(pairs).ratio >= judging.LEAST and not judging.is_narrow(pairs)
+
+
 def _wanted(row: TriedFix) -> bool:
     return row.state == NOT_TRIED and row.why not in (UNNAMED, SLOW, USELESS)
 
 
-def _tried(
-    tournament: Tournament, untouched: Untouched, row: TriedFix, base: Sequence[str] = ()
-) -> TriedFix:
-    """The row with what was measured."""
-    if not _wanted(row):
-        return row
-    fix = tournament.fixes[row.name]
-    what = f"{'+ ' if base else ''}{fix.title}"
-    return _judged(tournament, untouched, row, tournament.measured(what, base, (fix.name,)), base)
-
-
-def _judged(
-    tournament: Tournament,
-    untouched: Untouched,
-    row: TriedFix,
-    found: MeasuredPairs,
-    base: Sequence[str] = (),
-) -> TriedFix:
-    fix = tournament.fixes[row.name]
-    row = replace(row, base=list(base), peak_bytes=found.peak_bytes or None)
-    if found.failure and not found.pairs:
-        return replace(row, state=RAISED, why=found.failure)
-    off_by = None if found.kept is None else difference(untouched.kept, found.kept)
-    tolerance = max([fix.tolerance, *(tournament.fixes[each].tolerance for each in base)])
-    same = is_same(off_by, untouched.noise, tolerance)
-    row = replace(row, same=same, difference=off_by, noise=untouched.noise)
-    faster = gain(found.pairs)
-    row = _timed(row, faster)
-    if same is False:
-        return replace(
-            row, state=DIFFERS, why=f"{off_by:.1e} apart, noise {untouched.noise or 0:.1e}"
-        )
-    if found.failure:
-        return replace(row, state=RAISED, why=found.failure)
-    if faster.is_gain:
-        row = replace(row, state=KEPT, why="")
-    else:
-        row = replace(row, state=NO_GAIN, why="" if faster.high >= 1 else "slower")
-    return _with_cost(row, untouched, found)
-
-
-def _with_cost(row: TriedFix, untouched: Untouched, found: MeasuredPairs) -> TriedFix:
-    """The row with what its first steps cost, and when that is paid back."""
-    cost = 0.0 if found.kept is None else found.kept.took_ns - untouched.kept.took_ns
-    if cost < COSTLY_NS:
-        return row
-    saved = statistics.median(off - on for off, on in found.pairs)
-    steps = math.ceil(cost / saved) if row.state == KEPT and saved > 0 else None
-    return replace(row, cost_ns=cost, break_even_steps=steps)
-
-
-def _timed(row: TriedFix, faster: Gain) -> TriedFix:
-    """The row with its times, as shares of the untouched step until the document is made."""
-    return replace(
-        row,
-        median_ns=1 / faster.ratio,
-        low_ns=1 / faster.high,
-        high_ns=1 / faster.low,
-        ratio=faster.ratio,
-        pairs=faster.pairs,
-    )
-
-
 def _scaled(row: TriedFix, by: float) -> TriedFix:
     """The row with its measured times, and what was predicted, multiplied."""
-    times = {name: getattr(row, name) for name in ("median_ns", "low_ns", "high_ns")}
-    times["predicted_ns"] = row.predicted_ns
+    names = ("median_ns", "low_ns", "high_ns", "predicted_ns")
+    times = {name: getattr(row, name) for name in names}
     return replace(row, **{name: ns and ns * by for name, ns in times.items()})
-
-
-class Combination(Struct):
-    """The fixes that pay together, and how many times faster they are."""
-
-    names: list[str] = []
-    ratio: float = 1.0
-
-    def begin(self, rows: list[TriedFix]) -> None:
-        """With the fix that brought most by itself."""
-        kept = [row for row in rows if row.state == KEPT and not row.base and row.ratio]
-        if kept:
-            first = max(kept, key=lambda row: row.ratio or 1)
-            self.names, self.ratio = [first.name], first.ratio or 1
-
-
-def _combine(
-    tournament: Tournament, untouched: Untouched, rows: list[TriedFix], best: Combination
-) -> None:
-    """The best fix, then the next on top while it pays; and all of them against the script."""
-    best.begin(rows)
-    alone = best.ratio
-    for row in _next(tournament, rows, best):
-        group = tournament.fixes[row.name].group
-        if group and any(tournament.fixes[name].group == group for name in best.names):
-            continue
-        on_top = _tried(tournament, untouched, replace(row, state=NOT_TRIED, why=""), best.names)
-        rows.append(_scaled(on_top, 1 / best.ratio))
-        if on_top.state == KEPT:
-            best.names, best.ratio = [*best.names, row.name], best.ratio * (on_top.ratio or 1)
-    if len(best.names) < 2:
-        return
-    together = tournament.measured("all that paid", (), best.names).pairs
-    # each paid on top of the others; where all at once fail, the best one alone is the answer
-    best.names = best.names if together else best.names[:1]
-    best.ratio = gain(together).ratio if together else alone
-
-
-def _next(tournament: Tournament, rows: list[TriedFix], best: Combination) -> Iterator[TriedFix]:
-    """The fixes that paid, the best first; then those that the replay expects to pay by now."""
-    kept = sorted((row for row in rows if row.state == KEPT), key=lambda row: -(row.ratio or 1))
-    for row in kept[1:]:
-        yield replace(row, predicted_ns=None)
-    left = [row for row in rows if row.why == USELESS]
-    if not best.names or not left:
-        return
-    trace = tournament.processes.folder / "best.json.gz"
-    tournament.run("what is left", on=tuple(best.names), trace=str(trace))
-    known = _predicted(trace)
-    for row in left:
-        share = 1.0 if known is None else _share(known, tournament.fixes[row.name])
-        if share < 1:
-            rows.remove(row)
-            yield replace(row, predicted_ns=share)
-
-
-def _patch(tournament: Tournament, untouched: Untouched, best: list[str]) -> TriedPatch | None:
-    """The fixes written into the source, and that source run against the script."""
-    told = tournament.told
-    if not best or told.module or told.function:
-        return None
-    source = Path(told.script).read_text(encoding="utf-8")
-    edits = {name: untouched.facts.edits.get(name, []) for name in best}
-    text, left_out = patch.patched(source, edits)
-    if text == source:
-        return None
-    words = patch.diff(source, text, Path(told.script).name)
-    found = tournament.run("the patch", source=text, pairs=3)
-    if found.failure or not found.blocks:  # a patch that does not run is not handed over
-        return TriedPatch("", 0, "", None, best)
-    ratio = statistics.median(tournament.off) / statistics.median(each.ns for each in found.blocks)
-    return TriedPatch("", patch.changed_lines(words), words, ratio, left_out)
-
-
-def _document(
-    tournament: Tournament,
-    untouched: Untouched,
-    rows: list[TriedFix],
-    best: Combination,
-    found: TriedPatch | None,
-    name: str,
-    notes: list[str],
-) -> TryDocument:
-    median = statistics.median(tournament.off)
-    low, high = spread(untouched.pairs)
-    baseline = TriedBaseline(median, median * low, median * high)
-    rows = [_scaled(row, median) for row in rows]
-    order = {KEPT: 0, NO_GAIN: 1, DIFFERS: 1, RAISED: 2, NOT_TRIED: 3, NOT_APPLIED: 4}
-    rows = sorted(rows, key=lambda row: (order[row.state], -(row.ratio or 0), row.name))
-    facts = untouched.facts
-    return TryDocument(
-        script=name,
-        device=facts.device_name,
-        found_by=facts.found_by,
-        baseline=baseline,
-        fixes=rows,
-        best=TriedBest(best.names, median / best.ratio, best.ratio),
-        patch=found,
-        steps=untouched.steps,
-        rounds=tournament.options.pairs,
-        noise=high / low - 1,
-        torch=facts.torch,
-        notes=notes,
-    )

@@ -13,21 +13,25 @@ from foretrace.schema.documents.tries import (
 from foretrace.show.render.terminal import Section, filled
 
 HEAD = ("fix", "predicted", "measured", "results", "memory", "")
+NOT_HERE = 4  # reasons why fixes do not apply that a screen has room for
 
 
 def page(found: TryDocument) -> list[Section]:
     """The untouched script, the best that was found, and a row for each fix."""
-    return filled(parts(found))
+    return filled(parts(found, NOT_HERE))
 
 
-def parts(found: TryDocument) -> list[Section]:
-    """The head, the table, the lines below it, and the notes; each may be empty."""
+def parts(found: TryDocument, not_here: int | None = None) -> list[Section]:
+    """The head, the table, the lines below it, and the notes; each may be empty.
+
+    With `not_here` so many of the reasons why fixes do not apply, and how many fixes have others.
+    """
     rows = measured(found)
     table = Section("", head=HEAD, rows=[_cells(each) for each in rows], left=(0, 3, 5))
     return [
         Section("", [_where(found)], labelled=_verdict(found)),
         table if rows else Section(""),
-        Section("", labelled=[*_costs(rows), *_patch(found), *_others(found)]),
+        Section("", labelled=[*_costs(rows), *_patch(found), *_others(found, not_here)]),
         Section("", found.notes),
     ]
 
@@ -50,20 +54,22 @@ def _costs(fixes: list[TriedFix]) -> list[tuple[str, str]]:
     return found
 
 
-def _others(found: TryDocument) -> list[tuple[str, str]]:
+def _others(found: TryDocument, not_here: int | None) -> list[tuple[str, str]]:
     """The fixes without a time: those that failed one by one, the rest by their reason."""
     raised = [
         ("RAISED", f"{each.title}: {each.why}") for each in found.fixes if each.state == RAISED
     ]
     rest = []
-    for state, label in ((NOT_TRIED, "NOT TRIED"), (NOT_APPLIED, "NOT HERE")):
+    for state, label, most in ((NOT_TRIED, "NOT TRIED", None), (NOT_APPLIED, "NOT HERE", not_here)):
         why: dict[str, list[str]] = {}
         for each in found.fixes:
             if each.state == state and "--only" not in each.why:
                 why.setdefault(each.why, []).append(each.title)
         words = [
             f"{', '.join(names)} ({key})" if key else ", ".join(names) for key, names in why.items()
-        ]
+        ][:most]
+        left = sum(map(len, [*why.values()][len(words) :]))
+        words += [f"and {left} more (--json has each reason)"] if left else []
         rest += [(label, "; ".join(words))] if words else []
     return [*raised, *rest]
 

@@ -1,7 +1,7 @@
-"""Fixes that a running script can be given without an edit: one file each, found by name.
+"""Fixes that a running script can be given without an edit: classes of these modules, by name.
 
-A file declares `APPLIED`; its docstring is the manual. Other packages bring more through the entry
-point group `foretrace.applied`, the command by the names of modules that declare one.
+A `Switch` with a `name` declares one; its docstring is the manual. Other packages bring more
+through the entry point group `foretrace.applied`, the command by the names of further modules.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from functools import cache
 from importlib import import_module
 
 from foretrace.base import plugins
-from foretrace.record.tries.session import Applied
+from foretrace.record.tries.session import Applied, Switch
+
+_FACTS = [field for field in Applied.__struct_fields__ if field != "switch"]
 
 
 @cache
 def applied(*further: str) -> dict[str, Applied]:
-    """Every fix that can be applied, by name; the modules `further` declare one each."""
-    found = plugins.declared(sys.modules[__name__], "APPLIED", Applied, "foretrace.applied")
-    found += [import_module(name).APPLIED for name in further]
+    """Every fix that can be applied, by name; the modules `further` declare some, too."""
+    modules = [*plugins.modules(sys.modules[__name__]), *map(import_module, further)]
+    kinds = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
+    found = plugins.entries(Applied, "foretrace.applied")
+    for kind in kinds:
+        if issubclass(kind, Switch) and kind.name:
+            found.append(Applied(switch=kind, **{fact: getattr(kind, fact) for fact in _FACTS}))
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}

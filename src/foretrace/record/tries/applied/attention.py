@@ -1,10 +1,4 @@
-"""Compute attention that the script writes out with scaled_dot_product_attention.
-
-The matmul of queries and keys is put off. What the script does with its result is noted: a scale, a
-mask, a softmax, a dropout. If a matmul with the values follows, one call of the function replaces
-them all. Anything else computes what was noted first. The compiler sees attention as it is
-written.
-"""
+"""Attention through scaled_dot_product_attention, of a Transformers model or of a script."""
 
 from __future__ import annotations
 
@@ -19,7 +13,54 @@ from msgspec.structs import replace
 from torch.utils._pytree import tree_map
 
 from foretrace.record.tries.rounds import Edit
-from foretrace.record.tries.session import Applied, Session, Switch, replaced
+from foretrace.record.tries.session import Session, Switch, replaced
+
+
+class _Sdpa(Switch):
+    """Let a Transformers model use scaled_dot_product_attention in the place of written attention.
+
+    The configuration says which one a model uses, at each call. Attention that the script itself
+    writes out is left to the compiler, which knows the common forms.
+    """
+
+    name, title = "sdpa", "scaled_dot_product_attention"
+    write, realises = 'model.set_attn_implementation("sdpa")', ("fused_attention",)
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._before: list[tuple[Any, str, bool]] = []  # configurations, outer ones first
+
+    def why_not(self) -> str:
+        models = self._models()
+        if not models:
+            return "no Transformers model"
+        kinds = sorted({str(each.config._attn_implementation) for each in models})
+        if "eager" not in kinds:
+            return f"attention is {', '.join(kinds)} already"
+        if not any(_takes(each) for each in models):
+            return f"{type(models[0]).__name__} does not support scaled_dot_product_attention"
+        return ""
+
+    def turn(self, on: bool) -> None:
+        if not self._before:
+            models = self._models()
+            self._before = [(m.config, m.config._attn_implementation, _takes(m)) for m in models]
+        # to set one sets those inside it as well; they follow
+        for config, kind, takes in self._before:
+            config._attn_implementation = "sdpa" if on and takes else kind
+
+    def _models(self) -> list[Any]:
+        """The models with a configuration of their own, the outermost first."""
+        found = self.session.modules(torch.nn.Module)
+        named = [each for each in found if hasattr(each, "set_attn_implementation")]
+        return list({id(each.config): each for each in reversed(named)}.values())[::-1]
+
+
+def _takes(model: Any) -> bool:
+    """Whether a model that writes its attention out can use the function."""
+    able = model._supports_sdpa and model._can_set_attn_implementation()
+    return bool(able) and model.config._attn_implementation == "eager"
+
 
 HEADED, MOST_WIDE = 4, 256  # dimensions, and the size of a head, that fused kernels take
 HIDDEN = -1e4  # a score as low as this is masked
@@ -145,6 +186,18 @@ NOTED: dict[Any, Callable[..., Any]] = {
 
 
 class _WrittenAttention(Switch):
+    """Compute attention that the script writes out with scaled_dot_product_attention.
+
+    The matmul of queries and keys is put off. What the script does with its result is noted: a
+    scale, a mask, a softmax, a dropout. If a matmul with the values follows, one call of the
+    function replaces them all. Anything else computes what was noted first. The compiler sees
+    attention as it is written.
+    """
+
+    name, title = "written_attention", "SDPA for written attention"
+    write = "F.scaled_dot_product_attention(q, k, v)"
+    realises, group = ("fused_attention",), "compile"
+
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._masks: dict[int, list[bool]] = {}  # by line of the script: whether each was causal
@@ -162,9 +215,12 @@ class _WrittenAttention(Switch):
             self._watch()
 
     def edits(self) -> list[Edit]:
-        found = [(line, _mask_words(seen)) for line, seen in self._masks.items() if line]
         call = "F.scaled_dot_product_attention(q, k, v{})"
-        return [Edit("by hand", call.format(words), line) for line, words in found]
+        found = []
+        for line, seen in self._masks.items():
+            masked = ", is_causal=True" if all(seen) else ", attn_mask=~mask"
+            found += [Edit("by hand", call.format(masked if seen else ""), line)] if line else []
+        return found
 
     def _watch(self) -> None:
         for owner, name in PLACES:
@@ -196,13 +252,6 @@ class _WrittenAttention(Switch):
         )
 
 
-def _mask_words(seen: list[bool]) -> str:
-    """The argument for the masks of one line."""
-    if not seen:
-        return ""
-    return ", is_causal=True" if all(seen) else ", attn_mask=~mask"
-
-
 def _may_be_scores(query: Any, key: Any) -> bool:
     """Whether the second tensor is transposed, as keys are, and both have heads."""
     if type(query) is not Tensor or type(key) is not Tensor:
@@ -218,13 +267,3 @@ def _is_causal(mask: Any, rows: int, columns: int) -> bool:
         return False
     flat = mask.reshape(rows, columns)
     return bool(torch.equal(flat, torch.ones_like(flat).triu(1)))
-
-
-APPLIED = Applied(
-    "written_attention",
-    "SDPA for written attention",
-    "F.scaled_dot_product_attention(q, k, v)",
-    _WrittenAttention,
-    realises=("fused_attention",),
-    group="compile",
-)
