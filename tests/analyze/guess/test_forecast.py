@@ -86,11 +86,22 @@ def test_compare_and_guess_predict_the_same_step() -> None:
     assert (mark.low_ns, mark.high_ns) == (step.low, step.high)
 
 
-def test_a_change_that_no_fix_makes_leaves_the_replay_silent() -> None:
-    found = forecast(opened("linear_eager"), opened("linear_compiled"), {"gpu_ns": (2e3, 3e3)})
-    assert found.reason == "no fix that foretrace knows leads from A to B"
-    assert {each.name: each.replay for each in found.entries} == {"kernels": None, "gpu_ns": None}
+def test_a_change_that_no_fix_makes_has_one_line_for_an_answer() -> None:
+    """Liger's kernel is another library's: nothing in A says what it would do."""
+    sizes = "64x128x768x3072_bf16"
+    answer = {"gpu_ns": (2e5, 2.2e5)}
+    found = forecast(opened(f"mlp_eager_{sizes}"), opened(f"mlp_liger_{sizes}"), answer)
+    assert found.reason == "no fix that foretrace knows leads from A to B: the replay has no answer"
+    assert {each.replay for each in found.entries} == {None}
     assert [each.you.verdict for each in found.entries if each.you] == ["hit"]
+
+
+def test_compiled_code_that_fuses_nothing_has_the_same_kernels() -> None:
+    sizes = "1024x32x64_bf16"
+    found = forecast(opened(f"linear_eager_{sizes}"), opened(f"linear_compiled_{sizes}"), {})
+    assert found.reason.startswith("compiled, and A has nothing beside its matmuls to fuse")
+    replay = {each.name: each.replay and each.replay.verdict for each in found.entries}
+    assert replay == {"kernels": "hit", "gpu_ns": "hit", "step_ns": None}
 
 
 def test_another_program_is_refused() -> None:
