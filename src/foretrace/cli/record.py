@@ -77,22 +77,20 @@ def command(
             script, arguments, Path(folder) / name, module=module, options=options, say=_progress
         )
     bundle = next(iter(done.bundles.values()), None)
-    _say_notes(done, bundle)
+    for note in done.notes:
+        click.echo(f"note: {note}", err=True)
+    say_bundle(bundle)
+    if done.memory is not None:
+        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
     if as_json:
         click.echo(json.dumps(_as_json(script, done, bundle), indent=1))
     elif no_look:
         click.echo("\n".join(str(trace) for trace in done.traces))
     elif done.traces:
         show(done.traces[0])
-    _say_next(done.traces)
+    if done.traces:
+        _say_next(done.traces[0], done.oom)
     return done.exit_code
-
-
-def _say_notes(done: RecordedScript, bundle: Bundle | None) -> None:
-    for note in done.notes:
-        click.echo(f"note: {note}", err=True)
-    say_bundle(bundle)
-    _say_memory(done)
 
 
 def _as_json(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[str, Any]:
@@ -109,21 +107,16 @@ def _as_json(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[s
     }
 
 
-def _say_memory(done: RecordedScript) -> None:
-    """Where the allocator's snapshots are; of a failure, what wanted memory and what held it."""
-    if done.memory is not None:
-        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
-    if done.oom is None:
-        return
+def _failure(snapshot: Path) -> str:
+    """What wanted memory, and what held it."""
     try:
         from foretrace.read.snapshot import read_snapshot
         from foretrace.show.overview.allocator import memory_document
         from foretrace.show.render.memory_page import failure_text
 
-        said = failure_text(memory_document(read_snapshot(str(done.oom))).device)
+        return failure_text(memory_document(read_snapshot(str(snapshot))).device)
     except (ImportError, ForetraceError) as problem:
-        said = f"the snapshot is not read: {problem}"
-    click.echo(f"out of memory: {said}; more: foretrace memory {done.oom}", err=True)
+        return f"the snapshot is not read: {problem}"
 
 
 def misplaced(arguments: Sequence[str]) -> list[str]:
@@ -132,17 +125,21 @@ def misplaced(arguments: Sequence[str]) -> list[str]:
     return [word for word in arguments if word.partition("=")[0] in own]
 
 
-def _say_next(traces: list[Path]) -> None:
-    """The file, and what one does with it: the second recording of a script is compared."""
-    if not traces:
-        return
-    trace = traces[0]
+def _say_next(trace: Path, oom: Path | None) -> None:
+    """The files, and what one does with them: the second recording of a script is compared.
+
+    A failure for lack of memory is said here, where no page and no traceback follows it.
+    """
     before = trace.with_name(re.sub(r"_\d+(?=\.json)", "", trace.name))
     first, second, words = before, trace, ""
     if before == trace or not before.exists():
         first, second = trace, trace.with_name(trace.name.replace(".json", "_2.json", 1))
         words = "change the script, record it again, then "
-    click.echo(f"wrote {trace}\nnext: {words}foretrace compare {first} {second}", err=True)
+    lines = [f"wrote {trace}"]
+    if oom is not None:
+        lines += [f"wrote {oom}", f"out of memory: {_failure(oom)}"]
+        words = f"foretrace memory {oom}; {words}"
+    click.echo("\n".join([*lines, f"next: {words}foretrace compare {first} {second}"]), err=True)
 
 
 def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool) -> int:

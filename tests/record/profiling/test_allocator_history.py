@@ -193,11 +193,12 @@ def test_the_command_says_what_wanted_memory(
     script.write_text(OOM.format(steps=30, last=1, error=error), encoding="utf-8")
     given = ["record", "--memory", "--no-look", "-o", str(tmp_path / "out"), str(script)]
     assert main(given) == 1
-    said = capfd.readouterr().err.splitlines()
-    (line,) = [each for each in said if each.startswith("out of memory: ")]
+    *said, trace, snapshot, line, then = capfd.readouterr().err.splitlines()
+    kept = tmp_path / "out" / "script.oom.pickle"
+    assert (trace, snapshot) == (f"wrote {kept.with_name('script.json.gz')}", f"wrote {kept}")
     assert line.startswith("out of memory: train.py:12 in forward wanted 1.07 GB; ")
     assert "; 4.10 kB were in use: " in line
-    assert line.endswith(f"; more: foretrace memory {tmp_path / 'out' / 'script.oom.pickle'}")
+    assert then.startswith(f"next: foretrace memory {kept}; change the script, record it again, ")
     assert any("OutOfMemoryError: CUDA out of memory." in each for each in said)
 
 
