@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from foretrace.record.tries.applied.modules import (
+from foretrace.record.tries.applied.other_forward import (
     Forward,
     ModuleSwitch,
     module_dtype,
