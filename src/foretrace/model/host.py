@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.base.arrays import Narrow, filled
+from foretrace.base.arrays import Narrow, distinct, filled
 from foretrace.base.patterns import regex
 from foretrace.model import calls, tree
 from foretrace.model.intervals import Bools, IntervalUnion, Ints
@@ -86,10 +86,13 @@ class Host:
         self.depth = np.concatenate([part.depth for part in parts])
         self.steps_apart = any(part.steps_apart for part in parts)
 
-    def named(self, test: Callable[[str], object]) -> Bools:
-        """Which events have a name that passes `test`, tested once per distinct name."""
-        passed: Bools = np.array([bool(test(name[:NAME_LIMIT])) for name in self.names], np.bool_)
-        return passed[self.name] if self.count else np.zeros(0, np.bool_)
+    def named(self, test: Callable[[str], object], among: Bools | None = None) -> Bools:
+        """Which events (`among` these) have a name that passes `test`, tested once per name."""
+        names = range(len(self.names)) if among is None else distinct(self.name[among]).tolist()
+        passed = np.zeros(len(self.names), np.bool_)
+        passed[[name for name in names if test(self.names[name][:NAME_LIMIT])]] = True
+        found: Bools = passed[self.name]
+        return found if among is None else found & among
 
     @cached_property
     def process(self) -> Narrow:
@@ -105,23 +108,23 @@ class Host:
     @cached_property
     def is_launch(self) -> Bools:
         """Calls that launch a kernel or a graph."""
-        return self.is_call & self.named(calls.launches)
+        return self.named(calls.launches, self.is_call)
 
     @cached_property
     def is_graph_launch(self) -> Bools:
         """Calls that launch a whole graph."""
-        return self.is_call & self.named(calls.launches_graph)
+        return self.named(calls.launches_graph, self.is_call)
 
     @cached_property
     def is_wait(self) -> Bools:
         """Calls that wait for the GPU."""
-        return self.is_call & self.named(calls.waits)
+        return self.named(calls.waits, self.is_call)
 
     @cached_property
     def captures(self) -> IntervalUnion:
         """When a CUDA graph was being captured: what is launched then runs nothing."""
-        begins = np.flatnonzero(self.is_call & self.named(calls.begins_capture) & self.lasting)
-        ends = np.flatnonzero(self.is_call & self.named(calls.ends_capture) & self.lasting)
+        begins = np.flatnonzero(self.named(calls.begins_capture, self.is_call) & self.lasting)
+        ends = np.flatnonzero(self.named(calls.ends_capture, self.is_call) & self.lasting)
         start, end = self.start[begins], self.end[begins]
         place = np.sort(self._place(ends))  # the next on the same thread ends it
         after = np.searchsorted(place, self._place(begins), "right")
@@ -138,7 +141,7 @@ class Host:
     def is_step(self) -> Bools:
         """`ProfilerStep#N` ranges."""
         ranges = self.is_kind("user_annotation", "cpu_op") & self.lasting
-        return ranges & self.named(STEP_NAME.fullmatch)
+        return self.named(STEP_NAME.fullmatch, ranges)
 
     @cached_property
     def is_region(self) -> Bools:

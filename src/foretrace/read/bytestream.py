@@ -168,12 +168,14 @@ def open_stream(
     return ByteStream(label, plain, size * (UNPACKED if _container(first) else 1), start)
 
 
-def first_bytes(path: str, limits: Limits, most: int) -> bytes:
-    """The start of a file, unpacked: about `most` bytes, or less after eight blocks."""
+def first_bytes(path: str, limits: Limits, most: int, until: bytes | None = None) -> bytes:
+    """The start of a file, unpacked: about `most` bytes, or less after eight blocks, or where the
+    pattern `until` is found.
+    """
     held = b""
     for block in islice(open_stream(path, limits, LedgerBuilder()).blocks, 8):
         held += block
-        if len(held) >= most:
+        if len(held) >= most or (until and re.search(until, held)):
             break
     return held
 

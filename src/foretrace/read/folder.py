@@ -153,7 +153,7 @@ def refusal(path: str, limits: Limits) -> TraceError | None:
 
 
 def _refusal(path: str, limits: Limits) -> TraceError | None:
-    held = first_bytes(path, limits, _PEEK)
+    held = first_bytes(path, limits, _PEEK, _TRACE)
     if re.search(_TRACE, held):
         return None
     refuse_non_json(path, held, limits.depth)

@@ -10,7 +10,7 @@ import polars as pl
 
 from analyze.jobs.fake import FakeJob, collectives, facts
 from foretrace.analyze import jobs
-from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, labels, match
+from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, match, roles
 from foretrace.schema.jobs import JobGroup
 
 
@@ -110,7 +110,7 @@ def test_groups_of_the_same_members_under_two_names_are_one() -> None:
 
 def test_two_groups_of_the_same_members_stay_two() -> None:
     own = [JobGroup("0", "default_pg", 2, (0, 1)), JobGroup("1", "mesh_dp", 2, (0, 1))]
-    found = labels([facts(0, own), facts(1, own)])
+    found = roles(FakeJob([facts(0, own), facts(1, own)]))
     assert found["label"].to_list() == ["0", "1", "0", "1"]
 
 
@@ -191,6 +191,6 @@ def test_ten_thousand_groups_of_the_same_members() -> None:
         facts(rank, [JobGroup(f"{rank}.{at:05}", "", 2, (0, 1)) for at in range(10_000)])
         for rank in range(2)
     ]
-    found = labels(own)
+    found = roles(FakeJob(own))
     assert found.height == 20_000
     assert found["label"].n_unique() == 10_000

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -24,31 +25,42 @@ from msgspec import Struct
 
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.model.intervals import Bools
-from foretrace.schema.jobs import RankFacts
+from foretrace.schema.jobs import JobGroup, RankFacts
 
 _DEFAULT = "0"  # the name of the group of all ranks, which only newer versions describe
 Members = tuple[int, ...]
 Named = tuple[str, Members]
 Owners = dict[Named, list[tuple[int, str]]]  # the ranks of a group, with the name that each uses
 
-LABELS = {"rank": pl.Int64, "group": pl.String, "label": pl.String, "expected": pl.Int64}
+_ROLES = {
+    "rank": pl.Int64, "group": pl.String, "label": pl.String, "expected": pl.Int64,
+    "size": pl.Int64, "role": pl.String,
+}  # fmt: skip
+_SAYS_NOTHING = ("", "undefined")  # torch writes the latter where the program describes nothing
 
 
-def labels(facts: Iterable[RankFacts]) -> pl.DataFrame:
-    """The label of each group of each rank; `expected` counts its members whose files were read.
-
-    `expected` is null where the files do not list the members.
+@lru_cache(maxsize=1)
+def roles(job: Job) -> pl.DataFrame:
+    """The groups of each rank: rank, group (its name there), label, size, `expected` (its members
+    whose files were read, null where no file lists them), and role: what the program says about
+    the group, else its label.
     """
-    owners = _owners(facts)
+    stated: dict[tuple[int | None, str], JobGroup] = {}
+    for each in job.members:
+        for group in each.groups:
+            stated.setdefault((each.rank, group.name), group)
+    owners = _owners(job.members)
     read = {rank for ranks in owners.values() for rank, _ in ranks}
     joined = _joined(owners)
-    texts = _texts(joined)
-    rows = [
-        (rank, name, texts[named], len(read.intersection(named[1])) if named[1] else None)
-        for named, ranks in joined.items()
-        for rank, name in ranks
-    ]
-    found = pl.DataFrame(sorted(rows), LABELS, orient="row")
+    texts, rows = _texts(joined), []
+    for named, ranks in joined.items():
+        expected = len(read.intersection(named[1])) if named[1] else None
+        for rank, name in ranks:
+            group, label = stated[rank, name], texts[named]
+            role = label if group.description in _SAYS_NOTHING else group.description
+            rows.append((rank, name, label, expected, group.size, role))
+    rows.sort(key=lambda row: row[:3])
+    found = pl.DataFrame(rows, _ROLES, orient="row")
     return found.unique(("rank", "group"), keep="first", maintain_order=True)
 
 
@@ -113,26 +125,6 @@ def _texts(groups: Iterable[Named]) -> dict[Named, str]:
                 ranks = f"{len(members)} ranks from {low} to {members[-1]}"
                 found[name, members] = f"{name} of {ranks}"
     return found
-
-
-_SAYS_NOTHING = ("", "undefined")  # torch writes the latter where the program describes nothing
-
-
-def roles(job: Job) -> pl.DataFrame:
-    """rank, group, label, size and role: what the program says about a group, else its label."""
-    told = [
-        (each.rank, group.name, group.size, group.description)
-        for each in job.members
-        for group in each.groups
-    ]
-    kinds = {"rank": pl.Int64, "group": pl.String, "size": pl.Int64, "description": pl.String}
-    stated = pl.DataFrame(told, kinds, orient="row").unique(("rank", "group"), keep="first")
-    known = labels(job.members).select("rank", "group", "label")
-    described = ~pl.col("description").is_in(_SAYS_NOTHING)
-    role = pl.when(described).then("description").otherwise("label")
-    return known.join(stated, on=("rank", "group"), how="left").select(
-        "rank", "group", "label", "size", pl.coalesce(role, "label").alias("role")
-    )
 
 
 PAIRED = ("send", "receive", "send-receive")  # the last of unknown peers, from the kernel alone
@@ -206,7 +198,7 @@ class MatchedCollectives(Struct, frozen=True):
 
 def match(job: Job) -> MatchedCollectives:
     """Every collective of the job with the ranks that took part in it."""
-    told = labels(job.members)
+    told = roles(job)
     rows = _rows(job, told)
     channels = _channels(rows)
     found = (
@@ -251,7 +243,7 @@ def _rows(job: Job, told: pl.DataFrame) -> pl.LazyFrame:
     return (
         job.table("collectives")
         .select(_READ)
-        .join(told.lazy(), on=("rank", "group"), how="left", nulls_equal=True)
+        .join(told.lazy().drop("size", "role"), on=("rank", "group"), how="left", nulls_equal=True)
         .with_columns(
             pl.coalesce("label", "group", pl.lit("")).alias("label"),
             pl.coalesce(identity, pl.col("seq").cast(pl.UInt64, strict=False)).alias("number"),

@@ -9,6 +9,7 @@ host (gloo) annotates a range for each collective, with the sizes of its tensor.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,8 @@ import numpy as np
 import polars as pl
 
 from foretrace.analyze.jobs.rank_time import COMMS, Doing, RankWork, Windows, host_comms
-from foretrace.base.arrays import distinct
 from foretrace.base.units import whole
-from foretrace.model.collectives import messages, named
+from foretrace.model.collectives import message_sizes, named
 from foretrace.model.costs.comms import ELEMENT_TYPES
 from foretrace.model.intervals import Ints
 from foretrace.names import families
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 _BEFORE = ("compute_ns", "copy_ns", "comms_ns", "idle_ns", "data_ns")
 _STATED = (
-    "id", "collective", "dtype", "in_bytes", "out_bytes", "message_bytes", "group_size",
-    "group_name", "seq", "comms_id", "source_rank", "target_rank",
+    "dtype", "in_bytes", "out_bytes", "message_bytes", "group_size", "seq", "comms_id",
 )  # fmt: skip
 _ASKED = ("c10d::", "c10d_functional::", "_c10d_functional::")
 # in and out are equal: the message is the tensor
@@ -41,46 +40,60 @@ _WRITTEN = {own: (name, size) for name, (own, size) in ELEMENT_TYPES.items()}
 
 def collectives_table(trace: Trace, work: RankWork, found: Windows, now: Doing) -> pl.DataFrame:
     """The table `collectives`, in order of launch."""
-    parts = [_on_host(trace, found)]
+    # one part and no query as a rule: a query over a few rows takes longer than the rows
+    parts = [_on_host(trace, found)] if len(host_comms(trace)) or work.on_host else []
     if not work.on_host:
         parts.append(_on_gpu(trace, work, found))
-    frame = pl.concat(parts, how="diagonal_relaxed").sort("launch_ns", "start_ns", "id")
-    frame = frame.with_columns(pl.int_range(pl.len()).over("group").alias("order"))
-    frame = _with_since(frame, found)
-    since, start, end = (frame[name].to_numpy() for name in ("since_ns", "start_ns", "end_ns"))
+    frame = pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0]
+    frame = frame[np.lexsort([frame[name].to_numpy() for name in ("id", "start_ns", "launch_ns")])]
+    order, since = _since(frame, found)
+    start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
     before = now.between(since, start)
     before["comms_ns"] -= before["both_ns"]  # the five times add up
-    return frame.with_columns(
-        *(pl.Series(name, before[name]) for name in _BEFORE),
-        pl.Series("alone_ns", end - start - now.compute.between(start, end)),
-    )
+    alone = end - start - now.compute.between(start, end)
+    columns = {"order": order, "since_ns": since, "alone_ns": alone}
+    columns |= {name: before[name] for name in _BEFORE}
+    return frame.hstack([pl.Series(name, values) for name, values in columns.items()])
 
 
-def _with_since(frame: pl.DataFrame, found: Windows) -> pl.DataFrame:
-    """Since the previous one of the group ended; the first of a group, since its step began."""
+def _since(frame: pl.DataFrame, found: Windows) -> tuple[list[int], Ints]:
+    """The place of each in its group, and when the one before it in the group ended; for the first
+    of a group, when its step began.
+    """
     begins = dict(zip(found.number.tolist(), found.window_start.tolist(), strict=True))
-    window = pl.col("step").replace_strict(begins, default=None, return_dtype=pl.Int64)
-    before = pl.col("end_ns").shift(1).over("group", order_by="order")
-    since = pl.coalesce(before, window, "start_ns")
-    return frame.with_columns(pl.min_horizontal(since, "start_ns").alias("since_ns"))
+    counts, ends = Counter[str | None](), dict[str | None, int]()
+    order, since = [], []
+    for group, step, start, end in zip(
+        *(frame[name].to_list() for name in ("group", "step", "start_ns", "end_ns")), strict=True
+    ):
+        order.append(counts[group])
+        since.append(min(ends.get(group, begins.get(step, start)), start))
+        counts[group] += 1
+        ends[group] = end
+    return order, np.array(since, np.int64)
 
 
 def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
     gpu, host, chosen = trace.gpu, trace.host, work.kind == COMMS
     rows, event = work.row[chosen], work.event[chosen]
-    names, asked = host.name[event], _ops(trace, gpu.op[rows])
-    told = {name: _told(host.names[name]) for name in distinct(names).tolist()}
-    frame = pl.DataFrame(
+    names, asked = host.name[event].tolist(), _ops(trace, gpu.op[rows])
+    told = {name: _told(host.names[name]) for name in set(names)}
+    stated = message_sizes(trace, event, gpu.op[rows])
+    kinds = [
+        kind or op or told[name]
+        for kind, op, name in zip(stated["collective"], asked, names, strict=True)
+    ]
+    others = zip(kinds, stated["target_rank"], stated["source_rank"], strict=True)
+    peers = [to if kind == "send" else source for kind, to, source in others]
+    return pl.DataFrame(
         {
             "id": event,
-            "op": gpu.op[rows],
-            "dur_ns": gpu.length[rows],
-            "role": pl.repeat("comms", len(rows), dtype=pl.String, eager=True),
-            "told": pl.Series(
-                [kind or told[name] for kind, name in zip(asked, names.tolist(), strict=True)],
-                dtype=pl.String,
-            ),
             "step": found.numbers(found.owner[chosen]),
+            "group": stated["group_name"],
+            "collective": pl.Series(kinds, dtype=pl.String),
+            **{name: stated[name] for name in _STATED},
+            "peer": pl.Series(peers, dtype=pl.Int64),
+            "on_host": np.zeros(len(rows), bool),
             "stream": gpu.stream[rows],
             "launch_ns": gpu.launched[rows],
             "ready_ns": _ready(trace, work, rows),
@@ -88,16 +101,6 @@ def _on_gpu(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
             "end_ns": gpu.end[rows],
         }
     )
-    stated = messages(trace, frame).select(_STATED).unique("id", keep="first")
-    joined = frame.join(stated, on="id", how="left", maintain_order="left")
-    return joined.select(
-        pl.all().exclude("collective", "group_name"),
-        pl.coalesce("collective", "told").alias("collective"),
-        pl.col("group_name").alias("group"),
-        pl.when(collective="send").then("target_rank")
-        .when(collective="receive").then("source_rank").alias("peer"),
-        pl.lit(False).alias("on_host"),
-    )  # fmt: skip
 
 
 def _ready(trace: Trace, work: RankWork, rows: Ints) -> Ints:
@@ -117,7 +120,8 @@ def _ready(trace: Trace, work: RankWork, rows: Ints) -> Ints:
 def _ops(trace: Trace, ops: Ints) -> list[str | None]:
     """The collective that the `c10d` op above each op names."""
     host = trace.host
-    above = host.nearest(ops, host.named(lambda name: name.startswith(_ASKED))).tolist()
+    ranges = host.is_kind("user_annotation", "cpu_op")
+    above = host.nearest(ops, host.named(lambda name: name.startswith(_ASKED), ranges)).tolist()
     kinds = [named(host.names[host.name[op]]) if op >= 0 else None for op in above]
     return [kind[0] if kind else None for kind in kinds]
 
@@ -173,7 +177,7 @@ def _message(trace: Trace, event: int, kind: str) -> tuple[str | None, int | Non
 def _asked(trace: Trace, rows: Ints, kinds: list[str]) -> list[int]:
     """The `c10d` op in which the program called each, where every one has its own."""
     host, found = trace.host, list(map(int, rows))
-    ops = np.flatnonzero(host.is_op & host.named(lambda name: name.startswith("c10d::")))
+    ops = np.flatnonzero(host.named(lambda name: name.startswith("c10d::"), host.is_op))
     asked = [_kind(host.names[name]) for name in host.name[ops].tolist()]
     for kind in set(kinds):
         mine = [at for at, each in enumerate(kinds) if each == kind]

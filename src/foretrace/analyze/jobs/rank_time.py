@@ -25,7 +25,6 @@ from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.schema.jobs import WITHOUT_STEPS
-from foretrace.schema.kernel import NAME_LIMIT
 
 KINDS = ("compute", "comms", "copy")
 COMPUTE, COMMS, COPY = range(3)
@@ -103,7 +102,7 @@ def _talks(trace: Trace) -> Bools:
 def _on_host(trace: Trace) -> RankWork:
     host, talking, loading = trace.host, host_comms(trace), data_ranges(trace)
     data = IntervalUnion(host.start[loading], host.end[loading])
-    ops = np.flatnonzero(host.is_op & host.lasting & ~host.named(_COMMS_OP.match))
+    ops = np.flatnonzero(host.is_op & host.lasting & ~host.named(_COMMS_OP.match, host.is_op))
     ops = ops[~data.holds(host.start[ops])]
     event = np.concatenate((ops, talking))
     kind = np.repeat([COMPUTE, COMMS], [len(ops), len(talking)])
@@ -125,10 +124,8 @@ def data_ranges(trace: Trace) -> Ints:
 def _ranges(trace: Trace, pattern: re.Pattern[str]) -> Ints:
     """Of the ranges alone: a trace with stacks has many more names of Python functions."""
     host = trace.host
-    rows = np.flatnonzero(host.is_kind("user_annotation", "cpu_op") & host.lasting)
-    names = distinct(host.name[rows]).tolist()
-    meant = [name for name in names if pattern.search(host.names[name][:NAME_LIMIT])]
-    return rows[np.isin(host.name[rows], meant)]
+    ranges = host.is_kind("user_annotation", "cpu_op") & host.lasting
+    return np.flatnonzero(host.named(pattern.search, ranges))
 
 
 def doing(trace: Trace, work: RankWork) -> Doing:

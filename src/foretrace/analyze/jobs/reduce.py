@@ -27,7 +27,7 @@ from foretrace.analyze.jobs.rank_time import (
 )
 from foretrace.analyze.jobs.whole_job import FileAnswer, packed
 from foretrace.base import budget
-from foretrace.base.arrays import distinct, with_gaps
+from foretrace.base.arrays import coded, distinct, with_gaps
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, TraceError
 from foretrace.base.units import whole
@@ -173,7 +173,8 @@ def _process(trace: Trace) -> int | None:
 
 
 def _signature(kernels: pl.DataFrame) -> str:
-    rows = kernels.select("name", "signature", "per_step").rows()
+    columns = (kernels[name].to_list() for name in ("name", "signature", "per_step"))
+    rows = list(zip(*columns, strict=True))
     return sha256(repr(rows).encode("utf-8", "replace")).hexdigest()[:16] if rows else ""
 
 
@@ -246,26 +247,24 @@ def kernels_table(trace: Trace, work: RankWork, found: Windows) -> pl.DataFrame:
     host, steps = trace.host, found.whole if found.whole.any() else np.ones_like(found.whole)
     chosen = (found.owner >= 0) & steps[found.owner] & (work.kind != COPY) & (not work.on_host)
     sizes, texts = _sizes(trace, work.row[chosen])
-    frame = pl.DataFrame(
+    keys, number = coded(host.name[work.event[chosen]].astype(np.int64) * len(texts) + sizes)
+    count = np.bincount(number, minlength=len(keys))
+    total = np.zeros(len(keys), np.int64)
+    np.add.at(total, number, (work.end - work.start)[chosen])
+    names = [families.decode(host.names[key // len(texts)]) for key in keys.tolist()]
+    signatures = [texts[key % len(texts)] for key in keys.tolist()]
+    rows = sorted(range(len(keys)), key=lambda at: (names[at].name, signatures[at]))
+    return pl.DataFrame(
         {
-            "name": host.name[work.event[chosen]],
-            "size": sizes,
-            "ns": (work.end - work.start)[chosen],
+            "name": pl.Series([names[at].name for at in rows], dtype=pl.String),
+            "short": pl.Series([names[at].short for at in rows], dtype=pl.String),
+            "role": pl.Series([names[at].role for at in rows], dtype=pl.String),
+            "signature": pl.Series([signatures[at] for at in rows], dtype=pl.String),
+            "count": count[rows],
+            "total_ns": total[rows],
+            "per_step": count[rows] / int(steps.sum()),
         }
     )
-    counted = frame.group_by("name", "size").agg(
-        pl.len().alias("count"), pl.col("ns").sum().alias("total_ns")
-    )
-    ids = [families.decode(host.names[name]) for name in counted["name"].to_list()]
-    return counted.select(
-        pl.Series("name", [each.name for each in ids], pl.String),
-        pl.Series("short", [each.short for each in ids], pl.String),
-        pl.Series("role", [each.role for each in ids], pl.String),
-        pl.Series("signature", [texts[size] for size in counted["size"].to_list()], pl.String),
-        "count",
-        "total_ns",
-        (pl.col("count") / int(steps.sum())).alias("per_step"),
-    ).sort("name", "signature")
 
 
 def _sizes(trace: Trace, rows: Ints) -> tuple[Ints, list[str]]:
