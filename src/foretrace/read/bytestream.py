@@ -50,8 +50,6 @@ _JSON_LINES = re.compile(
 _SIGNS = r"""
 E_PICKLE \x80[\x02-\x05]
     a Python pickle (never loaded) | `foretrace memory` reads a snapshot of torch's allocator
-E_WRONG_FORMAT SQLite format 3\0
-    an SQLite database (an Nsight Systems export?) | record with torch.profiler
 E_WRONG_FORMAT NVR\0
     an Nsight Compute report | record with torch.profiler
 E_WRONG_FORMAT BZh[1-9]
@@ -125,6 +123,7 @@ def refuse_no_events(path: str, start: bytes, whole: bool) -> TraceError:
 
 
 MAX_LAYERS = 2
+_SQLITE = b"SQLite format 3\0"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 UNPACKED = 12  # 48 recorded and public traces unpack to 4 to 29 times their size, half to over 13
 Watch = Callable[[int, int], None]  # bytes read, of how many
@@ -241,6 +240,10 @@ def _peel(
             raise TraceError("E_GZIP", label, what, offset=0, hint="unpack it first")
         inside = opener(chain((first,), raw), label, limits, ledger)
         yield from _peel(inside, label, limits, ledger, layer + 1)
+    elif first.startswith(_SQLITE):
+        from foretrace.read.nsys import from_nsys  # brings sqlite3, which no other trace needs
+
+        yield from from_nsys(chain((first,), raw), label, ledger)
     elif first.startswith(_UTF16):
         ledger.note("bom")
         yield from _from_utf16(chain((first,), raw), ledger)
