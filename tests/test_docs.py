@@ -205,10 +205,10 @@ def test_the_worked_example_of_a_rule_runs(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "empty_steps", module)
     exec(compile(code, "empty_steps.py", "exec"), module.__dict__)
     trace = foretrace.open(recordings.traces()["mlp_eager"], cache=False)
-    assert list(module.check(trace)) == []
+    assert list(module._check.check(trace)) == []
     monkeypatch.setattr(trace, "kernels", trace.kernels.clear())
     monkeypatch.setattr(trace, "copies", trace.copies.clear())
-    (finding,) = module.check(trace)
+    (finding,) = module._check.check(trace)
     assert (finding.title, finding.evidence) == ("3 steps launched nothing", {"steps": [2, 3, 4]})
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import foretrace as ft
 from foretrace.analyze.rules import rules
-from foretrace.analyze.rules._idle import RANGES
+from foretrace.analyze.rules._seen import RANGES
 from foretrace.analyze.rules.graph_launches import graph_rows
 from foretrace.analyze.rules.unfused_optimizer import FUSED, optimizer_rows
 from foretrace.model.metadata import device_of

@@ -19,7 +19,7 @@ from analyze.rules.sketch import ADD, Example, Sketch, kernel
 from foretrace.analyze import rules as analyses
 from foretrace.analyze.fixes import fixes
 from foretrace.analyze.rules import NEEDS, rules
-from foretrace.analyze.rules._idle import RANGES, ranges
+from foretrace.analyze.rules._seen import RANGES, ranges
 from foretrace.model.idle import Idle
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import STATES, Finding, Rule

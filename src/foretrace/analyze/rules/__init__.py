@@ -1,8 +1,8 @@
 """What an expert would say about a trace: one file per rule.
 
-A file declares `RULE = Rule(...)`, and its docstring is the manual page. Adding a file is all it
-takes; other packages bring rules through the entry point group `foretrace.analyses`. A rule returns
-findings and draws nothing.
+A file declares its rule with `@rule(...)`, and its docstring is the manual page. Adding a file is
+all it takes; other packages bring rules through the entry point group `foretrace.analyses`. A rule
+returns findings and draws nothing.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ INCOMPLETE = ABSENT | {"gpu_events_missing"}
 @cache
 def rules() -> tuple[Rule, ...]:
     """Every rule, by name."""
-    found = plugins.declared(sys.modules[__name__], "RULE", Rule, "foretrace.analyses")
+    found = plugins.declared(sys.modules[__name__], "_check", Rule, "foretrace.analyses")
     return tuple(sorted(found, key=lambda rule: rule.name))
 
 
@@ -92,13 +92,13 @@ def run_all(trace: Trace) -> Findings:
 
 def ordered(found: Iterable[Finding]) -> Findings:
     """Findings by largest possible saving, then the rest by name."""
-    return Findings(sorted(found, key=_place))
 
+    def place(finding: Finding) -> tuple[bool, int, str]:
+        known = finding.state == "found"
+        saving = finding.at_most_ns if finding.at_most_ns is not None else -1
+        return not known, -saving if known else 0, finding.rule
 
-def _place(finding: Finding) -> tuple[bool, int, str]:
-    found = finding.state == "found"
-    saving = finding.at_most_ns if finding.at_most_ns is not None else -1
-    return not found, -saving if found else 0, finding.rule
+    return Findings(sorted(found, key=place))
 
 
 def run(rule: Rule, trace: Trace) -> list[Finding]:
@@ -112,25 +112,21 @@ def run(rule: Rule, trace: Trace) -> list[Finding]:
     try:
         budget.check()
         found = [_limited(finding, trace) for finding in rule.check(trace)]
-        return found or [_nothing(rule, trace)]
     except (LimitError, MemoryError):
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad rule must not hide the others
         return [Finding(rule.name, "crashed", rule.title, f"{type(error).__name__}: {error}")]
+    missing = next((note for note in trace.ledger.notes if note.code in INCOMPLETE), None)
+    if found or missing is None:
+        return found or [Finding(rule.name, "clear", rule.title)]
+    return [Finding(rule.name, "skipped", rule.title, f"needs a complete trace: {missing.text}")]
 
 
 def _limited(finding: Finding, trace: Trace) -> Finding:
     """At most the time of a step: kernels that overlap take more than that together."""
-    from foretrace.analyze.rules._idle import step_ns
+    from foretrace.analyze.rules._seen import step_ns
 
     most = finding.at_most_ns
     if most is None or not (limit := step_ns(trace)):
         return finding
     return replace(finding, at_most_ns=min(most, limit))
-
-
-def _nothing(rule: Rule, trace: Trace) -> Finding:
-    missing = next((note for note in trace.ledger.notes if note.code in INCOMPLETE), None)
-    if missing is None:
-        return Finding(rule.name, "clear", rule.title)
-    return Finding(rule.name, "skipped", rule.title, f"needs a complete trace: {missing.text}")

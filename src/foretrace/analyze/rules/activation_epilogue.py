@@ -19,57 +19,50 @@ that it is the same tensor. GELU without the approximation has no epilogue.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import LISTED, each, following, ids, listing, per, shapes_text
+from foretrace.analyze.rules._common import BACKWARD, listing, shapes_text
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.arrays import counted
 from foretrace.base.units import plural, time_text
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 MATMUL = "aten::addmm"
-BACKWARD = "autograd::engine::evaluate_function"
 # ATen's kernel tries the tanh form first: the first lambda of this function is it, the second the
 # error function.
 TANH = "GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#1}"
 RELU = frozenset({"aten::relu", "aten::relu_", "aten::clamp_min", "aten::clamp_min_"})
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    order, cases = trace.order, trace.order.cases
-    backward = any(name.startswith(BACKWARD) for name in trace.host.names)
-    if backward or not (trace.about.arch or "").startswith("sm"):
+@rule("An activation that the matmul could apply", "gpu shapes", realised=0.5)
+def _check(seen: Seen) -> Found:
+    backward = any(name.startswith(BACKWARD) for name in seen.host.names)
+    if backward or not (seen.trace.about.arch or "").startswith("sm"):
         return
-    rows = following(order, 1, lambda left, right: _follows(cases[left], cases[right]))
+    rows = seen.following(1, _follows)
     if not len(rows):
         return
-    numbers, counts = counted(order.case[rows])
-    kinds = [(cases[number], count) for number, count in zip(numbers, counts.tolist(), strict=True)]
-    ns, count = order.per_step(int(order.length[rows].sum())), each(trace, len(rows))
-    words = listing(sorted({_activation(case) for case, _ in kinds}))
-    title = f"{words} after {plural(count, 'matmul')} {per(trace)} could be in the epilogue"
+    numbers, counts = counted(seen.order.case[rows])
+    ns, count = seen.step(int(seen.order.length[rows].sum())), seen.each(len(rows))
+    words = listing(sorted({_activation(seen.cases[number]) for number in numbers}))
+    title = f"{words} after {plural(count, 'matmul')} {seen.per} could be in the epilogue"
     detail = (
         f"The activation reads and writes the matmul's result again: {time_text(ns)} "
-        f"{per(trace)}. The trace shows sizes and order, not that it is the same tensor."
+        f"{seen.per}. The trace shows sizes and order, not that it is the same tensor."
     )
-    evidence = {
-        "activations": count,
-        "ns": ns,
-        "kernels": [
-            {
-                "activation": _activation(case),
-                "shapes": shapes_text(case.call),
-                "count": each(trace, seen),
-            }
-            for case, seen in kinds[:LISTED]
-        ],
-    }
+
+    def entry(case: Case, times: int) -> dict[str, Any]:
+        shapes = shapes_text(case.call)
+        return {"activation": _activation(case), "shapes": shapes, "count": seen.each(times)}
+
+    kinds = zip((seen.cases[number] for number in numbers), counts.tolist(), strict=True)
+    kernels = [entry(*kind) for kind in kinds][:LISTED]
+    evidence = {"activations": count, "ns": ns, "kernels": kernels}
     fix = "apply the activation in the matmul (torch._addmm_activation)"
-    events = ids(order.events_of(np.union1d(rows, rows - 1)))
-    yield Finding(RULE.name, "found", title, detail, evidence, events, ns, fix)
+    events = seen.order.events_of(np.union1d(rows, rows - 1))
+    yield seen.found(title, detail, evidence, events, ns, fix)
 
 
 def _follows(left: Case, right: Case) -> bool:
@@ -91,12 +84,3 @@ def _activation(case: Case) -> str:
         return "GELU" if TANH in case.name else ""
     zero = case.op in ("aten::relu", "aten::relu_") or (case.call and case.call.text(1) == "0")
     return "ReLU" if case.op in RELU and zero else ""
-
-
-RULE = Rule(
-    "activation_epilogue",
-    "An activation that the matmul could apply",
-    _check,
-    ("gpu", "shapes"),
-    realised=0.5,
-)

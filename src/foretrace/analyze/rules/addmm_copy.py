@@ -16,36 +16,60 @@ eager code makes instead moves three times as much.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import by_op_path, each, ids, moved_bytes, per, plain_copies
+from foretrace.analyze.rules._common import LAYOUT, cast_of
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import bytes_text, time_text, times_text
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
+from foretrace.model.intervals import Ints, split_by
+from foretrace.model.order import Case
+from foretrace.schema.tables import NONE
 
 ADDING = frozenset({"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_"})
+MAKERS = frozenset({"aten::copy_", "aten::clone"})
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    chosen = [
-        mine for mine, path in by_op_path(trace, plain_copies(trace)) if path and path[-1] in ADDING
-    ]
+@rule("The matrix that addmm copies before it multiplies", "gpu ops")
+def _check(seen: Seen) -> Found:
+    chosen = [rows for rows, path in copies_by_path(seen) if path and path[-1] in ADDING]
     if not chosen:
         return
     mine = np.sort(np.concatenate(chosen))
-    ns, moved = trace.order.per_step(int(trace.gpu.length[mine].sum())), moved_bytes(trace, mine)
-    count, size = each(trace, len(mine)), None if moved is None else trace.order.per_step(moved)
-    title = f"addmm copies its two-dimensional bias first, {times_text(count)} {per(trace)}"
+    count, ns, size = seen.each(len(mine)), seen.ns(mine), moved_bytes(seen, mine)
+    title = f"addmm copies its two-dimensional bias first, {times_text(count)} {seen.per}"
     detail = (
-        f"The copies read and write {bytes_text(size)} in {time_text(ns)} {per(trace)}. A matmul "
+        f"The copies read and write {bytes_text(size)} in {time_text(ns)} {seen.per}. A matmul "
         "adds a bias vector in its epilogue, without a copy."
     )
     evidence = {"count": count, "ns": ns, "bytes": size}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[mine]), ns)
+    yield seen.found(title, detail, evidence, seen.gpu.id[mine], ns)
 
 
-RULE = Rule(
-    "addmm_copy", "The matrix that addmm copies before it multiplies", _check, ("gpu", "ops")
-)
+def copies_by_path(seen: Seen) -> list[tuple[Ints, tuple[str, ...]]]:
+    """Rows of `gpu` that copy within one device and keep the type, by the path of ops above."""
+
+    def copies(case: Case) -> bool:
+        made = case.op in MAKERS or case.id.get("op") == LAYOUT
+        return made and case.role == "copy" and not cast_of(case)
+
+    gpu, order, origins = seen.gpu, seen.order, seen.trace.origins
+    numbers = [case.number for case in seen.cases if copies(case)]
+    chosen = np.zeros(len(gpu), bool)
+    chosen[order.row[np.isin(order.case, numbers)]] = True
+    on_device = seen.host.named(lambda name: name.startswith(("Memcpy DtoD", "Memcpy PtoP")))
+    rows = np.flatnonzero((chosen | (gpu.is_memcpy & on_device[gpu.id])) & seen.counted)
+    op = origins.op[rows]
+    groups = split_by(origins.host.op_paths.numbers(op), np.arange(len(rows)))
+    return [(rows[group], origins.host.op_chain(int(op[group[0]]))) for group in groups]
+
+
+def moved_bytes(seen: Seen, rows: Ints) -> int | None:
+    """Bytes that these rows read and write in a step; None where one of them is not known."""
+    gpu, known = seen.gpu, seen.trace.kernels["bytes"].cast(float).fill_null(np.nan)
+    total = np.full(len(gpu), np.nan)
+    total[gpu.is_kernel] = known.to_numpy()
+    engine = ~gpu.is_kernel
+    passes = np.where(gpu.is_memset[engine], 1, 2)  # a fill only writes
+    total[engine] = np.where(gpu.bytes[engine] == NONE, np.nan, gpu.bytes[engine]) * passes
+    amount = total[rows].sum()
+    return None if np.isnan(amount) else seen.step(int(amount))

@@ -21,17 +21,15 @@ counted, whatever it is for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import counted, each, ids, per, within
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural, time_text, times_text
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
+from foretrace.schema.finding import Finding
 
 FALLBACK = "aten::_scaled_dot_product_attention_math"
 BATCHED = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})
@@ -39,30 +37,29 @@ BATCHED = frozenset({"aten::bmm", "aten::baddbmm", "aten::matmul"})
 REACH = 5
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    origins = trace.origins
-    call = origins.calls(within(trace, origins.op, lambda name: name == FALLBACK))
-    fallback = np.flatnonzero((call >= 0) & counted(trace))
+@rule("Attention computed step by step", "gpu ops", fixes="fused_attention")
+def _check(seen: Seen) -> Found:
+    origins = seen.trace.origins
+    call = origins.calls(seen.within(origins.op, lambda name: name == FALLBACK))
+    fallback = np.flatnonzero((call >= 0) & seen.counted)
     if len(fallback):
         what = "scaled_dot_product_attention fell back to the math path"
-        yield _finding(trace, fallback, len(distinct(call[fallback])), what)
-    pairs = [pair for pair in by_hand(trace) if call[pair[0]] < 0]
+        yield _finding(seen, fallback, len(distinct(call[fallback])), what)
+    pairs = [pair for pair in by_hand(seen.trace) if call[pair[0]] < 0]
     if pairs:
         what = "Attention written out as matmul, softmax, matmul"
-        yield _finding(trace, between(trace, pairs), len(pairs), what)
+        yield _finding(seen, between(seen.trace, pairs), len(pairs), what)
 
 
-def _finding(trace: Trace, rows: Ints, calls: int, what: str) -> Finding:
-    gpu, step = trace.gpu, trace.order.per_step
-    total = int(gpu.length[rows].sum())
-    count, kernels = each(trace, calls), each(trace, int(gpu.is_kernel[rows].sum()))
-    title = f"{what} {times_text(count)} {per(trace)}"
+def _finding(seen: Seen, rows: Ints, calls: int, what: str) -> Finding:
+    count, kernels = seen.each(calls), seen.each(int(seen.gpu.is_kernel[rows].sum()))
     detail = (
-        f"{plural(kernels, 'kernel')} and {time_text(step(total))} {per(trace)}, copies between "
+        f"{plural(kernels, 'kernel')} and {time_text(seen.ns(rows))} {seen.per}, copies between "
         "them included. Fused attention is one kernel and writes no scores."
     )
-    evidence = {"calls": count, "kernels": kernels, "ns": step(total)}
-    return Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]))
+    evidence = {"calls": count, "kernels": kernels, "ns": seen.ns(rows)}
+    title = f"{what} {times_text(count)} {seen.per}"
+    return seen.found(title, detail, evidence, seen.gpu.id[rows])
 
 
 def by_hand(trace: Trace) -> list[tuple[int, int]]:
@@ -71,16 +68,22 @@ def by_hand(trace: Trace) -> list[tuple[int, int]]:
     middle = np.array(
         [(case.role, case.op) == ("softmax", "aten::_softmax") for case in cases], bool
     )
+
+    def reads(case: Case, sizes: tuple[int, ...]) -> bool:
+        left = case.call.tensor(0) if case.call else None
+        return left is not None and left.bytes in sizes
+
+    matmul = [case.role == "gemm" and case.op in BATCHED for case in cases]
     found: list[tuple[int, int]] = []
     for place in np.flatnonzero(middle[order.case] & order.counts).tolist():
         size = cases[order.case[place]].bytes_written
         sizes = (size, size // 2, size * 2) if size is not None else ()
-        back = range(place - 1, max(place - REACH, 0) - 1, -1)
-        before = next((at for at in back if _writes(cases[order.case[at]], sizes)), None)
-        on = range(place + 1, min(place + REACH, len(order.case) - 1) + 1)
-        after = next((at for at in on if _reads(cases[order.case[at]], sizes)), None)
-        if before is not None and after is not None and order.lane[before] == order.lane[after]:
-            found.append((int(order.row[before]), int(order.row[after])))
+        near = range(max(place - REACH, 0), min(place + REACH, len(order.case) - 1) + 1)
+        around = [(at, cases[order.case[at]]) for at in near if matmul[order.case[at]]]
+        before = [at for at, case in around if at < place and case.bytes_written in sizes][-1:]
+        after = [at for at, case in around if at > place and reads(case, sizes)][:1]
+        if before and after and order.lane[before[0]] == order.lane[after[0]]:
+            found.append((int(order.row[before[0]]), int(order.row[after[0]])))
     return found
 
 
@@ -89,21 +92,3 @@ def between(trace: Trace, pairs: list[tuple[int, int]]) -> Ints:
     lane = trace.gpu.lane  # rows are in time order
     rows = [first + np.flatnonzero(lane[first : last + 1] == lane[first]) for first, last in pairs]
     return distinct(np.concatenate(rows))
-
-
-def _writes(case: Case, sizes: tuple[int, ...]) -> bool:
-    return case.role == "gemm" and case.op in BATCHED and case.bytes_written in sizes
-
-
-def _reads(case: Case, sizes: tuple[int, ...]) -> bool:
-    left = case.call.tensor(0) if case.call and case.role == "gemm" and case.op in BATCHED else None
-    return left is not None and left.bytes in sizes
-
-
-RULE = Rule(
-    "attention_math",
-    "Attention computed step by step",
-    _check,
-    ("gpu", "ops"),
-    fixes=("fused_attention",),
-)

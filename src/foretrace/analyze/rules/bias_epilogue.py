@@ -18,60 +18,57 @@ and a B200). In the second case only if the trace lost a GPU event, which the le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
-from foretrace.analyze.rules._common import LISTED, bare, each, listing, per, shapes_text, together
+from foretrace.analyze.rules._common import bare, listing
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs.roofline import traffic_ns
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 ADDING = frozenset({"aten::addmm", "aten::_addmm_activation", "aten::baddbmm"})
 ACTIVATIONS = frozenset({"relu", "gelu", "swiglu", "silu"})
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    alone = _alone(trace)
-    matmuls = [case for case in trace.order.cases if case.role == "gemm" and case.count]
+@rule("A bias added inside a matmul", "gpu ops")
+def _check(seen: Seen) -> Found:
+    alone, device = _alone(seen), device_of(seen.trace.about)
+    matmuls = [case for case in seen.cases if case.role == "gemm" and case.count]
     proofs = {case.number: _proof(case, alone) for case in matmuls}
-    whole = together(trace, [case for case in matmuls if proofs[case.number]])
+    whole = seen.together([case for case in matmuls if proofs[case.number]])
     if whole is None:
         return
     activations = sorted(ACTIVATIONS & {word for case in whole.cases for word in _epilogue(case)})
-    count = f"{plural(whole.count, 'matmul')} {per(trace)}"
+    count = f"{plural(whole.count, 'matmul')} {seen.per}"
     title = f"{listing(['Bias', *activations])} in the epilogue of {count}: no add kernel"
     ops = listing(sorted({bare(case.op) for case in whole.cases if case.op}))
     where = "The matmul adds it before its result leaves the chip."
     detail = f"{where} {ops} launched no kernel for it." if ops else where
-    moved = trace.order.per_step(
-        sum(2 * (case.bytes_written or 0) * case.count for case in whole.cases)
-    )
-    least = trace.order.per_step(round(sum(_least_ns(trace, case) for case in whole.cases)))
+    # an add of its own reads the result and writes it again
+    again = [(2 * (case.bytes_written or 0), case.count) for case in whole.cases]
+    moved = seen.step(sum(size * times for size, times in again))
+    spent = sum(traffic_ns(device, size, size) * times for size, times in again) if device else 0
+    least = seen.step(round(spent))
     if moved:
         time = f"at least {time_text(least)} and " if least else ""
-        more = f"{bytes_text(moved)} more memory traffic {per(trace)}"
+        more = f"{bytes_text(moved)} more memory traffic {seen.per}"
         detail += f" An add of its own: {more}, {time}a launch."
-    kernels = [_entry(trace, case, proofs[case.number]) for case in whole.cases[:LISTED]]
+    kernels = [
+        {"kernel": case.name, **told, "proof": proofs[case.number]}
+        for case, told in zip(
+            whole.cases[:LISTED], seen.facts(whole.cases, "op shapes count"), strict=True
+        )
+    ]
     evidence = {"matmuls": whole.count, "activations": activations, "kernels": kernels}
     evidence |= {"avoided_bytes": moved, "avoided_ns": least} if moved else {}
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
+    yield seen.found(title, detail, evidence, whole.events)
 
 
-def _least_ns(trace: Trace, case: Case) -> float:
-    """What memory takes at least to read a result and write it again; 0 for an unknown card."""
-    device, moved = device_of(trace.about), 2 * (case.bytes_written or 0)
-    return traffic_ns(device, moved, moved) * case.count if device else 0.0
-
-
-def _alone(trace: Trace) -> frozenset[int]:
+def _alone(seen: Seen) -> frozenset[int]:
     """Cases whose op launched only this kernel (a memset may be the library's own counter)."""
-    gpu, order, call = trace.gpu, trace.order, trace.origins.call
-    busy = call[(call >= 0) & ~gpu.is_memset]
+    order, call = seen.order, seen.trace.origins.call
+    busy = call[(call >= 0) & ~seen.gpu.is_memset]
     launched = np.bincount(busy, minlength=int(call.max(initial=0)) + 1)
     shared = launched[np.maximum(call[order.row], 0)] != 1
     excluded = order.case[shared | (order.op < 0)].tolist()
@@ -88,16 +85,3 @@ def _proof(case: Case, alone: frozenset[int]) -> str:
 
 def _epilogue(case: Case) -> list[str]:
     return list(case.id.get("epilogue") or ())
-
-
-def _entry(trace: Trace, case: Case, proof: str) -> dict[str, Any]:
-    return {
-        "kernel": case.name,
-        "op": case.op,
-        "shapes": shapes_text(case.call),
-        "count": each(trace, case.count),
-        "proof": proof,
-    }
-
-
-RULE = Rule("bias_epilogue", "A bias added inside a matmul", _check, ("gpu", "ops"))

@@ -20,62 +20,62 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import (
-    LISTED,
-    bandwidth_ns,
-    each,
-    following,
-    ids,
-    listing,
-    per,
-    shapes_text,
-)
+from foretrace.analyze.rules._common import bandwidth_ns, listing, shapes_text
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 MATMULS = frozenset({"gemm", "gemv", "conv"})
 VECTOR, MATRIX = "a bias vector", "a whole matrix"
 ADDITIONS = frozenset({"aten::add", "aten::add_"})
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    order, cases = trace.order, trace.order.cases
-    second = following(order, 1, lambda left, right: _kind(cases[left], cases[right]) != "")
+@rule("An addition after a matmul, in a kernel of its own", "gpu shapes", realised=0.5)
+def _check(seen: Seen) -> Found:
+    order, cases = seen.order, seen.cases
+    second = seen.following(1, lambda left, right: _kind(left, right) != "")
     if not len(second):
         return
     both = np.stack((order.case[second - 1], order.case[second]))
     pairs, counts = np.unique(both, axis=1, return_counts=True)
-    seen = [
+    known = [
         (cases[left], cases[right], count)
         for left, right, count in zip(*pairs.tolist(), counts.tolist(), strict=True)
     ]
-    seen.sort(key=lambda entry: (-entry[1].ns, entry[1].name))
-    moved = order.per_step(sum(2 * (left.bytes_written or 0) * count for left, _, count in seen))
-    saved, total = _saved(trace, second), each(trace, len(second))
-    kinds = sorted({_kind(left, right) for left, right, _ in seen})
-    additions = f"{plural(total, 'addition')} {per(trace)}"
+    known.sort(key=lambda entry: (-entry[1].ns, entry[1].name))
+    moved = seen.step(sum(2 * (left.bytes_written or 0) * count for left, _, count in known))
+    # what reading the added operand takes at the least stays
+    added = [case.call.tensor(1) if case.call else None for case in cases]
+    device = device_of(seen.trace.about)
+    least = np.array([bandwidth_ns(device, other.bytes if other else 0) for other in added])
+    beyond = np.maximum(order.length[second] - least[order.case[second]], 0)
+    saved, total = seen.step(float(beyond.sum())), seen.each(len(second))
+    kinds = sorted({_kind(left, right) for left, right, _ in known})
+    additions = f"{plural(total, 'addition')} {seen.per}"
     title = f"{additions} in a kernel after the matmul: {listing(kinds)}"
     copied = (
         " PyTorch's addmm copies a whole matrix before it adds to it." if MATRIX in kinds else ""
     )
     detail = (
         f"Each writes the result again. If the matmul added it: {bytes_text(moved)} less memory "
-        f"traffic {per(trace)}, which saves at most {time_text(saved)}. The trace shows sizes and "
+        f"traffic {seen.per}, which saves at most {time_text(saved)}. The trace shows sizes and "
         f"order, not that it is the same tensor.{copied}"
     )
-    shown = [_entry(trace, *entry) for entry in seen[:LISTED]]
+
+    def entry(matmul: Case, addition: Case, count: int) -> dict[str, Any]:
+        told = {"addition": shapes_text(addition.call), "kind": _kind(matmul, addition)}
+        spent = {"count": seen.each(count), "median_ns": addition.median_ns}
+        return {"matmul": matmul.id.short} | told | spent
+
+    shown = [entry(*each) for each in known[:LISTED]]
     evidence = {"additions": total, "kinds": kinds, "bytes": moved, "pairs": shown}
-    events = ids(np.sort(order.event[second]))
     fix = "give the bias to the matmul (nn.Linear, addmm)" if VECTOR in kinds else ""
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, fix)
+    yield seen.found(title, detail, evidence, np.sort(order.event[second]), saved, fix)
 
 
 def _kind(matmul: Case, addition: Case) -> str:
@@ -94,34 +94,7 @@ def _kind(matmul: Case, addition: Case) -> str:
         return ""
     if small.bytes == matmul.bytes_written:
         return MATRIX
-    return VECTOR if _is_vector(small.dims, large.dims) else ""
-
-
-def _is_vector(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
-    """Whether the small one has one value per row, column or channel: `[64]`, `[1, 64, 1, 1]`."""
-    sized = [(at, size) for at, size in enumerate(reversed(small)) if size != 1]
-    return len(sized) == 1 and sized[0][0] < len(large) and large[-1 - sized[0][0]] == sized[0][1]
-
-
-def _saved(trace: Trace, second: Any) -> int:
-    """The time of the additions, less what reading the added operand takes at the least."""
-    order = trace.order
-    added = [case.call.tensor(1) if case.call else None for case in order.cases]
-    device = device_of(trace.about)
-    least = np.array([bandwidth_ns(device, other.bytes if other else 0) for other in added])
-    beyond = np.maximum(order.length[second] - least[order.case[second]], 0)
-    return order.per_step(float(beyond.sum()))
-
-
-def _entry(trace: Trace, matmul: Case, addition: Case, count: int) -> dict[str, Any]:
-    return {
-        "matmul": matmul.id.short,
-        "addition": shapes_text(addition.call),
-        "kind": _kind(matmul, addition),
-        "count": each(trace, count),
-        "median_ns": addition.median_ns,
-    }
-
-
-TITLE = "An addition after a matmul, in a kernel of its own"
-RULE = Rule("bias_separate", TITLE, _check, ("gpu", "shapes"), realised=0.5)
+    # one value per row, column or channel: `[64]`, `[1, 64, 1, 1]`
+    sized = [(at, size) for at, size in enumerate(reversed(small.dims)) if size != 1]
+    fits = len(sized) == 1 and sized[0][0] < len(large.dims)
+    return VECTOR if fits and large.dims[-1 - sized[0][0]] == sized[0][1] else ""

@@ -16,52 +16,40 @@ recorded shapes, a cast is known only where the kernel's name states it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from foretrace.analyze.rules._common import LISTED, amount_text, cast_of, each, per, together
+from foretrace.analyze.rules._common import amount_text, cast_of
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import plural
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
+
+FIRST = "which tensors need the wider type"
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
+@rule("Kernels that only change the data type", "gpu", realised=0.25, first=FIRST)
+def _check(seen: Seen) -> Found:
     pairs: dict[str, list[Case]] = {}
-    for case in trace.order.cases:
+    for case in seen.cases:
         if case.count and (types := cast_of(case)):
             pairs.setdefault(types, []).append(case)
-    whole = together(trace, [case for cases in pairs.values() for case in cases])
+    whole = seen.together([case for cases in pairs.values() for case in cases])
     if whole is None:
         return
-    kinds = [_kind(trace, types, cases) for types, cases in pairs.items()]
+
+    def entry(types: str, cases: list[Case]) -> dict[str, Any]:
+        moved = [case.bytes * case.count for case in cases if case.bytes is not None]
+        size = seen.step(sum(moved)) if len(moved) == len(cases) else None
+        count, ns = seen.each(sum(case.count for case in cases)), sum(case.ns for case in cases)
+        return {"cast": types, "count": count, "ns": seen.step(ns), "bytes": size}
+
+    kinds = [entry(*pair) for pair in pairs.items()]
     kinds.sort(key=lambda kind: (-kind["ns"], kind["cast"]))
     words = [
         f"{kind['cast']} ({plural(kind['count'], 'cast')}, {amount_text(kind)})" for kind in kinds
     ]
-    title = f"{plural(whole.count, 'kernel')} {per(trace)} for casts alone"
+    title = f"{plural(whole.count, 'kernel')} {seen.per} for casts alone"
     advice = "A kernel before or after could read or write the other type."
     detail = f"{', '.join(words[:3])}. {advice}"
     evidence = {"count": whole.count, "ns": whole.ns, "casts": kinds[:LISTED]}
     fix = "keep one data type, or fuse the casts with a neighbour"
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, whole.ns, fix)
-
-
-def _kind(trace: Trace, types: str, cases: list[Case]) -> dict[str, Any]:
-    moved = [case.bytes * case.count for case in cases if case.bytes is not None]
-    return {
-        "cast": types,
-        "count": each(trace, sum(case.count for case in cases)),
-        "ns": trace.order.per_step(sum(case.ns for case in cases)),
-        "bytes": trace.order.per_step(sum(moved)) if len(moved) == len(cases) else None,
-    }
-
-
-RULE = Rule(
-    "casts",
-    "Kernels that only change the data type",
-    _check,
-    ("gpu",),
-    realised=0.25,
-    first="which tensors need the wider type",
-)
+    yield seen.found(title, detail, evidence, whole.events, whole.ns, fix)

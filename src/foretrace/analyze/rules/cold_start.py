@@ -16,13 +16,10 @@ reason. With two steps there is only one to compare with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import ratio_text, time_text
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 # Warm steps of the recorded traces differ by at most 1.1 from their median, cold first ones by 1.4
 # (compiled MLP) to 3.5 (matmul + add at size 64).
@@ -31,14 +28,14 @@ COLD = 1.25
 SLOWEST = 1.1
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    if len(trace.spans.steps) < 2:
-        return
-    first, *others = trace.spans.steps
+@rule("A first step that is slower than the others", "steps")
+def _check(seen: Seen) -> Found:
+    spans = seen.trace.spans
+    first, *others = spans.steps
     rest = [span for span in others if len(span.work) == len(first.work)]
     if not rest:
         return
-    busy, *busy_others = (trace.spans.busy(span) for span in (first, *rest))
+    busy, *busy_others = (spans.busy(span) for span in (first, *rest))
     times = [span.cpu_ns for span in rest]
     usual, usual_busy = int(np.median(times)), int(np.median(busy_others))
     ratio = _ratio(first.cpu_ns, usual, max(times))
@@ -48,22 +45,17 @@ def _check(trace: Trace) -> Iterator[Finding]:
     where = "host" if ratio >= gpu_ratio else "GPU"
     slower = ratio_text(max(ratio, gpu_ratio))
     title = f"The first step takes {slower} the {where} time of the others"
-    gpu = f"; GPU time {time_text(busy)} against {time_text(usual_busy)}" if len(trace.gpu) else ""
+    gpu = f"; GPU time {time_text(busy)} against {time_text(usual_busy)}" if len(seen.gpu) else ""
     detail = (
         f"{first.name} took {time_text(first.cpu_ns)} on the host, the others {time_text(usual)} "
         f"(median){gpu}. Leave it out of means, or warm up longer before the recording."
     )
-    evidence = {
-        "first_ns": first.cpu_ns,
-        "usual_ns": usual,
-        "ratio": round(first.cpu_ns / max(usual, 1), 3),
-    } | ({"first_busy_ns": busy, "usual_busy_ns": usual_busy} if len(trace.gpu) else {})
-    yield Finding(RULE.name, "found", title, detail, evidence, (first.event,))
+    share = round(first.cpu_ns / max(usual, 1), 3)
+    evidence = {"first_ns": first.cpu_ns, "usual_ns": usual, "ratio": share}
+    evidence |= {"first_busy_ns": busy, "usual_busy_ns": usual_busy} if len(seen.gpu) else {}
+    yield seen.found(title, detail, evidence, (first.event,))
 
 
 def _ratio(first: int, usual: int, slowest: int) -> float:
     """The first over the median of the others; 0 where the slowest of them is as slow."""
     return first / usual if usual and first >= SLOWEST * slowest else 0.0
-
-
-RULE = Rule("cold_start", "A first step that is slower than the others", _check, ("steps",))

@@ -26,19 +26,15 @@ profiler overhead, so dispatch is less without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.rules._common import costliest_groups, each, following, ids, listing, per
-from foretrace.analyze.rules._idle import limited, typical_idle
+from foretrace.analyze.rules._common import listing
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import bounds, wall
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 MATMULS = ("gemm", "gemv", "conv", "attention")
 # Groups: compiling a model leaves its optimizer and the buckets of DDP as they are.
@@ -71,16 +67,17 @@ class Parts(Struct, frozen=True):
     matmul_ns: float
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    parts = _parts(trace) if _eager(trace) else None
+@rule("Whether compiling can help", "gpu ops launches clock steps", fixes="compile cuda_graph")
+def _check(seen: Seen) -> Found:
+    parts = _parts(seen) if _eager(seen) else None
     if parts is None or not parts.busy_ns or not parts.step_ns:
         return
-    recorded = wall.idle_limit_ns(trace) is not None
+    recorded = wall.idle_limit_ns(seen.trace) is not None
     note = "" if recorded or not parts.dispatch_ns else " (includes profiler overhead)"
-    small, matmuls = (each(trace, len(rows)) for rows in (parts.small, parts.matmuls))
-    where = f" (most in {most})" if (most := listing(costliest_groups(trace, parts.small))) else ""
+    small, matmuls = (seen.each(len(rows)) for rows in (parts.small, parts.matmuls))
+    where = f" (most in {most})" if (most := listing(seen.costliest_groups(parts.small))) else ""
     detail = (
-        f"{per(trace).capitalize()}: dispatch {time_text(parts.dispatch_ns)}{note}; "
+        f"{seen.per.capitalize()}: dispatch {time_text(parts.dispatch_ns)}{note}; "
         f"{plural(small, 'fusable kernel')} {time_text(parts.small_ns)}"
         f"{where}; {plural(matmuls, 'kernel')} of matmuls and "
         f"attention {time_text(parts.matmul_ns)}."
@@ -93,8 +90,8 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "matmul_ns": round(parts.matmul_ns),
         "busy_ns": round(parts.busy_ns),
     }
-    events = ids(trace.order.events_of(trace.order.counts))
-    yield Finding(RULE.name, "found", _title(parts, recorded), detail, evidence, events)
+    events = seen.order.events_of(seen.order.counts)
+    yield seen.found(_title(parts, recorded), detail, evidence, events)
 
 
 def _title(parts: Parts, recorded: bool) -> str:
@@ -108,46 +105,51 @@ def _title(parts: Parts, recorded: bool) -> str:
         call = f"a compiled call costs {COMPILED_CALL_NS / 1000:.0f} us{profiled[1]}"
         return f"Compiling can hardly help: {step}; {call}"
     share = min((parts.dispatch_ns + parts.small_ns) / parts.step_ns, 1.0)
-    seen = f"dispatch and fusable kernels take {percent_text(share)} of the step"
+    taken = f"dispatch and fusable kernels take {percent_text(share)} of the step"
     if share < HARDLY:
-        return f"Compiling can hardly help: {seen}"
+        return f"Compiling can hardly help: {taken}"
     fusing = parts.dispatch_ns <= slower * parts.small_ns
-    return f"Compiling can help: {seen}, mostly {'fusable kernels' if fusing else 'dispatch'}"
+    return f"Compiling can help: {taken}, mostly {'fusable kernels' if fusing else 'dispatch'}"
 
 
-def _eager(trace: Trace) -> bool:
+def _eager(seen: Seen) -> bool:
     """Whether ops launched most kernels, none from compiled code or a graph, and most are known."""
-    order, names = trace.order, trace.host.names
+    order, host = seen.order, seen.host
     compiled = any(case.id.family.startswith("inductor") for case in order.cases)
-    called = any(name.startswith("Torch-Compiled Region") for name in names)
-    graphs = bool(trace.gpu.in_graph.any()) or len(trace.host.captures.start) > 0
-    launched = (
-        order.steps
-        and order.counts.any()
-        and (order.op[order.counts] >= 0).mean() > bounds.MOSTLY_IDLE
-    )
+    called = any(name.startswith("Torch-Compiled Region") for name in host.names)
+    graphs = bool(seen.gpu.in_graph.any()) or len(host.captures.start) > 0
+    mine = order.op[order.counts]
+    launched = order.steps and len(mine) and (mine >= 0).mean() > bounds.MOSTLY_IDLE
     ns = sum(case.ns for case in order.cases)
     unknown = sum(case.ns for case in order.cases if case.role == "other") > UNKNOWN * ns
     return bool(launched) and not (compiled or called or graphs or unknown)
 
 
-def _parts(trace: Trace) -> Parts:
-    order, cases = trace.order, trace.order.cases
-    model = ~np.isin(trace.work_groups, KEPT)
-    small = (_rows(trace, _fusable(trace)) | _copied(trace)) & model
-    matmuls = _rows(trace, np.array([case.role in MATMULS for case in cases])[order.case])
+def _parts(seen: Seen) -> Parts:
+    trace, gpu, order = seen.trace, seen.gpu, seen.order
+
+    def rows(launches: Bools) -> Bools:
+        found = np.zeros(len(gpu), bool)
+        found[order.row[launches]] = True
+        return found
+
+    copied = gpu.is_memcpy & seen.host.named(lambda name: "DtoD" in name)[gpu.id]
+    small = (rows(_fusable(seen)) | copied) & ~np.isin(trace.work_groups, KEPT)
+    matmuls = rows(np.array([case.role in MATMULS for case in order.cases])[order.case])
     steps = [(span.work, trace.spans.since(span)) for span in trace.spans.steps if len(span.work)]
-    every = np.ones(len(trace.gpu), bool)
 
     def median(chosen: Bools) -> float:
-        return float(np.median([trace.gpu.busy(work[chosen[work]], at) for work, at in steps]))
+        return float(np.median([gpu.busy(work[chosen[work]], at) for work, at in steps]))
 
+    # idle time while the host ran ops, or Python between them
+    waits = seen.idle.of("launch", "host") & (seen.idle.length <= LONGEST_NS)
+    dispatch = float(seen.limited(seen.idle.length[waits].sum()))
     counted = trace.spans.step_of_work() >= 0
     spent = [time.wall_ns for span in trace.spans.steps if (time := bounds.spent(trace, span))]
     return Parts(
         float(np.median(spent)) if spent else 0.0,
-        _dispatch(trace),
-        median(every),
+        dispatch,
+        median(np.ones(len(gpu), bool)),
         np.flatnonzero(small & counted),
         median(small),
         np.flatnonzero(matmuls & counted),
@@ -155,28 +157,13 @@ def _parts(trace: Trace) -> Parts:
     )
 
 
-def _dispatch(trace: Trace) -> float:
-    """Idle time of a step while the host ran ops, or Python between them."""
-    idle = typical_idle(trace)
-    waits = idle.of("launch", "host") & (idle.length <= LONGEST_NS)
-    return float(limited(trace, idle.length[waits].sum()))
-
-
-def _rows(trace: Trace, launches: Bools) -> Bools:
-    """The rows of `gpu` of these launches."""
-    rows = np.zeros(len(trace.gpu), bool)
-    rows[trace.order.row[launches]] = True
-    return rows
-
-
-def _fusable(trace: Trace) -> Bools:
+def _fusable(seen: Seen) -> Bools:
     """Launches of small kernels that have a neighbour to fuse with, or are not vectorized."""
-    order, cases = trace.order, trace.order.cases
-    small = np.array([_small(case) for case in cases])
-    plain = np.array(["vectorized_elementwise_kernel" in case.name for case in cases])
-    found: Bools = (small & ~plain)[order.case]
+    plain = ["vectorized_elementwise_kernel" in case.name for case in seen.cases]
+    alone = [_small(case) and not each for case, each in zip(seen.cases, plain, strict=True)]
+    found: Bools = np.array(alone, bool)[seen.order.case]
     for far in REACH:
-        places = following(order, far, lambda left, right: bool(small[left] & small[right]))
+        places = seen.following(far, lambda left, right: _small(left) and _small(right))
         found[places], found[places - far] = True, True
     return found
 
@@ -186,18 +173,3 @@ def _small(case: Case) -> bool:
     # Inductor writes its own normalization, also for what eager mode gives to cuDNN
     norm = case.role == "normalization" and (case.op or "").startswith("aten::")
     return norm or (aten and case.role not in (*MATMULS, "sort", "optimizer"))
-
-
-def _copied(trace: Trace) -> Bools:
-    """Copies from the device to itself."""
-    gpu = trace.gpu
-    return gpu.is_memcpy & trace.host.named(lambda name: "DtoD" in name)[gpu.id]
-
-
-RULE = Rule(
-    "compile_triage",
-    "Whether compiling can help",
-    _check,
-    ("gpu", "ops", "launches", "clock", "steps"),
-    fixes=("compile", "cuda_graph"),
-)

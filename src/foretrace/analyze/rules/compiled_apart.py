@@ -22,71 +22,67 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from foretrace.analyze import why
-from foretrace.analyze.rules._common import LISTED, ids, shortened
+from foretrace.analyze.rules._common import shortened
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.model.trace import Trace
 from foretrace.names import families
 from foretrace.schema.compiler import CompiledLaunch, CompilerRun, GraphBreak
 from foretrace.schema.documents.why import NotFused
-from foretrace.schema.finding import Finding, Rule
+from foretrace.schema.finding import Finding
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    run = trace.compiler_run if trace.compiled else None
+@rule("Kernels of compiled code that stay apart, and why", "ops compiler")
+def _check(seen: Seen) -> Found:
+    run = seen.trace.compiler_run if seen.trace.compiled else None
     if run is None:
         return
-    pairs = [one for one in why.explain(run, trace).not_fused if one.at_most_ns]
+    pairs = [one for one in why.explain(run, seen.trace).not_fused if one.at_most_ns]
     pairs.sort(key=lambda one: -(one.at_most_ns or 0))
     broken = [one for one in pairs if one.stopped_at]
-    found = list(_broken(trace, run, broken) if broken else _borders(trace))
-    yield from found[:1]
-    yield from _in_graphs(trace, [one for one in pairs if not one.stopped_at])
+    yield from list(_broken(seen, run, broken) if broken else _borders(seen))[:1]
+    if whole := [one for one in pairs if not one.stopped_at]:
+        yield _in_graphs(seen, whole)
 
 
-def _broken(trace: Trace, run: CompilerRun, pairs: list[NotFused]) -> Iterator[Finding]:
+def _broken(seen: Seen, run: CompilerRun, pairs: list[NotFused]) -> Iterator[Finding]:
     """Kernels of two graphs, one of which reads what the other wrote."""
     every = [one for each in run.compilations for one in each.breaks]
     for one in pairs:
         found = next((each for each in every if each.source == one.stopped_at), None)
         if found is not None:
-            names = f"{_kernel(one.a)} and {_kernel(one.b)}"
-            saved = _per_step(trace, one)
-            yield _finding(names, found, every, _events(trace, one), saved)
+            names, saved = f"{_kernel(one.a)} and {_kernel(one.b)}", _per_step(seen, one)
+            yield _finding(seen, names, found, every, _events(seen, one), saved)
 
 
-def _borders(trace: Trace) -> Iterator[Finding]:
+def _borders(seen: Seen) -> Iterator[Finding]:
     """Neighbouring launches of two graphs, where what they share is not known."""
-    order = trace.order
-    rows = zip(order.event.tolist(), order.lane.tolist(), strict=True)
+    compiled = seen.trace.compiled
+    rows = zip(seen.order.event.tolist(), seen.order.lane.tolist(), strict=True)
     for (before, lane), (behind, other) in pairwise(rows):
-        a, b = trace.compiled.get(before), trace.compiled.get(behind)
+        a, b = compiled.get(before), compiled.get(behind)
         if a and b and lane == other and a.compilation is not b.compilation:
             for one in a.compilation.breaks[:1]:
                 names = f"{_ops(a)} and {_ops(b)}"
-                yield _finding(names, one, [one], (before, behind), None)
+                yield _finding(seen, names, one, [one], [before, behind])
 
 
 def _finding(
+    seen: Seen,
     names: str,
     one: GraphBreak,
     every: Sequence[GraphBreak],
-    events: tuple[int, ...],
-    saved: int | None,
+    events: Sequence[int],
+    saved: int | None = None,
 ) -> Finding:
     place, lines = one.source.place, {each.source.place: each.reason for each in every}
     more = f" {plural(len(lines) - 1, 'more line')} of graph breaks." if len(lines) > 1 else ""
     hint = f" {one.hint.strip()}" if one.hint else ""
     reason = one.reason.strip().rstrip(".")
-    return Finding(
-        RULE.name,
-        "found",
-        f"{names} are separate: graph break at {place}",
-        f"Dynamo ended a graph there: {reason}.{hint} Nothing is fused across it.{more}",
-        {"breaks": [{"line": line, "reason": text} for line, text in lines.items()]},
-        events,
-        saved,
-        f"remove the graph break at {place}",
-    )
+    title = f"{names} are separate: graph break at {place}"
+    detail = f"Dynamo ended a graph there: {reason}.{hint} Nothing is fused across it.{more}"
+    evidence = {"breaks": [{"line": line, "reason": text} for line, text in lines.items()]}
+    fix = f"remove the graph break at {place}"
+    return seen.found(title, detail, evidence, events, saved, fix)
 
 
 def _ops(launch: CompiledLaunch) -> str:
@@ -96,12 +92,10 @@ def _ops(launch: CompiledLaunch) -> str:
     return "+".join(named[:3]) + ("+…" if len(named) > 3 else "")
 
 
-def _in_graphs(trace: Trace, pairs: list[NotFused]) -> Iterator[Finding]:
+def _in_graphs(seen: Seen, pairs: list[NotFused]) -> Finding:
     """The neighbours in one graph, the largest saving first."""
-    if not pairs:
-        return
-    first, saved = pairs[0], _per_step(trace, pairs[0])
-    unit = "per step" if trace.has("steps") else "in the whole recording"
+    first, saved = pairs[0], _per_step(seen, pairs[0])
+    unit = "per step" if seen.trace.has("steps") else "in the whole recording"
     where = shortened([line.place for line in first.sources], 2)
     title = f"{_kernel(first.a)} and {_kernel(first.b)} are separate: {first.reason}"
     moved = f"one kernel would move {bytes_text(first.bytes)} less, " if first.bytes else ""
@@ -110,26 +104,31 @@ def _in_graphs(trace: Trace, pairs: list[NotFused]) -> Iterator[Finding]:
         f"{plural(len(pairs), 'pair')} of neighbours in compiled graphs share data; "
         "`foretrace why --not-fused` lists them."
     )
-    evidence = {"pairs": [_entry(one) for one in pairs[:LISTED]], "count": len(pairs)}
-    yield Finding(RULE.name, "found", title, detail, evidence, _events(trace, first), saved)
+    words = ("a", "b", "reason", "inductor", "bytes", "at_most_ns")
+    shown = [
+        {word: getattr(one, word) for word in words}
+        | {"lines": [line.place for line in one.sources]}
+        for one in pairs[:LISTED]
+    ]
+    evidence = {"pairs": shown, "count": len(pairs)}
+    return seen.found(title, detail, evidence, _events(seen, first), saved)
 
 
-def _per_step(trace: Trace, one: NotFused) -> int:
+def _per_step(seen: Seen, one: NotFused) -> int:
     """What a pair costs at most in a step; on a CPU no step has GPU work."""
-    steps = trace.order.steps or len(trace.spans.steps) or 1
+    steps = seen.order.steps or len(seen.trace.spans.steps) or 1
     return round((one.at_most_ns or 0) / steps)
 
 
-def _events(trace: Trace, one: NotFused) -> tuple[int, ...]:
+def _events(seen: Seen, one: NotFused) -> list[int]:
     """The launches of both kernels of a pair."""
     regions = {one.region, one.b_region or one.region}
-    found = (
+    return sorted(
         event
-        for event, launch in trace.compiled.items()
+        for event, launch in seen.trace.compiled.items()
         if launch.compilation.id in regions
         and (launch.call.handle or launch.call.kernel) in (one.a, one.b)
     )
-    return ids(sorted(found))
 
 
 def _kernel(handle: str) -> str:
@@ -138,17 +137,3 @@ def _kernel(handle: str) -> str:
     known = families.decode(name)
     generated = known.family.startswith("inductor")
     return known.short if generated else name.removeprefix("extern_kernels.")
-
-
-def _entry(one: NotFused) -> dict[str, object]:
-    lines = [line.place for line in one.sources]
-    words = {"a": one.a, "b": one.b, "reason": one.reason, "inductor": one.inductor}
-    return {**words, "bytes": one.bytes, "at_most_ns": one.at_most_ns, "lines": lines}
-
-
-RULE = Rule(
-    "compiled_apart",
-    "Kernels of compiled code that stay apart, and why",
-    _check,
-    ("ops", "compiler"),
-)

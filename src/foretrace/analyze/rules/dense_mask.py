@@ -24,15 +24,13 @@ Then it is needed, in whole or as `flex_attention`. A trace does not hold the va
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.rules._common import Group, matmul_ns, per, together
+from foretrace.analyze.rules._common import matmul_ns
+from foretrace.analyze.rules._seen import Found, Group, Seen, rule
 from foretrace.base.units import bytes_text, time_text, times_text
 from foretrace.model.costs import Tensor
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
+from foretrace.schema.finding import Finding
 
 # The argument that is the mask.
 MASKS = {"aten::_cudnn_attention_forward": 3, "aten::_efficient_attention_forward": 3}
@@ -42,8 +40,9 @@ HALVES = "bf16"  # fused attention takes 16-bit inputs, and both types have one 
 HEADS = 1  # the dimension of the heads in cuDNN's layout
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    cases = [case for case in trace.order.cases if case.count]
+@rule("A mask written out in compiled code", "gpu shapes", realised=0.5)
+def _check(seen: Seen) -> Found:
+    cases = [case for case in seen.cases if case.count]
     generated = [case for case in cases if case.id.family == "inductor_triton"]
     masks = {mask.dims: mask for case in cases if (mask := _mask(case))}
     makers = {dims: [case for case in generated if _makes(case, dims)] for dims in masks}
@@ -54,27 +53,28 @@ def _check(trace: Trace) -> Iterator[Finding]:
     attention = [case for case in cases if case.role == "attention" and _shapes(case) & written]
     copies = {copy.number: copy for call in calls for copy in generated if _shared(copy, call)}
     writers = {case.number: case for dims in written for case in makers[dims]}
-    whole = together(trace, [*attention, *(writers | copies).values()])
-    forward = together(trace, calls)
+    whole = seen.together([*attention, *(writers | copies).values()])
+    forward = seen.together(calls)
     if whole and forward:
         largest = max((masks[dims] for dims in written), key=lambda mask: mask.elements)
         fewer = {_shared(copy, call) for call in calls for copy in copies.values()} - {0}
-        yield _finding(trace, largest, whole, forward, len(copies) and max(fewer))
+        yield _finding(seen, largest, whole, forward, len(copies) and max(fewer))
 
 
-def _finding(trace: Trace, mask: Tensor, whole: Group, calls: Group, heads: int) -> Finding:
-    order, first = trace.order, calls.cases[0]
-    device = device_of(trace.about)
+def _finding(seen: Seen, mask: Tensor, whole: Group, calls: Group, heads: int) -> Finding:
+    first, device = calls.cases[0], device_of(seen.trace.about)
+    query = first.call.tensor(0) if first.call else None
+    every = query.dims[HEADS] if query else 0
     least = sum((matmul_ns(device, case, HALVES) or 0.0) / 2 * case.count for case in calls.cases)
-    saved = order.per_step(max(sum(case.ns for case in whole.cases) - least, 0.0))
+    saved = seen.step(max(sum(case.ns for case in whole.cases) - least, 0.0))
     size = f" ({bytes_text(mask.bytes)})" if mask.bytes else ""
-    copied = f" Keys and values of {heads} heads are copied to {_heads(first)}." if heads else ""
-    title = f"Compiled attention reads a written-out mask {times_text(calls.count)} {per(trace)}"
+    copied = f" Keys and values of {heads} heads are copied to {every}." if heads else ""
+    title = f"Compiled attention reads a written-out mask {times_text(calls.count)} {seen.per}"
     detail = (
         f"A generated kernel compares positions and writes the mask {mask.text}{size}. "
         f"Attention computes every score and reads it: {time_text(first.median_ns)} a call, "
-        f"{time_text(calls.ns)} {per(trace)}.{copied} If the mask is causal and nothing else, "
-        f"is_causal=True halves the scores and saves at most {time_text(saved)} {per(trace)}."
+        f"{time_text(calls.ns)} {seen.per}.{copied} If the mask is causal and nothing else, "
+        f"is_causal=True halves the scores and saves at most {time_text(saved)} {seen.per}."
     )
     evidence = {
         "mask": list(mask.dims),
@@ -82,19 +82,11 @@ def _finding(trace: Trace, mask: Tensor, whole: Group, calls: Group, heads: int)
         "attention_ns": calls.ns,
         "ns": whole.ns,
         "key_heads": heads or None,
-        "query_heads": _heads(first) if heads else None,
+        "query_heads": every if heads else None,
     }
     fix = "call attention with is_causal=True instead of a mask"
-    return Finding(
-        RULE.name,
-        "found",
-        title,
-        detail,
-        evidence,
-        whole.events,
-        saved,
-        fix + (", and with enable_gqa=True" if heads else ""),
-    )
+    fix += ", and with enable_gqa=True" if heads else ""
+    return seen.found(title, detail, evidence, whole.events, saved, fix)
 
 
 def _mask(case: Case) -> Tensor | None:
@@ -127,13 +119,3 @@ def _shared(copy: Case, call: Case) -> int:
     times, rest = divmod(keys.elements, max(tensor.elements for tensor in tensors[:-1]) or 1)
     whole = times > 1 and not rest and keys.dims[HEADS] % times == 0
     return keys.dims[HEADS] // times if whole else 0
-
-
-def _heads(call: Case) -> int:
-    query = call.call.tensor(0) if call.call else None
-    return query.dims[HEADS] if query else 0
-
-
-RULE = Rule(
-    "dense_mask", "A mask written out in compiled code", _check, ("gpu", "shapes"), realised=0.5
-)

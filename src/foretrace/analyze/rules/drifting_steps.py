@@ -19,20 +19,17 @@ look the same. Time that a growing sequence needs cannot be saved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.rules._common import LISTED, bare, ids, shapes_text
+from foretrace.analyze.rules._common import bare, shapes_text
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, time_text
 from foretrace.model.intervals import Ints, split_by
-from foretrace.model.recording import op_call
 from foretrace.model.spans import Span
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 FEWEST = 6
 # Of ten equal steps on an H200 53% of the pairs rise and the thirds differ by 0.2%; with a growing
@@ -50,29 +47,34 @@ class Drift(Struct, frozen=True):
     above_ns: int
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    steps = [span for span in trace.spans.steps if len(span.work)]
+@rule("Steps that take longer and longer", "gpu steps", fixes="cache_by_cat")
+def _check(seen: Seen) -> Found:
+    steps = [span for span in seen.trace.spans.steps if len(span.work)]
     if len(steps) < FEWEST:
         return
-    busy = [trace.spans.busy(span) for span in steps]
-    host = [span.cpu_ns for span in steps]
-    events = ids(span.event for span in steps)
-    if drift := _drift(busy):
+    busy, host = [seen.trace.spans.busy(span) for span in steps], [span.cpu_ns for span in steps]
+    on_gpu = _drift(busy)
+    drift = on_gpu or _drift(host)
+    if drift is None:
+        return
+    if on_gpu:
         third = len(steps) // 3
-        growing = _growing(trace, steps[:third], steps[-third:])
+        growing = _growing(seen, steps[:third], steps[-third:])
         most = growing[0]
-        detail = (
-            f"{_thirds(drift, len(steps))} {bare(most['op'])} grows most: "
+        what, times = "GPU time", busy
+        told = (
+            f"{bare(most['op'])} grows most: "
             f"{time_text(most['first_ns'])} to {time_text(most['last_ns'])} a step, {_why(most)}."
         )
-        evidence = {"step_ns": busy, "growing": growing}
-        title = _title("GPU time", drift)
-        yield Finding(RULE.name, "found", title, detail, evidence, events, drift.above_ns)
-    elif drift := _drift(host):
-        detail = f"{_thirds(drift, len(steps))} GPU time per step does not grow: the host's does."
-        title = _title("host time (includes profiler overhead)", drift)
-        evidence = {"step_ns": host, "growing": []}
-        yield Finding(RULE.name, "found", title, detail, evidence, events, drift.above_ns)
+    else:
+        what, times, growing = "host time (includes profiler overhead)", host, []
+        told = "GPU time per step does not grow: the host's does."
+    grown = f"{time_text(drift.first_ns)} to {time_text(drift.last_ns)}"
+    title = f"Steps drift: {what} grows from {grown}"
+    pairs = f"{percent_text(drift.rising)} of all pairs rise"
+    detail = f"Medians of the first and last third of {len(steps)} steps; {pairs}. {told}"
+    evidence = {"step_ns": times, "growing": growing}
+    yield seen.found(title, detail, evidence, (span.event for span in steps), drift.above_ns)
 
 
 def _drift(times: list[int]) -> Drift | None:
@@ -93,53 +95,33 @@ def _rising(time: Ints) -> int:
     return int(np.searchsorted(np.sort(left), right).sum()) + _rising(left) + _rising(right)
 
 
-def _title(what: str, drift: Drift) -> str:
-    return (
-        f"Steps drift: {what} grows from {time_text(drift.first_ns)} to {time_text(drift.last_ns)}"
-    )
-
-
-def _thirds(drift: Drift, steps: int) -> str:
-    pairs = percent_text(drift.rising)
-    return f"Medians of the first and last third of {steps} steps; {pairs} of all pairs rise."
-
-
-def _growing(trace: Trace, early: list[Span], late: list[Span]) -> list[dict[str, Any]]:
+def _growing(seen: Seen, early: list[Span], late: list[Span]) -> list[dict[str, Any]]:
     """What each op's GPU operations take in a step early and late, by growth."""
-    before, after = _by_op(trace, early), _by_op(trace, late)
-    none = np.empty(0, np.int64)
-    rows = [(op, before.get(op, none), after.get(op, none)) for op in before | after]
-    found = [_entry(trace, op, old, new, len(early)) for op, old, new in rows]
+    gpu, origins, steps = seen.gpu, seen.trace.origins, len(early)
+
+    def by_op(spans: list[Span]) -> dict[str, Ints]:
+        rows = np.concatenate([span.work for span in spans])
+        op = origins.op[rows]
+        name = np.where(op >= 0, origins.host.name[np.maximum(op, 0)], -1)
+        numbers = distinct(name).tolist()
+        names = [origins.host.names[number] if number >= 0 else "(no op)" for number in numbers]
+        return dict(zip(names, split_by(name, rows), strict=True))
+
+    def shapes(rows: Ints) -> str:
+        ops = origins.op[rows]
+        return next((shapes_text(seen.call(int(op))) for op in ops if op >= 0), "")
+
+    before, after, none = by_op(early), by_op(late), np.empty(0, np.int64)
+    found: list[dict[str, Any]] = []
+    for op in before | after:
+        sides = {"first": before.get(op, none), "last": after.get(op, none)}
+        ns = {f"{at}_ns": round(int(gpu.length[rows].sum()) / steps) for at, rows in sides.items()}
+        count = {f"{at}_count": round(len(rows) / steps, 1) for at, rows in sides.items()}
+        first, last = shapes(sides["first"][:1]), shapes(sides["last"][-1:])
+        known = {"first_shapes": first, "last_shapes": last}
+        found.append({"op": op, **ns, **count, **known})
     found.sort(key=lambda entry: (entry["first_ns"] - entry["last_ns"], entry["op"]))
     return found[:LISTED]
-
-
-def _by_op(trace: Trace, spans: list[Span]) -> dict[str, Ints]:
-    host = trace.origins.host
-    rows = np.concatenate([span.work for span in spans])
-    op = trace.origins.op[rows]
-    name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
-    numbers = distinct(name).tolist()
-    names = [host.names[number] if number >= 0 else "(no op)" for number in numbers]
-    return dict(zip(names, split_by(name, rows), strict=True))
-
-
-def _entry(trace: Trace, op: str, old: Ints, new: Ints, steps: int) -> dict[str, Any]:
-    gpu = trace.gpu
-    return {
-        "op": op,
-        "first_ns": round(int(gpu.length[old].sum()) / steps),
-        "last_ns": round(int(gpu.length[new].sum()) / steps),
-        "first_count": round(len(old) / steps, 1),
-        "last_count": round(len(new) / steps, 1),
-        "first_shapes": _shapes(trace, old[:1]),
-        "last_shapes": _shapes(trace, new[-1:]),
-    }
-
-
-def _shapes(trace: Trace, rows: Ints) -> str:
-    ops = trace.origins.op[rows]
-    return next((shapes_text(op_call(trace, int(op))) for op in ops if op >= 0), "")
 
 
 def _why(entry: dict[str, Any]) -> str:
@@ -149,12 +131,3 @@ def _why(entry: dict[str, Any]) -> str:
         return f"its shapes {entry['first_shapes']} to {entry['last_shapes']}"
     known = entry["first_shapes"] == entry["last_shapes"] != ""
     return "with the same shapes" if known else "shapes not recorded"
-
-
-RULE = Rule(
-    "drifting_steps",
-    "Steps that take longer and longer",
-    _check,
-    ("gpu", "steps"),
-    fixes=("cache_by_cat",),
-)

@@ -15,61 +15,38 @@ Overlap does not mean that both ran at full speed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import counted, each, ids, per
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model.intervals import Bools, IntervalUnion, split_by
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
+from foretrace.model.intervals import IntervalUnion, split_by
+
+TITLE = "Communication that does not overlap with computation"
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    gpu, step = trace.gpu, trace.order.per_step
-    talking = counted(trace) & gpu.usable & (trace.work_roles == "comms")
-    total, exposed = _exposed(trace, talking)
-    if not exposed:
-        return
-    rows = np.flatnonzero(talking)
-    count, share = each(trace, len(rows)), round(exposed / total, 4)
-    title = f"{time_text(step(exposed))} of communication {per(trace)} without overlap"
-    detail = (
-        f"{plural(count, 'collective')} {per(trace)}: {time_text(step(total))}. "
-        f"{percent_text(share)} of it overlaps with no other GPU operation. Part of it may be "
-        "waiting for other ranks."
-    )
-    evidence = {
-        "collectives": count,
-        "ns": step(total),
-        "exposed_ns": step(exposed),
-        "exposed_share": share,
-    }
-    events, fix = ids(gpu.id[rows]), "overlap the collectives with computation"
-    yield Finding(RULE.name, "found", title, detail, evidence, events, step(exposed), fix)
-
-
-def _exposed(trace: Trace, talking: Bools) -> tuple[int, int]:
-    """(time with a collective running, the part in which nothing else ran), over all devices."""
-    gpu = trace.gpu
-    total = exposed = 0
-    works = trace.work_roles != "comms"
+@rule(TITLE, "gpu", realised=0.25, first="ranks that arrive late")
+def _check(seen: Seen) -> Found:
+    gpu, works = seen.gpu, seen.trace.work_roles != "comms"
+    talking = seen.counted & gpu.usable & ~works
+    total = alone = 0  # time with a collective running, and the part in which nothing else ran
     for rows in split_by(gpu.device_number[gpu.usable], np.flatnonzero(gpu.usable)):
         mine, rest = rows[talking[rows]], rows[works[rows]]
         comms = IntervalUnion(gpu.start[mine], gpu.end[mine])
         other = IntervalUnion(gpu.start[rest], gpu.end[rest])
         length = comms.end - comms.start
         total += int(length.sum())
-        exposed += int((length - other.between(comms.start, comms.end)).sum())
-    return total, exposed
-
-
-RULE = Rule(
-    "exposed_comms",
-    "Communication that does not overlap with computation",
-    _check,
-    ("gpu",),
-    realised=0.25,
-    first="ranks that arrive late",
-)
+        alone += int((length - other.between(comms.start, comms.end)).sum())
+    if not alone:
+        return
+    exposed, events = seen.step(alone), gpu.id[talking]
+    count, share = seen.each(len(events)), round(alone / total, 4)
+    title = f"{time_text(exposed)} of communication {seen.per} without overlap"
+    detail = (
+        f"{plural(count, 'collective')} {seen.per}: {time_text(seen.step(total))}. "
+        f"{percent_text(share)} of it overlaps with no other GPU operation. Part of it may be "
+        "waiting for other ranks."
+    )
+    evidence = {"collectives": count, "ns": seen.step(total)}
+    evidence |= {"exposed_ns": exposed, "exposed_share": share}
+    fix = "overlap the collectives with computation"
+    yield seen.found(title, detail, evidence, events, exposed, fix)

@@ -17,30 +17,28 @@ claimed: record a second step to see what remains.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import LISTED, ids, listing
+from foretrace.analyze.rules._common import listing
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import plural, time_text
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import IntervalUnion, Ints, union_length
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 LONG_NS = 1_000_000
 IDLE = 0.1  # part of a call in which the GPU may work
 WORTH_TELLING = 0.2
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    host = trace.host
-    if sum(len(span.work) > 0 for span in trace.spans.steps) > 1:
+@rule("Runtime calls that set up the GPU", "gpu clock")
+def _check(seen: Seen) -> Found:
+    host = seen.host
+    if sum(len(span.work) > 0 for span in seen.trace.spans.steps) > 1:
         return
-    calls = _calls(trace)
+    calls = _calls(seen)
     taken = union_length(host.start[calls], host.end[calls])
-    seen = host.lasting & host.is_kind(*HOST_KINDS)
-    recorded = int(host.end[seen].max() - host.start[seen].min()) if seen.any() else 0
+    every = host.lasting & host.is_kind(*HOST_KINDS)
+    recorded = int(host.end[every].max() - host.start[every].min()) if every.any() else 0
     if not len(calls) or taken < WORTH_TELLING * recorded:
         return
     longest = calls[np.argsort(-host.length[calls], kind="stable")][:LISTED]
@@ -53,12 +51,12 @@ def _check(trace: Trace) -> Iterator[Finding]:
         "mostly once. Run the step once before the recording, or record a second one."
     )
     evidence = {"calls": len(calls), "taken_ns": taken, "recorded_ns": recorded, "longest": named}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(np.sort(calls)))
+    yield seen.found(title, detail, evidence, np.sort(calls))
 
 
-def _calls(trace: Trace) -> Ints:
+def _calls(seen: Seen) -> Ints:
     """Long calls that neither wait nor capture, while the GPU ran next to nothing."""
-    host, gpu = trace.host, trace.gpu
+    host, gpu = seen.host, seen.gpu
     captures = host.named(lambda name: "Graph" in name or "Capture" in name)
     long = host.is_call & host.lasting & (host.length >= LONG_NS)
     calls = np.flatnonzero(long & ~host.is_wait & ~captures)
@@ -66,6 +64,3 @@ def _calls(trace: Trace) -> Ints:
     worked = busy.between(host.start[calls], host.end[calls])
     found: Ints = calls[worked < IDLE * host.length[calls]]
     return found
-
-
-RULE = Rule("first_use", "Runtime calls that set up the GPU", _check, ("gpu", "clock"))

@@ -22,14 +22,10 @@ that is host-bound becomes slower, and calls with few queries are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.rules._common import facts, per, together
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import plural, time_text
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 ARCH = "sm_90"
 NAMESPACE = "pytorch_flash::"
@@ -44,23 +40,22 @@ OTHERWISE = ("dropout", "alibi", "local", "softcap")
 RATIO = 1.98
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    device = device_of(trace.about)
-    if device is None or device.arch != ARCH:
-        return
-    whole = together(trace, [case for case in trace.order.cases if _replaceable(case)])
+@rule("Flash attention 2 on a Hopper card", "gpu shapes", realised=0.5)
+def _check(seen: Seen) -> Found:
+    device = device_of(seen.trace.about)
+    whole = seen.where(_replaceable) if device and device.arch == ARCH else None
     if whole is None:
         return
     saved = round(whole.ns * (1 - 1 / RATIO))
-    title = f"Flash attention 2 on a Hopper card: {plural(whole.count, 'kernel')} {per(trace)}"
+    title = f"Flash attention 2 on a Hopper card: {plural(whole.count, 'kernel')} {seen.per}"
     detail = (
-        f"Time: {time_text(whole.ns)} {per(trace)}. On an H200 cuDNN's attention was 1.1 to 1.98 "
+        f"Time: {time_text(whole.ns)} {seen.per}. On an H200 cuDNN's attention was 1.1 to 1.98 "
         f"times as fast on the same inputs, which would save at most {time_text(saved)}."
     )
-    kernels = facts(trace, whole.cases, "kernel op shapes count ns")
+    kernels = seen.facts(whole.cases, "kernel op shapes count ns")
     evidence = {"kernels": kernels, "count": whole.count, "ns": whole.ns}
     fix = "use cuDNN attention (sdpa_kernel(SDPBackend.CUDNN_ATTENTION))"
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved, fix)
+    yield seen.found(title, detail, evidence, whole.events, saved, fix)
 
 
 def _replaceable(case: Case) -> bool:
@@ -75,12 +70,3 @@ def _replaceable(case: Case) -> bool:
         and query.dims[QUERIES] >= FEWEST_QUERIES
         and case.id.get("dtype_in") in (None, "bf16", "f16")
     )
-
-
-RULE = Rule(
-    "flash2_on_hopper",
-    "Flash attention 2 on a Hopper card",
-    _check,
-    ("gpu", "shapes"),
-    realised=0.5,
-)

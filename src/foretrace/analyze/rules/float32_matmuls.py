@@ -16,40 +16,43 @@ gain little.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.rules._common import facts, per, together
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
+
+# The setting that allows TF32, by the role of the kernels.
+SETTINGS = {
+    "gemm": 'torch.set_float32_matmul_precision("high")',
+    "conv": "torch.backends.cudnn.allow_tf32 = True",
+}
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    matmuls = [case for case in trace.order.cases if case.role in ("gemm", "conv")]
+@rule("Float32 matmuls that leave the tensor cores idle", "gpu", fixes="tf32")
+def _check(seen: Seen) -> Found:
+    matmuls = [case for case in seen.cases if case.role in SETTINGS]
     plain = [case for case in matmuls if is_plain(case)]
     allowed = {case.role for case in matmuls if is_tf32(case)}
     slow = [case for case in plain if case.role not in allowed]
-    whole = together(trace, slow or plain)
+    whole = seen.together(slow or plain)
     if whole is None:
         return
-    device = device_of(trace.about)
+    device, roles = device_of(seen.trace.about), {case.role for case in whole.cases}
     faster = device is None or "tf32" in device.peak_flops
     advice = "This card's tensor cores take 16-bit types only"
     if faster and slow:
-        allowing = _tf32({case.role for case in whole.cases})
+        allowing = ", ".join(setting for role, setting in SETTINGS.items() if role in roles)
         advice = f"TF32 ({allowing}) or bf16 would use the tensor cores"
     elif faster:
         advice = "TF32 is allowed, others use it: the library chose these kernels"
-    title = f"{plural(whole.count, 'float32 matmul')} {per(trace)} without tensor cores"
+    title = f"{plural(whole.count, 'float32 matmul')} {seen.per} without tensor cores"
     detail = (
-        f"Total: {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of "
+        f"Total: {time_text(whole.ns)} {seen.per}, {percent_text(whole.share)} of "
         f"kernel time. {advice}."
     )
-    kernels = facts(trace, whole.cases, "kernel name op shapes count ns tflops")
+    kernels = seen.facts(whole.cases, "kernel name op shapes count ns tflops")
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
+    yield seen.found(title, detail, evidence, whole.events)
 
 
 def is_tf32(case: Case) -> bool:
@@ -61,23 +64,3 @@ def is_tf32(case: Case) -> bool:
 def is_plain(case: Case) -> bool:
     """Whether a float32 matmul or convolution ran without tensor cores."""
     return case.id.get("dtype_in") == "f32" and case.id.get("tensor_core") is False
-
-
-def _tf32(roles: set[str]) -> str:
-    """The setting that allows TF32 for these kernels."""
-    matmuls, convolutions = (
-        'torch.set_float32_matmul_precision("high")',
-        "torch.backends.cudnn.allow_tf32 = True",
-    )
-    if "gemm" not in roles:
-        return convolutions
-    return f"{matmuls}, {convolutions}" if "conv" in roles else matmuls
-
-
-RULE = Rule(
-    "float32_matmuls",
-    "Float32 matmuls that leave the tensor cores idle",
-    _check,
-    ("gpu",),
-    fixes=("tf32",),
-)

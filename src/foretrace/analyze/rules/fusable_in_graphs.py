@@ -19,72 +19,57 @@ reads the result of another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import costliest_groups, counted, each, ids, listing, per
+from foretrace.analyze.rules._common import listing
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.analyze.rules.graph_launches import graph_rows
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural, time_text
-from foretrace.model.intervals import Bools, Ints
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
+from foretrace.model.intervals import Ints
 
 ROLES = ("pointwise", "reduction", "copy")
 ATEN = "aten_"
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    rows, run = _runs(trace)
+@rule("Small kernels in a row inside CUDA graphs", "gpu", realised=0.5)
+def _check(seen: Seen) -> Found:
+    rows, run = _runs(seen)
     if not len(rows):
         return
-    gpu, runs = trace.gpu, len(distinct(run))
-    length = gpu.length[rows]
+    length, numbers = seen.gpu.length[rows], distinct(run)
     shortest = np.full(int(run.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(shortest, run, length)
-    total = int(length.sum())
-    saved = trace.order.per_step(total - int(shortest[distinct(run)].sum()))
-    kernels, fewest = each(trace, len(rows)), each(trace, runs)
-    count = f"{plural(kernels, 'kernel')} {per(trace)} in CUDA graphs"
-    most = listing(costliest_groups(trace, rows))
+    saved = seen.step(int(length.sum()) - int(shortest[numbers].sum()))
+    kernels, fewest, ns = seen.each(len(rows)), seen.each(len(numbers)), seen.ns(rows)
+    count = f"{plural(kernels, 'kernel')} {seen.per} in CUDA graphs"
+    most = listing(seen.costliest_groups(rows))
     detail = (
-        f"Kernels of PyTorch that follow one another take {time_text(trace.order.per_step(total))} "
-        f"{per(trace)}, most in {most}. One kernel for each run saves at most {time_text(saved)}. "
+        f"Kernels of PyTorch that follow one another take {time_text(ns)} "
+        f"{seen.per}, most in {most}. One kernel for each run saves at most {time_text(saved)}. "
         "The trace shows their order, not that one reads the result of another."
     )
-    evidence = {"kernels": kernels, "runs": fewest, "ns": trace.order.per_step(total)}
+    evidence = {"kernels": kernels, "runs": fewest, "ns": ns}
     title, fix = f"{count} could be as few as {fewest:,}", "fuse with torch.compile"
-    events = ids(gpu.id[rows])
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved or None, fix)
+    yield seen.found(title, detail, evidence, seen.gpu.id[rows], saved or None, fix)
 
 
-def _runs(trace: Trace) -> tuple[Ints, Ints]:
+def _runs(seen: Seen) -> tuple[Ints, Ints]:
     """Rows of `gpu` in runs of at least two small kernels, and the number of each one's run."""
-    gpu, mine = trace.gpu, graph_rows(trace)
-    mine = mine[gpu.usable[mine] & counted(trace)[mine]]
+    gpu, order, roles = seen.gpu, seen.order, seen.trace.work_roles
+    mine = graph_rows(seen.trace)
+    mine = mine[gpu.usable[mine] & seen.counted[mine]]
     mine = mine[np.lexsort((gpu.start[mine], gpu.lane[mine]))]
-    small = _small(trace)[mine]
+    if not len(mine):
+        return mine, mine
+    aten = np.zeros(len(gpu), bool)
+    is_aten = np.array([case.id.family.startswith(ATEN) for case in order.cases], bool)
+    aten[order.row] = is_aten[order.case]
+    small = (aten & np.isin(roles, ROLES))[mine]
     breaks = np.ones(len(mine), bool)
     breaks[1:] = (gpu.launch[mine[1:]] != gpu.launch[mine[:-1]]) | ~small[1:] | ~small[:-1]
     breaks[1:] |= gpu.lane[mine[1:]] != gpu.lane[mine[:-1]]
     run = np.cumsum(breaks) - 1
-    computes = small & (trace.work_roles[mine] != "copy")
-    several = np.bincount(run) > 1 if len(run) else np.zeros(0, bool)
-    worth = several & (np.bincount(run, weights=computes) > 0) if len(run) else several
-    kept = worth[run]
+    computes = np.bincount(run, weights=small & (roles[mine] != "copy")) > 0
+    kept = ((np.bincount(run) > 1) & computes)[run]
     return mine[kept], run[kept]
-
-
-def _small(trace: Trace) -> Bools:
-    """Rows of `gpu` that are small kernels of PyTorch."""
-    order = trace.order
-    aten = np.array([case.id.family.startswith(ATEN) for case in order.cases], bool)
-    found = np.zeros(len(trace.gpu), bool)
-    found[order.row] = aten[order.case]
-    return found & np.isin(trace.work_roles, ROLES)
-
-
-RULE = Rule(
-    "fusable_in_graphs", "Small kernels in a row inside CUDA graphs", _check, ("gpu",), realised=0.5
-)

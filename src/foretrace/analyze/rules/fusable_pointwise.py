@@ -25,34 +25,22 @@ over the whole tensor ends a kernel.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import (
-    LISTED,
-    bare,
-    each,
-    following,
-    has_gaps,
-    ids,
-    in_cache_text,
-    per,
-    shortened,
-    traffic_of,
-    within,
-)
+from foretrace.analyze.rules._common import bare, has_gaps, shortened, traffic_of
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.analyze.rules.unfused_optimizer import optimizer_rows
 from foretrace.base.arrays import distinct
-from foretrace.base.units import bytes_text, plural, times_text
+from foretrace.base.units import bytes_text, plural, time_text, times_text
 from foretrace.model.arguments import made, operands
+from foretrace.model.costs.roofline import cache_rate, memory_rate, traffic_ns
 from foretrace.model.intervals import Ints, split_by
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled
-from foretrace.schema.finding import Finding, Rule
 
 # What TorchInductor generates as one kernel: pointwise code, and reductions or scans along with it.
 _FUSABLE = "pointwise copy reduction scan normalization softmax scatter_gather random"
@@ -63,105 +51,113 @@ OPAQUE = MATMULS | {"attention"}
 # Kernels from a writer to its reader: RoPE adds q * cos to a matmul that is 4 kernels on, and the
 # RMSNorm of a Gemma multiplies by x 5 kernels after x was cast.
 REACH = 6
+# A tensor that is written and read in less: a kernel takes as long to start.
+SHORTEST_TOLD_NS = 1000
 NONE = np.empty(0, np.int64)
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    order = trace.order
-    groups, places = _groups(trace)
+@rule("Neighbouring kernels that could be one", "gpu shapes", fixes="compile")
+def _check(seen: Seen) -> Found:
+    every, alike = chains(seen.trace), dict[bytes, list[Ints]]()
+    for mine in every:
+        alike.setdefault(seen.order.case[mine].tobytes(), []).append(mine)
+    groups = [_group(seen, found) for found in alike.values()]
+    groups = [group for group in groups if group["bytes_saved"]]
     if not groups:
         return
     groups.sort(key=lambda group: (-group["bytes_saved"] * group["count"], group["ops"]))
-    kernels = each(trace, sum(group["kernels"] * group["count"] for group in groups))
-    fewest = each(trace, sum(group["count"] for group in groups))
-    moved = order.per_step(sum(group["bytes_saved"] * group["count"] for group in groups))
-    shown = [group | {"count": each(trace, group["count"])} for group in groups[:LISTED]]
+    kernels = seen.each(sum(group["kernels"] * group["count"] for group in groups))
+    fewest = seen.each(sum(group["count"] for group in groups))
+    moved = seen.step(sum(group["bytes_saved"] * group["count"] for group in groups))
+    shown = [group | {"count": seen.each(group["count"])} for group in groups[:LISTED]]
     first = shown[0]
     ops = shortened(first["ops"])
     title = f"{ops} could be {first['could_be']}"
     most = f"{first['intermediate']} is written and read again. "
-    most += in_cache_text(trace, first["intermediate_bytes"], first["largest_bytes"])
+    most += _in_cache(seen, first["intermediate_bytes"], first["largest_bytes"])
     if len(groups) > 1:
-        title = f"{plural(kernels, 'kernel')} {per(trace)} could be as few as {fewest:,}"
-        most += f"Most of the time: {ops}, {times_text(first['count'])} {per(trace)}. "
+        title = f"{plural(kernels, 'kernel')} {seen.per} could be as few as {fewest:,}"
+        most += f"Most of the time: {ops}, {times_text(first['count'])} {seen.per}. "
     detail = (
         f"{most}One kernel for each group avoids at most {bytes_text(moved)} of memory traffic "
-        f"{per(trace)}. The trace shows sizes and order, not that it is the same tensor."
+        f"{seen.per}. The trace shows sizes and order, not that it is the same tensor."
     )
     evidence = {"kernels": kernels, "could_be": fewest, "bytes_saved": moved, "chains": shown}
-    events = ids(order.events_of(places))
-    yield Finding(RULE.name, "found", title, detail, evidence, events)
+    events = seen.order.events_of(np.concatenate([NONE, *every]))
+    yield seen.found(title, detail, evidence, events)
 
 
-def _groups(trace: Trace) -> tuple[list[dict[str, Any]], Ints]:
-    """Groups by the cases they consist of, and the places of all their kernels."""
-    every, seen = chains(trace), dict[bytes, list[Ints]]()
-    for mine in every:
-        seen.setdefault(trace.order.case[mine].tobytes(), []).append(mine)
-    groups = [_group(trace, found) for found in seen.values()]
-    return [group for group in groups if group["bytes_saved"]], np.concatenate([NONE, *every])
+def _in_cache(seen: Seen, size: int, working_set: int) -> str:
+    """What L2 makes of writing and reading a tensor, where it holds all that a kernel moves."""
+    device = device_of(seen.trace.about)
+    if device is None or not cache_rate(device) or not 0 < working_set <= (device.cache_bytes or 0):
+        return ""
+    cached = traffic_ns(device, 2 * size, working_set)
+    memory = 2 * size / memory_rate(device) * 1e9
+    if memory < SHORTEST_TOLD_NS:
+        return ""
+    return f"It fits in L2: {time_text(cached)} at its roof, not the {time_text(memory)} of HBM. "
 
 
 def chains(trace: Trace) -> list[Ints]:
     """Places in launch order of the kernels that one kernel could do, group by group."""
-    reader, writer = _links(trace)
-    label = _joined(len(trace.order.row), reader, writer)
+    reader, writer = _links(Seen(trace))
+    label = np.arange(len(trace.order.row))  # the same within a group
+    before = label - 1
+    while (label != before).any():
+        low, before = np.minimum(label[reader], label[writer]), label.copy()
+        np.minimum.at(label, reader, low)
+        np.minimum.at(label, writer, low)
+        label = label[label]
     places = distinct(np.concatenate((reader, writer)))
     return split_by(label[places], places)
 
 
-def _links(trace: Trace) -> tuple[Ints, Ints]:
+def _links(seen: Seen) -> tuple[Ints, Ints]:
     """(readers, their writers) among the kernels, as places in launch order."""
-    order, cases = trace.order, trace.order.cases
+    order, cases = seen.order, seen.cases
     # kernels that help a matmul (a split-K sum, a bias) stay with it
     matmuls = {case.op for case in cases if case.role in OPAQUE}
     fusable = [case.role in FUSABLE and case.op not in matmuls for case in cases]
     written = [made(case) for case in cases]
     read = [[size for _, size in operands(case)] for case in cases]
 
-    def passes(left: int, right: int) -> bool:
+    def passes(left: Case, right: Case) -> bool:
         """Whether the second has an operand of exactly the size that the first one writes."""
-        return written[left] > 0 and written[left] in read[right]
+        size = written[left.number]
+        return size > 0 and size in read[right.number]
 
-    @cache
-    def reads(left: int, right: int) -> bool:
-        return fusable[left] and passes(left, right) and _may_read(cases[left], cases[right])
+    known: dict[tuple[int, int], bool] = {}
 
-    def feeds(left: int, right: int) -> bool:
+    def reads(left: Case, right: Case) -> bool:
+        pair = left.number, right.number
+        if pair not in known:
+            known[pair] = fusable[pair[0]] and passes(left, right) and _may_read(left, right)
+        return known[pair]
+
+    def feeds(left: Case, right: Case) -> bool:
         """Whether a matmul makes one of several operands."""
-        return cases[left].role in MATMULS and len(read[right]) > 1 and passes(left, right)
+        return left.role in MATMULS and len(read[right.number]) > 1 and passes(left, right)
 
-    def eats(left: int, right: int) -> bool:
+    def eats(left: Case, right: Case) -> bool:
         """Whether a matmul reads what the kernel before it wrote."""
-        return cases[right].role in MATMULS and passes(left, right)
+        return right.role in MATMULS and passes(left, right)
 
     run = np.cumsum(~np.array(fusable, bool)[order.case])
     pairs = []
     for distance in range(1, REACH + 1):
-        right = following(order, distance, reads)
+        right = seen.following(distance, reads)
         pairs.append((right[run[right] == run[right - distance]], distance))
-    far = following(order, 2, reads)
-    fed, eaten = following(order, 1, feeds), following(order, 1, eats)
+    far = seen.following(2, reads)
+    fed, eaten = seen.following(1, feeds), seen.following(1, eats)
     fed = far[np.isin(far, fed) & ~np.isin(far - 1, eaten) & (run[far] > run[far - 2])]
     reader = np.concatenate([fed, *(right for right, _ in pairs)])
     writer = np.concatenate([fed - 2, *(right - distance for right, distance in pairs)])
     # what torch.compile left apart stays apart
-    other = within(trace, order.op, compiled.is_row) < 0
-    other &= ~np.isin(order.row, optimizer_rows(trace))
+    other = seen.within(order.op, compiled.is_row) < 0
+    other &= ~np.isin(order.row, optimizer_rows(seen.trace))
     kept = other[reader] & other[writer] & np.array(fusable, bool)[order.case[reader]]
     return reader[kept], writer[kept]
-
-
-def _joined(size: int, reader: Ints, writer: Ints) -> Ints:
-    """A number for every kernel that is the same within a group."""
-    label = np.arange(size)
-    while True:
-        low, before = np.minimum(label[reader], label[writer]), label.copy()
-        np.minimum.at(label, reader, low)
-        np.minimum.at(label, writer, low)
-        label = label[label]
-        if (label == before).all():
-            return label
 
 
 def _may_read(left: Case, right: Case) -> bool:
@@ -180,24 +176,19 @@ def _may_read(left: Case, right: Case) -> bool:
     return both and not same and bool(right.bytes_written)
 
 
-def _group(trace: Trace, found: list[Ints]) -> dict[str, Any]:
-    order, first, count = trace.order, found[0], len(found)
-    cases = [order.cases[number] for number in order.case[first].tolist()]
-    roles = {case.role for case in cases}
-    near = order.case[max(int(first[0]) - REACH, 0) : int(first[-1])].tolist()
-    before = [order.cases[number] for number in near]
-    traffic = traffic_of(cases, Counter(made(case) for case in before if case.role in MATMULS))
+def _group(seen: Seen, found: list[Ints]) -> dict[str, Any]:
+    numbers, first, count = seen.order.case, found[0], len(found)
+    cases = [seen.cases[number] for number in numbers[first].tolist()]
+    near = numbers[max(int(first[0]) - REACH, 0) : int(first[-1])].tolist()
+    matmuls = [case for number in near if (case := seen.cases[number]).role in MATMULS]
+    traffic = traffic_of(cases, Counter(made(case) for case in matmuls))
     return {
         "ops": [bare(case.op) for case in cases],
         "kernels": len(cases),
-        "could_be": "one kernel" if roles <= POINTWISE else "fused",
+        "could_be": "one kernel" if {case.role for case in cases} <= POINTWISE else "fused",
         "count": count,
         "bytes_saved": max(sum(case.bytes or 0 for case in cases) - traffic.least, 0),
         "intermediate": traffic.name,
         "intermediate_bytes": traffic.largest,
         "largest_bytes": max(case.bytes or 0 for case in cases),
     }
-
-
-TITLE = "Neighbouring kernels that could be one"
-RULE = Rule("fusable_pointwise", TITLE, _check, ("gpu", "shapes"), fixes=("compile",))

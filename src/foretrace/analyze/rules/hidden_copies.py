@@ -19,28 +19,16 @@ so. Copies made inside a graph replay have no path and are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import (
-    LISTED,
-    amount_text,
-    by_op_path,
-    each,
-    ids,
-    moved_bytes,
-    per,
-    plain_copies,
-)
-from foretrace.analyze.rules.addmm_copy import ADDING
+from foretrace.analyze.rules._common import BACKWARD, amount_text
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
+from foretrace.analyze.rules.addmm_copy import ADDING, copies_by_path, moved_bytes
 from foretrace.base.units import plural
 from foretrace.model.intervals import Ints
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
-ENGINE = "autograd::engine::evaluate_function: "
 # Tried in this order: all of them call `clone`, and that calls `copy_`.
 CAUSES = {
     "aten::contiguous": "contiguous",
@@ -50,27 +38,35 @@ CAUSES = {
     "aten::miopen_convolution": "convolution",
     "aten::convolution_backward": "convolution",
 }
+FIXES = "channels_last contiguous grouped_queries"
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
+@rule("Copies that an op makes on its own", "gpu ops", fixes=FIXES)
+def _check(seen: Seen) -> Found:
     by_cause: dict[str, list[Ints]] = {}
-    for mine, path in by_op_path(trace, plain_copies(trace)):
+    for mine, path in copies_by_path(seen):
         if cause := _cause(path):
             by_cause.setdefault(cause, []).append(mine)
     if not by_cause:
         return
-    causes = [_entry(trace, cause, np.concatenate(parts)) for cause, parts in by_cause.items()]
+
+    def entry(cause: str, parts: list[Ints]) -> dict[str, Any]:
+        rows = np.concatenate(parts)
+        known = {"ns": seen.ns(rows), "bytes": moved_bytes(seen, rows)}
+        return {"cause": cause, "count": seen.each(len(rows))} | known
+
+    causes = [entry(*each) for each in by_cause.items()]
     causes.sort(key=lambda entry: (-entry["ns"], entry["cause"]))
     every = np.sort(np.concatenate([mine for parts in by_cause.values() for mine in parts]))
-    ns, count = trace.order.per_step(int(trace.gpu.length[every].sum())), each(trace, len(every))
+    count = seen.each(len(every))
     words = [
         f"{entry['cause']} ({plural(entry['count'], 'copy', 'copies')}, {amount_text(entry)})"
         for entry in causes
     ]
-    title = f"{plural(count, 'hidden copy', 'hidden copies')} {per(trace)}"
+    title = f"{plural(count, 'hidden copy', 'hidden copies')} {seen.per}"
     detail = f"By cause: {', '.join(words[:4])}. A copy moves data and computes nothing."
-    evidence = {"count": count, "ns": ns, "causes": causes[:LISTED]}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(trace.gpu.id[every]))
+    evidence = {"count": count, "ns": seen.ns(every), "causes": causes[:LISTED]}
+    yield seen.found(title, detail, evidence, seen.gpu.id[every])
 
 
 def _cause(path: tuple[str, ...]) -> str:
@@ -80,23 +76,4 @@ def _cause(path: tuple[str, ...]) -> str:
     if path[0] == "aten::clone":
         return "clone"
     known = (cause for op, cause in CAUSES.items() if op in path)
-    return next(known, f"inside {path[0].removeprefix(ENGINE)}")
-
-
-def _entry(trace: Trace, cause: str, rows: Ints) -> dict[str, Any]:
-    moved = moved_bytes(trace, rows)
-    return {
-        "cause": cause,
-        "count": each(trace, len(rows)),
-        "ns": trace.order.per_step(int(trace.gpu.length[rows].sum())),
-        "bytes": None if moved is None else trace.order.per_step(moved),
-    }
-
-
-RULE = Rule(
-    "hidden_copies",
-    "Copies that an op makes on its own",
-    _check,
-    ("gpu", "ops"),
-    fixes=("channels_last", "contiguous", "grouped_queries"),
-)
+    return next(known, f"inside {path[0].removeprefix(f'{BACKWARD}: ')}")

@@ -23,18 +23,14 @@ launched work waits, the GPU may be busy with work that the profiler did not rec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, ids, listing, per
-from foretrace.analyze.rules._idle import host_note, ranges, typical_idle, untold
+from foretrace.analyze.rules._common import bare, listing
+from foretrace.analyze.rules._seen import Facts, Found, Seen, rule
 from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import wall
-from foretrace.model.idle import Idle, unproven
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
+from foretrace.model.idle import Idle
 
 # Below this share the GPU counts as busy: recorded 4096 x 4096 matmuls, back to back, leave 2%.
 WORTH_TELLING = 0.05
@@ -54,52 +50,44 @@ UNPROVEN = frozenset({"queue", "unknown"})
 NO_OPS = "before the next operation was launched"  # where the trace has no ops to tell more
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    if nothing := untold(trace, RULE):
+@rule("Time in which the GPU did nothing", "gpu clock", fixes="data_loader python_time")
+def _check(seen: Seen) -> Found:
+    if nothing := seen.untold():
         yield nothing
         return
-    idle = typical_idle(trace)
-    idle = idle.only(~unproven(trace, idle))
+    idle = seen.idle.only(seen.proven())
     total = int(idle.length.sum())
     share = total / max(idle.window_ns, 1)
     if share < WORTH_TELLING:
         return
-    by_cause = idle.by_cause()
-    causes = sorted(by_cause.items(), key=lambda item: (-item[1], item[0]))
-    words = WORDS if trace.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
+    causes = sorted(idle.by_cause().items(), key=lambda item: (-item[1], item[0]))
+    words = WORDS if seen.host.is_op.any() else WORDS | {"host": NO_OPS, "launch": NO_OPS}
     lines = [
         f"{time_text(ns)} {words[cause]}" for cause, ns in causes if ns >= WORTH_NAMING * total
     ]
-    steps = "a step" if trace.order.steps else "the time"
+    steps = "a step" if seen.order.steps else "the time"
     cause = causes[0][0]
     what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"
     title = f"{what} {percent_text(share)} of {steps}, mostly {words[cause]}"
-    if (limit := wall.idle_limit_ns(trace)) is not None:
+    if (limit := wall.idle_limit_ns(seen.trace)) is not None:
         real = limit / max(idle.window_ns - total + limit, 1)
         title += f"; without the profiler for at most {percent_text(real)}"
     gaps = len(distinct(idle.end))
-    count = plural(gaps, "gap")
-    unseen = cause == "host" and words is WORDS and "with_stack" not in trace.about.options
+    unseen = cause == "host" and words is WORDS and "with_stack" not in seen.trace.about.options
     stacks = "with_stack=True records what Python ran meanwhile. " if unseen else ""
     detail = (
-        f"{time_text(total)} {per(trace)} in {count}: {listing(lines)}. {_longest(trace, idle)}"
-        f"{stacks}{host_note(trace)}"
+        f"{time_text(total)} {seen.per} in {plural(gaps, 'gap')}: {listing(lines)}. "
+        f"{_longest(seen, idle)}{stacks}{seen.host_note()}"
     )
-    evidence = {
-        "idle_ns": total,
-        "share": round(share, 4),
-        "gaps": gaps,
-        "longest_ns": int(idle.length.max()),
-        "causes": dict(causes),
-    }
+    evidence: Facts = {"idle_ns": total, "share": round(share, 4), "gaps": gaps}
+    evidence |= {"longest_ns": int(idle.length.max()), "causes": dict(causes)}
     longest = idle.then[np.argsort(-idle.length, kind="stable")]
-    events = ids(trace.gpu.id[longest[longest >= 0]])
-    yield Finding(RULE.name, "found", title, detail, evidence, events, ranges=ranges(idle))
+    yield seen.found(title, detail, evidence, seen.gpu.id[longest[longest >= 0]], gaps=idle)
 
 
-def _longest(trace: Trace, idle: Idle) -> str:
+def _longest(seen: Seen, idle: Idle) -> str:
     """The op that holds the longest gap, where that is most of the idle time: a set-up, mostly."""
-    host, at = trace.host, int(np.argmax(idle.length))
+    host, at = seen.host, int(np.argmax(idle.length))
     start, end = int(idle.start[at]), int(idle.end[at])
     if 2 * (end - start) < idle.length.sum() or len(idle.length) == 1:
         return ""
@@ -109,12 +97,3 @@ def _longest(trace: Trace, idle: Idle) -> str:
         return ""
     op = bare(host.names[host.name[rows[np.argmin(host.length[rows])]]])
     return f"The longest gap lasts {time_text(end - start)}, mostly inside {op}. "
-
-
-RULE = Rule(
-    "idle_gaps",
-    "Time in which the GPU did nothing",
-    _check,
-    ("gpu", "clock"),
-    fixes=("data_loader", "python_time"),
-)

@@ -26,20 +26,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from foretrace.analyze.rules._common import (
-    LISTED,
-    compiled_lines,
-    compiled_ops,
-    each,
-    per,
-    shortened,
-    together,
-)
+from foretrace.analyze.rules._common import shortened
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import plural, time_text, times_text
 from foretrace.model.order import Case
 from foretrace.model.reach import VIEWS
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 SPELT_OUT = 3  # kernels that the detail spells out; the evidence has more
 # Ops that a library runs, by the role of its kernels; attention ops begin with the prefix.
@@ -51,49 +42,46 @@ RUN_BY = {
 ATTENTION = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn_attention")
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    generated = [case for case in trace.order.cases if _is_generated(case)]
-    whole = together(trace, generated)
+@rule("Kernels that TorchInductor generated", "gpu")
+def _check(seen: Seen) -> Found:
+    whole = seen.where(_is_generated)
     if whole is None:
         return
-    libraries = {case.role for case in trace.order.cases if not _is_generated(case)}
-    kernels = [_entry(trace, *found, libraries) for found in _kernels(trace, whole.cases)]
-    lines = [f"{_ops(entry)} ({_kind(entry)})" for entry in kernels[:SPELT_OUT]]
+    libraries = {case.role for case in seen.cases if not _is_generated(case)}
+    kernels = [_entry(seen, *found, libraries) for found in _kernels(seen, whole.cases)]
+    lines = [_line(entry) for entry in kernels[:SPELT_OUT]]
     rest = max(len(kernels) - SPELT_OUT, 0)
     more = f"; {plural(rest, 'more kernel')} in the evidence" if rest else ""
-    times = f"{times_text(whole.count)} {per(trace)}"
+    times = f"{times_text(whole.count)} {seen.per}"
     title = f"Inductor generated {plural(len(kernels), 'kernel')}, launched {times}"
-    recorded = all("sources" in entry for entry in kernels)
-    source = "The ops are" if recorded else "A name lists the ops"
-    proof = (
-        "from the compiler's records"
-        if recorded
-        else "that a kernel stems from, not what it computes"
-    )
+    source = "A name lists the ops that a kernel stems from, not what it computes"
+    if all("sources" in entry for entry in kernels):
+        source = "The ops are from the compiler's records"
     detail = (
         f"Origin ops by kernel: {'; '.join(lines)}{more}. Total: {time_text(whole.ns)} "
-        f"{per(trace)}. {source} {proof}."
+        f"{seen.per}. {source}."
     )
     evidence = {"kernels": kernels[: 4 * LISTED], "launches": whole.count, "ns": whole.ns}
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
+    yield seen.found(title, detail, evidence, whole.events)
 
 
 def _is_generated(case: Case) -> bool:
     return case.id.family.startswith("inductor")
 
 
-def _kernels(trace: Trace, cases: list[Case]) -> Iterator[tuple[Case, int, float]]:
+def _kernels(seen: Seen, cases: list[Case]) -> Iterator[tuple[Case, int, float]]:
     """Each kernel once, whatever its shapes: its commonest case, its launches and median time.
 
     Two graphs may each have a kernel of one name: the hash of the code tells them apart.
     """
-    order, by_number = trace.order, {case.number: case for case in cases}
+    order, by_number = seen.order, {case.number: case for case in cases}
     rows = np.flatnonzero(order.counts & np.isin(order.case, list(by_number)))
     names = [by_number[number].name for number in order.case[rows].tolist()]
     launches = pl.DataFrame(
         {"name": names, "case": order.case[rows], "event": order.op[rows], "ns": order.length[rows]}
     )
-    hashes = trace.origins.tables["triton"].select(pl.col("event").cast(pl.Int64), "kernel_hash")
+    triton = seen.trace.origins.tables["triton"]
+    hashes = triton.select(pl.col("event").cast(pl.Int64), "kernel_hash")
     code = pl.col("kernel_hash")
     found = (
         launches.join(hashes, on="event", how="left")
@@ -106,40 +94,46 @@ def _kernels(trace: Trace, cases: list[Case]) -> Iterator[tuple[Case, int, float
         yield by_number[number], count, median
 
 
-def _kind(entry: dict[str, Any]) -> str:
-    return str(entry["kind"] or "other").replace("_", " ")
-
-
-def _ops(entry: dict[str, Any]) -> str:
+def _line(entry: dict[str, Any]) -> str:
     lines = entry.get("sources", [])
     where = f" from {shortened(lines, 2)}" if lines else ""
-    return (shortened(entry["ops"]) or "no op in the name") + where
+    ops = shortened(entry["ops"]) or "no op in the name"
+    return f"{ops}{where} ({str(entry['kind'] or 'other').replace('_', ' ')})"
 
 
 def _entry(
-    trace: Trace, case: Case, count: int, median: float, libraries: set[str]
+    seen: Seen, case: Case, count: int, median: float, libraries: set[str]
 ) -> dict[str, Any]:
-    ops = case.id.get("ops") or []
-    outside = [op for op in ops if not _is_template(case) and _run_by(op) in libraries]
-    performed, lines = compiled_ops(trace, case), compiled_lines(trace, case)
+    def run_by(op: str) -> str:
+        """The role of the library kernels that run this op; "" for ops that Inductor generates."""
+        return "attention" if op.startswith(ATTENTION) else RUN_BY.get(op, "")
+
+    ops, template = case.id.get("ops") or [], str(case.id.get("category")) == "template"
+    outside = [op for op in ops if not template and run_by(op) in libraries]
+    performed, lines = _recorded(seen, case)
     return {
         "kernel": case.name,
         "kind": case.id.get("category"),
         "ops": performed or [op for op in ops if op not in VIEWS and op not in outside],
         "views": [op for op in ops if op in VIEWS],
         "run_by_a_library": outside,
-        "count": each(trace, count),
+        "count": seen.each(count),
         "median_ns": median,
     } | ({"sources": lines} if performed else {})
 
 
-def _is_template(case: Case) -> bool:
-    return str(case.id.get("category")) == "template"
+def _recorded(seen: Seen, case: Case) -> tuple[list[str], list[str]]:
+    """The ops of the program that a case performs at least in part, by the alphabet, and the lines
+    of the user's code; none without the compiler's records.
+    """
+    compiled = seen.trace.compiled
+    events = seen.trace.kernel_cases["kernels"][case.number].to_list() if compiled else []
+    found = (compiled.get(event) for event in events)
+    launches = list({id(each.call): each for each in found if each is not None}.values())
+    if not launches:
+        return [], []
+    from foretrace.model.compiled.program_ops import begun, performed
 
-
-def _run_by(op: str) -> str:
-    """The role of the library kernels that run this op; "" for ops that Inductor generates."""
-    return "attention" if op.startswith(ATTENTION) else RUN_BY.get(op, "")
-
-
-RULE = Rule("inductor_fusions", "Kernels that TorchInductor generated", _check, ("gpu",))
+    ops = frozenset().union(*(performed(each) | begun(each) for each in launches))
+    lines = sorted({line for each in launches for line in each.lines})
+    return sorted(ops), list(dict.fromkeys(line.place for line in lines))

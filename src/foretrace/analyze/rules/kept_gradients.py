@@ -16,50 +16,37 @@ can be avoided. A program that keeps a reference to `.grad` needs the tensor to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import counted, each, ids, per, within
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural, time_text
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 ZEROING = "Optimizer.zero_grad"
 ACCUMULATE, ADD = "torch::autograd::AccumulateGrad", "aten::add_"
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    gpu, order = trace.gpu, trace.order
-    spans = [span.work for span in trace.spans.regions if span.name.startswith(ZEROING)]
+@rule("Gradients that are zeroed and added to", "gpu ops", realised=0.9)
+def _check(seen: Seen) -> Found:
+    order, host = seen.order, seen.trace.origins.host
+    spans = [span.work for span in seen.trace.spans.regions if span.name.startswith(ZEROING)]
     fills = distinct(np.concatenate([np.empty(0, np.int64), *spans]))
-    fills = fills[counted(trace)[fills]]
-    inside = within(trace, order.op, lambda name: name == ACCUMULATE) >= 0
-    added = trace.origins.host.named(lambda name: name == ADD)[np.maximum(order.op, 0)]
+    fills = fills[seen.counted[fills]]
+    inside = seen.within(order.op, lambda name: name == ACCUMULATE) >= 0
+    added = host.named(lambda name: name == ADD)[np.maximum(order.op, 0)]
     adds = np.flatnonzero(inside & added & (order.op >= 0) & order.counts)
     if not len(fills) or not len(adds):
         return
-    filling = order.per_step(int(gpu.length[fills].sum()))
-    adding = order.per_step(int(order.length[adds].sum()))
-    count = each(trace, len(adds))
-    title = f"Gradients are zeroed and added to: {plural(count, 'add kernel')} {per(trace)}"
+    filling, adding = seen.ns(fills), seen.step(int(order.length[adds].sum()))
+    count = seen.each(len(adds))
+    title = f"Gradients are zeroed and added to: {plural(count, 'add kernel')} {seen.per}"
     detail = (
-        f"zero_grad fills gradients for {time_text(filling)} {per(trace)}, and the backward pass "
+        f"zero_grad fills gradients for {time_text(filling)} {seen.per}, and the backward pass "
         f"adds to them for {time_text(adding)}. Gradients set to None need neither. After several "
         "backward passes only the first one's adds can be avoided."
     )
-    evidence = {
-        "adds": count,
-        "fills": each(trace, len(fills)),
-        "add_ns": adding,
-        "fill_ns": filling,
-    }
-    events = ids(np.sort(np.concatenate((gpu.id[fills], order.event[adds]))))
+    evidence = {"adds": count, "fills": seen.each(len(fills))}
+    evidence |= {"add_ns": adding, "fill_ns": filling}
+    events = np.sort(np.concatenate((seen.gpu.id[fills], order.event[adds])))
     fix = "set gradients to None (zero_grad(set_to_none=True))"
-    yield Finding(RULE.name, "found", title, detail, evidence, events, filling + adding, fix)
-
-
-RULE = Rule(
-    "kept_gradients", "Gradients that are zeroed and added to", _check, ("gpu", "ops"), realised=0.9
-)
+    yield seen.found(title, detail, evidence, events, filling + adding, fix)

@@ -21,21 +21,16 @@ trace may be less so without it; only a run record tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import counted, each, ids, per
-from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle, untold
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.analyze.rules.graph_launches import graph_rows
 from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model import bounds
-from foretrace.model.idle import unproven
 from foretrace.model.intervals import Ints
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 # The longest gap between two ops of the recorded H200 steps is 2.5 ms. Beyond that the host does
 # something else than issuing ops: it loads data, compiles, or sets a library up.
@@ -43,80 +38,53 @@ ISSUING_NS = 3_000_000
 MOSTLY = 0.5
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    if nothing := untold(trace, RULE):
+@rule("Steps that are host-bound", "gpu launches clock", fixes="cuda_graph")
+def _check(seen: Seen) -> Found:
+    if nothing := seen.untold():
         yield nothing
         return
-    idle, busy = typical_idle(trace), _busy(trace)
-    proven = ~unproven(trace, idle) & ~idle.of("queue")
+    gpu, spans, idle, in_steps = seen.gpu, seen.trace.spans, seen.idle, bool(seen.order.steps)
+    busy = round(spans.median_busy(spans.steps) or 0) if in_steps else gpu.busy(gpu.usable)
+    proven = seen.proven() & ~idle.of("queue")
     starving = proven & idle.of("launch", "host") & (idle.length < ISSUING_NS)
-    total, slow = (limited(trace, idle.length[part].sum()) for part in (proven, starving))
+    total, slow = (seen.limited(idle.length[part].sum()) for part in (proven, starving))
     idle_share = total / max(total + busy, 1)
-    if idle_share <= bounds.MOSTLY_IDLE or slow < MOSTLY * total or _by_graphs(trace):
+    by_graphs, every = (gpu.length[each].sum() for each in (graph_rows(seen.trace), seen.counted))
+    issued = by_graphs > MOSTLY * every  # graph launches already bring most of the GPU time
+    if idle_share <= bounds.MOSTLY_IDLE or slow < MOSTLY * total or issued:
         return
-    launches, seen = _launches(trace)
-    count = f"{plural(seen['launches'], 'launch', 'launches')} {per(trace)}"
-    unit = "a step" if trace.order.steps else "the recording"
+    launches, facts = _launches(seen)
+    count = f"{plural(facts['launches'], 'launch', 'launches')} {seen.per}"
+    unit = "a step" if in_steps else "the recording"
     title = f"{count}; {unit} cannot go below its {time_text(busy)} of GPU time"
+    medians = ""
+    if facts["launch_interval_ns"] is not None:
+        apart, length = time_text(facts["launch_interval_ns"]), time_text(facts["kernel_ns"])
+        medians = f"Launches are {apart} apart, kernels take {length} (medians). "
     detail = (
-        f"{_medians(seen)}The GPU was idle before {percent_text(seen['empty_queue_share'])} of its "
-        f"kernels. {host_note(trace)}"
+        f"{medians}The GPU was idle before {percent_text(facts['empty_queue_share'])} of its "
+        f"kernels. {seen.host_note()}"
     )
-    evidence: dict[str, Any] = seen | {"busy_ns": busy, "idle_share": round(idle_share, 4)}
-    gaps = ranges(idle.only(starving))
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(launches), ranges=gaps)
+    evidence = facts | {"busy_ns": busy, "idle_share": round(idle_share, 4)}
+    yield seen.found(title, detail, evidence, launches, gaps=idle.only(starving))
 
 
-def _busy(trace: Trace) -> int:
-    """GPU time of a step, or of the recording."""
-    if trace.order.steps:
-        return round(trace.spans.median_busy(trace.spans.steps) or 0)
-    return trace.gpu.busy(np.arange(len(trace.gpu)))
-
-
-def _by_graphs(trace: Trace) -> bool:
-    """Whether graph launches already bring most of the GPU time."""
-    length = trace.gpu.length
-    return int(length[graph_rows(trace)].sum()) > MOSTLY * int(length[counted(trace)].sum())
-
-
-def _medians(seen: dict[str, Any]) -> str:
-    if seen["launch_interval_ns"] is None:
-        return ""
-    apart, length = time_text(seen["launch_interval_ns"]), time_text(seen["kernel_ns"])
-    return f"Launches are {apart} apart, kernels take {length} (medians). "
-
-
-def _launches(trace: Trace) -> tuple[Ints, dict[str, Any]]:
+def _launches(seen: Seen) -> tuple[Ints, dict[str, Any]]:
     """The calls that launch kernels: how many, how far apart, how often into an empty queue."""
-    gpu, order, idle = trace.gpu, trace.order, trace.gaps.every
-    rows = np.flatnonzero(counted(trace) & gpu.is_kernel & (gpu.launch >= 0))
+    gpu, order, idle = seen.gpu, seen.order, seen.trace.gaps.every
+    rows = np.flatnonzero(seen.counted & gpu.is_kernel & (gpu.launch >= 0))
     timed = rows[gpu.usable[rows]]
     ended = np.zeros(len(gpu), bool)
     ended[idle.then[idle.of("launch", "host") & (idle.then >= 0)]] = True
-    launches = distinct(gpu.launch[rows])
-    apart, length = _apart(trace, launches), order.length[order.counts]
+    launches, length = distinct(gpu.launch[rows]), order.length[order.counts]
+    # distances between launches of the same step, as the verdict counts them
+    start = np.sort(seen.host.start[launches])
+    begins = [span.start_ns for span in seen.trace.spans.steps]
+    apart = np.diff(start)[np.diff(np.searchsorted(begins, start, side="right")) == 0]
     return launches, {
-        "launches": each(trace, len(launches)),
-        "kernels": each(trace, int(order.counts.sum())),
+        "launches": seen.each(len(launches)),
+        "kernels": seen.each(int(order.counts.sum())),
         "launch_interval_ns": int(np.median(apart)) if len(apart) else None,
         "kernel_ns": int(np.median(length)) if len(length) else 0,
         "empty_queue_share": round(float(ended[timed].mean()), 4) if len(timed) else 0.0,
     }
-
-
-def _apart(trace: Trace, launches: Ints) -> Ints:
-    """Distances between launches of the same step, as the verdict counts them."""
-    start = np.sort(trace.host.start[launches])
-    step = np.searchsorted([span.start_ns for span in trace.spans.steps], start, side="right")
-    apart: Ints = np.diff(start)[np.diff(step) == 0]
-    return apart
-
-
-RULE = Rule(
-    "launch_bound",
-    "Steps that are host-bound",
-    _check,
-    ("gpu", "launches", "clock"),
-    fixes=("cuda_graph",),
-)

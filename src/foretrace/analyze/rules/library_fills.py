@@ -18,41 +18,35 @@ needs the fill. Such fills are large, and the detail says so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, counted, each, ids, listing, moved_bytes, per
+from foretrace.analyze.rules._common import bare, listing
+from foretrace.analyze.rules._seen import Found, Seen, rule
+from foretrace.analyze.rules.addmm_copy import moved_bytes
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 # counters and semaphores are a few bytes to a few kilobytes; a buffer for sums is a tensor
 LARGE = 65_536
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    gpu, host, op = trace.gpu, trace.origins.host, trace.origins.op
+@rule("Fills that a library makes beside its own kernel", "gpu ops")
+def _check(seen: Seen) -> Found:
+    gpu, host, op = seen.gpu, seen.trace.origins.host, seen.trace.origins.op
     launches = np.zeros(host.count, bool)
     launches[op[gpu.is_kernel & (op >= 0)]] = True
-    rows = np.flatnonzero(gpu.is_memset & (op >= 0) & counted(trace))
+    rows = np.flatnonzero(gpu.is_memset & (op >= 0) & seen.counted)
     rows = rows[launches[op[rows]]]
     if not len(rows):
         return
     ops = Counter(host.names[name] for name in host.name[op[rows]].tolist())
-    ns, moved = trace.order.per_step(int(gpu.length[rows].sum())), moved_bytes(trace, rows)
-    count, size = each(trace, len(rows)), None if moved is None else trace.order.per_step(moved)
+    count, ns, size = seen.each(len(rows)), seen.ns(rows), moved_bytes(seen, rows)
     names = listing([bare(op) for op, _ in ops.most_common(3)])
-    title = f"{plural(count, 'memset')} {per(trace)} beside a kernel of the same op"
-    small = moved is not None and moved < len(rows) * LARGE
+    title = f"{plural(count, 'memset')} {seen.per} beside a kernel of the same op"
+    small = size is not None and size < seen.step(len(rows) * LARGE)
     whose = "its" if len(ops) == 1 else "their"
     purpose = "the library's own bookkeeping" if small else f"buffers that {whose} kernels add into"
-    detail = f"{names} cleared {bytes_text(size)} in {time_text(ns)} {per(trace)}: {purpose}."
-    makers = {op: each(trace, number) for op, number in sorted(ops.items())}
+    detail = f"{names} cleared {bytes_text(size)} in {time_text(ns)} {seen.per}: {purpose}."
+    makers = {op: seen.each(number) for op, number in sorted(ops.items())}
     evidence = {"count": count, "ns": ns, "bytes": size, "ops": makers}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), ns)
-
-
-RULE = Rule(
-    "library_fills", "Fills that a library makes beside its own kernel", _check, ("gpu", "ops")
-)
+    yield seen.found(title, detail, evidence, gpu.id[rows], ns)

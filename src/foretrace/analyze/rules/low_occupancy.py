@@ -21,17 +21,14 @@ unlimited grid. Traces of AMD cards carry no footprint.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from foretrace.analyze.rules._common import LISTED, ids
+from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import percent_text, plural
 from foretrace.model.costs.limits import occupancy
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 LOW = 0.25
 WORTH_TELLING = 0.05
@@ -45,23 +42,21 @@ EXPLAINED = ("latency", "comms")
 WARPS_SHOWN = 0.32  # half a percent of the 64 warps that an SM holds
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    order = trace.order
+@rule("Kernels that keep few warps on each SM", "gpu footprint")
+def _check(seen: Seen) -> Found:
+    order = seen.order
     whole = max(int(order.length[order.counts].sum()), 1)
-    large = [
-        case
-        for case in order.cases
-        if case.ns >= WORTH_TELLING * whole and case.bound not in EXPLAINED
-    ]
+    large = [case for case in order.cases if case.ns >= WORTH_TELLING * whole]
+    large = [case for case in large if case.bound not in EXPLAINED]
     places = [int(np.flatnonzero(order.case == case.number)[0]) for case in large]
     pairs = zip(large, places, strict=True)
-    seen = [_entry(trace, case, place, case.ns / whole) for case, place in pairs]
-    known = [(at, entry["occupancy"]) for at, entry in enumerate(seen)]
-    low = [at for at, share in known if share is not None and share < LOW]
+    known = [_entry(seen, case, place, case.ns / whole) for case, place in pairs]
+    shares = [entry["occupancy"] for entry in known]
+    low = [at for at, share in enumerate(shares) if share is not None and share < LOW]
     if not low:
         return
     low.sort(key=lambda at: (-large[at].ns, large[at].name))
-    first, unmeasured = seen[low[0]], sum(entry["source"] == "footprint" for entry in seen)
+    first, unmeasured = known[low[0]], sum(entry["source"] == "footprint" for entry in known)
     bound = BOUNDS.get(first["bound"], "Its bound is unknown")
     title = f"{plural(len(low), 'kernel')} with low occupancy, which does not mean slow"
     detail = (
@@ -74,30 +69,31 @@ def _check(trace: Trace) -> Iterator[Finding]:
             f" The profiler reported 0 (not measured) for {plural(unmeasured, 'kernel')}: the "
             "occupancy is computed from registers, threads and shared memory."
         )
-    evidence = {"kernels": [seen[at] for at in low[:LISTED]], "unmeasured": unmeasured}
-    events = ids(int(order.event[places[at]]) for at in low)
-    yield Finding(RULE.name, "found", title, detail, evidence, events)
+    evidence = {"kernels": [known[at] for at in low[:LISTED]], "unmeasured": unmeasured}
+    yield seen.found(title, detail, evidence, (order.event[places[at]] for at in low))
 
 
-def _entry(trace: Trace, case: Case, place: int, of_time: float) -> dict[str, Any]:
-    at = int(np.searchsorted(trace.kernels["id"].to_numpy(), trace.order.event[place]))
-    launch = trace.kernels.row(at, named=True)
-    share, source = _occupancy(trace, launch)
+def _entry(seen: Seen, case: Case, place: int, of_time: float) -> dict[str, Any]:
+    kernels = seen.trace.kernels
+    at = int(np.searchsorted(kernels["id"].to_numpy(), seen.order.event[place]))
+    launch = kernels.row(at, named=True)
+    threads = math.prod(launch["block"]) if launch["block"] else 0
+    share, source = _occupancy(seen, launch, threads)
     return {
         "kernel": case.id.short,
         "occupancy": None if share is None else round(share, 4),
         "source": source,
         "registers": launch["registers"],
         "shared_bytes": launch["shared_memory"] or 0,
-        "threads": _threads(launch),
+        "threads": threads,
         "time_share": round(of_time, 4),
         "bound": case.bound,
     }
 
 
-def _occupancy(trace: Trace, launch: dict[str, Any]) -> tuple[float | None, str]:
+def _occupancy(seen: Seen, launch: dict[str, Any], threads: int) -> tuple[float | None, str]:
     """(share of warps, where it comes from) of one launch."""
-    written, arch = launch["occupancy"], (trace.about.arch or "").replace("sm", "sm_")
+    written, arch = launch["occupancy"], (seen.trace.about.arch or "").replace("sm", "sm_")
     # rounded to 0 rather than unknown
     small_grid = (launch["warps_per_sm"] or WARPS_SHOWN) < WARPS_SHOWN
     if written or small_grid:
@@ -105,11 +101,4 @@ def _occupancy(trace: Trace, launch: dict[str, Any]) -> tuple[float | None, str]
     if launch["registers"] is None:
         return None, "none"
     shared = launch["shared_memory"] or 0
-    return occupancy(launch["registers"], shared, _threads(launch), arch), "footprint"
-
-
-def _threads(launch: dict[str, Any]) -> int:
-    return math.prod(launch["block"]) if launch["block"] else 0
-
-
-RULE = Rule("low_occupancy", "Kernels that keep few warps on each SM", _check, ("gpu", "footprint"))
+    return occupancy(launch["registers"], shared, threads, arch), "footprint"

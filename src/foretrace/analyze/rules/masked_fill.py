@@ -18,58 +18,52 @@ backward pass may, cannot use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import bandwidth_ns, counted, each, ids, per
+from foretrace.analyze.rules._common import bandwidth_ns
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import time_text, times_text
 from foretrace.model.costs import Tensor
 from foretrace.model.intervals import Ints
 from foretrace.model.metadata import device_of
-from foretrace.model.recording import op_call
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 OP = "aten::masked_fill"
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    gpu, step = trace.gpu, trace.order.per_step
-    ops = _calls(trace)
-    calls = trace.origins.calls(ops)
-    rows = np.flatnonzero((calls >= 0) & counted(trace) & gpu.usable)
+@rule("masked_fill that copies its input first", "gpu ops", realised=0.5)
+def _check(seen: Seen) -> Found:
+    gpu, ops = seen.gpu, _calls(seen)
+    calls = seen.trace.origins.calls(ops)
+    rows = np.flatnonzero((calls >= 0) & seen.counted & gpu.usable)
     rows = rows[np.bincount(calls[rows])[calls[rows]] > 1]
     if not len(rows):
         return
     _, first, call = np.unique(calls[rows], return_index=True, return_inverse=True)
     time = np.bincount(call.reshape(-1), weights=gpu.length[rows])
-    operands = [_operands(trace, each_call) for each_call in ops[rows[first]].tolist()]
-    device = device_of(trace.about)
-    least = sum(bandwidth_ns(device, _one_pass(pair)) for pair in operands if pair)
-    ns, count = int(gpu.length[rows].sum()), each(trace, len(first))
-    saved = step(max(ns - least, 0.0))
+    operands = [_operands(seen, each) for each in ops[rows[first]].tolist()]
+    device = device_of(seen.trace.about)
+    # one pass reads the input and the mask, and writes the result
+    passes = [2 * (pair[0].bytes or 0) + (pair[1].bytes or 0) for pair in operands if pair]
+    least = sum(bandwidth_ns(device, size) for size in passes)
+    ns, count = seen.ns(rows), seen.each(len(first))
+    saved = seen.step(max(int(gpu.length[rows].sum()) - least, 0.0))
     slowest = operands[int(time.argmax())]
-    title = f"masked_fill copies its input {times_text(count)} {per(trace)}"
+    title = f"masked_fill copies its input {times_text(count)} {seen.per}"
+    shape, mask = [list(each.dims) for each in slowest] if slowest else (None, None)
+    filled = f"The slowest fills {slowest[0].text} by a mask {mask}. " if slowest else ""
     detail = (
-        f"{_shapes(slowest)}{time_text(step(ns))} {per(trace)} for the copy and the fill. One pass "
+        f"{filled}{time_text(ns)} {seen.per} for the copy and the fill. One pass "
         f"over the tensor would save at most {time_text(saved)}."
     )
-    evidence = {
-        "calls": count,
-        "ns": step(ns),
-        "shape": list(slowest[0].dims) if slowest else None,
-        "mask": list(slowest[1].dims) if slowest else None,
-    }
+    evidence = {"calls": count, "ns": ns, "shape": shape, "mask": mask}
     broadcast = slowest is not None and slowest[1].elements < slowest[0].elements
     fix = "use torch.where" if broadcast else "fill in place (masked_fill_)"
-    events = ids(gpu.id[rows])
-    yield Finding(RULE.name, "found", title, detail, evidence, events, saved, fix)
+    yield seen.found(title, detail, evidence, gpu.id[rows], saved, fix)
 
 
-def _calls(trace: Trace) -> Ints:
+def _calls(seen: Seen) -> Ints:
     """The call of masked_fill above each row of `gpu`, or -1."""
-    host, at = trace.origins.host, trace.origins.op.copy()
+    host, at = seen.trace.origins.host, seen.trace.origins.op.copy()
     if OP not in host.names:
         return np.full(len(at), -1, np.int64)
     name = host.names.index(OP)
@@ -78,20 +72,7 @@ def _calls(trace: Trace) -> Ints:
     return at
 
 
-def _operands(trace: Trace, call: int) -> tuple[Tensor, Tensor] | None:
-    found = op_call(trace, call)
+def _operands(seen: Seen, call: int) -> tuple[Tensor, Tensor] | None:
+    found = seen.call(call)
     values, mask = (found.tensor(0), found.tensor(1)) if found else (None, None)
     return (values, mask) if values and mask else None
-
-
-def _one_pass(pair: tuple[Tensor, Tensor]) -> int:
-    return 2 * (pair[0].bytes or 0) + (pair[1].bytes or 0)
-
-
-def _shapes(pair: tuple[Tensor, Tensor] | None) -> str:
-    return f"The slowest fills {pair[0].text} by a mask {list(pair[1].dims)}. " if pair else ""
-
-
-RULE = Rule(
-    "masked_fill", "masked_fill that copies its input first", _check, ("gpu", "ops"), realised=0.5
-)

@@ -18,61 +18,47 @@ overhead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, each, ids, inside_steps, listing, per
-from foretrace.analyze.rules._idle import host_note
+from foretrace.analyze.rules._common import bare, listing
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import plural, time_text
 from foretrace.model.intervals import Ints
 from foretrace.model.reach import is_view
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 NAMED = 8  # the names that fit one line of the detail
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    host = trace.host
-    rows = inside_steps(trace, _views(trace))
+@rule("Ops that only change shapes and strides", "gpu ops")
+def _check(seen: Seen) -> Found:
+    host = seen.host
+    views = host.is_op & host.named(is_view) & host.lasting & (seen.trace.work_below == 0)
+    rows = seen.inside_steps(np.flatnonzero(views))
     rows = rows[~host.captures.holds(host.start[rows])]
     if not len(rows):
         return
     numbers, inverse, count = np.unique(host.name[rows], return_inverse=True, return_counts=True)
     own = np.bincount(inverse, weights=host.self_length[rows]).astype(np.int64)
     calls = {
-        host.names[numbers[at]]: each(trace, int(count[at]))
+        host.names[numbers[at]]: seen.each(int(count[at]))
         for at in np.lexsort((numbers, -own)).tolist()
     }
-    host_ns = _usual_ns(trace, rows)
+    host_ns = _usual_ns(seen, rows)
     names = list(dict.fromkeys(bare(name) for name in calls))
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
-    total = f"{plural(sum(calls.values()), 'op call')} {per(trace)}"
-    title = f"{total} only for shapes and strides"
-    spent = f"{time_text(host_ns)} of host time {per(trace)}"
+    title = f"{plural(sum(calls.values()), 'op call')} {seen.per} only for shapes and strides"
+    spent = f"{time_text(host_ns)} of host time {seen.per}"
     shown = listing([*names[:NAMED], *more])
-    detail = f"{shown} launched nothing and took {spent}. {host_note(trace)}"
-    evidence = {"calls": calls, "host_ns": host_ns}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(rows))
+    detail = f"{shown} launched nothing and took {spent}. {seen.host_note()}"
+    yield seen.found(title, detail, {"calls": calls, "host_ns": host_ns}, rows)
 
 
-RULE = Rule("metadata_only", "Ops that only change shapes and strides", _check, ("gpu", "ops"))
-
-
-def _usual_ns(trace: Trace, rows: Ints) -> int:
+def _usual_ns(seen: Seen, rows: Ints) -> int:
     """The host time of these calls in a step: the median of those after the first."""
-    host, spans = trace.host, sorted(trace.spans.steps, key=lambda span: span.start_ns)
-    if not trace.order.steps:
-        return int(host.self_length[rows].sum())
+    start, own = seen.host.start[rows], seen.host.self_length[rows]
+    if not seen.order.steps:
+        return int(own.sum())
+    spans = sorted(seen.trace.spans.steps, key=lambda span: span.start_ns)
     usual = spans[1:] or spans
-    start, own = host.start[rows], host.self_length[rows]
     times = [own[(span.start_ns <= start) & (start < span.end_ns)].sum() for span in usual]
     return int(np.median(times))
-
-
-def _views(trace: Trace) -> Ints:
-    """The calls of view ops that launched nothing."""
-    host = trace.host
-    chosen = host.is_op & host.named(is_view) & host.lasting
-    return np.flatnonzero(chosen & (trace.work_below == 0))

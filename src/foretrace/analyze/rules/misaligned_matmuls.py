@@ -18,24 +18,15 @@ When it is wrong: a kernel family that does not state its alignment (nvjet, xmma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
 
-from foretrace.analyze.rules._common import (
-    LISTED,
-    each,
-    generation,
-    listing,
-    per,
-    together,
-)
+from foretrace.analyze.rules._common import generation, listing
+from foretrace.analyze.rules._seen import LISTED, Facts, Found, Seen, rule
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 # the widest load of one thread up to Hopper, and what the TMA unit demands of row starts
 LOAD_BYTES = 16
@@ -49,32 +40,31 @@ SECOND = frozenset(
 SIZES = {"f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "e4m3": 1, "e5m2": 1, "i8": 1, "f64": 8}
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    whole = together(trace, [case for case in trace.order.cases if misaligned(case)])
+@rule("Matmuls with a dimension that does not fit the card's loads", "gpu", fixes="aligned_sizes")
+def _check(seen: Seen) -> Found:
+    whole = seen.where(misaligned)
     if whole is None:
         return
-    kernels = [_entry(trace, case) for case in whole.cases]
-    culprits = sorted({size for entry in kernels for size in entry["dimensions"].values()})
-    matmuls = f"{plural(whole.count, 'matmul')} {per(trace)}"
-    unnamed = "" if trace.has("shapes") else " (record_shapes=True would name the dimension)"
+    kernels = [_entry(seen, case) for case in whole.cases]
+    costly = dict.fromkeys(size for entry in kernels for size in entry["dimensions"].values())
+    matmuls = f"{plural(whole.count, 'matmul')} {seen.per}"
+    unnamed = "" if seen.trace.has("shapes") else " (record_shapes=True would name the dimension)"
     title = f"{matmuls} with narrow loads{unnamed}"
-    if culprits:
-        costly = dict.fromkeys(size for entry in kernels for size in entry["dimensions"].values())
+    if costly:
         sizes = listing([str(size) for size in list(costly)[:4]])
-        verb = "is not a multiple" if len(culprits) == 1 else "are not multiples"
+        verb = "is not a multiple" if len(costly) == 1 else "are not multiples"
         title = f"{sizes} {verb} of {kernels[0]['multiple_of']}: {matmuls} with narrow loads"
+    arch = seen.trace.about.arch
+    card = generation(arch)
+    old = {each["arch"] for each in kernels if card and (generation(each["arch"]) or card) < card}
+    written = f"Kernels written for {listing(sorted(old))} run on an {arch} card. " if old else ""
     detail = (
-        f"{_older(trace, kernels)}Total: {time_text(whole.ns)} {per(trace)}, "
+        f"{written}Total: {time_text(whole.ns)} {seen.per}, "
         f"{percent_text(whole.share)} of kernel time."
     )
-    evidence = {
-        "count": whole.count,
-        "ns": whole.ns,
-        "share": whole.share,
-        "dimensions": culprits,
-        "kernels": kernels[:LISTED],
-    }
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events)
+    evidence: Facts = {"count": whole.count, "ns": whole.ns, "share": whole.share}
+    evidence |= {"dimensions": sorted(costly), "kernels": kernels[:LISTED]}
+    yield seen.found(title, detail, evidence, whole.events)
 
 
 def misaligned(case: Case) -> bool:
@@ -89,7 +79,7 @@ def misaligned(case: Case) -> bool:
     )
 
 
-def _entry(trace: Trace, case: Case) -> dict[str, Any]:
+def _entry(seen: Seen, case: Case) -> dict[str, Any]:
     shape = matmul(case.call)
     return {
         "kernel": case.id.short,
@@ -99,27 +89,16 @@ def _entry(trace: Trace, case: Case) -> dict[str, Any]:
         "multiple_of": LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))],
         "matmul": shape.text if shape else None,
         "dimensions": odd_sizes(case),
-        "count": each(trace, case.count),
-        "ns": trace.order.per_step(case.ns),
+        "count": seen.each(case.count),
+        "ns": seen.step(case.ns),
     }
 
 
 def odd_sizes(case: Case) -> dict[str, int]:
     """Sizes along memory that are no multiple of 16 bytes, by dimension."""
     shape, unit = matmul(case.call), LOAD_BYTES // SIZES[str(case.id.get("dtype_in"))]
-    sizes = {"m": shape.m, "n": shape.n, "k": shape.k} if shape else {}
-    return {
-        at: size for at, size in sizes.items() if shape and at in shape.contiguous and size % unit
-    }
-
-
-def _older(trace: Trace, kernels: list[dict[str, Any]]) -> str:
-    card = generation(trace.about.arch)
-    if card is None:
-        return ""
-    old = {entry["arch"] for entry in kernels if (generation(entry["arch"]) or card) < card}
-    written = f"Kernels written for {listing(sorted(old))} run on an {trace.about.arch} card. "
-    return written if old else ""
+    sizes = {at: getattr(shape, at) for at in "mnk" if at in shape.contiguous} if shape else {}
+    return {at: size for at, size in sizes.items() if size % unit}
 
 
 class Matmul(Struct, frozen=True):
@@ -156,7 +135,3 @@ def _along(tensor: Tensor, row: str, column: str) -> str:
     if not strides or len(strides) != len(tensor.dims):
         return column
     return row if strides[-2] == 1 and strides[-1] != 1 else column
-
-
-TITLE = "Matmuls with a dimension that does not fit the card's loads"
-RULE = Rule("misaligned_matmuls", TITLE, _check, ("gpu",), fixes=("aligned_sizes",))

@@ -17,53 +17,44 @@ number is not judged. FlashAttention 2, written for sm80, carries no number and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.rules._common import (
-    facts,
-    faster_by,
-    generation,
-    listing,
-    per,
-    shapes_text,
-    together,
-)
+from foretrace.analyze.rules._common import generation, listing, matmul_ns, shapes_text
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.analyze.rules.float32_matmuls import is_plain
 from foretrace.analyze.rules.misaligned_matmuls import misaligned
 from foretrace.base.units import percent_text, plural, time_text
+from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 ROLES = frozenset({"gemm", "conv", "attention"})
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    card = generation(trace.about.arch) or 0
-    whole = together(trace, [case for case in trace.order.cases if _older(case, card)])
+@rule("Kernels of an older generation than the card", "gpu")
+def _check(seen: Seen) -> Found:
+    about = seen.trace.about
+    card = generation(about.arch) or 0
+
+    def older(case: Case) -> bool:
+        # float32 on the plain cores has no newer kernels; `float32_matmuls` tells what to do
+        told = misaligned(case) or is_plain(case)
+        return case.role in ROLES and not told and (generation(case.id.get("arch")) or card) < card
+
+    whole = seen.where(older)
     if whole is None:
         return
     made = listing(sorted({str(case.id.get("arch")) for case in whole.cases}))
     first = whole.cases[0]
     shape = f" ({shapes_text(first.call)})" if first.call else ""
-    count = f"{plural(whole.count, 'kernel')} {per(trace)}"
-    title = f"{count} written for {made} on an {trace.about.arch} card"
+    count = f"{plural(whole.count, 'kernel')} {seen.per}"
+    title = f"{count} written for {made} on an {about.arch} card"
     detail = (
-        f"Total: {time_text(whole.ns)} {per(trace)}, {percent_text(whole.share)} of kernel "
+        f"Total: {time_text(whole.ns)} {seen.per}, {percent_text(whole.share)} of kernel "
         f"time. The largest is {first.id.short}{shape}. For small matmuls the library chooses "
         "such kernels on purpose."
     )
-    kernels = facts(trace, whole.cases, "kernel name arch shapes count ns tflops")
+    kernels = seen.facts(whole.cases, "kernel name arch shapes count ns tflops")
     evidence = {"count": whole.count, "ns": whole.ns, "share": whole.share, "kernels": kernels}
-    saved = faster_by(trace, whole.cases)
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
-
-
-def _older(case: Case, card: int) -> bool:
-    written_for = generation(case.id.get("arch")) or card
-    # float32 on the plain cores has no newer kernels; `float32_matmuls` tells what to do
-    told = misaligned(case) or is_plain(case)
-    return case.role in ROLES and not told and written_for < card
-
-
-RULE = Rule("old_kernels", "Kernels of an older generation than the card", _check, ("gpu",))
+    # a matmul of unknown FLOP among the others counts in full: the bound must hold
+    pairs = [(case, matmul_ns(device_of(about), case)) for case in whole.cases]
+    beyond = sum(max(case.ns - (ns or 0.0) * case.count, 0.0) for case, ns in pairs)
+    known = any(ns is not None for _, ns in pairs)
+    yield seen.found(title, detail, evidence, whole.events, seen.step(beyond) if known else None)

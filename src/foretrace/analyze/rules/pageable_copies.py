@@ -17,62 +17,43 @@ about them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import counted, each, ids, per
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.intervals import Ints
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 # Up to 64 KiB the driver takes a copy of pageable memory and returns before the transfer is done.
 STAGED = 65_536
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    gpu, host = trace.gpu, trace.host
+@rule("Copies from memory that is not pinned", "gpu", fixes="pinned_copies keep_on_gpu")
+def _check(seen: Seen) -> Found:
+    gpu, host = seen.gpu, seen.host
     pageable = host.named(lambda name: name.startswith("Memcpy") and "Pageable" in name)[gpu.id]
-    rows = np.flatnonzero(gpu.is_memcpy & pageable & (gpu.bytes > STAGED) & counted(trace))
+    rows = np.flatnonzero(gpu.is_memcpy & pageable & (gpu.bytes > STAGED) & seen.counted)
     if not len(rows):
         return
     launch, first = np.unique(gpu.launch[rows], return_index=True)
     calls = rows[first[launch >= 0]]  # a row for each call
-    moved, ns = (_typical(trace, rows, values[rows]) for values in (gpu.bytes, gpu.length))
-    held, count = _typical(trace, calls, host.length[gpu.launch[calls]]), each(trace, len(rows))
+    moved, ns = (_typical(seen, rows, values[rows]) for values in (gpu.bytes, gpu.length))
+    held, count = _typical(seen, calls, host.length[gpu.launch[calls]]), seen.each(len(rows))
     rate = round(moved / ns, 2) if ns else None
     speed = f" at {rate:.1f} GB/s" if rate is not None else ""
-    title = f"{plural(count, 'copy', 'copies')} {per(trace)} through pageable host memory"
+    title = f"{plural(count, 'copy', 'copies')} {seen.per} through pageable host memory"
     detail = (
         f"{bytes_text(moved)}{speed}: {time_text(ns)} on the GPU, "
-        f"{time_text(held)} in the host calls {per(trace)}. Pinned memory copies faster and "
+        f"{time_text(held)} in the host calls {seen.per}. Pinned memory copies faster and "
         "does not block the host."
     )
-    evidence = {
-        "count": count,
-        "bytes": moved,
-        "ns": ns,
-        "host_ns": held,
-        "gb_per_s": rate,
-    }
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]))
+    evidence = {"count": count, "bytes": moved, "ns": ns, "host_ns": held, "gb_per_s": rate}
+    yield seen.found(title, detail, evidence, gpu.id[rows])
 
 
-def _typical(trace: Trace, rows: Ints, values: Ints) -> int:
+def _typical(seen: Seen, rows: Ints, values: Ints) -> int:
     """The sum in a step, the median over steps: copies vary more than kernels do."""
-    if not trace.order.steps:
+    if not seen.order.steps:
         return int(values.sum())
-    step = trace.spans.step_of_work()[rows]
-    sums = np.bincount(step, weights=values, minlength=len(trace.spans.steps))
-    worked = [span.index for span in trace.spans.steps if len(span.work)]
-    return round(float(np.median(sums[worked])))
-
-
-RULE = Rule(
-    "pageable_copies",
-    "Copies from memory that is not pinned",
-    _check,
-    ("gpu",),
-    fixes=("pinned_copies", "keep_on_gpu"),
-)
+    spans = seen.trace.spans
+    sums = np.bincount(spans.step_of_work()[rows], weights=values, minlength=len(spans.steps))
+    return round(float(np.median(sums[[span.index for span in spans.steps if len(span.work)]])))

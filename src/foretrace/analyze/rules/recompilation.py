@@ -20,61 +20,63 @@ beside the trace (`foretrace record --why`) tell the guard that failed; a trace 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import ids, listing, per
+from foretrace.analyze.rules._common import listing
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import time_text, times_text
 from foretrace.model.intervals import IntervalUnion
-from foretrace.model.trace import Trace
 from foretrace.schema import compiled
 from foretrace.schema.compiler import GuardFailure
-from foretrace.schema.finding import Finding, Rule
 
 _TOLD = 3  # reasons in the text; the evidence has all
 FIX = "mark the size that changes (torch._dynamo.mark_dynamic)"
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    host = trace.host
+@rule("Code that torch.compile compiled more than once", "ops", realised=0.9)
+def _check(seen: Seen) -> Found:
+    host = seen.host
+    known = {name: found for name in host.names if (found := compiled.version(name))}
     versions: dict[int, set[int]] = {}
-    for name in host.names:
-        if found := compiled.version(name):
-            versions.setdefault(found[0], set()).add(found[1])
-    again = {str(frame): sorted(seen) for frame, seen in sorted(versions.items()) if max(seen) > 0}
+    for frame, version in known.values():
+        versions.setdefault(frame, set()).add(version)
+    again = {str(frame): sorted(found) for frame, found in sorted(versions.items()) if max(found)}
     compiling = np.flatnonzero(host.lasting & host.named(compiled.is_compilation))
     if not again and not len(compiling):
         return
     spent = IntervalUnion(host.start[compiling], host.end[compiling])
-    ns = trace.order.per_step(int((spent.end - spent.start).sum()))
-    times = sum(seen[-1] for seen in again.values())
+    ns = seen.step(int((spent.end - spent.start).sum()))
+    times = sum(found[-1] for found in again.values())
     now = "The recording contains no compilation. "
     if len(compiling):
-        now = f"Compiling took {time_text(ns)} {per(trace)}. "
-    frames = [f"frame {frame} ran {_versions(seen)}" for frame, seen in list(again.items())[:4]]
+        now = f"Compiling took {time_text(ns)} {seen.per}. "
+    frames = [
+        f"frame {frame} ran version{'s' if len(found) > 1 else ''} {listing([*map(str, found)])}"
+        for frame, found in list(again.items())[:4]
+    ]
     title = "torch.compile compiled code during the recording"
     if again:
         title = f"torch.compile recompiled {times_text(times)} since the process began"
     detail = f"{now}{listing(frames).capitalize()} (0 is the first)." if frames else now.strip()
-    reasons = _reasons(trace) if again else {}
+    reasons = _reasons(seen) if again else {}
     if reasons:
         told = [f"{version} because {why}" for version, why in list(reasons.items())[:_TOLD]]
         detail += f" Recompiled: {listing(told)}."
     evidence = {"recompilations": times, "versions": again, "compile_ns": ns}
     evidence |= {"reasons": reasons} if reasons else {}
-    events = np.union1d(compiling, np.flatnonzero(host.named(_recompiled)))
+    later = {name for name, (_, version) in known.items() if version}
+    events = np.union1d(compiling, np.flatnonzero(host.named(later.__contains__)))
     saved, fix = (ns, FIX) if len(compiling) and again else (None, "")
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(events), saved, fix)
+    yield seen.found(title, detail, evidence, events, saved, fix)
 
 
-def _reasons(trace: Trace) -> dict[str, str]:
+def _reasons(seen: Seen) -> dict[str, str]:
     """The guard that failed before each version, where the compiler's records have it."""
-    run = trace.compiler_run
+    run = seen.trace.compiler_run
     return {
         each.id: words(each.recompile[-1])
         for each in (run.compilations if run else ())
-        if each.recompile and each.rank in (None, trace.about.rank)
+        if each.recompile and each.rank in (None, seen.trace.about.rank)
     }
 
 
@@ -83,21 +85,3 @@ def words(guard: GuardFailure) -> str:
     if not guard.what or not guard.expected or not guard.actual:
         return f"this guard failed: {guard.text}"
     return f"{guard.what} of {guard.subject} is {guard.actual}, not {guard.expected}"
-
-
-def _versions(seen: list[int]) -> str:
-    return f"version{'s' if len(seen) > 1 else ''} {listing([str(one) for one in seen])}"
-
-
-def _recompiled(name: str) -> bool:
-    found = compiled.version(name)
-    return found is not None and found[1] > 0
-
-
-RULE = Rule(
-    "recompilation",
-    "Code that torch.compile compiled more than once",
-    _check,
-    ("ops",),
-    realised=0.9,
-)

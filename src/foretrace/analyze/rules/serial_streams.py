@@ -19,36 +19,33 @@ each fill the card gain little from overlap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.rules._common import each, ids, per
+from foretrace.analyze.rules._seen import Facts, Found, Seen, rule
 from foretrace.base.units import plural, time_text
 from foretrace.model.intervals import Ints, split_by
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 # A stream with less than this share of the kernel time gains too little to be worth telling.
 LEAST_SHARE = 0.05
 # Edges of kernels touch: on an H200 two matmuls that fill the card overlap by 7% at their ends,
 # streams that wait for each other by nothing at all.
 NO_OVERLAP = 0.01
+FIRST = "data that one stream needs of the other"
 WORTH_TELLING = 0.01  # of the time of the steps
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    gpu = trace.gpu
+@rule("Streams that never overlap", "gpu launches clock", realised=0.25, first=FIRST)
+def _check(seen: Seen) -> Found:
+    gpu = seen.gpu
     kernels = np.zeros(len(gpu), bool)
-    kernels[trace.order.row[trace.order.counts]] = True
-    chosen = kernels & gpu.usable & ~gpu.in_graph & (trace.work_roles != "comms")
+    kernels[seen.order.row[seen.order.counts]] = True
+    chosen = kernels & gpu.usable & ~gpu.in_graph & (seen.trace.work_roles != "comms")
     for mine in split_by(gpu.device_number[chosen], np.flatnonzero(chosen)):
-        yield from _device(trace, mine)
+        yield from _device(seen, mine)
 
 
-def _device(trace: Trace, rows: Ints) -> Iterator[Finding]:
-    gpu, order = trace.gpu, trace.order
-    total = int(gpu.length[rows].sum())
+def _device(seen: Seen, rows: Ints) -> Found:
+    gpu, total = seen.gpu, int(seen.gpu.length[rows].sum())
     lanes = split_by(gpu.lane[rows], rows)
     lanes = [mine for mine in lanes if gpu.length[mine].sum() >= LEAST_SHARE * total]
     if len(lanes) < 2:
@@ -57,48 +54,27 @@ def _device(trace: Trace, rows: Ints) -> Iterator[Finding]:
     busy = sorted(gpu.busy(mine) for mine in lanes)
     if sum(busy) - gpu.busy(rows) > NO_OVERLAP * busy[0]:
         return
-    queued, late = _changes(trace, rows)
-    saved = order.per_step(sum(busy[:-1]))
-    if sum(busy[:-1]) < WORTH_TELLING * trace.idle.window_ns:
+    if sum(busy[:-1]) < WORTH_TELLING * seen.trace.idle.window_ns:
         return
+    # changes of stream: those with the next kernel launched before the change, and the others
+    behind = np.flatnonzero(np.diff(gpu.lane[rows]) != 0) + 1
+    linked = behind[gpu.launch[rows[behind]] >= 0]
+    early = gpu.launched[rows[linked]] < gpu.end[rows[linked - 1]]
+    waits, saved = 2 * int(early.sum()) > len(linked), seen.step(sum(busy[:-1]))
+    changes, queued, late = map(seen.each, (len(linked), int(early.sum()), int((~early).sum())))
     streams = sorted({int(stream) for stream in gpu.stream[rows].tolist()})
-    waits = queued > late
     advice = (
-        f"If neither needs the other, overlap saves at most {time_text(saved)} {per(trace)}."
+        f"If neither needs the other, overlap saves at most {time_text(saved)} {seen.per}."
         if waits
         else "Streams gain nothing before the host launches sooner."
     )
     title = f"{plural(len(lanes), 'stream')} never overlap"
     detail = (
-        f"Streams {', '.join(map(str, streams))} take turns: {each(trace, queued + late)} changes "
-        f"{per(trace)}. At {each(trace, queued)} of them the next kernel was launched and waited; "
-        f"at {each(trace, late)} the host launched it after the other stream was done. {advice}"
+        f"Streams {', '.join(map(str, streams))} take turns: {changes} changes "
+        f"{seen.per}. At {queued} of them the next kernel was launched and waited; "
+        f"at {late} the host launched it after the other stream was done. {advice}"
     )
-    evidence = {
-        "streams": streams,
-        "busy_ns": [order.per_step(each_busy) for each_busy in busy],
-        "waited": each(trace, queued),
-        "launched_late": each(trace, late),
-    }
+    evidence: Facts = {"streams": streams, "busy_ns": [seen.step(each) for each in busy]}
+    evidence |= {"waited": queued, "launched_late": late}
     fix = "remove waits between the streams that no data needs" if waits else ""
-    events, at_most = ids(gpu.id[rows]), saved if waits else None
-    yield Finding(RULE.name, "found", title, detail, evidence, events, at_most, fix)
-
-
-def _changes(trace: Trace, rows: Ints) -> tuple[int, int]:
-    """Changes of stream: those with the next kernel launched before the change, and the others."""
-    gpu = trace.gpu
-    next_one = np.flatnonzero(np.diff(gpu.lane[rows]) != 0) + 1
-    linked = next_one[gpu.launch[rows[next_one]] >= 0]
-    early = gpu.launched[rows[linked]] < gpu.end[rows[linked - 1]]
-    return int(early.sum()), int((~early).sum())
-
-
-RULE = Rule(
-    "serial_streams",
-    "Streams that never overlap",
-    _check,
-    ("gpu", "launches", "clock"),
-    realised=0.25,
-    first="data that one stream needs of the other",
-)
+    yield seen.found(title, detail, evidence, gpu.id[rows], saved if waits else None, fix)

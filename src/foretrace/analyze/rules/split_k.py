@@ -16,23 +16,21 @@ kernel shows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.rules._common import bare, facts, listing, per, shapes_text, together
+from foretrace.analyze.rules._common import bare, listing, shapes_text
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import plural, time_text
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 REDUCERS = frozenset({"splitk_reduce", "conv_wgrad_reduce"})
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    reducing = [case for case in trace.order.cases if case.count and case.id.get("op") in REDUCERS]
-    split = [case for case in trace.order.cases if case.id.get("splitk") is True]
-    whole, every = together(trace, reducing or split), together(trace, [*reducing, *split])
+@rule("Matmuls that were split along K", "gpu")
+def _check(seen: Seen) -> Found:
+    reducing = [case for case in seen.cases if case.count and case.id.get("op") in REDUCERS]
+    split = [case for case in seen.cases if case.id.get("splitk") is True]
+    whole, every = seen.together(reducing or split), seen.together([*reducing, *split])
     if whole is None or every is None:
         return
-    spent = trace.order.per_step(sum(case.ns for case in reducing))
+    spent = seen.step(sum(case.ns for case in reducing))
     ops = listing(sorted({bare(case.op) for case in whole.cases if case.op})[:4])
     convolves = {"conv" in case.op for case in whole.cases}
     what = "op" if len(convolves) > 1 else "convolution" if True in convolves else "matmul"
@@ -40,13 +38,10 @@ def _check(trace: Trace) -> Iterator[Finding]:
     shape = f" ({shapes_text(whole.cases[0].call)}{more})" if whole.cases[0].call else ""
     after = "The names show no separate kernel that adds the slices"
     if reducing:
-        after = f"Adding the slices takes {time_text(spent)} {per(trace)}"
-    title = f"{plural(whole.count, what)} {per(trace)} split along K"
+        after = f"Adding the slices takes {time_text(spent)} {seen.per}"
+    title = f"{plural(whole.count, what)} {seen.per} split along K"
     why = "A library splits K where M x N alone gives too few tiles to fill the card."
     detail = f"{ops}{shape}. {after}. {why}" if ops else f"{after}. {why}"
-    kernels = facts(trace, whole.cases, "kernel op shapes count ns")
+    kernels = seen.facts(whole.cases, "kernel op shapes count ns")
     evidence = {"count": whole.count, "reduce_ns": spent, "kernels": kernels}
-    yield Finding(RULE.name, "found", title, detail, evidence, every.events, spent or None)
-
-
-RULE = Rule("split_k", "Matmuls that were split along K", _check, ("gpu",))
+    yield seen.found(title, detail, evidence, every.events, spent or None)

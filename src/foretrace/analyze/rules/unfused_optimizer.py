@@ -21,19 +21,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.rules._common import bare, counted, each, ids, per
-from foretrace.analyze.rules._idle import host_note, limited, ranges, typical_idle
+from foretrace.analyze.rules._common import bare
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.arrays import coded, distinct
 from foretrace.base.units import plural, time_text
 from foretrace.model.autograd import STEP, in_closure
-from foretrace.model.idle import unproven
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
 # On CUDA, torch 2.11; SGD since torch 2.3. The fused Adagrad is for the CPU.
 HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD"})
@@ -46,54 +43,48 @@ FOREACH = "aten::_foreach_"
 FEW = 4  # kernels: a small model's
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    gpu, step = trace.gpu, trace.order.per_step
-    spans = [span for span in trace.spans.regions if span.name.startswith(STEP)]
+@rule("Optimizer steps made of many kernels", "gpu ops", fixes="fused_optimizer")
+def _check(seen: Seen) -> Found:
+    gpu, host = seen.gpu, seen.host
+    spans = [span for span in seen.trace.spans.regions if span.name.startswith(STEP)]
     kind = spans[0].name.removeprefix(STEP).split(".", 1)[0] if spans else ""
-    rows = optimizer_rows(trace) if kind in HAVE_FUSED | COMPILE else np.empty(0, np.int64)
-    rows = rows[gpu.is_kernel[rows] & (trace.work_roles[rows] != "comms")]
-    names = {trace.host.names[name] for name in trace.host.name[gpu.id[rows]].tolist()}
+    rows = optimizer_rows(seen.trace) if kind in HAVE_FUSED | COMPILE else np.empty(0, np.int64)
+    rows = rows[gpu.is_kernel[rows] & (seen.trace.work_roles[rows] != "comms")]
+    names = {host.names[name] for name in host.name[gpu.id[rows]].tolist()}
     if len(rows) <= FEW * len(spans) or any(re.search(FUSED, name) for name in names):
         return
-    many = pass_count(trace, rows)
+    many = pass_count(seen.trace, rows)
     if many == 1:
         return
-    ns, passes = int(gpu.length[rows].sum()), _passes(trace, rows)
-    idle = typical_idle(trace)
-    gaps = np.isin(idle.then, rows) & ~idle.of("queue") & ~unproven(trace, idle)
-    before = limited(trace, idle.length[gaps].sum())
-    count = each(trace, len(rows))
+    ns, passes, idle = seen.ns(rows), _passes(seen, rows), seen.idle
+    gaps = np.isin(idle.then, rows) & ~idle.of("queue") & seen.proven()
+    before = seen.limited(idle.length[gaps].sum())
+    count = seen.each(len(rows))
     longest = next(iter(passes))
     advice = "torch.compile fuses this optimizer's step."
     if kind in HAVE_FUSED:
         since = " (torch 2.3 or later)" if kind == "SGD" else ""
         advice = f"fused=True{since} makes one pass over parameters and state."
     kernels = plural(count, "kernel")
-    title = f"{kind} runs {kernels} {per(trace)} instead of one pass"
+    title = f"{kind} runs {kernels} {seen.per} instead of one pass"
     if many:
-        title = f"{kind} makes {many} passes {per(trace)} ({kernels}) instead of one"
+        title = f"{kind} makes {many} passes {seen.per} ({kernels}) instead of one"
     gap = f" and {time_text(before)} of idle GPU time before them" if before else ""
     detail = (
-        f"{time_text(step(ns))} in these kernels{gap} {per(trace)}; "
-        f"{bare(longest)} takes most, {time_text(step(passes[longest]))}. {advice} "
-        f"{host_note(trace)}"
+        f"{time_text(ns)} in these kernels{gap} {seen.per}; "
+        f"{bare(longest)} takes most, {time_text(passes[longest])}. {advice} "
+        f"{seen.host_note()}"
     )
-    evidence = {
-        "optimizer": kind,
-        "kernels": count,
-        "ns": step(ns),
-        "idle_ns": before,
-        "passes": {name: step(time) for name, time in passes.items()},
-    }
-    shown = ranges(idle.only(gaps))
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]), ranges=shown)
+    evidence = {"optimizer": kind, "kernels": count, "ns": ns, "idle_ns": before}
+    evidence |= {"passes": passes}
+    yield seen.found(title, detail, evidence, gpu.id[rows], gaps=idle.only(gaps))
 
 
 def optimizer_rows(trace: Trace) -> Ints:
     """Rows of `gpu` that an optimizer's step launched, where they count; its closure's do not."""
     spans = [span for span in trace.spans.regions if span.name.startswith(STEP)]
     rows = distinct(np.concatenate([np.empty(0, np.int64), *(span.work for span in spans)]))
-    own = counted(trace)[rows] & ~trace.grouped.backward[rows]
+    own = Seen(trace).counted[rows] & ~trace.grouped.backward[rows]
     counting: Ints = rows[own & ~in_closure(trace, trace.origins.launch[rows])]
     return counting
 
@@ -116,22 +107,12 @@ def _pass_ops(trace: Trace, rows: Ints) -> Ints:
     return np.where(around >= 0, around, op)
 
 
-def _passes(trace: Trace, rows: Ints) -> dict[str, int]:
+def _passes(seen: Seen, rows: Ints) -> dict[str, int]:
     """Time by op, longest first: an op that runs once per parameter is one pass too."""
-    gpu, host = trace.gpu, trace.origins.host
-    op = _pass_ops(trace, rows)
-    name = np.where(op >= 0, host.name[np.maximum(op, 0)], -1)
-    names, inverse = coded(name)
-    total = np.bincount(inverse.reshape(-1), weights=gpu.length[rows]).astype(np.int64)
+    host, op = seen.trace.origins.host, _pass_ops(seen.trace, rows)
+    names, inverse = coded(np.where(op >= 0, host.name[np.maximum(op, 0)], -1))
+    total = np.bincount(inverse.reshape(-1), weights=seen.gpu.length[rows]).astype(np.int64)
     found = [host.names[name] if name >= 0 else "(no op)" for name in names.tolist()]
-    by_name = dict(zip(found, total.tolist(), strict=True))
-    return dict(sorted(by_name.items(), key=lambda item: (-item[1], item[0])))
-
-
-RULE = Rule(
-    "unfused_optimizer",
-    "Optimizer steps made of many kernels",
-    _check,
-    ("gpu", "ops"),
-    fixes=("fused_optimizer",),
-)
+    by_name = zip(found, total.tolist(), strict=True)
+    ranked = sorted(by_name, key=lambda item: (-item[1], item[0]))
+    return {name: seen.step(time) for name, time in ranked}

@@ -17,19 +17,18 @@ Wait for the GPU before the profiler starts (`torch.cuda.synchronize()`), or giv
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.rules._common import ids, listing
+from foretrace.analyze.rules._common import listing
+from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model.trace import Trace
 from foretrace.names import families
-from foretrace.schema.finding import Finding, Rule
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    gpu, host = trace.gpu, trace.host
+@rule("GPU operations without a launch in the trace", "gpu")
+def _check(seen: Seen) -> Found:
+    gpu, host = seen.gpu, seen.host
     rows = np.flatnonzero(gpu.launch < 0)
     if not len(rows):
         return
@@ -44,7 +43,4 @@ def _check(trace: Trace) -> Iterator[Finding]:
     spent = f"{time_text(ns)}, {percent_text(share)} of GPU time"
     detail = f"{spent}, outside every step and op{before}. Most often: {often}."
     evidence = {"count": len(rows), "ns": ns, "share": share, "before_first_launch": early}
-    yield Finding(RULE.name, "found", title, detail, evidence, ids(gpu.id[rows]))
-
-
-RULE = Rule("unlinked_work", "GPU operations without a launch in the trace", _check, ("gpu",))
+    yield seen.found(title, detail, evidence, gpu.id[rows])

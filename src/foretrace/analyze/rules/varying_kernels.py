@@ -18,22 +18,15 @@ When it is wrong: three launches are few; record more steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from foretrace.analyze.rules._common import LISTED, ids, per, shapes_text
+from foretrace.analyze.rules._common import shapes_text
+from foretrace.analyze.rules._seen import LISTED, Facts, Found, Seen, rule
 from foretrace.base.arrays import coded
 from foretrace.base.units import plural, ratio_text, time_text
 from foretrace.model.arguments import distinct_lists
 from foretrace.model.intervals import Ints
-from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.finding import Finding, Rule
 
-Floats = NDArray[np.float64]
 # On the recorded H200 traces matmuls of one shape stay within 1.05 of their median, strided
 # kernels within 1.2.
 WIDE = 1.5
@@ -41,73 +34,54 @@ FEWEST = 3
 WORTH_TELLING = 0.01
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    order = trace.order
-    alike = np.array([_alike(case) for case in order.cases], bool)
-    rows = np.flatnonzero(order.counts & trace.gpu.usable[order.row] & alike[order.case])
+@rule("Kernels whose launches differ widely in time", "gpu shapes")
+def _check(seen: Seen) -> Found:
+    order = seen.order
+    # launches of one grid are one problem, but for lists of tensors and unknown shapes
+    alike = [
+        case.id.family != "aten_multi_tensor" and bool(shapes_text(case.call))
+        for case in seen.cases
+    ]
+    known = order.counts & seen.gpu.usable[order.row] & np.array(alike, bool)[order.case]
+    rows = np.flatnonzero(known)
     if not len(rows):
         return
-    group, length = _groups(trace, rows), order.length[rows]
-    middle, longest, size = _spread(group, length)
+    group, length = _groups(seen, rows), order.length[rows]
+    ordered, size = length[np.lexsort((length, group))], np.bincount(group)
+    start = np.concatenate(([0], np.cumsum(size)))[:-1]
+    middle = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
     above = np.bincount(group, weights=np.maximum(length - middle[group], 0))
+    longest = ordered[start + size - 1]
     wide = np.flatnonzero((size >= FEWEST) & (longest >= WIDE * middle))
     if above[wide].sum() < WORTH_TELLING * length.sum() or not len(wide):
         return
     worst = wide[np.argsort(-above[wide], kind="stable")][:LISTED]
     members = [np.flatnonzero(group == number) for number in worst.tolist()]
-    kinds = [_entry(order.cases[int(order.case[rows[mine[0]]])], length[mine]) for mine in members]
-    first, extra = kinds[0], order.per_step(float(above[wide].sum()))
+    kinds: list[Facts] = []
+    for mine in members:
+        case, times = seen.cases[int(order.case[rows[mine[0]]])], length[mine]
+        told: Facts = {"kernel": case.id.short, "name": case.name, "op": case.op, "role": case.role}
+        mean, median = round(float(times.mean())), int(np.median(times))
+        spent = {"count": len(times), "median_ns": median, "mean_ns": mean}
+        kinds.append(told | spent | {"min_ns": int(times.min()), "max_ns": int(times.max())})
+    first, extra = kinds[0], seen.step(float(above[wide].sum()))
     ratio = ratio_text(first["max_ns"] / max(first["median_ns"], 1))
     title = f"{plural(len(wide), 'kernel')} with widely varying times: use the median, not the mean"
     detail = (
         f"{first['kernel']}: median {time_text(first['median_ns'])}, longest "
         f"{time_text(first['max_ns'])} ({ratio}), mean {time_text(first['mean_ns'])} over "
         f"{first['count']:,} launches. Launches above their median take {time_text(extra)} "
-        f"{per(trace)} more than the median."
+        f"{seen.per} more than the median."
     )
     slow = np.concatenate([mine[length[mine] >= WIDE * middle[group[mine]]] for mine in members])
     evidence = {"kernels": kinds, "above_median_ns": extra}
-    events = ids(np.sort(order.event[rows[slow]]))
-    yield Finding(RULE.name, "found", title, detail, evidence, events)
+    yield seen.found(title, detail, evidence, np.sort(order.event[rows[slow]]))
 
 
-def _alike(case: Case) -> bool:
-    """Whether launches of one grid are one problem: not lists of tensors, nor unknown shapes."""
-    return case.id.family != "aten_multi_tensor" and bool(shapes_text(case.call))
-
-
-def _spread(group: Ints, length: Ints) -> tuple[Floats, Ints, Ints]:
-    """Median, longest and number of the launches of each group."""
-    ordered = length[np.lexsort((length, group))]
-    size = np.bincount(group)
-    start = np.concatenate(([0], np.cumsum(size)))[:-1]
-    middle = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
-    return middle, ordered[start + size - 1], size
-
-
-def _groups(trace: Trace, rows: Ints) -> Ints:
+def _groups(seen: Seen, rows: Ints) -> Ints:
     """A number for each kernel name, op shape and grid."""
-    _, grid = distinct_lists(trace.kernels["grid"])
-    place = np.searchsorted(trace.kernels["id"].to_numpy(), trace.order.event[rows])
-    keys = trace.order.case[rows] * (int(grid.max()) + 1) + grid[place]
-    numbers: Ints = coded(keys)[1]
+    kernels, order = seen.trace.kernels, seen.order
+    _, grid = distinct_lists(kernels["grid"])
+    place = np.searchsorted(kernels["id"].to_numpy(), order.event[rows])
+    numbers: Ints = coded(order.case[rows] * (int(grid.max()) + 1) + grid[place])[1]
     return numbers
-
-
-def _entry(case: Case, length: Ints) -> dict[str, Any]:
-    return {
-        "kernel": case.id.short,
-        "name": case.name,
-        "op": case.op,
-        "role": case.role,
-        "count": len(length),
-        "median_ns": int(np.median(length)),
-        "mean_ns": round(float(length.mean())),
-        "min_ns": int(length.min()),
-        "max_ns": int(length.max()),
-    }
-
-
-RULE = Rule(
-    "varying_kernels", "Kernels whose launches differ widely in time", _check, ("gpu", "shapes")
-)

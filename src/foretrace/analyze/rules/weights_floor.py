@@ -23,20 +23,16 @@ L2 cache, they may all come from there, and nothing is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.rules._common import Group, matmul_ns, per, together
+from foretrace.analyze.rules._common import BACKWARD, matmul_ns
+from foretrace.analyze.rules._seen import Facts, Found, Group, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
 from foretrace.model.costs import Tensor
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
-from foretrace.model.trace import Trace
-from foretrace.schema.device import Device
-from foretrace.schema.finding import Finding, Rule
 
 WEIGHT = {"aten::mm": 1, "aten::addmm": 2}
 ROLES = frozenset({"gemm", "gemv"})
-BACKWARD = "autograd::engine::evaluate_function"
+KINDS = {"c10::Half": "fp16", "float": "tf32"}  # others count as bf16
 # Weights of twice the L2 cache cannot stay there from one step to the next; those that a loop reads
 # again and again can, up to half of it: what else a step moves takes its place too.
 CACHES, LOOPED = 2, 0.5
@@ -47,42 +43,41 @@ HIDDEN = frozenset({"mm", "addmm", "linear", "mv"})  # a generated kernel may ho
 FAR = 1.5
 
 
-def _check(trace: Trace) -> Iterator[Finding]:
-    device, order = device_of(trace.about), trace.order
-    if device is None or any(name.startswith(BACKWARD) for name in trace.host.names):
+@rule("Reading the weights as a floor", "gpu shapes")
+def _check(seen: Seen) -> Found:
+    device, spans = device_of(seen.trace.about), seen.trace.spans
+    if device is None or any(name.startswith(BACKWARD) for name in seen.host.names):
         return
-    weights = [(case, weight) for case in order.cases if case.count and (weight := _weight(case))]
-    whole = together(trace, [case for case, _ in weights])
-    if whole is None or not _complete(trace, whole):
+    weights = [(case, weight) for case in seen.cases if case.count and (weight := _weight(case))]
+    whole = seen.together([case for case, _ in weights])
+    if whole is None or not _complete(seen, whole):
         return
-    steps, cache = max(order.steps, 1), device.l2_bytes or 0
+    steps, cache = max(seen.order.steps, 1), device.l2_bytes or 0
     size = sum((weight.bytes or 0) * case.count for case, weight in weights) / steps
-    arithmetic = sum(_arithmetic_ns(device, case, weight) for case, weight in weights) / steps
-    busy = trace.spans.median_busy(trace.spans.steps) or float(trace.gpu.busy(trace.gpu.usable))
+    times = [
+        (matmul_ns(device, case, KINDS.get(weight.type, "bf16")) or 0.0) * case.count
+        for case, weight in weights
+    ]
+    busy = spans.median_busy(spans.steps) or float(seen.gpu.busy(seen.gpu.usable))
     full = size / device.bytes_per_s * 1e9
     least = sum({(weight.dims, weight.type): weight.bytes or 0 for _, weight in weights}.values())
     if size < CACHES * cache or least < LOOPED * cache:
         return
-    if arithmetic > full or busy < FAR * full:
+    if sum(times) / steps > full or busy < FAR * full:
         return
     title = (
         f"Weights read: {bytes_text(size)}, {time_text(full)} at {bytes_text(device.bytes_per_s)}"
         f"/s; GPU work is {busy / full:.1f}x this floor"
     )
     detail = (
-        f"{plural(whole.count, 'matmul')}, {time_text(whole.ns)} {per(trace)}; all GPU work "
+        f"{plural(whole.count, 'matmul')}, {time_text(whole.ns)} {seen.per}; all GPU work "
         f"takes {time_text(busy)}. A step cannot be shorter than one pass over its weights; at "
         f"most {bytes_text(cache)} of them can come from L2."
     )
-    evidence = {
-        "weight_bytes": round(size),
-        "floor_ns": round(full),
-        "busy_ns": round(busy),
-        "matmuls": whole.count,
-        "matmul_ns": whole.ns,
-    }
+    evidence: Facts = {"weight_bytes": round(size), "floor_ns": round(full), "busy_ns": round(busy)}
+    evidence |= {"matmuls": whole.count, "matmul_ns": whole.ns}
     saved = round(busy - max(size - cache, 0) / device.bytes_per_s * 1e9)
-    yield Finding(RULE.name, "found", title, detail, evidence, whole.events, saved)
+    yield seen.found(title, detail, evidence, whole.events, saved)
 
 
 def _weight(case: Case) -> Tensor | None:
@@ -93,19 +88,11 @@ def _weight(case: Case) -> Tensor | None:
     return weight if weight is not None and weight.bytes else None
 
 
-def _complete(trace: Trace, whole: Group) -> bool:
+def _complete(seen: Seen, whole: Group) -> bool:
     """Whether these are nearly all matmuls: others, as in a graph, read weights that we miss."""
     inside = any(
         case.id.family.startswith("inductor") and HIDDEN.intersection(case.id.get("ops") or ())
-        for case in trace.order.cases
+        for case in seen.cases
     )
-    every = together(trace, [case for case in trace.order.cases if case.role in ROLES])
+    every = seen.where(lambda case: case.role in ROLES)
     return not inside and every is not None and whole.ns >= NEARLY_ALL * every.ns
-
-
-def _arithmetic_ns(device: Device, case: Case, weight: Tensor) -> float:
-    kind = {"c10::Half": "fp16", "float": "tf32"}.get(weight.type, "bf16")
-    return (matmul_ns(device, case, kind) or 0.0) * case.count
-
-
-RULE = Rule("weights_floor", "Reading the weights as a floor", _check, ("gpu", "shapes"))
