@@ -1,4 +1,4 @@
-"""What a rung of the ladder is: `Rung`, which each file of `ladder/rungs` declares.
+"""What a rung of the ladder is: `Rung`, which `ladder/rungs.py` lists.
 
 Plain data, so that rungs are listed without torch: only `Rung.build` imports it, when called.
 """

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 (the docstring of a module covers its forward)
 """The gated MLP in its variants: plain torch, Liger's (from the Hub or PyPI), and foretrace's."""
 
 from __future__ import annotations
@@ -6,15 +7,49 @@ import os
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import torch.nn.functional as F
+from torch import Tensor, nn
+
 from foretrace.base.errors import MissingError
-from foretrace.learn.ladder.modules import GeGLU, PackedGeGLU
 from foretrace.record.profiling.run_record import version_of
 
 HUB_REPO, HUB_VERSION = "kernels-community/liger-kernels", 1
 HUB_TIMEOUT_S = 3
+
+
+class GeGLU(nn.Module):  # type: ignore[misc]
+    """down(gelu(gate(x)) * up(x)), tanh form, no bias."""
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(dim, hidden, bias=False)
+        self.up = nn.Linear(dim, hidden, bias=False)
+        self.down = nn.Linear(hidden, dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate(x), self.up(x)
+        return self.down(F.gelu(gate, approximate="tanh") * up)
+
+
+class PackedGeGLU(nn.Module):  # type: ignore[misc]
+    """The same with gate and up as halves of one matmul, and `fused(gate, up)` as the activation.
+
+    Each half is a view with gaps between its rows, as models with packed weights hand it on.
+    """
+
+    def __init__(self, dim: int, hidden: int, fused: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.gate_up = nn.Linear(dim, 2 * hidden, bias=False)
+        self.down = nn.Linear(hidden, dim, bias=False)
+        self.fused = fused
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return self.down(self.fused(gate, up))
 
 
 def gated_mlp(variant: str, dim: int, hidden: int, device: str) -> tuple[Any, dict[str, Any]]:
