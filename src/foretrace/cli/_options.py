@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,14 +52,17 @@ PATH = TracePath(readable=False)
 DEVICES = click.Choice(("auto", "cpu", "cuda"))
 
 
-def flag(name: str, text: str) -> Decorator:
-    """An option without a value."""
-    return click.option(name, is_flag=True, help=text)
+def option(names: str, text: str, to: str | None = None, **how: Any) -> Decorator:
+    """An option: `-o --out FILE` are its names and what stands for its value; it sets `to`."""
+    words = names.split()
+    own = [word for word in words if word.startswith("-")]
+    for metavar in words[len(own) :]:
+        how["metavar"] = metavar
+    return click.option(*own, *([to] if to else []), help=text, **how)
 
 
-def shown(*names: str, **options: Any) -> Decorator:
-    """An option whose help names its default."""
-    return click.option(*names, show_default=True, **options)
+flag = partial(option, is_flag=True)
+shown = partial(option, show_default=True)  # its help names the default
 
 
 def joined(*options: Decorator) -> Decorator:
@@ -126,7 +129,7 @@ def opens_trace(command: Command) -> Command:
     return joined(
         flag("--no-cache", "Neither use nor write the cache."),
         flag("--strict", "Exit 1 when anything was repaired, skipped or odd."),
-        click.option("--limit", multiple=True, metavar="NAME=NUMBER", help=_LIMIT),
+        option("--limit NAME=NUMBER", _LIMIT, multiple=True),
     )(opening)
 
 
@@ -138,12 +141,10 @@ def on_ray(command: Command) -> Command:
         return command(reading=reading._replace(ray=ray), **given)
 
     what = "Read a job on a Ray cluster; auto finds the running one."
-    return click.option("--ray", metavar="ADDRESS", help=what)(reading_there)
+    return option("--ray ADDRESS", what)(reading_there)
 
 
-as_json = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else."
-)
+as_json = flag("--json", "One JSON document on stdout, and nothing else.", to="as_json")
 form_options = joined(as_json, flag("--markdown", "Markdown instead of plain text."))
 
 
@@ -194,10 +195,10 @@ def builds_rung() -> Decorator:
 
     auto_dtype = "auto: bf16, or fp32 on a CPU without it."
     return joined(
-        shown("--device", type=DEVICES, default="auto", help="auto: a GPU if any."),
-        shown("--dtype", type=click.Choice(DTYPES), default="auto", help=auto_dtype),
+        shown("--device", "auto: a GPU if any.", type=DEVICES, default="auto"),
+        shown("--dtype", auto_dtype, type=click.Choice(DTYPES), default="auto"),
         flag("--small", "Small sizes where none are given."),
-        shown("--seed", type=int, default=0, help="Seed of weights and inputs."),
+        shown("--seed", "Seed of weights and inputs.", type=int, default=0),
     )
 
 

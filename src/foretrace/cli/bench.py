@@ -17,36 +17,38 @@ import click
 
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.cli import SuggestingGroup
-from foretrace.cli._options import as_json, joined, shown
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.kernels.bench.subjects import BenchSubject
     from foretrace.schema.documents.bench import BenchDocument
 
 _OUTPUT = click.Path(path_type=Path)
-_PLOT = click.option("--plot", type=_OUTPUT, help="Draw the results here (.svg, .png).")
+_PLOT = use.option("--plot", "Draw the results here (.svg, .png).", type=_OUTPUT)
 _DTYPES = click.Choice(("bfloat16", "float16", "float32"))
-_DTYPE = shown("--dtype", type=_DTYPES, default="bfloat16", help="Type of the data.")
+_DTYPE = use.shown("--dtype", "Type of the data.", type=_DTYPES, default="bfloat16")
 # the options of every benchmark, and of those whose sizes can be given
-_ACTIVATION = shown(
-    "--activation", type=click.Choice(("gelu_tanh", "silu", "relu")), default="gelu_tanh",
-    help="GeGLU, SwiGLU or ReGLU.",
-)  # fmt: skip
-_MEASURED = joined(
-    _DTYPE,
-    click.option("--contender", "names", multiple=True, help="Only these; may be repeated."),
-    shown("--repeats", default=21, type=click.IntRange(1), help="Timed rounds of each contender."),
-    shown("--autotune-seconds", default=600.0, help="Stop autotuning peers after this long."),
-    click.option("-o", "--output", type=_OUTPUT, help="Write the results here, as JSON."),
-    _PLOT,
-    as_json,
+_ACTIVATION = use.shown(
+    "--activation",
+    "GeGLU, SwiGLU or ReGLU.",
+    type=click.Choice(("gelu_tanh", "silu", "relu")),
+    default="gelu_tanh",
 )
-_MEASURING = joined(
-    click.option(
+_MEASURED = use.joined(
+    _DTYPE,
+    use.option("--contender", "Only these; may be repeated.", to="names", multiple=True),
+    use.shown("--repeats", "Timed rounds of each contender.", default=21, type=click.IntRange(1)),
+    use.shown("--autotune-seconds", "Stop autotuning peers after this long.", default=600.0),
+    use.option("-o --output", "Write the results here, as JSON.", type=_OUTPUT),
+    _PLOT,
+    use.as_json,
+)
+_MEASURING = use.joined(
+    use.option(
         "--size",
-        "sizes",
+        "MxH or MxDxH; may be repeated. Default: the project's own.",
+        to="sizes",
         multiple=True,
-        help="MxH or MxDxH; may be repeated. Default: the project's own.",
     ),
     _MEASURED,
 )
@@ -71,11 +73,11 @@ def geglu(sizes: tuple[str, ...], dtype: str, **options: Any) -> None:
 
 @command.command()
 @_MEASURING
-@click.option(
-    "--training/--no-training", default=True, help="Also forward with backward, at the main sizes."
+@use.option(
+    "--training/--no-training", "Also forward with backward, at the main sizes.", default=True
 )
-@click.option(
-    "--further/--no-further", default=True, help="Also measure the twelve further sizes, forward."
+@use.option(
+    "--further/--no-further", "Also measure the twelve further sizes, forward.", default=True
 )
 @_ACTIVATION
 def mlp(
@@ -95,8 +97,8 @@ def mlp(
 
 
 @command.command()
-@shown("--count", default=60, type=click.IntRange(1), help="How many sizes.")
-@shown("--seed", default=0, help="Another seed, other sizes.")
+@use.shown("--count", "How many sizes.", default=60, type=click.IntRange(1))
+@use.shown("--seed", "Another seed, other sizes.", default=0)
 @_ACTIVATION
 @_MEASURED
 def sweep(count: int, seed: int, dtype: str, activation: str, **options: Any) -> None:
@@ -128,7 +130,7 @@ def tune(sizes: tuple[str, ...], dtype: str) -> None:
 @command.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @_PLOT
-@as_json
+@use.as_json
 def show(files: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
     """Show results from files; several files make one table."""
     from foretrace.schema.documents.bench import joined, read

@@ -8,46 +8,27 @@ import click
 
 from foretrace.base.errors import UsageError
 from foretrace.base.notices import in_ci
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    as_json,
-    flag,
-    is_job,
-    job_at,
-    on_ray,
-    opens_trace,
-    shows_bold,
-    warn_of_loss,
-)
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.schema.finding import Verdict
 
 
 @click.command("check", epilog="See: foretrace docs guess")
-@click.argument("trace", type=PATH)
-@click.option(
-    "-g",
-    "--guess",
-    "texts",
+@click.argument("trace", type=use.PATH)
+@use.option(
+    "-g --guess TEXT",
+    "A prediction, such as 'in mlp_fwd: kernels == 5'.",
+    to="texts",
     multiple=True,
-    metavar="TEXT",
-    help="A prediction, such as 'in mlp_fwd: kernels == 5'.",
 )
-@click.option(
-    "--guesses", "files", multiple=True, metavar="FILE.toml", help="Predictions and their reasons."
-)
-@click.option(
-    "--against", metavar="OTHER", help="The trace to compare with; predictions call it A."
-)
-@click.option(
-    "--all", "whole", is_flag=True, help="Show every prediction and the evidence of every miss."
-)
-@flag("--need-data", "Exit 1 for unknown predictions as well, as with --strict or in CI.")
-@as_json
-@opens_trace
-@on_ray
+@use.option("--guesses FILE.toml", "Predictions and their reasons.", to="files", multiple=True)
+@use.option("--against OTHER", "The trace to compare with; predictions call it A.")
+@use.flag("--all", "Show every prediction and the evidence of every miss.", to="whole")
+@use.flag("--need-data", "Exit 1 for unknown predictions as well, as with --strict or in CI.")
+@use.as_json
+@use.opens_trace
+@use.on_ray
 def command(
     trace: str,
     texts: tuple[str, ...],
@@ -56,7 +37,7 @@ def command(
     whole: bool,
     need_data: bool,
     as_json: bool,
-    reading: Reading,
+    reading: use.Reading,
 ) -> int:
     """Mark predictions about TRACE: hit, miss or unknown, each with what was measured.
 
@@ -89,14 +70,14 @@ def command(
         raise UsageError("nothing to check: give -g TEXT or --guesses FILE.toml")
     if is_snapshot(trace):
         verdicts, lost = _of_snapshot(trace, texts, files, reading)
-    elif is_job(trace, reading):
+    elif use.is_job(trace, reading):
         if against:
             raise UsageError("--against takes one trace: compare jobs with foretrace compare A B")
         verdicts, lost = _of_job(trace, texts, files, reading)
     else:
         verdicts, lost = _of_trace(trace, texts, files, against, reading)
     text = verdicts_text(verdicts) if whole else verdicts_page(verdicts)
-    page = coloured(text) if shows_bold() else text
+    page = coloured(text) if use.shows_bold() else text
     click.echo(encode(document(verdicts)) if as_json else page)
     return _exit_code(verdicts, reading.strict or need_data or in_ci(), lost)
 
@@ -109,7 +90,7 @@ def _of_trace(
     texts: tuple[str, ...],
     files: tuple[str, ...],
     against: str | None,
-    reading: Reading,
+    reading: use.Reading,
 ) -> Marked:
     from foretrace.analyze.guess import check
     from foretrace.analyze.guess.guess_files import load
@@ -119,12 +100,12 @@ def _of_trace(
     guesses += [guess for file in files for guess in load(file)]
     opened = reading.trace(trace)
     other = reading.trace(against) if against else None
-    warn_of_loss(opened, other)
+    use.warn_of_loss(opened, other)
     return check(opened, guesses, other), reading.fails(opened, other)
 
 
 def _of_snapshot(
-    path: str, texts: tuple[str, ...], files: tuple[str, ...], reading: Reading
+    path: str, texts: tuple[str, ...], files: tuple[str, ...], reading: use.Reading
 ) -> Marked:
     """A snapshot of the allocator has predictions about memory alone."""
     from foretrace.analyze.guess.guess_files import load
@@ -136,7 +117,9 @@ def _of_snapshot(
     return check_snapshot(view, guesses), reading.strict and bool(view.snapshot.lost)
 
 
-def _of_job(job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: Reading) -> Marked:
+def _of_job(
+    job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: use.Reading
+) -> Marked:
     from foretrace.analyze.guess.guess_files import load_with
     from foretrace.analyze.guess.marking import OF_A_TRACE, check_job, parse_job_or_error
     from foretrace.read.folder import resolve
@@ -146,7 +129,7 @@ def _of_job(job: str, texts: tuple[str, ...], files: tuple[str, ...], reading: R
     guesses += [guess for file in files for guess in load_with(file, parse_job_or_error)]
     if all(isinstance(guess, Verdict) and OF_A_TRACE in guess.why for guess in guesses):
         resolve(job, reading.limits)  # names the traces to choose from
-    found = job_at(job, reading)
+    found = use.job_at(job, reading)
     return check_job(found, guesses), reading.strict and bool(found.left_out)
 
 

@@ -8,59 +8,38 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    answer,
-    answer_in_sections,
-    flag,
-    in_forms,
-    is_job,
-    job_at,
-    on_ray,
-    opens_trace,
-    shown,
-    shows_bold,
-    warn_of_loss,
-    width,
-)
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.analyze.guess.fail_if import Gate, Outcome
 
 MOST = 26  # one letter each
+_FAIL_IF = (
+    'Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, cpu, '
+    "wall, idle, kernels, memcpys, launches; of jobs: step, compute, exposed, wait, idle; of tries:"
+    " untouched, best, lost. Repeatable."
+)
 
 
 @click.command("compare", epilog="See: foretrace docs compare")
-@click.argument("a", type=PATH)
-@click.argument("b", type=PATH)
-@click.argument("more", nargs=-1, type=PATH)
-@in_forms
-@click.option(
-    "--region", metavar="NAME", help="Compare the calls of this region (record_function range)."
-)
-@click.option(
-    "--compile-seconds",
+@click.argument("a", type=use.PATH)
+@click.argument("b", type=use.PATH)
+@click.argument("more", nargs=-1, type=use.PATH)
+@use.in_forms
+@use.option("--region NAME", "Compare the calls of this region (record_function range).")
+@use.option(
+    "--compile-seconds S",
+    "What the change costs once, such as compile time; default: the run record's.",
     type=click.FloatRange(0, 10**9),
-    metavar="S",
-    help="What the change costs once, such as compile time; default: the run record's.",
 )
-@click.option(
-    "--fail-if",
-    "conditions",
-    multiple=True,
-    metavar="CONDITION",
-    help='Exit 1 when this holds: "gpu > 1.05x", "kernels > 4", "wall > 2ms". Quantities: gpu, '
-    "cpu, wall, idle, kernels, memcpys, launches; of jobs: step, compute, exposed, wait, idle; of "
-    "tries: untouched, best, lost. Repeatable.",
-)
-@flag("--times", "Also every time and count, with the noise.")
-@flag("--kernels", "Also every kernel: same, changed, removed, added.")
-@flag("--ops", "Also the host ops.")
-@flag("--all", "Everything: each change as a sentence, times, kernels, ops.")
-@shown("--top", default=12, type=click.IntRange(1), help="Kernels of each kind, and ops, to list.")
-@opens_trace
-@on_ray
+@use.option("--fail-if CONDITION", _FAIL_IF, to="conditions", multiple=True)
+@use.flag("--times", "Also every time and count, with the noise.")
+@use.flag("--kernels", "Also every kernel: same, changed, removed, added.")
+@use.flag("--ops", "Also the host ops.")
+@use.flag("--all", "Everything: each change as a sentence, times, kernels, ops.")
+@use.shown("--top", "Kernels of each kind, and ops, to list.", default=12, type=click.IntRange(1))
+@use.opens_trace
+@use.on_ray
 def command(
     a: str,
     b: str,
@@ -70,7 +49,7 @@ def command(
     compile_seconds: float | None,
     conditions: tuple[str, ...],
     top: int,
-    reading: Reading,
+    reading: use.Reading,
     **parts: bool,
 ) -> int:
     """Say which of two traces is faster, and what changed, one change per line.
@@ -99,7 +78,7 @@ def command(
         if not all(results) or more or region or compile_seconds:
             raise UsageError("a try is compared with one other try, and takes no option of a trace")
         return _tries(results, form, [parse_gate(text, "tries") for text in conditions])
-    several = [is_job(path, reading) for path in (a, b)]
+    several = [use.is_job(path, reading) for path in (a, b)]
     if any(several):
         if not all(several) or more or region or compile_seconds:
             raise UsageError("a job is compared with one other job, and takes no option of a trace")
@@ -109,14 +88,14 @@ def command(
         raise UsageError(f"at most {MOST} traces can be compared at once")
     gates = [parse_gate(text) for text in conditions]
     traces = [reading.trace(path) for path in (a, b, *more)]
-    warn_of_loss(*traces)
+    use.warn_of_loss(*traces)
     found = compare(*traces, region=region, compile_seconds=compile_seconds)
     outcomes = [gate.check(each) for each in (found, *found.others) for gate in gates]
     wanted = [part for part, is_shown in parts.items() if is_shown]
-    answer(
+    use.answer(
         form,
         document(found),
-        lambda _: comparison_text(found, top, wanted, width=width(), bold=shows_bold()),
+        lambda _: comparison_text(found, top, wanted, width=use.width(), bold=use.shows_bold()),
         lambda _: comparison_markdown(found, top, wanted),
     )
     return 1 if _fails(outcomes) or reading.fails(*traces) else 0
@@ -138,17 +117,17 @@ def _tries(results: Sequence[Any], form: str, gates: list[Gate]) -> int:
 
     found = compare_tries(*results)
     outcomes = [gate.check(found) for gate in gates]
-    answer_in_sections(form, found, lambda: try_comparison(found))
+    use.answer_in_sections(form, found, lambda: try_comparison(found))
     return 1 if _fails(outcomes) else 0
 
 
-def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: Reading) -> int:
+def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) -> int:
     from foretrace.analyze.compare.jobs import compare_jobs
     from foretrace.show.render.job_comparison import job_comparison
 
-    jobs = [job_at(path, reading) for path in (a, b)]
+    jobs = [use.job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)
     outcomes = [gate.check(found) for gate in gates]
-    answer_in_sections(form, found, lambda: job_comparison(found, width()))
+    use.answer_in_sections(form, found, lambda: job_comparison(found, use.width()))
     lost = reading.strict and any(job.left_out for job in jobs)
     return 1 if _fails(outcomes) or lost else 0

@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    answer,
-    flag,
-    in_forms,
-    opens_trace,
-    say,
-    shown,
-    shows_bold,
-    warn_of_loss,
-    width,
-)
+from foretrace.cli import _options as use
 from foretrace.cli.run import steps_at
 
 if TYPE_CHECKING:
@@ -48,37 +36,31 @@ class _Counters(click.Command):
     epilog="See: foretrace docs counters",
     context_settings={"ignore_unknown_options": True},
 )
-@click.option("-m", "--module", is_flag=True, help="SCRIPT is the name of a module.")
-@click.option(
+@use.flag("-m --module", "SCRIPT is the name of a module.")
+@use.option(
     "--ncu",
-    "exports",
+    "Run nothing: join this CSV of `ncu --csv --page raw`, or this .ncu-rep, to a TRACE.",
+    to="exports",
     multiple=True,
     type=click.Path(),
-    help="Run nothing: join this CSV of `ncu --csv --page raw`, or this .ncu-rep, to a TRACE.",
 )
-@click.option(
-    "--against",
-    type=click.Path(),
-    metavar="FILE",
-    help="Say what changed since these counters, a file of --json.",
+@use.option(
+    "--against FILE", "Say what changed since these counters, a file of --json.", type=click.Path()
 )
-@click.option("--kernel", metavar="REGEX", help="Count only kernels whose function name matches.")
-@shown(
-    "--launches",
-    type=click.IntRange(1),
-    default=LAUNCHES,
-    help="Count at most so many launches.",
+@use.option("--kernel REGEX", "Count only kernels whose function name matches.")
+@use.shown(
+    "--launches", "Count at most so many launches.", type=click.IntRange(1), default=LAUNCHES
 )
-@flag("--whole", "Count every launch of the script, not those of the last recorded step.")
-@flag("--quick", "One run under Nsight Compute: HBM, L2 lookups and L1 alone.")
-@shown("--steps", type=click.IntRange(1), default=3, help="Steps to record.")
-@shown("--warmup", type=click.IntRange(0), default=3, help="Steps before recording starts.")
+@use.flag("--whole", "Count every launch of the script, not those of the last recorded step.")
+@use.flag("--quick", "One run under Nsight Compute: HBM, L2 lookups and L1 alone.")
+@use.shown("--steps", "Steps to record.", type=click.IntRange(1), default=3)
+@use.shown("--warmup", "Steps before recording starts.", type=click.IntRange(0), default=3)
 @steps_at
-@shown("-o", "--out", "folder", default="traces", help="Folder of the trace and the exports.")
-@flag("--all", "A sentence for each kernel, every level, roofs, how it was counted.")
-@in_forms
-@opens_trace
-@click.argument("script", type=PATH, metavar="SCRIPT|TRACE")
+@use.shown("-o --out", "Folder of the trace and the exports.", to="folder", default="traces")
+@use.flag("--all", "A sentence for each kernel, every level, roofs, how it was counted.")
+@use.in_forms
+@use.opens_trace
+@click.argument("script", type=use.PATH, metavar="SCRIPT|TRACE")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
     script: str,
@@ -86,7 +68,7 @@ def command(
     exports: tuple[str, ...],
     against: str | None,
     form: str,
-    reading: Reading,
+    reading: use.Reading,
     **given: Any,
 ) -> int:
     """Run SCRIPT once under torch's profiler and twice under Nsight Compute, and join the counters
@@ -121,12 +103,12 @@ def command(
         else:
             path, found = count(script, arguments, given)
         trace = reading.trace(path)
-        warn_of_loss(trace)
+        use.warn_of_loss(trace)
         document = counters_document(trace, found)
     if earlier is not None and against is not None:
         document = with_earlier(document, earlier, against)
-    how = {"everything": everything, "width": width(), "bold": shows_bold()}
-    answer(form, document, counters_text, counters_markdown, **how)
+    how = {"everything": everything, "width": use.width(), "bold": use.shows_bold()}
+    use.answer(form, document, counters_text, counters_markdown, **how)
     return int(reading.fails(trace))
 
 
@@ -177,5 +159,5 @@ def count(
         folder = Path(given.pop("folder"))
         find, limit = given.pop("steps_at"), given.pop("launches")
         wanted = CountedScript(script, arguments, find=find, limit=limit, **given)
-        path, found = count_script(wanted, folder, say)
+        path, found = count_script(wanted, folder, use.say)
     return str(path), found

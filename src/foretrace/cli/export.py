@@ -5,23 +5,21 @@ from __future__ import annotations
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import PATH, Reading, flag, new_file, opens_trace, say, warn_of_loss
+from foretrace.cli import _options as use
 
 FOLDER = click.Path(exists=True)
 
 
 @click.command("export", epilog="See: foretrace docs export")
-@click.argument("trace", type=PATH)
-@click.option("--speedscope", metavar="FILE", help="A flame graph for https://speedscope.app.")
-@click.option("--collapsed", metavar="FILE", help="Lines of `module;op;kernel NANOSECONDS`.")
-@click.option(
-    "--csv", metavar="FILE", help="One row per kernel, or per op of a CPU: module, shapes, time."
-)
-@click.option("--captures", type=FOLDER, metavar="FOLDER", help="As in foretrace look.")
-@flag("--overwrite", "Replace a file of that name.")
-@opens_trace
+@click.argument("trace", type=use.PATH)
+@use.option("--speedscope FILE", "A flame graph for https://speedscope.app.")
+@use.option("--collapsed FILE", "Lines of `module;op;kernel NANOSECONDS`.")
+@use.option("--csv FILE", "One row per kernel, or per op of a CPU: module, shapes, time.")
+@use.option("--captures FOLDER", "As in foretrace look.", type=FOLDER)
+@use.flag("--overwrite", "Replace a file of that name.")
+@use.opens_trace
 def command(
-    trace: str, captures: str | None, overwrite: bool, reading: Reading, **wanted: str | None
+    trace: str, captures: str | None, overwrite: bool, reading: use.Reading, **wanted: str | None
 ) -> int:
     """Write the GPU time of TRACE by nn.Module, op and kernel in the format of another tool.
 
@@ -39,16 +37,16 @@ def command(
     if [*chosen.values()].count("-") > 1:
         raise UsageError("only one format can go to stdout")
     targets = {
-        form: None if path == "-" else new_file(path, overwrite=overwrite)
+        form: None if path == "-" else use.new_file(path, overwrite=overwrite)
         for form, path in chosen.items()
     }
     from foretrace.base.files import write_text
     from foretrace.show.render.export import exported
 
     opened = reading.trace(trace, captures)
-    warn_of_loss(opened)
+    use.warn_of_loss(opened)
     if not len(opened.gpu):
-        say("the trace has no GPU work: times are host times, which include profiler overhead")
+        use.say("the trace has no GPU work: times are host times, which include profiler overhead")
     for form, target in targets.items():
         text = exported(opened, form)
         if target is None:

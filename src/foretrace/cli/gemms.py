@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import answer, flag, in_forms, say, shown, shows_bold, width
+from foretrace.cli import _options as use
 from foretrace.schema.gemm_point import DTYPES, EPILOGUES, LAYOUTS
 
 if TYPE_CHECKING:
@@ -21,29 +21,28 @@ KIND = ("dtype", "layout", "epilogue")
 
 
 @click.command("gemms", epilog="See: foretrace docs gemms")
-@click.option("--near", metavar="MxNxK", help="Explain why this shape gets its kernel.")
-@click.option("--predict", metavar="MxNxK", help="Predict kernel and time of this shape.")
-@click.option("--show", metavar="NAME|FILE", help=f"Show a map by M and N (`{SHIPPED}` ships).")
-@shown("--dtype", type=click.Choice(DTYPES), default="bf16", help="Type of the operands.")
-@shown("--layout", type=click.Choice(LAYOUTS), default="tn", help="tn is what nn.Linear computes.")
-@shown("--epilogue", type=click.Choice(EPILOGUES), default="none", help="What follows the matmul.")
-@click.option("--device", type=click.Choice(("cuda", "cpu")), help="What to measure.")
-@click.option(
-    "-o",
-    "--output",
+@use.option("--near MxNxK", "Explain why this shape gets its kernel.")
+@use.option("--predict MxNxK", "Predict kernel and time of this shape.")
+@use.option("--show NAME|FILE", f"Show a map by M and N (`{SHIPPED}` ships).")
+@use.shown("--dtype", "Type of the operands.", type=click.Choice(DTYPES), default="bf16")
+@use.shown("--layout", "tn is what nn.Linear computes.", type=click.Choice(LAYOUTS), default="tn")
+@use.shown("--epilogue", "What follows the matmul.", type=click.Choice(EPILOGUES), default="none")
+@use.option("--device", "What to measure.", type=click.Choice(("cuda", "cpu")))
+@use.option(
+    "-o --output",
+    "Write the map of a GPU here (.parquet), and what was measured beside it.",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the map of a GPU here (.parquet), and what was measured beside it.",
 )
-@click.option(
+@use.option(
     "--points",
+    "Measure the matmuls of this file alone: MxNxK on a line, with layout, type, epilogue.",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Measure the matmuls of this file alone: MxNxK on a line, with layout, type, epilogue.",
 )
-@click.option("--most", type=click.IntRange(1), help="Measure at most so many matmuls.")
-@click.option("--html", metavar="FILE", help="Also write a page with the heat map.")
-@flag("--accuracy", "How often predictions are right on matmuls that the map does not hold.")
-@flag("--all", "Every tile, and where the kernel changes as M grows.")
-@in_forms
+@use.option("--most", "Measure at most so many matmuls.", type=click.IntRange(1))
+@use.option("--html FILE", "Also write a page with the heat map.")
+@use.flag("--accuracy", "How often predictions are right on matmuls that the map does not hold.")
+@use.flag("--all", "Every tile, and where the kernel changes as M grows.")
+@use.in_forms
 def command(
     near: str | None,
     predict: str | None,
@@ -79,8 +78,13 @@ def command(
     if html:
         _write(document, Path(html))
     accuracy = rest["accuracy"] and not (near or predict)
-    how = {"every": rest["all"], "bold": shows_bold(), "width": width(), "accuracy": accuracy}
-    answer(form, document, gemms_text, gemms_markdown, **how)
+    how = {
+        "every": rest["all"],
+        "bold": use.shows_bold(),
+        "width": use.width(),
+        "accuracy": accuracy,
+    }
+    use.answer(form, document, gemms_text, gemms_markdown, **how)
 
 
 def _asked(near: str | None, predict: str | None, show: str, rest: dict[str, Any]) -> GemmsDocument:
@@ -124,7 +128,7 @@ def _measured(rest: dict[str, Any]) -> GemmsDocument:
     kind = parse_size("1x1x1", *(rest[name] for name in KIND))
     chosen = parse_points(rest["points"]) if rest["points"] else ()
     with on_terminal():
-        return measured(rest["device"], rest["output"], rest["most"], kind, say, chosen)
+        return measured(rest["device"], rest["output"], rest["most"], kind, use.say, chosen)
 
 
 def _write(document: GemmsDocument, path: Path) -> None:

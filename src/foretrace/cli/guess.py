@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import PATH, Reading, as_json, opens_trace, warn_of_loss
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -30,27 +30,21 @@ class Asked(Protocol):
 
 
 @click.command("guess", epilog="See: foretrace docs guess")
-@click.argument("trace", required=False, type=PATH)
-@click.option(
-    "--from", "source", metavar="TRACE", help="Write what holds on TRACE as a guess file."
+@click.argument("trace", required=False, type=use.PATH)
+@use.option("--from TRACE", "Write what holds on TRACE as a guess file.", to="source")
+@use.option("--then B", "Predict B, the same program after a change, or a fix: compile.")
+@use.option(
+    "--answers FILE", "Take the answers from a file, one per line; an empty line skips a question."
 )
-@click.option(
-    "--then", metavar="B", help="Predict B, the same program after a change, or a fix: compile."
-)
-@click.option(
-    "--answers",
-    metavar="FILE",
-    help="Take the answers from a file, one per line; an empty line skips a question.",
-)
-@as_json
-@opens_trace
+@use.as_json
+@use.opens_trace
 def command(
     trace: str | None,
     source: str | None,
     then: str | None,
     answers: str | None,
     as_json: bool,
-    reading: Reading,
+    reading: use.Reading,
 ) -> int:
     """Answer a few questions about TRACE before it is shown, then see your answers marked.
 
@@ -75,7 +69,7 @@ def command(
             "TRACE`"
         )
     opened = reading.trace(path)
-    warn_of_loss(opened)
+    use.warn_of_loss(opened)
     if source:
         return _held(opened, as_json, reading)
     if then:
@@ -83,7 +77,7 @@ def command(
     return _now(opened, answers, as_json, reading)
 
 
-def _held(opened: Trace, as_json: bool, reading: Reading) -> int:
+def _held(opened: Trace, as_json: bool, reading: use.Reading) -> int:
     """Write what holds."""
     from foretrace.analyze.guess import baseline
     from foretrace.schema.documents import encode
@@ -92,7 +86,7 @@ def _held(opened: Trace, as_json: bool, reading: Reading) -> int:
     return 1 if reading.fails(opened) else 0
 
 
-def _now(opened: Trace, answers: str | None, as_json: bool, reading: Reading) -> int:
+def _now(opened: Trace, answers: str | None, as_json: bool, reading: use.Reading) -> int:
     """Ask about the trace itself."""
     from foretrace.analyze.guess import check
     from foretrace.analyze.guess.marking import document
@@ -109,7 +103,7 @@ def _now(opened: Trace, answers: str | None, as_json: bool, reading: Reading) ->
     return 1 if missed or reading.fails(opened) else 0
 
 
-def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: Reading) -> int:
+def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: use.Reading) -> int:
     """Ask about the next trace; where only the change is known, print the answers."""
     from foretrace.analyze.fixes import fixes
     from foretrace.analyze.guess.forecast import asked, forecast
@@ -118,8 +112,8 @@ def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: Rea
     from foretrace.show.render.forecast_page import before, page
 
     is_fix = not Path(then).exists() and then in {fix.name for fix in fixes()}
-    b = None if is_fix else reading.trace(str(PATH.convert(then, None, None)))
-    warn_of_loss(b)
+    b = None if is_fix else reading.trace(str(use.PATH.convert(then, None, None)))
+    use.warn_of_loss(b)
     questions = asked(a, b)
     click.echo(terminal.drawn(before(a, then), bold=shows_bold(), width=width()), err=True)
     found = list(_answered(questions, answers))

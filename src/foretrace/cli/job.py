@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    answer_in_sections,
-    chosen_parts,
-    flag,
-    in_forms,
-    new_file,
-    on_ray,
-    opens_trace,
-    say,
-    shown,
-    width,
-)
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.lanes import JobLanes
@@ -30,23 +17,23 @@ if TYPE_CHECKING:
 
 
 @click.command("job", epilog="See: foretrace docs jobs")
-@click.argument("traces", type=PATH)
-@in_forms
-@click.option("--ranks", metavar="0-63,80", help="Read these ranks alone.")
-@click.option("--steps", metavar="3-5", help="Answer for these steps alone.")
-@flag("--stragglers", "Every rank and host: how often last, what it delays, and why.")
-@flag("--exposed", "Compute and communication per rank and step; overlap; pipeline bubbles.")
-@flag("--path", "The critical path through one step, and what a change would save.")
-@flag("--network", "Bandwidth by collective, size and group; what is slower than its equals.")
-@flag("--same", "Whether the traces are one job; clocks; files that were not read.")
-@flag("--all", "Everything.")
-@shown("--top", default=20, type=click.IntRange(0), help="How many rows of a table to list.")
-@click.option("--timeline", metavar="0,17", help="Lay these ranks side by side, clocks aligned.")
-@click.option("--html", metavar="FILE", help="Write a page: ranks by steps, and a timeline.")
-@click.option("--perfetto", metavar="FILE", help="Write the ranks as one trace, clocks aligned.")
-@flag("--overwrite", "Replace a file of that name.")
-@opens_trace
-@on_ray
+@click.argument("traces", type=use.PATH)
+@use.in_forms
+@use.option("--ranks 0-63,80", "Read these ranks alone.")
+@use.option("--steps 3-5", "Answer for these steps alone.")
+@use.flag("--stragglers", "Every rank and host: how often last, what it delays, and why.")
+@use.flag("--exposed", "Compute and communication per rank and step; overlap; pipeline bubbles.")
+@use.flag("--path", "The critical path through one step, and what a change would save.")
+@use.flag("--network", "Bandwidth by collective, size and group; what is slower than its equals.")
+@use.flag("--same", "Whether the traces are one job; clocks; files that were not read.")
+@use.flag("--all", "Everything.")
+@use.shown("--top", "How many rows of a table to list.", default=20, type=click.IntRange(0))
+@use.option("--timeline 0,17", "Lay these ranks side by side, clocks aligned.")
+@use.option("--html FILE", "Write a page: ranks by steps, and a timeline.")
+@use.option("--perfetto FILE", "Write the ranks as one trace, clocks aligned.")
+@use.flag("--overwrite", "Replace a file of that name.")
+@use.opens_trace
+@use.on_ray
 def command(
     traces: str,
     form: str,
@@ -57,7 +44,7 @@ def command(
     html: str | None,
     perfetto: str | None,
     overwrite: bool,
-    reading: Reading,
+    reading: use.Reading,
     **wanted: bool,
 ) -> int:
     """Show which rank makes the others wait and why, what is exposed, and what to do first.
@@ -78,14 +65,14 @@ def command(
         raise UsageError("--json has no timeline: add --html FILE or --perfetto FILE")
     chosen = numbers("--timeline", timeline)
     for path in filter(None, (html, perfetto)):
-        new_file(path, overwrite=overwrite)
+        use.new_file(path, overwrite=overwrite)
     with reading.job(traces, ranks, steps) as job:
         found = overview_of_job(job)
         beside = _lanes(job, found, chosen) if chosen or html or perfetto else None
     if beside is not None:
         _write(found, beside, html, perfetto)
     drawn = beside if chosen else None
-    answer_in_sections(form, found, lambda: _page(found, wanted, top, drawn))
+    use.answer_in_sections(form, found, lambda: _page(found, wanted, top, drawn))
     return 1 if reading.strict and _odd(found) else 0
 
 
@@ -106,10 +93,10 @@ def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str
 
     if html is not None:
         write_text(Path(html), job_html(found, beside))
-        say(f"wrote {html}")
+        use.say(f"wrote {html}")
     if perfetto is not None:
         write_ranks(beside, Path(perfetto))
-        say(f"wrote {perfetto}: open it at ui.perfetto.dev")
+        use.say(f"wrote {perfetto}: open it at ui.perfetto.dev")
 
 
 def _page(
@@ -118,11 +105,13 @@ def _page(
     from foretrace.show.render import job_page
     from foretrace.show.render.job_timeline import job_timeline
 
-    names = chosen_parts(wanted, job_page.PARTS)
-    page = job_page.sections(found, names, top) if names else job_page.first_screen(found, width())
+    names = use.chosen_parts(wanted, job_page.PARTS)
+    page = (
+        job_page.sections(found, names, top) if names else job_page.first_screen(found, use.width())
+    )
     if beside is None:
         return page
-    return [*page, job_timeline(beside, found.path.step if found.path else None, width())]
+    return [*page, job_timeline(beside, found.path.step if found.path else None, use.width())]
 
 
 def _odd(found: JobDocument) -> bool:

@@ -5,32 +5,24 @@ from __future__ import annotations
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import DEVICES, answer, flag, in_forms, rung_names, say
+from foretrace.cli import _options as use
 
 
 @click.command("ladder", epilog="See: foretrace docs ladder")
-@click.option(
-    "--recorded", metavar="CARD", help="Climb packaged traces instead (h200): no torch, no GPU."
+@use.option("--recorded CARD", "Climb packaged traces instead (h200): no torch, no GPU.")
+@use.option(
+    "--only RUNG", "This rung alone; may be repeated.", multiple=True, shell_complete=use.rung_names
 )
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="RUNG",
-    shell_complete=rung_names,
-    help="This rung alone; may be repeated.",
+@use.option("--device", "Where to climb; the GPU where there is one.", type=use.DEVICES)
+@use.option("--keep DIR", "Keep the traces and run records in this folder.")
+@use.flag(
+    "--why", "Keep the compiler's records beside the traces, for foretrace why (with --keep)."
 )
-@click.option("--device", type=DEVICES, help="Where to climb; the GPU where there is one.")
-@click.option("--keep", metavar="DIR", help="Keep the traces and run records in this folder.")
-@flag("--why", "Keep the compiler's records beside the traces, for foretrace why (with --keep).")
-@click.option(
-    "--claim", metavar="NUMBER", help="One claim, on packaged traces: sentence, outcome, evidence."
-)
-@flag("--all", "Every claim, its sentence where it does not hold, and what each setup changed.")
-@flag("--strict", "Exit 1 when a claim of the articles does not hold.")
-@click.option(
-    "--no-cache", is_flag=True, expose_value=False, help="No effect: a climb never uses the cache."
-)
-@in_forms
+@use.option("--claim NUMBER", "One claim, on packaged traces: sentence, outcome, evidence.")
+@use.flag("--all", "Every claim, its sentence where it does not hold, and what each setup changed.")
+@use.flag("--strict", "Exit 1 when a claim of the articles does not hold.")
+@use.flag("--no-cache", "No effect: a climb never uses the cache.", expose_value=False)
+@use.in_forms
 def command(
     recorded: str | None,
     only: tuple[str, ...],
@@ -75,7 +67,7 @@ def command(
         document = climb_recorded(recorded or "h200", only, claim)
     else:
         with nullcontext(Path(keep)) if keep else scratch() as folder:
-            document = climb_here(folder, device or "auto", only, say, why=why)
+            document = climb_here(folder, device or "auto", only, use.say, why=why)
     text = claim_text if claim else climb_text if wanted["all"] else climb_summary
-    answer(form, document, text, climb_markdown)
+    use.answer(form, document, text, climb_markdown)
     return 1 if strict and document.outcomes[FAILS] else 0

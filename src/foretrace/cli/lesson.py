@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import MissingError, UsageError
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    as_json,
-    flag,
-    new_file,
-    opens_trace,
-    say,
-    shows_bold,
-)
+from foretrace.cli import _options as use
 
 # what a reader may type for a key; a shifted key is the key
 WORDS = {"b": "back", "q": "quit exit", "s": "skip", "?": "hint help h"}
@@ -35,13 +26,13 @@ if TYPE_CHECKING:
 
 @click.command("lesson", epilog="See: foretrace docs lessons")
 @click.argument("number", required=False, metavar="[NUMBER|TRACE]")
-@flag("--list", "List the lessons, and how far you are.")
-@flag("--again", "Start at the first question, even where an earlier sitting stopped later.")
-@flag("--live", "Record the programs of the lesson on this machine; needs torch.")
-@click.option("--html", metavar="OUT", help="Write a page with the lesson, or with all of them.")
-@flag("--overwrite", "Replace a file of that name.")
-@as_json
-@opens_trace
+@use.flag("--list", "List the lessons, and how far you are.")
+@use.flag("--again", "Start at the first question, even where an earlier sitting stopped later.")
+@use.flag("--live", "Record the programs of the lesson on this machine; needs torch.")
+@use.option("--html OUT", "Write a page with the lesson, or with all of them.")
+@use.flag("--overwrite", "Replace a file of that name.")
+@use.as_json
+@use.opens_trace
 def command(
     number: str | None,
     again: bool,
@@ -49,7 +40,7 @@ def command(
     html: str | None,
     overwrite: bool,
     as_json: bool,
-    reading: Reading,
+    reading: use.Reading,
     **wanted: bool,
 ) -> int:
     """Play lesson NUMBER: ten lines of code, a question, and the answer at once.
@@ -80,7 +71,7 @@ def command(
         raise UsageError("the answers come from stdin: give the trace as a file, or add --html")
     if html is not None and as_json:
         raise UsageError("choose one of --html and --json")
-    target = new_file(html, overwrite=overwrite) if html is not None else None
+    target = use.new_file(html, overwrite=overwrite) if html is not None else None
     words = [number] if number is not None else [each.name for each in lessons()]
     with scratch() as folder:
         chosen = list(_sittings(words, folder if live else None, reading))
@@ -111,7 +102,7 @@ def _listed(standing: dict[str, str]) -> str:
 
 
 def _sittings(
-    words: Sequence[str], folder: Path | None, reading: Reading
+    words: Sequence[str], folder: Path | None, reading: use.Reading
 ) -> Iterator[tuple[Sitting, str]]:
     """One for each word; of several lessons, those that this machine can play."""
     for word in words:
@@ -120,16 +111,16 @@ def _sittings(
         except MissingError as problem:
             if len(words) == 1:
                 raise
-            say(str(problem))
+            use.say(str(problem))
 
 
-def _sitting(word: str, folder: Path | None, reading: Reading) -> tuple[Sitting, str]:
+def _sitting(word: str, folder: Path | None, reading: use.Reading) -> tuple[Sitting, str]:
     """The lesson of that number or name, or one on a trace; and the name that progress has."""
     from foretrace.learn import lessons
     from foretrace.learn.lessons.sitting import Sitting
 
     if not lessons.is_lesson(word):
-        path = str(PATH.convert(word, None, None))
+        path = str(use.PATH.convert(word, None, None))
         if (
             os.path.exists(path)
             or path == "-"
@@ -143,10 +134,10 @@ def _sitting(word: str, folder: Path | None, reading: Reading) -> tuple[Sitting,
         return Sitting(chosen, reading.trace), chosen.name
     from foretrace.learn.lessons.live import live_sitting
 
-    return live_sitting(chosen, folder, reading.trace, say), f"{chosen.name}, live"
+    return live_sitting(chosen, folder, reading.trace, use.say), f"{chosen.name}, live"
 
 
-def _own(path: str, reading: Reading) -> Sitting:
+def _own(path: str, reading: use.Reading) -> Sitting:
     from foretrace.learn.lessons.own import own_sitting
     from foretrace.read.folder import searched
 
@@ -163,7 +154,7 @@ def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:
     from foretrace.show.render.lesson_page import end_text, title_text
 
     lesson = sitting.lesson
-    click.echo(title_text(lesson, bold=shows_bold()), err=as_json)
+    click.echo(title_text(lesson, bold=use.shows_bold()), err=as_json)
     earlier = read_progress().lessons.get(name)
     if earlier and not earlier.finished and not again:
         sitting.resume(earlier.answers)
@@ -197,7 +188,7 @@ def ask(sitting: Sitting, to_stderr: bool = False) -> bool:
     """
     from foretrace.show.render.lesson_page import asked_text, marked_text
 
-    bold, asked = shows_bold(), sitting.asked(sitting.at)
+    bold, asked = use.shows_bold(), sitting.asked(sitting.at)
     click.echo(f"\n{asked_text(asked, bold=bold)}", err=to_stderr)
     if asked.skipped:
         sitting.skip()

@@ -11,19 +11,7 @@ import click
 
 from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    answer_in_sections,
-    chosen_parts,
-    flag,
-    in_forms,
-    opens_trace,
-    say,
-    shown,
-    warn_of_record,
-    width,
-)
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -43,22 +31,22 @@ EVERY = ("regions", "steps", "kernels", "ops", "modules", "findings")
 
 
 @click.command("look", epilog="See: foretrace docs look")
-@click.argument("trace", type=PATH)
-@in_forms
-@flag("--kernels", "Every kernel: time, rates, its roof, what limits it.")
-@flag("--ops", "Host ops: self and total time, kernels and GPU time below.")
-@flag("--modules", "GPU or CPU time by nn.Module, forward and backward; equal layers are one row.")
-@flag("--steps", "Steps and regions.")
-@flag("--findings", "All findings with their evidence, and what was read.")
-@click.option("--region", metavar="NAME", help="One region: its verdict, and what it launches.")
-@click.option(
-    "--beside", type=PATH, multiple=True, metavar="TRACE", help="The same region of another trace."
+@click.argument("trace", type=use.PATH)
+@use.in_forms
+@use.flag("--kernels", "Every kernel: time, rates, its roof, what limits it.")
+@use.flag("--ops", "Host ops: self and total time, kernels and GPU time below.")
+@use.flag(
+    "--modules", "GPU or CPU time by nn.Module, forward and backward; equal layers are one row."
 )
-@click.option("--explain", metavar="NAME", help="One rule or fix: its evidence and its manual.")
-@flag("--all", "Everything.")
-@click.option("--captures", type=FOLDER, metavar="FOLDER", help=CAPTURES)
-@shown("--top", default=20, type=click.IntRange(0), help="How many kernels and ops to list.")
-@opens_trace
+@use.flag("--steps", "Steps and regions.")
+@use.flag("--findings", "All findings with their evidence, and what was read.")
+@use.option("--region NAME", "One region: its verdict, and what it launches.")
+@use.option("--beside TRACE", "The same region of another trace.", type=use.PATH, multiple=True)
+@use.option("--explain NAME", "One rule or fix: its evidence and its manual.")
+@use.flag("--all", "Everything.")
+@use.option("--captures FOLDER", CAPTURES, type=FOLDER)
+@use.shown("--top", "How many kernels and ops to list.", default=20, type=click.IntRange(0))
+@use.opens_trace
 def command(
     trace: str,
     form: str,
@@ -67,7 +55,7 @@ def command(
     captures: str | None,
     explain: str | None,
     top: int,
-    reading: Reading,
+    reading: use.Reading,
     **wanted: bool,
 ) -> int:
     """Show what bounds a step, what to do first, and where the GPU time goes.
@@ -86,7 +74,7 @@ def command(
     if tried := read_tried(trace):
         from foretrace.show.render.try_page import page as try_page
 
-        answer_in_sections(form, tried, lambda: try_page(tried))
+        use.answer_in_sections(form, tried, lambda: try_page(tried))
         return 0
     if beside and (region is None or form == "json" or len(beside) > MOST_BESIDE):
         raise UsageError(
@@ -104,9 +92,9 @@ def command(
         document, page, odd = _look(
             trace, inside, reading, _Wanted(wanted, region, beside, captures, top, explain)
         )
-    answer_in_sections(form, document, page)
+    use.answer_in_sections(form, document, page)
     if reading.strict and odd:
-        say(f"--strict: {odd}")
+        use.say(f"--strict: {odd}")
         return 1
     return 0
 
@@ -141,11 +129,13 @@ class _Wanted(NamedTuple):
 
             return explained(found.look, self.explain)
         every = [name for name in EVERY if name != "modules" or found.look.modules]
-        names = chosen_parts(self.parts, every)
-        return sections(found, names, self.top) if names else first_screen(found, width())
+        names = use.chosen_parts(self.parts, every)
+        return sections(found, names, self.top) if names else first_screen(found, use.width())
 
 
-def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _Wanted) -> Answer:
+def _look(
+    trace: str, inside: FolderContents | None, reading: use.Reading, wanted: _Wanted
+) -> Answer:
     """One trace; files beside it that cannot be read are odd."""
     from foretrace.schema.run_record import read_run
     from foretrace.show.overview.reading import overview_of
@@ -158,11 +148,11 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
         )
     finally:
         gc.enable()
-    warn_of_record(trace, read_run(inside.traces[0] if inside else trace))
+    use.warn_of_record(trace, read_run(inside.traces[0] if inside else trace))
     left_out = [str(problem) for _, problem in inside.files if problem] if inside else []
     if left_out:  # the document of one trace has no place for unreadable files beside it
         more = f" (and {len(left_out) - 1:,} more)" if len(left_out) > 1 else ""
-        say(plain(f"warning: left out: {left_out[0]}{more}"))
+        use.say(plain(f"warning: left out: {left_out[0]}{more}"))
 
     def page() -> list[Section]:
         if wanted.region is None:
@@ -179,7 +169,7 @@ def _look(trace: str, inside: FolderContents | None, reading: Reading, wanted: _
     return found.look, page, _odd([found.look.ledger], left_out=len(left_out))
 
 
-def _beside(paths: list[str], region: str, reading: Reading) -> list[Section]:
+def _beside(paths: list[str], region: str, reading: use.Reading) -> list[Section]:
     from foretrace.learn.ladder import rungs
     from foretrace.model.opening import shown
     from foretrace.show.overview import look_region
@@ -198,7 +188,7 @@ def _beside(paths: list[str], region: str, reading: Reading) -> list[Section]:
     return beside_page(region, found, layers)
 
 
-def _look_set(trace: str, inside: FolderContents, reading: Reading, *, whole: bool) -> Answer:
+def _look_set(trace: str, inside: FolderContents, reading: use.Reading, *, whole: bool) -> Answer:
     from foretrace.model.opening import shown
     from foretrace.show.overview.reading import look_set
 
@@ -208,7 +198,7 @@ def _look_set(trace: str, inside: FolderContents, reading: Reading, *, whole: bo
         from foretrace.show.render.set_page import first_screen, sections
 
         root = shown(trace)
-        return sections(root, found) if whole else first_screen(root, found, width())
+        return sections(root, found) if whole else first_screen(root, found, use.width())
 
     ledgers = [look.ledger for look in found.traces]
     return found, page, _odd(ledgers, found.notes, len(found.left_out))

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    answer_in_sections,
-    flag,
-    in_forms,
-    new_file,
-    opens_trace,
-    say,
-    shown,
-)
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.model.allocator.view import MemoryView
@@ -30,13 +20,13 @@ _BINARY = (b"\x80", b"(dp", b"}q", b"\x1f\x8b", b"\xfd7zXZ", b"(\xb5/\xfd")
 
 
 @click.command("memory", epilog="See: foretrace docs memory")
-@click.argument("snapshot", type=PATH)
-@click.argument("other", type=PATH, required=False)
-@in_forms
-@shown("--top", type=click.IntRange(min=0), default=8, help="How many lines to list.")
-@click.option("--html", metavar="FILE", help="Also write a page: live bytes over time, stacks.")
-@flag("--overwrite", "Replace a page of that name.")
-@opens_trace
+@click.argument("snapshot", type=use.PATH)
+@click.argument("other", type=use.PATH, required=False)
+@use.in_forms
+@use.shown("--top", "How many lines to list.", type=click.IntRange(min=0), default=8)
+@use.option("--html FILE", "Also write a page: live bytes over time, stacks.")
+@use.flag("--overwrite", "Replace a page of that name.")
+@use.opens_trace
 def command(
     snapshot: str,
     other: str | None,
@@ -44,7 +34,7 @@ def command(
     top: int,
     html: str | None,
     overwrite: bool,
-    reading: Reading,
+    reading: use.Reading,
 ) -> int:
     """Read a snapshot of torch's allocator: the peak, what holds it, and what would lower it.
 
@@ -72,7 +62,7 @@ def command(
         return _explain(form)
     from foretrace.show.overview.allocator import memory_document
 
-    target = new_file(html, overwrite=overwrite) if html else None
+    target = use.new_file(html, overwrite=overwrite) if html else None
     held = _held(snapshot, reading)
     views = _views(snapshot, held, reading)
     found = memory_document(held, views)
@@ -82,16 +72,16 @@ def command(
 
         return page(found, top=top)
 
-    answer_in_sections(form, found, drawn)
+    use.answer_in_sections(form, found, drawn)
     if target is not None:
         from foretrace.show.html.memory_html import memory_html
         from foretrace.show.html.page import write_page
 
-        say(f"wrote {write_page(target, memory_html(found, views), [snapshot])}")
+        use.say(f"wrote {write_page(target, memory_html(found, views), [snapshot])}")
     return 1 if reading.strict and found.lost else 0
 
 
-def _views(path: str, held: Snapshot, reading: Reading) -> list[MemoryView]:
+def _views(path: str, held: Snapshot, reading: use.Reading) -> list[MemoryView]:
     """The devices of a snapshot, with the modules of a trace that lies beside it."""
     from foretrace.model.allocator.files import memory_views
     from foretrace.read.snapshot import trace_beside
@@ -106,7 +96,7 @@ def _views(path: str, held: Snapshot, reading: Reading) -> list[MemoryView]:
     return views
 
 
-def _held(path: str, reading: Reading) -> Snapshot:
+def _held(path: str, reading: use.Reading) -> Snapshot:
     """A snapshot, or the memory events of a trace."""
     from foretrace.model.allocator.files import is_trace
     from foretrace.read.snapshot import read_snapshot
@@ -124,14 +114,14 @@ def _is_pickle() -> bool:
     return not sys.stdin.isatty() and bool(given.peek(6)[:6].startswith(_BINARY))
 
 
-def _compare(a: str, b: str, form: str, top: int, reading: Reading) -> int:
+def _compare(a: str, b: str, form: str, top: int, reading: use.Reading) -> int:
     from foretrace.show.overview.allocator import memory_document
     from foretrace.show.overview.memory_changes import memory_changes
     from foretrace.show.render.memory_page import changes_page
 
     sides = [memory_document(_held(path, reading)) for path in (a, b)]
     found = memory_changes(*sides)
-    answer_in_sections(form, found, lambda: changes_page(found, top=top))
+    use.answer_in_sections(form, found, lambda: changes_page(found, top=top))
     return 1 if reading.strict and any(side.lost for side in sides) else 0
 
 
@@ -145,5 +135,5 @@ def _explain(form: str) -> int:
         click.echo("paste the error, then press Ctrl-D", err=True)
     text = sys.stdin.buffer.read(4 * LONGEST).decode("utf-8", "replace")
     found = out_of_memory_document(read_oom_text(text))
-    answer_in_sections(form, found, lambda: oom_page(found))
+    use.answer_in_sections(form, found, lambda: oom_page(found))
     return 0

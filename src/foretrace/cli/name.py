@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import PATH, as_json
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.schema.documents.name import DecodedName
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 @click.command("name", epilog="See: foretrace docs kernel-names")
 @click.argument("names", nargs=-1, required=True, metavar="NAME [OTHER]")
-@as_json
-@click.option("--in", "path", type=PATH, metavar="TRACE", help="How this trace launches it.")
-@click.option(
-    "--gpu", metavar="CARD", help="Relate it to a card: a name (H200) or a chip (sm_90, gfx942)."
-)
+@use.as_json
+@use.option("--in TRACE", "How this trace launches it.", to="path", type=use.PATH)
+@use.option("--gpu CARD", "Relate it to a card: a name (H200) or a chip (sm_90, gfx942).")
 def command(names: tuple[str, ...], as_json: bool, path: str | None, gpu: str | None) -> None:
     """Explain a kernel's name, part by part; of two names, say which fields differ.
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import PATH, Reading, flag, in_browser, new_file, opens_trace, shown
+from foretrace.cli import _options as use
 
 LONGEST_WAIT_S = 86_400
 
 
 @click.command("perfetto", epilog="See: foretrace docs share")
-@click.argument("trace", type=PATH)
-@click.option(
-    "--annotated",
-    metavar="FILE",
-    help="Write a copy with findings, decoded names and ops as tracks, and open that.",
+@click.argument("trace", type=use.PATH)
+@use.option(
+    "--annotated FILE",
+    "Write a copy with findings, decoded names and ops as tracks, and open that.",
 )
-@flag("--overwrite", "Replace a file of that name.")
-@flag("--port-9001", "Let Perfetto fetch the file from port 9001 instead.")
-@flag("--no-browser", "Print the address instead of opening it; with --annotated, write and stop.")
-@shown("--wait", default=60.0, help="Seconds to wait for the browser.")
-@opens_trace
+@use.flag("--overwrite", "Replace a file of that name.")
+@use.flag("--port-9001", "Let Perfetto fetch the file from port 9001 instead.")
+@use.flag(
+    "--no-browser", "Print the address instead of opening it; with --annotated, write and stop."
+)
+@use.shown("--wait", "Seconds to wait for the browser.", default=60.0)
+@use.opens_trace
 def command(
     trace: str,
     annotated: str | None,
@@ -29,7 +30,7 @@ def command(
     port_9001: bool,
     no_browser: bool,
     wait: float,
-    reading: Reading,
+    reading: use.Reading,
 ) -> int:
     """Open TRACE in Perfetto's page. The trace stays on this machine: nothing is uploaded."""
     from pathlib import Path
@@ -40,7 +41,7 @@ def command(
 
     if not 0 < wait <= LONGEST_WAIT_S:  # nor is it NaN
         raise UsageError(f"--wait {wait}: write seconds, at most {LONGEST_WAIT_S:,}")
-    copy = None if annotated is None else new_file(annotated, overwrite=overwrite)
+    copy = None if annotated is None else use.new_file(annotated, overwrite=overwrite)
     opened = reading.trace(trace)
     path = copy or Path(opened.path)
     if copy is not None:
@@ -54,7 +55,7 @@ def command(
         return failed
     server = handoff.one_file(path) if port_9001 else handoff.page(path, path.name)
     click.echo(f"serving {server.address} (once, from this machine)", err=True)
-    with in_browser(server.address, wanted=not no_browser), waiting():
+    with use.in_browser(server.address, wanted=not no_browser), waiting():
         fetched = handoff.serve_until_fetched(server, wait)
     if not fetched:
         raise UsageError(f"the browser did not fetch the trace within {wait:.0f} s")

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from foretrace.base.errors import ForetraceError
-from foretrace.cli._options import flag, shown, shows_bold, width
+from foretrace.cli import _options as use
 from foretrace.cli.run import as_module, recording_options, say_bundle, show, steps_at
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 )
 @as_module
 @recording_options
-@shown("--wait", type=click.IntRange(0), default=1, help="Steps timed before profiling.")
+@use.shown("--wait", "Steps timed before profiling.", type=click.IntRange(0), default=1)
 @steps_at
-@shown(
+@use.shown(
     "--limit",
+    "A script without steps: stop recording after this many seconds; 0 for no limit.",
     type=click.IntRange(0),
     default=60,
-    help="A script without steps: stop recording after this many seconds; 0 for no limit.",
 )
-@flag("--stop", "End the script once its steps are recorded.")
-@flag("--counters", "Also count memory traffic by level, as foretrace counters does.")
+@use.flag("--stop", "End the script once its steps are recorded.")
+@use.flag("--counters", "Also count memory traffic by level, as foretrace counters does.")
 @click.argument("script", type=click.Path(readable=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -167,7 +167,7 @@ def _count(script: str, arguments: tuple[str, ...], no_look: bool, as_json: bool
     show(Path(path))
     exports = " ".join(f"--ncu {each.export.path}" for each in found)
     more = f"more: foretrace counters {path} {exports} --all"
-    click.echo("\n" + counters_text(document, width=width(), bold=shows_bold(), more=more))
+    click.echo("\n" + counters_text(document, width=use.width(), bold=use.shows_bold(), more=more))
     return 0
 
 

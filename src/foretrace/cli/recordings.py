@@ -5,16 +5,16 @@ from __future__ import annotations
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import Reading, opens_trace, shown
+from foretrace.cli import _options as use
 
 OTHER_ORDER = "H12"  # the claim about the recordings of another order of evaluation
 
 
 @click.command("recordings", epilog="See: foretrace docs quick-start")
 @click.argument("word", required=False)
-@shown("--card", default="h200", help="The GPU whose recordings to list.")
-@opens_trace
-def command(word: str | None, card: str, reading: Reading) -> int:
+@use.shown("--card", "The GPU whose recordings to list.", default="h200")
+@use.opens_trace
+def command(word: str | None, card: str, reading: use.Reading) -> int:
     """List the recorded traces by their short names, with what one step of each holds.
 
     \b

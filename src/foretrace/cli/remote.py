@@ -9,7 +9,7 @@ import click
 
 from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
-from foretrace.cli._options import PATH, as_json, flag, joined, say, shown, shows_bold
+from foretrace.cli import _options as use
 from foretrace.show.render.terminal import plain
 
 if TYPE_CHECKING:
@@ -20,47 +20,39 @@ if TYPE_CHECKING:
 # Python's own image: pip, which brings uv, and a C compiler, which torch.compile needs
 _IMAGE = "python:3.12"
 
-_JOB = joined(
-    shown("--flavor", default="a10g-small", help="The job's machine: hf jobs hardware lists them."),
-    shown("--image", default=_IMAGE, help="The job's image: with sh, and uv or pip."),
-    shown("--timeout", default="30m", help="The job ends after this: a number and s, m, h or d."),
-    click.option(
-        "--secret",
-        "secrets",
+_JOB = use.joined(
+    use.shown("--flavor", "The job's machine: hf jobs hardware lists them.", default="a10g-small"),
+    use.shown("--image", "The job's image: with sh, and uv or pip.", default=_IMAGE),
+    use.shown("--timeout", "The job ends after this: a number and s, m, h or d.", default="30m"),
+    use.option(
+        "--secret NAME",
+        "An environment variable that the job gets as a secret; may be repeated.",
+        to="secrets",
         multiple=True,
-        metavar="NAME",
-        help="An environment variable that the job gets as a secret; may be repeated.",
     ),
-    click.option("--namespace", help="Whose job it is: your account, or an organization."),
-    flag("--no-wait", "Start the job, say how to fetch it, and stop."),
+    use.option("--namespace", "Whose job it is: your account, or an organization."),
+    use.flag("--no-wait", "Start the job, say how to fetch it, and stop."),
 )
-_SCRIPT = joined(
-    click.option(
-        "--with",
-        "packages",
+_SCRIPT = use.joined(
+    use.option(
+        "--with PACKAGE",
+        "A package to install; inline metadata (PEP 723) is read. May be repeated.",
+        to="packages",
         multiple=True,
-        metavar="PACKAGE",
-        help="A package to install; inline metadata (PEP 723) is read. May be repeated.",
     ),
-    click.option(
-        "--include",
+    use.option(
+        "--include PATH",
+        "Send this file or folder too; the modules beside SCRIPT that it imports are sent.",
         multiple=True,
-        metavar="PATH",
-        help="Send this file or folder too; the modules beside SCRIPT that it imports are sent.",
     ),
-    click.option(
-        "--install",
-        metavar="SPEC",
-        help="The foretrace to install there: a requirement, or a wheel, which is sent.",
+    use.option(
+        "--install SPEC",
+        "The foretrace to install there: a requirement, or a wheel, which is sent.",
     ),
-    click.option(
-        "--python",
-        default="",
-        help="Use this Python there, instead of an environment that uv makes.",
+    use.option(
+        "--python", "Use this Python there, instead of an environment that uv makes.", default=""
     ),
-    click.option(
-        "--record", default="", metavar="OPTIONS", help="Options of foretrace record, as one text."
-    ),
+    use.option("--record OPTIONS", "Options of foretrace record, as one text.", default=""),
 )
 
 
@@ -69,21 +61,20 @@ _SCRIPT = joined(
     epilog="See: foretrace docs remote",
     context_settings={"allow_interspersed_args": False},  # what follows SCRIPT is the script's
 )
-@click.option("--ssh", "host", metavar="HOST", help="Use this host instead of a Hugging Face Job.")
-@click.option("--fetch", "run", metavar="RUN", help="Bring back a job, or with --ssh a run.")
-@flag("--dry-run", "Print what would be sent and run, and stop. Needs no account.")
+@use.option("--ssh HOST", "Use this host instead of a Hugging Face Job.", to="host")
+@use.option("--fetch RUN", "Bring back a job, or with --ssh a run.", to="run")
+@use.flag("--dry-run", "Print what would be sent and run, and stop. Needs no account.")
 @_JOB
 @_SCRIPT
-@shown("-o", "--out", default="traces", help="Folder of the files.")
-@flag("--no-look", "Bring the files back and stop.")
-@click.option(
-    "--limit",
+@use.shown("-o --out", "Folder of the files.", default="traces")
+@use.flag("--no-look", "Bring the files back and stop.")
+@use.option(
+    "--limit NAME=NUMBER",
+    "Set a limit on what may come back, such as bytes=1GiB; see foretrace docs look.",
     multiple=True,
-    metavar="NAME=NUMBER",
-    help="Set a limit on what may come back, such as bytes=1GiB; see foretrace docs look.",
 )
-@as_json
-@click.argument("script", type=PATH, required=False)
+@use.as_json
+@click.argument("script", type=use.PATH, required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(script: str | None, run: str | None, limit: tuple[str, ...], **given: Any) -> int:
     """Record SCRIPT with its ARGUMENTS on a machine with a GPU, and bring its traces back.
@@ -127,7 +118,7 @@ def _show(document: RemoteDocument, given: dict[str, Any]) -> None:
     if given["dry_run"]:
         from foretrace.show.render.experiments import plan_text
 
-        click.echo(plan_text(document, bold=shows_bold()))
+        click.echo(plan_text(document, bold=use.shows_bold()))
     elif document.traces and not given["no_look"]:
         from foretrace.cli.run import show
 
@@ -138,7 +129,7 @@ def _show(document: RemoteDocument, given: dict[str, Any]) -> None:
 
 
 def _say(text: str) -> None:
-    say(plain(text))  # what the other machine says is untrusted
+    use.say(plain(text))  # what the other machine says is untrusted
 
 
 def _plan(script: Path, given: dict[str, Any]) -> RemotePlan:

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    flag,
-    is_job,
-    is_snapshot,
-    new_file,
-    on_ray,
-    opens_trace,
-    shown,
-)
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,26 +16,19 @@ if TYPE_CHECKING:
 
 
 @click.command("report", epilog="See: foretrace docs report")
-@click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE...")
-@shown("-o", "--out", default="report.html", help="The file to write.")
-@flag("--overwrite", "Replace a file of that name.")
-@click.option(
-    "--step", type=click.IntRange(0), help="Open at this step, from 0; else at the typical one."
+@click.argument("traces", nargs=-1, required=True, type=use.PATH, metavar="TRACE...")
+@use.shown("-o --out", "The file to write.", default="report.html")
+@use.flag("--overwrite", "Replace a file of that name.")
+@use.option("--step", "Open at this step, from 0; else at the typical one.", type=click.IntRange(0))
+@use.option("-g --guess TEXT", "A guess to mark and show; repeatable.", multiple=True)
+@use.option(
+    "--guesses FILE",
+    "Guesses from a TOML file, or marked ones: the JSON of foretrace check --json.",
 )
-@click.option(
-    "-g", "--guess", multiple=True, metavar="TEXT", help="A guess to mark and show; repeatable."
-)
-@click.option(
-    "--guesses",
-    metavar="FILE",
-    help="Guesses from a TOML file, or marked ones: the JSON of foretrace check --json.",
-)
-@click.option(
-    "--ladder", metavar="FILE", help="A climb to show: the JSON of foretrace ladder --json."
-)
-@click.option("--tried", metavar="FILE", help="A try to show: the JSON of foretrace try --json.")
-@opens_trace
-@on_ray
+@use.option("--ladder FILE", "A climb to show: the JSON of foretrace ladder --json.")
+@use.option("--tried FILE", "A try to show: the JSON of foretrace try --json.")
+@use.opens_trace
+@use.on_ray
 def command(
     traces: tuple[str, ...],
     out: str,
@@ -55,7 +38,7 @@ def command(
     guesses: str | None,
     ladder: str | None,
     tried: str | None,
-    reading: Reading,
+    reading: use.Reading,
 ) -> int:
     """Write one HTML file about one trace, or about several and what changed between them.
 
@@ -67,17 +50,17 @@ def command(
     from foretrace.show.html import write_report
     from foretrace.show.html.report import climb_document, marked_guesses, tried_document
 
-    target = new_file(out, overwrite=overwrite)
+    target = use.new_file(out, overwrite=overwrite)
     alone = step is None and not ladder and not tried
     if len(traces) == 1 and (result := read_tried(traces[0])):
         if not alone or guess or guesses:
             raise UsageError("the page of a try takes no option of a trace")
         return _try(traces[0], target, result)
-    if len(traces) == 1 and is_snapshot(traces[0], reading):
+    if len(traces) == 1 and use.is_snapshot(traces[0], reading):
         if not alone or guess or guesses:
             raise UsageError("the page of a memory snapshot takes no option of a trace")
         return _memory(traces[0], target, reading)
-    if len(traces) == 1 and is_job(traces[0], reading):
+    if len(traces) == 1 and use.is_job(traces[0], reading):
         if not alone:
             raise UsageError("the page of a job has no --step, no --ladder and no --tried")
         return _job(traces[0], target, guess, guesses, reading)
@@ -102,7 +85,7 @@ def _try(path: str, target: Path, result: TryDocument) -> int:
     return 0
 
 
-def _memory(path: str, target: Path, reading: Reading) -> int:
+def _memory(path: str, target: Path, reading: use.Reading) -> int:
     from foretrace.model.allocator.files import memory_views
     from foretrace.read.snapshot import read_snapshot
     from foretrace.show.html.memory_html import memory_html
@@ -117,7 +100,7 @@ def _memory(path: str, target: Path, reading: Reading) -> int:
 
 
 def _job(
-    path: str, target: Path, texts: tuple[str, ...], file: str | None, reading: Reading
+    path: str, target: Path, texts: tuple[str, ...], file: str | None, reading: use.Reading
 ) -> int:
     from foretrace.analyze.guess.guess_files import load_with
     from foretrace.analyze.guess.marking import check_job, document, parse_job_or_error

@@ -6,29 +6,25 @@ from pathlib import Path
 
 import click
 
-from foretrace.cli._options import answer, flag, in_forms, say, shows_bold, width
+from foretrace.cli import _options as use
 
 
 @click.command("roofs", epilog="See: foretrace docs roofs")
-@click.option(
-    "--device", type=click.Choice(("cuda", "cpu")), help="Default: the GPU, where there is one."
-)
-@click.option(
-    "--show",
+@use.option("--device", "Default: the GPU, where there is one.", type=click.Choice(("cuda", "cpu")))
+@use.option(
+    "--show [NAME|FILE]",
+    "Measure nothing: show figures of this machine, of a device (`h200` ships) or a file.",
     is_flag=False,
     flag_value="",
-    metavar="[NAME|FILE]",
-    help="Measure nothing: show figures of this machine, of a device (`h200` ships) or a file.",
 )
-@click.option(
-    "-o",
-    "--output",
+@use.option(
+    "-o --output",
+    "Write the figures to this file, and not where `look` finds them.",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the figures to this file, and not where `look` finds them.",
 )
-@click.option("--html", metavar="FILE", help="Also write a page with every figure.")
-@flag("--all", "Every working set and every figure.")
-@in_forms
+@use.option("--html FILE", "Also write a page with every figure.")
+@use.flag("--all", "Every working set and every figure.")
+@use.in_forms
 def command(
     device: str | None,
     show: str | None,
@@ -60,12 +56,12 @@ def command(
         need_torch()
         from foretrace.record.experiments.roofs.measured_roofs import roofs
 
-        document = roofs(device, say)
+        document = roofs(device, use.say)
         place = devices.save_roofs(document, output)
     if html:
         from foretrace.base.files import write_text
         from foretrace.show.html.page import roofs_html
 
         write_text(Path(html), roofs_html(document))
-    how = {"place": place, "bold": shows_bold(), "width": width(), "every": rest["all"]}
-    answer(form, document, roofs_text, roofs_markdown, **how)
+    how = {"place": place, "bold": use.shows_bold(), "width": use.width(), "every": rest["all"]}
+    use.answer(form, document, roofs_text, roofs_markdown, **how)

@@ -12,7 +12,7 @@ import click
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.cli import SuggestingGroup
-from foretrace.cli._options import Decorator, as_json, builds_rung, flag, joined, say, shown
+from foretrace.cli import _options as use
 from foretrace.schema.rung import COMPILED, MODES, Choice, Option, Rung
 
 if TYPE_CHECKING:
@@ -58,68 +58,64 @@ def show(trace: Path) -> None:
 
 
 # the options of every command that records
-recording_options = joined(
-    shown("--steps", type=click.IntRange(1), default=3, help="Steps to record."),
-    shown("--warmup", type=click.IntRange(0), default=3, help="Calls before recording starts."),
-    shown("--shapes/--no-shapes", default=True, help="Record the shapes of inputs."),
-    flag("--stacks", "Record Python stacks (slow)."),
-    flag("--memory", "Record allocations; on a GPU also keep the allocator's snapshot."),
-    flag("--modules", "Record the module of each op (with --stacks)."),
-    flag("--why", "Keep the compiler's records beside the trace, for foretrace why."),
-    flag("--graphs", "Record CUDA graphs while they are captured: replayed kernels get ops."),
-    shown("-o", "--out", "folder", default="traces", help="Folder of the files."),
-    flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
-    flag("--no-look", "Write the files and stop; this needs torch alone."),
-    as_json,
+recording_options = use.joined(
+    use.shown("--steps", "Steps to record.", type=click.IntRange(1), default=3),
+    use.shown("--warmup", "Calls before recording starts.", type=click.IntRange(0), default=3),
+    use.shown("--shapes/--no-shapes", "Record the shapes of inputs.", default=True),
+    use.flag("--stacks", "Record Python stacks (slow)."),
+    use.flag("--memory", "Record allocations; on a GPU also keep the allocator's snapshot."),
+    use.flag("--modules", "Record the module of each op (with --stacks)."),
+    use.flag("--why", "Keep the compiler's records beside the trace, for foretrace why."),
+    use.flag("--graphs", "Record CUDA graphs while they are captured: replayed kernels get ops."),
+    use.shown("-o --out", "Folder of the files.", to="folder", default="traces"),
+    use.flag("--overwrite", "Replace a trace of that name; without it, number the new one."),
+    use.flag("--no-look", "Write the files and stop; this needs torch alone."),
+    use.as_json,
 )
 # of every command that runs a script
-as_module = click.option(
-    "-m", "--module", is_flag=True, help="SCRIPT is the name of a module, as in python -m."
-)
+as_module = use.flag("-m --module", "SCRIPT is the name of a module, as in python -m.")
 # of every command that finds the steps of a script
-steps_at = shown(
+steps_at = use.shown(
     "--steps-at",
+    "What begins a step: a call of the outermost module, or what follows optimizer.step.",
     type=click.Choice(("auto", "forward", "optimizer", "none")),
     default="auto",
-    help="What begins a step: a call of the outermost module, or what follows optimizer.step.",
 )
 # of every command that tries fixes on a script
 BEFORE_SCRIPT = {"allow_interspersed_args": False}  # what follows SCRIPT is the script's
-trying_options = joined(
+trying_options = use.joined(
     as_module,
-    click.option(
-        "--steps",
-        type=click.IntRange(1),
-        help="Steps of a block; by default as many as need 0.1 s.",
+    use.option(
+        "--steps", "Steps of a block; by default as many as need 0.1 s.", type=click.IntRange(1)
     ),
-    shown("--rounds", type=click.IntRange(3), default=11, help="Blocks with and without each fix."),
-    shown("--budget", default="10m", help="Time for everything: 90s, 10m, 1h."),
+    use.shown("--rounds", "Blocks with and without each fix.", type=click.IntRange(3), default=11),
+    use.shown("--budget", "Time for everything: 90s, 10m, 1h.", default="10m"),
     steps_at,
-    click.option("--patch", metavar="FILE", help="Where the patch goes; by default SCRIPT.patch."),
-    click.option("--html", metavar="FILE", help="Also write a page with a bar for each fix."),
-    flag("--overwrite", "Replace the patch and the page of an earlier run."),
+    use.option("--patch FILE", "Where the patch goes; by default SCRIPT.patch."),
+    use.option("--html FILE", "Also write a page with a bar for each fix."),
+    use.flag("--overwrite", "Replace the patch and the page of an earlier run."),
     click.argument("script", type=click.Path(readable=False)),
     click.argument("arguments", nargs=-1, type=click.UNPROCESSED),
 )
-_VARIANT = joined(
-    click.option("--variant", help="Which variant; see above."),
-    click.option("--compile", "compiled", is_flag=True, help="Run it under torch.compile."),
-    shown("--mode", type=click.Choice(MODES), default="default", help="For --compile."),
-    builds_rung(),
-    flag("--timing-pass", "Record once more without shapes, as NAME.timing.json.gz."),
+_VARIANT = use.joined(
+    use.option("--variant", "Which variant; see above."),
+    use.flag("--compile", "Run it under torch.compile.", to="compiled"),
+    use.shown("--mode", "For --compile.", type=click.Choice(MODES), default="default"),
+    use.builds_rung(),
+    use.flag("--timing-pass", "Record once more without shapes, as NAME.timing.json.gz."),
 )
 
 
 def _command(rung: Rung) -> click.Command:
     named = {**rung.variants, COMPILED: "the first one under torch.compile"}
     variants = "\n".join(f"  {name}: {text}" for name, text in named.items())
-    own = joined(*(_option(option) for option in rung.options))
+    own = use.joined(*(_option(option) for option in rung.options))
     body = own(recording_options(_VARIANT(lambda **given: _run(rung, given))))
     text = f"{rung.title}.\n\n\b\nVariants:\n{variants}"
     return click.command(name=rung.name, help=text, short_help=rung.title)(body)
 
 
-def _option(option: Option) -> Decorator:
+def _option(option: Option) -> use.Decorator:
     names = dict.fromkeys((f"--{option.name.replace('_', '-')}", f"--{option.name}"))
     if isinstance(option.default, bool):
         return click.option(*names, option.name, is_flag=True, default=None, help=option.help)
@@ -143,7 +139,7 @@ def _run(rung: Rung, given: dict[str, Any]) -> None:
     if given["why"] and not choice.compiles:
         raise UsageError("--why keeps the records of torch.compile: add --compile")
     if sys.stderr.isatty():  # a CPU takes a minute at the sizes of the article
-        say(f"recording {rung.title}{'' if choice.small else '; --small is quicker'} …")
+        use.say(f"recording {rung.title}{'' if choice.small else '; --small is quicker'} …")
     captured = run(rung, choice, folder, **given)
     assert captured.trace is not None
     assert captured.record_file is not None

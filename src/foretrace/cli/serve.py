@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import click
 
-from foretrace.cli._options import PATH, Reading, flag, in_browser, is_snapshot, opens_trace
+from foretrace.cli import _options as use
 
 
 @click.command("serve", epilog="See: foretrace docs serve")
-@click.argument("path", type=PATH)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="The port; a free one otherwise."
-)
-@flag("--no-browser", "Print the address instead of opening it.")
-@opens_trace
-def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
+@click.argument("path", type=use.PATH)
+@use.option("--port", "The port; a free one otherwise.", type=click.IntRange(0, 65535), default=0)
+@use.flag("--no-browser", "Print the address instead of opening it.")
+@use.opens_trace
+def command(path: str, port: int, no_browser: bool, reading: use.Reading) -> int:
     """Show a folder of traces, a large trace or a memory snapshot in this machine's browser only.
 
     The address holds a token that is new each time. Stop with Ctrl+C. With --strict nothing is
@@ -26,7 +24,7 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     from foretrace.show.serve.run import prepare, prepare_snapshot
 
     cache, limits = reading.cache, reading.limits
-    snapshot = is_snapshot(path, reading)
+    snapshot = use.is_snapshot(path, reading)
     opened = open_all(path, cache=cache, limits=limits) if reading.strict and not snapshot else []
     odd = [trace for trace in opened if trace.ledger.lost_data]
     for trace in odd:
@@ -42,6 +40,6 @@ def command(path: str, port: int, no_browser: bool, reading: Reading) -> int:
     else:
         server, sockets, address = prepare(path, port=port, limits=limits, cache=cache)
     click.echo(address)
-    with in_browser(address, wanted=not no_browser), waiting():
+    with use.in_browser(address, wanted=not no_browser), waiting():
         server.run(sockets=sockets)
     return 0

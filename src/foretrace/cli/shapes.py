@@ -12,40 +12,35 @@ import click
 import msgspec
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import answer_in_sections, builds_rung, flag, in_forms, rung_names, say
+from foretrace.cli import _options as use
 from foretrace.read import recordings
 from foretrace.schema.documents.shapes import ShapesDocument
 from foretrace.schema.rung import Choice
 
 
 @click.command("shapes", epilog="See: foretrace docs shapes")
-@click.argument("rung", shell_complete=rung_names)
-@click.option(
-    "--contenders",
-    metavar="A,B,C",
+@click.argument("rung", shell_complete=use.rung_names)
+@use.option(
+    "--contenders A,B,C",
+    "Only these, in this order: eager, static, dynamic, automatic, liger, …",
     default="",
-    help="Only these, in this order: eager, static, dynamic, automatic, liger, …",
 )
-@click.option(
-    "--sweep",
-    "sweeps",
+@use.option(
+    "--sweep NAME=A,B,C",
+    "Values of one size of the rung; may be repeated, the last one changes fastest.",
+    to="sweeps",
     multiple=True,
-    metavar="NAME=A,B,C",
-    help="Values of one size of the rung; may be repeated, the last one changes fastest.",
 )
-@builds_rung()
-@click.option(
-    "--recorded", metavar="CARD", help="Show the packaged run instead (h200): no torch, no GPU."
-)
-@click.option(
+@use.builds_rung()
+@use.option("--recorded CARD", "Show the packaged run instead (h200): no torch, no GPU.")
+@use.flag(
     "--keep-compiler-cache",
-    "keep_cache",
-    is_flag=True,
-    help="Use your own Inductor cache instead of an empty one. A filled cache hides the cost.",
+    "Use your own Inductor cache instead of an empty one. A filled cache hides the cost.",
+    to="keep_cache",
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Also draw a plot (.svg, .png).")
-@flag("--all", "Every shape of every contender, and why each was recompiled.")
-@in_forms
+@use.option("--plot", "Also draw a plot (.svg, .png).", type=click.Path(path_type=Path))
+@use.flag("--all", "Every shape of every contender, and why each was recompiled.")
+@use.in_forms
 def command(
     rung: str,
     sweeps: tuple[str, ...],
@@ -86,7 +81,7 @@ def command(
     if plot:
         plot_shapes(document, plot)
     everything = every or form == "markdown"
-    answer_in_sections(form, document, lambda: shapes_page(document, every=everything))
+    use.answer_in_sections(form, document, lambda: shapes_page(document, every=everything))
 
 
 def _measured(
@@ -106,4 +101,4 @@ def _measured(
         choice = replace(choice, dtype="its own dtype")
     with redirect_stdout(sys.stderr):  # what their code prints is no part of the answer
         subject = as_rung(rung) if ":" in rung else find(rung)
-        return shapes(subject, sweeps, names, choice, keep_cache, say)
+        return shapes(subject, sweeps, names, choice, keep_cache, use.say)

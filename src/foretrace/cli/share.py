@@ -5,24 +5,18 @@ from __future__ import annotations
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import PATH, Reading, as_json, opens_trace
+from foretrace.cli import _options as use
 
 
 @click.command("share", epilog="See: foretrace docs share")
-@click.argument("path", type=PATH)
-@click.option(
-    "--to", "url", metavar="URL", help="hf://buckets/USER/NAME, s3://…, gs://…, or a folder."
-)
-@click.option(
-    "-b", "--bucket", metavar="NAME", help="A bucket of the Hugging Face Hub: NAME, or USER/NAME."
-)
-@click.option(
-    "--keep", default="", metavar="WORDS", help="Keep any of names,stacks,paths,inputs,hosts."
-)
-@as_json
-@opens_trace
+@click.argument("path", type=use.PATH)
+@use.option("--to URL", "hf://buckets/USER/NAME, s3://…, gs://…, or a folder.", to="url")
+@use.option("-b --bucket NAME", "A bucket of the Hugging Face Hub: NAME, or USER/NAME.")
+@use.option("--keep WORDS", "Keep any of names,stacks,paths,inputs,hosts.", default="")
+@use.as_json
+@use.opens_trace
 def command(
-    path: str, url: str | None, bucket: str | None, keep: str, as_json: bool, reading: Reading
+    path: str, url: str | None, bucket: str | None, keep: str, as_json: bool, reading: use.Reading
 ) -> int:
     """Publish the traces or the memory snapshot in PATH, with reports and an index page.
 

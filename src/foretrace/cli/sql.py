@@ -5,18 +5,18 @@ from __future__ import annotations
 import click
 
 from foretrace.base.errors import UsageError
-from foretrace.cli._options import PATH, Reading, as_json, flag, opens_trace, shown, warn_of_loss
+from foretrace.cli import _options as use
 
 
 @click.command("sql", epilog="See: foretrace docs sql")
-@click.argument("trace", type=PATH)
+@click.argument("trace", type=use.PATH)
 @click.argument("query", required=False)
-@as_json
-@flag("--csv", "Comma-separated values (cells that look like formulas are quoted).")
-@shown("--rows", default=50, type=click.IntRange(0), help="How many rows to print as a table.")
-@opens_trace
+@use.as_json
+@use.flag("--csv", "Comma-separated values (cells that look like formulas are quoted).")
+@use.shown("--rows", "How many rows to print as a table.", default=50, type=click.IntRange(0))
+@use.opens_trace
 def command(
-    trace: str, query: str | None, as_json: bool, csv: bool, rows: int, reading: Reading
+    trace: str, query: str | None, as_json: bool, csv: bool, rows: int, reading: use.Reading
 ) -> int:
     """Query a trace with SQL. Without QUERY, list the tables and their columns.
 
@@ -33,7 +33,7 @@ def command(
         raise UsageError("choose one of --json and --csv")
     if query is None:
         opened = reading.trace(trace)
-        warn_of_loss(opened)
+        use.warn_of_loss(opened)
         tables = {name: opened.table(name).columns for name in opened.table_names()}
         listed = "\n".join(f"{name}: {', '.join(columns)}" for name, columns in tables.items())
         click.echo(json.dumps({"schema": 1, "tables": tables}) if as_json else listed)
@@ -41,7 +41,7 @@ def command(
     check(query)
     with QueryProcess() as process:  # it starts while the trace is read
         opened = reading.trace(trace)
-        warn_of_loss(opened)
+        use.warn_of_loss(opened)
         wanted = None if as_json or csv else rows
         found = process.run(opened, query, reading.limits, wanted)
     if wanted is None:

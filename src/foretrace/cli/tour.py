@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import Reading, flag, opens_trace, shown, shows_bold, width
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
@@ -18,11 +18,11 @@ EAGER, COMPILED = (f"mlp_{form}_64x128x768x3072_bf16" for form in ("eager", "com
 
 
 @click.command("tour", epilog="See: foretrace docs quick-start")
-@shown("--card", default="h200", help="The GPU whose recordings to read.")
-@flag("--no-ask", "Ask nothing and tell at once, as without a terminal.")
-@shown("-o", "--out", default="traces/tour.html", help="File of the report.")
-@opens_trace
-def command(card: str, no_ask: bool, out: str, reading: Reading) -> int:
+@use.shown("--card", "The GPU whose recordings to read.", default="h200")
+@use.flag("--no-ask", "Ask nothing and tell at once, as without a terminal.")
+@use.shown("-o --out", "File of the report.", default="traces/tour.html")
+@use.opens_trace
+def command(card: str, no_ask: bool, out: str, reading: use.Reading) -> int:
     """Guess how many kernels three programs launch, then see what foretrace tells about one.
 
     The first question of three lessons is asked, and answered at once: two minutes. Then foretrace
@@ -42,13 +42,13 @@ def command(card: str, no_ask: bool, out: str, reading: Reading) -> int:
     _part("The look", lambda: _look(str(paths[EAGER]), reading))
     _part("The comparison", lambda: _compared(traces))
     _part("The try", _tried)
-    _part("The ladder", lambda: claims_text(climb_recorded(card), card, width()))
+    _part("The ladder", lambda: claims_text(climb_recorded(card), card, use.width()))
     _part("The report", lambda: _report(traces, card, out))
     click.echo(f"\n{next_text(len(lessons()))}")
     return 1 if reading.fails(*traces) else 0
 
 
-def _guesses(reading: Reading, *, asks: bool) -> None:
+def _guesses(reading: use.Reading, *, asks: bool) -> None:
     """The questions: asked one by one, or told with their answers."""
     from foretrace.cli.lesson import ask
     from foretrace.learn.lessons import tour
@@ -57,14 +57,14 @@ def _guesses(reading: Reading, *, asks: bool) -> None:
     from foretrace.show.render.tour import title_text
 
     sitting = Sitting(tour(), reading.trace)
-    click.echo(title_text(asks=asks, bold=shows_bold()))
+    click.echo(title_text(asks=asks, bold=use.shows_bold()))
     while asks and sitting.step and ask(sitting):
         pass
     if asks:
         click.echo(f"\n{end_text(sitting.document())}")
         return
     while step := sitting.step:
-        click.echo(f"\n{asked_text(sitting.asked(sitting.at), bold=shows_bold())}")
+        click.echo(f"\n{asked_text(sitting.asked(sitting.at), bold=use.shows_bold())}")
         click.echo(told_text(sitting.answer(right_answer(step, sitting.scene(step)))))
 
 
@@ -78,13 +78,13 @@ def _part(name: str, text: Callable[[], str]) -> None:
         click.echo(f"\n{name} is left out: {str(problem).splitlines()[0]}")
 
 
-def _look(path: str, reading: Reading) -> str:
+def _look(path: str, reading: use.Reading) -> str:
     from foretrace.show.overview.reading import overview_of
     from foretrace.show.render.look_page import first_screen
     from foretrace.show.render.terminal import drawn
 
     found = overview_of(path, cache=reading.cache, limits=reading.limits)
-    page = drawn(first_screen(found, width()), bold=shows_bold(), width=width())
+    page = drawn(first_screen(found, use.width()), bold=use.shows_bold(), width=use.width())
     return f"$ foretrace look {EAGER}\n{page}"
 
 
@@ -92,7 +92,7 @@ def _compared(traces: Sequence[Trace]) -> str:
     from foretrace.analyze.compare import compare
     from foretrace.show.render.comparison import comparison_text
 
-    page = comparison_text(compare(*traces), 0, width=width(), bold=shows_bold())
+    page = comparison_text(compare(*traces), 0, width=use.width(), bold=use.shows_bold())
     return f"$ foretrace compare {EAGER} {COMPILED}\n{page}"
 
 
@@ -104,7 +104,7 @@ def _tried() -> str:
     [(name, file)] = recordings.tries().items()
     document = read_tried(str(file))
     assert document is not None
-    return tried_text(name, document, bold=shows_bold(), width=width())
+    return tried_text(name, document, bold=use.shows_bold(), width=use.width())
 
 
 def _report(traces: Sequence[Trace], card: str, out: str) -> str:

@@ -9,17 +9,17 @@ from typing import Any
 import click
 
 from foretrace.base.errors import UsageError, nearest
-from foretrace.cli._options import answer_in_sections, flag, in_forms, new_file, say
+from foretrace.cli import _options as use
 from foretrace.cli.run import BEFORE_SCRIPT, trying_options
 
 
 @click.command(name="try", epilog="See: foretrace docs try", context_settings=BEFORE_SCRIPT)
-@click.option("--only", multiple=True, metavar="FIX", help="Try this fix; may be repeated.")
+@use.option("--only FIX", "Try this fix; may be repeated.", multiple=True)
 @trying_options
-@flag("--all", "Also try what the replay predicts to bring nothing, and what takes minutes.")
-@flag("--dry-run", "Run the script untouched and list what would be tried, and why.")
-@flag("--guess", "Ask first which fix will help most.")
-@in_forms
+@use.flag("--all", "Also try what the replay predicts to bring nothing, and what takes minutes.")
+@use.flag("--dry-run", "Run the script untouched and list what would be tried, and why.")
+@use.flag("--guess", "Ask first which fix will help most.")
+@use.in_forms
 def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) -> int:
     """Run SCRIPT as it is, then with each known fix, and show what helped and by how much.
 
@@ -53,15 +53,17 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
         only=given["only"],
         dry=given["dry_run"],
     )
-    target = new_file(given["patch"] or f"{Path(script).stem}.patch", overwrite=given["overwrite"])
-    html = new_file(given["html"], overwrite=given["overwrite"]) if given["html"] else None
+    target = use.new_file(
+        given["patch"] or f"{Path(script).stem}.patch", overwrite=given["overwrite"]
+    )
+    html = use.new_file(given["html"], overwrite=given["overwrite"]) if given["html"] else None
     with scratch() as folder:
         told = _told(script, arguments, given, folder)
         document = _tried(told, options, folder, script, given["guess"])
     document = _with_patch(document, target)
     if html is not None:
         write_page(html, try_html(document), [])
-    answer_in_sections(form, document, lambda: page(document))
+    use.answer_in_sections(form, document, lambda: page(document))
     return 0
 
 
@@ -109,7 +111,7 @@ def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> A
             raise UsageError(f"no fix {each!r}: {hint}")
     guess = _guessed(list(known)) if guesses else None
     with Processes(folder, child.__name__) as processes:
-        document = tried(Tournament(told, known, options, processes, say), name)
+        document = tried(Tournament(told, known, options, processes, use.say), name)
     from msgspec.structs import replace
 
     return replace(document, guess=guess)

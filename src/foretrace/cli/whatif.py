@@ -6,27 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    answer_in_sections,
-    flag,
-    in_forms,
-    opens_trace,
-    warn_of_loss,
-)
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.show.render.terminal import Section
 
 
 @click.command("whatif", epilog="See: foretrace docs whatif")
-@click.argument("trace", type=PATH)
+@click.argument("trace", type=use.PATH)
 @click.argument("fix", nargs=-1)
-@in_forms
-@flag("--explain", "The manual of each fix: what it looks for, what must hold, what changes.")
-@opens_trace
-def command(trace: str, fix: tuple[str, ...], form: str, explain: bool, reading: Reading) -> int:
+@use.in_forms
+@use.flag("--explain", "The manual of each fix: what it looks for, what must hold, what changes.")
+@use.opens_trace
+def command(
+    trace: str, fix: tuple[str, ...], form: str, explain: bool, reading: use.Reading
+) -> int:
     """Replay one typical step with each fix that applies, and rank them by the predicted time.
 
     Times are without the profiler, with an interval. With the names of fixes, the step after all of
@@ -40,7 +34,7 @@ def command(trace: str, fix: tuple[str, ...], form: str, explain: bool, reading:
     from foretrace.show.overview.predictions import whatif
 
     opened = reading.trace(trace)
-    warn_of_loss(opened)
+    use.warn_of_loss(opened)
     found = whatif(opened, fix)
 
     def drawn() -> list[Section]:
@@ -48,5 +42,5 @@ def command(trace: str, fix: tuple[str, ...], form: str, explain: bool, reading:
 
         return page(found, explain=explain)
 
-    answer_in_sections(form, found, drawn)
+    use.answer_in_sections(form, found, drawn)
     return 1 if reading.strict and opened.ledger.lost_data else 0

@@ -6,18 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli._options import (
-    PATH,
-    Reading,
-    answer_in_sections,
-    chosen_parts,
-    flag,
-    in_forms,
-    opens_trace,
-    shown,
-    warn_of_loss,
-    width,
-)
+from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.schema.documents.why import Why
@@ -25,31 +14,30 @@ if TYPE_CHECKING:
 
 
 @click.command("why", epilog="See: foretrace docs why")
-@click.argument("path", type=PATH)
+@click.argument("path", type=use.PATH)
 @click.argument("kernel", required=False)
-@in_forms
-@flag("--not-fused", "What was not fused, why, and what it would save at most.")
-@flag("--stages", "Every compiled graph, stage by stage: what became of each op.")
-@flag("--kernels", "Every kernel with its lines, bytes, time and roof.")
-@flag("--breaks", "Graph breaks and recompilations, with reasons and values.")
-@flag("--cost", "Compile time by phase, caches, CUDA graphs.")
-@flag("--strides", "Views by their recorded strides: what a transpose copies (nothing).")
-@flag("--all", "Everything.")
-@click.option(
-    "--against",
-    type=PATH,
-    metavar="PATH",
-    help="Another run of the program, such as one with max-autotune: what it made of each pair.",
+@use.in_forms
+@use.flag("--not-fused", "What was not fused, why, and what it would save at most.")
+@use.flag("--stages", "Every compiled graph, stage by stage: what became of each op.")
+@use.flag("--kernels", "Every kernel with its lines, bytes, time and roof.")
+@use.flag("--breaks", "Graph breaks and recompilations, with reasons and values.")
+@use.flag("--cost", "Compile time by phase, caches, CUDA graphs.")
+@use.flag("--strides", "Views by their recorded strides: what a transpose copies (nothing).")
+@use.flag("--all", "Everything.")
+@use.option(
+    "--against PATH",
+    "Another run of the program, such as one with max-autotune: what it made of each pair.",
+    type=use.PATH,
 )
-@shown("--top", default=20, type=click.IntRange(0), help="How many kernels and pairs to list.")
-@opens_trace
+@use.shown("--top", "How many kernels and pairs to list.", default=20, type=click.IntRange(0))
+@use.opens_trace
 def command(
     path: str,
     kernel: str | None,
     form: str,
     against: str | None,
     top: int,
-    reading: Reading,
+    reading: use.Reading,
     **wanted: bool,
 ) -> int:
     """Show every compiled graph, stage by stage, with the time each part takes.
@@ -70,11 +58,11 @@ def command(
         from foretrace.analyze.why.compiled_kernels import kernels_named
 
         why.kernels = kernels_named(why, kernel)
-    answer_in_sections(form, why, lambda: _page(why, wanted, top, one=kernel is not None))
+    use.answer_in_sections(form, why, lambda: _page(why, wanted, top, one=kernel is not None))
     return 1 if reading.strict and why.ledger.lost_data else 0
 
 
-def _explained(path: str, reading: Reading, against: str | None) -> Why:
+def _explained(path: str, reading: use.Reading, against: str | None) -> Why:
     from foretrace.analyze import why
     from foretrace.model.compiled.assemble import assemble
     from foretrace.read.compiler import one_run, read
@@ -85,7 +73,7 @@ def _explained(path: str, reading: Reading, against: str | None) -> Why:
     trace = reading.trace(found) if found else None
     logs = one_run(logs) if trace is None else trace.compiler_records.own_run(logs)
     if trace is not None:
-        warn_of_loss(trace)
+        use.warn_of_loss(trace)
     other = why.load(against, reading.limits) if against else None
     return why.explain(assemble(logs), trace, other)
 
@@ -95,5 +83,5 @@ def _page(why: Why, wanted: dict[str, bool], top: int, *, one: bool) -> list[Sec
 
     if one:
         return why_page.kernel_pages(why, why.kernels, top)
-    names = chosen_parts(wanted, why_page.PARTS)
-    return why_page.sections(why, names, top) if names else why_page.first_screen(why, width())
+    names = use.chosen_parts(wanted, why_page.PARTS)
+    return why_page.sections(why, names, top) if names else why_page.first_screen(why, use.width())

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from foretrace.cli._options import form_options
+from foretrace.cli import _options as use
 from foretrace.cli.run import BEFORE_SCRIPT, trying_options
 
 # the fix of `foretrace try` that compiles in each mode
@@ -18,17 +18,16 @@ FIXES = {
 
 
 @click.command("worth", epilog="See: foretrace docs try", context_settings=BEFORE_SCRIPT)
-@click.option(
+@use.shown(
     "--mode",
-    "modes",
+    "A mode of torch.compile; may be repeated.",
+    to="modes",
     type=click.Choice(list(FIXES)),
     multiple=True,
     default=("default",),
-    show_default=True,
-    help="A mode of torch.compile; may be repeated.",
 )
 @trying_options
-@form_options
+@use.form_options
 @click.pass_context
 def command(context: click.Context, /, modes: tuple[str, ...], **given: Any) -> Any:
     """Measure whether torch.compile is worth it for SCRIPT, and after how many steps.
