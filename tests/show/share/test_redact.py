@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import foretrace
+from corpus.builder import TraceBuilder
+from corpus.cases_places import merged
 from foretrace.analyze.rules import run_all
 from foretrace.base import budget
 from foretrace.base.errors import LimitError, UsageError
@@ -145,6 +147,24 @@ def assert_the_same(path: Path, folder: Path) -> None:
 @pytest.mark.parametrize("name", sorted(traces(), key=lambda name: traces()[name].stat().st_size))
 def test_a_copy_says_the_same_about_the_gpu(name: str, tmp_path: Path) -> None:
     assert_the_same(traces()[name], tmp_path)
+
+
+def test_ranks_of_a_merged_file_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "merged.json"
+    path.write_bytes(merged(list(range(8))).bytes())
+    assert_the_same(path, tmp_path)
+
+
+@pytest.mark.parametrize("key", ["device", "stream"])
+def test_streams_and_devices_with_long_numbers_stay_apart(key: str, tmp_path: Path) -> None:
+    trace = TraceBuilder().kernel("gemm", 0, 50).kernel("gemm", 20, 50).kernel("gemm", 40, 50)
+    for at, number in enumerate((7, 4_000_000_000_123_456, 4_000_000_000_654_321)):
+        trace.events[at]["args"][key] = number
+    path, folder = tmp_path / "long.json", tmp_path / "copy"
+    path.write_bytes(trace.bytes())
+    folder.mkdir()
+    assert_the_same(path, folder)
+    assert "4000000000123456" not in everything_in(folder)
 
 
 @pytest.mark.public

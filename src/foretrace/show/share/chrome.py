@@ -28,6 +28,7 @@ from foretrace.show.share import vocabulary
 from foretrace.show.share.pseudonyms import Pseudonyms
 
 Record = dict[str, Any]
+Place = tuple[int | str, int]  # pid and tid
 
 
 def _fields(text: str) -> list[tuple[str, str, str]]:
@@ -113,6 +114,7 @@ KINDS = words("""
 """)
 _LARGEST = 10**15  # no number of a trace is as long as the number of a card or an account
 _PIDS = 1 << 22  # Linux numbers no process and no thread higher, nor CUDA a stream
+_RANKED = re.compile(r"\[([^\]]+)\]\s*(.*)", re.DOTALL)  # the pid of a merged file
 _FLOWS = 1 << 40  # ids of launch arrows, apart from every other id
 
 
@@ -192,14 +194,14 @@ def _records(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Iterato
 
 
 def complete(
-    category: str, name: str, pid: int, tid: int, ts_ns: int, dur_ns: int, args: Record
+    category: str, name: str, pid: int | str, tid: int, ts_ns: int, dur_ns: int, args: Record
 ) -> Record:
     """One record that lasts."""
     times = {"ts": _us(ts_ns), "dur": _us(dur_ns), "args": args}
     return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid} | times
 
 
-def arrow(phase: str, number: int, name: str, pid: int, tid: int, ts_ns: int) -> Record:
+def arrow(phase: str, number: int, name: str, pid: int | str, tid: int, ts_ns: int) -> Record:
     """One end of an arrow: `s` where it starts, `f` where it ends; each on the slice there."""
     ends = {"bp": "e"} if phase == "f" else {}
     place = {"pid": pid, "tid": tid, "ts": _us(ts_ns)}
@@ -212,15 +214,23 @@ def _us(ns: int) -> Raw:
     return Raw(f"{'-' if ns < 0 else ''}{whole}.{rest:03}".encode())
 
 
-def metadata(kind: str, pid: int, tid: int, **args: str | int) -> Record:
+def metadata(kind: str, pid: int | str, tid: int, **args: str | int) -> Record:
     """One record about a process or a thread."""
     return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args}
 
 
-def _places(trace: Trace) -> list[tuple[int, int]]:
-    """A numeric pid and tid for every track: words in the file may name a host."""
-    rows = trace.tracks.select("id", "pid", "tid").iter_rows()
-    return [(_number(pid, 1_000_000 + track), _number(tid, track)) for track, pid, tid in rows]
+def _places(trace: Trace) -> list[Place]:
+    """A numeric pid and tid for every track: words in the file may name a host. Ranks that were
+    merged into one file stay apart by a number before the pid.
+    """
+    merged = {name: at for at, name in enumerate(trace.tables.merged)}
+    found: list[Place] = []
+    for track, pid, tid in trace.tracks.select("id", "pid", "tid").iter_rows():
+        match = _RANKED.match(pid) if len(merged) > 1 else None
+        number = _number(match[2] if match else pid, 1_000_000 + track)
+        shown = f"[{merged[match[1]] if match else 0}] {number}" if len(merged) > 1 else number
+        found.append((shown, _number(tid, track)))
+    return found
 
 
 def _number(text: str | None, instead: int) -> int:
@@ -229,7 +239,7 @@ def _number(text: str | None, instead: int) -> int:
 
 
 def _tracks(
-    trace: Trace, places: list[tuple[int, int]], private: Pseudonyms, keep: frozenset[str]
+    trace: Trace, places: list[Place], private: Pseudonyms, keep: frozenset[str]
 ) -> Iterator[Record]:
     """Names of processes and threads; the machine's own only when hosts are kept."""
     gpu = set(trace.host.track[trace.gpu.id].tolist())
@@ -242,7 +252,7 @@ def _tracks(
         yield metadata("thread_name", pid, tid, name=f"stream {tid}" if on_gpu else named)
 
 
-def _arrows(trace: Trace, places: list[tuple[int, int]], base: int) -> Iterator[Record]:
+def _arrows(trace: Trace, places: list[Place], base: int) -> Iterator[Record]:
     host, gpu = trace.host, trace.gpu
     drawn = (gpu.launch >= 0) & gpu.usable & host.timed[gpu.launch]
     for event, launch in zip(gpu.id[drawn].tolist(), gpu.launch[drawn].tolist(), strict=True):
@@ -264,8 +274,15 @@ def _arguments(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> dict[
                     if known[value] is not None:
                         found.setdefault(event, {})[key] = known[value]
 
-    named = [field for field in NUMBERS if "stream" in field[1]]
-    take(named, lambda value: value if abs(value) < _PIDS else None)
+    # a stream or device with a number that is too long to show stays one of its own
+    hidden: dict[int, int] = {}
+    named = [field for field in NUMBERS if field[1] in ("device", "stream", "wait_stream")]
+    take(
+        named,
+        lambda value: (
+            value if abs(value) < _PIDS else hidden.setdefault(value, _PIDS + len(hidden))
+        ),
+    )
     rest = [field for field in NUMBERS if field not in named]
     take(rest, lambda value: value if abs(value) < _LARGEST else None)
     take(WORDS, lambda value: private.word(str(value), known))
