@@ -1,20 +1,9 @@
-"""The same training, with a trace kept from inside."""
+"""The same training, recorded by one line."""
 
 from trainer import make
-from transformers import TrainerCallback
 
-import foretrace
-
-
-class EachStep(TrainerCallback):
-    def __init__(self, prof):
-        self.prof = prof
-
-    def on_step_end(self, args, state, control, **kwargs):
-        self.prof.step()
-
+from foretrace.hooks import TrainerCallback
 
 trainer = make()
-with foretrace.capture("traces/inside", steps=3, region="train_step") as prof:
-    trainer.add_callback(EachStep(prof))
-    trainer.train()
+trainer.add_callback(TrainerCallback("traces/inside"))
+trainer.train()

@@ -79,7 +79,8 @@ SHOWN = {
     "how-to-github": ("bench.py", "performance.yml"),
     "how-to-trainer": ("trainer.py", "trainer_callback.py"),
     "how-to-lightning": (
-        "lightning_fit.py", "lightning_callback.py", "accelerate_loop.py", "accelerate_profile.py"
+        "lightning_fit.py", "lightning_callback.py", "accelerate_loop.py", "accelerate_tracker.py",
+        "accelerate_profile.py",
     ),
     "how-to-loader": ("slow_loader.py",),
     "how-to-memory": ("keeps_outputs.py",),
@@ -95,6 +96,7 @@ RECORD = {
 INSIDE = {
     "trainer_callback": ("transformers", "accelerate"),
     "lightning_callback": ("lightning",),
+    "accelerate_tracker": ("accelerate",),
     "accelerate_profile": ("accelerate",),
 }
 
