@@ -9,7 +9,7 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.model import bounds, wall
+from foretrace.model import bounds
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 
@@ -100,5 +100,5 @@ def test_the_run_record_of_a_capture_times_its_steps(tmp_path: Path) -> None:
     time = bounds.spent(trace, trace.spans.steps[0])
     assert time is not None
     assert (time.wall_ns, time.busy_ns, time.profiled) == (25_000, 20_000, False)
-    assert wall.idle_limit_ns(trace) == 5_000
+    assert bounds.idle_limit_ns(trace) == 5_000
     assert not ft.look(trace).host_times_profiled

@@ -19,7 +19,7 @@ from drawn_snapshot import (
     recorded,
     truth,
 )
-from foretrace.model.allocator.stacks import BACKWARD as BACKWARD_PASS
+from foretrace.model.allocator.categories import BACKWARD as BACKWARD_PASS
 from foretrace.model.allocator.view import MemoryView
 
 # programs that were recorded from their start, so that the counter and the history begin together;

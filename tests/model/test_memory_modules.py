@@ -6,7 +6,7 @@ from pathlib import Path
 
 from corpus.builder import TraceBuilder
 from drawn_snapshot import BLOCK, DrawnSnapshot
-from foretrace.model.allocator.traced_modules import ENOUGH, module_names
+from foretrace.model.allocator.from_trace import ENOUGH, module_names
 from foretrace.model.allocator.view import NO_MODULE
 from model.test_memory import Allocator, opened
 

@@ -8,7 +8,7 @@ import pytest
 
 import foretrace as ft
 from corpus.builder import TraceBuilder
-from foretrace.model.captures.graphs import size_in
+from foretrace.model.captures.join import size_in
 from foretrace.model.serving import NONE, Requests, ServedBatch, served_batch
 from model.test_utilization import H200, MM
 

@@ -14,7 +14,7 @@ from analyze.rules.sketch import ADD, COPY, GELU, GEMM, Sketch, kernel, memcpy, 
 from corpus.places import RECORDED
 from foretrace.analyze import rules as analyses
 from foretrace.base.units import time_text
-from foretrace.model import wall
+from foretrace.model import bounds
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 from foretrace.show.overview import summarize
@@ -183,7 +183,7 @@ def test_a_run_record_limits_what_a_graph_can_save() -> None:
 def test_a_training_step_saves_no_more_than_it_takes_without_the_profiler() -> None:
     """Training step of the compiled MLP: "at most 1.41 ms" of a step that takes less."""
     trace = ft.open(ladder(f"mlp_compiled_{MLP}_backward"), cache=False)
-    found, limit = said(trace, "launch_bound"), wall.idle_limit_ns(trace)
+    found, limit = said(trace, "launch_bound"), bounds.idle_limit_ns(trace)
     assert (found.saves_ns or 0) <= (limit or 0)
     assert "(run record)" in found.detail
 

@@ -62,7 +62,7 @@ def command(
     foretrace check traces/ -g 'every rank: exposed comms < 10%' -g 'rank 3 is last'
     """
     from foretrace.analyze.guess.marking import document
-    from foretrace.model.allocator.files import is_snapshot
+    from foretrace.model.allocator.view import is_snapshot
     from foretrace.schema.documents import encode
     from foretrace.show.render.verdicts import coloured, verdicts_page, verdicts_text
 
@@ -110,7 +110,7 @@ def _of_snapshot(
     """A snapshot of the allocator has predictions about memory alone."""
     from foretrace.analyze.guess.guess_files import load
     from foretrace.analyze.guess.of_snapshots import check_snapshot
-    from foretrace.model.allocator.files import view_of
+    from foretrace.model.allocator.view import view_of
 
     guesses = [*texts, *(guess for file in files for guess in load(file))]
     view = view_of(path, reading.limits)

@@ -132,7 +132,7 @@ def _read(
     arguments: tuple[str, ...], exports: tuple[str, ...], kernel: str | None
 ) -> list[Exported]:
     """Exports that exist already; needs no torch."""
-    from foretrace.model.counters.join import Wanted
+    from foretrace.model.counters import Wanted
     from foretrace.read.ncu import read_export
     from foretrace.record.profiling.ncu import exported
     from foretrace.show.overview.counter_document import Exported

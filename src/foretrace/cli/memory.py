@@ -83,12 +83,12 @@ def command(
 
 def _views(path: str, held: Snapshot, reading: use.Reading) -> list[MemoryView]:
     """The devices of a snapshot, with the modules of a trace that lies beside it."""
-    from foretrace.model.allocator.files import memory_views
+    from foretrace.model.allocator.view import memory_views
     from foretrace.read.snapshot import trace_beside
 
     views = memory_views(held)
     if (trace := trace_beside(path)) is not None:
-        from foretrace.model.allocator.traced_modules import module_names
+        from foretrace.model.allocator.from_trace import module_names
 
         opened = reading.trace(str(trace))
         for view in views:
@@ -98,7 +98,7 @@ def _views(path: str, held: Snapshot, reading: use.Reading) -> list[MemoryView]:
 
 def _held(path: str, reading: use.Reading) -> Snapshot:
     """A snapshot, or the memory events of a trace."""
-    from foretrace.model.allocator.files import is_trace
+    from foretrace.model.allocator.view import is_trace
     from foretrace.read.snapshot import read_snapshot
 
     if not is_trace(path):

@@ -86,7 +86,7 @@ def _try(path: str, target: Path, result: TryDocument) -> int:
 
 
 def _memory(path: str, target: Path, reading: use.Reading) -> int:
-    from foretrace.model.allocator.files import memory_views
+    from foretrace.model.allocator.view import memory_views
     from foretrace.read.snapshot import read_snapshot
     from foretrace.show.html.memory_html import memory_html
     from foretrace.show.html.page import write_page

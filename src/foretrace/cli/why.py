@@ -55,7 +55,7 @@ def command(
     """
     why = _explained(path, reading, against)
     if kernel is not None:
-        from foretrace.analyze.why.compiled_kernels import kernels_named
+        from foretrace.analyze.why.explained import kernels_named
 
         why.kernels = kernels_named(why, kernel)
     use.answer_in_sections(form, why, lambda: _page(why, wanted, top, one=kernel is not None))

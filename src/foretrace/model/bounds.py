@@ -19,23 +19,62 @@ It is bound by
 
 A region that is called several times has the bound that most of its calls have. The profiler slows
 the host: without a run record, a bound of `host` is that of the recording.
+
+How long a call takes without the profiler, where a run record beside the trace says so.
+
+The profiler slows the host, so idle time in a trace is an upper bound of the
+idle time without it. A run record has the wall time of one call of its region, or of one step where
+it names no region (`foretrace.capture` writes such a record); what that leaves beside the GPU time
+is all that a faster host can save.
+
+What a recording repeats: its steps, the batches of a server, or the calls of its main region.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct
 from foretrace.model.analysis import Analysis
-from foretrace.model.costs.roofline import AT_ROOF
+from foretrace.model.costs.limits import AT_ROOF
 from foretrace.model.idle import Spent, spent_in, windows_of
 from foretrace.model.intervals import Ints
+from foretrace.model.recording import Recording
 from foretrace.model.spans import Span
-from foretrace.model.wall import unprofiled_ns, unprofiled_step_ns
+
+
+def unprofiled_ns(trace: Recording, region: str) -> float | None:
+    """Wall time of one call of this region without the profiler; None without a run record."""
+    run = trace.run
+    return run.timing.wall_ns_per_call if run.rung.region == region else None
+
+
+def unprofiled_step_ns(trace: Recording) -> float | None:
+    """Wall time of one step without the profiler; None where the record times a region's calls."""
+    run = trace.run
+    return run.timing.wall_ns_per_call if run.rung.region is None else None
+
+
+def idle_limit_ns(trace: Recording) -> float | None:
+    """The most that the GPU idles in a step without the profiler; None without a run record.
+
+    Known where the record times steps, or every step calls its region equally often.
+    """
+    region, steps = trace.run.rung.region or "", trace.spans.steps
+    if (step := unprofiled_step_ns(trace)) is not None:
+        work = trace.spans.median_busy(steps)
+        return None if work is None else max(step - work, 0.0)
+    calls = trace.spans.region_groups().get(region, [])
+    wall, busy = unprofiled_ns(trace, region), trace.spans.median_busy(calls)
+    if wall is None or busy is None or len(calls) % max(len(steps), 1):
+        return None
+    return max(wall - busy, 0.0) * len(calls) / max(len(steps), 1)
+
 
 BOUNDS = ("host", "sync", "compute", "memory", "copy", "comms", "mixed", "unknown")
 # More idle than busy: whatever the kernels do, making them faster cannot even halve the time. On
@@ -138,3 +177,49 @@ def time_by_bound(trace: Analysis, rows: Ints) -> dict[str, int]:
         name = "memory" if bound == "l2" else str(bound)
         time[name] = time.get(name, 0) + int(length[kinds == bound].sum())
     return time
+
+
+# A region stands for the recording when it holds this share of all GPU time.
+MAIN = 0.5
+NAME = 32
+
+
+def measured_spans(trace: Analysis, region: str = "") -> tuple[str, list[Span]]:
+    """The word for it, and the steps or calls that are measured; none for the whole recording."""
+    groups = trace.spans.region_groups()
+    if region:
+        return "per call", _working(trace, groups[region])
+    steps, busy = _working(trace, trace.spans.steps), trace.gpu.busy(trace.gpu.usable)
+    if steps and _busy(trace, steps) >= MAIN * busy:
+        return "per step", steps
+    served = _served(trace)
+    if served[1] and _busy(trace, served[1]) >= MAIN * busy:
+        return f"per {served[0]} batch", served[1]
+    calls = [(name, _working(trace, spans)) for name, spans in groups.items()]
+    main = max(calls, key=lambda each: _busy(trace, each[1]), default=("", []))
+    if main[1] and _busy(trace, main[1]) >= MAIN * busy:
+        return f"per call of {shortened(main[0])}", main[1]
+    return "in the recording", []
+
+
+def _served(trace: Analysis) -> tuple[str, list[Span]]:
+    """The kind of batch that keeps the GPU busiest, where a serving engine annotated them."""
+    kinds: dict[str, list[Span]] = {}
+    for span, batch in zip(trace.served.spans, trace.served.batches, strict=True):
+        kinds.setdefault(batch.kind, []).append(span)
+    calls = [(kind, _working(trace, spans)) for kind, spans in kinds.items()]
+    return max(calls, key=lambda each: _busy(trace, each[1]), default=("", []))
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for the rest of the line; serving engines write long ones."""
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+
+
+def _working(trace: Analysis, spans: Sequence[Span]) -> list[Span]:
+    return [span for span in spans if bool(trace.gpu.usable[span.work].any())]
+
+
+def _busy(trace: Analysis, spans: Sequence[Span]) -> int:
+    work = [span.work for span in spans]
+    return trace.gpu.busy(distinct(np.concatenate(work))) if work else 0

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 
 from foretrace.base.arrays import Ints, filled, with_gaps
-from foretrace.model.costs.comms import ELEMENT_TYPES, NOTE
+from foretrace.model.costs.copy import ELEMENT_TYPES, NOTE
 from foretrace.model.recording import Recording
 from foretrace.schema.tables import NONE
 from foretrace.schema.traffic import Certainty

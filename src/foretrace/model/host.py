@@ -9,13 +9,31 @@ import numpy as np
 
 from foretrace.base.arrays import Narrow, distinct, filled
 from foretrace.base.patterns import regex
-from foretrace.model import calls, tree
+from foretrace.model import tree
 from foretrace.model.intervals import Bools, IntervalUnion, Ints
 from foretrace.model.tree import Paths
 from foretrace.schema.kernel import NAME_LIMIT
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, KINDS, Tables
 
+# Host calls that launch a kernel or a graph, in CUDA, HIP, SYCL and Level Zero.
+LAUNCHES = regex(
+    r"(?:cuda|cu|hip)\w{0,60}Launch(?!HostFunc)\w*|urEnqueueKernelLaunch\w*|zeCommandListAppendLaunch\w*"
+)
+_LAUNCHES_GRAPH = regex(r"(?:cuda|cu|hip)GraphLaunch\w*")
+# They return only when the GPU has caught up: synchronize calls and synchronous copies.
+_WAITS = regex(
+    r"(?:cuda|cu|hip)(?:Device|Stream|Event|Ctx|Context)Synchronize\w*"
+    r"|(?:cuda|hip)Memcpy(?:2D|3D|ToSymbol|FromSymbol|WithStream|Peer|DtoH|HtoD|DtoD)?(?:_v\d+)?"
+    r"|cuMemcpy(?:DtoH|HtoD|DtoD|2D|3D|Peer)?(?:_v\d+)?"
+    r"|(?:urQueueFinish|urEventWait|zeEventHostSynchronize|zeCommandQueueSynchronize)"
+)
+COPIES = regex(
+    r"(?:cuda|cu|hip)(?:Memcpy|Memset)\w*|urEnqueue(?:USM|Mem)\w*|zeCommandListAppendMemory\w*"
+)
+# Between the two, launches on a thread go into a graph and nothing runs.
+BEGINS_CAPTURE = regex(r"(?:cuda|cu|hip)StreamBeginCapture\w*")
+ENDS_CAPTURE = regex(r"(?:cuda|cu|hip)StreamEndCapture\w*")
 STEP_NAME = regex(r"Profile[r]?Step\s*#\s*([0-9]{1,18})")  # 19 digits may exceed 64 bits
 CALL_KINDS = ("cuda_runtime", "cuda_driver")
 HOST_KINDS = ("cpu_op", "user_annotation", "python_function", *CALL_KINDS, "other")
@@ -108,23 +126,23 @@ class Host:
     @cached_property
     def is_launch(self) -> Bools:
         """Calls that launch a kernel or a graph."""
-        return self.named(calls.launches, self.is_call)
+        return self.named(LAUNCHES.fullmatch, self.is_call)
 
     @cached_property
     def is_graph_launch(self) -> Bools:
         """Calls that launch a whole graph."""
-        return self.named(calls.launches_graph, self.is_call)
+        return self.named(_LAUNCHES_GRAPH.fullmatch, self.is_call)
 
     @cached_property
     def is_wait(self) -> Bools:
         """Calls that wait for the GPU."""
-        return self.named(calls.waits, self.is_call)
+        return self.named(_WAITS.fullmatch, self.is_call)
 
     @cached_property
     def captures(self) -> IntervalUnion:
         """When a CUDA graph was being captured: what is launched then runs nothing."""
-        begins = np.flatnonzero(self.named(calls.begins_capture, self.is_call) & self.lasting)
-        ends = np.flatnonzero(self.named(calls.ends_capture, self.is_call) & self.lasting)
+        begins = np.flatnonzero(self.named(BEGINS_CAPTURE.fullmatch, self.is_call) & self.lasting)
+        ends = np.flatnonzero(self.named(ENDS_CAPTURE.fullmatch, self.is_call) & self.lasting)
         start, end = self.start[begins], self.end[begins]
         place = np.sort(self._place(ends))  # the next on the same thread ends it
         after = np.searchsorted(place, self._place(begins), "right")

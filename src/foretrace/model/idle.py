@@ -45,8 +45,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.base.arrays import distinct
-from foretrace.model import calls
-from foretrace.model.host import HOST_KINDS
+from foretrace.model.host import COPIES, HOST_KINDS
 from foretrace.model.intervals import Bools, IntervalUnion, Ints, split_by
 from foretrace.model.recording import Recording
 from foretrace.model.spans import Span
@@ -328,7 +327,7 @@ def _host_time(trace: Recording) -> HostTime:
         waiting=covered(host.is_wait),
         capturing=IntervalUnion(host.captures.start + lag, host.captures.end + lag),
         profiling=covered(host.is_kind("overhead")),
-        copying=covered(host.is_call & host.named(calls.copies)),
+        copying=covered(host.is_call & host.named(COPIES.fullmatch)),
         issuing=covered((host.is_op | host.is_call) & ~host.is_wait),
     )
 

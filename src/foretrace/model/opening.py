@@ -53,13 +53,26 @@ def open_all(
     folder: str | os.PathLike[str], *, cache: bool = True, limits: Limits | None = None
 ) -> list[Trace]:
     """Open every trace in a folder or zip, by path; each ledger also has the notes on the set."""
-    from foretrace.model.sets import note_set
+    from foretrace.model.metadata import Member, set_notes
 
     bounds = limits or Limits()
     found = searched(os.fspath(folder), bounds)
     paths = [os.fspath(folder)] if found is None else found.traces
     opened = [open(path, cache=cache, limits=bounds) for path in paths]
-    note_set(opened)
+    notes = set_notes(
+        [
+            Member(
+                each.path,
+                each.about.rank,
+                each.about.world_size,
+                each.tables.base_ns,
+                each.about.job,
+            )
+            for each in opened
+        ]
+    )
+    for each in opened:
+        each.ledger = each.ledger.with_notes(notes)
     return opened
 
 

@@ -190,7 +190,7 @@ class Recording:
     @cached_property
     def memory_view(self) -> MemoryView | None:
         """The snapshot of the allocator beside the file, read at first use."""
-        from foretrace.model.allocator.files import view_beside
+        from foretrace.model.allocator.view import view_beside
 
         return view_beside(self.path)
 

@@ -11,8 +11,7 @@ import pytest
 
 import foretrace
 from foretrace.analyze import why
-from foretrace.analyze.why.compiled_kernels import Unfused, kernels_named, strided_views
-from foretrace.analyze.why.explained import tallies
+from foretrace.analyze.why.explained import Unfused, kernels_named, strided_views, tallies
 from foretrace.base.errors import UsageError
 from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read

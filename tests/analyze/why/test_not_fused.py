@@ -11,9 +11,17 @@ from msgspec.structs import replace
 
 import foretrace
 from foretrace.analyze.why.measured import Measured, Ran
-from foretrace.analyze.why.neighbours import NodeOrder, neighbours, returns
 from foretrace.analyze.why.not_fused import OtherRun, grouped, not_fused
-from foretrace.analyze.why.refusals import REASONS, WORDS, Separation, across_breaks, code
+from foretrace.analyze.why.refusals import (
+    REASONS,
+    WORDS,
+    NodeOrder,
+    Separation,
+    across_breaks,
+    code,
+    neighbours,
+    returns,
+)
 from foretrace.cli import main
 from foretrace.model.compiled.assemble import assemble
 from foretrace.read.compiler import read

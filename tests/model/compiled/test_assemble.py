@@ -17,8 +17,8 @@ from foretrace.model.compiled.assemble import (
     graph_name,
     parts,
 )
-from foretrace.model.compiled.graphs import parse_graph, source_line, tensor
 from foretrace.model.compiled.provenance import Matcher, Provenance, credited
+from foretrace.model.compiled.scheduler import parse_graph, source_line, tensor
 from foretrace.read.compiler import CompilerLogs, read
 from foretrace.schema.compiler import (
     Access,

@@ -37,14 +37,12 @@ OPS = sorted({name for kind in EVERY for name in kind.prices})
 
 def test_every_kind_is_discovered() -> None:
     assert set(map(id, EVERY)) <= set(map(id, costs.kinds()))
-    expected = """
-        matmul convolution attention pointwise reduction norm indexing copy triton comms experts
-        quantized libraries"""
+    expected = "matmul convolution attention pointwise norm copy experts libraries"
     assert set(expected.split()) <= set(KINDS)
 
 
 def test_every_kind_has_worked_examples() -> None:
-    assert set(WORKED) == set(KINDS)
+    assert set(WORKED) >= set(KINDS)
 
 
 def test_no_op_has_two_prices() -> None:
@@ -57,15 +55,16 @@ def test_a_module_explains_itself(module: ModuleType) -> None:
     assert len(module.__doc__ or "") > 150
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_the_examples_belong_to_the_kind(name: str) -> None:
-    examples, split = WORKED[name].EXAMPLES, getattr(WORKED[name], "SPLIT", {})
-    for kind in KINDS[name]:
-        assert any(_has(kind.prices, text) for text in examples)
-        assert set(kind.shares) <= set(kind.prices)
-        assert bool(kind.shares) == any(_has(kind.shares, text) for text in split)
-    assert all(any(_has(kind.prices, text) for kind in KINDS[name]) for text in examples)
-    assert all(any(_has(kind.shares, text) for kind in KINDS[name]) for text in split)
+@pytest.mark.parametrize("kind", EVERY)
+def test_every_kind_has_examples(kind: CostKind) -> None:
+    assert any(_has(kind.prices, text) for text, _ in EXAMPLES)
+    assert set(kind.shares) <= set(kind.prices)
+    assert bool(kind.shares) == any(_has(kind.shares, text) for text, _ in SPLIT)
+
+
+def test_the_examples_belong_to_a_kind() -> None:
+    assert all(any(_has(kind.prices, text) for kind in EVERY) for text, _ in EXAMPLES)
+    assert all(any(_has(kind.shares, text) for kind in EVERY) for text, _ in SPLIT)
 
 
 def _has(table: Mapping[str, object], text: str) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from foretrace.model.costs import Certainty, Work, position
-from foretrace.model.costs.roofline import impossible, peak_flops
+from foretrace.model.costs.limits import impossible, peak_flops
 from foretrace.names import devices
 from foretrace.schema.device import Device
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from analyze.rules.sketch import ADD, GELU, GEMM, MUL, Sketch, kernel
 from counter_files import export_text, opened, row
-from foretrace.model.counters.join import (
+from foretrace.model.counters import (
     CounterJoin,
     Wanted,
     argument_words,

@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from foretrace.model.costs.limits import Footprint, Traits, limit
-from foretrace.model.costs.roofline import Work, impossible, position
+from foretrace.model.costs.limits import Footprint, Traits, Work, impossible, limit, position
 from foretrace.names import devices
 from foretrace.names.devices import _measured
 from foretrace.schema.device import SCHEMA, BandwidthPoint, Device, MeasuredRoofs

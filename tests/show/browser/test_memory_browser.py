@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from foretrace.base.units import bytes_text, count_text, percent_text, time_text
-from foretrace.model.allocator.files import memory_views
-from foretrace.model.allocator.view import MemoryView
+from foretrace.model.allocator.view import MemoryView, memory_views
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.documents.memory_document import MemoryDocument
 from foretrace.schema.snapshot import ALLOC, History, Owner, Snapshot, StackFrame

@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from foretrace.cli import main
-from foretrace.model.allocator.files import memory_views
-from foretrace.model.allocator.view import MemoryView
+from foretrace.model.allocator.view import MemoryView, memory_views
 from foretrace.read.snapshot import read_snapshot
 from foretrace.schema.snapshot import ALLOC, FREE, History, Numbers, Owner, Snapshot, StackFrame
 from foretrace.show.html import memory_html as made

@@ -12,8 +12,7 @@ from analyze.rules.sketch import GEMM, Sketch, kernel
 from counter_files import FOLDER, METRICS, export_text, opened, planned, recorded, row
 from foretrace.base.errors import TraceError, UsageError
 from foretrace.model import opening
-from foretrace.model.counters.join import LAST, Wanted
-from foretrace.model.counters.traffic import LevelTraffic, tensor_operations, traffic
+from foretrace.model.counters import LAST, LevelTraffic, Wanted, tensor_operations, traffic
 from foretrace.model.trace import Trace
 from foretrace.read.ncu import read_export
 from foretrace.schema.documents import encode

@@ -27,7 +27,7 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
-from foretrace.model.costs.roofline import cache_rate, memory_rate, traffic_ns
+from foretrace.model.costs.limits import cache_rate, memory_rate, traffic_ns
 from foretrace.model.metadata import device_of
 from foretrace.names.gemms import table
 from foretrace.names.gemms.table import Boundary, GemmMap, crossed, differing, gemm_point

@@ -257,7 +257,7 @@ def _origin(trace: Trace, event: int) -> tuple[frozenset[str], tuple[str, ...]]:
     launch = trace.compiled.get(event)
     if launch is None:
         return frozenset(), ()
-    from foretrace.model.compiled.program_ops import begun, performed
+    from foretrace.model.compiled.provenance import begun, performed
 
     ops = frozenset() if launch.call.extern else performed(launch) | begun(launch)
     return ops, tuple(dict.fromkeys(line.place for line in launch.lines))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from foretrace.base.arrays import distinct
 from foretrace.model.autograd import AutogradNodes
 from foretrace.model.costs import OpCall, Tensor
-from foretrace.model.costs.roofline import memory_rate
+from foretrace.model.costs.limits import memory_rate
 from foretrace.model.intervals import Bools, Ints, split_by
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case

@@ -13,7 +13,7 @@ import numpy as np
 from foretrace.analyze.fixes import MOST_CALLS, Predicted, predict
 from foretrace.analyze.fixes._step import Step
 from foretrace.model import bounds, replay
-from foretrace.model.repeats import measured_spans
+from foretrace.model.bounds import measured_spans
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding

@@ -28,7 +28,7 @@ from foretrace.analyze.fixes._loops import SLICES, Loop, loops
 from foretrace.analyze.fixes._step import Step
 from foretrace.analyze.rules._common import matmul_ns
 from foretrace.base.units import plural
-from foretrace.model.costs.roofline import peak_flops
+from foretrace.model.costs.limits import peak_flops
 from foretrace.model.intervals import Ints
 from foretrace.model.order import Case
 from foretrace.model.replay import GraphChange

@@ -30,7 +30,7 @@ from foretrace.analyze.rules._common import cast_of
 from foretrace.base.arrays import distinct
 from foretrace.model import cpu_ops
 from foretrace.model.autograd import ENGINE
-from foretrace.model.compiled import program_ops
+from foretrace.model.compiled import provenance
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
 from foretrace.model.trace import Trace
@@ -170,12 +170,12 @@ def recorded_ops(trace: Trace, number: Ints) -> dict[int, list[LaunchOps]]:
 
 def launch_ops(launch: CompiledLaunch) -> LaunchOps:
     """The ops of one launch, with what they stand for."""
-    ops = program_ops.performed(launch)
+    ops = provenance.performed(launch)
     does = ops | {word for op in ops for word in cpu_ops.OP_DOES.get(op, ())}
     # a library's kernel may do more than its op says: the matmul of a linear layer adds the bias
     extern = launch.call.extern
-    others = () if extern else program_ops.dynamo_ops(launch.compilation).values()
-    return LaunchOps(does, program_ops.begun(launch), frozenset(others))
+    others = () if extern else provenance.dynamo_ops(launch.compilation).values()
+    return LaunchOps(does, provenance.begun(launch), frozenset(others))
 
 
 def with_records(

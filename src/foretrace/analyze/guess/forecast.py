@@ -31,7 +31,7 @@ from foretrace.analyze.rules.fusable_pointwise import OPAQUE
 from foretrace.base.errors import UsageError
 from foretrace.base.units import bytes_text, count_text, time_text
 from foretrace.model import bounds
-from foretrace.model.repeats import measured_spans
+from foretrace.model.bounds import measured_spans
 from foretrace.model.replay import GraphChange
 from foretrace.model.trace import Trace
 from foretrace.schema import compiled

@@ -9,8 +9,7 @@ from foretrace.analyze.guess import marking
 from foretrace.analyze.guess.kinds import Query
 from foretrace.analyze.guess.marking import Guess, parse_or_error
 from foretrace.analyze.guess.windows import Unknown
-from foretrace.model.allocator.files import is_snapshot, view_of
-from foretrace.model.allocator.view import MemoryView
+from foretrace.model.allocator.view import MemoryView, is_snapshot, view_of
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Verdict, Verdicts
 

@@ -19,7 +19,7 @@ import polars as pl
 from foretrace.analyze.jobs.rank_time import COMMS, Doing, RankWork, Windows, host_comms
 from foretrace.base.units import whole
 from foretrace.model.collectives import message_sizes, named
-from foretrace.model.costs.comms import ELEMENT_TYPES
+from foretrace.model.costs.copy import ELEMENT_TYPES
 from foretrace.model.intervals import Ints
 from foretrace.names import families
 from foretrace.schema.jobs import JobGroup

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
-from foretrace.model.sets import Member, ranks_of_one_job
+from foretrace.model.metadata import Member, ranks_of_one_job
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankFacts, RankPart
 from foretrace.schema.ledger import NoteEntry

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from foretrace.analyze.memory_fixes._batch import grows_with_batch
 from foretrace.base import plugins
-from foretrace.model.allocator.lifetimes import curve
+from foretrace.model.allocator.categories import curve
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 

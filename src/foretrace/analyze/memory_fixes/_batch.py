@@ -6,8 +6,15 @@ from collections import Counter
 
 import numpy as np
 
-from foretrace.model.allocator.categories import ACTIVATION, INPUT, PARAMETER, TEMPORARY
-from foretrace.model.allocator.stacks import BACKWARD, FORWARD, OPTIMIZER
+from foretrace.model.allocator.categories import (
+    ACTIVATION,
+    BACKWARD,
+    FORWARD,
+    INPUT,
+    OPTIMIZER,
+    PARAMETER,
+    TEMPORARY,
+)
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
 from foretrace.base.units import bytes_text
-from foretrace.model.allocator.categories import ACTIVATION, INPUT, KEPT
-from foretrace.model.allocator.stacks import BEFORE_LINE
+from foretrace.model.allocator.categories import ACTIVATION, BEFORE_LINE, INPUT, KEPT
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
 from foretrace.base.units import bytes_text
-from foretrace.model.allocator.categories import TEMPORARY
-from foretrace.model.allocator.stacks import OPTIMIZER, OPTIMIZER_STEP
+from foretrace.model.allocator.categories import OPTIMIZER, OPTIMIZER_STEP, TEMPORARY
 from foretrace.model.allocator.view import MemoryView
 
 FUSED = {"Adam", "AdamW", "Adagrad", "SGD"}

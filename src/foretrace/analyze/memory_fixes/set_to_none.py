@@ -16,8 +16,7 @@ import numpy as np
 
 from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
 from foretrace.base.units import bytes_text
-from foretrace.model.allocator.categories import GRADIENT, TEMPORARY
-from foretrace.model.allocator.stacks import BACKWARD
+from foretrace.model.allocator.categories import BACKWARD, GRADIENT, TEMPORARY
 from foretrace.model.allocator.view import MemoryView
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from foretrace.analyze.rules._common import shapes_text
 from foretrace.base.arrays import coded
 from foretrace.base.units import plural, time_text
-from foretrace.model import wall
+from foretrace.model import bounds
 from foretrace.model.costs import OpCall
 from foretrace.model.idle import Idle, lost_launches, unproven, windows_of
 from foretrace.model.intervals import Bools, Ints, innermost
@@ -174,12 +174,12 @@ class Seen:
 
     def limited(self, ns: float) -> int:
         """A saving of host time, at most what the run record leaves of it."""
-        limit = wall.idle_limit_ns(self.trace)
+        limit = bounds.idle_limit_ns(self.trace)
         return round(ns if limit is None else min(ns, limit))
 
     def host_note(self) -> str:
         """What every figure of host time needs beside it."""
-        limit = wall.idle_limit_ns(self.trace)
+        limit = bounds.idle_limit_ns(self.trace)
         if limit is None:
             return "Host times include profiler overhead."
         idle = f"the GPU is idle for at most {time_text(round(limit))}"

@@ -23,7 +23,7 @@ import numpy as np
 from foretrace.analyze.rules._common import bare, listing
 from foretrace.analyze.rules._seen import LISTED, Found, Seen, rule
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.model.costs.roofline import traffic_ns
+from foretrace.model.costs.limits import traffic_ns
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case
 

@@ -32,7 +32,7 @@ from msgspec import Struct
 from foretrace.analyze.rules._common import listing
 from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model import bounds, wall
+from foretrace.model import bounds
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.order import Case
 
@@ -72,7 +72,7 @@ def _check(seen: Seen) -> Found:
     parts = _parts(seen) if _eager(seen) else None
     if parts is None or not parts.busy_ns or not parts.step_ns:
         return
-    recorded = wall.idle_limit_ns(seen.trace) is not None
+    recorded = bounds.idle_limit_ns(seen.trace) is not None
     note = "" if recorded or not parts.dispatch_ns else " (includes profiler overhead)"
     small, matmuls = (seen.each(len(rows)) for rows in (parts.small, parts.matmuls))
     where = f" (most in {most})" if (most := listing(seen.costliest_groups(parts.small))) else ""

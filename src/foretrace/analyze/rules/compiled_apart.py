@@ -86,7 +86,7 @@ def _finding(
 
 
 def _ops(launch: CompiledLaunch) -> str:
-    from foretrace.model.compiled.program_ops import performed
+    from foretrace.model.compiled.provenance import performed
 
     named = sorted(performed(launch)) or [launch.call.kernel.rpartition(".")[2]]
     return "+".join(named[:3]) + ("+…" if len(named) > 3 else "")

@@ -35,7 +35,7 @@ from foretrace.analyze.rules.unfused_optimizer import optimizer_rows
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural, time_text, times_text
 from foretrace.model.arguments import made, operands
-from foretrace.model.costs.roofline import cache_rate, memory_rate, traffic_ns
+from foretrace.model.costs.limits import cache_rate, memory_rate, traffic_ns
 from foretrace.model.intervals import Ints, split_by
 from foretrace.model.metadata import device_of
 from foretrace.model.order import Case

@@ -20,7 +20,6 @@ import numpy as np
 from foretrace.analyze.rules._seen import Found, Seen, rule
 from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model import calls
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
 
@@ -58,6 +57,6 @@ def _check(seen: Seen) -> Found:
 def graph_rows(trace: Trace) -> Ints:
     """Rows of `gpu` that a graph launch started."""
     gpu, host = trace.gpu, trace.host
-    graphs = host.is_launch & host.named(calls.launches_graph)
+    graphs = host.is_launch & host.is_graph_launch
     linked = Seen(trace).counted & (gpu.launch >= 0)
     return np.flatnonzero(linked & graphs[np.maximum(gpu.launch, 0)])

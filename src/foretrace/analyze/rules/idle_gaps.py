@@ -29,7 +29,7 @@ from foretrace.analyze.rules._common import bare, listing
 from foretrace.analyze.rules._seen import Facts, Found, Seen, rule
 from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
-from foretrace.model import wall
+from foretrace.model import bounds
 from foretrace.model.idle import Idle
 
 # Below this share the GPU counts as busy: recorded 4096 x 4096 matmuls, back to back, leave 2%.
@@ -69,7 +69,7 @@ def _check(seen: Seen) -> Found:
     cause = causes[0][0]
     what = "The trace shows no GPU work for" if cause in UNPROVEN else "The GPU is idle for"
     title = f"{what} {percent_text(share)} of {steps}, mostly {words[cause]}"
-    if (limit := wall.idle_limit_ns(seen.trace)) is not None:
+    if (limit := bounds.idle_limit_ns(seen.trace)) is not None:
         real = limit / max(idle.window_ns - total + limit, 1)
         title += f"; without the profiler for at most {percent_text(real)}"
     gaps = len(distinct(idle.end))

@@ -132,7 +132,7 @@ def _recorded(seen: Seen, case: Case) -> tuple[list[str], list[str]]:
     launches = list({id(each.call): each for each in found if each is not None}.values())
     if not launches:
         return [], []
-    from foretrace.model.compiled.program_ops import begun, performed
+    from foretrace.model.compiled.provenance import begun, performed
 
     ops = frozenset().union(*(performed(each) | begun(each) for each in launches))
     lines = sorted({line for each in launches for line in each.lines})

@@ -1,23 +1,361 @@
-"""The document of `foretrace why`: a `CompilerRun` joined with the launches of a trace."""
+"""The document of `foretrace why`: a `CompilerRun` joined with the launches of a trace.
+
+Every kernel of a compiled graph: its lines, nodes, code, traffic and launches.
+
+The traffic of a fused kernel is compared with that of its ops, if each read and wrote its own
+tensors. Views move nothing. An op that reads a view reads at most the memory behind it: an expanded
+tensor counts once, a slice as the slice.
+
+Views whose strides the log recorded are the same bytes in another order, and nothing is copied:
+`t()` of a weight [64, 32] with strides (32, 1) is [32, 64] with strides (1, 32). The wrapper passes
+the weight's own memory under these strides to the library. There the order of an operand is a
+letter of the kernel's layout: `tn` is a transposed weight and an input as it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from foretrace.analyze.why.compiled_kernels import compiled_kernels, strided_views
 from foretrace.analyze.why.measured import Ran
 from foretrace.analyze.why.not_fused import separated
+from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
+from foretrace.model.compiled.accesses import base_op
 from foretrace.model.compiled.assemble import graph_name, parts
 from foretrace.model.compiled.compile_log import by_function, resume_name, stage_times
 from foretrace.model.compiled.launches import Launches
-from foretrace.schema.compiler import Compilation, CompilerRun, FxGraph, GuardFailure, GuardTally
+from foretrace.names.families import VIEWS
+from foretrace.schema.compiler import (
+    Compilation,
+    CompilerRun,
+    FxGraph,
+    GeneratedKernel,
+    GraphNode,
+    GuardFailure,
+    GuardTally,
+    KernelCall,
+    NamedTensor,
+    SourceLine,
+)
 from foretrace.schema.documents import why as documents
+from foretrace.schema.documents.why import (
+    CallEntry,
+    CompiledKernel,
+    RunEntry,
+    StrideEntry,
+    UnfusedTraffic,
+    Why,
+)
 from foretrace.schema.ledger import LedgerEntry
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
+
+
+Shape = tuple[object, ...]
+NEAREST = 4  # names that an error lists
+
+
+def compiled_kernels(part: Compilation, graph: str, ran: Ran) -> Iterator[CompiledKernel]:
+    """Calls of one kernel with tensors of the same sizes are one entry, in the wrapper's order."""
+    generated = {kernel.name: kernel for kernel in part.kernels}
+    groups: dict[tuple[str, Shape], list[KernelCall]] = {}
+    for call in part.calls:
+        groups.setdefault((call.kernel, _sizes(call)), []).append(call)
+    unfused = Unfused(part)
+    for calls in groups.values():
+        yield _entry(part, graph, calls, generated.get(calls[0].kernel), unfused, ran)
+
+
+def _sizes(call: KernelCall) -> Shape:
+    return tuple(
+        (each.mode, each.tensor.dtype, each.tensor.shape, each.tensor.stride, each.bytes)
+        for each in call.accesses
+    )
+
+
+def _entry(
+    part: Compilation,
+    graph: str,
+    calls: Sequence[KernelCall],
+    kernel: GeneratedKernel | None,
+    unfused: Unfused,
+    ran: Ran,
+) -> CompiledKernel:
+    first, found = calls[0], ran.of(calls)
+    case, sizes = ran.case(found), found.bytes
+    nodes = tuple(dict.fromkeys(node for call in calls for node in call.nodes))
+    return CompiledKernel(
+        first.kernel,
+        part.id,
+        graph,
+        first.extern,
+        distinct_lines(line for call in calls for line in call.sources),
+        list(nodes),
+        kernel.code if kernel else f"{first.kernel}({', '.join(first.arguments)})",
+        kernel.language if kernel else "",
+        [each for each in first.accesses if each.mode == "load"],
+        [each for each in first.accesses if each.mode != "load"],
+        sizes[0] if first.bytes is None and len(sizes) == 1 else first.bytes,
+        found.launches,
+        found.total_ns,
+        found.median_ns,
+        min(found.times, default=None),
+        max(found.times, default=None),
+        _certainty(first if first.bytes is not None else found.sized or first),
+        unfused.ops(nodes),
+        {**(kernel.config if kernel else {}), **ran.config(found)},
+        found.names,
+        case.get("gbps"),
+        case.get("tflops"),
+        case.get("bound", "unknown"),
+        case.get("roof_percent"),
+        case.get("limited_by", ""),
+        unfused.traffic(first.nodes),
+        [_call(call, ran) for call in calls],
+        part.rank,
+        [size for size in sizes if size is not None],
+    )
+
+
+def _call(call: KernelCall, ran: Ran) -> CallEntry:
+    found = ran.of([call])
+    runs = [RunEntry(list(run.kernels), run.ns, run.bytes) for run in found.runs]
+    nodes, sources = list(call.nodes), list(call.sources)
+    return CallEntry(call.name, nodes, sources, found.launches, found.total_ns, runs)
+
+
+def _certainty(call: KernelCall) -> str:
+    """The least certain of its accesses decides."""
+    found = {each.certainty for each in call.accesses} or {"unknown"}
+    return next(word for word in ("unknown", "at_most", "at_least", "exact") if word in found)
+
+
+def distinct_lines(lines: Iterable[SourceLine]) -> list[SourceLine]:
+    """Each line of code once, in order."""
+    found: dict[tuple[str, int], SourceLine] = {}
+    for line in lines:
+        found.setdefault((line.file, line.line), line)
+    return list(found.values())
+
+
+class Unfused:
+    """The graphs of one wrapper: what each node reads and writes by itself."""
+
+    def __init__(self, part: Compilation) -> None:
+        self.post_grad = _Traffic(part.graph_at("post_grad"))
+        self.dynamo = _Traffic(part.graph_at("dynamo"))
+        self.decomposed = part.decompositions
+        # a node in two kernels is computed twice, or in two steps as a split reduction is
+        self.holders = Counter(node for call in part.calls for node in {*call.nodes})
+        self.origin: dict[str, list[str]] = {}
+        for op, nodes in part.decompositions.items():
+            for node in nodes:
+                self.origin.setdefault(node, []).append(op)
+
+    def ops(self, nodes: Iterable[str]) -> list[str]:
+        """The ops of the user's program behind these post-grad nodes, in the program's order."""
+        wanted = {op for node in nodes for op in self.origin.get(node, ())}
+        return [op for op in self.decomposed if op in wanted]
+
+    def traffic(self, nodes: Sequence[str]) -> UnfusedTraffic | None:
+        """None where no graph is recorded."""
+        own = [node for node in nodes if self.holders[node] < 2]
+        shared = sum(self.post_grad.computes(node) for node in nodes) - sum(
+            self.post_grad.computes(node) for node in own
+        )
+        if not any(self.post_grad.computes(node) for node in own):
+            return None
+        ops = None if shared else self._by_ops(nodes)
+        return UnfusedTraffic(ops, self.post_grad.total(own), shared)
+
+    def _by_ops(self, nodes: Sequence[str]) -> int | None:
+        """None unless all of what each op computes is inside."""
+        inside = set(nodes)
+        ops = []
+        for op in self.ops(nodes):
+            computed = [each for each in self.decomposed[op] if self.post_grad.computes(each)]
+            held = [each for each in computed if each in inside]
+            if held and len(held) < len(computed):
+                return None
+            ops += [op] if held else []
+        told = {node for node in inside if self.post_grad.computes(node)}
+        if not ops or any(node not in self.origin for node in told):
+            return None
+        if not all(op in self.dynamo.nodes for op in ops):
+            return None
+        return self.dynamo.total(ops)
+
+
+class _Traffic:
+    """The bytes that the nodes of one graph read and write."""
+
+    def __init__(self, graph: FxGraph | None) -> None:
+        self.nodes = {node.name: node for node in graph.nodes} if graph else {}
+        self.inputs = {each.name: each for each in graph.inputs} if graph else {}
+
+    def computes(self, name: str) -> bool:
+        """Whether a node moves data; views and what is not in the graph do not."""
+        node = self.nodes.get(name)
+        return node is not None and not is_view(node)
+
+    def total(self, names: Sequence[str]) -> int | None:
+        """Bytes that these nodes read and write one by one; None where one is not known."""
+        chosen = [self.nodes[name] for name in names if self.computes(name)]
+        parts = [self._moved(node) for node in chosen]
+        known = [part for part in parts if part is not None]
+        return sum(known) if known and len(known) == len(parts) else None
+
+    def _moved(self, node: GraphNode) -> int | None:
+        written = node.tensor.bytes if node.tensor else None
+        read = [self._read(name) for name in dict.fromkeys(node.inputs)]
+        if written is None or any(part is None for part in read):
+            return None
+        return written + sum(part or 0 for part in read)
+
+    def _read(self, name: str) -> int | None:
+        """Bytes behind a name: through views, the fewest on the way."""
+        least: int | None = None
+        for _ in range(64):  # a chain of views is short; a damaged graph may have a circle
+            tensor = self._tensor(name)
+            if tensor is None:
+                return 0 if least is None and name not in self.nodes else least
+            size = tensor.bytes
+            if size is None:
+                return None
+            least = size if least is None else min(least, size)
+            node = self.nodes.get(name)
+            if node is None or not is_view(node) or not node.inputs:
+                return least
+            name = node.inputs[0]
+        return least
+
+    def _tensor(self, name: str) -> NamedTensor | None:
+        node = self.nodes.get(name)
+        return node.tensor if node else self.inputs.get(name)
+
+
+def is_view(node: GraphNode) -> bool:
+    """Whether a node only changes how memory is seen."""
+    parts = node.target.removesuffix(".default").split(".")
+    return node.target.endswith("getitem") or not VIEWS.isdisjoint(parts[-2:])
+
+
+def kernels_named(why: Why, wanted: str) -> list[CompiledKernel]:
+    """The entries of the one kernel that a name, its beginning, a part or its words fit."""
+    names: dict[str, list[CompiledKernel]] = {}
+    for row in why.kernels:
+        calls = (call.handle for call in row.calls)
+        for name in {row.name, base_op(row.name), *row.gpu_names, *calls}:
+            names.setdefault(name, []).append(row)
+    for fits in (str.__eq__, str.startswith, str.__contains__, _has_words):
+        found = _fitting(names, wanted, fits)
+        if found:
+            return found
+    kernels = list(dict.fromkeys(row.name for row in why.kernels))
+    near = get_close_matches(wanted, kernels, n=NEAREST, cutoff=0.3) or kernels[:NEAREST]
+    known = f"the nearest: {', '.join(near)}" if near else "the log has no kernel"
+    raise UsageError(f"no kernel {wanted!r}; {known}")
+
+
+def _fitting(
+    names: dict[str, list[CompiledKernel]], wanted: str, fits: Callable[[str, str], bool]
+) -> list[CompiledKernel]:
+    """The entries of the names that fit, if they are of one kernel."""
+    rows = {id(row): row for name, each in names.items() if fits(name, wanted) for row in each}
+    kernels = {row.name for row in rows.values()}
+    if len(kernels) > 1:
+        listed = ", ".join(sorted(kernels)[:NEAREST])
+        more = f" and {len(kernels) - NEAREST} more" if len(kernels) > NEAREST else ""
+        raise UsageError(
+            f"{wanted!r} fits {len(kernels)} kernels: {listed}{more}; write more of one"
+        )
+    return list(rows.values())
+
+
+def _has_words(name: str, wanted: str) -> bool:
+    """Whether the words of `wanted` occur in a name in this order, the first and last as such."""
+    words, asked = name.split("_"), wanted.split("_")
+    if not wanted or words[0] != asked[0] or words[-1] != asked[-1]:
+        return False
+    left = iter(words)
+    return all(word in left for word in asked)
+
+
+# Ops that put the dimensions of a tensor into another order.
+_ORDERS = frozenset({"permute", "t", "transpose", "swapaxes", "movedim"})
+_MATMULS = ("mm", "addmm", "bmm", "baddbmm", "_int_mm")
+
+
+def strided_views(compilation: Compilation) -> tuple[StrideEntry, ...]:
+    """The views of all post-grad graphs whose strides are recorded."""
+    return tuple(
+        _view(compilation, graph, node, source)
+        for graph in compilation.graphs
+        if graph.stage == "post_grad"
+        for node, source in _reordered(graph)
+    )
+
+
+def layout(call: KernelCall) -> str:
+    """The letters of a library's matmul, the second operand first; empty for any other call.
+
+    In torch's order [M, K] x [K, N], a library that counts columns first reads the second operand
+    as `t` if its K is contiguous, and the first as `n` if its K is.
+    """
+    if not call.extern or call.kernel.rpartition(".")[2] not in _MATMULS:
+        return ""
+    operands = [each.tensor for each in call.accesses if each.mode == "load"][-2:]
+    if len(operands) < 2 or any(len(each.stride) < 2 for each in operands):
+        return ""
+    first, second = (each.stride[-2:] for each in operands)
+    letters = {(True, False): "t", (False, True): "n"}
+    return letters.get((second[0] == 1, second[1] == 1), "") + letters.get(
+        (first[0] == 1, first[1] == 1), ""
+    )
+
+
+def _reordered(graph: FxGraph) -> Iterator[tuple[GraphNode, NamedTensor]]:
+    """Nodes that reorder a tensor, with that tensor, where both have strides."""
+    tensors = {node.name: node.tensor for node in graph.nodes if node.tensor}
+    tensors.update({each.name: each for each in graph.inputs})
+    for node in graph.nodes:
+        source = tensors.get(node.inputs[0]) if node.inputs else None
+        op = node.target.removeprefix("torch.ops.aten.").removeprefix("aten.").partition(".")[0]
+        if op in _ORDERS and source and node.tensor and _is_order(source, node.tensor):
+            yield node, source
+
+
+def _is_order(source: NamedTensor, result: NamedTensor) -> bool:
+    """Whether two tensors have the same dimensions, each with its stride, in another order."""
+    before, after = (list(zip(each.shape, each.stride, strict=False)) for each in (source, result))
+    known = len(source.stride) == len(source.shape) and len(result.stride) == len(result.shape)
+    return known and before != after and sorted(before, key=str) == sorted(after, key=str)
+
+
+def _view(
+    compilation: Compilation, graph: FxGraph, node: GraphNode, source: NamedTensor
+) -> StrideEntry:
+    assert node.tensor is not None
+    wanted = (source.name, node.tensor.shape, node.tensor.stride)
+    calls = [
+        call
+        for call in compilation.calls
+        if graph.graph in (None, call.graph)
+        and any(
+            (each.tensor.name, each.tensor.shape, each.tensor.stride) == wanted
+            for each in call.accesses
+            if each.mode == "load"
+        )
+    ]
+    letters = next((found for call in calls if (found := layout(call))), "")
+    names = tuple(call.name for call in calls)
+    view = (node.target, source, node.tensor, names, letters, node.source)
+    return StrideEntry(compilation.id, *view, compilation.rank)
+
 
 _NO_KERNEL = ("extern", "unpack", "nop")
 

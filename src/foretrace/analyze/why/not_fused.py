@@ -13,18 +13,16 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from foretrace.analyze.why.measured import Measured, Ran
-from foretrace.analyze.why.neighbours import (
+from foretrace.analyze.why.refusals import (
     NO_KERNEL,
+    REASONS,
     Neighbours,
     NodeOrder,
-    neighbours,
-    nodes_of_calls,
-)
-from foretrace.analyze.why.refusals import (
-    REASONS,
     Refusals,
     Separation,
     across_breaks,
+    neighbours,
+    nodes_of_calls,
     why_apart,
 )
 from foretrace.model.compiled.assemble import graph_name, parts

@@ -35,10 +35,10 @@ from foretrace.analyze.guess.windows import (
 from foretrace.analyze.guess.words import ParseFailure, read_selector, split
 from foretrace.base.errors import UsageError
 from foretrace.base.units import bytes_text
+from foretrace.model.bounds import measured_spans
 from foretrace.model.cpu_ops import quotable_regions
 from foretrace.model.host import step_number
 from foretrace.model.metadata import device_of
-from foretrace.model.repeats import measured_spans
 from foretrace.model.trace import Trace
 from foretrace.read import recordings
 from foretrace.schema.finding import Verdict

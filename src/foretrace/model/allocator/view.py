@@ -1,26 +1,40 @@
-"""The memory of one device: what every analysis of a snapshot reads."""
+"""The memory of one device: what every analysis of a snapshot reads.
+
+Which file is a snapshot of the allocator, and the views of its devices.
+"""
 
 from __future__ import annotations
 
 import itertools
+import os
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from foretrace.model.allocator.categories import ACTIVATION, GRADIENT, PARAMETER, STATE, categories
-from foretrace.model.allocator.lifetimes import Lifetimes, lifetimes
-from foretrace.model.allocator.stacks import (
+from foretrace.base.budget import Limits
+from foretrace.base.errors import TraceError
+from foretrace.model.allocator.categories import (
+    ACTIVATION,
     BACKWARD,
     BACKWARD_LINE,
     BEFORE_LINE,
     FORWARD,
+    GRADIENT,
     OPTIMIZER_STEP,
+    PARAMETER,
     PASSES,
+    STATE,
+    Lifetimes,
     StackFacts,
+    categories,
+    lifetimes,
     stack_facts,
 )
+from foretrace.read.snapshot import read_snapshot
+from foretrace.schema.run_record import snapshot_beside
 from foretrace.schema.snapshot import ACTION, NO_STACK, History, Numbers, Snapshot
 
 NO_MODULE = "no module"
@@ -239,3 +253,41 @@ class MemoryView:
         """The bytes of the allocation that failed, where one did."""
         failed = self.failed_at < self.lives.events
         return int(self.history.size[self.failed_at]) if failed else None
+
+
+_TRACE = re.compile(r"\.json(?:\.(?:gz|xz|zst))?$")
+_NAMED = re.compile(r"\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?$")
+
+
+def is_snapshot(path: object) -> bool:
+    """Whether a path is named like a snapshot of the allocator."""
+    return isinstance(path, str | os.PathLike) and bool(_NAMED.search(os.fspath(path)))
+
+
+def is_trace(path: str) -> bool:
+    """Whether a path is named like a trace."""
+    return bool(_TRACE.search(path))
+
+
+def view_of(path: str, limits: Limits | None = None) -> MemoryView:
+    """The device with the highest peak of a snapshot."""
+    return memory_views(read_snapshot(path, limits))[0]
+
+
+def memory_views(snapshot: Snapshot) -> list[MemoryView]:
+    """Every device of a snapshot, the one with the highest peak first."""
+    if not snapshot.histories:
+        hint = "call torch.cuda.memory._record_memory_history() before the program allocates"
+        message = "the snapshot has no history: what is held is known, not what filled it"
+        raise TraceError("E_NO_HISTORY", snapshot.path, message, hint=hint)
+    found = [MemoryView(snapshot, history) for history in snapshot.histories]
+    return sorted(found, key=lambda view: -view.peak_bytes)
+
+
+def view_beside(trace: str) -> MemoryView | None:
+    """The view of the snapshot beside a trace; None where there is none that can be read."""
+    found = snapshot_beside(trace)
+    try:
+        return view_of(found) if found else None
+    except TraceError:
+        return None

@@ -26,7 +26,6 @@ from foretrace.model.compiled.compile_log import (
     tuned,
     with_skips,
 )
-from foretrace.model.compiled.graphs import parse_graph
 from foretrace.model.compiled.provenance import (
     LIBRARY,
     NODES,
@@ -39,7 +38,7 @@ from foretrace.model.compiled.provenance import (
     provenance,
     typed,
 )
-from foretrace.model.compiled.scheduler import parse_choices, parse_nodes
+from foretrace.model.compiled.scheduler import parse_choices, parse_graph, parse_nodes
 from foretrace.model.compiled.syntax import json_object
 from foretrace.model.compiled.wrapper import parse_wrapper
 from foretrace.read.compiler.records import CompilerLogs, LogRecord, TextRecord

@@ -22,7 +22,7 @@ from foretrace.base.patterns import regex
 from foretrace.model.arguments import Arguments, Signature
 from foretrace.model.compiled.accesses import base_op
 from foretrace.model.compiled.generated_code import sized
-from foretrace.model.compiled.program_ops import computed_lines
+from foretrace.model.compiled.provenance import computed_lines
 from foretrace.model.compiled.syntax import dotted, expression, solve
 from foretrace.model.compiled.wrapper import sizes
 from foretrace.model.gpu import Gpu

@@ -37,8 +37,7 @@ from foretrace.model.costs._cost import (
     multi_tensor,
     unknown,
 )
-from foretrace.model.costs.limits import occupancy
-from foretrace.model.costs.roofline import Roofline, Work, peak_flops, position
+from foretrace.model.costs.limits import Roofline, Work, occupancy, peak_flops, position
 from foretrace.schema.traffic import Certainty
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Groups of GPU work, named as the model's author would name them: RMSNorm, attention, optimizer.
 
-`layers`, `training` and `kernels` have one entry per group; other packages bring theirs through
+`layers` and `kernels` have one entry per group; other packages bring theirs through
 entry points. Every kernel, memcpy and memset has exactly one group. It is found, in this order,
 from
 
@@ -22,9 +22,8 @@ from msgspec import Struct
 
 from foretrace.base import plugins
 from foretrace.model.autograd import AutogradNodes
-from foretrace.model.groups import kernels, layers, training
-from foretrace.model.groups._group import GpuWork, Pattern, WorkGroup
-from foretrace.model.groups._sequence import Distinct, Sequence, is_matmul
+from foretrace.model.groups import kernels, layers
+from foretrace.model.groups._group import Distinct, GpuWork, Pattern, Sequence, WorkGroup, is_matmul
 from foretrace.model.intervals import Bools, Ints
 from foretrace.model.module_calls import ModuleCalls
 
@@ -59,7 +58,7 @@ class Grouped(Struct, frozen=True):
 @cache
 def every() -> tuple[WorkGroup, ...]:
     """All groups in the order they are tried, those of entry points included."""
-    groups = [*layers.GROUPS, *training.GROUPS, *kernels.GROUPS]
+    groups = [*layers.GROUPS, *kernels.GROUPS]
     groups += plugins.entries(WorkGroup, "foretrace.groups")
     return tuple(sorted(groups, key=lambda group: (group.order, group.name)))
 

@@ -1,17 +1,21 @@
-"""What is named after its kernel: matmuls, copies, reductions, collectives and others."""
+"""What is named after its kernel: matmuls, copies, reductions, collectives and others.
+
+What training adds: the backward pass of matmuls, sums of gradients, the optimizer.
+"""
 
 from __future__ import annotations
 
+from foretrace.model.autograd import ENGINE, STEP
 from foretrace.model.groups._group import (
     MATMULS,
     GpuWork,
     WorkGroup,
-    named,
+    changes_type,
     plain,
+    told,
     word_test,
     words,
 )
-from foretrace.model.groups._sequence import changes_type
 
 _COLLECTIVES_NAMES = {
     "AllReduce": "all-reduce",
@@ -122,8 +126,61 @@ def _is_copies(work: GpuWork) -> object:
 
 def _of_role(name: str, order: int, *roles: str) -> WorkGroup:
     """What no other group explains, by what the kernels do."""
-    test = named(name, lambda work: work.role in roles)
-    return WorkGroup(name, order, test, weak=True, with_backward=False)
+    return told(name, order, lambda work: work.role in roles, weak=True, with_backward=False)
+
+
+_OPTIMIZER_KERNEL = word_test(
+    r"fused_?(adam|sgd|adagrad|lamb|lion)|adam(w)?_kernel|multi_tensor_(adam|sgd)"
+)
+_OPTIMIZER_OPS = words("fused_adam fused_adamw fused_sgd fused_adagrad")
+
+
+def _is_optimizer(work: GpuWork) -> object:
+    """The optimizer's step: fused, foreach or one parameter at a time.
+
+    `torch.optim` wraps it in a region `Optimizer.step#AdamW.step`. A foreach op outside of one is
+    something else, such as the clipping of gradients.
+    """
+    stepping = any(name.startswith(STEP) for name in work.path)
+    return (
+        stepping
+        or work.ops & _OPTIMIZER_OPS
+        or _OPTIMIZER_KERNEL(work.words)
+        or work.id.short.startswith("fused Ada")
+    )
+
+
+_DDP_REDUCER = word_test(r"torch\.distributed\.ddp\.reducer|torch::distributed::reducer")
+
+
+def _is_ddp(work: GpuWork) -> bool:
+    """DistributedDataParallel: gradients divided, and copied to and from the buckets it reduces."""
+    return any(_DDP_REDUCER(name) for name in work.path)
+
+
+def _gradients_name(work: GpuWork) -> str:
+    """Gradients added up: into a parameter's `.grad`, or where a tensor was used more than once.
+
+    The engine itself adds the gradients of a tensor's uses, outside of any node.
+    `AccumulateGrad` adds to the gradient that a parameter has from before.
+    """
+    if any(name.endswith("AccumulateGrad") for name in work.path):
+        return "gradient accumulation"
+    sums = len(work.path) > 1 and work.path[-2].startswith(ENGINE)
+    return "gradient sums" if sums and work.path[-1] in ("aten::add", "aten::add_") else ""
+
+
+_GEMM_BACKWARD_LINEAR = word_test(r"(Addmm|Linear|Convolution)Backward\d*$|convolution_backward")
+
+
+def _gemm_backward_name(work: GpuWork) -> str:
+    """Matmuls of the backward pass, and the gradient of their bias."""
+    if not work.backward:
+        return ""
+    if work.role in MATMULS:
+        return "GEMM backward"
+    summed = work.path[-1] == "aten::sum" and any(_GEMM_BACKWARD_LINEAR(name) for name in work.path)
+    return "bias gradient" if summed else ""
 
 
 GROUPS = (
@@ -131,29 +188,29 @@ GROUPS = (
     WorkGroup("collectives", 10, _collectives_name, with_backward=False),
     WorkGroup("copies to and from the host", 12, _host_copies_name, with_backward=False),
     WorkGroup("convolution", 57, _convolution_name, with_backward=False),
-    WorkGroup("pooling", 58, named("pooling", _is_pooling)),
-    WorkGroup("quantization", 60, named("quantization", _is_quantization)),
-    WorkGroup("argmax, top-k, sort", 61, named("argmax, top-k, sort", _is_choosing)),
+    told("pooling", 58, _is_pooling),
+    told("quantization", 60, _is_quantization),
+    told("argmax, top-k, sort", 61, _is_choosing),
     # The sums of the parts of split-K matmuls.
-    WorkGroup(
+    told(
         "split-K sums",
         62,
-        named("split-K sums", lambda work: work.id.get("op") == "splitk_reduce"),
+        lambda work: work.id.get("op") == "splitk_reduce",
         with_backward=False,
     ),
     # Matmuls.
-    WorkGroup("GEMM", 64, named("GEMM", lambda work: work.role in MATMULS), with_backward=False),
-    WorkGroup("bias", 65, named("bias", _is_bias), with_backward=False),
+    told("GEMM", 64, lambda work: work.role in MATMULS, with_backward=False),
+    told("bias", 65, _is_bias, with_backward=False),
     # Copies that only change the element type.
-    WorkGroup(
+    told(
         "casts",
         80,
-        named("casts", lambda work: work.role == "copy" and changes_type(work)),
+        lambda work: work.role == "copy" and changes_type(work),
         weak=True,
         with_backward=False,
     ),
-    WorkGroup("fills", 81, named("fills", _is_fills), weak=True, with_backward=False),
-    WorkGroup("copies", 82, named("copies", _is_copies), weak=True, with_backward=False),
+    told("fills", 81, _is_fills, weak=True, with_backward=False),
+    told("copies", 82, _is_copies, weak=True, with_backward=False),
     # Sums, means and other reductions that no other group explains.
     _of_role("reductions", 86, "reduction"),
     # Running sums and products: cumsum, and the prefix sums of other ops.
@@ -164,4 +221,15 @@ GROUPS = (
     _of_role("random numbers", 90, "random"),
     # Pointwise kernels that no other group explains; foreach kernels outside the optimizer.
     _of_role("pointwise", 95, "pointwise", "optimizer"),
+    told("optimizer", 20, _is_optimizer, with_backward=False),
+    # Gradients set to zero between steps; `set_to_none=True` launches nothing.
+    told(
+        "zero_grad",
+        21,
+        lambda work: any(name.startswith("Optimizer.zero_grad#") for name in work.path),
+        with_backward=False,
+    ),
+    told("DDP buckets", 21, _is_ddp, with_backward=False),
+    WorkGroup("gradient sums", 22, _gradients_name, with_backward=False),
+    WorkGroup("GEMM backward", 63, _gemm_backward_name, with_backward=False),
 )

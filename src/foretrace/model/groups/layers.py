@@ -9,7 +9,7 @@ from foretrace.model.groups._group import (
     Pattern,
     WorkGroup,
     gated,
-    named,
+    told,
     word_test,
     words,
 )
@@ -249,11 +249,11 @@ def _loss_norm(work: GpuWork) -> bool:
 
 
 GROUPS = (
-    WorkGroup("KV cache", 28, named("KV cache", _is_kv_cache)),
-    WorkGroup(
+    told("KV cache", 28, _is_kv_cache),
+    told(
         "attention",
         30,
-        named("attention", _is_attention),
+        _is_attention,
         (
             Pattern(
                 f"bmm {_ATTENTION_SCALE}* softmax (cast|dropout|native_dropout|copy)* bmm",
@@ -261,20 +261,20 @@ GROUPS = (
             ),
         ),
     ),
-    WorkGroup(
+    told(
         "loss",
         35,
-        named("loss", _is_loss),
+        _is_loss,
         (
             Pattern("cast (pad|copy)* (cross_entropy_loss+|log_softmax nll_loss)"),
             Pattern("log_softmax nll_loss"),
         ),
     ),
-    WorkGroup("embedding", 40, named("embedding", _is_embedding)),
-    WorkGroup(
+    told("embedding", 40, _is_embedding),
+    told(
         "RMSNorm",
         45,
-        named("RMSNorm", _is_rms_norm),
+        _is_rms_norm,
         (
             Pattern(
                 "(?<!sub) (?<!sub cast) cast? (pow|square) mean add (rsqrt mul|sqrt div)"
@@ -282,12 +282,12 @@ GROUPS = (
             ),
         ),
     ),
-    WorkGroup("LayerNorm", 46, named("LayerNorm", _is_layer_norm), (Pattern(_LAYER_NORM_BY_HAND),)),
+    told("LayerNorm", 46, _is_layer_norm, (Pattern(_LAYER_NORM_BY_HAND),)),
     WorkGroup("normalization", 47, _other_norms_name),
-    WorkGroup(
+    told(
         "RoPE",
         50,
-        named("RoPE", _is_rope),
+        _is_rope,
         (
             Pattern("mul neg cat mul add", same_size=True),
             Pattern("(cast cast?)? (gemm|bmm) cat cos mul? sin mul? (cast cast)?"),
@@ -298,15 +298,15 @@ GROUPS = (
     gated("SwiGLU", "silu", r"silu_?(and_?)?mul|swiglu|act_and_mul.*silu"),
     # GeGLU: gelu of one half times the other, in one kernel or two.
     gated("GeGLU", "gelu", r"gelu_?(and_?)?mul|geglu|act_and_mul.*gelu"),
-    WorkGroup("repeat_kv", 55, named("repeat_kv", _is_kv_repeat)),
-    WorkGroup("dropout", 56, named("dropout", _is_dropout)),
+    told("repeat_kv", 55, _is_kv_repeat),
+    told("dropout", 56, _is_dropout),
     WorkGroup("MoE routing", 61, _experts_name),
     # A softmax that is neither attention nor a loss.
-    WorkGroup("softmax", 70, named("softmax", lambda work: work.role == "softmax"), weak=True),
-    WorkGroup(
+    told("softmax", 70, lambda work: work.role == "softmax", weak=True),
+    told(
         "positions, mask",
         72,
-        named("positions, mask", _is_mask),
+        _is_mask,
         (Pattern(f"arange ({_MASK_NEXT})*"),),
     ),
     # The sum of a layer's input and output: after the last matmul (or its dropout) and before a

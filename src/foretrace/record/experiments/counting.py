@@ -18,7 +18,7 @@ import msgspec
 from foretrace.base import files
 from foretrace.base.errors import ForetraceError, MissingError, UsageError, UserCodeError
 from foretrace.model import opening
-from foretrace.model.counters.join import LAST, Wanted
+from foretrace.model.counters import LAST, Wanted
 from foretrace.read.ncu import read_export
 from foretrace.record.profiling import counted
 from foretrace.record.profiling.counted import EVERYTHING

@@ -22,13 +22,15 @@ from foretrace.model.allocator.categories import (
     GRAPH,
     INPUT,
     KEPT,
+    MODULE_CALLS,
     PARAMETER,
+    PASSES,
     STATE,
     TEMPORARY,
     UNKNOWN,
     WORKSPACE,
+    frame_kind,
 )
-from foretrace.model.allocator.stacks import MODULE_CALLS, PASSES, frame_kind
 from foretrace.model.allocator.view import Labels, MemoryView
 from foretrace.schema.documents.memory_document import (
     DeviceMemoryDocument,

@@ -15,15 +15,15 @@ from msgspec import Struct
 
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text
-from foretrace.model import calls
 from foretrace.model.arguments import json_text
-from foretrace.model.code_lines import line_of
-from foretrace.model.costs.roofline import (
+from foretrace.model.costs.limits import (
     Roofline,
     RoofShare,
     peak_name,
     roof_shares,
 )
+from foretrace.model.flame import line_of
+from foretrace.model.host import LAUNCHES
 from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.model.trace import Trace
@@ -332,7 +332,7 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
         origins=origins(trace),
         flame=flame(trace),
         idle=idle_time(trace, timeline.origin_ns),
-        launch_names=[at for at, name in enumerate(names) if calls.launches(name)],
+        launch_names=[at for at, name in enumerate(names) if LAUNCHES.fullmatch(name)],
         code_lines=_code_lines(trace),
         memory=memory(trace, timeline.origin_ns),
         places=places(trace, document.findings, timeline),

@@ -56,8 +56,8 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.analyze.fixes._cpu import predicted_on_cpu
     from foretrace.analyze.fixes._typical import predicted
     from foretrace.analyze.rules import run_all
+    from foretrace.model.bounds import unprofiled_step_ns
     from foretrace.model.utilization import utilization
-    from foretrace.model.wall import unprofiled_step_ns
     from foretrace.show.overview import sentences
     from foretrace.show.overview.fixes import WORTH, whole_ns
     from foretrace.show.overview.groups import group_rows

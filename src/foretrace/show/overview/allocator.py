@@ -9,10 +9,8 @@ import numpy as np
 
 from foretrace.analyze.memory_fixes import largest_batch, peak_at_batch, predicted
 from foretrace.base.units import bytes_text
-from foretrace.model.allocator.categories import CATEGORIES, KEPT
-from foretrace.model.allocator.files import memory_views
-from foretrace.model.allocator.lifetimes import BEFORE
-from foretrace.model.allocator.view import MemoryView
+from foretrace.model.allocator.categories import BEFORE, CATEGORIES, KEPT
+from foretrace.model.allocator.view import MemoryView, memory_views
 from foretrace.schema.documents.memory_document import (
     DeviceMemoryDocument,
     FailedAllocation,

@@ -25,12 +25,14 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
-from foretrace.model.costs.roofline import type_key
-from foretrace.model.counters.join import Wanted, joined, launches_of
-from foretrace.model.counters.traffic import (
+from foretrace.model.costs.limits import type_key
+from foretrace.model.counters import (
     LevelTraffic,
+    Wanted,
     ceilings,
     counted_ns,
+    joined,
+    launches_of,
     mean,
     mean_traffic,
     tensor_operations,

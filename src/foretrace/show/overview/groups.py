@@ -17,7 +17,7 @@ from msgspec import Struct
 from foretrace.base.arrays import coded, counted, distinct
 from foretrace.base.units import plural
 from foretrace.model.autograd import STEP
-from foretrace.model.costs.roofline import AT_ROOF
+from foretrace.model.costs.limits import AT_ROOF
 from foretrace.model.intervals import Floats, Ints
 from foretrace.model.module_calls import PREFIX
 from foretrace.model.order import Case

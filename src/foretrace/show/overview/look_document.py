@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import convert
 
 from foretrace.base.arrays import coded, counted, distinct
-from foretrace.model import bounds, code_lines
+from foretrace.model import bounds, flame
 from foretrace.model.cpu_ops import computing_ops, ops_inside, runs_on_cpu
 from foretrace.model.host import step_number
 from foretrace.model.idle import unrecorded_wait
@@ -128,7 +128,7 @@ def _per_call(count: int, calls: int) -> int | float:
 def _kernel_rows(trace: Trace) -> list[look.KernelRow]:
     """One row per distinct kernel name and op shapes, the most expensive first."""
     cases = trace.kernel_cases.iter_rows(named=True)
-    columns = case_modules(trace), code_lines.of_cases(trace), code_lines.recorded(trace)
+    columns = case_modules(trace), flame.lines_of_cases(trace), flame.recorded_lines(trace)
     rows = [_kernel_row(trace, *row) for row in zip(cases, *columns, strict=True)]
     rows.sort(
         key=lambda row: (-(row.total_ns or 0), row.name, row.chain, row.flops or 0, row.count)

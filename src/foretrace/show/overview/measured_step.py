@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from foretrace.base.arrays import distinct
 from foretrace.model import bounds
+from foretrace.model.bounds import measured_spans
 from foretrace.model.idle import Spent, spent_in
 from foretrace.model.intervals import Ints
-from foretrace.model.repeats import measured_spans
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 

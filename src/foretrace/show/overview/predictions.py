@@ -18,9 +18,8 @@ from foretrace.base import plugins
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.model import bounds
-from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE
+from foretrace.model.bounds import MOSTLY_IDLE, PARTLY_IDLE, measured_spans
 from foretrace.model.cpu_ops import runs_on_cpu
-from foretrace.model.repeats import measured_spans
 from foretrace.model.trace import Trace
 from foretrace.schema.documents.look import FixEntry, StepTime
 from foretrace.schema.documents.whatif import WhatIf

@@ -19,8 +19,8 @@ from foretrace.base import budget, notices, plugins
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.model import opening
+from foretrace.model.metadata import Member, ranks_of_one_job, set_notes
 from foretrace.model.opening import refused
-from foretrace.model.sets import Member, ranks_of_one_job, set_notes
 from foretrace.names import devices
 from foretrace.read import cache as store
 from foretrace.read.captures import mark

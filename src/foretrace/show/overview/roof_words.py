@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrace.base.units import bytes_text, plural, time_text
-from foretrace.model.costs.roofline import memory_rate, with_measured
+from foretrace.model.costs.limits import memory_rate, with_measured
 from foretrace.schema.device import Device
 from foretrace.schema.documents.look import KernelRow, Look, RoofsEntry
 from foretrace.schema.traffic import CachedInput, CacheUse

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, UsageError
-from foretrace.model.allocator.files import memory_views
+from foretrace.model.allocator.view import memory_views
 from foretrace.model.intervals import Ints
 from foretrace.model.query import QueryProcess, QueryResult, check
 from foretrace.read.snapshot import read_snapshot

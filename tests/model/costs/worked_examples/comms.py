@@ -1,6 +1,6 @@
-"""Worked examples of `foretrace.model.costs.comms`."""
+"""Worked examples of `foretrace.model.costs.copy`."""
 
-from foretrace.model.costs.comms import NOTE, SENT
+from foretrace.model.costs.copy import NOTE, SENT
 from worked_examples import at_least
 
 EXAMPLES = {

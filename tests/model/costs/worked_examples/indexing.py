@@ -1,4 +1,4 @@
-"""Worked examples of `foretrace.model.costs.indexing`."""
+"""Worked examples of `foretrace.model.costs.copy`."""
 
 from foretrace.model.costs import Cost, Launch
 from worked_examples import at_least

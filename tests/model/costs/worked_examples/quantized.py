@@ -1,4 +1,4 @@
-"""Worked examples of `foretrace.model.costs.quantized`."""
+"""Worked examples of `foretrace.model.costs.matmul`."""
 
 from foretrace.model.costs import Cost, Launch
 from worked_examples import at_least

@@ -1,7 +1,7 @@
-"""Worked examples of `foretrace.model.costs.reduction`."""
+"""Worked examples of `foretrace.model.costs.pointwise`."""
 
 from foretrace.model.costs import Cost, Launch
-from foretrace.model.costs.reduction import PASSES
+from foretrace.model.costs.pointwise import PASSES
 from worked_examples import at_least
 
 EXAMPLES = {

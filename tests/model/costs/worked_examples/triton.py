@@ -1,7 +1,7 @@
-"""Worked examples of `foretrace.model.costs.triton`."""
+"""Worked examples of `foretrace.model.costs.libraries`."""
 
 from foretrace.model.costs import Certainty, Cost
-from foretrace.model.costs.triton import GATED, IN_PART, NOTE
+from foretrace.model.costs.libraries import GATED, IN_PART, NOTE
 from worked_examples import at_least
 
 EXAMPLES = {

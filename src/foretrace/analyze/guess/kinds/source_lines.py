@@ -23,7 +23,7 @@ from foretrace.analyze.guess.selection import Selection, label, select
 from foretrace.analyze.guess.windows import Unknown, Window
 from foretrace.analyze.guess.words import ParseFailure, Selector, Token, text_at
 from foretrace.base.units import count_text
-from foretrace.model.compiled.program_ops import comes_from, line_ops
+from foretrace.model.compiled.provenance import comes_from, line_ops
 from foretrace.model.cpu_ops import bare
 
 _LISTED = 3  # names in an answer; the evidence has the rest

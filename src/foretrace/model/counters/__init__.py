@@ -1,1 +1,0 @@
-"""Counters of Nsight Compute, joined to the kernels of a trace."""
