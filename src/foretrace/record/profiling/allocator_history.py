@@ -159,9 +159,7 @@ def packed(tree: dict[str, Any]) -> bytes:
 def our_part() -> dict[str, Any]:
     """What torch's snapshot lacks: the names of the tensors, and the card."""
     device, named = card() or {}, []
-    with contextlib.suppress(
-        Exception
-    ):  # a model of the user's may raise; the snapshot is not lost
+    with contextlib.suppress(Exception):  # a user's model may raise; the snapshot is not lost
         named = [list(each) for each in owners()]
     return {
         "owners": named,

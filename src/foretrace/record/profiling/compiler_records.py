@@ -24,7 +24,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,11 +34,18 @@ from typing import Any
 import torch
 from torch._logging import _internal, structured
 
-from foretrace.base import files
 from foretrace.base.private.keys import words
 from foretrace.base.version import __version__
 from foretrace.record.profiling.compiler_settings import applied, for_records
-from foretrace.record.profiling.export import BUNDLE, GZIP_LEVEL, MANIFEST, bundle_path, is_bundle
+from foretrace.record.profiling.export import (
+    BUNDLE,
+    GZIP_LEVEL,
+    MANIFEST,
+    bundle_path,
+    is_bundle,
+    replacing_folder,
+)
+from foretrace.record.profiling.patches import replaced
 
 # Fields of a metric: in microseconds where torch has them, else in seconds.
 STARTED = ("start_time_us", "start_time")
@@ -189,6 +196,11 @@ class Text(KeptLog):
         super().__init__(folder, _internal.TorchLogsFormatter())
         self._before: dict[str, tuple[int, bool]] = {}
 
+    @property
+    def heard(self) -> list[str]:
+        """The names of the loggers that it listens to."""
+        return list(self._before)
+
     def listen(self, logger: logging.Logger) -> None:
         """Take everything of this logger, which is as torch configured it for the user."""
         self._before[logger.name] = logger.level, logger.propagate
@@ -203,11 +215,6 @@ class Text(KeptLog):
             logger.propagate = propagate
             logger.setLevel(level)
         logger.removeHandler(self)
-
-    def leave_all(self) -> None:
-        """Put every logger back."""
-        for name in list(self._before):
-            self.leave(logging.getLogger(name))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record, and pass it on where it would have gone."""
@@ -289,8 +296,8 @@ def _listening(text: Text) -> Iterator[None]:
         return (name in CHANNELS and not asking_for_user) or enabled(state, name)
 
     with (
-        _replaced(_internal, "configure_artifact_log", configured),
-        _replaced(_internal.LogState, "is_artifact_enabled", is_enabled),
+        replaced(_internal, "configure_artifact_log", lambda _: configured),
+        replaced(_internal.LogState, "is_artifact_enabled", lambda _: is_enabled),
     ):
         for name in list(_internal.log_registry.get_artifact_log_qnames()):
             logger: Any = logging.getLogger(name)
@@ -299,17 +306,8 @@ def _listening(text: Text) -> Iterator[None]:
         try:
             yield
         finally:
-            text.leave_all()
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, value: Callable[..., Any]) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
+            for name in text.heard:
+                text.leave(logging.getLogger(name))
 
 
 def _torch_overhead_s() -> float:
@@ -396,18 +394,11 @@ class Bundle:
 def write_bundle(log: CompilerLog, trace: Path) -> Bundle:
     """Write the records so far beside `trace`, in the place of an earlier bundle of ours."""
     target = bundle_path(trace)
-    if os.path.lexists(target) and not is_bundle(target):
-        raise FileExistsError(f"{target} is there, and foretrace did not write it")
-    with files.scratch(trace.parent) as private:
-        draft = private / target.name
-        draft.mkdir(0o700)
+    with replacing_folder(target, is_bundle) as draft:
         logs = {"torch_trace.log.gz": log.structured, "torch_logs.txt.gz": log.text}
         kept = {name: _pack(each, draft / name) for name, each in logs.items() if each.size}
         manifest = _manifest(log, trace, list(kept))
         _private(draft / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-        if target.exists():
-            os.rename(target, private / "before")
-        os.rename(draft, target)
     took, spent = manifest["compile_seconds"], manifest["overhead_seconds"]
     return Bundle(target, sum(kept.values()), took, spent)
 

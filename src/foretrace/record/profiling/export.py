@@ -14,7 +14,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,8 @@ def trace_path(path: str | os.PathLike[str]) -> Path:
         example = os.path.join(text, "run")
         raise UsageError(f"{text!r} is a folder: give a file, for example {example!r}")
     suffix = next((suffix for suffix in SUFFIXES if text.endswith(suffix)), "")
-    stem, rank = text.removesuffix(suffix), _rank_suffix()
+    stem, rank, world = (text.removesuffix(suffix), *map(os.environ.get, ("RANK", "WORLD_SIZE")))
+    rank = f"_rank{rank}" if world not in (None, "", "1") and (rank or "").isdigit() else ""
     named = re.search(rf"{rank}(?!\d)", os.path.basename(stem))  # a name that was made here
     target = Path(stem + ("" if named else rank) + (suffix or SUFFIXES[0]))
     make_folder(target.parent)
@@ -62,29 +63,17 @@ def stem_of(path: Path) -> str:
     return path.name.removesuffix(suffix)
 
 
-def record_path(trace: Path) -> Path:
-    """The run record of a trace: `run.json.gz` -> `run.run.json`, in the same folder."""
-    return trace.with_name(stem_of(trace) + ".run.json")
+def _beside(ending: str) -> Callable[[Path], Path]:
+    return lambda trace: trace.with_name(stem_of(trace) + ending)
 
 
-def bundle_path(trace: Path) -> Path:
-    """The compiler's records of a trace: `run.json.gz` -> `run.why`, in the same folder."""
-    return trace.with_name(stem_of(trace) + ".why")
-
-
-def captures_path(trace: Path) -> Path:
-    """The captures of a trace's graphs: `run.json.gz` -> `run.captures`, in the same folder."""
-    return trace.with_name(stem_of(trace) + ".captures")
-
-
-def snapshot_path(trace: Path) -> Path:
-    """The allocator's snapshot of a trace: `run.json.gz` -> `run.memory.pickle`, beside it."""
-    return trace.with_name(stem_of(trace) + ".memory.pickle")
-
-
-def oom_path(trace: Path) -> Path:
-    """The allocator when memory ran out: `run.json.gz` -> `run.oom.pickle`, in the same folder."""
-    return trace.with_name(stem_of(trace) + ".oom.pickle")
+# what lies beside `run.json.gz`, in the same folder
+record_path = _beside(".run.json")
+bundle_path = _beside(".why")  # the compiler's records
+captures_path = _beside(".captures")  # of its graphs
+snapshot_path = _beside(".memory.pickle")  # of the allocator
+oom_path = _beside(".oom.pickle")  # of the allocator when memory ran out
+_BESIDE = (record_path, bundle_path, captures_path, snapshot_path, oom_path)
 
 
 def is_captures(folder: Path) -> bool:
@@ -101,7 +90,18 @@ def is_bundle(folder: Path) -> bool:
     return False
 
 
-_BESIDE = (record_path, bundle_path, captures_path, snapshot_path, oom_path)
+@contextlib.contextmanager
+def replacing_folder(target: Path, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
+    """A private draft, which takes the place of an earlier folder of ours at the end."""
+    if os.path.lexists(target) and not is_ours(target):
+        raise FileExistsError(f"{target} is there, and foretrace did not write it")
+    with files.scratch(target.parent) as private:
+        draft = private / target.name
+        draft.mkdir(0o700)
+        yield draft
+        if target.exists():
+            os.rename(target, private / "before")
+        os.rename(draft, target)
 
 
 def numbered(path: Path) -> Iterator[Path]:
@@ -166,8 +166,3 @@ def copy_trace(plain: str, target: Path, level: int = 9) -> None:
             shutil.copyfileobj(source, packed, 1 << 20)
     else:
         shutil.copyfile(plain, target)
-
-
-def _rank_suffix() -> str:
-    many = os.environ.get("WORLD_SIZE", "1") not in ("", "1")
-    return f"_rank{os.environ['RANK']}" if many and os.environ.get("RANK", "").isdigit() else ""

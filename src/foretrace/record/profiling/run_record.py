@@ -227,7 +227,12 @@ class RunRecord:
             "profile": dict(self.profile),
             "timing": self.timing.as_json(),
             "compile": self.compiling.report(),
-            "memory": _peak_memory(),
+            "memory": {  # peak bytes of torch's allocator since the last reset, and of the process
+                "peak_device_bytes": torch.cuda.max_memory_allocated() if on_cuda() else None,
+                "peak_reserved_bytes": torch.cuda.max_memory_reserved() if on_cuda() else None,
+                # Linux counts kilobytes
+                "peak_host_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            },
             "error": self.error,
             "note": self.note,
             **self.facts,
@@ -261,13 +266,3 @@ def handler(folder: str | os.PathLike[str], *, name: str = "run") -> Callable[[o
 def profile_options(profiler: Any) -> dict[str, Any]:
     """What another profiler records, under the names of our options."""
     return {ours: bool(getattr(profiler, theirs, False)) for ours, theirs in TORCH_NAMES.items()}
-
-
-def _peak_memory() -> dict[str, int | None]:
-    """Peak bytes of torch's allocator since the last reset, and of the process on the host."""
-    return {
-        "peak_device_bytes": torch.cuda.max_memory_allocated() if on_cuda() else None,
-        "peak_reserved_bytes": torch.cuda.max_memory_reserved() if on_cuda() else None,
-        # Linux counts kilobytes
-        "peak_host_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }

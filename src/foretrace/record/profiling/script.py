@@ -187,13 +187,9 @@ class Recorder:
 
     def _start_window(self) -> None:
         self._stage = "window"
-        steps: dict[str, Any] = {
-            "steps": self.options.steps,
-            "warmup": self.options.wait,
-            "wait": 1,
-        }
-        recording = self.options.recording()
         asked = {"warmup": self.options.warmup, "wait": self.options.wait}
+        recording: dict[str, Any] = {"steps": self.options.steps, **self.options.recording()}
+        steps: dict[str, Any] = {"warmup": self.options.wait, "wait": 1}
         self._window = Capture(self.target, overwrite=self._replaces(), **steps, **recording)
         self._window.record.profile = {**self._window.record.profile, **asked}
         self._window.record.compiling = self._record.compiling

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import io
 import os
 import signal
 import sys
@@ -41,6 +40,7 @@ from torch.profiler.profiler import _KinetoProfile
 
 from foretrace.base import files
 from foretrace.record.profiling.export import copy_trace
+from foretrace.record.profiling.patches import replaced
 from foretrace.record.profiling.window import Capture
 
 KINDS = ("auto", "forward", "optimizer", "none")
@@ -67,8 +67,7 @@ class StepFinder:
         self._pending = False  # it has stepped, and the next iteration has not begun
         self._outer: Any = None  # the outermost module
         self._handles: list[Any] = []
-        self._zero_grad = torch.optim.Optimizer.zero_grad
-        self._compile = torch.nn.Module.compile
+        self._patches = contextlib.ExitStack()
 
     def __enter__(self) -> StepFinder:
         if self.kind != "none":
@@ -76,15 +75,15 @@ class StepFinder:
             message = "Using `torch.compile.module.` when there are global hooks"
             warnings.filterwarnings("ignore", message=message)
             self._handles = [register_module_forward_pre_hook(self._outermost)]
-            torch.nn.Module.compile = self._watched_compile()
+            self._patches.enter_context(replaced(torch.nn.Module, "compile", self._compiling))
         if self.kind in ("auto", "optimizer"):
             self._handles.append(register_optimizer_step_post_hook(self._stepped))
-            torch.optim.Optimizer.zero_grad = self._watched_zero_grad()
+            optimizer = torch.optim.Optimizer
+            self._patches.enter_context(replaced(optimizer, "zero_grad", self._zeroing))
         return self
 
     def __exit__(self, *problem: object) -> None:
-        torch.optim.Optimizer.zero_grad = self._zero_grad
-        torch.nn.Module.compile = self._compile
+        self._patches.close()
         for handle in self._handles:
             handle.remove()
 
@@ -111,9 +110,7 @@ class StepFinder:
         if self._optimizer in (None, id(optimizer)):
             self._optimizer, self._pending = id(optimizer), True
 
-    def _watched_zero_grad(self) -> Callable[..., Any]:
-        original = self._zero_grad
-
+    def _zeroing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def zero_grad(optimizer: Any, *arguments: Any, **options: Any) -> Any:
             if self._pending and self._at_home():
                 self._begin()
@@ -121,9 +118,8 @@ class StepFinder:
 
         return zero_grad
 
-    def _watched_compile(self) -> Callable[..., Any]:
+    def _compiling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """A module that `compile()` compiled in place runs its hooks inside the compiled code."""
-        original = self._compile
 
         def compile_in_place(module: Any, *arguments: Any, **options: Any) -> None:
             original(module, *arguments, **options)
@@ -173,9 +169,7 @@ class ForeignProfilers:
             (LegacyProfile, "__enter__", self._before),
             (Capture, "start", self._before),  # it refuses where a profiler runs
         ):
-            original = getattr(owner, name)
-            self._patches.callback(setattr, owner, name, original)
-            setattr(owner, name, watched(original))
+            self._patches.enter_context(replaced(owner, name, watched))
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -302,13 +296,10 @@ def own_streams() -> Iterator[None]:
                 os.dup2(copy, number)
                 os.close(copy)
             for name, stream in streams.items():
-                setattr(sys, name, _reopened(stream, 1 if name == "stdout" else 2))
-
-
-def _reopened(stream: io.TextIOWrapper | None, number: int) -> io.TextIOWrapper | None:
-    if stream is None or not stream.closed:
-        return stream
-    return open(number, "w", encoding=stream.encoding, errors=stream.errors, closefd=False)
+                if stream is not None and stream.closed:
+                    how = {"encoding": stream.encoding, "errors": stream.errors}
+                    stream = open(1 if name == "stdout" else 2, "w", closefd=False, **how)  # noqa: SIM115
+                setattr(sys, name, stream)
 
 
 def _is_open(number: int) -> bool:

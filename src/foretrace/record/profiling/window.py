@@ -22,7 +22,6 @@ from typing import Any, Self
 import torch
 from torch.profiler import ProfilerAction, ProfilerActivity, record_function
 
-from foretrace.base import files
 from foretrace.base.errors import UsageError
 from foretrace.record.profiling.allocator_history import AllocatorHistory, ran_out
 from foretrace.record.profiling.compiler_records import Bundle, CompilerRecords
@@ -30,9 +29,11 @@ from foretrace.record.profiling.export import (
     captures_path,
     export,
     is_captures,
+    replacing_folder,
     stem_of,
     trace_path,
 )
+from foretrace.record.profiling.patches import replaced
 from foretrace.record.profiling.run_record import TORCH_NAMES, CallTimes, RunRecord, on_cuda
 from foretrace.record.profiling.step_times import StepTimes, keep_times, synchronize
 
@@ -69,12 +70,9 @@ class GraphCaptures:
         if not self._wanted:
             return
         self._wanted = False
-        owner: Any = torch.cuda.graph
         for name, watched in (("__enter__", self._before), ("__exit__", self._after)):
-            original = getattr(owner, name)
-            self._patches.callback(setattr, owner, name, original)
-            setattr(owner, name, watched(original))
-        self._patches.callback(self._note_nothing)
+            self._patches.enter_context(replaced(torch.cuda.graph, name, watched))
+        self._patches.callback(lambda: self.notes.extend([] if self.seen else [NOTHING]))
 
     def add(self, profiler: Any) -> None:
         """Keep the recording of another profiler, if it saw a graph being captured."""
@@ -88,19 +86,14 @@ class GraphCaptures:
         """Write the captures so far beside `trace`, in the place of earlier ones of ours."""
         if not self._stopped:
             return
-        target = captures_path(trace)
-        if os.path.lexists(target) and not is_captures(target):
-            self.notes.append(f"{target} is there, and foretrace did not write it: no captures")
-            return
-        with self._driving(), files.scratch(trace.parent) as private:
-            draft = private / target.name
-            draft.mkdir(0o700)
-            for number, profiler in enumerate(self._stopped):
-                export(profiler, draft / NAME.format(number))
-            if target.exists():
-                os.rename(target, private / "before")
-            os.rename(draft, target)
-        self._stopped = []
+        try:
+            with self._driving(), replacing_folder(captures_path(trace), is_captures) as draft:
+                for number, profiler in enumerate(self._stopped):
+                    export(profiler, draft / NAME.format(number))
+        except FileExistsError as problem:
+            self.notes.append(f"{problem}: no captures")
+        else:
+            self._stopped = []
 
     def finish(self) -> None:
         """Put torch back as it was."""
@@ -112,10 +105,6 @@ class GraphCaptures:
 
     def __exit__(self, *problem: object) -> None:
         self.finish()
-
-    def _note_nothing(self) -> None:
-        if not self.seen:
-            self.notes.append(NOTHING)
 
     def _before(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def entered(block: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from msgspec import Struct
 
+from foretrace.record.profiling.patches import replaced
 from foretrace.record.tries.rounds import Edit
 
 # functions of torch that a fix may replace: ours must stay what they are
@@ -235,17 +236,6 @@ class ForwardSwitch(Switch):
             return
         self._pair = self._pair or (now, self.changed(now))
         setattr(owner, name, self._pair[on])
-
-
-@contextmanager
-def replaced(owner: Any, name: str, wrapped: Callable[[Any], Any]) -> Iterator[None]:
-    """Inside the block `owner.name` is what `wrapped` makes of it."""
-    original = getattr(owner, name)
-    setattr(owner, name, wrapped(original))
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 def _makes(frame: Any, made: object) -> bool:

@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from torch.utils._pytree import tree_map
 
+from foretrace.record.profiling.patches import replaced
 from foretrace.record.tries.rounds import Edit
-from foretrace.record.tries.session import Session, Switch, replaced
+from foretrace.record.tries.session import Session, Switch
 
 
 class _Sdpa(Switch):
