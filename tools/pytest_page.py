@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foretrace.analyze.guess import snapshots
 from foretrace.record import pytest_plugin
-from foretrace.record.pytest_plugin.judging import RecordedBlock
+from foretrace.record.pytest_plugin import RecordedBlock
 
 PAGE = Path(__file__).parents[1] / "docs" / "pytest.md"
 _REST = """\

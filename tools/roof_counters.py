@@ -44,7 +44,7 @@ class Counted(NamedTuple):
 
 def walks() -> Iterator[Counted]:
     """Reads, writes and copies by working set, as `foretrace roofs` launches them."""
-    from foretrace.record.experiments.roofs import gpu_memory
+    from foretrace.record.experiments.roofs import gpu as gpu_memory
 
     for way in gpu_memory.WAYS:
         for size in gpu_memory.working_sets():

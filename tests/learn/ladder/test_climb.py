@@ -22,7 +22,7 @@ from foretrace.learn import ladder
 from foretrace.learn.claims import OUTCOMES, claims, programs
 from foretrace.learn.ladder import climb as climbing
 from foretrace.learn.ladder.climb import by_recording
-from foretrace.learn.ladder.stops import STOPS
+from foretrace.learn.ladder.rungs import STOPS
 from foretrace.model import opening
 from foretrace.read.recordings import folder
 from foretrace.schema.documents.ladder import LadderDocument

@@ -17,7 +17,7 @@ import pytest
 import foretrace.read.recordings
 from foretrace.base.errors import MissingError, UsageError
 from foretrace.learn import ladder
-from foretrace.learn.ladder.stops import file_name
+from foretrace.learn.ladder.rungs import file_name
 from foretrace.schema.rung import COMPILED, Choice, Rung, Setup
 
 H200 = Path(foretrace.read.recordings.__file__).parent / "h200"
@@ -237,7 +237,7 @@ def test_a_wrong_variant_is_told_the_right_ones(tmp_path: Path) -> None:
 )
 def test_files_are_named_by_what_ran(choice: Choice, name: str) -> None:
     pytest.importorskip("torch")
-    from foretrace.learn.ladder.stops import file_name
+    from foretrace.learn.ladder.rungs import file_name
     from foretrace.record.experiments.machine import prepare
 
     mlp, choice = ladder.rung("mlp"), replace(choice, device="cpu", dtype="fp32", small=True)

@@ -16,9 +16,10 @@ from foretrace.base.errors import LimitError, UsageError
 from foretrace.cli.remote import command
 from foretrace.read.recordings import traces
 from foretrace.record.remote import plan as plan_module
-from foretrace.record.remote.arrivals import Arrivals, checksums
 from foretrace.record.remote.plan import (
+    Arrivals,
     RemotePlan,
+    checksums,
     inline_metadata,
     needed_files,
     plan_run,

@@ -11,8 +11,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foretrace.learn.ladder.rungs import ORDER, rung, rungs
-from foretrace.learn.ladder.stops import file_name
+from foretrace.learn.ladder.rungs import ORDER, file_name, rung, rungs
 from foretrace.record.profiling import need_torch
 from foretrace.schema.rung import Choice, Rung
 

@@ -30,8 +30,7 @@ from foretrace.learn.claims import (
 )
 from foretrace.learn.claims import find as find_claim
 from foretrace.learn.ladder import capture_rung
-from foretrace.learn.ladder.rungs import rung, rungs
-from foretrace.learn.ladder.stops import STOPS, Stop
+from foretrace.learn.ladder.rungs import STOPS, Stop, rung, rungs
 from foretrace.model import opening
 from foretrace.model.trace import Trace
 from foretrace.read import recordings

@@ -6,7 +6,7 @@
     sitting       a lesson while it is played: answers marked, progress kept
     lesson_page   every answer marked beforehand, for a page and for a notebook
     live          the programs of a lesson, recorded on this machine (needs torch)
-    own, own_cpu  a lesson on any trace: questions of `own.toml` that it decides
+    own           a lesson on any trace: questions of `own.toml` that it decides
 
 Everything here returns Structs of `schema/documents/lesson.py`; `render/lesson_page.py` draws them.
 Other packages add lessons through entry points in the group `foretrace.lessons`.

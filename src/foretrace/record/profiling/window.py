@@ -34,8 +34,15 @@ from foretrace.record.profiling.export import (
     trace_path,
 )
 from foretrace.record.profiling.patches import replaced
-from foretrace.record.profiling.run_record import TORCH_NAMES, CallTimes, RunRecord, on_cuda
-from foretrace.record.profiling.step_times import StepTimes, keep_times, synchronize
+from foretrace.record.profiling.run_record import (
+    TORCH_NAMES,
+    CallTimes,
+    RunRecord,
+    StepTimes,
+    keep_times,
+    on_cuda,
+    synchronize,
+)
 
 NAME = "graph_{:03}.json.gz"
 NOTHING = "no CUDA graph was captured: start the recording before the graphs are made"

@@ -22,8 +22,15 @@ from foretrace.base import notices
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, MissingError, UsageError
 from foretrace.base.units import span_text
-from foretrace.record.remote.arrivals import Arrivals, checksums
-from foretrace.record.remote.plan import MOUNT, RUN_NAME, SUMS, TRACES, RemotePlan
+from foretrace.record.remote.plan import (
+    MOUNT,
+    RUN_NAME,
+    SUMS,
+    TRACES,
+    Arrivals,
+    RemotePlan,
+    checksums,
+)
 from foretrace.schema.documents.remote import RemoteDocument, SentRequest
 
 BUCKET = "foretrace-runs"

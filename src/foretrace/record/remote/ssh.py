@@ -13,8 +13,7 @@ from typing import IO
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import MissingError, UsageError
-from foretrace.record.remote.arrivals import Arrivals
-from foretrace.record.remote.plan import RUN_NAME, TRACES, RemotePlan
+from foretrace.record.remote.plan import RUN_NAME, TRACES, Arrivals, RemotePlan
 from foretrace.schema.documents.remote import RemoteDocument
 
 RUNS = "foretrace-runs"  # in the home folder of the host

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from foretrace.record.experiments.roofs.gpu_memory import (
+from foretrace.record.experiments.roofs.gpu import (
     MOVED,
     OWN,
     OWN_BLOCKS,

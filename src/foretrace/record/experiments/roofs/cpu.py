@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from foretrace.read.kineto.parallel import cores
-from foretrace.record.experiments.roofs import host
+from foretrace.record.experiments.roofs import timing as host
 from foretrace.record.experiments.roofs.timing import Figure
 
 SMALLEST, LARGEST = 256 << 10, 256 << 20  # a call of NumPy takes as long as reading 20 kB
