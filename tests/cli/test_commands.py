@@ -167,6 +167,7 @@ MAKERS = frozenset(
         "bench",
         "docs",
         "gemms",
+        "mcp",
         "name",
         "record",
         "remote",

@@ -6,16 +6,16 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
-from foretrace.read import recordings
-from foretrace.schema.documents.shapes import ShapesDocument
 from foretrace.schema.rung import Choice
+
+if TYPE_CHECKING:
+    from foretrace.schema.documents.shapes import ShapesDocument
 
 
 @click.command("shapes", epilog="See: foretrace docs shapes")
@@ -74,14 +74,22 @@ def command(
         need_matplotlib(plot)
     every = rest.pop("all")
     if recorded:
-        run = recordings.shapes_run(rung, recorded)
-        document = msgspec.json.decode(run.read_bytes(), type=ShapesDocument)
+        document = _recorded(rung, recorded)
     else:
         document = _measured(rung, sweeps, contenders, Choice(**rest), keep_cache)
     if plot:
         plot_shapes(document, plot)
     everything = every or form == "markdown"
     use.answer_in_sections(form, document, lambda: shapes_page(document, every=everything))
+
+
+def _recorded(rung: str, card: str) -> ShapesDocument:
+    import msgspec
+
+    from foretrace.read import recordings
+    from foretrace.schema.documents.shapes import ShapesDocument
+
+    return msgspec.json.decode(recordings.shapes_run(rung, card).read_bytes(), type=ShapesDocument)
 
 
 def _measured(
