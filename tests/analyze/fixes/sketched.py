@@ -29,7 +29,7 @@ def found_in(fix: str, path: Path, step: int = 0) -> list[Proposal]:
     """The proposals of a fix for one step of a trace."""
     trace = ft.open(path, cache=False)
     graph = replay.graph_of(trace, trace.spans.steps[step], False)
-    found = import_module(f"foretrace.analyze.fixes.{fix}").FIX.find(Step(trace, graph))
+    found = import_module(f"foretrace.analyze.fixes.{fix}")._find.find(Step(trace, graph))
     proposals = list(found)
     for each in proposals:
         assert len(each.order) <= 62, each.order

@@ -21,9 +21,6 @@ from drawn_snapshot import (
     truth,
 )
 from foretrace.analyze.memory_fixes import (
-    FREE,
-    NUMBERS,
-    TIME,
     MemoryProposal,
     largest_batch,
     memory_fixes,
@@ -31,6 +28,7 @@ from foretrace.analyze.memory_fixes import (
     peak_of,
     predicted,
 )
+from foretrace.analyze.memory_fixes._plan import FREE, NUMBERS, TIME
 from foretrace.model.allocator.categories import by_category
 from foretrace.model.allocator.view import MemoryView
 
@@ -54,7 +52,7 @@ PAIRS = {
 
 
 def proposed(fix: str, view: MemoryView) -> list[MemoryProposal]:
-    return list(import_module(f"foretrace.analyze.memory_fixes.{fix}").MEMORY_FIX.find(view))
+    return list(import_module(f"foretrace.analyze.memory_fixes.{fix}")._find.find(view))
 
 
 def peak_with(fix: str, view: MemoryView) -> int:

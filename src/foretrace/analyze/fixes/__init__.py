@@ -1,26 +1,28 @@
 """What a user can change, and what a step takes then: one file per fix.
 
-A file declares `FIX = Fix(...)`; its docstring is the manual. `find` looks at a typical step and
-yields proposals: the order to the user, the evidence, and what changes in the graph of the step.
-The graph then runs again, and its time ranks the proposals. Adding a file is all it takes; other
-packages bring fixes through the entry point group `foretrace.fixes`.
+A file declares its fix with `@fix(...)`; its docstring is the manual. The function looks at a
+typical step and yields proposals: the order to the user, the evidence, and what changes in the
+graph of the step. The graph then runs again, and its time ranks the proposals. Adding a file is all
+it takes; other packages bring fixes through the entry point group `foretrace.fixes`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, reduce
-from typing import Any
 
 from msgspec import Struct
 
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import Proposal, both
+from foretrace.analyze.fixes._step import Fix, Step
 from foretrace.base import budget, plugins
 from foretrace.base.errors import LimitError
 from foretrace.model import replay
 from foretrace.model.replay import GraphChange, ReplayGraph
+
+__all__ = ["Fix", "FixPrediction", "Predicted", "Proposal", "both", "fixes", "predict"]
 
 # A fix that brings less of the step than this is not worth a line.
 WORTH = 0.03
@@ -31,41 +33,6 @@ ENOUGH = 0.5  # of what a general fix brings: a cause that brings this much come
 LITTLE = 0.25  # of what a blocked fix brings: a fix that brings less does not come before it
 CONTAINED = 0.5  # of the GPU time that a fix changes: done before, it is not worth a second order
 MOST_CALLS = 200_000  # in a step that is replayed
-
-
-class Proposal(Struct, frozen=True):
-    """A change that a user can make to the program.
-
-    `order` is what to do, `why` what was seen. `change` is the expected change of the graph, `best`
-    and `worst` are its limits where the new times are not certain. `first` says what must go before
-    this can be done; `risk` what the user must check (types, results).
-    """
-
-    order: str
-    why: str
-    change: GraphChange
-    best: GraphChange | None = None
-    worst: GraphChange | None = None
-    first: str = ""
-    risk: str = ""
-    events: tuple[int, ...] = ()
-
-
-class Fix(Struct, frozen=True):
-    """One kind of change; the docstring of its module is the manual.
-
-    `made` tells whether a step shows that the fix was made, where that takes more than the absence
-    of its cause. A `general` fix treats the symptom whatever the cause is. `on_cpu` finds the cause
-    in a step that a CPU computes, where that takes another look.
-    """
-
-    name: str
-    title: str
-    find: Callable[[Step], Iterable[Proposal]]
-    needs: tuple[str, ...] = ()
-    made: Callable[[Step], bool] | None = None
-    general: bool = False
-    on_cpu: Callable[[Any], Iterable[Proposal]] | None = None
 
 
 class FixPrediction(Struct, frozen=True):
@@ -124,7 +91,7 @@ class Predicted(Struct, frozen=True):
 @cache
 def fixes() -> tuple[Fix, ...]:
     """Every fix, by name."""
-    found = plugins.declared(sys.modules[__name__], "FIX", Fix, "foretrace.fixes")
+    found = plugins.declared(sys.modules[__name__], "_find", Fix, "foretrace.fixes")
     return tuple(sorted(found, key=lambda fix: fix.name))
 
 
@@ -197,19 +164,3 @@ def _predicted(name: str, proposal: Proposal, rated: Sequence[ReplayGraph]) -> F
     low = replay.run(quick, proposal.best or proposal.change)
     high = replay.run(slow, proposal.worst or proposal.change)
     return FixPrediction(name, proposal, expected, min(low, expected), max(high, expected))
-
-
-def both(first: GraphChange, then: GraphChange) -> GraphChange:
-    """Two changes at once; where both change a time, the shorter one counts."""
-    length = dict(first.length)
-    for row, ns in then.length.items():
-        length[row] = min(ns, length.get(row, ns))
-    return GraphChange(
-        first.removed,
-        first.left,
-        length,
-        first.gone | then.gone,
-        first.unwaited | then.unwaited,
-        (*first.also, (then.removed, then.left), *then.also),
-        first.moved | then.moved,
-    )

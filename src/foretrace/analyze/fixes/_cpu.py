@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from foretrace.analyze.fixes import Predicted, Proposal, predict
-from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.analyze.fixes._changes import Stretches
+from foretrace.analyze.fixes._step import Step
 from foretrace.model import replay
 from foretrace.model.costs import OpCall, Tensor
 from foretrace.model.cpu_ops import bare, computing_ops, cpu_call, runs_on_cpu

@@ -7,7 +7,8 @@ from collections import Counter
 
 import numpy as np
 
-from foretrace.analyze.fixes._step import Events, Step, Stretches
+from foretrace.analyze.fixes._changes import Stretches
+from foretrace.analyze.fixes._step import Events, Step
 from foretrace.base.patterns import regex
 from foretrace.base.units import plural
 from foretrace.model.autograd import ENGINE

@@ -1,16 +1,32 @@
-"""The step that fixes look at: its ops, the GPU work below them, its waits, and its graph."""
+"""What every fix needs: how it is declared, and the step that it looks at.
+
+A step has its ops, the GPU work below them, its waits and its graph, and says what GPU work would
+take from the roofs of its card.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
+from foretrace.analyze.fixes._changes import (
+    SPEEDS,
+    STARTING_NS,
+    Changes,
+    Proposal,
+    Proposals,
+    Speed,
+    Stretches,
+    joined,
+)
 from foretrace.base.arrays import distinct
 from foretrace.model.autograd import AutogradNodes
-from foretrace.model.costs import OpCall, Tensor
+from foretrace.model.costs import OpCall, Tensor, peak_flops
 from foretrace.model.costs.limits import memory_rate
 from foretrace.model.intervals import Bools, Ints, split_by
 from foretrace.model.metadata import device_of
@@ -20,10 +36,13 @@ from foretrace.model.replay import COST, GraphChange, ReplayGraph, run, without_
 from foretrace.model.trace import Trace
 from foretrace.schema.finding import Finding
 
-Stretches = tuple[tuple[int, int], ...]
+__all__ = ["Case", "Fix", "GraphChange", "Ints", "Proposal", "Proposals", "Step", "fix"]
+
 Events = Sequence[int] | Ints  # ids of host events
 GAP_NS = 20_000  # at most: the Python code that calls an op
 PLAIN_NS = 20_000  # of a pointwise op on a host that nothing is known of
+GROUP_GAP_NS = 30_000  # the Python code before an op of a group that becomes one
+ATEN = "aten::"
 
 
 class Step:
@@ -223,7 +242,7 @@ class Step:
     def outer(self) -> Ints:
         """The outermost ops of PyTorch, within their backward node if they have one, by time."""
         host = self.trace.host
-        return self.outermost(self.inside & host.named(lambda name: name.startswith("aten::")))
+        return self.outermost(self.inside & host.named(_is_aten))
 
     def near(self, event: int, before: int = 0, after: int = 0) -> list[int]:
         """The outermost ops of its thread around an outermost op, in order of time."""
@@ -260,6 +279,120 @@ class Step:
         """The host time of such an op, as recorded."""
         return int(np.median(self.trace.host.length[self.plain])) if len(self.plain) else PLAIN_NS
 
+    @cached_property
+    def cases(self) -> list[Case]:
+        """The kinds of kernels that the step has."""
+        numbers = dict.fromkeys(self._case.get(row, -1) for row in self.rows.tolist())
+        return [self.trace.order.cases[number] for number in numbers if number >= 0]
+
+    def rows_where(self, test: Callable[[Case], bool]) -> Ints:
+        """Kernels of the step whose case passes; each case is tested once."""
+        passed = {case.number for case in self.cases if test(case)}
+        kept = [row for row in self.rows.tolist() if self._case.get(row) in passed]
+        return np.array(kept, np.int64)
+
+    def total(self, rows: Sequence[int] | Ints, amount: Callable[[Case], float | None]) -> float:
+        """The sum of an amount over these rows."""
+        return float(sum((amount(case) or 0) for row in rows if (case := self.case(int(row)))))
+
+    def aten_above(self, events: Ints) -> Ints:
+        """The outermost op of PyTorch around each event, within its backward node if it has one."""
+        return self.topmost(events, self.trace.host.named(_is_aten))
+
+    def owners(self, rows: Ints) -> Ints:
+        """The outermost ops of PyTorch that launched these rows, in order of time, each once."""
+        found = np.unique(self.aten_above(self.trace.gpu.launch[rows]))
+        found = found[found >= 0]
+        return found[np.argsort(self.trace.host.start[found], kind="stable")]
+
+    def memory_ns(self, speed: Speed, count: float) -> float:
+        """A kernel that moves these bytes."""
+        return STARTING_NS + self.move_ns(count) / speed.memory
+
+    def arithmetic_ns(
+        self, share: float, flops: float, kind: str = "bf16", matrix: bool = True
+    ) -> float:
+        """This arithmetic at a share of the peak; infinite where the peak is not known."""
+        top = peak_flops(self.device, kind, matrix)
+        return flops / (top * share) * 1e9 if top else float("inf")
+
+    def matmul_ns(
+        self, speed: Speed, flops: float, count: float, kind: str = "bf16", matrix: bool = True
+    ) -> float:
+        """A matmul of this arithmetic that moves these bytes."""
+        work = STARTING_NS + self.arithmetic_ns(speed.matmul, flops, kind, matrix)
+        return max(work, self.memory_ns(speed, count))
+
+    def attention_ns(self, speed: Speed, flops: float, backward: bool) -> float:
+        """A fused kernel for 16-bit attention; in the backward pass with the small ones around."""
+        share = speed.backward if backward else speed.attention
+        return STARTING_NS + self.arithmetic_ns(share, flops)
+
+    def repriced(self, rows: Ints, price: Callable[[Case, Speed], float | None]) -> Changes:
+        """New times of these rows: usual, best and worst; none is longer than it was."""
+        lengths: list[dict[int, float]] = [{}, {}, {}]
+        for row in rows.tolist():
+            case = self.case(row)
+            for speed, length in zip(SPEEDS, lengths, strict=True):
+                ns = price(case, speed) if case else None
+                if ns is not None:
+                    length[row] = min(ns, float(self.trace.gpu.length[row]))
+        usual, best, worst = (GraphChange(length=length) for length in lengths)
+        return usual, best, worst
+
+    def shorter(self, rows: Iterable[int], share: float) -> GraphChange:
+        """A share of the time of these rows remains."""
+        length = self.trace.gpu.length
+        return GraphChange(length={int(row): share * float(length[row]) for row in rows})
+
+    def one_kernel(self, rows: Ints, ns: float) -> GraphChange:
+        """Of these rows the first remains, with this time but no longer than all of them."""
+        length = {int(rows[0]): min(ns, self.ns(rows))}
+        return GraphChange(length=length, gone=frozenset(rows[1:].tolist()))
+
+    def one_for_many(
+        self, events: Ints, rows: Ints, ns: float, kept: tuple[int, ...] = (0,)
+    ) -> GraphChange:
+        """One kernel of this time instead of these events; the host time of some of them stays."""
+        away = np.delete(events, [at % len(events) for at in kept])
+        unwaited = frozenset(self.calls_below(away).tolist())
+        host = GraphChange(removed=self.with_gaps(away, GROUP_GAP_NS), unwaited=unwaited)
+        return joined([host, self.one_kernel(rows, ns)]) if len(rows) else host
+
 
 def _is_aten(name: str) -> bool:
-    return name.startswith("aten::")
+    return name.startswith(ATEN)
+
+
+class Fix(Struct, frozen=True):
+    """One kind of change; the docstring of its module is the manual.
+
+    `made` tells whether a step shows that the fix was made, where that takes more than the absence
+    of its cause. A `general` fix treats the symptom whatever the cause is. `on_cpu` finds the cause
+    in a step that a CPU computes, where that takes another look.
+    """
+
+    name: str
+    title: str
+    find: Callable[[Step], Iterable[Proposal]]
+    needs: tuple[str, ...] = ()
+    made: Callable[[Step], bool] | None = None
+    general: bool = False
+    on_cpu: Callable[[Any], Iterable[Proposal]] | None = None
+
+
+def fix(
+    title: str,
+    needs: str = "",
+    *,
+    made: Callable[[Step], bool] | None = None,
+    general: bool = False,
+    on_cpu: Callable[[Any], Iterable[Proposal]] | None = None,
+) -> Callable[[Callable[[Step], Iterable[Proposal]]], Fix]:
+    """Declare a function as the fix of its file, which has the file's name."""
+
+    def declared(find: Callable[[Step], Iterable[Proposal]]) -> Fix:
+        name = find.__module__.rpartition(".")[2]
+        return Fix(name, title, find, tuple(needs.split()), made, general, on_cpu)
+
+    return declared

@@ -12,48 +12,35 @@ or of their bytes. All other work stays as it is; a padded vocabulary has a litt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import Speed, matmul_ns, repriced, rows_where
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import Speed
+from foretrace.analyze.fixes._step import Case, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules.misaligned_matmuls import misaligned, odd_sizes
 from foretrace.base.units import plural
-from foretrace.model.intervals import Ints
-from foretrace.model.order import Case
 
 KINDS = {"f16": "fp16", "bf16": "bf16", "f32": "tf32", "tf32": "tf32", "i8": "int8"}
 WIDE, NARROW = 64, 8  # what a size is padded to: 64 is safe where it adds little
 LITTLE = 0.05
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    rows = rows_where(step, lambda case: misaligned(case) and bool(odd_sizes(case)))
-    if not len(rows):
-        return
-    size = _costliest(step, rows)
-    unit = WIDE if -size % WIDE < LITTLE * size else NARROW
-    order = f"pad {size} to {-(-size // unit) * unit}, a multiple of {unit}"
-    why = f"{plural(len(rows), 'matmul')} per step with narrow loads: {size} is not a multiple of 8"
-    changes = repriced(step, rows.tolist(), lambda case, speed: _ns(step, case, speed))
-    yield Proposal(order, why, *changes, events=step.events(rows))
-
-
-def _costliest(step: Step, rows: Ints) -> int:
-    """The odd size with most GPU time."""
+@fix("Sizes that are multiples of 8", "gpu shapes")
+def _find(step: Step) -> Proposals:
+    rows = step.rows_where(lambda case: misaligned(case) and bool(odd_sizes(case)))
     spent: dict[int, float] = {}
     for row in rows.tolist():
         case = step.case(row)
         for size in odd_sizes(case).values() if case else ():
-            spent[size] = spent.get(size, 0.0) + float(step.trace.gpu.length[row])
-    return max(spent, key=lambda size: (spent[size], size))
+            spent[size] = spent.get(size, 0.0) + step.ns([row])
+    if not spent:
+        return
+    size = max(spent, key=lambda size: (spent[size], size))
+    unit = WIDE if -size % WIDE < LITTLE * size else NARROW
+    order = f"pad {size} to {-(-size // unit) * unit}, a multiple of {unit}"
+    why = f"{plural(len(rows), 'matmul')} per step with narrow loads: {size} is not a multiple of 8"
 
+    def price(case: Case, speed: Speed) -> float | None:
+        kind = KINDS.get(str(case.id.get("dtype_in")))
+        if not case.flops or not kind:
+            return None
+        return step.matmul_ns(speed, case.flops, case.bytes or 0, kind)
 
-def _ns(step: Step, case: Case, speed: Speed) -> float | None:
-    kind = KINDS.get(str(case.id.get("dtype_in")))
-    if not case.flops or not kind:
-        return None
-    return matmul_ns(step, speed, case.flops, case.bytes or 0, kind)
-
-
-FIX = Fix("aligned_sizes", "Sizes that are multiples of 8", _find, ("gpu", "shapes"))
+    yield Proposal(order, why, *step.repriced(rows, price), events=step.events(rows))

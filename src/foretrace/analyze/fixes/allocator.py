@@ -12,13 +12,9 @@ What changes: these calls go, and the wait of `cudaFree` for all work of the GPU
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._step import Step
-from foretrace.base.arrays import Ints
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
 
 MALLOC = frozenset({"cudaMalloc", "hipMalloc", "cuMemCreate", "cuMemMap"})
@@ -28,12 +24,16 @@ SYNC = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize"})
 NEAR_NS = 50_000
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    freeing, allocating = (np.flatnonzero(step.named(names)) for names in (FREE, MALLOC))
+@fix("Allocate GPU memory once", "gpu")
+def _find(step: Step) -> Proposals:
+    host, names = step.trace.host, (FREE, MALLOC, SYNC)
+    freeing, allocating, waits = (np.flatnonzero(step.named(each)) for each in names)
     if not len(freeing) or not len(allocating) or not _usual(step):
         return
     by_user = int((step.makers(freeing) < 0).sum())
-    waits = _waits(step, freeing)
+    # waits right before a `cudaFree` on its thread belong to it
+    after = host.start[freeing][None, :] - host.end[waits][:, None]
+    waits = waits[((after >= 0) & (after < NEAR_NS)).any(axis=1)]
     calls = np.concatenate((freeing, allocating, waits))
     order = "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     if 2 * by_user >= len(freeing):
@@ -54,14 +54,3 @@ def _usual(step: Step) -> bool:
     steps = step.trace.spans.steps
     found = [bool(((at >= each.start_ns) & (at < each.end_ns)).any()) for each in steps]
     return 2 * sum(found) > len(found)
-
-
-def _waits(step: Step, freeing: Ints) -> Ints:
-    """Waits right before a `cudaFree` on its thread, which belong to it."""
-    host = step.trace.host
-    waits = np.flatnonzero(step.named(SYNC))
-    after = host.start[freeing][None, :] - host.end[waits][:, None]
-    return waits[((after >= 0) & (after < NEAR_NS)).any(axis=1)]
-
-
-FIX = Fix("allocator", "Allocate GPU memory once", _find, ("gpu",))

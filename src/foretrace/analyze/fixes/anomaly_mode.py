@@ -11,14 +11,11 @@ node keeps its Python traceback; of the time before it does anything else, 5 us 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.analyze.fixes._changes import Stretches
+from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
-from foretrace.model.intervals import Bools, Ints
 
 ENGINE = "autograd::engine::evaluate_function"
 CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
@@ -26,8 +23,13 @@ FEW = 3
 TRACEBACK_NS = 5_000
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    checks = _checks(step)
+@fix("Switch off anomaly detection", "gpu")
+def _find(step: Step) -> Proposals:
+    host, checks = step.trace.host, step.ops(*CHECKS)
+    # those that check right below the engine, not in a node
+    engine = host.named(lambda name: name.startswith(ENGINE))
+    above = host.parent[checks].astype(np.int64)
+    checks = checks[(above >= 0) & engine[above]]
     count = sum(step.name(event) == CHECKS[0] for event in checks.tolist())
     if count < FEW:
         return
@@ -40,32 +42,19 @@ def _find(step: Step) -> Iterator[Proposal]:
     )
 
 
-def _checks(step: Step) -> Ints:
-    """The ops that check for NaN right below the engine, not in a node."""
-    host = step.trace.host
-    rows = step.ops(*CHECKS)
-    engine = host.named(lambda name: name.startswith(ENGINE))
-    above = host.parent[rows].astype(np.int64)
-    return rows[(above >= 0) & engine[above]]
-
-
 def _joined(step: Step, checks: Ints) -> Stretches:
     """The time of checks that follow each other in one node, until the engine leaves the node."""
     host = step.trace.host
     above = host.parent[checks]
     first = np.flatnonzero(np.append(True, above[1:] != above[:-1]))
-    last = np.append(first[1:], len(checks)) - 1
-    until = np.where(_leaves(step, checks[last]), host.end[above[first]], host.end[checks[last]])
-    return tuple(zip(host.start[checks[first]].tolist(), until.tolist(), strict=True))
-
-
-def _leaves(step: Step, last: Ints) -> Bools:
-    """Whether nothing else happens in the node after its last check."""
-    host = step.trace.host
+    last = checks[np.append(first[1:], len(checks)) - 1]
+    # the engine leaves the node where nothing else happens in it after its last check
     below = np.flatnonzero(step.inside & (host.parent >= 0))
     final = np.zeros(host.count, np.int64)
     np.maximum.at(final, host.parent[below], host.start[below])
-    return final[host.parent[last]] <= host.start[last]
+    leaves = final[host.parent[last]] <= host.start[last]
+    until = np.where(leaves, host.end[above[first]], host.end[last])
+    return tuple(zip(host.start[checks[first]].tolist(), until.tolist(), strict=True))
 
 
 def _tracebacks(step: Step) -> Stretches:
@@ -78,6 +67,3 @@ def _tracebacks(step: Step) -> Stretches:
     begin, until = host.start[made] + TRACEBACK_NS, np.minimum(first[made], host.end[made])
     pairs = zip(begin.tolist(), until.tolist(), strict=True)
     return tuple(pair for pair in pairs if pair[1] > pair[0])
-
-
-FIX = Fix("anomaly_mode", "Switch off anomaly detection", _find, ("gpu",))

@@ -17,32 +17,13 @@ matmuls move half of the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import (
-    SPEEDS,
-    STARTING_NS,
-    WORST,
-    Changes,
-    Speed,
-    arithmetic_ns,
-    at_speeds,
-    joined,
-    matmul_ns,
-    owners,
-    repriced,
-    rows_where,
-)
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import SPEEDS, STARTING_NS, WORST, Changes, Speed, joined
+from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.fixes.attention_dtype import attention_change, wide_attention
 from foretrace.analyze.rules._common import LAYOUT
 from foretrace.analyze.rules.float32_matmuls import is_tf32
 from foretrace.base.units import plural
 from foretrace.model.costs import peak_flops
-from foretrace.model.intervals import Ints
-from foretrace.model.order import Case
-from foretrace.model.replay import GraphChange
 
 MATMULS = frozenset({"gemm", "conv"})
 MOVING = frozenset({"pointwise", "normalization", "softmax", "reduction", "copy"})
@@ -53,64 +34,52 @@ LEAST_SHARE = 0.5  # of the time of all matmuls
 RISK = "bf16 has 8 bits of precision: compare the loss curve"
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    every = rows_where(step, lambda case: case.role in MATMULS and bool(case.flops))
-    rows = rows_where(
-        step, lambda case: case.role in MATMULS and bool(case.flops) and is_tf32(case)
-    )
-    if not len(rows) or step.ns(rows) < LEAST_SHARE * step.ns(every) or not _faster(step):
+@fix("Matmuls in bf16", "gpu shapes")
+def _find(step: Step) -> Proposals:
+    def works(case: Case) -> bool:
+        return case.role in MATMULS and bool(case.flops)
+
+    every = step.rows_where(works)
+    rows = step.rows_where(lambda case: works(case) and is_tf32(case))
+    narrow, tf32 = (peak_flops(step.device, kind, True) for kind in ("bf16", "tf32"))
+    faster = narrow and tf32 and narrow > LEAST_GAIN * tf32
+    if not len(rows) or step.ns(rows) < LEAST_SHARE * step.ns(every) or not faster:
         return
-    trains = bool((step.nodes.is_node[: step.trace.host.count] & step.inside).any())
     order = 'use torch.autocast("cuda", torch.bfloat16) for the forward'
     why = f"{len(rows)} of {plural(len(every), 'matmul')} per step in float32 (TF32), not in bf16"
-    changes = _changes(step, rows, trains)
-    text = order if trains else "run the model in bf16 (model.bfloat16())"
-    yield Proposal(text, why, *changes, risk=RISK, events=step.events(rows))
+    text = order if step.trains else "run the model in bf16 (model.bfloat16())"
+    yield Proposal(text, why, *_changes(step, rows), risk=RISK, events=step.events(rows))
 
 
-def _faster(step: Step) -> bool:
-    """Whether the card multiplies bf16 faster than TF32."""
-    narrow, wide = (peak_flops(step.device, kind, True) for kind in ("bf16", "tf32"))
-    return bool(narrow and wide and narrow > LEAST_GAIN * wide)
-
-
-def _changes(step: Step, rows: Ints, trains: bool) -> Changes:
+def _changes(step: Step, rows: Ints) -> Changes:
     """Matmuls, changes of layout and attention in bf16, and what that costs the host."""
-    layout = rows_where(step, lambda case: case.id.get("op") == LAYOUT)
-    halved = GraphChange(
-        length={row: float(step.trace.gpu.length[row]) / 2 for row in layout.tolist()}
-    )
-    matmuls = repriced(step, rows.tolist(), lambda case, speed: _ns(step, case, speed))
+    layout = step.rows_where(lambda case: case.id.get("op") == LAYOUT)
+
+    def price(case: Case, speed: Speed) -> float:
+        if case.role == "conv":
+            return STARTING_NS + step.arithmetic_ns(speed.conv, case.flops or 0)
+        return step.matmul_ns(speed, case.flops or 0, (case.bytes or 0) / 2)
+
+    matmuls = step.repriced(rows, price)
     attention = attention_change(step, wide_attention(step))
-    host = GraphChange(removed=step.stretches(owners(step, rows).tolist()) if trains else ())
+    owners = step.owners(rows).tolist() if step.trains else []
+    host, halved = GraphChange(step.stretches(owners)), step.shorter(layout, 0.5)
 
-    def at(speed: Speed) -> GraphChange:
-        place = SPEEDS.index(speed)
-        between = GraphChange() if trains else _narrow(step, speed)
-        return joined([between, matmuls[place], halved, attention[place], host], LONGER[place])
+    between = GraphChange() if step.trains else _narrow(step)
+    usual, best, worst = (
+        joined([GraphChange() if speed is WORST else between, mine, halved, attend, host], left)
+        for speed, mine, attend, left in zip(SPEEDS, matmuls, attention, LONGER, strict=True)
+    )
+    return usual, best, worst
 
-    return at_speeds(at)
 
+def _narrow(step: Step) -> GraphChange:
+    """Half of the time for what moves float32 between the matmuls."""
 
-def _narrow(step: Step, speed: Speed) -> GraphChange:
-    """Half of the time for what moves float32 between the matmuls; at worst, all of it."""
-    rows = rows_where(step, _moves_float32) if speed is not WORST else ()
+    def moves(case: Case) -> bool:
+        wide = case.call is not None and case.call.operand_type == "float"
+        return wide and case.role in MOVING and (case.median_ns or 0) > STARTING_NS
+
     length = step.trace.gpu.length
-    return GraphChange(length={int(row): max(length[row] / 2, STARTING_NS) for row in rows})
-
-
-def _moves_float32(case: Case) -> bool:
-    wide = case.call is not None and case.call.operand_type == "float"
-    return wide and case.role in MOVING and (case.median_ns or 0) > STARTING_NS
-
-
-def _ns(step: Step, case: Case, speed: Speed) -> float | None:
-    """The time in bf16; None where the arithmetic is not known."""
-    if not case.flops:
-        return None
-    if case.role == "conv":
-        return STARTING_NS + arithmetic_ns(step, speed.conv, case.flops)
-    return matmul_ns(step, speed, case.flops, (case.bytes or 0) / 2)
-
-
-FIX = Fix("autocast", "Matmuls in bf16", _find, ("gpu", "shapes"))
+    rows = step.rows_where(moves).tolist()
+    return GraphChange(length={row: max(length[row] / 2, STARTING_NS) for row in rows})

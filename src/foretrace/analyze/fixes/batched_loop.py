@@ -17,21 +17,17 @@ time, and its input products become one. Cells written out keep 12%, and two ker
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import reduce
 
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal, both
+from foretrace.analyze.fixes._changes import both
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._loops import SLICES, Loop, loops
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules._common import matmul_ns
 from foretrace.base.units import plural
 from foretrace.model.costs.limits import peak_flops
-from foretrace.model.intervals import Ints
-from foretrace.model.order import Case
-from foretrace.model.replay import GraphChange
 
 CELLS = {
     "aten::gru_cell": "nn.GRU",
@@ -54,7 +50,18 @@ UNKNOWN = 0.25  # of the time of all slices, for a kernel of unknown cost
 SPREAD = (1.0, 0.8, 1.6)  # of the new GPU times
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+def _on_cpu(step: CpuStep) -> Proposals:
+    """Cells that a Python loop calls, each module's in one proposal."""
+    for name, module in CELLS.items():
+        found = step.ops(name).tolist()
+        if len(found) >= CELLS_ON_CPU:
+            why = f"{plural(len(found), 'call')} of {step.bare(found[0])} in a Python loop"
+            order = f"run the whole sequence at once ({module})"
+            yield step.proposal(order, why, found, ON_CPU)
+
+
+@fix("Run a loop over slices as one batch", "gpu shapes", on_cpu=_on_cpu)
+def _find(step: Step) -> Proposals:
     found = loops(step)
     if not found:
         return
@@ -89,16 +96,13 @@ def _cells(step: Step, found: list[Loop], at: int) -> GraphChange:
     gone: list[int] = []
     for ops in (ops for loop in found for ops in loop.ops[1:]):
         gone += step.below(ops)[:-2].tolist() if written else []
-        gone += [row for op in ops.tolist() for row in _first_product(step, op)]
+        for op in ops.tolist():  # the kernels of the first product of a cell
+            rows = step.below([op])
+            makers = step.makers(step.trace.gpu.launch[rows])
+            cell = step.name(op) in CELLS and len(rows)
+            gone += rows[makers == makers[0]].tolist() if cell else []
     removed = tuple(loop.stretch(step) for loop in found)
     return GraphChange(removed, left, gone=frozenset(gone) | _around(step, found))
-
-
-def _first_product(step: Step, op: int) -> list[int]:
-    """The kernels of the first product of a cell."""
-    rows = step.below([op])
-    makers = step.makers(step.trace.gpu.launch[rows])
-    return rows[makers == makers[0]].tolist() if step.name(op) in CELLS and len(rows) else []
 
 
 def _around(step: Step, found: list[Loop]) -> frozenset[int]:
@@ -116,7 +120,10 @@ def _batch(step: Step, found: list[Loop], at: int) -> GraphChange:
         away = [*loop.before, *first[step.named(SLICES)[first]].tolist()]
         removed = (loop.rest(step), *step.stretches([*away, *back.tolist()]))
         gone = step.distinct_rows([step.below(rest), step.below(back)])
-        fused = [_fused(step, op, count, SPREAD[at]) for op in _written_out(step, first).tolist()]
+        # the attention that does not run in a fused kernel
+        above = step.callers(step.ops(WRITTEN_OUT))
+        written = first[np.isin(first, above) & step.named((ATTENTION,))[first]]
+        fused = [_fused(step, op, count, SPREAD[at]) for op in written.tolist()]
         kept = step.distinct_rows([step.below(first), step.below(step.backward(first))])
         kept = kept[~np.isin(kept, [row for each in fused for row in each.length])]
         length = {row: SPREAD[at] * _all_ns(step, row, count) for row in kept.tolist()}
@@ -126,57 +133,27 @@ def _batch(step: Step, found: list[Loop], at: int) -> GraphChange:
 
 
 def _fused(step: Step, op: int, count: int, spread: float) -> GraphChange:
-    """Attention as one kernel, with the host time of a plain op."""
+    """Attention for all slices as one kernel, with the host time of a plain op."""
     host, rows = step.trace.host, step.below([op])
     removed = (int(host.start[op] + step.plain_ns), int(host.end[op]))
-    length = {int(rows[0]): spread * _fused_ns(step, op, count)}
-    return GraphChange((removed,), length=length, gone=frozenset(rows[1:].tolist()))
-
-
-def _written_out(step: Step, ops: Ints) -> Ints:
-    """The attention of these ops that does not run in a fused kernel."""
-    plain = step.ops(WRITTEN_OUT)
-    above = step.callers(plain)
-    return ops[np.isin(ops, above) & (step.named((ATTENTION,))[ops])]
-
-
-def _fused_ns(step: Step, op: int, count: int) -> float:
-    """The time of fused attention for all slices."""
     call, peak = step.call(op), peak_flops(step.device, "bf16", True)
     query, key = (call.tensor(0), call.tensor(1)) if call else (None, None)
-    if query is None or key is None or not peak:
-        return count * step.ns(step.below([op])) * UNKNOWN
-    flops = 4 * count * float(np.prod(query.dims)) * key.dims[-2]
-    return max(flops / (FUSED * peak) * 1e9, SHORTEST_NS)
+    ns = count * step.ns(rows) * UNKNOWN
+    if query is not None and key is not None and peak:
+        flops = 4 * count * float(np.prod(query.dims)) * key.dims[-2]
+        ns = max(flops / (FUSED * peak) * 1e9, SHORTEST_NS)
+    gone = frozenset(rows[1:].tolist())
+    return GraphChange((removed,), length={int(rows[0]): spread * ns}, gone=gone)
 
 
 def _all_ns(step: Step, row: int, count: int) -> float:
-    """The time of a kernel on all slices."""
+    """The time of a kernel on all slices; weights that they share move once."""
     case, own = step.case(row), float(step.trace.gpu.length[row])
     if case is None or (case.flops is None and case.bytes is None) or step.device is None:
         return max(UNKNOWN * count * own, own)
     compute = (matmul_ns(step.device, case) or 0.0) if case.role in ("gemm", "conv") else 0.0
-    moved = step.move_ns(_bytes(case, count)) / MEMORY
-    return max(count * compute / MATMUL, moved, own, SHORTEST_NS)
-
-
-def _bytes(case: Case, count: int) -> float:
-    """What all slices move; weights that they share count once."""
-    every = float((case.bytes or 0) * count)
     at = WEIGHTS.get(case.op)
     weights = case.call.tensor(at) if case.call and at is not None else None
-    return every - (count - 1) * (weights.bytes or 0) if weights else every
-
-
-def _on_cpu(step: CpuStep) -> Iterator[Proposal]:
-    """Cells that a Python loop calls, each module's in one proposal."""
-    for name, module in CELLS.items():
-        found = step.ops(name).tolist()
-        if len(found) >= CELLS_ON_CPU:
-            why = f"{plural(len(found), 'call')} of {step.bare(found[0])} in a Python loop"
-            order = f"run the whole sequence at once ({module})"
-            yield step.proposal(order, why, found, ON_CPU)
-
-
-TITLE = "Run a loop over slices as one batch"
-FIX = Fix("batched_loop", TITLE, _find, ("gpu", "shapes"), on_cpu=_on_cpu)
+    shared = (count - 1) * (weights.bytes or 0) if weights else 0
+    moved = step.move_ns(float((case.bytes or 0) * count) - shared) / MEMORY
+    return max(count * compute / MATMUL, moved, own, SHORTEST_NS)

@@ -14,16 +14,12 @@ that passes over the whole tensor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal, both
+from foretrace.analyze.fixes._changes import both
 from foretrace.analyze.fixes._host import tops, waited
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
-from foretrace.model.intervals import Ints
-from foretrace.model.replay import GraphChange
 
 READS = ("aten::index", "aten::masked_select")
 WRITES = ("aten::index_put_", "aten::index_put", "aten::_index_put_impl_")
@@ -31,8 +27,11 @@ NONZERO = "aten::nonzero"
 MEMORY, SHORTEST_NS = 0.8, 2_000.0
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    events = _masked(step)
+@fix("Write a boolean mask with torch.where", "gpu")
+def _find(step: Step) -> Proposals:
+    # ops that index with a mask, for which the host waits in `nonzero`
+    inner, events = waited(step, step.ops(NONZERO)), step.ops(*READS, *WRITES)
+    events = events[np.isin(events, step.trace.host.nearest(inner, step.marked(events)))]
     if not len(events):
         return
     waits, pairs = step.waits_below(events), _pairs(step, events)
@@ -49,12 +48,6 @@ def _find(step: Step) -> Iterator[Proposal]:
         risk="with torch.where all rows are computed, not only those selected",
         events=tuple(events[:50].tolist()),
     )
-
-
-def _masked(step: Step) -> Ints:
-    """The ops that index with a mask, for which the host waits in `nonzero`."""
-    inner, found = waited(step, step.ops(NONZERO)), step.ops(*READS, *WRITES)
-    return found[np.isin(found, step.trace.host.nearest(inner, step.marked(found)))]
 
 
 def _pairs(step: Step, events: Ints) -> list[tuple[int, int]]:
@@ -84,11 +77,13 @@ def _without(step: Step, read: int, write: int) -> GraphChange:
     away = [*_clone(step, ops, read), read]
     before = ops[host.end[ops] <= host.start[away[0]]]
     begin = int(host.end[before[-1]]) if len(before) else int(host.start[away[0]])
-    return GraphChange(
-        ((begin, int(host.end[read])),),
-        length=_between(step, ops, read, write),
-        gone=frozenset(step.below(away).tolist()),
-    )
+    # kernels between a read and its write, on all rows
+    mine = ops[(host.start[ops] >= host.end[read]) & (host.end[ops] <= host.start[write])]
+    values, every = step.tensor(write, 2), float(np.prod(_mask(step, write)))
+    ratio = every / values.dims[0] if values and values.dims and values.dims[0] else 1.0
+    longer = step.shorter(step.below(mine).tolist(), max(ratio, 1.0)).length
+    gone = frozenset(step.below(away).tolist())
+    return GraphChange(((begin, int(host.end[read])),), length=longer, gone=gone)
 
 
 def _clone(step: Step, ops: Ints, read: int) -> list[int]:
@@ -102,16 +97,6 @@ def _clone(step: Step, ops: Ints, read: int) -> list[int]:
     return [before] if left and right and left.dims == right.dims else []
 
 
-def _between(step: Step, ops: Ints, read: int, write: int) -> dict[int, float]:
-    """Kernels between a read and its write, on all rows."""
-    host = step.trace.host
-    mine = ops[(host.start[ops] >= host.end[read]) & (host.end[ops] <= host.start[write])]
-    values, every = step.tensor(write, 2), float(np.prod(_mask(step, write)))
-    ratio = every / values.dims[0] if values and values.dims and values.dims[0] else 1.0
-    rows = step.below(mine).tolist()
-    return {row: float(step.trace.gpu.length[row]) * max(ratio, 1.0) for row in rows}
-
-
 def _pointwise(step: Step, event: int, gone: frozenset[int]) -> GraphChange:
     """An op as one kernel that reads two tensors and writes one, with a plain op's host time."""
     start, end = int(step.trace.host.start[event]), int(step.trace.host.end[event])
@@ -122,6 +107,3 @@ def _pointwise(step: Step, event: int, gone: frozenset[int]) -> GraphChange:
         return GraphChange(removed)
     ns = max(step.move_ns(3 * (tensor.bytes or 0)) / MEMORY, SHORTEST_NS)
     return GraphChange(removed, length={rows[-1]: ns}, gone=frozenset(rows[:-1]))
-
-
-FIX = Fix("boolean_mask", "Write a boolean mask with torch.where", _find, ("gpu",))

@@ -12,14 +12,10 @@ read and write the images once each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import HostCopy, casts_of, host_copies
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text
 from foretrace.model.costs import short_type
-from foretrace.model.replay import GraphChange
 
 WIDTHS = {"float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2}
 LEAST_SIDE = 32  # pixels
@@ -30,7 +26,8 @@ CONVOLUTIONS = ("aten::conv2d", "aten::convolution", "aten::conv3d")
 CONVERT, SCALE = 0.25, 0.8
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Copy images as bytes", "gpu shapes")
+def _find(step: Step) -> Proposals:
     taken = convolved(step)
     copies = [
         each
@@ -78,6 +75,3 @@ def _changed(step: Step, copies: list[HostCopy], speed: float) -> GraphChange:
         kind = taken[each.tensor.dims]
         casts += [row for row, made in casts_of(step, each).items() if made.type == kind]
     return GraphChange(length=length, gone=frozenset(casts))
-
-
-FIX = Fix("bytes_not_floats", "Copy images as bytes", _find, ("gpu", "shapes"))

@@ -12,14 +12,10 @@ made once, long enough. The host time stays: a slice and a copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, one_kernel, total
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import Speed, at_speeds, joined
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
-from foretrace.model.replay import GraphChange
 
 CAT = "aten::cat"
 _READERS = "scaled_dot_product_attention matmul bmm baddbmm einsum"
@@ -29,7 +25,8 @@ REACH = 16
 FEWEST = 2  # keys and values
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("A cache that is written in place", "gpu shapes")
+def _find(step: Step) -> Proposals:
     cats = [event for event in step.ops(CAT).tolist() if _grows(step, event)]
     if len(cats) < FEWEST:
         return
@@ -46,24 +43,22 @@ def _in_place(step: Step, event: int, speed: Speed) -> GraphChange:
     if not len(rows) or not parts:
         return GraphChange()
     share = parts[1].elements / max(parts[0].elements + parts[1].elements, 1)
-    moved = share * total(step, rows, lambda case: case.bytes)
-    return one_kernel(step, rows, memory_ns(step, speed, moved))
+    moved = share * step.total(rows, lambda case: case.bytes)
+    return step.one_kernel(rows, step.memory_ns(speed, moved))
 
 
 def _grows(step: Step, event: int) -> bool:
     """Whether this cat adds little to much, for an attention."""
-    dims = grown(step.call(event))
-    if dims is None:
-        return False
-    readers = (op for op in step.near(event, after=REACH) if step.name(op) in READERS)
-    return any(_same(each.dims, dims) for op in readers for each in step.tensors(op))
+    made = grown(step.call(event))
 
+    def can_be(dims: tuple[int, ...]) -> bool:
+        """Whether these can be one tensor, transposed or with heads and batch in one dimension."""
+        flat = len(dims) == 3 and sorted(dims[-2:]) == sorted((made or ())[-2:])
+        return flat or sorted(dims) == sorted(made or ())
 
-def _same(dims: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether these can be one tensor, transposed or with heads and batch in one dimension."""
-    return sorted(dims) == sorted(wanted) or (
-        sorted(dims[-2:]) == sorted(wanted[-2:]) and len(dims) == 3
-    )
+    near = step.near(event, after=REACH) if made else []
+    readers = (op for op in near if step.name(op) in READERS)
+    return any(can_be(each.dims) for op in readers for each in step.tensors(op))
 
 
 def grown(call: OpCall | None) -> tuple[int, ...] | None:
@@ -77,6 +72,3 @@ def grown(call: OpCall | None) -> tuple[int, ...] | None:
         return None
     at = differs[0]
     return (*long[:at], long[at] + short[at], *long[at + 1 :])
-
-
-FIX = Fix("cache_by_cat", "A cache that is written in place", _find, ("gpu", "shapes"))

@@ -14,12 +14,10 @@ node, the conversion of the mask among them, become one fused kernel each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
 from foretrace.analyze.fixes.attention_dtype import WIDE, attention_change
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
@@ -34,7 +32,8 @@ LEAST = 128  # tokens
 CAUSAL = 0.5  # of the scores
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Causal attention without a mask", "gpu shapes")
+def _find(step: Step) -> Proposals:
     masks = {
         event: mask
         for event in step.ops(*OPS).tolist()
@@ -60,13 +59,7 @@ def shared_mask(call: OpCall) -> Tensor | None:
     tokens = query.dims[-2]
     if tokens < LEAST or (tokens, tokens) != mask.dims[-2:] or key.dims[-2] != tokens:
         return None
-    return mask if _different(mask) == tokens * tokens else None
-
-
-def _different(mask: Tensor) -> int:
-    """The elements of a mask without those that an expanded dimension repeats."""
-    strides = mask.strides or (1,) * len(mask.dims)
-    return math.prod(size for size, stride in zip(mask.dims, strides, strict=False) if stride)
-
-
-FIX = Fix("causal_mask", "Causal attention without a mask", _find, ("gpu", "shapes"))
+    # an expanded dimension repeats elements
+    pairs = zip(mask.dims, mask.strides or (1,) * len(mask.dims), strict=False)
+    different = math.prod(size for size, stride in pairs if stride)
+    return mask if different == tokens * tokens else None

@@ -16,29 +16,12 @@ time goes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._changes import BEST, USUAL, WORST, Speed, at_speeds, joined
 from foretrace.analyze.fixes._cpu import CpuStep
-from foretrace.analyze.fixes._gpu import (
-    BEST,
-    USUAL,
-    WORST,
-    Speed,
-    arithmetic_ns,
-    at_speeds,
-    joined,
-    memory_ns,
-    repriced,
-    rows_where,
-)
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules._common import LAYOUT
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
-from foretrace.model.intervals import Ints
-from foretrace.model.order import Case
-from foretrace.model.replay import GraphChange
 
 SLOWER = ("aten::group_norm", "aten::native_group_norm", "aten::instance_norm")
 CONVOLUTION = "conv"
@@ -52,62 +35,10 @@ NORMS = (
 PASSES, PASSES_BACK = 3, 5  # of a training step: statistics first, then the result
 CHANNELS = 8  # a multiple that tensor cores take as it is
 NORM_SHARE = 0.8  # of what a plain kernel moves in the same time
+KINDS = {"f32": "tf32", "tf32": "tf32", "f16": "fp16"}  # others count as bf16
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    rows = rows_where(step, _changes_layout)
-    if not len(rows) or len(step.ops(*SLOWER)):
-        return
-    why = f"{plural(len(rows), 'kernel')} per step change NCHW to NHWC or back for cuDNN"
-    order = "use memory_format=torch.channels_last for model and input"
-    changes = at_speeds(lambda speed: _change(step, rows, speed))
-    yield Proposal(order, why, *changes, events=step.events(rows))
-
-
-def _changes_layout(case: Case) -> bool:
-    """Whether a convolution has this kernel to change the layout of a tensor."""
-    return case.id.get("op") == LAYOUT and CONVOLUTION in case.op
-
-
-def _change(step: Step, rows: Ints, speed: Speed) -> GraphChange:
-    narrow = frozenset(rows_where(step, _is_narrow).tolist()) if speed is not BEST else frozenset()
-    gone = GraphChange(gone=frozenset(rows.tolist()) - narrow)
-    if speed is WORST:
-        return gone
-    faster = joined(_norm(step, event, speed) for event in step.ops(*NORMS).tolist())
-    if speed is USUAL:
-        return joined([gone, faster])
-    convs = rows_where(step, lambda case: case.role == CONVOLUTION and bool(case.flops))
-    best = repriced(step, convs.tolist(), lambda case, _: _conv_ns(step, case))[1]
-    return joined([gone, faster, best])
-
-
-def _is_narrow(case: Case) -> bool:
-    """Whether a convolution has a number of channels that cuDNN pads: an image's three."""
-    tensors = case.call.every_tensor() if case.call else ()
-    return any(len(each.dims) > 3 and each.dims[1] % CHANNELS for each in tensors)
-
-
-def _norm(step: Step, event: int, speed: Speed) -> GraphChange:
-    """The kernels of a batch norm, all shorter by the same share."""
-    rows = step.below([event])
-    tensors = [each for each in step.tensors(event) if len(each.dims) > 3]
-    if not tensors or not len(rows):
-        return GraphChange()
-    passes = PASSES_BACK if "backward" in step.name(event) else PASSES
-    ns = memory_ns(step, speed, passes * (tensors[0].bytes or 0) / NORM_SHARE)
-    share = min(ns / max(step.ns(rows), 1.0), 1.0)
-    return GraphChange(
-        length={row: share * float(step.trace.gpu.length[row]) for row in rows.tolist()}
-    )
-
-
-def _conv_ns(step: Step, case: Case) -> float | None:
-    kind = {"f32": "tf32", "tf32": "tf32", "f16": "fp16"}.get(str(case.id.get("dtype_in")), "bf16")
-    return arithmetic_ns(step, USUAL.conv, case.flops or 0, kind)
-
-
-def _on_cpu(step: CpuStep) -> Iterator[Proposal]:
+def _on_cpu(step: CpuStep) -> Proposals:
     calls = step.arguments.items()
     found = [event for event, call in calls if _is_nchw(call, step.bare(event))]
     if found:
@@ -127,4 +58,44 @@ def _is_nchw(call: OpCall, name: str) -> bool:
     return channels > 1 and height * width > 1 and data.strides[3] == 1 < data.strides[1]
 
 
-FIX = Fix("channels_last", "Convolutions in channels_last", _find, ("gpu",), on_cpu=_on_cpu)
+@fix("Convolutions in channels_last", "gpu", on_cpu=_on_cpu)
+def _find(step: Step) -> Proposals:
+    rows = step.rows_where(lambda case: case.id.get("op") == LAYOUT and CONVOLUTION in case.op)
+    if not len(rows) or len(step.ops(*SLOWER)):
+        return
+    why = f"{plural(len(rows), 'kernel')} per step change NCHW to NHWC or back for cuDNN"
+    order = "use memory_format=torch.channels_last for model and input"
+    changes = at_speeds(lambda speed: _change(step, rows, speed))
+    yield Proposal(order, why, *changes, events=step.events(rows))
+
+
+def _change(step: Step, rows: Ints, speed: Speed) -> GraphChange:
+    def is_narrow(case: Case) -> bool:
+        """Whether a convolution has a number of channels that cuDNN pads: an image's three."""
+        tensors = case.call.every_tensor() if case.call else ()
+        return any(len(each.dims) > 3 and each.dims[1] % CHANNELS for each in tensors)
+
+    def price(case: Case, _: Speed) -> float:
+        kind = KINDS.get(str(case.id.get("dtype_in")), "bf16")
+        return step.arithmetic_ns(USUAL.conv, case.flops or 0, kind)
+
+    narrow = frozenset(step.rows_where(is_narrow).tolist()) if speed is not BEST else frozenset()
+    gone = GraphChange(gone=frozenset(rows.tolist()) - narrow)
+    if speed is WORST:
+        return gone
+    faster = joined(_norm(step, event, speed) for event in step.ops(*NORMS).tolist())
+    if speed is USUAL:
+        return joined([gone, faster])
+    convs = step.rows_where(lambda case: case.role == CONVOLUTION and bool(case.flops))
+    return joined([gone, faster, step.repriced(convs, price)[1]])
+
+
+def _norm(step: Step, event: int, speed: Speed) -> GraphChange:
+    """The kernels of a batch norm, all shorter by the same share."""
+    rows = step.below([event])
+    tensors = [each for each in step.tensors(event) if len(each.dims) > 3]
+    if not tensors or not len(rows):
+        return GraphChange()
+    passes = PASSES_BACK if "backward" in step.name(event) else PASSES
+    ns = step.memory_ns(speed, passes * (tensors[0].bytes or 0) / NORM_SHARE)
+    return step.shorter(rows.tolist(), min(ns / max(step.ns(rows), 1.0), 1.0))

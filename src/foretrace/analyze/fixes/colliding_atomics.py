@@ -12,24 +12,11 @@ int64), converted, and read by the matmul together with the source. The host iss
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import (
-    STARTING_NS,
-    Speed,
-    arithmetic_ns,
-    at_speeds,
-    joined,
-    memory_ns,
-    one_kernel,
-)
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import STARTING_NS, Speed, at_speeds, joined
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
-from foretrace.model.costs import OpCall
-from foretrace.model.replay import GraphChange
 
 # The places of the target and of the source among the arguments.
 ADDING = {
@@ -56,7 +43,8 @@ class RowAdds(Struct, frozen=True):
     flops: float
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("A matmul instead of colliding atomics", "gpu shapes")
+def _find(step: Step) -> Proposals:
     found = [each for event in step.ops(*ADDING).tolist() if (each := _colliding(step, event))]
     if not found:
         return
@@ -64,9 +52,15 @@ def _find(step: Step) -> Iterator[Proposal]:
     name = step.name(first.event).removeprefix("aten::")
     count = plural(len(found), name, name)
     why = f"{count} per step: atomics of {first.many} rows collide in {first.few}"
-    changes = at_speeds(
-        lambda speed: joined((_matmul(step, each, speed) for each in found), LONGER)
-    )
+
+    def matmul(added: RowAdds, speed: Speed) -> GraphChange:
+        one_hot = 2 * STARTING_NS + step.memory_ns(speed, added.few * added.many * INDEX_BYTES)
+        product = step.memory_ns(speed, added.size / SKINNY)
+        work = step.arithmetic_ns(speed.matmul, added.flops, "fp32", False)
+        kernel = step.one_kernel(step.below([added.event]), one_hot + max(product, work))
+        return joined([kernel, GraphChange(removed=step.stretches([added.event]))])
+
+    changes = at_speeds(lambda speed: joined((matmul(each, speed) for each in found), LONGER))
     order = "add with a matmul: F.one_hot(index, n).to(x.dtype).T @ x"
     risk = "the sum runs in another order: compare the result"
     events = tuple(each.event for each in found)[:50]
@@ -76,34 +70,18 @@ def _find(step: Step) -> Iterator[Proposal]:
 def _colliding(step: Step, event: int) -> RowAdds | None:
     """What is added, where it is worth a matmul."""
     call, rows = step.call(event), step.below([event])
-    added = _added(call, event) if call else None
-    if added is None or not len(rows):
+    if call is None or not len(rows):
         return None
-    fits = added.few <= MOST_ROWS and added.many >= FEWEST_EACH * added.few
-    return added if fits and step.ns(rows) > SLOWER * step.move_ns(added.size) else None
-
-
-def _added(call: OpCall, event: int) -> RowAdds | None:
-    if "index_put" in call.name and call.flag(ACCUMULATE) is not True:
-        return None
+    puts = "index_put" in call.name
     target, source = (call.tensor(at) for at in ADDING[call.name])
     if not target or not source or not target.dims or not target.elements:
         return None
-    dim = 0 if "index_put" in call.name else (call.integer(1) or 0)
-    if not -len(target.dims) <= dim < len(target.dims):
+    dim = 0 if puts else (call.integer(1) or 0)
+    adds = not puts or call.flag(ACCUMULATE) is True
+    if not adds or not -len(target.dims) <= dim < len(target.dims):
         return None
     few, width = target.dims[dim], target.elements // target.dims[dim]
-    many = source.elements // max(width, 1)
-    flops = 2.0 * few * source.elements
-    return RowAdds(event, few, many, float(source.bytes or 0), flops)
-
-
-def _matmul(step: Step, added: RowAdds, speed: Speed) -> GraphChange:
-    one_hot = 2 * STARTING_NS + memory_ns(step, speed, added.few * added.many * INDEX_BYTES)
-    product = memory_ns(step, speed, added.size / SKINNY)
-    work = arithmetic_ns(step, speed.matmul, added.flops, "fp32", False)
-    kernel = one_kernel(step, step.below([added.event]), one_hot + max(product, work))
-    return joined([kernel, GraphChange(removed=step.stretches([added.event]))])
-
-
-FIX = Fix("colliding_atomics", "A matmul instead of colliding atomics", _find, ("gpu", "shapes"))
+    many, size = source.elements // max(width, 1), float(source.bytes or 0)
+    fits = few <= MOST_ROWS and many >= FEWEST_EACH * few
+    slow = step.ns(rows) > SLOWER * step.move_ns(size)
+    return RowAdds(event, few, many, size, 2.0 * few * source.elements) if fits and slow else None

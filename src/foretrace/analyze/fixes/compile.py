@@ -19,26 +19,18 @@ DataLoader and long stretches of Python stay.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._host import (
-    issuing,
-    optimizing,
-    share,
-    waits_text,
-)
-from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.analyze.fixes._changes import Stretches
+from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
+from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules._common import traffic_of
 from foretrace.analyze.rules.compile_triage import COMPILED_CALL_NS
 from foretrace.analyze.rules.fusable_pointwise import MATMULS, REACH, chains
 from foretrace.model.arguments import made, operands
-from foretrace.model.intervals import Ints
-from foretrace.model.order import Case
-from foretrace.model.replay import GraphChange
 from foretrace.schema import compiled
 
 # Of a call, and of a kernel in it: without and with a backward pass.
@@ -62,35 +54,36 @@ class Merged(Struct, frozen=True):
     fused_ns: float
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+def _made(step: Step) -> bool:
+    return bool(step.trace.host.named(compiled.is_row)[step.inside].any())
+
+
+@fix("Compile the model", "gpu shapes", made=_made, general=True)
+def _find(step: Step) -> Proposals:
     host, calls = step.trace.host, step.graph.calls
     launches = int(host.is_launch[calls].sum())
     if launches < FEW or host.is_graph_launch[calls].any() or any(map(compiled.is_row, host.names)):
         return
     removed, waits = issuing(step, optimizing(step), _libraries(step)), len(step.waiting)
-    rows = _launched(step, removed)
+    # the GPU work that the host launches meanwhile
+    began = host.start[step.trace.gpu.launch[step.rows]]
+    inside = [(began >= start) & (began < end) for start, end in removed]
+    rows = step.rows[np.any(inside, axis=0)] if inside else step.rows[:0]
     groups = _groups(step, rows)
     fused, fewer = sum(len(each.rows) for each in groups), sum(each.kept for each in groups)
-    issued = removed, _left(step, removed, len(rows), fused - fewer)
+    # what is left of the host time that compiled code takes the place of
+    kernel = min(KERNEL_NS[step.trains], step.host_ns(removed) / max(len(rows), 1))
+    kept = CALL_NS[step.trains] + waits * COMPILED_CALL_NS + (len(rows) - fused + fewer) * kernel
+    issued = removed, share(step, removed, kept)
+    usual, best, worst = (_change(step, groups, issued, realised) for realised in REALISED)
     yield Proposal(
         "torch.compile(model)",
         (f"{fused} kernels can fuse into {fewer}; " if fused else "")
         + f"{launches} launches per step",
-        _change(step, groups, issued, REALISED[0]),
-        _change(step, groups, issued, REALISED[1]),
-        _change(step, groups, issued, REALISED[2]),
+        *(usual, best, worst),
         first=waits_text(step) if waits * PART > launches else "",
         events=step.events(np.concatenate([*(each.rows for each in groups), step.rows[:1]])),
     )
-
-
-def _launched(step: Step, stretches: Stretches) -> Ints:
-    """The GPU work that the host launches in these stretches."""
-    began = step.trace.host.start[step.trace.gpu.launch[step.rows]]
-    inside = np.zeros(len(began), bool)
-    for start, end in stretches:
-        inside |= (began >= start) & (began < end)
-    return step.rows[inside]
 
 
 def _groups(step: Step, rows: Ints) -> list[Merged]:
@@ -111,8 +104,11 @@ def _fused(step: Step, places: Ints) -> tuple[int, float, float]:
     """
     if step.device is None:
         return 1, np.inf, np.inf
-    cases = _cases(step, places)
-    kept = max(len(_reductions(step, places)), 1)
+    order, cases = step.trace.order, _cases(step, places)
+    # parts of one reduction that 32 bits cannot index are one
+    ops = zip(order.op[places].tolist(), order.case[places].tolist(), cases, strict=True)
+    reductions = {(op, number) for op, number, case in ops if case.role in REDUCTIONS}
+    kept = max(len(reductions), 1)
     near = np.arange(max(int(places[0]) - REACH, 0), int(places[-1]))
     outside = Counter(made(case) for case in _cases(step, near) if case.role in MATMULS)
     for size in {size for case in cases for _, size in operands(case)}:
@@ -120,13 +116,6 @@ def _fused(step: Step, places: Ints) -> tuple[int, float, float]:
     passes = kept * max(case.bytes or 0 for case in cases) if kept > 1 else 0
     moved = max(traffic_of(cases, outside).least, passes)
     return kept, moved, max(step.move_ns(moved) / MEMORY, kept * SHORTEST_NS)
-
-
-def _reductions(step: Step, places: Ints) -> set[tuple[int, int]]:
-    """The reductions of a group; parts of one op that 32 bits cannot index are one."""
-    order = step.trace.order
-    pairs = zip(order.op[places].tolist(), order.case[places].tolist(), strict=True)
-    return {(op, case) for op, case in pairs if order.cases[case].role in REDUCTIONS}
 
 
 def _cases(step: Step, places: Ints) -> list[Case]:
@@ -149,13 +138,6 @@ def _change(
     return GraphChange(*issued, length, frozenset(gone), moved=moved)
 
 
-def _left(step: Step, removed: Stretches, launches: int, fewer: int) -> float:
-    """What is left of the host time that compiled code takes the place of."""
-    each = min(KERNEL_NS[step.trains], step.host_ns(removed) / max(launches, 1))
-    calls = CALL_NS[step.trains] + len(step.waiting) * COMPILED_CALL_NS
-    return share(step, removed, calls + (launches - fewer) * each)
-
-
 def _libraries(step: Step) -> Stretches:
     """Ops that launch many kernels themselves (cuDNN's RNN), and ops whose host time is no dispatch
     (cuDNN's plans for a new shape): compiled code calls them too.
@@ -165,10 +147,3 @@ def _libraries(step: Step) -> Stretches:
     makers, count = makers[makers >= 0], count[makers >= 0]
     stays = (count >= MANY) | (host.end[makers] - host.start[makers] > DISPATCH_NS)
     return step.stretches(makers[stays].tolist())
-
-
-def _made(step: Step) -> bool:
-    return bool(step.trace.host.named(compiled.is_row)[step.inside].any())
-
-
-FIX = Fix("compile", "Compile the model", _find, ("gpu", "shapes"), _made, general=True)

@@ -13,16 +13,11 @@ the rows is not known; at worst half of the copy's time comes back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._step import Step
-from foretrace.base.arrays import Ints
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import Tensor
-from foretrace.model.replay import GraphChange
 
 CONTIGUOUS = "aten::contiguous"
 MATMULS = frozenset({"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::addmm"})
@@ -30,24 +25,28 @@ ATTENTION = "aten::scaled_dot_product_attention"
 NEXT = 4  # ops behind the copy among which its reader must be: keys and values are copied too
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Leave out copies of strided tensors", "gpu shapes")
+def _find(step: Step) -> Proposals:
     host = step.trace.host
     order = step.outermost(step.inside & host.is_op)
-    copying = _copying(step)
+    # calls of `.contiguous()` that launch a copy
+    copying = set(host.nearest(step.trace.gpu.launch[step.rows], step.named({CONTIGUOUS})).tolist())
     readers = {
         event: reader
         for place, event in enumerate(order.tolist())
         if event in copying and (reader := _reader(step, event, order[place + 1 :]))
     }
-    if readers:
-        yield _proposal(step, np.array(list(readers)), sorted(set(readers.values())))
-
-
-def _copying(step: Step) -> set[int]:
-    """Calls of `.contiguous()` that launch a copy."""
-    host = step.trace.host
-    above = host.nearest(step.trace.gpu.launch[step.rows], step.named({CONTIGUOUS}))
-    return set(above[above >= 0].tolist())
+    if not readers:
+        return
+    events = np.array(list(readers))
+    rows, removed = step.below(events), step.with_gaps(events)
+    yield Proposal(
+        f"drop .contiguous() before {min(readers.values()).removeprefix('aten::')}",
+        f"{plural(len(events), 'copy', 'copies')} per step, and the op behind them takes strides",
+        GraphChange(removed, gone=frozenset(rows.tolist())),
+        worst=GraphChange(removed, length=step.shorter(rows, 0.5).length),
+        events=step.events(rows),
+    )
 
 
 def _reader(step: Step, event: int, behind: Ints) -> str:
@@ -68,19 +67,3 @@ def _takes(name: str, source: Tensor) -> bool:
     if name == ATTENTION:
         return len(strides) > 0 and strides[-1] == 1
     return name in MATMULS and len(strides) in (2, 3) and 1 in strides[-2:]
-
-
-def _proposal(step: Step, events: Ints, readers: list[str]) -> Proposal:
-    rows = step.below(events)
-    removed = step.with_gaps(events)
-    half = {int(row): float(step.trace.gpu.length[row]) / 2 for row in rows}
-    return Proposal(
-        f"drop .contiguous() before {readers[0].removeprefix('aten::')}",
-        f"{plural(len(events), 'copy', 'copies')} per step, and the op behind them takes strides",
-        GraphChange(removed, gone=frozenset(rows.tolist())),
-        worst=GraphChange(removed, length=half),
-        events=step.events(rows),
-    )
-
-
-FIX = Fix("contiguous", "Leave out copies of strided tensors", _find, ("gpu", "shapes"))

@@ -11,12 +11,10 @@ What changes: of the rounds four remain, at most half of them; at worst 30% of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from statistics import median
 
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._cpu import MATMULS, CpuStep, dense, elements
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
 
@@ -24,12 +22,14 @@ SMALL, TINY_NS, MANY = 16_384, 50_000, 32
 GATHERS = ("aten::stack", "aten::cat")
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Run samples on a CPU as one batch")
+def _find(step: Step) -> Proposals:
     """A loop over samples: many calls of tiny matmuls with one row, and a gathering behind them."""
     if not isinstance(step, CpuStep):
         return
     calls, host = step.arguments, step.trace.host
-    tiny = [event for event, call in calls.items() if _is_tiny(step, event, call)]
+    small = [event for event, call in calls.items() if elements(call) <= SMALL]
+    tiny = [event for event in small if step.took_ns([event]) < TINY_NS]
     kinds = Counter((step.bare(event), str(calls[event].dims)) for event in tiny)
     often = [at for at in tiny if kinds[step.bare(at), str(calls[at].dims)] >= MANY]
     single = [at for at in often if step.bare(at) in MATMULS and _of_one_row(calls[at])]
@@ -55,14 +55,7 @@ def _proposal(step: CpuStep, events: list[int], count: int, why: str) -> Proposa
     return step.proposal(order, why, events[:-1], (usual, best, worst), risk, stretches)
 
 
-def _is_tiny(step: CpuStep, event: int, call: OpCall) -> bool:
-    return elements(call) <= SMALL and step.took_ns([event]) < TINY_NS
-
-
 def _of_one_row(call: OpCall) -> bool:
     """Whether the first operand that is no bias has one row."""
     found = dense(call)[1 if call.name == "aten::addmm" else 0 :]
     return bool(found) and (len(found[0].dims) == 1 or found[0].dims[0] == 1)
-
-
-FIX = Fix("cpu_samples", "Run samples on a CPU as one batch", _find)

@@ -21,11 +21,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._changes import Changes
 from foretrace.analyze.fixes._host import issuing, optimizing, share, waits_text
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural, time_text
-from foretrace.model.replay import GraphChange
 from foretrace.schema import compiled
 
 # Compiled code gets the graph by a mode; of eager code that mode would fuse the kernels as well.
@@ -43,7 +42,12 @@ ALLOCATES = frozenset(
 )
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+def _made(step: Step) -> bool:
+    return bool(step.trace.host.is_graph_launch[step.graph.calls].any())
+
+
+@fix("Launch a step as one CUDA graph", "gpu", made=_made, general=True)
+def _find(step: Step) -> Proposals:
     host, calls = step.trace.host, step.graph.calls
     launches = int(host.is_launch[calls].sum())
     alone, steps = step.repeats < REPEATED, step.trace.spans.steps
@@ -52,58 +56,41 @@ def _find(step: Step) -> Iterator[Proposal]:
     if launches < FEW or once or _made(step):
         return
     busy = time_text(step.trace.spans.busy(step.span))
-    expected, best, worst = _changes(step)
     yield Proposal(
-        COMPILED if step.trace.host.named(compiled.is_row)[step.inside].any() else EAGER,
+        COMPILED if host.named(compiled.is_row)[step.inside].any() else EAGER,
         f"{plural(launches, 'launch', 'launches')} per step for {busy} of GPU work"
         + (UNKNOWN if alone else ""),
-        expected,
-        best,
-        worst,
+        *_changes(step),
         first=", ".join(_obstacles(step)),
         events=tuple(calls[host.is_launch[calls]][:50].tolist()),
     )
 
 
-def _changes(step: Step) -> list[GraphChange]:
-    """As expected, at best, and at worst."""
+def _changes(step: Step) -> Changes:
     host, removed = step.trace.host, issuing(step, optimizing(step))
-    mine = step.graph.calls[host.is_launch[step.graph.calls]]
-    kernels = sum(
-        int(((host.start[mine] >= start) & (host.start[mine] < end)).sum())
-        for start, end in removed
-    )
-    gradients = len(step.ops(ACCUMULATE))
-    fixed = step.trains * BACKWARD_NS + gradients * GRADIENT_NS
+    began = host.start[step.graph.calls[host.is_launch[step.graph.calls]]]
+    kernels = sum(int(((began >= start) & (began < end)).sum()) for start, end in removed)
+    fixed = step.trains * BACKWARD_NS + len(step.ops(ACCUMULATE)) * GRADIENT_NS
     wanted = [fixed + call + kernels * each for call, each in zip(CALL_NS, KERNEL_NS, strict=True)]
-    unwaited = frozenset(step.waiting.tolist())
-    return [GraphChange(removed, share(step, removed, ns), unwaited=unwaited) for ns in wanted]
+    free = frozenset(step.waiting.tolist())
+    usual, best, worst = (
+        GraphChange(removed, share(step, removed, ns), unwaited=free) for ns in wanted
+    )
+    return usual, best, worst
 
 
 def _obstacles(step: Step) -> Iterator[str]:
     """What a graph cannot hold."""
-    calls = step.graph.calls
     if waiting := waits_text(step):
         yield waiting
-    allocating = int(np.isin(calls, np.flatnonzero(step.named(ALLOCATES))).sum())
+    allocating = int(step.named(ALLOCATES)[step.graph.calls].sum())
     if allocating:
         yield plural(allocating, "allocation of GPU memory", "allocations of GPU memory")
-    if _varies(step):
-        yield "shapes that differ between steps"
-
-
-def _varies(step: Step) -> bool:
-    """Whether steps launch different kernels; the numbers of AdamW's foreach ops always differ."""
-    order, spans = step.trace.order, step.trace.spans
-    number = spans.step_of_work()[order.row]
+    # steps that launch different kernels; the numbers of AdamW's foreach ops always differ
+    order = step.trace.order
+    number = step.trace.spans.step_of_work()[order.row]
     keys = [(case.name, str(case.call.dims) if case.call else case.number) for case in order.cases]
     shape = np.unique([str(key) for key in keys], return_inverse=True)[1][order.case]
-    steps = [np.sort(shape[number == at]).tobytes() for at in np.unique(number[number >= 0])]
-    return len(set(steps)) > 1
-
-
-def _made(step: Step) -> bool:
-    return bool(step.trace.host.is_graph_launch[step.graph.calls].any())
-
-
-FIX = Fix("cuda_graph", "Launch a step as one CUDA graph", _find, ("gpu",), _made, general=True)
+    steps = {np.sort(shape[number == at]).tobytes() for at in np.unique(number[number >= 0])}
+    if len(steps) > 1:
+        yield "shapes that differ between steps"

@@ -12,14 +12,10 @@ workers are not enough: a batch then takes an eighth of the time that it takes a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._cpu import CpuStep
 from foretrace.analyze.fixes._host import LOADER, loading, share
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import percent_text, plural
-from foretrace.model.replay import GraphChange
 
 READY_NS = 50_000
 LEAST = 0.1
@@ -28,32 +24,7 @@ ALONE = "SingleProcess"
 ON_CPU, MORE_ON_CPU = (0.75, 1.0, 0.2), (0.5, 0.9, 0.0)  # of the time goes: workers need cores
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    ranges = loading(step)
-    spent = sum(end - start for start, end in ranges)
-    if spent < LEAST * step.span.cpu_ns:
-        return
-    left = share(step, ranges, READY_NS * len(ranges))
-    alone = any(ALONE in name for name in _names(step))
-    order = f"DataLoader(num_workers={WORKERS}, pin_memory=True)"
-    if not alone:
-        order = "give the DataLoader more workers, or a lighter transform"
-    maker = "the process itself makes" if alone else "the host waits for"
-    part = percent_text(spent / step.span.cpu_ns)
-    yield Proposal(
-        order,
-        f"{maker} {plural(len(ranges), 'batch', 'batches')} in {part} of the step",
-        GraphChange(removed=ranges, left=left),
-        worst=GraphChange(removed=ranges, left=max(left, 1 / WORKERS)),
-    )
-
-
-def _names(step: Step) -> set[str]:
-    host = step.trace.host
-    return {host.names[name] for name in host.name[step.inside & host.is_region].tolist()}
-
-
-def _on_cpu(step: CpuStep) -> Iterator[Proposal]:
+def _on_cpu(step: CpuStep) -> Proposals:
     named = step.trace.host.named(lambda name: LOADER.match(name) is not None)
     found = step.outermost(named & step.inside).tolist()
     single = [event for event in found if ALONE in step.name(event)]
@@ -65,4 +36,23 @@ def _on_cpu(step: CpuStep) -> Iterator[Proposal]:
         yield step.proposal("more DataLoader workers", why, found, MORE_ON_CPU)
 
 
-FIX = Fix("data_loader", "Let workers load the data", _find, on_cpu=_on_cpu)
+@fix("Let workers load the data", on_cpu=_on_cpu)
+def _find(step: Step) -> Proposals:
+    host, ranges = step.trace.host, loading(step)
+    spent = sum(end - start for start, end in ranges)
+    if spent < LEAST * step.span.cpu_ns:
+        return
+    left = share(step, ranges, READY_NS * len(ranges))
+    names = {host.names[name] for name in host.name[step.inside & host.is_region].tolist()}
+    alone = any(ALONE in name for name in names)
+    order = f"DataLoader(num_workers={WORKERS}, pin_memory=True)"
+    if not alone:
+        order = "give the DataLoader more workers, or a lighter transform"
+    maker = "the process itself makes" if alone else "the host waits for"
+    part = percent_text(spent / step.span.cpu_ns)
+    yield Proposal(
+        order,
+        f"{maker} {plural(len(ranges), 'batch', 'batches')} in {part} of the step",
+        GraphChange(removed=ranges, left=left),
+        worst=GraphChange(removed=ranges, left=max(left, 1 / WORKERS)),
+    )

@@ -14,16 +14,11 @@ which a fixed time is added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, rows_where, total
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import Speed, at_speeds, joined
+from foretrace.analyze.fixes._step import Case, GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text
-from foretrace.model.order import Case
-from foretrace.model.replay import GraphChange
 
 BACKWARD = "aten::embedding_dense_backward"
 LARGE = 64 << 20
@@ -42,9 +37,12 @@ class DenseTable(Struct, frozen=True):
     read: int
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Sparse gradients for an embedding", "gpu shapes")
+def _find(step: Step) -> Proposals:
     tables = [table for event in step.ops(BACKWARD).tolist() if (table := _table(step, event))]
-    tables = [table for table in tables if not _tied(step, table)]
+    # a matmul that writes a gradient of the same size has the table too
+    tied = {case.bytes_written for case in step.cases if case.role == "gemm"}
+    tables = [table for table in tables if table.size not in tied]
     if not tables:
         return
     first = max(tables, key=lambda table: table.size)
@@ -68,36 +66,22 @@ def _table(step: Step, event: int) -> DenseTable | None:
     return DenseTable(event, size, grad.bytes) if large else None
 
 
-def _tied(step: Step, table: DenseTable) -> bool:
-    """Whether a matmul writes a gradient of the same size."""
-    writes = lambda case: case.role == "gemm" and case.bytes_written == table.size  # noqa: E731
-    return bool(len(rows_where(step, writes)))
-
-
 def _sparse(step: Step, tables: list[DenseTable], speed: Speed) -> GraphChange:
-    fills = joined(_filled(step, table, speed) for table in tables)
-    updates = rows_where(step, lambda case: case.role == "optimizer" and bool(case.bytes))
-    moved = total(step, updates, lambda case: case.bytes)
-    away = min(MOVES * sum(table.size for table in tables), MOST_OF_OPTIMIZER * moved)
+    def is_fill(case: Case | None) -> bool:
+        return case is not None and ("fill" in case.op or case.op == "aten::zero_")
+
+    def filled(table: DenseTable) -> GraphChange:
+        """The fill of the gradient, as long as the rows take that are read."""
+        ns, rows = step.memory_ns(speed, table.read), step.below([table.event]).tolist()
+        fills = [row for row in rows if is_fill(step.case(row))]
+        return GraphChange(length={row: min(ns, step.ns([row])) for row in fills})
+
+    fills = joined(map(filled, tables))
+    updates = step.rows_where(lambda case: case.role == "optimizer" and bool(case.bytes))
+    moved = step.total(updates, lambda case: case.bytes)
     if not moved:
         return fills
-    share, length = 1 - away / moved, step.trace.gpu.length
-    shorter = {row: float(length[row]) * share for row in updates.tolist()}
-    first = int(updates[0])
-    shorter[first] = min(shorter[first] + UNIQUE_NS, float(length[first]))
-    return joined([fills, GraphChange(length=shorter)])
-
-
-def _filled(step: Step, table: DenseTable, speed: Speed) -> GraphChange:
-    """The fill of the gradient, as long as the rows take that are read."""
-    rows = step.below([table.event])
-    fills = [row for row in rows.tolist() if (case := step.case(row)) and _is_fill(case)]
-    ns = memory_ns(step, speed, table.read)
-    return GraphChange(length={row: min(ns, float(step.trace.gpu.length[row])) for row in fills})
-
-
-def _is_fill(case: Case) -> bool:
-    return "fill" in case.op or case.op == "aten::zero_"
-
-
-FIX = Fix("dense_gradients", "Sparse gradients for an embedding", _find, ("gpu", "shapes"))
+    away = min(MOVES * sum(table.size for table in tables), MOST_OF_OPTIMIZER * moved)
+    shorter, first = step.shorter(updates.tolist(), 1 - away / moved), int(updates[0])
+    shorter.length[first] = min(shorter.length[first] + UNIQUE_NS, step.ns([first]))
+    return joined([fills, shorter])

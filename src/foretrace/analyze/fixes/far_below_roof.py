@@ -13,23 +13,13 @@ the time; at best a third of the roof, at worst nine tenths of the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import (
-    BEST,
-    USUAL,
-    Speed,
-    repriced,
-    rows_where,
-)
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import BEST, USUAL, Speed
+from foretrace.analyze.fixes._step import Case, Proposal, Proposals, Step, fix
 from foretrace.analyze.fixes.colliding_atomics import ADDING
 from foretrace.analyze.fixes.float64 import is_double
 from foretrace.analyze.rules.float32_matmuls import is_plain
 from foretrace.analyze.rules.misaligned_matmuls import misaligned
 from foretrace.base.units import plural
-from foretrace.model.order import Case
 from foretrace.schema.traffic import Certainty
 
 MOST_PERCENT = 10.0
@@ -49,47 +39,36 @@ ADVICE = {
 }
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    rows = rows_where(step, _is_slow)
+@fix("A kernel far below the card's roofs", "gpu")
+def _find(step: Step) -> Proposals:
     spent: dict[int, float] = {}
-    for row in rows.tolist():
+    for row in step.rows_where(_is_slow).tolist():
         if case := step.case(row):
-            spent[case.number] = spent.get(case.number, 0.0) + float(step.trace.gpu.length[row])
+            spent[case.number] = spent.get(case.number, 0.0) + step.ns([row])
     number = max(spent, key=lambda at: spent[at], default=-1)
     if number < 0 or spent[number] < LEAST_SHARE * step.ns(step.rows):
         return
     case = step.trace.order.cases[number]
-    mine = rows_where(step, lambda each: each.number == number)
+    mine = step.rows_where(lambda each: each.number == number)
     share = f"{case.roof_percent:.1f}%"
     why = f"{plural(len(mine), 'kernel')} of {case.op} per step at {share} of the card's roof"
-    changes = repriced(step, mine.tolist(), _ns)
-    yield Proposal(_order(case), why, *changes, events=step.events(mine))
+    text, op = f"{case.name} {case.op}".lower(), case.op.removeprefix("aten::")
+    known = (what for part, what in ADVICE.items() if part in text)
+    order = next(known, f"write {op} with another op or layout")
+    yield Proposal(order, why, *step.repriced(mine, _ns), events=step.events(mine))
 
 
 def _is_slow(case: Case) -> bool:
+    """Whether a kernel is surely slow, and no other fix has a better answer."""
+    named = "softmax" in case.name.lower() or case.op in ADDING or case.role == "attention"
+    explained = named or misaligned(case) or is_plain(case) or is_double(case)
     sure = case.roof_percent is not None and case.cost_certainty == Certainty.EXACT
     known = sure and (case.roof_percent or 0.0) < MOST_PERCENT
-    return known and (case.median_ns or 0) >= SHORTEST_NS and not _explained(case)
+    return known and (case.median_ns or 0) >= SHORTEST_NS and not explained
 
 
-def _explained(case: Case) -> bool:
-    """Whether another fix has a better answer."""
-    named = "softmax" in case.name.lower() or case.op in ADDING or case.role == "attention"
-    return named or misaligned(case) or is_plain(case) or is_double(case)
-
-
-def _order(case: Case) -> str:
-    text = f"{case.name} {case.op}".lower()
-    advice = next((what for part, what in ADVICE.items() if part in text), "")
-    op = case.op.removeprefix("aten::")
-    return advice or f"write {op} with another op or layout"
-
-
-def _ns(case: Case, speed: Speed) -> float | None:
+def _ns(case: Case, speed: Speed) -> float:
     now = case.median_ns or 0.0
     if speed is BEST:
         return now * (case.roof_percent or 0.0) / 100 / OF_ROOF
     return now * (0.5 if speed is USUAL else 0.9)
-
-
-FIX = Fix("far_below_roof", "A kernel far below the card's roofs", _find, ("gpu",))

@@ -11,14 +11,10 @@ float32 without TF32 (at best, with it). On a CPU an op takes half of its time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._changes import BEST, Speed
 from foretrace.analyze.fixes._cpu import CpuStep, dense
-from foretrace.analyze.fixes._gpu import BEST, Speed, matmul_ns, repriced, rows_where
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import Case, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
-from foretrace.model.order import Case
 
 MATMULS = frozenset({"gemm", "gemv", "conv", "attention"})
 DOUBLE = "double"
@@ -27,33 +23,7 @@ LARGE = 1_024  # elements of a tensor that a CPU works on for long
 ON_CPU = (0.5, 0.65, 0.3)  # of the time goes; 0.58 on a core with vectors of 512 bits
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    rows = rows_where(step, is_double)
-    if not len(rows):
-        return
-    changes = repriced(step, rows.tolist(), lambda case, speed: _ns(step, case, speed))
-    why = f"{plural(len(rows), 'kernel')} per step on float64 tensors"
-    order = "make the tensors float32 (x.float(), dtype=torch.float32)"
-    risk = "float32 has 24 bits of precision: compare the result"
-    yield Proposal(order, why, *changes, risk=risk, events=step.events(rows))
-
-
-def is_double(case: Case) -> bool:
-    """Whether an operand with dimensions is float64."""
-    tensors = case.call.every_tensor() if case.call else ()
-    return any(each.type == DOUBLE and each.dims for each in tensors)
-
-
-def _ns(step: Step, case: Case, speed: Speed) -> float | None:
-    now = case.median_ns or 0.0
-    if case.role in MATMULS:
-        kind, matrix = ("tf32", True) if speed is BEST else ("fp32", False)
-        count = (case.bytes or 0) / 2
-        return matmul_ns(step, speed, case.flops, count, kind, matrix) if case.flops else now / 2
-    return max(now / 2, LEAST_NS)
-
-
-def _on_cpu(step: CpuStep) -> Iterator[Proposal]:
+def _on_cpu(step: CpuStep) -> Proposals:
     wide = [
         event
         for event, call in step.arguments.items()
@@ -65,5 +35,28 @@ def _on_cpu(step: CpuStep) -> Iterator[Proposal]:
         yield step.proposal(order, why, wide, ON_CPU, "results have 7 digits, not 16")
 
 
-TITLE = "Float32 instead of float64"
-FIX = Fix("float64", TITLE, _find, ("gpu", "shapes"), on_cpu=_on_cpu)
+@fix("Float32 instead of float64", "gpu shapes", on_cpu=_on_cpu)
+def _find(step: Step) -> Proposals:
+    rows = step.rows_where(is_double)
+    if not len(rows):
+        return
+
+    def price(case: Case, speed: Speed) -> float:
+        now = case.median_ns or 0.0
+        if case.role not in MATMULS:
+            return max(now / 2, LEAST_NS)
+        kind, matrix = ("tf32", True) if speed is BEST else ("fp32", False)
+        count = (case.bytes or 0) / 2
+        return step.matmul_ns(speed, case.flops, count, kind, matrix) if case.flops else now / 2
+
+    why = f"{plural(len(rows), 'kernel')} per step on float64 tensors"
+    order = "make the tensors float32 (x.float(), dtype=torch.float32)"
+    risk = "float32 has 24 bits of precision: compare the result"
+    changes = step.repriced(rows, price)
+    yield Proposal(order, why, *changes, risk=risk, events=step.events(rows))
+
+
+def is_double(case: Case) -> bool:
+    """Whether an operand with dimensions is float64."""
+    tensors = case.call.every_tensor() if case.call else ()
+    return any(each.type == DOUBLE and each.dims for each in tensors)

@@ -19,15 +19,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._loops import repeats
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules.unfused_optimizer import COMPILE, HAVE_FUSED
-from foretrace.base.arrays import Ints
 from foretrace.base.units import plural
 from foretrace.model import replay
 from foretrace.model.autograd import ENGINE, STEP
-from foretrace.model.replay import GraphChange
 
 NORMS = frozenset({"linalg_vector_norm", "norm"})
 _POINTWISE = (
@@ -40,10 +37,12 @@ MANY, SHAPES = 32, 3
 TENSOR_NS = 1_000  # on the host, for each tensor of a call
 TENSORS = 30  # that one kernel takes
 KERNEL_NS = 2_000
+SPEED = 0.8  # of the bandwidth
 NAMED = 4
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Update all parameters in one call", "gpu shapes")
+def _find(step: Step) -> Proposals:
     for run in map(np.array, _runs(step)):
         loop = _repeating(step, run) if len(run) >= MANY else run[:0]
         dims = {str(call.dims[0]) for at in loop.tolist() if (call := step.call(at)) and call.dims}
@@ -70,25 +69,18 @@ def _repeating(step: Step, run: Ints) -> Ints:
 def _runs(step: Step) -> Iterator[list[int]]:
     """Ops of these names that follow each other, with nothing launched between."""
     host, run = step.trace.host, list[int]()
-    inside = _elsewhere(step)
+    # below the step of one of PyTorch's optimizers, or a node of the backward pass
+    own = (*(f"{STEP}{kind}." for kind in HAVE_FUSED | COMPILE), ENGINE)
+    elsewhere = host.nearest(np.arange(host.count), host.named(lambda name: name.startswith(own)))
     above = host.nearest_op(step.trace.gpu.launch[step.rows])
     launching = set(step.callers(above[above >= 0]).tolist())
     for event in step.outermost(step.inside & host.is_op).tolist():
-        if event in launching and _name(step, event) in OPS and not inside[event]:
+        if event in launching and _name(step, event) in OPS and elsewhere[event] < 0:
             run.append(event)
         elif event in launching:
             yield run
             run = []
     yield run
-
-
-def _elsewhere(step: Step) -> np.ndarray:
-    """Events below the step of one of PyTorch's optimizers or a node of the backward pass."""
-    host = step.trace.host
-    own = tuple(f"{STEP}{kind}." for kind in HAVE_FUSED | COMPILE)
-    chosen = host.named(lambda name: name.startswith((*own, ENGINE)))
-    found: np.ndarray = host.nearest(np.arange(host.count), chosen) >= 0
-    return found
 
 
 def _proposal(step: Step, run: Ints) -> Proposal:
@@ -98,7 +90,8 @@ def _proposal(step: Step, run: Ints) -> Proposal:
     held = max(sum(end - start for start, end in removed) - cost, 1)
     left = min(len(run) * TENSOR_NS / held, 1.0)
     kernels = max(len(run) // TENSORS, len(names))
-    ns = max(_moved_ns(step, rows), kernels * KERNEL_NS)
+    moved = step.move_ns(step.total(rows, lambda case: case.bytes)) / SPEED
+    ns = max(min(moved, step.ns(rows)), kernels * KERNEL_NS)
     gone = frozenset(rows[1:].tolist())
     return Proposal(
         _order(set(names)),
@@ -119,13 +112,3 @@ def _order(names: set[str]) -> str:
         return "torch._foreach_lerp_ or other _foreach_ ops, not a loop"
     name = next(iter(names))
     return f"torch._foreach_{name.removeprefix('linalg_vector_')} over all tensors, not a loop"
-
-
-def _moved_ns(step: Step, rows: Ints) -> float:
-    """The time of what the kernels move; at most what they take now."""
-    cases = [step.case(row) for row in rows.tolist()]
-    moved = sum(case.bytes or 0 for case in cases if case)
-    return min(step.move_ns(moved) / 0.8, step.ns(rows))
-
-
-FIX = Fix("foreach_loop", "Update all parameters in one call", _find, ("gpu", "shapes"))

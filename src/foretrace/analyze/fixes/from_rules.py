@@ -12,19 +12,16 @@ that the rule states, at worst nothing: a bound is no forecast.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from foretrace.analyze import rules
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._step import Step
-from foretrace.base.arrays import Ints
-from foretrace.model.replay import NOTHING, GraphChange
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
+from foretrace.model.replay import NOTHING
 from foretrace.schema.finding import Finding, Rule
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("What rules advise", "gpu")
+def _find(step: Step) -> Proposals:
     advising = {rule.name: rule for rule in rules.rules() if rule.realised}
     found = step.findings
     if found is None:
@@ -34,37 +31,27 @@ def _find(step: Step) -> Iterator[Proposal]:
             yield from _proposal(step, each, advising[each.rule])
 
 
-def _proposal(step: Step, finding: Finding, rule: Rule) -> Iterator[Proposal]:
+def _proposal(step: Step, finding: Finding, rule: Rule) -> Proposals:
     bound, events = float(finding.at_most_ns or 0), np.array(finding.events, np.int64)
-    rows = _rows(step, events)
+    # work of the step of the same kernels below the same ops as these events
+    order = step.trace.order
+    key = order.case * (int(order.chain.max(initial=0)) + 2) + order.chain
+    wanted = np.isin(key, key[np.isin(order.event, events)])
+    mine = np.isin(step.rows, order.row[wanted]) | np.isin(step.trace.gpu.id[step.rows], events)
+    rows: Ints = step.rows[mine]
     usual, best = (_shorter(step, rows, events, bound * part) for part in (rule.realised, 1))
     if usual != NOTHING:
         changes = usual, best, NOTHING
         yield Proposal(finding.fix, finding.title, *changes, rule.first, events=finding.events)
 
 
-def _rows(step: Step, events: Ints) -> Ints:
-    """Work of the step of the same kernels below the same ops as these events."""
-    order = step.trace.order
-    key = order.case * (int(order.chain.max(initial=0)) + 2) + order.chain
-    wanted = np.isin(key, key[np.isin(order.event, events)])
-    mine = np.isin(step.rows, order.row[wanted]) | np.isin(step.trace.gpu.id[step.rows], events)
-    found: Ints = step.rows[mine]
-    return found
-
-
 def _shorter(step: Step, rows: Ints, events: Ints, saved: float) -> GraphChange:
     """GPU work, or without any the host events of the same names, shorter by this time."""
-    gpu, whole = step.trace.gpu, step.ns(rows)
+    whole = step.ns(rows)
     if len(rows) and whole > 0:
-        left = max(1 - saved / whole, 0.0)
-        return GraphChange(length={row: left * float(gpu.length[row]) for row in rows.tolist()})
+        return step.shorter(rows.tolist(), max(1 - saved / whole, 0.0))
     mine = step.outermost(step.named({step.name(event) for event in events.tolist()}))
-    mine = mine[~np.isin(mine, gpu.id)]
+    mine = mine[~np.isin(mine, step.trace.gpu.id)]
     held = float(step.trace.host.length[mine].sum())
-    return (
-        GraphChange(step.stretches(mine.tolist()), max(1 - saved / held, 0.0)) if held else NOTHING
-    )
-
-
-FIX = Fix("from_rules", "What rules advise", _find, ("gpu",))
+    left = max(1 - saved / held, 0.0) if held else 0.0
+    return GraphChange(step.stretches(mine.tolist()), left) if held else NOTHING

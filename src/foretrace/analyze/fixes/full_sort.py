@@ -11,14 +11,10 @@ sorts only what it keeps. The host time of the first op stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, one_kernel
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import Speed, at_speeds, joined
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
-from foretrace.model.replay import GraphChange
 
 SORTS = ("aten::sort", "aten::argsort")
 SLICES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
@@ -29,14 +25,22 @@ PASSES = 6.0  # of topk over its input, as radix select makes them
 LEAST_NS = 12_000  # the small kernels of topk
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("topk instead of a full sort", "gpu shapes")
+def _find(step: Step) -> Proposals:
     sorts = [(event, kept) for event in step.ops(*SORTS).tolist() if (kept := kept_of(step, event))]
     if not sorts:
         return
     first, kept = sorts[0]
     size = max(tensor.dims) if (tensor := step.tensor(first)) else 0
     why = f"{plural(len(sorts), 'sort')} per step of {size} elements of which {kept} are read"
-    changes = at_speeds(lambda speed: joined(_topk(step, event, speed) for event, _ in sorts))
+
+    def topk(event: int, speed: Speed) -> GraphChange:
+        rows, tensor = step.below([event]), step.tensor(event)
+        if not len(rows) or tensor is None or tensor.bytes is None:
+            return GraphChange()
+        return step.one_kernel(rows, LEAST_NS + step.memory_ns(speed, PASSES * tensor.bytes))
+
+    changes = at_speeds(lambda speed: joined(topk(event, speed) for event, _ in sorts))
     events = tuple(event for event, _ in sorts)[:50]
     yield Proposal(f"use torch.topk(x, {kept}) instead of the sort", why, *changes, events=events)
 
@@ -46,10 +50,8 @@ def kept_of(step: Step, event: int) -> int:
     tensor = step.tensor(event)
     if tensor is None or not tensor.dims:
         return 0
-    counts = [
-        _kept(made, tensor) for op in step.near(event, after=REACH) if (made := step.call(op))
-    ]
-    sizes = [count for count in counts if count is not None]
+    calls = (made for op in step.near(event, after=REACH) if (made := step.call(op)))
+    sizes = [count for call in calls if (count := _kept(call, tensor)) is not None]
     known = bool(sizes) and min(sizes) > 0
     return max(sizes) if known and max(sizes) <= MOST * max(tensor.dims) else 0
 
@@ -71,14 +73,3 @@ def _kept(call: OpCall, made: Tensor) -> int | None:
         return end
     first = 0 if start is None else start % size if start < 0 else start
     return max(min(end, size) - first, 0) if end >= 0 else 0
-
-
-def _topk(step: Step, event: int, speed: Speed) -> GraphChange:
-    rows, tensor = step.below([event]), step.tensor(event)
-    if not len(rows) or tensor is None or tensor.bytes is None:
-        return GraphChange()
-    ns = LEAST_NS + memory_ns(step, speed, PASSES * tensor.bytes)
-    return one_kernel(step, rows, ns)
-
-
-FIX = Fix("full_sort", "topk instead of a full sort", _find, ("gpu", "shapes"))

@@ -17,32 +17,15 @@ float32 it runs without tensor cores.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import (
-    USUAL,
-    NewKernel,
-    Speed,
-    arithmetic_ns,
-    at_speeds,
-    attention_ns,
-    joined,
-    memory_ns,
-    one_for_many,
-    owners,
-    with_kernels,
-)
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import USUAL, NewKernel, Speed, joined, replacing
+from foretrace.analyze.fixes._step import Case, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules.attention_math import FALLBACK, between, by_hand
 from foretrace.base.units import plural
-from foretrace.model.intervals import Ints
-from foretrace.model.order import Case
-from foretrace.model.replay import GraphChange
 
 CALL = "F.scaled_dot_product_attention"
 TRIANGLES = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
@@ -67,7 +50,8 @@ class WrittenAttention(Struct, frozen=True):
     dims: int = 4
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Attention in one kernel", "gpu shapes")
+def _find(step: Step) -> Proposals:
     fallback = _launching(step, [_on_math_path(step, at) for at in step.ops(FALLBACK).tolist()])
     if fallback:
         flat = all(each.dims < HEADED for each in fallback)
@@ -76,9 +60,8 @@ def _find(step: Step) -> Iterator[Proposal]:
         yield _proposal(step, fallback, order, f"{count} on the math path, not in one kernel")
     mine = set(step.rows.tolist()) - set(step.below(step.ops(FALLBACK)).tolist())
     pairs = [pair for pair in by_hand(step.trace) if pair[0] in mine and pair[1] in mine]
-    found = _launching(
-        step, [_written(step, owners(step, between(step.trace, [pair]))) for pair in pairs]
-    )
+    owners = [step.owners(between(step.trace, [pair])) for pair in pairs]
+    found = _launching(step, [_written(step, events) for events in owners])
     if found:
         count = plural(len(found), "score matrix", "score matrices")
         why = f"matmul, softmax and matmul write out {count}"
@@ -102,19 +85,18 @@ def _launching(step: Step, found: list[WrittenAttention]) -> list[WrittenAttenti
 
 
 def _written(step: Step, events: Ints) -> WrittenAttention:
-    cases = _matmuls(step, step.below(events))
-    wide = any(case.id.get("dtype_in") in ("f32", "tf32") for case in cases)
-    return WrittenAttention(events, wide, bool(len(step.ops(*TRIANGLES))) or _masked(step, events))
-
-
-def _masked(step: Step, events: Ints) -> bool:
-    """Whether an op takes the scores, and a mask that is the same for each of their matrices."""
+    """Causal where there are triangles, or an op takes the scores and a mask that is the same for
+    each of their matrices.
+    """
+    causal = bool(len(step.ops(*TRIANGLES)))
     for event in events.tolist():
         tensors = [each for each in step.tensors(event) if each.dims]
         size = math.prod(tensors[0].dims[-2:]) if tensors else 0
-        if 1 < size < tensors[0].elements and any(each.elements == size for each in tensors[1:]):
-            return True
-    return False
+        masked = any(each.elements == size for each in tensors[1:])
+        causal |= masked and 1 < size < tensors[0].elements
+    cases = _matmuls(step, step.below(events))
+    wide = any(case.id.get("dtype_in") in ("f32", "tf32") for case in cases)
+    return WrittenAttention(events, wide, causal)
 
 
 def _matmuls(step: Step, rows: Ints) -> list[Case]:
@@ -122,10 +104,7 @@ def _matmuls(step: Step, rows: Ints) -> list[Case]:
 
 
 def _proposal(step: Step, found: list[WrittenAttention], order: str, why: str) -> Proposal:
-    pairs = [_fused(step, each) for each in found]
-    base = joined(change for change, _ in pairs)
-    kernels = [kernel for _, each in pairs for kernel in each]
-    changes = at_speeds(lambda speed: with_kernels(base, kernels, speed))
+    changes = replacing([_fused(step, each) for each in found])
     events = tuple(int(event) for each in found for event in each.events)[:50]
     risk = "a fused kernel adds in another order: compare an output"
     return Proposal(order, why, *changes, risk=risk, events=events)
@@ -138,23 +117,22 @@ def _fused(step: Step, found: WrittenAttention) -> tuple[GraphChange, list[NewKe
     matmuls = _matmuls(step, rows)
     share = CAUSAL_SHARE if found.causal else 1.0
     flops, rest = share * sum(case.flops or 0 for case in matmuls), _outside(matmuls)
-    ns = partial(_ns, step, found.wide)
+
+    def price(flops: float, count: float, back: bool, speed: Speed) -> float:
+        plain = PLAIN * speed.attention / USUAL.attention
+        work = step.attention_ns(speed, flops, back)
+        if found.wide:
+            work = step.arithmetic_ns(plain, flops, "fp32", False)
+        return max(work, step.memory_ns(speed, count))
+
     kept = (0,) if step.trace.host.length[events[0]] > CALL_NS else (0, -1)
-    changes = [one_for_many(step, events, rows, 0.0, kept)]
-    forward = partial(ns, flops, rest, False)
-    kernels = [NewKernel(int(rows[0]), step.ns(rows), forward)]
+    changes = [step.one_for_many(events, rows, 0.0, kept)]
+    kernels = [NewKernel(int(rows[0]), step.ns(rows), partial(price, flops, rest, False))]
     if len(behind):
-        changes.append(one_for_many(step, nodes, behind, 0.0))
-        backward = partial(ns, BACKWARD * flops, 2 * rest, True)
+        changes.append(step.one_for_many(nodes, behind, 0.0))
+        backward = partial(price, BACKWARD * flops, 2 * rest, True)
         kernels.append(NewKernel(int(behind[0]), step.ns(behind), backward))
     return joined(changes), kernels
-
-
-def _ns(step: Step, wide: bool, flops: float, count: float, back: bool, speed: Speed) -> float:
-    share = PLAIN * speed.attention / USUAL.attention
-    plain = arithmetic_ns(step, share, flops, "fp32", False)
-    work = plain if wide else attention_ns(step, speed, flops, back)
-    return max(work, memory_ns(step, speed, count))
 
 
 def _outside(matmuls: list[Case]) -> float:
@@ -163,6 +141,3 @@ def _outside(matmuls: list[Case]) -> float:
         return 0.0
     scores = 2 * (matmuls[0].bytes_written or 0)
     return max(sum(case.bytes or 0 for case in matmuls) - scores, 0.0)
-
-
-FIX = Fix("fused_attention", "Attention in one kernel", _find, ("gpu", "shapes"))

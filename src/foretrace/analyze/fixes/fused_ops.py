@@ -21,14 +21,11 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import STARTING_NS, joined, one_for_many
+from foretrace.analyze.fixes._changes import STARTING_NS, joined
 from foretrace.analyze.fixes._host import tops
-from foretrace.analyze.fixes._step import Step
-from foretrace.base.arrays import Ints
+from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import times_text
 from foretrace.model.costs import OpCall, Tensor
-from foretrace.model.replay import GraphChange
 
 REACH = 14  # ops in a sequence, without casts
 SPREAD = (1.0, 0.7, 1.6)  # of the new GPU times: as expected, at best, at worst
@@ -86,33 +83,31 @@ class Match(Struct, frozen=True):
     tensor: Tensor
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Use the op that does all of it", "gpu shapes")
+def _find(step: Step) -> Proposals:
     found = list(_matches(step))
     for sequence in SEQUENCES:
         mine = [match for match in found if match.sequence is sequence]
         if not mine or step.device is None:
             continue
-        ops, times = len(mine[0].ops), times_text(len(mine))
         parts = [part for match in mine for part in _parts(step, match)]
         usual, best, worst = (
-            joined(_fused(step, each, spread) for each in parts) for spread in SPREAD
+            joined(
+                step.one_for_many(events, rows, STARTING_NS + spread * ns)
+                for events, rows, ns in parts
+            )
+            for spread in SPREAD
         )
+        names = [step.name(op).removeprefix("aten::") for op in mine[0].ops.tolist()]
+        words = [name for name in names if name not in CASTS]
+        shown = ", ".join(words[:3]) + (", ..." if len(words) > 3 else "")
         yield Proposal(
-            f"call {sequence.call} instead of {ops} ops",
-            f"{_words(step, mine[0].ops)} written out {times} per step",
-            usual,
-            best,
-            worst,
+            f"call {sequence.call} instead of {len(names)} ops",
+            f"{shown} written out {times_text(len(mine))} per step",
+            *(usual, best, worst),
             risk="a fused kernel rounds less often: compare an output",
             events=tuple(op for match in mine for op in match.ops.tolist())[:50],
         )
-
-
-def _words(step: Step, ops: Ints) -> str:
-    """The ops of a sequence, the first three by name."""
-    names = [step.name(op).removeprefix("aten::") for op in ops.tolist()]
-    names = [name for name in names if name not in CASTS]
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def _matches(step: Step) -> Iterator[Match]:
@@ -123,7 +118,11 @@ def _matches(step: Step) -> Iterator[Match]:
     calls = [step.call(op) for op in ops.tolist()]
     names = [_name(call) if call else "" for call in calls]
     plain = [at for at, name in enumerate(names) if name and name not in CASTS]
-    sizes = {at: _sizes(calls[at]) for at in plain}
+    sizes = {
+        at: [each.elements for each in call.every_tensor() if each.dims]
+        for at in plain
+        if (call := calls[at])
+    }
     place = 0
     while place < len(plain):
         window = plain[place : place + REACH]
@@ -165,10 +164,6 @@ def _largest(call: OpCall | None) -> Tensor | None:
     return max(tensors, key=lambda each: each.elements, default=None)
 
 
-def _sizes(call: OpCall | None) -> list[int]:
-    return [each.elements for each in call.every_tensor() if each.dims] if call else []
-
-
 def _word(name: str, sizes: list[int], full: Tensor) -> str:
     """An op with the sizes of its tensors, in the words of `SEQUENCES`."""
     most = max(sizes, default=0)
@@ -190,12 +185,3 @@ def _parts(step: Step, match: Match) -> Iterator[tuple[Ints, Ints, float]]:
     for events, passes in both:
         if len(rows := step.below(events)):
             yield events, rows, passes * moved
-
-
-def _fused(step: Step, part: tuple[Ints, Ints, float], spread: float) -> GraphChange:
-    """One kernel for these ops."""
-    events, rows, ns = part
-    return one_for_many(step, events, rows, STARTING_NS + spread * ns)
-
-
-FIX = Fix("fused_ops", "Use the op that does all of it", _find, ("gpu", "shapes"))

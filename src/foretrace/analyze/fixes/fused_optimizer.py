@@ -18,25 +18,16 @@ worst the host gains nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import groupby
 
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._step import Step
-from foretrace.analyze.rules.unfused_optimizer import (
-    COMPILE,
-    FEW,
-    FUSED,
-    HAVE_FUSED,
-    pass_count,
-)
-from foretrace.base.arrays import Ints, distinct
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
+from foretrace.analyze.rules import unfused_optimizer as rule
+from foretrace.base.arrays import distinct
 from foretrace.base.units import plural
 from foretrace.model import replay
 from foretrace.model.autograd import STEP, closure_ends
-from foretrace.model.replay import GraphChange
 
 # A fused step on the host: for each step, for each group of parameters, and for each parameter.
 STEP_NS, GROUP_NS = 100_000, 60_000
@@ -47,13 +38,17 @@ COMPILED_PASS = (0.5, 0.3)
 SPARSE = re.compile(r"sparse|coalesce", re.IGNORECASE)
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    events = sorted(steps_of(step).tolist(), key=lambda event: _kind(step, event))
-    for kind, mine in groupby(events, key=lambda event: _kind(step, event)):
+@fix("Run the optimizer in one pass", "gpu")
+def _find(step: Step) -> Proposals:
+    def kind_of(event: int) -> str:
+        return step.name(event).removeprefix(STEP).split(".", 1)[0]
+
+    for kind, mine in groupby(sorted(steps_of(step).tolist(), key=kind_of), key=kind_of):
         found = np.array(list(mine))
         rows = step.below(found)
         rows = rows[step.trace.gpu.is_kernel[rows]]
-        if kind in HAVE_FUSED | COMPILE and len(rows) > FEW * len(found):
+        known = kind in rule.HAVE_FUSED | rule.COMPILE
+        if known and len(rows) > rule.FEW * len(found):
             yield from _proposal(step, kind, found, rows)
 
 
@@ -64,34 +59,38 @@ def steps_of(step: Step) -> Ints:
     return step.outermost(regions & (closure_ends(step.trace)[: host.count] < 0))
 
 
-def _kind(step: Step, event: int) -> str:
-    return step.name(event).removeprefix(STEP).split(".", 1)[0]
-
-
-def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Iterator[Proposal]:
+def _proposal(step: Step, kind: str, events: Ints, rows: Ints) -> Proposals:
     kernels = {step.name(event) for event in step.trace.gpu.id[rows].tolist()}
-    inside = ops_of(step, events)
-    ops = [step.name(event) for event in inside.tolist()]
-    if any(map(SPARSE.search, ops)) or any(re.search(FUSED, name) for name in kernels):
+    ops = [step.name(event) for event in ops_of(step, events).tolist()]
+    if any(map(SPARSE.search, ops)) or any(re.search(rule.FUSED, name) for name in kernels):
         return
-    if pass_count(step.trace, rows) == 1:
+    if rule.pass_count(step.trace, rows) == 1:
         return
-    fused = kind in HAVE_FUSED
+    fused = kind in rule.HAVE_FUSED
     usual, best = PASS[kind] if fused else COMPILED_PASS
     groups = min((ops.count(name) for name in set(ops) if "_foreach" in name), default=len(events))
-    own = _own_ns(step, events, inside)
-    cost = (
-        STEP_NS * len(events) + GROUP_NS * groups + PARAMETER_NS.get(kind, 8_000) * parameters(step)
-    )
-    left = min(cost / max(own, 1.0), 1.0)
+    # the host time of these steps without the profiler
+    cost, calls = replay.COST, len(step.calls_below(events))
+    whole = float(step.trace.host.length[events].sum())
+    own = max(whole - len(ops) * cost.op - calls * cost.call, replay.LEAST * whole)
+    needed = STEP_NS * len(events) + GROUP_NS * groups
+    needed += PARAMETER_NS.get(kind, 8_000) * parameters(step)
+    left = min(needed / max(own, 1.0), 1.0)
     usual_left = (1 + left) / 2 if any("_foreach" in name for name in ops) else left
     order = f"torch.optim.{kind}(..., fused=True)" if fused else "torch.compile(optimizer.step)"
+
+    def changed(left: float, share: float) -> GraphChange:
+        """One kernel instead of all."""
+        length = {int(rows[0]): min(share, 1.0) * step.ns(rows)}
+        gone = frozenset(rows[1:].tolist())
+        return GraphChange(step.stretches(events.tolist()), left, length, gone)
+
     yield Proposal(
         order,
         f"{kind} launches {plural(len(rows), 'kernel')} per step",
-        _changed(step, events, rows, usual_left, usual),
-        _changed(step, events, rows, left / 2, best),
-        _changed(step, events, rows, 1.0, 1.5 * usual),
+        changed(usual_left, usual),
+        changed(left / 2, best),
+        changed(1.0, 1.5 * usual),
         events=step.events(rows),
     )
 
@@ -103,25 +102,8 @@ def ops_of(step: Step, events: Ints) -> Ints:
     return found
 
 
-def _own_ns(step: Step, events: Ints, ops: Ints) -> float:
-    """The host time of these steps without the profiler."""
-    cost, calls = replay.COST, len(step.calls_below(events))
-    whole = float(step.trace.host.length[events].sum())
-    return max(whole - len(ops) * cost.op - calls * cost.call, replay.LEAST * whole)
-
-
 def parameters(step: Step) -> int:
     """Parameters that got a gradient; those of a step that accumulates count once."""
     nodes = np.flatnonzero(step.named({"torch::autograd::AccumulateGrad"}))
     made = step.nodes.sequence[nodes]
     return len(distinct(made[made >= 0])) + int((made < 0).sum())
-
-
-def _changed(step: Step, events: Ints, rows: Ints, left: float, share: float) -> GraphChange:
-    """One kernel instead of all."""
-    first, rest = int(rows[0]), rows[1:]
-    length = {first: min(share, 1.0) * step.ns(rows)}
-    return GraphChange(step.stretches(events.tolist()), left, length, frozenset(rest.tolist()))
-
-
-FIX = Fix("fused_optimizer", "Run the optimizer in one pass", _find, ("gpu",))

@@ -12,15 +12,11 @@ the division. The matmuls take as long in either type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._changes import Stretches
 from foretrace.analyze.fixes._host import waited
-from foretrace.analyze.fixes._step import Step, Stretches
-from foretrace.base.arrays import Ints
-from foretrace.model.replay import GraphChange
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 
 UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"
 UPDATE = "aten::_amp_update_scale_"
@@ -29,12 +25,15 @@ BF16 = ("sm_8", "sm_9", "sm_10", "sm_12", "gfx9")
 NEAR_NS = 2_000_000  # from the inverse of the scale to the division
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    unscale, update = step.ops(UNSCALE), step.ops(UPDATE)
+@fix("Train without a GradScaler", "gpu")
+def _find(step: Step) -> Proposals:
+    unscale, update, start = step.ops(UNSCALE), step.ops(UPDATE), step.trace.host.start
     arch = step.device.arch if step.device else ""
     if not len(unscale) or not len(update) or not arch.startswith(BF16):
         return
-    reads = _reads(step, int(unscale[0]), int(update[-1]))
+    # values that the host reads between the division and the new scale, waiting for the GPU
+    between = (start >= start[unscale[0]]) & (start < start[update[-1]])
+    reads = waited(step, step.outermost(step.named({READ}) & between))
     events = np.concatenate((unscale, update, reads))
     rows = step.below(events)
     yield Proposal(
@@ -50,14 +49,6 @@ def _find(step: Step) -> Iterator[Proposal]:
     )
 
 
-def _reads(step: Step, first: int, last: int) -> Ints:
-    """Values that the host reads between the division and the new scale, waiting for the GPU."""
-    host = step.trace.host
-    between = (host.start >= host.start[first]) & (host.start < host.start[last])
-    items = step.outermost(step.named({READ}) & between)
-    return waited(step, items)
-
-
 def _visits(step: Step, unscale: Ints) -> Stretches:
     """From the inverse of the scale to the division: Python looks at each gradient."""
     host, inverse = step.trace.host, step.ops(RECIPROCAL)
@@ -67,6 +58,3 @@ def _visits(step: Step, unscale: Ints) -> Stretches:
         if len(before) and host.start[event] - host.start[before[0]] < NEAR_NS:
             found.append((int(host.start[before[0]]), int(host.start[event])))
     return tuple(found)
-
-
-FIX = Fix("grad_scaler", "Train without a GradScaler", _find, ("gpu",))

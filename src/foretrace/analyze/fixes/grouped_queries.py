@@ -12,13 +12,9 @@ What changes: the copies are gone, forward and backward, with their host time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import aten_above, rows_where
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, Tensor
 
@@ -28,7 +24,8 @@ REACH = 16  # ops between the copy and the attention
 NARROW = frozenset({"c10::BFloat16", "c10::Half"})
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Keys and values without repeats", "gpu shapes")
+def _find(step: Step) -> Proposals:
     events = np.array(sorted(_repeats(step)), np.int64)
     if not len(events):
         return
@@ -40,15 +37,21 @@ def _find(step: Step) -> Iterator[Proposal]:
 
 
 def _repeats(step: Step) -> set[int]:
-    """The outermost ops that repeat keys or values."""
-    copies = rows_where(step, lambda case: expanded(case.call) is not None)
-    owner = aten_above(step, step.trace.gpu.launch[copies]).tolist()
+    """The outermost ops that repeat keys or values, for an attention that takes grouped queries."""
+    copies = step.rows_where(lambda case: expanded(case.call) is not None)
+    owner = step.aten_above(step.trace.gpu.launch[copies]).tolist()
     made: dict[int, Tensor] = {}
     for row, event in zip(copies.tolist(), owner, strict=True):
         tensor = expanded(case.call) if (case := step.case(row)) else None
         if tensor and event >= 0:
             made[event] = tensor
-    return {each for call in _attentions(step) for each in _before(step, call, made)}
+    found = set()
+    calls = step.trace.host.nearest(step.ops(*FITTING), step.named([ATTENTION]))
+    for call in {int(at) for at in calls if at >= 0}:
+        sizes = {each.elements for at in (1, 2) if (each := step.tensor(call, at))}
+        near = [op for op in step.near(call, before=REACH) if op in made]
+        found |= {op for op in near if made[op].elements in sizes}
+    return found
 
 
 def expanded(call: OpCall | None) -> Tensor | None:
@@ -58,21 +61,3 @@ def expanded(call: OpCall | None) -> Tensor | None:
         return None
     pairs = list(zip(source.dims, source.strides, strict=False))[1:-1]
     return source if any(stride == 0 and size > 1 for size, stride in pairs) else None
-
-
-def _attentions(step: Step) -> list[int]:
-    """Calls of attention whose kernel takes grouped queries."""
-    fitting, host = step.ops(*FITTING), step.trace.host
-    chosen = step.named([ATTENTION])
-    return sorted({int(at) for at in host.nearest(fitting, chosen) if at >= 0})
-
-
-def _before(step: Step, event: int, made: dict[int, Tensor]) -> Iterator[int]:
-    """Those of the repeats that this attention reads."""
-    sizes = {each.elements for at in (1, 2) if (each := step.tensor(event, at))}
-    for op in step.near(event, before=REACH):
-        if op in made and made[op].elements in sizes:
-            yield op
-
-
-FIX = Fix("grouped_queries", "Keys and values without repeats", _find, ("gpu", "shapes"))

@@ -14,45 +14,33 @@ kernels of dropout and of conversions go with the host time of their ops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import outermost_move
-from foretrace.analyze.fixes._gpu import rows_where
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
-from foretrace.model.replay import GraphChange
 
 DROPOUT = ("aten::dropout", "aten::native_dropout", "aten::feature_dropout", "aten::dropout_")
-TAKERS = (
-    "aten::linear",
-    "aten::conv1d",
-    "aten::conv2d",
-    "aten::conv3d",
-    "aten::matmul",
-    "aten::mm",
-)
+_TAKERS = "linear conv1d conv2d conv3d matmul mm"
+TAKERS = tuple(f"aten::{name}" for name in _TAKERS.split())
 NARROW = frozenset({"c10::BFloat16", "c10::Half"})
 FEW = 4  # conversions
 NODES = 8  # a few may be a gradient that somebody wants
 NODE_NS = (5_000, 8_000, 2_000)  # as expected, at best, at worst
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    if step.nodes.is_node.any():
-        return
-    yield from _without_nodes(step)
-    yield from _without_dropout(step)
-    yield from _without_casts(step)
+@fix("Inference without what training needs", "gpu")
+def _find(step: Step) -> Proposals:
+    if not step.nodes.is_node.any():
+        yield from _without_nodes(step)
+        yield from _without_dropout(step)
+        yield from _without_casts(step)
 
 
-def _without_nodes(step: Step) -> Iterator[Proposal]:
-    count = step.trace.host.count
-    made = step.nodes.op[step.nodes.op < count]
+def _without_nodes(step: Step) -> Proposals:
+    made = step.nodes.op[step.nodes.op < step.trace.host.count]
     ops = made[step.inside[made]]
     if len(distinct(step.nodes.sequence[ops])) < NODES:
         return
@@ -66,7 +54,7 @@ def _without_nodes(step: Step) -> Iterator[Proposal]:
     yield Proposal(order, why, usual, best, worst, events=tuple(ops[:50].tolist()))
 
 
-def _without_dropout(step: Step) -> Iterator[Proposal]:
+def _without_dropout(step: Step) -> Proposals:
     every = step.ops(*DROPOUT)
     ops = every[[len(step.below(every[at : at + 1])) > 0 for at in range(len(every))]]
     if len(ops):
@@ -75,9 +63,13 @@ def _without_dropout(step: Step) -> Iterator[Proposal]:
         yield Proposal("call model.eval(): dropout is on", why, step.without(ops), events=events)
 
 
-def _without_casts(step: Step) -> Iterator[Proposal]:
-    weights = _weights(step)
-    rows = rows_where(step, lambda case: _cast(case.call) in weights)
+def _without_casts(step: Step) -> Proposals:
+    # the shapes of weights and biases that no input has
+    calls = [call for op in step.ops(*TAKERS).tolist() if (call := step.call(op))]
+    taken = [each for call in calls for at in (1, 2) if (each := call.tensor(at)) and each.dims]
+    inputs = {first.dims for call in calls if (first := call.tensor(0))}
+    weights = {each.dims for each in taken} - inputs
+    rows = step.rows_where(lambda case: _cast(case.call) in weights)
     makers = step.makers(step.trace.gpu.launch[rows])
     ops = distinct(np.array([outermost_move(step, op) for op in makers.tolist()], np.int64))
     if len(ops) >= FEW:
@@ -90,22 +82,9 @@ def _without_casts(step: Step) -> Iterator[Proposal]:
         )
 
 
-def _weights(step: Step) -> set[tuple[int, ...]]:
-    """The shapes of weights and biases that no input has."""
-    calls = [call for op in step.ops(*TAKERS).tolist() if (call := step.call(op))]
-    taken = {
-        each.dims for call in calls for at in (1, 2) if (each := call.tensor(at)) and each.dims
-    }
-    return taken - {first.dims for call in calls if (first := call.tensor(0))}
-
-
 def _cast(call: OpCall | None) -> tuple[int, ...] | None:
     """The shape of a tensor that this copy turns from float32 into 16 bit."""
-    if call is None or call.name != "aten::copy_":
-        return None
-    target, source = call.tensor(0), call.tensor(1)
+    copy = call if call and call.name == "aten::copy_" else None
+    target, source = (copy.tensor(0), copy.tensor(1)) if copy else (None, None)
     is_cast = source and target and source.type == "float" and target.type in NARROW
     return source.dims if source and is_cast else None
-
-
-FIX = Fix("inference_mode", "Inference without what training needs", _find, ("gpu",))

@@ -21,23 +21,17 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import HostCopy, host_copies
 from foretrace.analyze.fixes._host import share, tops
-from foretrace.analyze.fixes._step import Step
-from foretrace.base.arrays import Ints
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.costs import Tensor
 
 # Ops that take a weight: the places of their input, weight and bias.
 WEIGHTS = {
-    "aten::linear": (0, 1, 2),
-    "aten::matmul": (0, 1, None),
-    "aten::mm": (0, 1, None),
+    **dict.fromkeys(("aten::linear", "aten::conv1d", "aten::conv2d", "aten::conv3d"), (0, 1, 2)),
+    **dict.fromkeys(("aten::matmul", "aten::mm"), (0, 1, None)),
     "aten::addmm": (1, 2, 0),
-    "aten::conv1d": (0, 1, 2),
-    "aten::conv2d": (0, 1, 2),
-    "aten::conv3d": (0, 1, 2),
     "aten::convolution": (0, 1, 2),
 }
 Kind = tuple[tuple[int, ...], str]  # a shape and a type
@@ -48,12 +42,13 @@ NEAR = 3  # ops from a copy to the one that adds it
 SPEED = 0.6  # of the memory's bandwidth that a `_foreach` call reaches
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Keep the weights on the GPU", "gpu shapes")
+def _find(step: Step) -> Proposals:
     yield from _loaded(step)
     yield from _added(step)
 
 
-def _loaded(step: Step) -> Iterator[Proposal]:
+def _loaded(step: Step) -> Proposals:
     copies = _copied(step)
     size = sum(each.bytes for each in copies)
     if not _worth(step, copies):
@@ -71,12 +66,20 @@ def _loaded(step: Step) -> Iterator[Proposal]:
 
 
 def _worth(step: Step, copies: list[HostCopy]) -> bool:
-    """Whether these copies are large together, fit into the GPU's memory and come in each step."""
+    """Whether these copies are large together, fit into the GPU's memory and come in each step:
+    nothing is loaded just once.
+    """
     size = sum(each.bytes for each in copies)
-    return LEAST <= size <= _room(step) and _in_every_step(step, copies)
+    memory = (step.device.memory_bytes if step.device else None) or float("inf")
+    gpu, spans = step.trace.gpu, step.trace.spans
+    rows = np.flatnonzero(gpu.is_memcpy & np.isin(gpu.bytes, [each.bytes for each in copies]))
+    counts = Counter(spans.step_of_work()[rows].tolist())
+    worked = [counts[span.index] for span in spans.steps if len(span.work)]
+    steady = len(worked) < 2 or min(worked) >= len(copies)
+    return LEAST <= size <= ROOM * memory and steady
 
 
-def _added(step: Step) -> Iterator[Proposal]:
+def _added(step: Step) -> Proposals:
     """What the host adds to its own tensors, added on the GPU instead."""
     found = list(_adding(step, list(host_copies(step, "DtoH", 1))))
     copies = [copy for copy, _ in found]
@@ -109,27 +112,24 @@ def _adding(step: Step, copies: list[HostCopy]) -> Iterator[tuple[HostCopy, list
     ops = tops(step)
     place = {op: at for at, op in enumerate(ops.tolist())}
     launching = set(step.callers(step.graph.calls).tolist())
+
+    def changes(op: int, copy: HostCopy) -> bool:
+        """Whether an op computes in place on a tensor of this shape."""
+        name, first = step.name(op), step.tensor(op)
+        in_place = name.startswith("aten::") and name.endswith("_") and name != "aten::copy_"
+        return in_place and first is not None and first.dims == copy.tensor.dims
+
     for copy in copies:
         at = place.get(copy.op)
         if at is None or not copy.pageable:
             continue
         near = [*ops[max(at - NEAR, 0) : at].tolist(), *ops[at + 1 : at + 1 + NEAR].tolist()]
-        mine = [op for op in near if op not in launching and _changes(step, op, copy)]
-        last = [op for op in mine if place[op] > at and _takes(step, op, copy)][:1]
+        mine = [op for op in near if op not in launching and changes(op, copy)]
+        behind = [op for op in mine if place[op] > at]
+        taken = [[each.dims for each in step.tensors(op)[1:2]] for op in behind]
+        last = [op for op, dims in zip(behind, taken, strict=True) if dims == [copy.tensor.dims]]
         if last:
-            yield copy, [*(op for op in mine if place[op] < at), *last]
-
-
-def _changes(step: Step, op: int, copy: HostCopy) -> bool:
-    """Whether an op computes in place on a tensor of this shape."""
-    name, first = step.name(op), step.tensor(op)
-    in_place = name.startswith("aten::") and name.endswith("_") and name != "aten::copy_"
-    return in_place and first is not None and first.dims == copy.tensor.dims
-
-
-def _takes(step: Step, op: int, copy: HostCopy) -> bool:
-    """Whether an op takes a second tensor of this shape."""
-    return [each.dims for each in step.tensors(op)[1:2]] == [copy.tensor.dims]
+            yield copy, [*(op for op in mine if place[op] < at), last[0]]
 
 
 def _copied(step: Step) -> list[HostCopy]:
@@ -161,21 +161,3 @@ def _either_way(tensor: Tensor) -> set[Kind]:
     """A tensor's shape, and that of its transpose where it has two dimensions."""
     found = {(tensor.dims, tensor.type)}
     return found | {(tensor.dims[::-1], tensor.type)} if len(tensor.dims) == 2 else found
-
-
-def _in_every_step(step: Step, copies: list[HostCopy]) -> bool:
-    """Whether each step makes as many copies of these sizes: nothing is loaded just once."""
-    gpu, spans = step.trace.gpu, step.trace.spans
-    rows: Ints = np.flatnonzero(gpu.is_memcpy & np.isin(gpu.bytes, [each.bytes for each in copies]))
-    steps = [span for span in spans.steps if len(span.work)]
-    counts = np.bincount(np.maximum(spans.step_of_work()[rows], -1) + 1, minlength=1)[1:]
-    worked = [int(counts[each.index]) if each.index < len(counts) else 0 for each in steps]
-    return len(worked) < 2 or min(worked) >= len(copies)
-
-
-def _room(step: Step) -> float:
-    memory = step.device.memory_bytes if step.device else None
-    return ROOM * memory if memory else float("inf")
-
-
-FIX = Fix("keep_on_gpu", "Keep the weights on the GPU", _find, ("gpu", "shapes"))

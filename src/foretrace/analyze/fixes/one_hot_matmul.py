@@ -13,65 +13,50 @@ its backward node one that fills the gradient of the table and adds the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import (
-    Speed,
-    at_speeds,
-    joined,
-    memory_ns,
-    one_for_many,
-    one_kernel,
-)
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import Speed, at_speeds, joined
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules.misaligned_matmuls import FIRST
 from foretrace.base.units import plural
 from foretrace.model.costs import Tensor
-from foretrace.model.replay import GraphChange
 
 Group = tuple[list[int], Tensor, Tensor]
 REACH = 8  # ops to the matmul: casts and views
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    found = [
-        group for event in step.ops("aten::one_hot").tolist() if (group := _group(step, event))
-    ]
+@fix("An index, not a product with one-hot rows", "gpu shapes")
+def _find(step: Step) -> Proposals:
+    events = step.ops("aten::one_hot").tolist()
+    found = [group for event in events if (group := _group(step, event))]
     if not found:
         return
     classes = found[0][2].dims[0]
     why = f"{plural(len(found), 'matmul')} per step with one-hot rows of {classes} columns"
     changes = at_speeds(lambda speed: joined(_index(step, group, speed) for group in found))
-    events = tuple(event for ops, *_ in found for event in ops)[:50]
-    yield Proposal("index the table: F.embedding(index, table)", why, *changes, events=events)
+    shown = tuple(event for ops, *_ in found for event in ops)[:50]
+    yield Proposal("index the table: F.embedding(index, table)", why, *changes, events=shown)
 
 
 def _group(step: Step, event: int) -> Group | None:
     """The ops from this one_hot to its matmul, with the factors of that."""
     index, passed = step.tensor(event), [event]
+
+    def chosen(left: Tensor, right: Tensor) -> bool:
+        """Whether the left factor can be the one-hot rows of this index."""
+        rows = left.elements // max(left.dims[-1], 1) if left.dims else 0
+        known = index is not None and len(right.dims) == 2 and rows == index.elements
+        return known and left.dims[-1] == right.dims[0] and left.dims[-1] > 1
+
     for op in step.near(event, after=REACH) if index else ():
         left, right = step.tensor(op), step.tensor(op, 1)
-        fits = index and left and right and _chosen(index, left, right)
-        if left and right and fits and step.name(op) in FIRST:
-            kept = [each for each in passed if each == event or _takes(step, each, left)]
+        if left and right and step.name(op) in FIRST and chosen(left, right):
+            sizes = [{each.elements for each in step.tensors(at)} for at in passed]
+            pairs = zip(passed, sizes, strict=True)
+            kept = [at for at, read in pairs if at == event or left.elements in read]
             return [*kept, op], left, right
         passed.append(op)
     return None
-
-
-def _takes(step: Step, event: int, rows: Tensor) -> bool:
-    """Whether an op reads a tensor of as many elements."""
-    return any(each.elements == rows.elements for each in step.tensors(event))
-
-
-def _chosen(index: Tensor, left: Tensor, right: Tensor) -> bool:
-    """Whether the left factor can be the one-hot rows of this index."""
-    rows = left.elements // max(left.dims[-1], 1) if left.dims else 0
-    known = len(right.dims) == 2 and rows == index.elements
-    return known and left.dims[-1] == right.dims[0] and left.dims[-1] > 1
 
 
 def _index(step: Step, group: Group, speed: Speed) -> GraphChange:
@@ -82,12 +67,9 @@ def _index(step: Step, group: Group, speed: Speed) -> GraphChange:
     moved = 2 * size * left.elements / left.dims[-1]
     launching = [at for at in range(len(ops)) if len(step.below(events[at : at + 1]))]
     kept = min(launching, key=lambda at: int(step.trace.host.length[ops[at]]), default=0)
-    forward = one_for_many(step, events, rows, memory_ns(step, speed, moved), (kept,))
+    forward = step.one_for_many(events, rows, step.memory_ns(speed, moved), (kept,))
     behind = step.below(step.backward(events[-1:]))
     if not len(behind):
         return forward
-    ns = memory_ns(step, speed, (right.bytes or 0) + 2 * moved)
-    return joined([forward, one_kernel(step, behind, ns)])
-
-
-FIX = Fix("one_hot_matmul", "An index, not a product with one-hot rows", _find, ("gpu", "shapes"))
+    ns = step.memory_ns(speed, (right.bytes or 0) + 2 * moved)
+    return joined([forward, step.one_kernel(behind, ns)])

@@ -15,23 +15,12 @@ kernels move the same bytes; each that is gone takes its start with it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._step import Step
-from foretrace.analyze.fixes.fused_optimizer import (
-    GROUP_NS,
-    PARAMETER_NS,
-    STEP_NS,
-    ops_of,
-    parameters,
-    steps_of,
-)
-from foretrace.base.arrays import Ints
+from foretrace.analyze.fixes import fused_optimizer as fused
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.model.autograd import STEP
-from foretrace.model.replay import GraphChange
 
 GROUPS = 16
 FEW = 4  # parameters in a group
@@ -40,12 +29,13 @@ LISTS = ("aten::_fused_", "aten::_foreach_")
 SPREAD = (1.0, 0.6, 1.8)  # of the host time that is left
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    for event in steps_of(step).tolist():
+@fix("Few parameter groups", "gpu")
+def _find(step: Step) -> Proposals:
+    for event in fused.steps_of(step).tolist():
         chosen = np.array([event], np.int64)
-        names = [step.name(op) for op in ops_of(step, chosen).tolist()]
+        names = [step.name(op) for op in fused.ops_of(step, chosen).tolist()]
         calls = Counter(name for name in names if name.startswith(LISTS))
-        groups, count = min(calls.values(), default=0), parameters(step)
+        groups, count = min(calls.values(), default=0), fused.parameters(step)
         if groups >= GROUPS and groups <= count < FEW * groups:
             yield _proposal(step, chosen, groups, count)
 
@@ -53,7 +43,7 @@ def _find(step: Step) -> Iterator[Proposal]:
 def _proposal(step: Step, event: Ints, groups: int, count: int) -> Proposal:
     kind = step.name(int(event[0])).removeprefix(STEP).split(".", 1)[0]
     removed, rows = step.stretches(event.tolist()), step.below(event)
-    cost = STEP_NS + KEPT * GROUP_NS + PARAMETER_NS.get(kind, 8_000) * count
+    cost = fused.STEP_NS + KEPT * fused.GROUP_NS + fused.PARAMETER_NS.get(kind, 8_000) * count
     left = cost / max(step.host_ns(removed), 1.0)
     times, kept = step.trace.gpu.length[rows], rows[: max(len(rows) * KEPT // groups, 1)]
     each = float(times.sum() - times.min() * (len(rows) - len(kept))) / len(kept)
@@ -62,6 +52,3 @@ def _proposal(step: Step, event: Ints, groups: int, count: int) -> Proposal:
     order = f"give {kind} two parameter groups: decay and no decay"
     why = f"optimizer.step() runs {groups} groups for {count} parameters"
     return Proposal(order, why, usual, best, worst, events=step.events(rows))
-
-
-FIX = Fix("parameter_groups", "Few parameter groups", _find, ("gpu",))

@@ -13,19 +13,16 @@ DataLoader does that in a thread of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import HostCopy, host_copies, link_rate
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text, plural
-from foretrace.model.replay import GraphChange
 
 LOADER = "enumerate(DataLoader)"
 SLOW = 0.5  # of the link's speed, where a host does not reach it
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Copy from pinned memory", "gpu shapes")
+def _find(step: Step) -> Proposals:
     up = [each for each in host_copies(step, "HtoD") if each.pageable]
     if up:
         loaded = step.trace.host.named(lambda name: name.startswith(LOADER)) & step.inside
@@ -40,19 +37,15 @@ def _proposal(step: Step, copies: list[HostCopy], order: str, way: str) -> Propo
     size = bytes_text(sum(each.bytes for each in copies))
     what = plural(len(copies), "copy", "copies")
     free = step.waits_below([each.op for each in copies if way == "from"])
-    rate = link_rate(step)
+
+    def at(rate: float) -> GraphChange:
+        new = {each.row: min(step.ns([each.row]), each.bytes / rate * 1e9) for each in copies}
+        return GraphChange(length=new, unwaited=free)
+
     return Proposal(
         order,
         f"the host waits in {what} per step {way} pageable memory ({size})",
-        GraphChange(length=_lengths(step, copies, rate), unwaited=free),
-        worst=GraphChange(length=_lengths(step, copies, SLOW * rate), unwaited=free),
+        at(link_rate(step)),
+        worst=at(SLOW * link_rate(step)),
         events=step.events([each.row for each in copies]),
     )
-
-
-def _lengths(step: Step, copies: list[HostCopy], rate: float) -> dict[int, float]:
-    now = step.trace.gpu.length
-    return {each.row: min(float(now[each.row]), each.bytes / rate * 1e9) for each in copies}
-
-
-FIX = Fix("pinned_copies", "Copy from pinned memory", _find, ("gpu", "shapes"))

@@ -12,15 +12,12 @@ What changes: the stretches go. At worst a third remains: what replaces them cos
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
+from foretrace.analyze.fixes._changes import Stretches
 from foretrace.analyze.fixes._host import pauses
-from foretrace.analyze.fixes._step import Step, Stretches
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import percent_text, plural
-from foretrace.model.replay import GraphChange
 
 LEAST, EACH = 0.1, 0.05
 REMAINS = 1 / 3
@@ -28,7 +25,8 @@ LOOKED_AT = 8  # other steps
 COVERS = 0.7  # a function that has this much of the longest stretch
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Move Python out of the step", "gpu")
+def _find(step: Step) -> Proposals:
     found = _usual(step)
     share = sum(end - start for start, end in found) / max(step.span.cpu_ns, 1)
     if share < LEAST:
@@ -71,6 +69,3 @@ def _function(step: Step, stretch: tuple[int, int]) -> str:
     if not len(rows):
         return ""
     return f": {step.name(int(rows[np.argmax(host.depth[rows])])).rpartition('/')[2][:30]}"
-
-
-FIX = Fix("python_time", "Move Python out of the step", _find, ("gpu",))

@@ -14,16 +14,11 @@ host's other calls take less time (0.15 of it on an H200's host).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._copies import HostCopy, host_copies
-from foretrace.analyze.fixes._step import Step, Stretches
-from foretrace.base.arrays import Ints
+from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text
-from foretrace.model.replay import GraphChange
 
 REDUCING = """
 argmax argmin max min amax amin aminmax sum mean nansum std var std_mean var_mean norm
@@ -40,7 +35,8 @@ LONG_NS = 5_000_000  # CPU ops after which the caches are cold
 WARM = 0.3  # of the host's other times that remain then
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Reduce on the GPU, copy the result", "gpu shapes")
+def _find(step: Step) -> Proposals:
     if step.device is None:
         return
     up = list(host_copies(step, "HtoD"))
@@ -61,7 +57,8 @@ def _on_cpu(step: Step, copy: HostCopy, up: list[HostCopy]) -> tuple[list[int], 
     for event in after.tolist():
         if found and event in back:
             return found, back[event]
-        if not _takes(step, event, copy) or len(step.calls_below([event])):
+        takes = any(each.dims == copy.tensor.dims for each in step.tensors(event)[:2])
+        if not takes or len(step.calls_below([event])):
             continue
         if host.length[event] >= WORKS_NS:
             found.append(event)
@@ -70,34 +67,34 @@ def _on_cpu(step: Step, copy: HostCopy, up: list[HostCopy]) -> tuple[list[int], 
     return [], None
 
 
-def _takes(step: Step, event: int, copy: HostCopy) -> bool:
-    return any(each.dims == copy.tensor.dims for each in step.tensors(event)[:2])
-
-
 def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None) -> Proposal:
-    cast = _cast(step, copy)
-    rows = step.below(cast)
-    size = copy.bytes
+    host, cast = step.trace.host, _cast(step, copy)
+    rows, size = step.below(cast), copy.bytes
     if len(cast):  # the reduction reads what the cast read
-        call = step.call(int(step.trace.host.nearest_op(step.trace.gpu.launch[rows[:1]])[0]))
+        call = step.call(int(host.nearest_op(step.trace.gpu.launch[rows[:1]])[0]))
         size = min(size, (call.tensor(1) or copy.tensor).bytes or size) if call else size
-    freed = _freeing(step, copy, ops[-1])
     away = [back] if back else []
     calls = np.array([*ops, *cast.tolist(), *(each.op for each in away)])
+    # after the last op the host frees what was copied
+    last = int(host.end[ops[-1]])
+    then = host.start[step.inside & (host.is_op | host.is_call) & (host.start >= last)]
+    most = last + int(copy.bytes / FREE_RATE * 1e9)
+    freed = last, min(int(then.min(initial=step.span.end_ns)), most)
     removed = (*step.with_gaps(calls, COLD_NS), freed)
-    rows = np.append(rows, [each.row for each in away]).astype(np.int64)
-    free = step.waits_below([copy.op, *(each.op for each in away)])
+    gone = frozenset([*rows.tolist(), *(each.row for each in away)])
+    free = step.waits_below([copy.op, back.op]) if back else frozenset[int]()
     held = sum(end - start for start, end in removed)
     left = min(len(ops) * CALL_NS / max(held, 1), 1.0)
     # the call has little to move out of the driver's buffer then
     quick = ((step.stretches(step.calls_below([copy.op]).tolist()), 0.0),)
+    # the host times before the copy
+    began = step.graph.began[step.graph.began <= host.end[copy.op]].tolist()
+    before = list(zip([step.span.start_ns, *began], began, strict=False)) if held > LONG_NS else []
 
     def changed(speed: float, warm: float) -> GraphChange:
         ns = len(ops) * max(step.move_ns(size) / speed, KERNEL_NS) + COPY_NS
-        sooner = _warmed(step, copy, warm) if held > LONG_NS else ()
-        gone = frozenset(rows.tolist())
-        waits = free if back else frozenset[int]()
-        return GraphChange(removed + sooner, left, {copy.row: ns}, gone, waits, quick)
+        sooner = tuple((round(start + warm * (end - start)), end) for start, end in before)
+        return GraphChange(removed + sooner, left, {copy.row: ns}, gone, free, quick)
 
     name = step.name(ops[-1]).removeprefix("aten::").removeprefix("linalg_")
     return Proposal(
@@ -108,21 +105,6 @@ def _proposal(step: Step, copy: HostCopy, ops: list[int], back: HostCopy | None)
         changed(SPEED / 2, 1.0),
         events=(*step.events([copy.row]), *ops),
     )
-
-
-def _freeing(step: Step, copy: HostCopy, last: int) -> tuple[int, int]:
-    """The time after the last op in which the host frees what was copied."""
-    host, end = step.trace.host, int(step.trace.host.end[last])
-    then = host.start[step.inside & (host.is_op | host.is_call) & (host.start >= end)]
-    most = end + int(copy.bytes / FREE_RATE * 1e9)
-    return end, min(int(then.min(initial=step.span.end_ns)), most)
-
-
-def _warmed(step: Step, copy: HostCopy, left: float) -> Stretches:
-    """Of the host times before the copy all but this share."""
-    began = step.graph.began[step.graph.began <= step.trace.host.end[copy.op]].tolist()
-    marks = zip([step.span.start_ns, *began], began, strict=False)
-    return tuple((round(start + left * (end - start)), end) for start, end in marks)
 
 
 def _cast(step: Step, copy: HostCopy) -> Ints:
@@ -136,6 +118,3 @@ def _cast(step: Step, copy: HostCopy) -> Ints:
     target, source = (call.tensor(0), call.tensor(1)) if call else (None, None)
     same = target and source and (target.dims, target.type) == copy.key
     return last if same and source and source.type != copy.tensor.type else last[:0]
-
-
-FIX = Fix("reduce_on_gpu", "Reduce on the GPU, copy the result", _find, ("gpu", "shapes"))

@@ -13,22 +13,21 @@ one loss has stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._step import Step
-from foretrace.base.arrays import Ints
+from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
 from foretrace.model.autograd import ENGINE, STEP
 
-GRADIENT = "AccumulateGrad"
+GRADIENT = f"{ENGINE}torch::autograd::AccumulateGrad"
 FEW = 4  # nodes: less is no graph of a model
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    nodes = _nodes(step)
+@fix("Walk a graph backward once", "gpu")
+def _find(step: Step) -> Proposals:
+    # runs of nodes in order of time, outermost
+    named = step.trace.host.named(lambda name: name.startswith(ENGINE))
+    nodes = step.outermost(step.inside & named)
     nodes = nodes[step.nodes.sequence[nodes] >= 0]
     made = np.stack((step.nodes.sequence[nodes], step.nodes.thread[nodes]))
     _, first, count = np.unique(made, axis=1, return_index=True, return_counts=True)
@@ -36,20 +35,12 @@ def _find(step: Step) -> Iterator[Proposal]:
     if len(again) < FEW or not _adds_up(step, nodes, again):
         return
     again = np.concatenate((again, _extra_gradients(step, again)))
-    rows = step.below(again)
-    passes = int(count.max())
     yield Proposal(
         "one backward pass: (loss1 + loss2).backward()",
-        f"{passes} backward passes per step run {plural(len(again), 'node')} again",
+        f"{int(count.max())} backward passes per step run {plural(len(again), 'node')} again",
         step.without(again, step.with_gaps(again)),
-        events=step.events(rows),
+        events=step.events(step.below(again)),
     )
-
-
-def _nodes(step: Step) -> Ints:
-    """Runs of nodes in order of time, outermost."""
-    named = step.trace.host.named(lambda name: name.startswith(ENGINE))
-    return step.outermost(step.inside & named)
 
 
 def _adds_up(step: Step, nodes: Ints, again: Ints) -> bool:
@@ -61,19 +52,11 @@ def _adds_up(step: Step, nodes: Ints, again: Ints) -> bool:
     made = np.flatnonzero(step.nodes.made[: host.count] & within & host.is_op)
     made = made[step.under(made, nodes)]
     walked = np.isin(step.nodes.sequence[made], step.nodes.sequence[nodes])
-    return not walked.any() and bool(len(_gradients(step)) > len(_extra_gradients(step, again)) > 0)
-
-
-def _gradients(step: Step) -> Ints:
-    wanted = ENGINE + "torch::autograd::" + GRADIENT
-    return step.outermost(step.named({wanted}))
+    return not walked.any() and len(step.ops(GRADIENT)) > len(_extra_gradients(step, again)) > 0
 
 
 def _extra_gradients(step: Step, again: Ints) -> Ints:
     """Gradients that the later passes add to those of the first."""
-    host, found = step.trace.host, _gradients(step)
+    host, found = step.trace.host, step.ops(GRADIENT)
     later: Ints = found[host.start[found] >= host.start[again].min()]
     return later[~np.isin(later, again)]
-
-
-FIX = Fix("repeated_backward", "Walk a graph backward once", _find, ("gpu",))

@@ -11,71 +11,48 @@ What changes: the reads go with their waits. In one of N steps they remain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._host import copies, waited
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
-from foretrace.model.intervals import Ints
 from foretrace.schema import compiled
 
 READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
 COPIES = ("aten::to", "aten::_to_copy", "aten::copy_")
 SMALL = 4096  # bytes of a copy that a program reads as numbers
-SCALER = ("aten::_amp_foreach_non_finite_check_and_unscale_",)
+SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
 INSIDE = ("aten::", "autograd::engine::evaluate_function")
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Read numbers of the GPU every N steps only", "gpu")
+def _find(step: Step) -> Proposals:
     reads = _reads(step)
     if not len(reads):
         return
     order = "keep it on the GPU (.detach()), read it every N steps"
     if step.trace.host.named(compiled.is_row)[step.inside].any():
         order = "take print and .item() out of the compiled code"
+    names = {step.name(event) for event in reads.tolist()}
+    words = [".item()"] * bool(names & {*READS})
+    words += ["small copies to the host (.cpu(), .tolist())"] * bool(names & {*COPIES})
     yield Proposal(
         order,
-        f"{plural(len(reads), 'wait')} per step for {_names(step, reads)}",
+        f"{plural(len(reads), 'wait')} per step for {' and '.join(words)}",
         step.without(reads),
         events=tuple(reads[:50].tolist()),
     )
 
 
-def _names(step: Step, reads: Ints) -> str:
-    item = any(step.name(event) in READS for event in reads.tolist())
-    copy = any(step.name(event) in COPIES for event in reads.tolist())
-    return " and ".join(
-        [".item()"] * item + ["small copies to the host (.cpu(), .tolist())"] * copy
-    )
-
-
 def _reads(step: Step) -> Ints:
     """Ops that read numbers and waited, without those that have another cause."""
-    host, found = step.trace.host, step.ops(*READS, *COPIES)
-    found = waited(step, found)
+    host, found = step.trace.host, waited(step, step.ops(*READS, *COPIES))
     inner = host.named(lambda name: name.startswith(INSIDE))
-    own = host.nearest(host.parent[found].astype(np.int64), inner) < 0
-    kept = [event for event in found[own].tolist() if _reading(step, event)]
-    return np.array(_without_scaler(step, kept), np.int64)
-
-
-def _reading(step: Step, event: int) -> bool:
-    """Whether an op copies a few bytes to the host."""
-    rows = copies(step, [event], "DtoH")
-    return len(rows) > 0 and int(step.trace.gpu.bytes[rows].max()) <= SMALL
-
-
-def _without_scaler(step: Step, events: list[int]) -> list[int]:
-    """These reads without the first one after each check of a GradScaler."""
-    host = step.trace.host
-    checks = np.sort(host.start[step.ops(*SCALER)])
-    if not len(checks):
-        return events
-    first = next((event for event in events if host.start[event] > checks[-1]), -1)
-    return [event for event in events if event != first]
-
-
-FIX = Fix("scalar_reads", "Read numbers of the GPU every N steps only", _find, ("gpu",))
+    own = found[host.nearest(host.parent[found].astype(np.int64), inner) < 0]
+    # a copy of a few bytes to the host
+    sizes = [step.trace.gpu.bytes[copies(step, [event], "DtoH")] for event in own.tolist()]
+    kept = own[[len(each) > 0 and int(each.max()) <= SMALL for each in sizes]]
+    # the first one after each check of a GradScaler is the scaler's
+    checks = np.sort(host.start[step.ops(SCALER)])
+    after = kept[host.start[kept] > checks[-1]] if len(checks) else kept[:0]
+    return kept[~np.isin(kept, after[:1])]

@@ -20,13 +20,10 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._host import LOADER, copies, share, tops, waited
-from foretrace.analyze.fixes._step import GAP_NS, Step
+from foretrace.analyze.fixes._step import GAP_NS, GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text, plural
-from foretrace.model.intervals import Ints
-from foretrace.model.replay import GraphChange
 
 SMALL = 65_536
 REPEATED = 3
@@ -53,7 +50,8 @@ class HostTensor(Struct, frozen=True):
     computed: bool
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Make tensors on the GPU", "gpu")
+def _find(step: Step) -> Proposals:
     found, sizes = list(_made(step)), step.trace.gpu.bytes
     often = {size: sum(sizes[each.row] == size for each in found) for size in sizes[step.rows]}
     found = [
@@ -138,6 +136,3 @@ def _change(step: Step, found: list[HostTensor], launches: int, calls: Ints) -> 
     length = {row: step.move_ns(float(step.trace.gpu.bytes[row])) + 2_000 for row in rows}
     left = share(step, removed, launches * step.plain_ns)
     return GraphChange(removed, left, length, unwaited=frozenset(calls.tolist()))
-
-
-FIX = Fix("small_copies", "Make tensors on the GPU", _find, ("gpu",))

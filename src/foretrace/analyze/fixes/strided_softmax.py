@@ -13,15 +13,10 @@ after, in two copies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import Speed, at_speeds, joined, memory_ns, rows_where
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import Speed, at_speeds, joined
+from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall
-from foretrace.model.order import Case
-from foretrace.model.replay import GraphChange
 
 SPATIAL = "spatialsoftmax"
 MOST_PERCENT = 10.0  # of the nearest roof
@@ -29,8 +24,11 @@ SHARE = 0.55  # of what other kernels move: a softmax reads its rows more than o
 COPY_SHARE = 0.35  # a transposing copy of a strided tensor
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    rows = rows_where(step, _is_slow)
+@fix("Softmax over the last dimension", "gpu shapes")
+def _find(step: Step) -> Proposals:
+    rows = step.rows_where(
+        lambda case: SPATIAL in case.name.lower() and (case.roof_percent or 100.0) < MOST_PERCENT
+    )
     if not len(rows):
         return
     calls = [case.call for row in rows.tolist() if (case := step.case(row))]
@@ -40,10 +38,6 @@ def _find(step: Step) -> Iterator[Proposal]:
     why = f"{plural(len(rows), 'softmax', 'softmaxes')} per step over a dimension with strides"
     changes = at_speeds(lambda speed: joined(_one(step, row, speed) for row in rows.tolist()))
     yield Proposal(order, why, *changes, events=step.events(rows))
-
-
-def _is_slow(case: Case) -> bool:
-    return SPATIAL in case.name.lower() and (case.roof_percent or 100.0) < MOST_PERCENT
 
 
 def _contiguous(call: OpCall | None) -> bool:
@@ -61,20 +55,11 @@ def _one(step: Step, row: int, speed: Speed) -> GraphChange:
     case = step.case(row)
     if case is None or case.bytes is None:
         return GraphChange()
-    ns, gone = memory_ns(step, speed, case.bytes / SHARE), frozenset[int]()
-    if _contiguous(case.call):
-        gone = _copies(step, row)
+    ns, gone = step.memory_ns(speed, case.bytes / SHARE), list[int]()
+    if _contiguous(case.call):  # the copies that the op of this kernel makes
+        op = step.makers(step.trace.gpu.launch[[row]])
+        below = step.below(op[op >= 0]).tolist()
+        gone = [each for each in below if (of := step.case(each)) and of.role == "copy"]
     else:
-        ns += 2 * memory_ns(step, speed, case.bytes / COPY_SHARE)
-    return GraphChange(length={row: min(ns, float(step.trace.gpu.length[row]))}, gone=gone)
-
-
-def _copies(step: Step, row: int) -> frozenset[int]:
-    """The copies that the op of this kernel makes."""
-    op = step.makers(step.trace.gpu.launch[[row]])
-    below = step.below(op[op >= 0])
-    copies = (each for each in below.tolist() if (case := step.case(each)) and case.role == "copy")
-    return frozenset(copies)
-
-
-FIX = Fix("strided_softmax", "Softmax over the last dimension", _find, ("gpu", "shapes"))
+        ns += 2 * step.memory_ns(speed, case.bytes / COPY_SHARE)
+    return GraphChange(length={row: min(ns, step.ns([row]))}, gone=frozenset(gone))

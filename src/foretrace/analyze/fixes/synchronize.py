@@ -11,14 +11,10 @@ What changes: the calls go, and nothing waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
 from foretrace.base.units import plural
-from foretrace.model.intervals import Ints
 
 ORDERS = {
     "DeviceSynchronize": "delete torch.cuda.synchronize() from the step",
@@ -28,12 +24,16 @@ ORDERS = {
 }
 
 
-def _find(step: Step) -> Iterator[Proposal]:
-    waits = _waits(step)
-    if not len(waits):
-        return
+@fix("Do not wait for the GPU inside the step", "gpu")
+def _find(step: Step) -> Proposals:
+    host, waits = step.trace.host, step.waiting
+    # without an op around them, and a launch follows
+    waits = waits[host.is_wait[waits] & (step.makers(waits) < 0)]
+    launches = np.flatnonzero(host.is_launch & host.lasting)
+    last = int(host.start[launches].max()) if len(launches) else 0
+    waits = waits[host.end[waits] <= last]
     names = [step.name(call) for call in waits.tolist()]
-    most = max(sorted(set(names)), key=names.count)
+    most = max(sorted(set(names)), key=names.count, default="")
     order = next((text for end, text in ORDERS.items() if end in most), "")
     if not order:
         return
@@ -44,15 +44,3 @@ def _find(step: Step) -> Iterator[Proposal]:
         risk="timings with time.time() then measure the launches only",
         events=tuple(waits[:50].tolist()),
     )
-
-
-def _waits(step: Step) -> Ints:
-    """Waits without an op around them that a launch follows."""
-    host, waits = step.trace.host, step.waiting
-    waits = waits[host.is_wait[waits] & (step.makers(waits) < 0)]
-    launches = np.flatnonzero(host.is_launch & host.lasting)
-    last = int(host.start[launches].max()) if len(launches) else 0
-    return waits[host.end[waits] <= last]
-
-
-FIX = Fix("synchronize", "Do not wait for the GPU inside the step", _find, ("gpu",))

@@ -11,21 +11,13 @@ that such kernels reach. A convolution in NCHW has changes of layout around it t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
-from foretrace.analyze.fixes import Fix, Proposal
-from foretrace.analyze.fixes._gpu import (
-    Speed,
-    conv_ns,
-    matmul_ns,
-    repriced,
-    rows_where,
-)
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._changes import STARTING_NS, Speed
+from foretrace.analyze.fixes._step import Case, Ints, Proposal, Proposals, Step, fix
 from foretrace.analyze.rules.float32_matmuls import is_plain, is_tf32
 from foretrace.base.units import plural
 from foretrace.model.costs import peak_flops
-from foretrace.model.order import Case
 
 ORDERS = {
     "gemm": ('call torch.set_float32_matmul_precision("high")', "matmul"),
@@ -35,30 +27,27 @@ LEAST_NS = 6_000  # of a small kernel on tensor cores
 RISK = "TF32 rounds the factors to 10 bits: compare the loss or the output"
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("TF32 for float32 matmuls and convolutions", "gpu shapes")
+def _find(step: Step) -> Proposals:
     if not peak_flops(step.device, "tf32", True):
         return
-    for role in ORDERS:
-        yield from _of(step, role)
 
+    def price(case: Case, speed: Speed) -> float | None:
+        flops, count = case.flops, case.bytes or 0
+        if not flops:
+            return None
+        ns = step.matmul_ns(speed, flops, count, "tf32")
+        if case.role == "conv":  # in NCHW cuDNN changes the layout of inputs and result around it
+            work = STARTING_NS + step.arithmetic_ns(speed.conv, flops, "tf32")
+            ns = work + step.memory_ns(speed, 2 * count)
+        return max(ns, LEAST_NS)
 
-def _of(step: Step, role: str) -> Iterator[Proposal]:
-    """Kernels of one kind."""
-    rows = rows_where(step, lambda case: case.role == role and is_plain(case))
-    allowed = rows_where(step, lambda case: case.role == role and is_tf32(case))
-    if not len(rows) or len(allowed):
-        return
-    order, what = ORDERS[role]
-    why = f"{plural(len(rows), f'float32 {what}')} per step without tensor cores"
-    changes = repriced(step, rows.tolist(), lambda case, speed: _ns(step, case, speed))
-    yield Proposal(order, why, *changes, risk=RISK, events=step.events(rows))
+    def of(role: str, test: Callable[[Case], bool]) -> Ints:
+        return step.rows_where(lambda case: case.role == role and test(case))
 
-
-def _ns(step: Step, case: Case, speed: Speed) -> float | None:
-    if not case.flops:
-        return None
-    price = conv_ns if case.role == "conv" else matmul_ns
-    return max(price(step, speed, case.flops, case.bytes or 0, "tf32"), LEAST_NS)
-
-
-FIX = Fix("tf32", "TF32 for float32 matmuls and convolutions", _find, ("gpu", "shapes"))
+    for role, (order, what) in ORDERS.items():
+        rows = of(role, is_plain)
+        if len(rows) and not len(of(role, is_tf32)):
+            why = f"{plural(len(rows), f'float32 {what}')} per step without tensor cores"
+            changes = step.repriced(rows, price)
+            yield Proposal(order, why, *changes, risk=RISK, events=step.events(rows))

@@ -11,14 +11,11 @@ record half of their time goes, at worst nothing: the machine may have one core.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 from msgspec import Struct
 
-from foretrace.analyze.fixes import Fix, Proposal
 from foretrace.analyze.fixes._cpu import MATMULS, CpuStep, dense, elements
-from foretrace.analyze.fixes._step import Step
+from foretrace.analyze.fixes._step import Proposals, Step, fix
 from foretrace.base.units import plural
 from foretrace.model.costs import OpCall, cost
 from foretrace.model.trace import Trace
@@ -44,7 +41,8 @@ class _Record(Struct):
     settings: _Settings = msgspec.field(default_factory=_Settings)
 
 
-def _find(step: Step) -> Iterator[Proposal]:
+@fix("Use more threads")
+def _find(step: Step) -> Proposals:
     if not isinstance(step, CpuStep):
         return
     parallel = [event for event, call in step.arguments.items() if elements(call) >= PARALLEL]
@@ -76,6 +74,3 @@ def _rate(step: CpuStep, event: int, call: OpCall) -> float:
     large = step.bare(event) in MATMULS and all(each.type == "float" for each in dense(call))
     flops = (found.flops or 0) if large and (found := cost(call)) else 0
     return flops / step.took_ns([event]) * 1e9 if flops >= LARGE_FLOP else 0.0
-
-
-FIX = Fix("threads", "Use more threads", _find)

@@ -1,20 +1,20 @@
 """What lowers the peak of memory, and to how much: one file per fix.
 
-A file declares `MEMORY_FIX = MemoryFix(...)`; its docstring is the manual. `find` looks at the
-lifetimes of a snapshot and yields proposals: the order to the user, the evidence, and the lifetimes
-as they would be. The peak of those is the prediction. Adding a file is all it takes.
+A file declares its fix with `@memory_fix(...)`; its docstring is the manual. The function looks at
+the lifetimes of a snapshot and yields proposals: the order to the user, the evidence, and the
+lifetimes as they would be. The peak of those is the prediction. Adding a file is all it takes.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
 from functools import cache
 
 import numpy as np
 from msgspec import Struct
 
-from foretrace.analyze.memory_fixes._batch import grows_with_batch
+from foretrace.analyze.memory_fixes import _plan
+from foretrace.analyze.memory_fixes._plan import MemoryFix, MemoryProposal, NewLives, Plan
 from foretrace.base import plugins
 from foretrace.model.allocator.categories import curve
 from foretrace.model.allocator.view import MemoryView
@@ -22,45 +22,6 @@ from foretrace.schema.snapshot import Numbers
 
 MOST_TIMES = 1024  # the batch; beyond that a model is not what fills the memory
 WORTH = 0.03  # of the peak: less is not worth a line
-# what a fix costs the user; a cheaper one comes first, however little it brings
-FREE, TIME, NUMBERS = range(3)
-
-
-class NewLives(Struct):
-    """Lifetimes and sizes that a fix may change, one row for each allocation."""
-
-    start: Numbers
-    end: Numbers
-    size: Numbers
-
-
-class MemoryProposal(Struct, frozen=True):
-    """A change that a user can make: what to do, what was seen, what it costs, and the new lives.
-
-    `rows` are the allocations that it is about. Where the peak stays and only what is reserved
-    falls, `reserved` holds the new bytes. `costs` is set where it is more than that of its fix.
-    """
-
-    order: str
-    why: str
-    write: str
-    lives: NewLives
-    rows: Numbers
-    cost: str = ""
-    reserved: int | None = None
-    costs: int = FREE
-
-
-class MemoryFix(Struct, frozen=True):
-    """One kind of change; the docstring of its module is the manual.
-
-    `costs` is nothing, time, or numbers that come out otherwise.
-    """
-
-    name: str
-    title: str
-    find: Callable[[MemoryView], Iterable[MemoryProposal]]
-    costs: int = FREE
 
 
 class PeakPrediction(Struct, frozen=True):
@@ -72,17 +33,11 @@ class PeakPrediction(Struct, frozen=True):
     costs: int
 
 
-def changed(view: MemoryView) -> NewLives:
-    """The lives of a view, to be changed by a fix."""
-    lives = view.lives
-    return NewLives(lives.start.copy(), lives.end.copy(), lives.size.copy())
-
-
 @cache
 def memory_fixes() -> list[MemoryFix]:
     """Every fix, in order of name."""
     group = "foretrace.memory_fixes"
-    return plugins.declared(sys.modules[__name__], "MEMORY_FIX", MemoryFix, group)
+    return plugins.declared(sys.modules[__name__], "_find", MemoryFix, group)
 
 
 def predicted(view: MemoryView) -> list[PeakPrediction]:
@@ -108,14 +63,14 @@ def peak_of(lives: NewLives, view: MemoryView) -> int:
 
 def peak_at_batch(view: MemoryView, factor: float, rows: Numbers | None = None) -> int:
     """The peak with a batch that is larger by a factor; `rows` grow with it, where known."""
-    lives, rows = changed(view), grows_with_batch(view) if rows is None else rows
+    lives, rows = Plan(view).new, _plan.grows_with_batch(view) if rows is None else rows
     lives.size[rows] = (lives.size[rows] * factor).astype(np.int64)
     return peak_of(lives, view)
 
 
 def largest_batch(view: MemoryView, room: int) -> int | None:
     """How many times the batch fits into so many bytes: a whole number; None where none does."""
-    rows = grows_with_batch(view)
+    rows = _plan.grows_with_batch(view)
     if not len(rows) or view.peak_bytes > room:
         return None
     low, high = 1, 2

@@ -13,47 +13,41 @@ loss, gain less.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.memory_fixes import TIME, MemoryFix, MemoryProposal, changed
 from foretrace.analyze.memory_fixes._blocks import line_of, repeated_call
+from foretrace.analyze.memory_fixes._plan import TIME, Found, Plan, memory_fix
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.allocator.categories import ACTIVATION
-from foretrace.model.allocator.view import MemoryView
 
 
-def _find(view: MemoryView) -> Iterator[MemoryProposal]:
+@memory_fix("Checkpoint the blocks", TIME)
+def _find(plan: Plan) -> Found:
+    view = plan.view
     rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
     trains = view.trains or view.oom is not None  # the first forward pass may be too large
     found = repeated_call(view, rows) if trains and len(rows) else None
     if found is None:
         return
-    lives, held = changed(view), 0
+    new, held = plan.new, 0
     for call in found.calls:
         inner = call[:-1]
-        if (
-            view.lives.end[call] >= view.failed_at
-        ).all():  # memory ran out before their backward pass
-            lives.end[inner] = int(lives.start[call[-1]]) + 1
+        # memory ran out before their backward pass
+        if (view.lives.end[call] >= view.failed_at).all():
+            new.end[inner] = int(new.start[call[-1]]) + 1
         else:
             # one event earlier than the first release: all of the block is there again
             first = int(view.lives.end[call].min()) - 1
-            lives.start[inner] = max(first, int(lives.start[call[-1]]))
+            new.start[inner] = max(first, int(new.start[call[-1]]))
         held = max(held, int(view.lives.size[inner].sum()))
     inner = np.concatenate([call[:-1] for call in found.calls])
-    at_peak = np.intersect1d(inner, view.holders)
+    rows, size = plan.at_peak(inner)
     where = line_of(view, found.frame)
-    yield MemoryProposal(
+    yield plan.proposal(
         f"checkpoint the {plural(found.blocks, 'block')} called at {where}",
-        f"{bytes_text(int(view.lives.size[at_peak].sum()))} of activations live from their forward "
+        f"{size} of activations live from their forward "
         f"to their backward pass; one block needs {bytes_text(held)}",
         "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
-        lives,
-        at_peak,
+        rows,
         "one more forward pass of the blocks: 17 to 81% more time in four measured pairs",
     )
-
-
-MEMORY_FIX = MemoryFix("checkpoint_blocks", "Checkpoint the blocks", _find, TIME)

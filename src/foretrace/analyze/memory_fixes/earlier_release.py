@@ -11,18 +11,18 @@ When it is wrong: the tensor may be used after the step, for a metric or a state
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
-from foretrace.base.units import bytes_text
+from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
 from foretrace.model.allocator.categories import ACTIVATION, BEFORE_LINE, INPUT, KEPT
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 
 
-def _find(view: MemoryView) -> Iterator[MemoryProposal]:
+@memory_fix("Drop a name earlier")
+def _find(plan: Plan) -> Found:
+    view = plan.view
     ends = np.array([end for _, end in view.steps])
     if not view.trains or len(ends) < 2:
         return
@@ -32,16 +32,14 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     late = np.union1d(late, np.flatnonzero(view.lives.before & (view.category == ACTIVATION)))
     # at the peak a step's own tensors are in use
     ended = view.lives.before[late] | (own[late] <= view.peak)
-    held = np.intersect1d(late[ended], view.holders)
+    held, size = plan.at_peak(late[ended])
     if not len(held):
         return
-    lives = changed(view)
-    lives.end[late] = np.where(view.lives.before[late], 0, own[late])
-    yield MemoryProposal(
+    plan.new.end[late] = np.where(view.lives.before[late], 0, own[late])
+    yield plan.proposal(
         f"drop what {_line(view, held)} made before the next step",
-        f"{bytes_text(int(view.lives.size[held].sum()))} of earlier steps are live at the peak",
+        f"{size} of earlier steps are live at the peak",
         "del logits, or keep loss.item() instead of the tensor",
-        lives,
         held,
     )
 
@@ -57,6 +55,3 @@ def _line(view: MemoryView, held: Numbers) -> str:
     largest = view.lives.size[held].max()
     others = np.flatnonzero((view.lives.size == largest) & ~view.lives.before)
     return next((view.line(int(row)) for row in others), line)
-
-
-MEMORY_FIX = MemoryFix("earlier_release", "Drop a name earlier", _find)

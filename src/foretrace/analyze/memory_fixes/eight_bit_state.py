@@ -12,33 +12,26 @@ divides it by their number instead, and changes no value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.memory_fixes import NUMBERS, MemoryFix, MemoryProposal, changed
-from foretrace.base.units import bytes_text
+from foretrace.analyze.memory_fixes._plan import NUMBERS, Found, Plan, memory_fix
 from foretrace.model.allocator.categories import STATE
-from foretrace.model.allocator.view import MemoryView
 
 LEAST_BYTES = 16_384  # 4,096 values of float32: what bitsandbytes leaves as it is
 
 
-def _find(view: MemoryView) -> Iterator[MemoryProposal]:
+@memory_fix("8-bit optimizer state", NUMBERS)
+def _find(plan: Plan) -> Found:
+    view = plan.view
     rows = np.flatnonzero((view.category == STATE) & (view.lives.size >= LEAST_BYTES))
-    held = np.intersect1d(rows, view.holders)
+    held, size = plan.at_peak(rows)
     if not len(held):
         return
-    lives = changed(view)
-    lives.size[rows] //= 4
-    yield MemoryProposal(
+    plan.new.size[rows] //= 4
+    yield plan.proposal(
         "keep the optimizer's state in 8 bits, or shard it over several GPUs",
-        f"optimizer state is {bytes_text(int(view.lives.size[held].sum()))} at the peak",
+        f"optimizer state is {size} at the peak",
         "bitsandbytes.optim.AdamW8bit(params), or FSDP",
-        lives,
         held,
         "8 bits change the updates: compare the loss",
     )
-
-
-MEMORY_FIX = MemoryFix("eight_bit_state", "8-bit optimizer state", _find, NUMBERS)

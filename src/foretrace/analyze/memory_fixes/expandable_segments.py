@@ -13,19 +13,18 @@ shared between processes does not support it. Nothing is proposed where a CUDA g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
+from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
 from foretrace.base.units import bytes_text, percent_text
-from foretrace.model.allocator.view import MemoryView
 
 PAGE = 2 << 20
 LEAST = 0.1  # of what is reserved: a smaller part is usual
 
 
-def _find(view: MemoryView) -> Iterator[MemoryProposal]:
+@memory_fix("Expandable segments")
+def _find(plan: Plan) -> Found:
+    view = plan.view
     expands = view.snapshot.settings.get("expandable_segments")
     # the pool of a CUDA graph holds what its replays need, and serves nothing else
     pooled = any(segment.graph for segment in view.snapshot.segments)
@@ -36,15 +35,11 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     if held - needed < LEAST * held:
         return
     idle = percent_text((held - view.peak_bytes) / held)
-    yield MemoryProposal(
+    yield plan.proposal(
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         f"{bytes_text(held)} are reserved for a peak of {bytes_text(view.peak_bytes)}: "
         f"{idle} lies idle",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
-        changed(view),
         np.zeros(0, np.int64),
         reserved=needed,
     )
-
-
-MEMORY_FIX = MemoryFix("expandable_segments", "Expandable segments", _find)

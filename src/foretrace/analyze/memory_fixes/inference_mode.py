@@ -10,42 +10,35 @@ When it is wrong: a backward pass after the recording needs what is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
 from foretrace.analyze.memory_fixes._blocks import repeated_call
-from foretrace.base.units import bytes_text
+from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
 from foretrace.model.allocator.categories import ACTIVATION
-from foretrace.model.allocator.view import MemoryView
 
 AHEAD = 3  # allocations that an op may still need: its input, its output, one between
 
 
-def _find(view: MemoryView) -> Iterator[MemoryProposal]:
+@memory_fix("Inference without autograd")
+def _find(plan: Plan) -> Found:
+    view = plan.view
     rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
-    held = np.intersect1d(rows, view.holders)
+    held, size = plan.at_peak(rows)
     # a program that ran out of memory in its first forward pass may be one that trains
     unfinished = view.oom is not None and (view.lives.end[held] >= view.failed_at).all()
     if view.trains or not len(held) or unfinished:
         return
-    lives = changed(view)
+    new = plan.new
     starts = view.lives.start
     following = np.append(starts[rows], [view.lives.events] * AHEAD)
-    lives.end[rows] = np.minimum(lives.end[rows], following[AHEAD : AHEAD + len(rows)])
+    new.end[rows] = np.minimum(new.end[rows], following[AHEAD : AHEAD + len(rows)])
     found = repeated_call(view, rows)
     for call, then in zip(found.calls, found.calls[1:], strict=False) if found else ():
         # the block's output is the next one's input, and is added to its last value
-        lives.end[call[-1]] = max(int(lives.end[call[-1]]), int(starts[then[-1]]) + 1)
-    yield MemoryProposal(
+        new.end[call[-1]] = max(int(new.end[call[-1]]), int(starts[then[-1]]) + 1)
+    yield plan.proposal(
         "run the forward pass under torch.inference_mode()",
-        f"{bytes_text(int(view.lives.size[held].sum()))} are kept for a backward pass that never "
-        "comes",
+        f"{size} are kept for a backward pass that never comes",
         "with torch.inference_mode(): out = model(x)",
-        lives,
         held,
     )
-
-
-MEMORY_FIX = MemoryFix("inference_mode", "Inference without autograd", _find)

@@ -13,14 +13,11 @@ logits. The matmul of each part runs again in the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.memory_fixes import TIME, MemoryFix, MemoryProposal, changed
+from foretrace.analyze.memory_fixes._plan import TIME, Found, Plan, memory_fix
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import ACTIVATION, GRADIENT, TEMPORARY
-from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 
 PARTS = 8
@@ -28,7 +25,9 @@ NEAR = 12  # allocations: the head and its casts, and their gradients; not the l
 _LOSSES = {"cross_entropy", "nll_loss", "log_softmax"}
 
 
-def _find(view: MemoryView) -> Iterator[MemoryProposal]:
+@memory_fix("Compute the loss in parts", TIME)
+def _find(plan: Plan) -> Found:
+    view = plan.view
     inside = np.array([not _LOSSES.isdisjoint(words) for words in view.facts.words])
     loss = np.flatnonzero(inside[view.lives.stack] & ~view.lives.before)
     if not view.trains or not len(loss):
@@ -36,20 +35,19 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
     size = int(view.lives.size[loss].max())
     close = np.isin(view.lives.size, (size, size // 2, 2 * size))
     kinds = np.isin(view.category, (ACTIVATION, TEMPORARY, GRADIENT))
-    rows = np.flatnonzero(close & kinds & ~_of_parameters(view))
+    # gradients of parameters are not those of logits, also where one is as large
+    parameters = np.isin(view.lives.size, [*view.parameter_sizes]) & (view.category == GRADIENT)
+    rows = np.flatnonzero(close & kinds & ~parameters)
     rows = rows[_distance(rows, loss) <= NEAR]
-    lives = changed(view)
-    lives.size[rows] //= PARTS
-    held = np.intersect1d(rows, view.holders)
+    plan.new.size[rows] //= PARTS
+    held, whole = plan.at_peak(rows)
     if not len(held):
         return
-    yield MemoryProposal(
+    yield plan.proposal(
         f"compute the loss in {PARTS} parts ({view.line(int(loss[0]))})",
-        f"logits, their copies and gradients are {bytes_text(int(view.lives.size[held].sum()))} "
-        f"at the peak, {bytes_text(size)} each",
+        f"logits, their copies and gradients are {whole} at the peak, {bytes_text(size)} each",
         "checkpoint(head_and_loss, hidden_part, target_part) for each part, or Liger's "
         "LigerFusedLinearCrossEntropyLoss",
-        lives,
         held,
         "the head's matmul runs again in the backward pass: 37 and 43% more time in two measured "
         "pairs",
@@ -61,13 +59,3 @@ def _distance(rows: Numbers, loss: Numbers) -> Numbers:
     after = np.searchsorted(loss, rows).clip(max=len(loss) - 1)
     before = np.maximum(after - 1, 0)
     return np.asarray(np.minimum(np.abs(loss[after] - rows), np.abs(loss[before] - rows)))
-
-
-def _of_parameters(view: MemoryView) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Gradients of parameters are not those of logits, also where one is as large."""
-    sizes = view.parameter_sizes
-    same = np.isin(view.lives.size, [*sizes])
-    return np.asarray(same & (view.category == GRADIENT))
-
-
-MEMORY_FIX = MemoryFix("smaller_logits", "Compute the loss in parts", _find, TIME)

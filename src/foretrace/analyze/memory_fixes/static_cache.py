@@ -10,24 +10,21 @@ When it is wrong: room for the longest answer is taken from the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from foretrace.analyze.memory_fixes import MemoryFix, MemoryProposal, changed
-from foretrace.base.units import bytes_text
+from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
 from foretrace.model.allocator.categories import KEPT, grows
-from foretrace.model.allocator.view import MemoryView
 
 
-def _find(view: MemoryView) -> Iterator[MemoryProposal]:
+@memory_fix("A cache of full size")
+def _find(plan: Plan) -> Found:
+    view = plan.view
     if view.trains:
         return
     rows = np.flatnonzero(grows(view.lives, view.facts) & (view.category == KEPT))
-    held = np.intersect1d(rows, view.holders)
+    held, size = plan.at_peak(rows)
     if len(held) < 2:
         return
-    lives = changed(view)
     line = int(held[0])
     for stack in np.unique(view.lives.stack[rows]):
         same = rows[view.lives.stack[rows] == stack]
@@ -35,15 +32,10 @@ def _find(view: MemoryView) -> Iterator[MemoryProposal]:
         # a cache ends where the copy that takes its place begins: the last one before its release
         last = np.searchsorted(starts, view.lives.end[same]) - 1
         copied = last > np.arange(len(same))
-        lives.end[same[copied]] = starts[last[copied]]
-    yield MemoryProposal(
+        plan.new.end[same[copied]] = starts[last[copied]]
+    yield plan.proposal(
         f"allocate the cache of {view.line(line)} once, in its full size",
-        f"the cache is copied to grow; {bytes_text(int(view.lives.size[held].sum()))} at the peak "
-        "are caches and a copy",
+        f"the cache is copied to grow; {size} at the peak are caches and a copy",
         "cache = torch.empty(..., longest, ...); cache[:, :, at] = new",
-        lives,
         held,
     )
-
-
-MEMORY_FIX = MemoryFix("static_cache", "A cache of full size", _find)
