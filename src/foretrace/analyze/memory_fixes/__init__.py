@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from foretrace.analyze.memory_fixes import _plan
-from foretrace.analyze.memory_fixes._plan import MemoryFix, MemoryProposal, NewLives, Plan
+from foretrace.analyze.memory_fixes._plan import MemoryFix, MemoryProposal, NewLives, PeakPlan
 from foretrace.base import plugins
 from foretrace.model.allocator.categories import curve
 from foretrace.model.allocator.view import MemoryView
@@ -63,7 +63,7 @@ def peak_of(lives: NewLives, view: MemoryView) -> int:
 
 def peak_at_batch(view: MemoryView, factor: float, rows: Numbers | None = None) -> int:
     """The peak with a batch that is larger by a factor; `rows` grow with it, where known."""
-    lives, rows = Plan(view).new, _plan.grows_with_batch(view) if rows is None else rows
+    lives, rows = PeakPlan(view).new, _plan.grows_with_batch(view) if rows is None else rows
     lives.size[rows] = (lives.size[rows] * factor).astype(np.int64)
     return peak_of(lives, view)
 

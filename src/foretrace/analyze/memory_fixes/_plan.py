@@ -69,7 +69,7 @@ class MemoryFix(Struct, frozen=True):
     costs: int = FREE
 
 
-class Plan:
+class PeakPlan:
     """A view under one fix, and the lives as they would be."""
 
     def __init__(self, view: MemoryView) -> None:
@@ -100,13 +100,13 @@ class Plan:
         return MemoryProposal(order, why, write, self.new, rows, cost, reserved, costs)
 
 
-def memory_fix(title: str, costs: int = FREE) -> Callable[[Callable[[Plan], Found]], MemoryFix]:
+def memory_fix(title: str, costs: int = FREE) -> Callable[[Callable[[PeakPlan], Found]], MemoryFix]:
     """Declare a function as the fix of its file, which has the file's name."""
 
-    def declared(find: Callable[[Plan], Found]) -> MemoryFix:
+    def declared(find: Callable[[PeakPlan], Found]) -> MemoryFix:
         @wraps(find)
         def found(view: MemoryView) -> Found:
-            return find(Plan(view))
+            return find(PeakPlan(view))
 
         return MemoryFix(find.__module__.rpartition(".")[2], title, found, costs)
 

@@ -17,7 +17,7 @@ from foretrace.analyze.memory_fixes._plan import (
     NUMBERS,
     TIME,
     Found,
-    Plan,
+    PeakPlan,
     grows_with_batch,
     memory_fix,
 )
@@ -29,7 +29,7 @@ PARTS = 4
 
 
 @memory_fix("Split the batch", TIME)
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     rows = grows_with_batch(view)
     if not (view.trains or view.oom is not None) or not len(rows):

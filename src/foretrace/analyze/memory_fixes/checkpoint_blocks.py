@@ -16,13 +16,13 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.analyze.memory_fixes._blocks import line_of, repeated_call
-from foretrace.analyze.memory_fixes._plan import TIME, Found, Plan, memory_fix
+from foretrace.analyze.memory_fixes._plan import TIME, Found, PeakPlan, memory_fix
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.allocator.categories import ACTIVATION
 
 
 @memory_fix("Checkpoint the blocks", TIME)
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
     trains = view.trains or view.oom is not None  # the first forward pass may be too large

@@ -14,14 +14,14 @@ from collections import Counter
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
+from foretrace.analyze.memory_fixes._plan import Found, PeakPlan, memory_fix
 from foretrace.model.allocator.categories import ACTIVATION, BEFORE_LINE, INPUT, KEPT
 from foretrace.model.allocator.view import MemoryView
 from foretrace.schema.snapshot import Numbers
 
 
 @memory_fix("Drop a name earlier")
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     ends = np.array([end for _, end in view.steps])
     if not view.trains or len(ends) < 2:

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._plan import NUMBERS, Found, Plan, memory_fix
+from foretrace.analyze.memory_fixes._plan import NUMBERS, Found, PeakPlan, memory_fix
 from foretrace.model.allocator.categories import STATE
 
 LEAST_BYTES = 16_384  # 4,096 values of float32: what bitsandbytes leaves as it is
 
 
 @memory_fix("8-bit optimizer state", NUMBERS)
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     rows = np.flatnonzero((view.category == STATE) & (view.lives.size >= LEAST_BYTES))
     held, size = plan.at_peak(rows)

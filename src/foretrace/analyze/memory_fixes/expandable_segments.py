@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
+from foretrace.analyze.memory_fixes._plan import Found, PeakPlan, memory_fix
 from foretrace.base.units import bytes_text, percent_text
 
 PAGE = 2 << 20
@@ -23,7 +23,7 @@ LEAST = 0.1  # of what is reserved: a smaller part is usual
 
 
 @memory_fix("Expandable segments")
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     expands = view.snapshot.settings.get("expandable_segments")
     # the pool of a CUDA graph holds what its replays need, and serves nothing else

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._plan import NUMBERS, Found, Plan, memory_fix, weight_copies
+from foretrace.analyze.memory_fixes._plan import NUMBERS, Found, PeakPlan, memory_fix, weight_copies
 from foretrace.model.allocator.categories import GRADIENT, PARAMETER, STATE
 
 MOST = 0.5  # of the bytes of parameters that have a copy of half their size
 
 
 @memory_fix("bf16 weights and state", NUMBERS)
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     copies, weights = weight_copies(view), (view.category == PARAMETER) & view.lives.kept
     copied = np.isin(view.lives.size // 2, view.lives.size[copies]) & weights

@@ -13,14 +13,14 @@ from __future__ import annotations
 import numpy as np
 
 from foretrace.analyze.memory_fixes._blocks import repeated_call
-from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
+from foretrace.analyze.memory_fixes._plan import Found, PeakPlan, memory_fix
 from foretrace.model.allocator.categories import ACTIVATION
 
 AHEAD = 3  # allocations that an op may still need: its input, its output, one between
 
 
 @memory_fix("Inference without autograd")
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     rows = np.flatnonzero((view.category == ACTIVATION) & ~view.lives.before)
     held, size = plan.at_peak(rows)

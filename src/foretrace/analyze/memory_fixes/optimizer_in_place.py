@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
+from foretrace.analyze.memory_fixes._plan import Found, PeakPlan, memory_fix
 from foretrace.model.allocator.categories import OPTIMIZER, OPTIMIZER_STEP, TEMPORARY
 
 FUSED = {"Adam", "AdamW", "Adagrad", "SGD"}
 
 
 @memory_fix("A fused optimizer")
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     rows = np.flatnonzero((view.ran == OPTIMIZER) & (view.category == TEMPORARY))
     held, size = plan.at_peak(rows)

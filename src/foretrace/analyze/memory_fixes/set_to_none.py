@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
+from foretrace.analyze.memory_fixes._plan import Found, PeakPlan, memory_fix
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import BACKWARD, GRADIENT, TEMPORARY
 
 
 @memory_fix("zero_grad drops gradients")
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     steps = view.steps
     held = view.category == GRADIENT

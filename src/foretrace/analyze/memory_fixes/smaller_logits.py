@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._plan import TIME, Found, Plan, memory_fix
+from foretrace.analyze.memory_fixes._plan import TIME, Found, PeakPlan, memory_fix
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.categories import ACTIVATION, GRADIENT, TEMPORARY
 from foretrace.schema.snapshot import Numbers
@@ -26,7 +26,7 @@ _LOSSES = {"cross_entropy", "nll_loss", "log_softmax"}
 
 
 @memory_fix("Compute the loss in parts", TIME)
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     inside = np.array([not _LOSSES.isdisjoint(words) for words in view.facts.words])
     loss = np.flatnonzero(inside[view.lives.stack] & ~view.lives.before)

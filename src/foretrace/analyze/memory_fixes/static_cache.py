@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._plan import Found, Plan, memory_fix
+from foretrace.analyze.memory_fixes._plan import Found, PeakPlan, memory_fix
 from foretrace.model.allocator.categories import KEPT, grows
 
 
 @memory_fix("A cache of full size")
-def _find(plan: Plan) -> Found:
+def _find(plan: PeakPlan) -> Found:
     view = plan.view
     if view.trains:
         return
