@@ -95,8 +95,12 @@ class Stacks(Scopes):
 
     def __init__(self, trace: Analysis) -> None:
         super().__init__(trace)
-        self._place, self._outside = _numbered_text(
-            trace.outside_modules if self.has_modules else [""] * len(trace.gpu)
+        texts = trace.outside_modules if self.has_modules else [""] * len(trace.gpu)
+        distinct = sorted(set(texts))
+        number = {text: at for at, text in enumerate(distinct)}
+        self._place, self._outside = (
+            np.array([number[text] for text in texts], np.int64),
+            distinct,
         )
 
     def scopes(self, row: int) -> tuple[str, ...]:
@@ -156,12 +160,6 @@ def kernel_frame(trace: Analysis, row: int) -> Frame:
     """A row's kernel by its short name."""
     name = trace.host.names[trace.host.name[trace.gpu.id[row]]]
     return "kernel", families.decode(name).short or name
-
-
-def _numbered_text(texts: list[str]) -> tuple[Ints, list[str]]:
-    distinct = sorted(set(texts))
-    number = {text: at for at, text in enumerate(distinct)}
-    return np.array([number[text] for text in texts], np.int64), distinct
 
 
 RAN = (*PASSES, "optimizer", "not known")

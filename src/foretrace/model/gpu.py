@@ -206,7 +206,19 @@ class Gpu:
         self._links(tables["events"], ledger)
         lanes, start, end = (each[self.usable] for each in (self.lane, self.start, self.end))
         ledger.note("stream_overlap", overlapping(lanes, start, end))
-        self._note_overruns(ledger)
+        # A stream runs its work in turn: what outlasts the next has a false end, not in graphs
+        rows = np.flatnonzero(self.usable & ~self.in_graph)
+        rows = rows[np.lexsort((self.end[rows], self.start[rows], self.lane[rows]))]
+        first, then = rows[:-1], rows[1:]
+        follows = (self.lane[first] == self.lane[then]) & (self.start[then] > self.start[first])
+        long = follows & (self.end[first] > self.end[then])
+        if long.any():
+            written = int(self.length[first[long]].sum())
+            cut = int((self.start[then[long]] - self.start[first[long]]).sum())
+            count = int(long.sum())
+            text = f"{count:,} GPU events outlast the next one on their stream: {written:,} ns as "
+            text += f"written, {cut:,} ns if each ends where the next begins"
+            ledger.note("dur_overrun", count, text)
 
     def __len__(self) -> int:
         return len(self.id)
@@ -247,12 +259,7 @@ class Gpu:
         self._by_external(np.flatnonzero(~linkable & (self.correlation != 0)), ids.external)
         unlinked = int((self.launch < 0).sum())
         ledger.note("kernel_unlinked", unlinked, _UNTOLD if self.untold.any() else "")
-        self._delays(ledger)
-        self._note_fan_out(ledger)
-        self._note_lost(callers, given, ledger)
-
-    def _delays(self, ledger: LedgerBuilder) -> None:
-        """From launch to start; unknown where the clocks of GPU and host disagree (`aligned`)."""
+        # From launch to start; unknown where the clocks of GPU and host disagree (`aligned`)
         call = np.maximum(self.launch, 0)
         known = self.usable & (self.launch >= 0)
         if len(self.id):
@@ -271,6 +278,8 @@ class Gpu:
         else:
             ledger.note("kernel_before_launch", int(early.sum()))
             self.delay[early] = NONE
+        self._note_fan_out(ledger)
+        self._note_lost(callers, given, ledger)
 
     def _by_correlation(
         self, ids: Ids, callers: Ints, linkable: Bools, ledger: LedgerBuilder
@@ -329,21 +338,6 @@ class Gpu:
             count, share = int(lost.sum()), lost.sum() / len(launches)
             text = f"{count:,} of {len(launches):,} launches ({share:.1%}) have no GPU event"
             ledger.note("gpu_events_missing", count, f"{text} in this trace")
-
-    def _note_overruns(self, ledger: LedgerBuilder) -> None:
-        """A stream runs its work in turn: what outlasts the next has a false end, not in graphs."""
-        rows = np.flatnonzero(self.usable & ~self.in_graph)
-        rows = rows[np.lexsort((self.end[rows], self.start[rows], self.lane[rows]))]
-        first, then = rows[:-1], rows[1:]
-        follows = (self.lane[first] == self.lane[then]) & (self.start[then] > self.start[first])
-        long = follows & (self.end[first] > self.end[then])
-        if long.any():
-            written = int(self.length[first[long]].sum())
-            cut = int((self.start[then[long]] - self.start[first[long]]).sum())
-            count = int(long.sum())
-            text = f"{count:,} GPU events outlast the next one on their stream: {written:,} ns as "
-            text += f"written, {cut:,} ns if each ends where the next begins"
-            ledger.note("dur_overrun", count, text)
 
     @cached_property
     def launched(self) -> Ints:

@@ -156,7 +156,14 @@ class Gaps:
 
     def __init__(self, trace: Recording) -> None:
         self.trace, self._host = trace, _host_time(trace)
-        self.every = _every(trace, self._host)
+        limits, rows = _limits(trace), enumerate(trace.gpu.rows_by_device)
+        parts = [_device(trace, number, mine, limits) for number, mine in rows if len(mine)]
+        empty = np.empty(0, np.int64)
+        start, end, then, device = (
+            np.concatenate([empty, *(part[at] for part in parts)]) for at in range(4)
+        )
+        none = np.zeros_like(start)
+        self.every = _split(trace, self._host, Idle(start, end, none, then, device, none, 0))
 
     @property
     def issuing(self) -> IntervalUnion:
@@ -238,17 +245,6 @@ def windows_of(trace: Recording, span: Span) -> list[tuple[int, int, int]]:
     one = len(gpu.covered) == 1  # nearly always, and a step has thousands of rows
     used = [0] * bool(len(mine)) if one else distinct(gpu.device_number[mine]).tolist()
     return [(device, begin, end) for device in used]
-
-
-def _every(trace: Recording, host: HostTime) -> Idle:
-    limits, rows = _limits(trace), enumerate(trace.gpu.rows_by_device)
-    parts = [_device(trace, number, mine, limits) for number, mine in rows if len(mine)]
-    empty = np.empty(0, np.int64)
-    start, end, then, device = (
-        np.concatenate([empty, *(part[at] for part in parts)]) for at in range(4)
-    )
-    none = np.zeros_like(start)
-    return _split(trace, host, Idle(start, end, none, then, device, none, 0))
 
 
 def _device(

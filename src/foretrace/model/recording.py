@@ -115,11 +115,7 @@ def note_oddities(
     ledger.note("stream_unknown", int((gpu.stream == -1).sum()))
     ledger.note("device_mismatch", int(gpu.misplaced.sum()))
     ledger.note("parent_cycle", _cycling(tables, host))
-    _note_steps(host, spans, ledger)
-
-
-def _note_steps(host: Host, spans: Spans, ledger: LedgerBuilder) -> None:
-    """Steps of one process with one number."""
+    # Steps of one process with one number
     counts = Counter((int(host.process[step.event]), step.name) for step in spans.steps)
     again = {name: count for (_, name), count in counts.items() if count > 1}
     if again:
@@ -157,15 +153,6 @@ class Recording:
         self.spans = Spans(self.host, self.gpu)
         self.captures: tuple[Recording, ...] = ()
         self.captured: Captured = nothing(len(self.gpu))
-        self._note_contents(notes)
-        self.ledger = tables.ledger.with_notes(notes.freeze().notes)
-
-    @property
-    def event_count(self) -> int:
-        """Records seen in the file, repaired and skipped ones included."""
-        return self.ledger.seen
-
-    def _note_contents(self, notes: LedgerBuilder) -> None:
         if not bool(self.host.lasting.any()):
             notes.note("no_complete_events")
         elif not self.spans.steps:
@@ -181,6 +168,12 @@ class Recording:
             notes.note("unknown_device", text=text)
         if not self.host.count:
             notes.counts.pop("no_gpu_events", None)
+        self.ledger = tables.ledger.with_notes(notes.freeze().notes)
+
+    @property
+    def event_count(self) -> int:
+        """Records seen in the file, repaired and skipped ones included."""
+        return self.ledger.seen
 
     @cached_property
     def run(self) -> RecordedRun:

@@ -387,7 +387,13 @@ def placed(trace: Recording, kernels: pl.DataFrame, cases: pl.DataFrame) -> pl.D
             traits = replace(traits, bus_gbps=median(found) if found else None)
         if back and place.nearest == "l2":
             traits = replace(traits, cached=back.of(row["kernels"], work))
-        launch = _footprint(row, device.sms if device else 0)
+        # The largest launch of a case: blocks per SM tell where grids differ
+        sms = device.sms if device else 0
+        blocks = math.prod(row["grid"]) if row["grid"] else 0
+        if row["least_per_sm"] != row["most_per_sm"]:
+            blocks = max(blocks, round(row["most_per_sm"] * sms))
+        threads = math.prod(row["block"]) if row["block"] else 0
+        launch = Footprint(blocks, threads, row["registers"] or 0, row["shared_memory"] or 0)
         bound, text = limit(device, work, place, launch, traits)
         if traits.cached and bound == "unknown":  # no rate either: the cost is in doubt
             place = Roofline(place.tflops)
@@ -413,15 +419,6 @@ def dtype_of(case: dict[str, Any], kernel: KernelId) -> str | None:
     """The type that a kernel computes on: what its name states, else that of its op's operands."""
     stated = kernel.get("dtype_in") or kernel.get("dtype")
     return stated if isinstance(stated, str) else case["operand_type"]
-
-
-def _footprint(row: dict[str, Any], sms: int) -> Footprint:
-    """The largest launch of a case: blocks per SM tell where grids differ."""
-    blocks = math.prod(row["grid"]) if row["grid"] else 0
-    if row["least_per_sm"] != row["most_per_sm"]:
-        blocks = max(blocks, round(row["most_per_sm"] * sms))
-    threads = math.prod(row["block"]) if row["block"] else 0
-    return Footprint(blocks, threads, row["registers"] or 0, row["shared_memory"] or 0)
 
 
 def _traits(trace: Recording, row: dict[str, Any], kernel: KernelId) -> Traits:

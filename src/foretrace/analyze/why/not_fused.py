@@ -53,13 +53,8 @@ def not_fused(compilation: Compilation, trace: Measured | None = None) -> tuple[
         for order in [NodeOrder(_nodes(compilation, graph))]
         for pair in neighbours(order.nodes, _inputs(compilation, graph))
     ]
-    return _two_kernels(found, compilation, trace)
-
-
-def _two_kernels(
-    found: Iterable[Separation], compilation: Compilation, trace: Measured | None
-) -> tuple[Separation, ...]:
-    """One entry for two calls: a C++ kernel may hold several scheduler nodes, one after another."""
+    # One entry for two calls: a C++ kernel may hold several scheduler nodes, one after
+    # another.
     held: dict[object, list[Separation]] = {}
     for each in found:
         known = each.a_call is not None and each.b_call is not None

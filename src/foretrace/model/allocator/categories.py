@@ -318,7 +318,21 @@ def categories(
     ran, module = facts.ran[lives.stack], facts.in_module[lives.stack]
     found = np.full(len(lives), UNKNOWN)
     inside = _Order(lives, ran, facts, history.failed_at)
-    _forward(found, lives, ran, module, inside)
+    # What the forward pass and the lines around it allocate
+    made = ~lives.before & ((ran == FORWARD) | (ran == OUTSIDE))
+    into_backward = lives.end > inside.next_backward
+    # without a backward pass: what outlives the forward pass is held for one that never comes
+    held = into_backward if inside.trains else module & (lives.end > inside.pass_end)
+    ahead = ~module & (inside.next_forward < inside.next_backward)
+    found[made] = TEMPORARY
+    found[made & held] = ACTIVATION
+    found[made & ahead & into_backward] = INPUT
+    if not inside.trains:
+        found[made & ~module & (lives.end > inside.pass_end)] = KEPT
+    found[made & lives.kept] = KEPT
+    if inside.failed_at < lives.events:  # the pass that ran out of memory holds its activations
+        unfreed = lives.end >= inside.failed_at
+        found[made & module & unfreed & (lives.start >= inside.last_pass)] = ACTIVATION
     found[facts.builds[lives.stack] & lives.kept & ~module & (ran == OUTSIDE)] = PARAMETER
     backward = ~lives.before & (ran == BACKWARD)
     left = (lives.end > inside.next_other) | facts.drops[lives.freed_by]
@@ -367,26 +381,6 @@ def _pass_end(lives: Lifetimes, ran: Numbers, inner: Numbers) -> Numbers:
     last = lives.start[np.append(rows[np.searchsorted(rows, begins[1:]) - 1], rows[-1])]
     at = np.searchsorted(lives.start[begins], lives.start, side="right") - 1
     return np.asarray(last[np.maximum(at, 0)])
-
-
-def _forward(
-    found: Numbers, lives: Lifetimes, ran: Numbers, module: Marked, inside: _Order
-) -> None:
-    """What the forward pass and the lines around it allocate."""
-    made = ~lives.before & ((ran == FORWARD) | (ran == OUTSIDE))
-    into_backward = lives.end > inside.next_backward
-    # without a backward pass: what outlives the forward pass is held for one that never comes
-    held = into_backward if inside.trains else module & (lives.end > inside.pass_end)
-    ahead = ~module & (inside.next_forward < inside.next_backward)
-    found[made] = TEMPORARY
-    found[made & held] = ACTIVATION
-    found[made & ahead & into_backward] = INPUT
-    if not inside.trains:
-        found[made & ~module & (lives.end > inside.pass_end)] = KEPT
-    found[made & lives.kept] = KEPT
-    if inside.failed_at < lives.events:  # the pass that ran out of memory holds its activations
-        unfreed = lives.end >= inside.failed_at
-        found[made & module & unfreed & (lives.start >= inside.last_pass)] = ACTIVATION
 
 
 def grows(lives: Lifetimes, facts: StackFacts) -> Marked:

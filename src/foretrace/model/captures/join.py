@@ -299,20 +299,7 @@ def matched(trace: Recording, replay: GraphReplay, graph: Graph) -> Ints | str:
         return "copies and kernels come in another order than in the replay"
     if not in_turn:
         return "the replay runs on several streams, and nothing numbers its nodes"
-    return _by_op(trace, replay, graph)
-
-
-def _is_in_turn(trace: Recording, replay: GraphReplay) -> bool:
-    """Whether the order of the rows is that of the nodes: numbered, or all on one stream."""
-    gpu = trace.gpu
-    if len(distinct(gpu.lane[replay.rows])) == 1:
-        return True
-    nodes = trace.tables["gpu"]["graph_node"][gpu.side_row[replay.rows]]
-    return nodes.null_count() == 0 and nodes.n_unique() == len(nodes)
-
-
-def _by_op(trace: Recording, replay: GraphReplay, graph: Graph) -> Ints | str:
-    """Without names the order holds if no kernel contradicts its op, and no grid its sizes."""
+    # Without names the order holds if no kernel contradicts its op, and no grid its sizes
     kernels = [at for at, kind in enumerate(replay.kinds) if kind == KERNEL]
     answers = {at: fits(replay.names[at], graph.chains[at]) for at in kernels}
     wrong = [at for at, answer in answers.items() if answer is False]
@@ -323,6 +310,15 @@ def _by_op(trace: Recording, replay: GraphReplay, graph: Graph) -> Ints | str:
     places = np.arange(len(replay.rows))
     places[wrong] = -1
     return places
+
+
+def _is_in_turn(trace: Recording, replay: GraphReplay) -> bool:
+    """Whether the order of the rows is that of the nodes: numbered, or all on one stream."""
+    gpu = trace.gpu
+    if len(distinct(gpu.lane[replay.rows])) == 1:
+        return True
+    nodes = trace.tables["gpu"]["graph_node"][gpu.side_row[replay.rows]]
+    return nodes.null_count() == 0 and nodes.n_unique() == len(nodes)
 
 
 def _has_other_sizes(trace: Recording, replay: GraphReplay, graph: Graph) -> bool:

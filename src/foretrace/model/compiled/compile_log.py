@@ -236,11 +236,7 @@ def _guard(text: str) -> GuardFailure:
     if found := _CHECK.match(guard):
         what = "object" if found[1] == "obj" else "type"
         return GuardFailure(version, guard, found[2].strip(), what=what)
-    return _compared(version, guard)
-
-
-def _compared(version: str, guard: str) -> GuardFailure:
-    """A guard as code, `n == 3  # file.py:12 in f`: it states the expected value only."""
+    # A guard as code, `n == 3 # file.py:12 in f`: it states the expected value only
     code = guard.partition("  #")[0].strip()
     left, equal, right = code.partition(" == ")
     if equal and " == " not in right and " and " not in code and " or " not in code:

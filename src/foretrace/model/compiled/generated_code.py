@@ -232,7 +232,15 @@ class _Reader:
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                 ):
                     self._touch(value)
-                    self._assign(name, value)
+                    size = self.names.ranges.get(f"{name.removesuffix('index')}numel")
+                    if isinstance(value, ast.Name) and value.id in self.pointers:
+                        self.pointers[name] = self.pointers[value.id]
+                    elif isinstance(value, ast.Call) and dotted(value.func) in _BLOCKS:
+                        self.blocks[name] = value
+                    elif _ROOT.fullmatch(name) and size and size[0] > 0:
+                        self.names.run(name, (0, size[0] - 1))
+                    else:
+                        self.names.assign(name, value)
                 case ast.For(iter=head, body=inner) | ast.While(test=head, body=inner):
                     self._touch(head)
                     if isinstance(each, ast.For):
@@ -251,17 +259,6 @@ class _Reader:
         for each in ast.walk(node):
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 self.names.run(each.id, None)
-
-    def _assign(self, name: str, value: ast.expr) -> None:
-        size = self.names.ranges.get(f"{name.removesuffix('index')}numel")
-        if isinstance(value, ast.Name) and value.id in self.pointers:
-            self.pointers[name] = self.pointers[value.id]
-        elif isinstance(value, ast.Call) and dotted(value.func) in _BLOCKS:
-            self.blocks[name] = value
-        elif _ROOT.fullmatch(name) and size and size[0] > 0:
-            self.names.run(name, (0, size[0] - 1))
-        else:
-            self.names.assign(name, value)
 
     def _touch(self, node: ast.AST) -> None:
         for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
@@ -369,7 +366,17 @@ class _CppReader:
         if alias and alias[2] in self.pointers:
             self.pointers[alias[1]] = self.pointers[alias[2]]
         elif text.startswith(("for(", "for (")):
-            self._loop(text)
+            # A loop as a variable; the inner loop of a vector repeats its lanes
+            first, _, rest = text[text.find("(") + 1 :].partition(";")
+            name, _, start = first.partition("=")
+            name = name.split()[-1] if name.split() else ""
+            low, high = (
+                self._range(part) for part in (start, rest.partition(";")[0].partition("<")[2])
+            )
+            if name.endswith("_inner"):
+                self.names.run(name, (0, 0))
+            else:
+                self.names.run(name, (low[0], high[1] - 1) if low and high else None)
         elif any(word in self.pointers for word in _WORD.findall(text)):
             self._statement(text)
         if "[&]" in text and self.conditional is None:
@@ -377,19 +384,6 @@ class _CppReader:
         self.depth += text.count("{") - text.count("}")
         if "}" in text and self.conditional is not None and self.depth <= self.conditional:
             self.conditional = None
-
-    def _loop(self, text: str) -> None:
-        """A loop as a variable; the inner loop of a vector repeats its lanes."""
-        first, _, rest = text[text.find("(") + 1 :].partition(";")
-        name, _, start = first.partition("=")
-        name = name.split()[-1] if name.split() else ""
-        low, high = (
-            self._range(part) for part in (start, rest.partition(";")[0].partition("<")[2])
-        )
-        if name.endswith("_inner"):
-            self.names.run(name, (0, 0))
-        else:
-            self.names.run(name, (low[0], high[1] - 1) if low and high else None)
 
     def _range(self, text: str) -> Range | None:
         node = expression(_python(text))

@@ -416,7 +416,11 @@ class _Joiner:
             return
         for at, call in pairs:
             if self.on_host:
-                self._add_op(wrapper, call, graph_run.ops[at], symbols)
+                op = graph_run.ops[at]
+                self.host_ops.add(op)
+                ran = self._sized(wrapper, call, symbols)
+                made = CallRun((op,), (), int(self.host.length[op]), ran.bytes, ran)
+                self.found.setdefault((wrapper.compilation, wrapper.places[call]), []).append(made)
             else:
                 self._add(wrapper, call, below.get(graph_run.ops[at], []), symbols)
         if loose:
@@ -471,12 +475,6 @@ class _Joiner:
         ns = int(gpu.length[kernels].sum()) if kernels else 0
         ran = self._sized(wrapper, call, symbols)
         made = CallRun(tuple(int(gpu.id[at]) for at in kernels), copies, ns, ran.bytes, ran)
-        self.found.setdefault((wrapper.compilation, wrapper.places[call]), []).append(made)
-
-    def _add_op(self, wrapper: Wrapper, call: int, op: int, symbols: dict[str, int]) -> None:
-        self.host_ops.add(op)
-        ran = self._sized(wrapper, call, symbols)
-        made = CallRun((op,), (), int(self.host.length[op]), ran.bytes, ran)
         self.found.setdefault((wrapper.compilation, wrapper.places[call]), []).append(made)
 
     def _sized(self, wrapper: Wrapper, call: int, symbols: dict[str, int]) -> KernelCall:

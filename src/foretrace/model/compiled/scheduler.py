@@ -99,7 +99,12 @@ class _Lines:
         if self.in_return:
             self._returned(stripped)
         elif not self.in_body:
-            self._head(stripped)
+            if stripped.startswith("def forward("):
+                self.in_head = True
+            if self.in_head:
+                for name, text in _INPUT.findall(stripped[:_LONGEST]):
+                    self._input(name, text)
+                self.in_body = stripped.partition("  #")[0].endswith("):")
         elif stripped.startswith("#"):
             self.source = source_line(stripped)
         elif stripped.startswith("class "):
@@ -110,14 +115,6 @@ class _Lines:
         elif stripped and len(stripped) <= _LONGEST:
             self._statement(stripped)
         return True
-
-    def _head(self, line: str) -> None:
-        if line.startswith("def forward("):
-            self.in_head = True
-        if self.in_head:
-            for name, text in _INPUT.findall(line[:_LONGEST]):
-                self._input(name, text)
-            self.in_body = line.partition("  #")[0].endswith("):")
 
     def _input(self, name: str, text: str) -> None:
         self.inputs[name] = tensor(name, text) or NamedTensor(name)

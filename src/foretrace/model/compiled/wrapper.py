@@ -199,15 +199,12 @@ class Walk:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     if not self.buffers.assign(name, value) and isinstance(value, ast.Call):
                         self._call(value, name)
-                    self._part(name)
+                    # `buf1 = buf0[0]` is a result of the call that made `buf0`
+                    whole = self.buffers.made_by.get(name, "")
+                    if whole in self.results:
+                        self.results[name] = self.results[whole]
                 case ast.Assign(value=ast.Call() as call) | ast.Expr(value=ast.Call() as call):
                     self._call(call, "")
-
-    def _part(self, name: str) -> None:
-        """`buf1 = buf0[0]` is a result of the call that made `buf0`."""
-        whole = self.buffers.made_by.get(name, "")
-        if whole in self.results:
-            self.results[name] = self.results[whole]
 
     def _call(self, call: ast.Call, result: str) -> None:
         name = dotted(call.func)

@@ -263,21 +263,17 @@ def _share(places: Places) -> Share:
         if len(without(kernels, *_HELPERS)) != 1 or kernel.role != "attention":
             return None
         helped = {mark for mark in _HELPERS for each in kernels if mark in each.name}
-        return _matmuls(given, helped)
+        # The kernel with the matmuls writes its results in the form that the helpers read
+        query = given.query.dense("float" if _CONVERT in helped else None)
+        others = [
+            given.per_query_head(each) if _HEADS in helped else each.dense()
+            for each in (given.key, given.value)
+        ]
+        reads = [*given.read, given.shape.rows if _DOT in helped else None]
+        note = "reads the inputs and the output's gradient, writes the gradients once"
+        return at_least(reads, [query, *others], note)
 
     return share
-
-
-def _matmuls(given: _AttentionInputs, helped: set[str]) -> Cost:
-    """The kernel with the matmuls writes its results in the form that the helpers read."""
-    query = given.query.dense("float" if _CONVERT in helped else None)
-    others = [
-        given.per_query_head(each) if _HEADS in helped else each.dense()
-        for each in (given.key, given.value)
-    ]
-    reads = [*given.read, given.shape.rows if _DOT in helped else None]
-    note = "reads the inputs and the output's gradient, writes the gradients once"
-    return at_least(reads, [query, *others], note)
 
 
 def _dot(given: _AttentionInputs) -> Cost:

@@ -393,7 +393,10 @@ def limit(
     if place.nearest == "l2":
         return _above_memory(place, traits.cached)
     if place.share is None or place.work_ns is None:
-        return _half_known(work)
+        # Without the bytes, or without the peak of its units, no roof is the nearest for certain
+        if work.bytes is None:
+            return "unknown", "far from compute, bytes not known"
+        return "compute", "the peak of its units is not known"
     if place.share >= AT_ROOF:
         return place.nearest, _at_roof(place, work)
     starved = _starved(device, work, place, launch, traits)
@@ -428,13 +431,6 @@ def _from_cache(cached: CacheUse | None) -> str:
     return f"{sure}: {who} wrote {bytes_text(first.bytes)} {time_text(first.before_ns)} before"
 
 
-def _half_known(work: Work) -> tuple[str, str]:
-    """Without the bytes, or without the peak of its units, no roof is the nearest for certain."""
-    if work.bytes is None:
-        return "unknown", "far from compute, bytes not known"
-    return "compute", "the peak of its units is not known"
-
-
 def _at_roof(place: Roofline, work: Work) -> str:
     share, _, roof = _reached(place, work).rpartition(" of ")
     return f"{share} of the {roof} roof"
@@ -467,20 +463,16 @@ def _starved(device: Device, work: Work, place: Roofline, launch: Footprint, tra
     if few and (needed >= TINY_NS or not short):
         return f"{plural(launch.blocks, 'block')} on {device.sms} SMs"
     if (needed < TINY_NS and work.certainty == Certainty.EXACT) or (needed < SMALL_NS and short):
-        return _little(work, place)
+        if work.certainty != Certainty.EXACT:  # the bytes may be more, the time is not
+            return f"only {time_text(work.ns)} long"
+        if place.nearest == "memory":
+            return f"only {bytes_text(work.bytes)}"
+        return f"{time_text(place.work_ns)} of work at the roof"
     return ""
 
 
 def _start_ns(traits: Traits) -> int:
     return MATMUL_START_NS if traits.role in ("gemm", "gemv") else START_NS
-
-
-def _little(work: Work, place: Roofline) -> str:
-    if work.certainty != Certainty.EXACT:  # the bytes may be more, the time is not
-        return f"only {time_text(work.ns)} long"
-    if place.nearest == "memory":
-        return f"only {bytes_text(work.bytes)}"
-    return f"{time_text(place.work_ns)} of work at the roof"
 
 
 def _below(device: Device, work: Work, place: Roofline, launch: Footprint, traits: Traits) -> str:

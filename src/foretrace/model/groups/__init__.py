@@ -144,7 +144,11 @@ class _Naming:
             return
         before, after = nodes.around(forward, op[rows])
         own = np.full(len(rows), -1, np.int64)
-        inside = self._launched_in(before, op[rows])
+        # Whether each row was launched while the op ran
+        ops = op[rows]
+        origins = self.trace.origins
+        begun = origins.launched[np.maximum(before, 0)] >= origins.host.start[ops]
+        inside = (before >= 0) & begun
         own[inside] = self.group[before[inside]]
         between = ~inside & (before >= 0) & (after >= 0)
         between &= (self.call[before] == self.call[after]) & (self.call[before] >= 0)
@@ -153,9 +157,3 @@ class _Naming:
         weak, lasting = self._flags("weak", True), self._flags("with_backward", False)
         follows = (own >= 0) & lasting[own] & (weak[self.group[rows]] | self.matmul[rows])
         self.group[rows[follows]] = own[follows]
-
-    def _launched_in(self, rows: Ints, ops: Ints) -> Bools:
-        """Whether each row was launched while the op ran."""
-        origins = self.trace.origins
-        begun = origins.launched[np.maximum(rows, 0)] >= origins.host.start[ops]
-        return (rows >= 0) & begun

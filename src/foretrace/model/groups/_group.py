@@ -186,7 +186,12 @@ class Distinct:
         host, op = origins.host, origins.op
         above = (host.is_op | host.is_region) & host.lasting
         self.paths = host.paths(above)
-        self._leave_steps(host.named(lambda name: name.startswith(STEP)))
+        # What a closure runs is not below the step of the optimizer that calls it
+        is_step = host.named(lambda name: name.startswith(STEP))
+        over = self.paths.above
+        inner = np.flatnonzero((over >= 0) & is_step[over])
+        inner = inner[in_closure(self.trace, inner)]
+        over[inner] = over[over[inner]]
         self.event: Ints = host.nearest(origins.launch, above)
         lost = (self.event < 0) & (op >= 0)  # linked to an op, not to a launch
         self.event[lost] = op[lost]
@@ -201,13 +206,6 @@ class Distinct:
         )
         _, first, self.kind = np.unique(numbered(*columns), return_index=True, return_inverse=True)
         self.kinds = [self._work(row, classes[module[row]]) for row in first.tolist()]
-
-    def _leave_steps(self, is_step: Bools) -> None:
-        """What a closure runs is not below the step of the optimizer that calls it."""
-        over = self.paths.above
-        inner = np.flatnonzero((over >= 0) & is_step[over])
-        inner = inner[in_closure(self.trace, inner)]
-        over[inner] = over[over[inner]]
 
     def _classes(self) -> tuple[list[str], Ints]:
         """Classes of modules, "" last, and the place of each row's: -1 without a module."""
