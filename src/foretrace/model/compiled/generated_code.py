@@ -1,10 +1,9 @@
 """What a generated Triton or C++ kernel loads and stores, from its text alone.
 
 The code is parsed and never run. In Triton, `xindex`, `yindex` and `r0_index` are variables that
-run over all of `xnumel`. In C++, loops such as `for(int64_t x0=…(0L); x0<…(50L); x0+=…(4L))` are: a
-vector load and its tail read together what the loop steps over. An index reaches as many elements
-as its variables have values, and none outside of its range. One that uses anything else (loaded
-values, floats, program ids) is not known.
+run over all of `xnumel`. An index reaches as many elements as its variables have values, and none
+outside of its range. One that uses anything else (loaded values, floats, program ids) is not known.
+Of C++ code the parameters alone are read: a kernel moves at most what its tensors hold.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from foretrace.model.compiled.syntax import (
     Range,
     dotted,
     evaluate,
-    expression,
     number,
     parse,
     ranged,
@@ -53,13 +51,7 @@ _CPP_TYPES = {
     "c10::Half": "f16", "unsigned char": "u8", "signed char": "i8", "short": "i16",
     "uint32_t": "u32", "uint64_t": "u64", "uint16_t": "u16",
 }  # fmt: skip
-_PARAMETER = regex(r"(?:const )?([\w:]{1,60}(?: char)?) ?(\*?) ?(?:__restrict__ )?(\w{1,200})")
-_ALIAS = regex(r"auto (\w{1,200}) = (\w{1,200});")
-_WORD = regex(r"\w+")
-_NUMBER = regex(r"\b(\d{1,19})L{0,2}\b")
-_CAST = regex(r"(?:static_cast|c10::convert)<(?:int64_t|long|int32_t|int)>")
-_LONGEST = 5000  # characters of an index
-_VECTOR = ("loadu(", ".store(", "transpose_mxn<")
+_PARAMETER = regex(r"(const )?([\w:]{1,60}(?: char)?) ?(\*?) ?(?:__restrict__ )?(\w{1,200})")
 Variables = frozenset[tuple[str, int]]  # names, and how many values each has
 
 
@@ -143,17 +135,20 @@ def _width(values: Range) -> int:
     return max(values[1] - values[0] + 1, 0)
 
 
-class TritonCode(Struct, frozen=True):
-    """A kernel's function, its pointers (`in_ptr0: bf16`) and its fixed options (`R0_BLOCK`)."""
+class GeneratedCode(Struct, frozen=True):
+    """A kernel's parameters, its pointers (`in_ptr0: bf16`) and those that it may write.
+
+    Triton code also has fixed options (`R0_BLOCK`) and the function itself.
+    """
 
     parameters: tuple[str, ...]
     pointers: dict[str, str]
-    config: dict[str, int]
     mutated: tuple[str, ...]
-    function: ast.FunctionDef
+    config: dict[str, int] = {}
+    function: ast.FunctionDef | None = None
 
 
-def read_triton(code: str, name: str = "") -> TritonCode | None:
+def read_triton(code: str, name: str = "") -> GeneratedCode | None:
     """The kernel in a text; helper functions precede it. None if there is none."""
     module = parse(code)
     functions = (
@@ -169,7 +164,7 @@ def read_triton(code: str, name: str = "") -> TritonCode | None:
     mutated = _literal(given.get("inductor_meta"), "mutated_arg_names")
     names = tuple(map(str, mutated)) if isinstance(mutated, list) else ()
     pointers = _pointers(_literal(given.get("triton_meta"), "signature"), parameters)
-    return TritonCode(parameters, pointers, _config(named[0], given), names, named[0])
+    return GeneratedCode(parameters, pointers, names, _config(named[0], given), named[0])
 
 
 def _pointers(signature: object, parameters: tuple[str, ...]) -> dict[str, str]:
@@ -206,19 +201,20 @@ def _config(function: ast.FunctionDef, given: Mapping[str, ast.expr]) -> dict[st
     return {name: value for name, value in found.items() if value is not None}
 
 
-def triton_touches(code: TritonCode, scalars: Mapping[str, int]) -> list[Touch]:
+def touches(code: GeneratedCode, scalars: Mapping[str, int]) -> Iterator[Touch]:
     """Every load, store and atomic operation, in order; `scalars` are whole-number arguments."""
     reader = _Reader(code, scalars)
-    reader.statements(code.function.body)
+    reader.statements(code.function.body if code.function else [])
+    yield from reader.found
     seen = {touch.argument for touch in reader.found}
-    rest = (pointer for pointer in code.pointers if pointer not in seen)
-    return [*reader.found, *(each for p in rest for each in unseen(p, p in code.mutated))]
+    for pointer in (each for each in code.pointers if each not in seen):
+        yield from unseen(pointer, pointer in code.mutated)
 
 
 class _Reader:
     """Reads the statements once: every loop and every branch runs for some program."""
 
-    def __init__(self, code: TritonCode, scalars: Mapping[str, int]) -> None:
+    def __init__(self, code: GeneratedCode, scalars: Mapping[str, int]) -> None:
         self.pointers = {name: name for name in code.pointers}  # and other names for them
         self.blocks: dict[str, ast.Call] = {}  # block pointers and tensor descriptors
         self.names = Names(scalars)
@@ -321,119 +317,18 @@ class _Reader:
         self.found += [Touch(self.pointers[name], mode, text, reach) for name in self._held(made)]
 
 
-class CppCode(Struct, frozen=True):
-    """The parameters of a kernel, the short types of its pointers, and its lines."""
-
-    parameters: tuple[str, ...]
-    pointers: dict[str, str]
-    lines: tuple[str, ...]
-
-
-def read_cpp(code: str) -> CppCode | None:
+def read_cpp(code: str) -> GeneratedCode | None:
     """The kernel in a text: the last function that C can call. None if there is none."""
     _, found, rest = code.rpartition('extern "C"')
-    head, _, body = rest.partition("{")
+    head = rest.partition("{")[0]
     inside = head[head.find("(") + 1 : head.rfind(")")] if "(" in head else ""
     given = [_PARAMETER.fullmatch(" ".join(part.split())) for part in inside.split(",")]
     known = [each for each in given if each]
     if not found or len(known) < len(given):
         return None
-    pointers = {each[3]: _CPP_TYPES.get(each[1], "") for each in known if each[2]}
-    return CppCode(tuple(each[3] for each in known), pointers, tuple(body.splitlines()))
-
-
-def cpp_touches(code: CppCode, scalars: Mapping[str, int]) -> list[Touch]:
-    """Every load and store, in order; `scalars` are whole-number arguments."""
-    reader = _CppReader(code, scalars)
-    for line in code.lines:
-        reader.take(line)
-    seen = {touch.argument for touch in reader.found}
-    return [*reader.found, *(each for p in code.pointers if p not in seen for each in unseen(p))]
-
-
-class _CppReader:
-    def __init__(self, code: CppCode, scalars: Mapping[str, int]) -> None:
-        self.pointers = {name: name for name in code.pointers}
-        self.names = Names(scalars)
-        self.depth = 0
-        self.conditional: int | None = None  # the depth of a function that a mask calls
-        self.found: list[Touch] = []
-
-    def take(self, line: str) -> None:
-        """One line: a loop, another name for a pointer, or a statement."""
-        text = line.strip()
-        alias = _ALIAS.fullmatch(text)
-        if alias and alias[2] in self.pointers:
-            self.pointers[alias[1]] = self.pointers[alias[2]]
-        elif text.startswith(("for(", "for (")):
-            # A loop as a variable; the inner loop of a vector repeats its lanes
-            first, _, rest = text[text.find("(") + 1 :].partition(";")
-            name, _, start = first.partition("=")
-            name = name.split()[-1] if name.split() else ""
-            low, high = (
-                self._range(part) for part in (start, rest.partition(";")[0].partition("<")[2])
-            )
-            if name.endswith("_inner"):
-                self.names.run(name, (0, 0))
-            else:
-                self.names.run(name, (low[0], high[1] - 1) if low and high else None)
-        elif any(word in self.pointers for word in _WORD.findall(text)):
-            self._statement(text)
-        if "[&]" in text and self.conditional is None:
-            self.conditional = self.depth
-        self.depth += text.count("{") - text.count("}")
-        if "}" in text and self.conditional is not None and self.depth <= self.conditional:
-            self.conditional = None
-
-    def _range(self, text: str) -> Range | None:
-        node = expression(_python(text))
-        return ranged(node, self.names.ranges) if node else None
-
-    def _statement(self, text: str) -> None:
-        masked = self.conditional is not None or ".template" in text
-        for name, mode, inside in _places(text, self.pointers):
-            node = expression(_python(inside)) if inside else None
-            reach, most = self.names.reach(node, None) if node else (None, None)
-            if masked:
-                reach, most = None, reach.count if reach else most
-            self.found.append(Touch(self.pointers[name], mode, _python(inside), reach, most))
-
-
-def _places(text: str, pointers: Mapping[str, str]) -> Iterator[tuple[str, Mode, str]]:
-    """(pointer, mode, index or "") for every pointer in a statement."""
-    for found in _WORD.finditer(text):
-        if found[0] not in pointers:
-            continue
-        before, after = text[: found.start()], text[found.end() :].lstrip()
-        written = before.rstrip().endswith(".store(")
-        atomic = "atomic_add" in before
-        inside = ""
-        if after.startswith("["):
-            inside = _until(after[1:], "]")
-            rest = after[len(inside) + 2 :].lstrip()
-            written |= rest.startswith("=") and not rest.startswith("==")
-        elif after.startswith("+ ") and any(each in before for each in _VECTOR) and not atomic:
-            inside = _until(after[2:], ",)")
-        yield found[0], "atomic" if atomic else "store" if written else "load", inside
-
-
-def _until(text: str, ends: str) -> str:
-    """What precedes the first of `ends` that is in no brackets."""
-    depth = 0
-    for at, letter in enumerate(text[:_LONGEST]):
-        if depth == 0 and letter in ends:
-            return text[:at]
-        depth += (letter in "([") - (letter in ")]")
-    return ""
-
-
-def _python(text: str) -> str:
-    """A C++ expression of whole numbers as Python would write it; `/` divides whole numbers."""
-    plain = _NUMBER.sub(r"\1", _CAST.sub("", text)).replace("::", ".").replace("/", "//")
-    return plain.replace("&&", "&").strip()
-
-
-GeneratedCode = TritonCode | CppCode
+    pointers = {each[4]: _CPP_TYPES.get(each[2], "") for each in known if each[3]}
+    written = tuple(each[4] for each in known if each[3] and not each[1])
+    return GeneratedCode(tuple(each[4] for each in known), pointers, written)
 
 
 def generated(kernel: GeneratedKernel) -> GeneratedCode | None:
@@ -454,7 +349,9 @@ def counted(
     """The accesses of one call: `scalars` and `tensors` are by parameter."""
     given = tuple(sorted(scalars.items()))
     found = accesses(_touches(kernel.name, kernel.language, kernel.code, given), tensors)
-    return template(found) if _is_matmul(kernel.name) else found
+    # a template of a matmul: `triton_tem_fused_addmm_0`
+    is_template = kernel.name.startswith("triton_tem_fused") and "attention" not in kernel.name
+    return template(found) if is_template and "mm" in kernel.name else found
 
 
 @lru_cache(maxsize=256)  # a model calls the same kernel in every layer
@@ -462,14 +359,7 @@ def _touches(
     name: str, language: str, code: str, given: tuple[tuple[str, int], ...]
 ) -> tuple[Touch, ...]:
     known = _read(name, language, code)
-    if isinstance(known, CppCode):
-        return tuple(cpp_touches(known, dict(given)))
-    return () if known is None else tuple(triton_touches(known, dict(given)))
-
-
-def _is_matmul(name: str) -> bool:
-    """A template of a matmul: `triton_tem_fused_addmm_0`."""
-    return name.startswith("triton_tem_fused") and "mm" in name and "attention" not in name
+    return tuple(touches(known, dict(given))) if known else ()
 
 
 def sized(
