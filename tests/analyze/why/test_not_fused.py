@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import foretrace
-from foretrace.analyze.why.measured import Measured, Ran
+from foretrace.analyze.why.measured import Ran
 from foretrace.analyze.why.not_fused import OtherRun, grouped, not_fused
 from foretrace.analyze.why.refusals import (
     REASONS,
@@ -42,12 +42,10 @@ TUNED = Path(__file__).parents[2] / "data" / "tuned"
 
 
 @cache
-def measured(run: str) -> Measured:
+def measured(run: str) -> Ran:
     """What the recorded trace says about the calls of a run."""
     compiler, trace = compiled(run), foretrace.open(DATA / run / "trace.json.gz")
-    found = Ran(compiler, trace, joined(compiler, trace)).measured
-    assert found is not None
-    return found
+    return Ran(compiler, trace, joined(compiler, trace))
 
 
 def _part(run: str, compile_id: str) -> Compilation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -17,43 +17,6 @@ from foretrace.schema.compiler import CompilerRun, KernelCall
 
 if TYPE_CHECKING:
     from foretrace.model.trace import Trace
-
-
-class Measured:
-    """The time that calls spend on some of their bytes; `by_call` has the runs by call."""
-
-    def __init__(self, by_call: Mapping[int, Sequence[CallRun]], bytes_per_s: float | None) -> None:
-        self.by_call, self.bytes_per_s = by_call, bytes_per_s
-
-    def ran(self, call: KernelCall) -> Sequence[CallRun]:
-        """The runs of a call."""
-        return self.by_call.get(id(call), ())
-
-    def whole(self, call: KernelCall) -> int:
-        """Time of all runs."""
-        return sum(run.ns for run in self.ran(call))
-
-    def spent(
-        self, call: KernelCall, count: int | None, names: Iterable[str], other: KernelCall
-    ) -> int | None:
-        """Time that all runs of a call spend on `count` bytes, never more than all of it.
-
-        Where shapes are dynamic, `count` is None and the bytes are those of the named tensors in
-        each run of this call or the other. A generated loop moves bytes at its own rate. What a
-        library's kernel or a template computes meanwhile is not known: its bytes count at the
-        GPU's bandwidth.
-        """
-        runs, total = self.ran(call), 0.0
-        computes = call.extern or call.kernel.startswith("triton_tem_")
-        sizes = _sizes(names, runs, self.ran(other)) if count is None else [count] * len(runs)
-        for run, size in zip(runs, sizes, strict=True):
-            if size is None or (computes and not self.bytes_per_s):
-                return None
-            if not computes and run.bytes:
-                total += run.ns * min(size / run.bytes, 1.0)
-            elif self.bytes_per_s:
-                total += min(size / self.bytes_per_s * 1e9, run.ns)
-        return round(total) if runs else None
 
 
 def _sizes(
@@ -112,7 +75,7 @@ class Ran:
         """All runs of these calls."""
         if self.trace is None:
             return CallRuns([], [])
-        runs = [run for call in calls for run in self.by_call.get(id(call), ())]
+        runs = [run for call in calls for run in self.runs(call)]
         names = dict.fromkeys(self._name(event) for run in runs for event in run.kernels)
         launches = sum(len(run.kernels) for run in runs)
         return CallRuns(runs, list(names), launches, sum(run.ns for run in runs))
@@ -122,13 +85,41 @@ class Ran:
         name: str = self.trace.host.names[self.trace.host.name[event]]
         return name
 
-    @property
-    def measured(self) -> Measured | None:
-        """What bounds the savings: the runs of a call, and the bandwidth of the GPU."""
-        if self.trace is None:
-            return None
-        device = device_of(self.trace.about)
-        return Measured(self.by_call, device.bytes_per_s if device else None)
+    @cached_property
+    def bytes_per_s(self) -> float | None:
+        """The bandwidth of the GPU."""
+        device = device_of(self.trace.about) if self.trace is not None else None
+        return device.bytes_per_s if device else None
+
+    def runs(self, call: KernelCall) -> Sequence[CallRun]:
+        """The runs of a call."""
+        return self.by_call.get(id(call), ())
+
+    def whole(self, call: KernelCall) -> int:
+        """Time of all runs."""
+        return sum(run.ns for run in self.runs(call))
+
+    def spent(
+        self, call: KernelCall, count: int | None, names: Iterable[str], other: KernelCall
+    ) -> int | None:
+        """Time that all runs of a call spend on `count` bytes, never more than all of it.
+
+        Where shapes are dynamic, `count` is None and the bytes are those of the named tensors in
+        each run of this call or the other. A generated loop moves bytes at its own rate. What a
+        library's kernel or a template computes meanwhile is not known: its bytes count at the
+        GPU's bandwidth.
+        """
+        runs, rate, total = self.runs(call), self.bytes_per_s, 0.0
+        computes = call.extern or call.kernel.startswith("triton_tem_")
+        sizes = _sizes(names, runs, self.runs(other)) if count is None else [count] * len(runs)
+        for run, size in zip(runs, sizes, strict=True):
+            if size is None or (computes and not rate):
+                return None
+            if not computes and run.bytes:
+                total += run.ns * min(size / run.bytes, 1.0)
+            elif rate:
+                total += min(size / rate * 1e9, run.ns)
+        return round(total) if runs else None
 
     def case(self, ran: CallRuns) -> dict[str, Any]:
         """The row of `kernel_cases` in which these runs spent most time; empty without any."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from foretrace.analyze.why.measured import Measured, Ran
+from foretrace.analyze.why.measured import Ran
 from foretrace.analyze.why.refusals import (
     NO_KERNEL,
     REASONS,
@@ -43,7 +43,7 @@ Graph = tuple[tuple[str, str], ...]  # names and targets of the nodes
 DEEPEST = 8  # nodes in a row that one kernel keeps to itself; more are not followed
 
 
-def not_fused(compilation: Compilation, trace: Measured | None = None) -> tuple[Separation, ...]:
+def not_fused(compilation: Compilation, trace: Ran | None = None) -> tuple[Separation, ...]:
     """Every pair of neighbours of a compilation that share data and stay apart."""
     graphs = {node.graph for node in compilation.after} | {each.graph for each in compilation.calls}
     known = _Known(compilation)
@@ -57,15 +57,13 @@ def not_fused(compilation: Compilation, trace: Measured | None = None) -> tuple[
     # another.
     held: dict[object, list[Separation]] = {}
     for each in found:
-        known = each.a_call is not None and each.b_call is not None
-        if not known or each.a_call != each.b_call:
-            held.setdefault((each.a_call, each.b_call) if known else id(each), []).append(each)
+        both = each.a_call is not None and each.b_call is not None
+        if not both or each.a_call != each.b_call:
+            held.setdefault((each.a_call, each.b_call) if both else id(each), []).append(each)
     return tuple(_one(pairs, compilation, trace) for pairs in held.values())
 
 
-def _one(
-    pairs: Sequence[Separation], compilation: Compilation, trace: Measured | None
-) -> Separation:
+def _one(pairs: Sequence[Separation], compilation: Compilation, trace: Ran | None) -> Separation:
     """The largest of several pairs of nodes, with what the others share besides."""
     first, *others = sorted(pairs, key=lambda each: -(each.bytes or 0))
     for each in others:
@@ -85,7 +83,7 @@ def _one(
 
 
 def grouped(
-    compilation: Compilation, separations: Sequence[Separation], trace: Measured | None = None
+    compilation: Compilation, separations: Sequence[Separation], trace: Ran | None = None
 ) -> list[ReasonRow]:
     """Refusals and separations by reason; the lines add up."""
     lines: dict[str, list[FusionChoice]] = {}
@@ -161,7 +159,7 @@ def _separation(
     known: _Known,
     order: NodeOrder,
     pair: Neighbours,
-    trace: Measured | None,
+    trace: Ran | None,
 ) -> Separation:
     a, b, compilation = pair.a, pair.b, known.compilation
     refused = known.refusals.about(a, b)
@@ -214,7 +212,7 @@ def _group(
     reason: str,
     choices: Sequence[FusionChoice],
     apart: Sequence[Separation],
-    trace: Measured | None,
+    trace: Ran | None,
 ) -> ReasonRow:
     ended = {
         (node.graph, member): node.name for node in compilation.after for member in node.members
@@ -239,7 +237,7 @@ def _end(ended: dict[tuple[int, str], str], choice: FusionChoice, name: str) -> 
 
 
 def _together(
-    compilation: Compilation, apart: Iterable[Separation], trace: Measured | None
+    compilation: Compilation, apart: Iterable[Separation], trace: Ran | None
 ) -> int | None:
     """Time of several separations: no kernel saves more than it takes."""
     spent: dict[int, int] = {}
@@ -256,7 +254,7 @@ def _together(
 
 
 def _times(
-    pair: Neighbours, calls: Sequence[KernelCall | None], trace: Measured | None
+    pair: Neighbours, calls: Sequence[KernelCall | None], trace: Ran | None
 ) -> tuple[int | None, int | None]:
     """What each of the two spends on the shared data in all its runs, where the trace says it."""
     a, b = calls
@@ -325,7 +323,7 @@ def separated(
     """
     pairs: list[NotFused] = []
     groups: list[ReasonRow] = []
-    measured, second = ran.measured, OtherRun(other) if other else None
+    measured, second = ran if ran.trace is not None else None, OtherRun(other) if other else None
     broken = across_breaks(run, measured)
     for each in run.compilations:
         found = not_fused(each, measured)

@@ -24,7 +24,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foretrace.analyze.why.measured import Measured
+from foretrace.analyze.why.measured import Ran
 from foretrace.model.compiled.compile_log import by_function, resume_name
 from foretrace.model.compiled.scheduler import elements, split, walk
 from foretrace.schema.compiler import (
@@ -421,7 +421,7 @@ def _joined(
     )
 
 
-def across_breaks(run: CompilerRun, trace: Measured | None = None) -> tuple[Separation, ...]:
+def across_breaks(run: CompilerRun, trace: Ran | None = None) -> tuple[Separation, ...]:
     """Kernels on both sides of a graph break, one of which reads what the other wrote."""
     versions = by_function(run.compilations)
     return tuple(
@@ -499,7 +499,7 @@ def _separation(
     used: int,
     tensor: NamedTensor,
     place: SourceLine,
-    trace: Measured | None,
+    trace: Ran | None,
 ) -> Separation:
     a, b = first.calls[made], second.calls[used]
     size = tensor.bytes
