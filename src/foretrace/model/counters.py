@@ -1,27 +1,18 @@
-"""Which launch of an export is which kernel of a trace.
+"""Which launch of an export of Nsight Compute is which kernel of a trace, and what it moved.
 
 Both list launches in their order. The kernels of the counted step, or of a step that fits, are
-compared with the launches by function, grid, block and template arguments. A launch that could be
-one of several kernels is joined to none.
-
-Which launches of two lists are the same kernel: names, footprints and order.
-
-Torch's profiler and Nsight Compute write kernel names with two demanglers:
+compared with the launches by function, grid, block and template arguments. Two demanglers write the
+names:
 
     trace  void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>,
            std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)
     ncu    void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>,
            std::array<char *, 3>>(int, T2, T3)
 
-They agree on the function and on the words of its template arguments.
-
-Where several kernels of a trace share function, grid and block, the words of their template
-arguments decide. A launch that fits none of them, or two, gets a number of its own.
-
-The longest common subsequence of two lists may be found in several ways: `a a b` and `a b` leave
-open which `a` is meant. A pair counts where every way has it. Both lists keep their order.
-
-From the metrics of a launch to bytes by level and operations of the tensor cores.
+They agree on the function and on the words of its template arguments. A launch that fits none of
+the kernels with its function, grid and block, or two, gets a number of its own and is joined to
+none. The longest common subsequence of two lists may be found in several ways: `a a b` and `a b`
+leave open which `a` is meant. A pair counts where every way has it.
 
 `ceilings` are the roofs of each level of a GPU: measured on it where they were, else from its
 datasheet.
@@ -76,7 +67,9 @@ class LevelTraffic(Struct, frozen=True):
     @property
     def hbm(self) -> float | None:
         """Read and written; None where one of them was not counted."""
-        return _sum(self.hbm_read, self.hbm_written)
+        if self.hbm_read is None or self.hbm_written is None:
+            return None
+        return self.hbm_read + self.hbm_written
 
     @property
     def kept_in_l2(self) -> float | None:
@@ -91,32 +84,33 @@ class LevelTraffic(Struct, frozen=True):
         return None if self.l1 is None or self.l2 is None else max(self.l1 - self.l2, 0.0)
 
 
+_FROM_L1 = "lts__t_sectors_srcunit_tex"
+# The metrics of each level, and the bytes that one of them stands for; the first that was counted.
+_LEVELS: dict[str, dict[str, int]] = {
+    "hbm_read": {"dram__bytes_read.sum": 1, "dram__sectors_read.sum": SECTOR},
+    "hbm_written": {"dram__bytes_write.sum": 1, "dram__sectors_write.sum": SECTOR},
+    "l2": {f"{_FROM_L1}.sum": SECTOR},
+    "l2_read": {f"{_FROM_L1}_op_read.sum": SECTOR},
+    "l2_written": {f"{_FROM_L1}_op_write.sum": SECTOR},
+    "l2_lookups": {"lts__t_bytes.sum": 1, "lts__t_sectors.sum": SECTOR},
+    "l2_fabric": {"lts__t_sectors_srcunit_ltcfabric.sum": SECTOR},
+    "l1": {"l1tex__t_bytes.sum": 1, "l1tex__t_sectors.sum": SECTOR},
+    "shared": {
+        "sm__sass_data_bytes_mem_shared.sum": 1,
+        "smsp__sass_data_bytes_mem_shared.sum": 1,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": WAVEFRONT,
+    },
+}
+
+
 def traffic(metrics: Mapping[str, float]) -> LevelTraffic:
     """The traffic of one launch."""
-    read = _first(metrics, ("dram__bytes_read.sum", 1), ("dram__sectors_read.sum", SECTOR))
-    written = _first(metrics, ("dram__bytes_write.sum", 1), ("dram__sectors_write.sum", SECTOR))
-    from_l1 = "lts__t_sectors_srcunit_tex"
-    return LevelTraffic(
-        read,
-        written,
-        _first(metrics, (f"{from_l1}.sum", SECTOR)),
-        _first(metrics, (f"{from_l1}_op_read.sum", SECTOR)),
-        _first(metrics, (f"{from_l1}_op_write.sum", SECTOR)),
-        _first(metrics, ("lts__t_bytes.sum", 1), ("lts__t_sectors.sum", SECTOR)),
-        _first(metrics, ("lts__t_sectors_srcunit_ltcfabric.sum", SECTOR)),
-        _first(metrics, ("l1tex__t_bytes.sum", 1), ("l1tex__t_sectors.sum", SECTOR)),
-        _first(
-            metrics,
-            ("sm__sass_data_bytes_mem_shared.sum", 1),
-            ("smsp__sass_data_bytes_mem_shared.sum", 1),
-            ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", WAVEFRONT),
-        ),
-    )
+    return LevelTraffic(**{level: _first(metrics, names) for level, names in _LEVELS.items()})
 
 
 def counted_ns(metrics: Mapping[str, float]) -> float | None:
     """How long the launch took under Nsight Compute."""
-    return _first(metrics, *((name, 1) for name in _TIMES))
+    return _first(metrics, dict.fromkeys(_TIMES, 1))
 
 
 def tensor_operations(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -151,16 +145,8 @@ def mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _first(metrics: Mapping[str, float], *names: tuple[str, int]) -> float | None:
-    for name, scale in names:
-        if name in metrics:
-            return metrics[name] * scale
-    return None
-
-
-def _sum(*values: float | None) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+def _first(metrics: Mapping[str, float], names: Mapping[str, int]) -> float | None:
+    return next((metrics[name] * scale for name, scale in names.items() if name in metrics), None)
 
 
 def ceilings(device: Device | None) -> list[KnownRoof]:
@@ -173,47 +159,27 @@ def ceilings(device: Device | None) -> list[KnownRoof]:
     rates: dict[str, tuple[float | None, str]] = {"hbm": (device.bytes_per_s, sheet)}
     rates |= {f"tensor {kind}": (rate, sheet) for kind, rate in device.peak_flops.items()}
     if found is not None:
-        said = _source(found.command, found.environment.get("measured", ""))
+        when = found.environment.get("measured", "")
+        said = f"{found.command}, {when[:10]}" if when else found.command
         flops = {
             kind: max(found.tflops.get(kind, 0.0), found.units_tflops.get(kind, 0.0))
             for kind in (*found.tflops, *found.units_tflops)
         }
         measured = {
-            "hbm": _scaled(found.memory_gbps(cache), 1e9),
-            "l2": _scaled(found.cache_gbps(cache), 1e9),
-            "shared": _scaled(max(found.shared_gbps.values(), default=None), 1e9),
-            **{f"tensor {kind}": _scaled(rate, 1e12) for kind, rate in flops.items()},
+            "hbm": (found.memory_gbps(cache) or 0) * 1e9,
+            "l2": (found.cache_gbps(cache) or 0) * 1e9,
+            "shared": max(found.shared_gbps.values(), default=0) * 1e9,
+            **{f"tensor {kind}": rate * 1e12 for kind, rate in flops.items()},
         }
         rates |= {level: (rate, said) for level, rate in measured.items() if rate}
     return [KnownRoof(level, rate, source) for level, (rate, source) in rates.items() if rate]
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return value * factor if value else None
-
-
-def _source(command: str, when: str) -> str:
-    return f"{command}, {when[:10]}" if when else command
 
 
 _NAMELESS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _NUMBER, _TRUE, _FALSE = (re.compile(text) for text in (r"\b\d+", r"\btrue\b", r"\bfalse\b"))
 # Words of one demangler alone.
-_OWN = frozenset(
-    (
-        "instance",
-        "unnamed",
-        "anonymous",
-        "namespace",
-        "lambda",
-        "const",
-        "int",
-        "bool",
-        "unsigned",
-        "long",
-    )
-)
+_OWN = "instance unnamed anonymous namespace lambda const int bool unsigned long"
 _PARAMETER = re.compile(r"T\d+")
 
 
@@ -235,7 +201,7 @@ def argument_words(name: str) -> frozenset[str]:
     words = {
         word
         for word in _WORD.findall(inside)
-        if word not in _OWN and not _PARAMETER.fullmatch(word)
+        if word not in _OWN.split() and not _PARAMETER.fullmatch(word)
     }
     numbers = ",".join(_NUMBER.findall(_TRUE.sub("1", _FALSE.sub("0", inside))))
     return frozenset(words | {numbers} if numbers else words)
@@ -403,7 +369,8 @@ class _Window(NamedTuple):
 def joined(trace: Analysis, launches: Sequence[CounterLaunch], wanted: Wanted) -> CounterJoin:
     """Join the launches of one process to kernels of a trace."""
     theirs = [LaunchShape(one.name, one.grid, one.block) for one in launches]
-    last = _window(trace, _last_step(trace), wanted)
+    # the last step is counted unless the export fits another
+    last = _window(trace, int(trace.steps["index"][-1]) if trace.steps.height else None, wanted)
     places = [] if wanted.step is not None else _other_steps(trace, len(theirs), wanted)
     for step in [None, *places]:
         window = last if step is None else _window(trace, step, wanted)
@@ -435,11 +402,6 @@ def launches_of(
     others = sum(map(len, ordered[1:]))
     text = f"{plural(others, 'launch', 'launches')} of other processes or GPUs not used"
     return ordered[0], [text] if others else []
-
-
-def _last_step(trace: Analysis) -> int | None:
-    """The step that is counted unless the export fits another; None where there are no steps."""
-    return int(trace.steps["index"][-1]) if trace.steps.height else None
 
 
 def _other_steps(trace: Analysis, count: int, wanted: Wanted) -> list[int]:

@@ -1,7 +1,5 @@
 """What the header of a trace says about where it was recorded: GPU, architecture, rank.
 
-Several traces: whether they are ranks of one job, and what that job shows as a whole.
-
 Traces are ranks of one job only if their headers say the same about it. Ranks may carry different
 time bases (a quarter of a year apart, when one process started just after midnight of a quarter) or
 claim the same rank; a rank may be missing. `open_all` puts such notes into the ledger of every

@@ -107,18 +107,11 @@ def load(
     """
     trace = load_alone(wanted, bounds, use_kept, keep, meanwhile)
     if trace.host.is_graph_launch.any() or captures:
-        _join_captures(
-            trace, wanted, captures, lambda path: load_alone(path, bounds, use_kept, keep)
-        )
+        from foretrace.model.captures.join import join_captures
+
+        found = find_captures(wanted, captures)
+        join_captures(trace, found, captures, lambda p: load_alone(p, bounds, use_kept, keep))
     return trace
-
-
-def _join_captures(
-    trace: Trace, wanted: str, folder: str | None, read: Callable[[str], Trace]
-) -> None:
-    from foretrace.model.captures.join import join_captures
-
-    join_captures(trace, find_captures(wanted, folder), folder, read)
 
 
 def find_captures(wanted: str, folder: str | None) -> list[CaptureFile]:

@@ -1,32 +1,22 @@
-"""The join of graph replays with the captures of their graphs.
-
-A capture's window fits a replay when it has as many nodes of each kind in the same order, and every
-kernel passes its check: by name where the capture has names, otherwise by what names and grids say
-about ops (`fits`). Of several windows that fit, the batch size decides, then the order in which
-graphs were captured and are replayed. Where windows remain that would give a kernel different
-answers, it stays unlinked: a false link is worse than none.
-
-`join_captures` reads the captures of a trace and notes in its ledger what was not used.
-
-One replay against one captured graph, node by node.
-
-Captures on NVIDIA's cards do not say which kernel a call launches. Then order and counts make the
-join, and this is its check. A matmul's kernel under an op that computes none, or the loop of one
-ATen op under another op, proves that the order is wrong. A helper (a fill, a copy, a sum of
-partial results, a transpose) can be any op's. The grid of ATen's elementwise loops says how many
-elements they have, and so which of two batch sizes was captured.
-
-The two sides of a join: what a graph launch ran, and what was launched into a graph.
+"""The join of graph replays with the captures of their graphs, node by node.
 
 A `CaptureWindow` is the time from the begin to the end of one capture, on one thread. What is
 launched in it becomes the nodes of one graph, in this order. A `GraphReplay` is one launch of a
 graph: its GPU work in the order of the nodes where the trace numbers them, otherwise in the order
-of its start.
+of its start. A window fits a replay when it has as many nodes of each kind in the same order, and
+every kernel passes its check: by name where the capture has names, otherwise by what names and
+grids say about ops (`fits`).
 
-The batch size of a graph is in the ranges around it, as engines and users name them. vLLM:
-`capture_32_FULL`, `execute_32_context_0(…)_generation_32(…)`,
-`execute_context_0(0)_generation_32(32)`. SGLang: `capture_32_DECODE`, `step[DECODE bs=32]`. One's
-own: `capture bs=8`, `decode bs=8`. The innermost range around a call that states a size counts.
+Captures on NVIDIA's cards do not say which kernel a call launches. There a matmul's kernel under an
+op that computes none, or the loop of one ATen op under another op, proves that the order is wrong.
+A helper (a fill, a copy, a sum of partial results, a transpose) can be any op's. The grid of ATen's
+elementwise loops says how many elements they have, and so which of two batch sizes was captured.
+
+Of several windows that fit, the batch size decides, then the order in which graphs were captured
+and are replayed. Where windows remain that would give a kernel different answers, it stays
+unlinked: a false link is worse than none. The innermost range around a call that states a batch
+size counts. vLLM: `capture_32_FULL`, `execute_32_context_0(…)_generation_32(…)`. SGLang:
+`capture_32_DECODE`, `step[DECODE bs=32]`. One's own: `capture bs=8`, `decode bs=8`.
 """
 
 from __future__ import annotations
@@ -106,7 +96,8 @@ def windows(capture: Recording) -> list[CaptureWindow]:
     ends = np.flatnonzero(host.is_call & host.named(ENDS_CAPTURE.fullmatch) & host.lasting)
     made = host.is_call & (host.is_launch | host.named(COPIES.fullmatch)) & host.lasting
     made[capture.gpu.launch[capture.gpu.launch >= 0]] = False
-    nodes, written = np.flatnonzero(made & ~host.is_graph_launch), _written(capture)
+    nodes = np.flatnonzero(made & ~host.is_graph_launch)
+    written = dict(capture.tables["launches"].select("event", "kernel").iter_rows())
     found = []
     for begin in begins.tolist():
         after = ends[(ends > begin) & (host.track[ends] == host.track[begin])]
@@ -118,7 +109,10 @@ def windows(capture: Recording) -> list[CaptureWindow]:
         if len(others):  # captures at once: each has what its thread launches
             inside = inside[host.track[inside] == host.track[begin]]
         if len(inside):
-            kinds = tuple(_kind(host.names[host.name[event]]) for event in inside.tolist())
+            called = [host.names[host.name[event]] for event in inside.tolist()]
+            copies = [FILL if "memset" in call.lower() else COPY for call in called]
+            pairs = zip(called, copies, strict=True)
+            kinds = tuple(copy if COPIES.fullmatch(call) else KERNEL for call, copy in pairs)
             names = tuple(written.get(event, "") for event in inside.tolist())
             found.append(CaptureWindow(kinds, names, begin, inside))
     return found
@@ -143,17 +137,6 @@ def _replay(trace: Recording, rows: Ints) -> GraphReplay:
     kinds = np.where(gpu.is_kernel[rows], KERNEL, np.where(gpu.is_memcpy[rows], COPY, FILL))
     names = [host.names[number] for number in host.name[gpu.id[rows]].tolist()]
     return GraphReplay(tuple(kinds.tolist()), tuple(names), int(gpu.launch[rows[0]]), rows)
-
-
-def _written(capture: Recording) -> dict[int, str]:
-    table = capture.tables["launches"]
-    return dict(zip(table["event"].to_list(), table["kernel"].to_list(), strict=True))
-
-
-def _kind(call: str) -> str:
-    if not COPIES.fullmatch(call):
-        return KERNEL
-    return FILL if "memset" in call.lower() else COPY
 
 
 _SIZE = regex(

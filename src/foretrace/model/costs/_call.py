@@ -1,12 +1,7 @@
-"""One call of an op, and the element types of its arguments.
+"""`OpCall`: one call of one op as the trace recorded it, and its `Tensor` arguments.
 
-Element types as a trace writes them: how many bytes each takes, and which type an operation on
-several gives.
-
-Traces carry the C++ names (`c10::BFloat16`, `long int`). The short names of kernel names (`bf16`,
-`fp32`) are known too, because only there is the element type of a tensor list stated.
-
-`OpCall`: one call of one op as the trace recorded it, and its `Tensor` arguments.
+Element types are the C++ names of a trace (`c10::BFloat16`, `long int`). The short names of kernel
+names (`bf16`, `fp32`) are known too, because only there is the element type of a list stated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""`Cost`, `CostKind`, and what the names of kernels say about bytes.
-
-`Cost`: what a call must compute and move, and `CostKind`: the declaration of a cost module.
-
-What the name of a kernel says about the bytes it moves, whichever op launched it.
+"""`Cost`, `CostKind`, and what the names of kernels say about bytes, whichever op launched them.
 
 The names of CUB's sorts and scans state types, and sometimes the tile of a block. The op's shapes
 may say how many items there are; otherwise a scan has at least one item more than all its blocks

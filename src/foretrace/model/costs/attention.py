@@ -1,36 +1,22 @@
 """Fused attention, forward and backward, and attention over a paged key-value cache.
 
-Fused attention, forward: two matmuls over all (query, key) pairs; each tensor moved once.
+`docs/costs.md` has the FLOP. A causal mask halves the pairs when queries and keys are equally many;
+otherwise all pairs count and the note says so, because backends align such a mask differently. A
+recorded local window is deducted likewise. The lengths of sequences packed into one row (`cum_seq`)
+are not recorded: no FLOP. Q, K, V and a bias are read, the output is written, and one float of
+log-sum-exp per query and head where it is kept. Shared key heads (GQA) are read once. Few queries
+over many keys may be split along the keys: every split writes an output, and a second kernel
+combines them. The backward recomputes the scores, and often takes several kernels: the output times
+its gradient, summed per row; the matmuls; the conversion of the query's gradient, which was
+accumulated in floats; the sums over query heads that share a key head.
 
-Scores = QK^T and output = PV, 2 * pairs * (D_qk + D_v) FLOP per head. The softmax between them is
-not counted, by convention. What follows holds for the backward too. A causal mask halves the pairs
-when queries and keys are equally many; otherwise all pairs count and the note says so, because
-backends align such a mask differently. A local window that is recorded is deducted likewise. The
-lengths of sequences packed into one row (`cum_seq`) are not recorded: no FLOP. Bytes: Q, K, V (and
-a bias) read, the output written, and one float of log-sum-exp per query and head where it is kept.
-Shared key heads (GQA) are read once. Few queries over many keys may be split along the keys: every
-split writes an output, and a second kernel combines them.
-
-Fused attention, backward: five matmuls over all (query, key) pairs; each tensor moved once.
-
-The scores are recomputed, and four more matmuls follow: 2 * pairs * (3 D_qk + 2 D_v) FLOP per
-head, the pairs counted as in the forward. Bytes: inputs, output, its gradient and the log-sum-exp
-read, the gradients written. It often takes several kernels: the output times its gradient, summed
-per row; the matmuls; the conversion of the query's gradient, which was accumulated in floats; the
-sums over query heads that share a key head.
-
-Attention over a paged or ragged key-value cache, from the lengths of the requests.
-
-The arguments hold the whole cache, or only the name of the layer that owns it. How much of it a
+The arguments over a cache hold all of it, or only the name of the layer that owns it. How much a
 call reads depends on the requests of the step, which the engine's annotation states (`Context`):
-every cached key and value once, 2 * pairs * (D_qk + D_v) FLOP per query head, where a new token is
-paired with itself and all that precede it. This holds for decoding, for prefill and for chunks of
-it. A latent cache (MLA) has one row of D_c + D_rope values per token, which all heads share.
-
-Only FlashAttention's ops record a sliding window. A decoding request then reads at most the window;
-elsewhere bytes and FLOP are an upper bound. What is certain is the queries, the outputs, and the
-keys and values of the new tokens. That is all that is stated without lengths, and where a kernel's
-name says that it has a window.
+every cached key and value once. A latent cache (MLA) has one row of D_c + D_rope values per token,
+which all heads share. Only FlashAttention's ops record a sliding window. A decoding request then
+reads at most the window; elsewhere bytes and FLOP are an upper bound. What is certain is the
+queries, the outputs, and the keys and values of the new tokens. That is all that is stated without
+lengths, and where a kernel's name says that it has a window.
 """
 
 from __future__ import annotations

@@ -1,19 +1,10 @@
-"""Convolutions, pooling and resizing.
-
-Convolutions: 2 FLOP per output element, input channel of its group and filter tap; each tensor
-moved once.
+"""Convolutions, pooling and resizing; `docs/costs.md` has the conventions.
 
 A backward pass makes up to two matmuls of the same size (the gradients of the input and of the
-weight), as its output mask says. Bias and bias gradient add no FLOP, by convention. Padding counts
-as if it were data, which is how the multiply-adds are usually quoted; Winograd and FFT algorithms
-do fewer. A trace without concrete inputs does not state stride and padding: the output is then
-unknown and only reads are counted.
-
-Pooling and resizing: input read once, output written once; a backward reads the gradient and
-writes the input's.
-
-Window, stride and padding come from `Concrete Inputs`; without them the output is unknown. FLOP are
-not counted. A max pool keeps a 64-bit index per output element, which its backward reads.
+weight), as its output mask says. Padding counts as if it were data, which is how the multiply-adds
+are usually quoted; Winograd and FFT algorithms do fewer. Window, stride and padding come from
+`Concrete Inputs`: without them the output is unknown and only reads are counted. A max pool keeps a
+64-bit index per output element, which its backward reads.
 """
 
 from __future__ import annotations

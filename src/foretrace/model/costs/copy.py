@@ -1,32 +1,18 @@
-"""Copies, fills and random numbers.
-
-Copies, casts, fills and joins: what is read is written, by the types on each side. No FLOP.
+"""Copies, fills, random numbers, index ops and collectives; `docs/costs.md` has the conventions.
 
 `copy_` reads the source at the size it has in memory and writes all of `self`, which is not read. A
 cast to a type that is not recorded counts as one to the same type. Only the kernel's name states
-the element type of the tensors of `cat`: the caller supplies it as `list_type`, otherwise the bytes
-are unknown.
+the element type of the tensors of `cat`: the caller supplies it as `list_type`.
 
-Random numbers and dropout: numbers are made on chip, so only results move. FLOP of the generator
-are not counted.
+Random numbers are made on chip, so only results move. Dropout writes a mask of one byte per element
+beside its output.
 
-Dropout writes a mask of one byte per element beside its output. `multinomial` sorts or searches
-inside, in passes that are not counted.
-
-Embedding, gather, scatter and index ops: only the elements that the indices pick are moved, plus
-the indices.
-
-A row picked twice counts twice: which rows were picked depends on the data. What a call does not
-record stays unknown: the profiler leaves out the sizes of the list of index tensors of `index` and
-`index_put`, and the data decide how many results `nonzero`, `masked_select` and `unique` have. The
+A row that an index picks twice counts twice: which rows were picked depends on the data. The
 backward of an embedding sorts the indices: the kernels that read them all, or the whole gradient,
-are known by name. FLOP: none, except one per element for the adding variants.
+are known by name. The adding variants count one FLOP per element.
 
-Collectives: at least, this GPU reads the message once and writes the result once.
-
-A ring passes every chunk on as it arrives, so the memory traffic of a real algorithm is a small
-multiple. What crosses the wire depends on the group size and the algorithm. Message sizes come from
-the collective's own record.
+A collective reads its message and writes its result once at least. A ring passes every chunk on as
+it arrives, so a real algorithm moves a small multiple.
 """
 
 from __future__ import annotations

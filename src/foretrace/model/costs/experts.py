@@ -1,10 +1,7 @@
 """Mixtures of experts: their matmuls, and the routing of tokens to them.
 
-Mixtures of experts: two matmuls per token and chosen expert, 2 * tokens * chosen * K * N FLOP
-each, and the weights of every expert that some token chose.
-
-Which experts those are is data. With `T` tokens that choose `k` of `E` experts, at least `k` and at
-most `min(E, T * k)` are read. Counted is what evenly spread choices reach on average,
+Which experts are read is data. With `T` tokens that choose `k` of `E` experts, at least `k` and at
+most `min(E, T * k)` are. Counted is what evenly spread choices reach on average,
 E * (1 - (1 - k / E) ** T); the note states the range, and the bytes are an estimate.
 
 `fused_experts` takes the weights as arguments. `moe_forward` reaches them through the layer's name:
@@ -13,12 +10,9 @@ their grids have one block for each tile of the result. The last matmul writes r
 input, which gives the number of row tiles, hence `k`, hence the columns of the first matmul.
 Columns count in whole tiles. A scale of 8 bits belongs to 32 values of an mx type, to 16 of nvfp4.
 
-The routing of tokens to experts: which experts a token chose, the order that puts the tokens of
-an expert side by side, the rows in that order and their sum.
-
-Bytes alone. Scores are read once; weights and numbers of the chosen experts are written once. The
-sorting is a lower bound: its tables are padded for each expert, by how much is data. triton_kernels
-records its two steps as `TopK` and `SortTokens`; a mask has one bit for each expert.
+The sorting of tokens by expert is a lower bound: its tables are padded for each expert, by how much
+is data. triton_kernels records its two steps as `TopK` and `SortTokens`; a mask has one bit for
+each expert.
 """
 
 from __future__ import annotations

@@ -1,51 +1,24 @@
-"""Ops of libraries: vLLM, SGLang, AITER, Liger and FBGEMM.
+"""Ops of libraries (vLLM, SGLang, AITER, Liger, FBGEMM) and Inductor's Triton kernels.
 
-vLLM's own kernels, whose arguments say less than they touch: outputs come first, caches are
-written in part.
+Serving engines pass outputs first, and caches that hold every request: only the rows of the new
+tokens count. A gated activation reads gate and value from one tensor. Rotary embeddings work in
+place. AITER's norms with an added residual write the sum beside the norm.
 
-A cache that another kernel writes holds every request; only the rows of the new tokens count here.
+Liger's backward records the incoming gradients alone. What the forward saved has the shapes that
+the function implies: gelu-mul and silu-mul read both inputs and overwrite them by their gradients.
 
-SGLang's own kernels, whose outputs come first and whose caches are written in part.
+A jagged feature of FBGEMM is a matrix of lengths and one list of values. How many values a
+permutation moves depends on the data.
 
-A gated activation reads gate and value from one tensor. Writing to the key-value cache moves the
-new tokens alone. The rotary embedding works in place, as vLLM's does, from which it stems.
-
-AITER's ops, which serving engines call on AMD GPUs: a matmul with the weight stored by rows,
-and RMS norms that take their outputs as arguments.
-
-The norms with an added residual write the sum beside the norm. Its attention and its mixtures of
-experts are priced with those of the other libraries.
-
-Liger kernels, recorded under the name of their autograd function. FLOP are not counted.
-
-A backward's record shows the incoming gradients alone; what the forward saved has the shapes that
-the function implies (for gelu-mul and silu-mul: both inputs, read, and overwritten by their
-gradients). `ensure_contiguous` copies a strided input first, in a kernel of its own.
-
-FBGEMM's ops for recommendation models: jagged features, and rows quantized to 8 bits.
-
-A jagged feature is a matrix of lengths and one list of values. The lengths are known. How many
-values a permutation moves depends on the data. The lookups of an embedding keep weights, indices
-and states out of their arguments.
-
-Compiled Triton kernels, from the arguments that Inductor's launcher records: each tensor
-argument counted once.
-
-The record does not say which arguments are inputs, outputs or both. An argument that is read and
-written in place moves twice what is counted. Where the name says gelu or silu and mul and there are
-two tensors, the kernel multiplies one by the activation of the other and writes the product into
-one of them: both are read and one is written, 151 MB of the MLP's, as the counters of an H200
-confirm (`docs/counters.md`). That is an estimate: the mul may be by a number. A kernel reaches at
-most one element of an argument for each point of its grid, whose sizes follow the tensors among the
-arguments: a slice of a larger buffer counts at the size of the slice. FLOP are not known.
-
-The count is a lower bound where every argument covers the grid or one of its sizes, as a pointwise
-kernel and the rows and weights of a reduction do. Elsewhere it is an estimate: an argument may be
-used in part, and so may a table whose rows or elements an index picks (an embedding, the loss of
-the right class). A matmul from a template (`triton_tem_fused_addmm_t_0`) writes its last
-argument, [M, N]; where two others are [M, K] and [K, N] or [N, K], that is 2*M*N*K FLOP. A kernel
-whose sizes are not recorded has no cost, and neither has one that a
-person wrote: it may take a cache or a table of which it uses little.
+Inductor's launcher records the arguments of a Triton kernel, not which of them are inputs or
+outputs: each tensor counts once. Where the name says gelu or silu and mul and there are two
+tensors, both are read and one is written, as the counters of an H200 confirm (`docs/counters.md`).
+That is an estimate: the mul may be by a number. A kernel reaches at most one element of an argument
+for each point of its grid, whose sizes follow the tensors among the arguments. The count is a lower
+bound where every argument covers the grid or one of its sizes. Elsewhere it is an estimate: an
+index may pick rows of a table. A matmul from a template writes its last argument, [M, N]; where two
+others are [M, K] and [K, N] or [N, K], that is 2*M*N*K FLOP. A kernel that a person wrote has no
+cost: it may take a cache or a table of which it uses little.
 """
 
 from __future__ import annotations

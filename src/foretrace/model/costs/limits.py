@@ -1,43 +1,19 @@
-"""What holds a kernel back from its roof, and how many of its warps fit on an SM.
+"""The place of a kernel under the roofs of its GPU, and what holds it back from the nearest one.
 
-Theoretical occupancy from a kernel's footprint: the share of an SM's warps that fit at once.
-
-The profiler's own figure depends on the grid and is 0 for kernels it has no data for (cuDNN through
-`cuLaunchKernelEx`). This one is what the footprint allows when there are enough blocks. High
-occupancy hides latency but is not a goal: the fastest attention kernels run at 12.5%.
-
-What holds a kernel back from the roof nearest to it, as far as the trace has evidence.
-
-A kernel is at its roof from 70% of it on. Below, its bound is
-
-    latency   when its work takes next to no time at the roof, or more than 30% of the SMs have no
-              block: neither roof can be reached
-    l2        when its bytes exceed the memory's bandwidth, and L2 can have held an input or the
-              result (`model/roofs.py`)
-    compute, memory
-              else, the nearest roof, whatever the distance. What holds it back is named where the
-              launch, the kernel's name or the strides of its operands show it, in this order:
-              little time beside the work, a last wave that is mostly empty, an operand that is
-              strided or broadcast, a cast, few resident warps, split K. Otherwise the cause is
-              not in the trace.
-    unknown   when its cost is not known, or too little of it is: few bytes for certain and no FLOP;
-              when its bytes exceed the memory's bandwidth and L2 does not explain it
+`docs/costs.md` has the bounds and the causes. The nearest roof is the one of which a kernel reaches
+the larger share. A trace does not always say which units a matmul ran on (TF32 or plain float32).
+The lowest peak then decides whether the arithmetic can be nearer than the memory at all; if it can,
+neither roof is the nearest for certain. A kernel that finds its bytes in the L2 cache moves them
+faster than the memory could: its roof is then `l2`, whose rate no vendor states. Where `foretrace
+roofs` measured the GPU, its rates are the roofs, that of L2 included.
 
 Each cause must be able to explain the distance alone: SMs without a block and an empty last wave
 count from 30% of the GPU on. Few warps are no cause for matmuls and attention, whose fastest
 kernels run at 12% occupancy. Grids of AMD's traces count threads or blocks, depending on how the
 kernel was launched, and are no evidence.
 
-Where a kernel lies under the roofline of its GPU: its rates, and the roof nearest to it.
-
-The nearest roof is the one of which it reaches the larger share: the time that its FLOP take at the
-peak rate, or its bytes at the memory's bandwidth, divided by its own time. A trace does not always
-say which units a matmul ran on (TF32 or plain float32). The lowest peak then decides whether the
-arithmetic can be nearer than the memory at all; if it can, neither roof is the nearest for certain.
-
-Bytes are what the op must move. A kernel that finds them in the L2 cache moves them faster than the
-memory could: its roof is then `l2`, whose rate no vendor states. Where `foretrace roofs` measured
-the GPU, its rates are the roofs, that of L2 included.
+Occupancy is theoretical: what the footprint allows when there are enough blocks. The profiler's own
+figure depends on the grid and is 0 for kernels it has no data for.
 """
 
 from __future__ import annotations
@@ -299,30 +275,18 @@ def residence(registers: int, shared_bytes: int, threads: int, arch: str) -> Res
     if limits is None or threads <= 0 or registers < 0 or shared_bytes < 0:
         return None
     warps = -(-threads // WARP)
+    per_warp = -(-max(registers, 1) * WARP // REGISTER_UNIT) * REGISTER_UNIT
+    shared = shared_bytes + limits.reserved_bytes
+    per_block = -(-shared // limits.shared_unit) * limits.shared_unit
     fitting = {
         "warps": limits.warps // warps,
         "blocks": limits.blocks,
-        "registers": _by_registers(registers, warps),
-        "shared memory": _by_shared(shared_bytes, limits),
+        "registers": REGISTERS_PER_SM // per_warp // WARP_UNIT * WARP_UNIT // warps,
+        "shared memory": limits.shared_bytes // per_block if per_block else limits.blocks,
     }
     least = min(fitting, key=lambda limit: fitting[limit])
     blocks = fitting[least]
     return Residence(blocks, blocks * warps, limits.warps, least) if blocks > 0 else None
-
-
-def _by_registers(registers: int, warps: int) -> int:
-    per_warp = _rounded(max(registers, 1) * WARP, REGISTER_UNIT)
-    fitting = REGISTERS_PER_SM // per_warp // WARP_UNIT * WARP_UNIT
-    return fitting // warps
-
-
-def _by_shared(shared_bytes: int, limits: _Limits) -> int:
-    per_block = _rounded(shared_bytes + limits.reserved_bytes, limits.shared_unit)
-    return limits.shared_bytes // per_block if per_block else limits.blocks
-
-
-def _rounded(amount: int, unit: int) -> int:
-    return -(-amount // unit) * unit
 
 
 # On an H200 (torch 2.11, the recorded traces): no kernel with less work than 1.25 us at the roof
@@ -413,11 +377,8 @@ def _above_memory(place: Roofline, cached: CacheUse | None) -> tuple[str, str]:
         large = f"its {bytes_text(cached.too_large)} exceed L2"
         why = large if cached.too_large else "no input is known to be in L2"
         return "unknown", f"faster than HBM, and {why}: cost in doubt"
-    return "l2", _from_cache(cached) + _of_cache(place)
-
-
-def _of_cache(place: Roofline) -> str:
-    return "" if place.share is None else f" ({math.floor(100 * place.share)}% of its roof)"
+    share = "" if place.share is None else f" ({math.floor(100 * place.share)}% of its roof)"
+    return "l2", _from_cache(cached) + share
 
 
 def _from_cache(cached: CacheUse | None) -> str:

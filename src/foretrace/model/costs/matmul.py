@@ -1,31 +1,17 @@
-"""Matmuls: 2*M*N*K FLOP exactly; both operands (and a bias) read once, the result written
-once.
+"""Matmuls, quantization, and matmuls with narrow operands; `docs/costs.md` has the conventions.
 
-A bias, an activation or a scale in the epilogue adds no FLOP, by convention; the bias is read,
-unless beta is 0. The rows of a grouped matmul count whole: a trace does not record offsets that
-leave rows out. Two fp4 values share a byte, so K counts twice there. Of several kernels, the only
-one with the role of a matmul reads the operands and writes the result, or partial results at least
-as large. Beside it: the sum of the partial results, and the bias copied or added by a kernel of its
-own.
+The bias is read unless beta is 0. The rows of a grouped matmul count whole: a trace does not record
+offsets that leave rows out. Two fp4 values share a byte, so K counts twice there. Of several
+kernels, the only one with the role of a matmul reads the operands and writes the result, or partial
+results at least as large.
 
-Quantization, and matmuls with narrow operands.
+Static scales of a quantization are read, dynamic ones are written. One scale for a whole tensor
+takes two kernels: the first finds the largest value, the second reads the input again.
 
-Quantization by serving engines, alone or at the end of a norm or of a gated activation: the
-input read once, the narrow result and its scales written once.
-
-Static scales are read, dynamic ones are written. One scale for a whole tensor takes two kernels:
-the first finds the largest value, the second reads the input again. FLOP count one for each result
-of a plain quantization; those of norms and activations are not stated.
-
-Matmuls with narrow operands: 2*M*N*K FLOP, operands and scales read once, the result
-written once.
-
-The libraries differ in the order of arguments and in how they store the weight: by columns as [K,
-N], by rows as [N, K], or packed, several values to an integer in an order of the kernel's own
-(Marlin, machete, AWQ, GPTQ). Of a packed weight the scales tell N, and the bytes are those of the
-integers. Two fp4 values share a byte. The type of a result that is no argument is the recorded
-dtype, else that of the input where the input is not quantized, else bfloat16: serving engines
-compute in 16 bits.
+The libraries of serving engines differ in the order of arguments and in how they store a narrow
+weight: by columns as [K, N], by rows as [N, K], or packed (Marlin, machete, AWQ, GPTQ). Of a packed
+weight the scales tell N. The type of a result that is no argument is the recorded dtype, else that
+of the input where the input is not quantized, else bfloat16: serving engines compute in 16 bits.
 """
 
 from __future__ import annotations

@@ -1,21 +1,15 @@
-"""Normalizations, softmax and losses.
+"""Normalizations, softmax and losses: input, scale and shift read once, results written once.
 
-Normalizations: input, scale and shift read once, output and statistics written once. FLOP are
-not counted.
+How many operations a normalization makes per element depends on the kernel, so `flops` is None.
+Statistics (mean, reciprocal deviation) are floats for 16-bit inputs, as CUDA keeps them. A backward
+writes what its output mask says, or everything if the mask is not recorded. Batch norm in training
+reads the running statistics and writes them back. Layer norms may take several kernels: the
+statistics apart from the output; the gradient of the input apart from those of scale and shift.
 
-How many operations a normalization makes per element depends on the kernel, so `flops` is None;
-these kernels are memory-bound. Statistics (mean, reciprocal deviation) are floats for 16-bit
-inputs, as CUDA keeps them. A backward reads gradient, input, statistics and scale and writes what
-its output mask says, or everything if the mask is not recorded. Batch norm in training reads the
-running statistics and writes them back. Layer norms may take several kernels: the statistics apart
-from the output; the gradient of the input apart from those of scale and shift.
-
-Softmax and the losses on top of it. FLOP are not counted, as for normalizations.
-
-softmax: the input read once, the output written once (a kernel whose row does not fit on chip reads
-it again). nll_loss reads one score per target, not the whole matrix; its backward writes one value
-per target into a matrix that another op has zeroed. Memory moves in 32-byte sectors, so the true
-traffic of such single values is up to 16 times more.
+A softmax whose row does not fit on chip reads it again, which is not counted. nll_loss reads one
+score per target, not the whole matrix; its backward writes one value per target into a matrix that
+another op has zeroed. Memory moves in 32-byte sectors, so the true traffic of such single values is
+up to 16 times more.
 """
 
 from __future__ import annotations

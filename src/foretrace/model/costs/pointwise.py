@@ -1,50 +1,20 @@
-"""Elementwise ops: on tensors, on lists of tensors, and the steps of optimizers.
+"""Elementwise ops, lists of tensors, optimizers, reductions, sorts and scans.
 
-Elementwise ops: every operand read once at the size it has in memory, the broadcast result
-written once.
+`docs/costs.md` has the conventions. In place (`add_`) reads `self` too; with `out` the result has
+the type of `out`. The result's type follows PyTorch's promotion. A 0-d operand beside larger ones
+is most often a Python number (`x * 0.5` shows a 0-d double): it decides the type as a number would,
+and its 8 bytes are not counted. Optimizers call `addcmul_` with one gradient as both factors, so
+equal factors count once there, as a lower bound.
 
-- A broadcast or expanded operand is read once, not once per repeat.
-- In place (`add_`) reads `self` too and writes it; with `out` the result has the type of `out`.
-- Arithmetic counts one FLOP per result element, a transcendental function or an activation too:
-  a trace does not say what the hardware spends on `exp`. Comparisons, logic, selection, casts and
-  copies count none.
-- The result's type follows PyTorch's promotion. A 0-d operand beside larger ones is most often a
-  Python number (`x * 0.5` shows a 0-d double): it decides the type as a number would, and its 8
-  bytes are not counted.
-- One operand given twice (`x * x`) counts twice: a trace records shapes, not addresses. Optimizers
-  call `addcmul_` with one gradient as both factors, so equal factors count once there, as a lower
-  bound.
+Of `_foreach_*` every list is read and the first is written (or a new one of its sizes). `zero` and
+`fill` read nothing, `copy` reads the second list, `norm` and `max` write one value per tensor.
+A trace does not state the element type of lists (taken from the kernel's name where the caller
+supplies `list_type`) and, beyond 30 tensors, their sizes. Of the kernels of a fused optimizer the
+chunks count that are whole for certain: a block has one chunk of every list.
 
-Multi-tensor ops (`_foreach_*`): the elementwise op of that name over lists, in several kernels.
-
-Every list is read, the first is written (or a new one of its sizes). `zero` and `fill` read
-nothing, `copy` reads the second list alone, `norm` and `max` write one value per tensor. One FLOP
-per element, none for copies and fills. A trace does not state the element type of lists (taken from
-the kernel's name where the caller supplies `list_type`, else bytes are unknown) and, beyond 30
-tensors, their sizes.
-
-Fused optimizer steps: parameters, gradients and states read once, parameters and states written
-once.
-
-The profiler records neither the sizes of lists beyond 30 tensors nor their element type (see
-`foreach`), so most real models leave these unknown. Of each kernel the chunks count that are whole
-for certain: a block has one chunk of every list. FLOP per parameter depends on the options of the
-optimizer and is not counted.
-
-Reductions, sorting and scans.
-
-Reductions: the input read once, one value per kept position written; one FLOP per input element.
-
-The reduced dimensions come from `Concrete Inputs`; a full reduction is one that the call makes
-without them. Where the values are not recorded (older traces) the output is unknown and only the
-read counts. A reduction over many blocks may write and re-read partial results, which are not
-counted.
-
-Sorting, selection and scans: bytes only. The input is read once and each output written once.
-
-A radix sort makes a pass per digit and a large scan two; passes beyond the first depend on the
-algorithm and are not counted, which the note says. A scan in several kernels is one that moves
-everything and others that prepare its state.
+The reduced dimensions come from `Concrete Inputs`; without them the output is unknown. Partial
+results of a reduction over many blocks are not counted, nor are the passes of a sort beyond the
+first. A scan in several kernels is one that moves everything and others that prepare its state.
 """
 
 from __future__ import annotations

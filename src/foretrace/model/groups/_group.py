@@ -1,12 +1,8 @@
-"""`WorkGroup`: what a model's author calls some of the GPU work, and `GpuWork`, what it is found
-from.
+"""`WorkGroup`: what a model's author calls some of the GPU work; `GpuWork`: what it is found from.
 
-The distinct kinds of GPU work of a trace, and patterns of kernels that follow each other.
-
-A million launches are some hundred kinds.
-
-Every kernel is one word, every word one character, so that a stream is a text and a pattern a
-regular expression: a million kernels take a fraction of a second.
+A million launches are some hundred kinds. Every kernel is one word, every word one character, so
+that a stream is a text and a pattern a regular expression: a million kernels take a fraction of a
+second.
 """
 
 from __future__ import annotations
