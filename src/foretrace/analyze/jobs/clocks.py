@@ -30,23 +30,15 @@ import polars as pl
 from msgspec import Struct
 
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives
-from foretrace.analyze.jobs.whole_job import Job
+from foretrace.analyze.jobs.whole_job import Job, columns
 from foretrace.base.arrays import coded, distinct
 from foretrace.model.collectives import BOTH_SIDES
 from foretrace.model.intervals import Floats, Ints
 
-CLOCKS = {
-    "rank": pl.Int64,
-    "host": pl.String,
-    "offset_ns": pl.Int64,
-    "drift_ppm": pl.Float64,
-    "error_ns": pl.Int64,
-    "fitted": pl.Boolean,
-    "collectives": pl.Int64,
-    "reference": pl.Int64,
-    "at_ns": pl.Int64,
-    "drift_error_ppm": pl.Float64,
-}
+CLOCKS = columns(
+    "rank host:s offset_ns drift_ppm:f error_ns fitted:b collectives reference at_ns "
+    "drift_error_ppm:f"
+)
 _MOST_COLLECTIVES = 256  # of a group; noise of 5 us averages to 0.3 us over them
 # How far apart the ends of one collective may lie: an assumption that only sets how collectives
 # compare with each other, and the least error that is stated. The job's own scatter decides.

@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from foretrace.analyze.jobs.clocks import aligned
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
-from foretrace.analyze.jobs.whole_job import Job
+from foretrace.analyze.jobs.whole_job import Job, columns
 from foretrace.base.arrays import coded, filled
 from foretrace.model.intervals import Bools, IntervalUnion, Ints, innermost
 
@@ -42,11 +42,11 @@ COMPUTE, COPIES, TRANSFER, FINISH = "compute", "copies", "transfer", "finish"
 _KIND = pl.Enum([COMPUTE, COPIES, TRANSFER, FINISH])
 _KINDS = {"compute": COMPUTE, "copy": COPIES, "comms": TRANSFER}
 _OF_COLLECTIVES = ("collective_id", "complete", "launch_ns", "ready_ns")
-_COLUMNS: dict[str, pl.DataType] = {
-    "rank": pl.Int64(), "kind": _KIND, "name": pl.Categorical(), "stream": pl.Int64(),
-    "count": pl.Int64(), "collective_id": pl.Int64(), "complete": pl.Boolean(),
-    "launch_ns": pl.Int64(), "ready_ns": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64(),
-}  # fmt: skip
+_COLUMNS = {
+    **columns("rank kind:s name:c stream count collective_id complete:b launch_ns ready_ns"),
+    **columns("start_ns end_ns"),
+    "kind": _KIND,
+}
 _NO_STREAM = -1 << 40
 
 
@@ -275,10 +275,7 @@ def _loading(
 
 
 HOST, DATA, COMMS = "host", "data", "comms"
-_SCHEMA = {
-    "rank": pl.Int64, "kind": pl.String, "name": pl.String, "collective_id": pl.Int64,
-    "start_ns": pl.Int64, "end_ns": pl.Int64,
-}  # fmt: skip
+_SCHEMA = columns("rank kind:s name:s collective_id start_ns end_ns")
 _Segment = tuple[int, str, str, int | None, int, int]
 
 

@@ -17,12 +17,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-import numpy as np
 import polars as pl
 
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, roles
-from foretrace.analyze.jobs.whole_job import Job
-from foretrace.model.intervals import IntervalUnion
+from foretrace.analyze.jobs.whole_job import Job, covered
 
 _TIMES = (
     "wall_ns", "compute_ns", "exposed_ns", "both_ns", "copy_ns", "idle_ns", "data_ns", "host_ns",
@@ -127,20 +125,24 @@ def _line(rank: int, peers: dict[int, set[int]]) -> set[int]:
 
 def bubbles(job: Job, matched: MatchedCollectives, waits: pl.DataFrame) -> pl.DataFrame:
     """One row per rank of a pipeline and step: rank, step, stage, wall_ns, bubble_ns."""
-    stage = stages(matched)
+    stage, where = stages(matched), ("rank", "start_ns", "end_ns")
+    edges = pl.col("window_start_ns").alias("start_ns"), pl.col("window_end_ns").alias("end_ns")
     windows = (
         job.table("steps")
-        .select("rank", "step", "window_start_ns", "window_end_ns")
-        .with_columns(_stage(stage, "rank").alias("stage"))
+        .select("rank", "step", *edges, _stage(stage, "rank").alias("stage"))
         .drop_nulls("stage")
         .sort("rank", "step")
         .collect()
     )
-    waiting = _waiting(matched, waits, stage)
-    parts = [_bubbles(job, each, waiting) for each in windows.partition_by("step")]
-    empty = windows.with_columns(wall_ns=pl.lit(0, pl.Int64), bubble_ns=pl.lit(0, pl.Int64)).clear()
-    found = pl.concat([empty, *parts]).drop("window_start_ns", "window_end_ns")
-    return found.sort("rank", "step")
+    waiting, spans = _waiting(matched, waits, stage), job.table("spans")
+    piped = spans.filter(pl.col("kind") != "comms", pl.col("rank").is_in([*stage]))
+    work, asked = piped.select(where).collect(engine="streaming"), windows.select(where)
+    bubble = covered(pl.concat([work, waiting]), asked) - covered(work, asked)
+    return windows.select(
+        "rank", "step", "stage",
+        (pl.col("end_ns") - pl.col("start_ns")).alias("wall_ns"),
+        pl.Series("bubble_ns", bubble),
+    )  # fmt: skip
 
 
 def _stage(stage: dict[int, int], column: str) -> pl.Expr:
@@ -156,44 +158,12 @@ def _waiting(
         .group_by("collective_id")
         .agg(pl.col("rank").first().alias("last_rank"))
     )
+    begun = matched.arrivals.select("collective_id", "rank", "start_ns")
     return (
         waits.select("collective_id", "rank", "wait_ns")
         .filter(pl.col("wait_ns") > 0)
         .join(last, on="collective_id")
         .filter(_stage(stage, "rank") != _stage(stage, "last_rank"))
-        .join(
-            matched.arrivals.select("collective_id", "rank", "start_ns"),
-            on=("collective_id", "rank"),
-        )
+        .join(begun, on=("collective_id", "rank"))
         .select("rank", "start_ns", (pl.col("start_ns") + pl.col("wait_ns")).alias("end_ns"))
     )
-
-
-def _bubbles(job: Job, windows: pl.DataFrame, waiting: pl.DataFrame) -> pl.DataFrame:
-    """The bubbles of one step on all ranks, whose times are laid end to end on one axis."""
-    edges = windows.with_columns(
-        wall_ns=pl.col("window_end_ns") - pl.col("window_start_ns")
-    ).with_columns(lane=pl.col("wall_ns").cum_sum() - pl.col("wall_ns") - pl.col("window_start_ns"))
-    spans = (
-        job.table("spans").filter(pl.col("kind") != "comms").select("rank", "start_ns", "end_ns")
-    )
-    wait, work = _laid(waiting.lazy(), edges), _laid(spans, edges)
-    either = IntervalUnion(*(np.concatenate(pair) for pair in zip(wait, work, strict=True)))
-    begin = (edges["window_start_ns"] + edges["lane"]).to_numpy()
-    end = begin + edges["wall_ns"].to_numpy()
-    bubble = either.between(begin, end) - IntervalUnion(*work).between(begin, end)
-    return edges.drop("lane").with_columns(pl.Series("bubble_ns", bubble))
-
-
-def _laid(frame: pl.LazyFrame, edges: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and ends inside the windows, on the common axis and in order."""
-    start = pl.max_horizontal("start_ns", "window_start_ns")
-    end = pl.min_horizontal("end_ns", "window_end_ns")
-    found = (
-        frame.join(edges.lazy(), on="rank")
-        .select((start + pl.col("lane")).alias("start"), (end + pl.col("lane")).alias("end"))
-        .filter(pl.col("end") > pl.col("start"))
-        .sort("start")
-        .collect()
-    )
-    return found["start"].to_numpy(), found["end"].to_numpy()

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from foretrace.analyze.jobs.whole_job import Job
+from foretrace.analyze.jobs.whole_job import Job, columns
 from foretrace.model.intervals import Bools
 from foretrace.schema.jobs import JobGroup, RankFacts
 
@@ -32,10 +32,7 @@ Members = tuple[int, ...]
 Named = tuple[str, Members]
 Owners = dict[Named, list[tuple[int, str]]]  # the ranks of a group, with the name that each uses
 
-_ROLES = {
-    "rank": pl.Int64, "group": pl.String, "label": pl.String, "expected": pl.Int64,
-    "size": pl.Int64, "role": pl.String,
-}  # fmt: skip
+_ROLES = columns("rank group:s label:s expected size role:s")
 _SAYS_NOTHING = ("", "undefined")  # torch writes the latter where the program describes nothing
 
 

@@ -26,15 +26,9 @@ from collections.abc import Mapping
 import polars as pl
 
 from foretrace.analyze.jobs.waits import OWN_CAUSES
-from foretrace.analyze.jobs.whole_job import Job
+from foretrace.analyze.jobs.whole_job import Job, columns
 
-SLOWNESS = {
-    "rank": pl.Int64,
-    "gpu_factor": pl.Float64,
-    "slower": pl.Float64,
-    "gpu_ns": pl.Int64,
-    "code_ns": pl.Int64,
-}
+SLOWNESS = columns("rank gpu_factor:f slower:f gpu_ns code_ns")
 _KERNEL = ("name", "signature")
 
 

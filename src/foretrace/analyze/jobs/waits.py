@@ -37,8 +37,8 @@ import polars as pl
 
 from foretrace.analyze.jobs.clocks import aligned, fit
 from foretrace.analyze.jobs.matched_collectives import MatchedCollectives, match
-from foretrace.analyze.jobs.whole_job import Job
-from foretrace.model.intervals import Floats, IntervalUnion, Ints
+from foretrace.analyze.jobs.whole_job import Job, columns, covered
+from foretrace.model.intervals import Floats, Ints
 from foretrace.schema.jobs import WITHOUT_STEPS
 
 OWN_CAUSES = ("compute", "host", "data", "copies")
@@ -253,23 +253,10 @@ class _Ends:
         return np.where(same & (self.group[at] == self.group[rows]), at, _NONE)
 
 
-WAITS: dict[str, pl.DataType] = {
-    "collective_id": pl.UInt32(),
-    "group": pl.Categorical(),
-    "rank": pl.Int64(),
-    "id": pl.Int64(),
-    "step": pl.Int64(),
-    "wait_ns": pl.Int64(),
-    "transfer_ns": pl.Int64(),
-    "late_ns": pl.Int64(),
-    "last": pl.Boolean(),
-    "cause": pl.String(),
-    "error_ns": pl.Int64(),
-    "caused_ns": pl.Int64(),
-    "delays_ns": pl.Int64(),
-    "root": pl.Int64(),
-    "root_cause": pl.String(),
-}
+WAITS = columns(
+    "collective_id:u group:c rank id step wait_ns transfer_ns late_ns last:b cause:s error_ns "
+    "caused_ns delays_ns root root_cause:s"
+)
 
 
 def waits(job: Job, matched: MatchedCollectives, clocks: pl.DataFrame) -> pl.DataFrame:
@@ -352,32 +339,16 @@ def _cause() -> pl.Expr:
 
 def with_exposed(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
     """The waits with a column `exposed_wait_ns`, null where the wait is not known."""
+    where = ("rank", "start_ns", "end_ns")
     begun = job.table("collectives").select("rank", "id", "start_ns").collect(engine="streaming")
+    end = pl.col("start_ns") + pl.col("wait_ns").fill_null(0)
     rows = waited.join(begun, on=("rank", "id"), how="left", maintain_order="left")
-    work = (
-        job.table("spans").filter(pl.col("kind") == "compute").select("rank", "start_ns", "end_ns")
+    compute = job.table("spans").filter(pl.col("kind") == "compute").select(where)
+    under = covered(
+        compute.collect(engine="streaming"), rows.with_columns(end.alias("end_ns")).select(where)
     )
-    compute = work.collect(engine="streaming")
-    if compute.is_empty() or rows.is_empty():
-        return waited.with_columns(pl.col("wait_ns").alias("exposed_wait_ns"))
-    # all ranks are laid end to end on one axis, since their clocks may be years apart
-    length = pl.col("wait_ns").fill_null(0)
-    ends = rows.select("rank", "start_ns", (pl.col("start_ns") + length).alias("end_ns"))
-    extent = pl.concat([compute, ends]).group_by("rank").agg(
-        pl.col("start_ns").min().alias("first"), pl.col("end_ns").max().alias("last")
-    )  # fmt: skip
-    room = pl.col("last") - pl.col("first") + 1
-    shift = extent.sort("rank").select("rank", room.cum_sum() - room - pl.col("first"))
-    shift = shift.rename({"last": "shift"})
-    busy, wait = (_shifted(frame, shift) for frame in (compute, ends))
-    under = IntervalUnion(*busy).between(*wait)
     exposed = (pl.col("wait_ns") - pl.Series(under)).clip(0)
     return waited.with_columns(exposed.alias("exposed_wait_ns"))
-
-
-def _shifted(frame: pl.DataFrame, shift: pl.DataFrame) -> list[Ints]:
-    moved = frame.join(shift, on="rank", how="left", maintain_order="left")
-    return [(moved[name] + moved["shift"]).to_numpy() for name in ("start_ns", "end_ns")]
 
 
 class TimedCollectives(NamedTuple):

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
 from foretrace.base.units import plural
+from foretrace.model.intervals import IntervalUnion, Ints
 from foretrace.model.metadata import Member, ranks_of_one_job
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.jobs import RankFacts, RankPart
@@ -35,28 +36,31 @@ class FileAnswer(Struct, frozen=True):
     left_out: LeftOut | None = None
 
 
-_INT, _TEXT, _FLAG, _NUMBER = pl.Int64, pl.String, pl.Boolean, pl.Float64
+_KINDS = {
+    "i": pl.Int64(), "s": pl.String(), "b": pl.Boolean(), "f": pl.Float64(), "u": pl.UInt32(),
+    "c": pl.Categorical(),
+}  # fmt: skip
 
 
-def _columns(text: str) -> dict[str, pl.DataType]:
-    kinds = {"i": _INT, "s": _TEXT, "b": _FLAG, "f": _NUMBER}
+def columns(text: str) -> dict[str, pl.DataType]:
+    """Names and types of columns from `name:kind name`; one without a kind has whole numbers."""
     pairs = (each.partition(":")[::2] for each in text.split())
-    return {name: kinds[kind or "i"]() for name, kind in pairs}
+    return {name: _KINDS[kind or "i"] for name, kind in pairs}
 
 
 COLUMNS = {
-    "steps": _columns(
+    "steps": columns(
         "step start_ns end_ns window_start_ns window_end_ns compute_ns comms_ns both_ns copy_ns "
         "idle_ns data_ns host_ns kernels collectives whole:b"
     ),
-    "collectives": _columns(
+    "collectives": columns(
         "id step group:s group_size seq comms_id:s order collective:s dtype:s in_bytes out_bytes "
         "message_bytes peer on_host:b stream launch_ns ready_ns start_ns end_ns since_ns "
         "compute_ns copy_ns comms_ns idle_ns data_ns alone_ns"
     ),
-    "spans": _columns("step kind:s stream start_ns end_ns count name:s collective"),
-    "host": _columns("step kind:s start_ns end_ns name:s"),
-    "kernels": _columns("name:s short:s role:s signature:s count total_ns per_step:f"),
+    "spans": columns("step kind:s stream start_ns end_ns count name:s collective"),
+    "host": columns("step kind:s start_ns end_ns name:s"),
+    "kernels": columns("name:s short:s role:s signature:s count total_ns per_step:f"),
 }
 
 
@@ -72,7 +76,7 @@ def _typed(frame: pl.DataFrame, column: str, kind: pl.DataType) -> pl.Series:
     found = frame[column]
     if found.dtype != kind:
         found = found.cast(kind)
-    return found.replace(NONE, None) if kind == _INT and found.min() == NONE else found
+    return found.replace(NONE, None) if kind == _KINDS["i"] and found.min() == NONE else found
 
 
 def packed(name: str, frame: pl.DataFrame) -> bytes:
@@ -84,6 +88,25 @@ def packed(name: str, frame: pl.DataFrame) -> bytes:
 def unpacked(content: bytes) -> pl.DataFrame:
     """The table of a part."""
     return pl.read_ipc_stream(BytesIO(content))
+
+
+def covered(work: pl.DataFrame, asked: pl.DataFrame) -> Ints:
+    """How long work of the same rank runs in each stretch that is asked for. Both have rank,
+    start_ns and end_ns; ranks are laid end to end on one axis: their clocks may be years apart.
+    """
+    extent = pl.concat([work, asked]).group_by("rank").agg(
+        pl.col("start_ns").min().alias("first"), pl.col("end_ns").max().alias("last")
+    )  # fmt: skip
+    room = pl.col("last") - pl.col("first") + 1
+    shift = (room.cum_sum() - room - pl.col("first")).alias("shift")
+    shifts = extent.sort("rank").select("rank", shift)
+    laid = [frame.join(shifts, on="rank", how="left", maintain_order="left")
+            for frame in (work, asked)]  # fmt: skip
+    busy, stretch = (
+        [(frame[name] + frame["shift"]).to_numpy() for name in ("start_ns", "end_ns")]
+        for frame in laid
+    )
+    return IntervalUnion(*busy).between(*stretch)
 
 
 _ROWS = 1 << 20  # of a table, put into one file
