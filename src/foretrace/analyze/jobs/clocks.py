@@ -35,10 +35,7 @@ from foretrace.base.arrays import coded, distinct
 from foretrace.model.collectives import BOTH_SIDES
 from foretrace.model.intervals import Floats, Ints
 
-CLOCKS = columns(
-    "rank host:s offset_ns drift_ppm:f error_ns fitted:b collectives reference at_ns "
-    "drift_error_ppm:f"
-)
+CLOCKS = columns("rank host:s offset_ns drift_ppm:f error_ns fitted:b collectives reference at_ns")
 _MOST_COLLECTIVES = 256  # of a group; noise of 5 us averages to 0.3 us over them
 # How far apart the ends of one collective may lie: an assumption that only sets how collectives
 # compare with each other, and the least error that is stated. The job's own scatter decides.
@@ -95,15 +92,13 @@ class Problem(Struct, frozen=True):
 
 class Fitted(Struct, frozen=True):
     """Offset in the middle and drift per half length, by rank, and the distance of each end from
-    the fit. `error_ns` and `drift_error_ns` are standard errors by rank, the first at the worse end
-    of the recording.
+    the fit. `error_ns` is the standard error by rank, at the worse end of the recording.
     """
 
     offset_ns: Floats
     drift_ns: Floats
     off_ns: Floats
     error_ns: Floats
-    drift_error_ns: Floats
 
 
 def solve(problem: Problem, reference: Ints) -> Fitted:
@@ -127,9 +122,7 @@ def solve(problem: Problem, reference: Ints) -> Fitted:
     covariance: Floats = np.linalg.inv(matrix).astype(np.float64)
     error = _error(covariance, reference)
     clocks = clocks - clocks[:, reference]
-    seen = problem.by_rank(weight * problem.t**2) / scale**2
-    drift_error = (seen + problem.free_ns**-2.0) ** -0.5
-    return Fitted(clocks[0], clocks[1], off * widened, error, drift_error)
+    return Fitted(clocks[0], clocks[1], off * widened, error)
 
 
 def _solved(matrix: Floats, sums: Floats, near: Floats) -> Floats:
@@ -200,10 +193,9 @@ def fit(job: Job, matched: MatchedCollectives) -> pl.DataFrame:
     """The clock of each rank relative to the lowest: rank, host, offset_ns, drift_ppm, error_ns,
     fitted, collectives, and columns that say what these mean.
 
-    `offset_ns` holds at `at_ns`, and `drift_ppm` adds to it from there on. In a short recording the
-    drift may be anything within `drift_error_ppm`; no time is off by more than `error_ns` for that.
-    `reference` is the rank whose clock is the measure: the lowest of those that are connected. The
-    clock of a rank whose `reference` is not that of most ranks compares with that one alone.
+    `offset_ns` holds at `at_ns`, and `drift_ppm` adds to it from there on. `reference` is the rank
+    whose clock is the measure: the lowest of those that are connected. The clock of a rank whose
+    `reference` is not that of most ranks compares with that one alone.
     """
     hosts = sorted((each.rank, each.host) for each in job.members if each.rank is not None)
     ranks = pl.DataFrame(hosts, ("rank", "host"), orient="row").unique("rank", keep="first")
@@ -293,7 +285,6 @@ def _fitted(ends: pl.DataFrame) -> pl.DataFrame:
             "collectives": np.bincount(rank),
             "reference": met[island],
             "at_ns": at,
-            "drift_error_ppm": 2 * fitted.drift_error_ns / half * 1e6,
         }
     )
 

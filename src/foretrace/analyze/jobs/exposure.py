@@ -47,9 +47,8 @@ def overlap(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
     """One row per role of groups and kind of collective: its time on all ranks, and the exposed
     part of it.
 
-    `groups` and `ranks` count those that recorded it. `wait_ns` is the part of `exposed_ns` in
-    which a rank waited for another, where `waited` (what `waits` gives) knows it. `share` is the
-    part of all time under which kernels compute.
+    `ranks` counts those that recorded it. `wait_ns` is the part of `exposed_ns` in which a rank
+    waited for another, where `waited` (what `waits` gives) knows it.
     """
     alone = pl.col("alone_ns").fill_null(pl.col("total_ns"))
     waits = waited.lazy().select("rank", "id", pl.col("exposed_wait_ns").alias("wait_ns"))
@@ -59,38 +58,28 @@ def overlap(job: Job, waited: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.min_horizontal(alone, "total_ns").alias("exposed_ns"))
         .join(roles(job).lazy(), on=("rank", "group"), how="left")
         .join(waits, on=("rank", "id"), how="left")
-        .with_columns(pl.coalesce("label", "group", pl.lit("")).alias("label"))
-        .group_by(pl.coalesce("role", "label").alias("group"), "collective")
+        .group_by(pl.coalesce("role", "label", "group", pl.lit("")).alias("group"), "collective")
         .agg(
-            pl.col("label").n_unique().alias("groups"),
             pl.col("rank").n_unique().alias("ranks"),
             pl.len().alias("count"),
             pl.col("total_ns", "exposed_ns").sum(),
             pl.when(pl.col("wait_ns").is_not_null().any()).then(pl.col("wait_ns").sum()),
         )
-        .with_columns(share=1 - pl.col("exposed_ns") / pl.col("total_ns").clip(1))
         .sort("exposed_ns", "group", "collective", descending=[True, False, False])
         .collect()
     )
 
 
-def perfect(times: pl.DataFrame) -> pl.DataFrame:
+def perfect(times: pl.DataFrame) -> pl.Series:
     """What each step would save at most if compute hid communication on every rank.
 
     A rank cannot hide more than the compute that is free of communication, and a step still takes
-    as long as its longest rank (`rank`).
+    as long as its longest rank.
     """
-    free = pl.col("compute_ns") - pl.col("both_ns")
-    hidden = pl.min_horizontal("exposed_ns", free)
-    best = times.with_columns((pl.col("wall_ns") - hidden).alias("at_best_ns"))
-    longest = best.group_by("step").agg(
-        pl.col("wall_ns").max(),
-        pl.col("at_best_ns").max(),
-        pl.col("rank").sort_by("at_best_ns").last(),
-        pl.col("whole").all(),
-    )
-    saved = (pl.col("wall_ns") - pl.col("at_best_ns")).alias("saves_ns")
-    return longest.with_columns(saved).sort("step")
+    wall, free = pl.col("wall_ns"), pl.col("compute_ns") - pl.col("both_ns")
+    at_best = wall - pl.min_horizontal("exposed_ns", free)
+    saved = times.group_by("step").agg((wall.max() - at_best.max()).alias("saves_ns"))
+    return saved.sort("step")["saves_ns"]
 
 
 def stages(matched: MatchedCollectives) -> dict[int, int]:

@@ -84,7 +84,9 @@ def _missing(job: Job) -> Iterator[JobOddity]:
     world = world_size(job.members) or 0
     found = sorted({each.rank for each in job.members if each.rank is not None})
     if job.ranks is not None:
-        yield from _chosen_but_missing(job.ranks.difference(found), world)
+        lacking = [rank for rank in job.ranks.difference(found) if rank < world]
+        if lacking:
+            yield _odd("rank_missing", "data_loss", lacking, f"no file of {ranks_text(lacking)}")
         return
     edges = [-1, *(rank for rank in found if 0 <= rank < world), world]
     gaps = [(low + 1, high - 1) for low, high in pairwise(edges) if high - low > 1]
@@ -96,13 +98,6 @@ def _missing(job: Job) -> Iterator[JobOddity]:
         text = f"{known}: no {runs_text(gaps)}{stray}"
         absent = islice(chain.from_iterable(range(low, high + 1) for low, high in gaps), _NAMED)
         yield JobOddity("rank_missing", "data_loss", count, text, list(absent))
-
-
-def _chosen_but_missing(absent: Collection[int], world: int) -> Iterator[JobOddity]:
-    """Of the ranks that were chosen, those without a file."""
-    lacking = [rank for rank in absent if rank < world]
-    if lacking:
-        yield _odd("rank_missing", "data_loss", lacking, f"no file of {ranks_text(lacking)}")
 
 
 def _double(job: Job) -> Iterator[JobOddity]:

@@ -28,9 +28,9 @@ from foretrace.schema.jobs import WITHOUT_STEPS
 
 KINDS = ("compute", "comms", "copy")
 COMPUTE, COMMS, COPY = range(3)
-_HOST_COMMS = re.compile(r"(?:gloo|mpi|ucc):\w+")
+HOST_COMMS = re.compile(r"(?:gloo|mpi|ucc):\w+")  # collectives that ran on the host
 _COMMS_OP = re.compile(r"_?c10d|record_param_comms|(?:gloo|mpi|ucc):")
-_DATA = re.compile(r"(?i)data_?loader|(?:get|next|load)_batch")
+DATA = re.compile(r"(?i)data_?loader|(?:get|next|load)_batch")  # a thread waits for data
 
 
 class RankWork(Struct, frozen=True):
@@ -100,7 +100,7 @@ def _talks(trace: Trace) -> Bools:
 
 
 def _on_host(trace: Trace) -> RankWork:
-    host, talking, loading = trace.host, host_comms(trace), data_ranges(trace)
+    host, talking, loading = trace.host, ranges(trace, HOST_COMMS), ranges(trace, DATA)
     data = IntervalUnion(host.start[loading], host.end[loading])
     ops = np.flatnonzero(host.is_op & host.lasting & ~host.named(_COMMS_OP.match, host.is_op))
     ops = ops[~data.holds(host.start[ops])]
@@ -111,26 +111,16 @@ def _on_host(trace: Trace) -> RankWork:
     return RankWork(event, event, kind, host.start[event], host.end[event], True)
 
 
-def host_comms(trace: Trace) -> Ints:
-    """The collectives that ran on the host: events."""
-    return _ranges(trace, _HOST_COMMS)
-
-
-def data_ranges(trace: Trace) -> Ints:
-    """The ranges in which a thread waits for the data loader: events."""
-    return _ranges(trace, _DATA)
-
-
-def _ranges(trace: Trace, pattern: re.Pattern[str]) -> Ints:
-    """Of the ranges alone: a trace with stacks has many more names of Python functions."""
+def ranges(trace: Trace, pattern: re.Pattern[str]) -> Ints:
+    """The ranges with such a name; a trace with stacks has many more names of Python functions."""
     host = trace.host
-    ranges = host.is_kind("user_annotation", "cpu_op") & host.lasting
-    return np.flatnonzero(host.named(pattern.search, ranges))
+    among = host.is_kind("user_annotation", "cpu_op") & host.lasting
+    return np.flatnonzero(host.named(pattern.search, among))
 
 
 def doing(trace: Trace, work: RankWork) -> Doing:
     """What the rank did, and when its data loader was at work."""
-    host, loading = trace.host, data_ranges(trace)
+    host, loading = trace.host, ranges(trace, DATA)
     if len(trace.gpu) and not trace.gpu.aligned:
         loading = loading[:0]  # times of another clock do not explain a gap
     anything = work.of(*range(len(KINDS)))

@@ -67,9 +67,15 @@ def list_files(path: str, limits: Limits) -> JobFiles:
     """The files of a job. Raises `TraceError` where nothing can be listed."""
     if _is_zip(path):
         limits = replace(limits, members=max(limits.members, MEMBERS))
-        return JobFiles(_named(_in_zip(path, limits)), [], limits)
+        with open_regular(path, SMALL) as file, open_zip(file, path, limits) as archive:
+            packed = {info.filename: info.compress_size for info in archive.infolist()}
+            members = {f"{path}::{name}": packed[name] for name in files_in(archive)}
+        return JobFiles(_named(members), [], limits)
     if is_remote(path):
-        return JobFiles(_named(_in_bucket(path)), [], limits)
+        try:
+            return JobFiles(_named(files_below(path)), [], limits)
+        except OSError as problem:
+            raise unreadable(path, problem, "check the address and the credentials") from None
     found = searched(path, limits)
     if found is None:
         return JobFiles({path: size_of(path)}, [], limits)
@@ -90,20 +96,6 @@ def _named(files: dict[str, int]) -> dict[str, int]:
     """Those named like a trace: to look at the content of each would read a part of it twice."""
     chosen = (each for each in sorted(files) if re.search(NAMED_LIKE_A_TRACE, each))
     return {each: files[each] for each in chosen if not each.lower().endswith(".zip")}
-
-
-def _in_zip(path: str, limits: Limits) -> dict[str, int]:
-    """The members of a zip with their packed sizes."""
-    with open_regular(path, SMALL) as file, open_zip(file, path, limits) as archive:
-        sizes = {info.filename: info.compress_size for info in archive.infolist()}
-        return {f"{path}::{name}": sizes[name] for name in files_in(archive)}
-
-
-def _in_bucket(url: str) -> dict[str, int]:
-    try:
-        return files_below(url)
-    except OSError as problem:
-        raise unreadable(url, problem, "check the address and the credentials") from None
 
 
 def of_ranks(files: Mapping[str, int], ranks: frozenset[int] | None) -> dict[str, int]:
@@ -236,19 +228,15 @@ def _connected(address: str) -> tuple[Any, bool]:
     if ray.is_initialized():
         return ray, False
     try:
-        _check_listening(address)
+        # fail at once where nothing listens: Ray would wait for minutes
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if host and port.isdigit():
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as problem:
         what = f"--ray {address}: no Ray cluster answers ({problem})"
         raise UsageError(f"{what}; start one with: ray start --head") from None
     return ray, True
-
-
-def _check_listening(address: str) -> None:
-    """Fail at once where nothing listens; Ray would wait for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
 
 
 def _contents(

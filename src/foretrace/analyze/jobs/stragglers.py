@@ -48,6 +48,9 @@ def slowness(job: Job, equals: pl.DataFrame) -> pl.DataFrame:
     )
     kernels = kernels.with_columns(pl.col(_KERNEL).cast(pl.Categorical))
     count = equals.group_by("rank").len("equals")
+    # of all equals: those that lack the kernel have 0 of it
+    some = (pl.col("equals") - pl.col("counts").list.len()) * 2 < pl.col("equals")
+    median = pl.col("counts").list.median()
     usual = (
         equals.join(kernels, left_on="equal", right_on="rank")
         .group_by("rank", *_KERNEL)
@@ -56,18 +59,11 @@ def slowness(job: Job, equals: pl.DataFrame) -> pl.DataFrame:
             pl.col("per_step").alias("counts"),
         )
         .join(count, on="rank")
-        .with_columns(_usual_count().alias("usual_count"))
+        .with_columns(pl.when(some).then(median).otherwise(0.0).alias("usual_count"))
     )
     own = kernels.join(count.select("rank"), on="rank")
     both = own.join(usual, on=("rank", *_KERNEL), how="full", coalesce=True, nulls_equal=True)
     return _compared(both)
-
-
-def _usual_count() -> pl.Expr:
-    """The median count over all equals: those that lack the kernel have 0 of it."""
-    lacking = pl.col("equals") - pl.col("counts").list.len()
-    some = lacking * 2 < pl.col("equals")
-    return pl.when(some).then(pl.col("counts").list.median()).otherwise(0.0)
 
 
 def _compared(both: pl.DataFrame) -> pl.DataFrame:
@@ -103,26 +99,22 @@ _BROAD = 0.6  # of the kernel time: a GPU with a low clock slows all but what wa
 
 
 def stragglers(waits: pl.DataFrame, job: Job) -> pl.DataFrame:
-    """One row per rank, those that made the others wait most first: rank, host, collectives,
-    wait_ns, transfer_ns, times_last, made_others_wait_ns, delays_ns, cause, causes (shares), slow,
-    and the evidence for it: gpu_factor, slower, gpu_ns, code_ns.
+    """One row per rank, those that made the others wait most first: rank, host, times_last,
+    made_others_wait_ns, delays_ns, cause, causes (shares), slow, and the evidence for it:
+    gpu_factor, slower, gpu_ns, code_ns.
 
     `times_last` counts the collectives in which no rank arrived later, within the clocks' error,
     and the rank itself is the root.
     """
     homes = [(each.rank, each.host) for each in job.members]
     ranks = pl.DataFrame(homes, {"rank": pl.Int64, "host": pl.String}, orient="row")
-    own = waits.group_by("rank").agg(
-        pl.len().alias("collectives"), pl.col("wait_ns", "transfer_ns").sum()
-    )
     counted = _counted(waits)
     # the wait of the last rank is not known where its stay is within the clocks' error
     no_later = pl.col("last") | (pl.col("wait_ns") <= pl.col("error_ns")).fill_null(False)
     last = counted.filter(no_later, pl.col("root") == pl.col("rank"))
-    counts = ("collectives", "times_last", "made_others_wait_ns", "delays_ns")
+    counts = ("times_last", "made_others_wait_ns", "delays_ns")
     found = (
-        ranks.join(own, on="rank", how="left")
-        .join(last.group_by("rank").len("times_last"), on="rank", how="left")
+        ranks.join(last.group_by("rank").len("times_last"), on="rank", how="left")
         .join(_caused(counted), left_on="rank", right_on="root", how="left")
         .join(_once(counted), left_on="rank", right_on="root", how="left")
         .join(slowness(job, _equals(waits, counted)), on="rank", how="left")

@@ -39,6 +39,7 @@ def summarize(job: Job) -> documents.JobDocument:
     counted = times.filter("whole") if times["whole"].any() else times
     steps, sent, shared = times["step"].n_unique(), transfers(job, matched), matched.shared
     late, slow = stragglers(waited, job), outliers(job, matched, sent)
+    unnamed = matched.collectives.filter(pl.col("group") == "").select("collective_id")
     entry, ranks = _entry(job, counted), _rank_rows(job, counted, waited, clocks, late)
     homes = _host_rows(job, hosts(waited, job, late), waited, times)
     return documents.JobDocument(
@@ -51,7 +52,7 @@ def summarize(job: Job) -> documents.JobDocument:
         matched=shared.height,
         by_order=shared.filter(pl.col("collective") != "send", how="order").height,
         undecided=_undecided(waited),
-        perfect_overlap_ns=_whole(perfect(counted)["saves_ns"].median()),
+        perfect_overlap_ns=_whole(perfect(counted).median()),
         overlap=_overlap_rows(overlap(job, waited), steps),
         bubbles=_bubble_rows(bubbles(job, matched, waited)),
         path=_path(job, matched, clocks, typical(times), _suspects(entry, ranks, homes), slow),
@@ -60,7 +61,7 @@ def summarize(job: Job) -> documents.JobDocument:
         same=same,
         notes=list(job.notes),
         left_out=list(job.left_out),
-        unnamed=_unnamed(matched),
+        unnamed=matched.arrivals.join(unnamed, on="collective_id", how="semi").height,
     )
 
 
@@ -102,12 +103,6 @@ def _entry(job: Job, times: pl.DataFrame) -> documents.JobEntry:
         kernels=job.table("kernels").select(pl.col("count").sum()).collect().item() or 0,
         of_world=sum(0 <= (each.rank or 0) < (world or 0) for each in job.members),
     )
-
-
-def _unnamed(matched: MatchedCollectives) -> int:
-    """Collectives of all ranks whose group no trace names."""
-    without = matched.collectives.filter(pl.col("group") == "").select("collective_id")
-    return matched.arrivals.join(without, on="collective_id", how="semi").height
 
 
 def _undecided(waited: pl.DataFrame) -> int:

@@ -91,7 +91,7 @@ def unpacked(content: bytes) -> pl.DataFrame:
 
 
 def covered(work: pl.DataFrame, asked: pl.DataFrame) -> Ints:
-    """How long work of the same rank runs in each stretch that is asked for. Both have rank,
+    """How long work of the same rank runs in each stretch of `asked`. Both have rank,
     start_ns and end_ns; ranks are laid end to end on one axis: their clocks may be years apart.
     """
     extent = pl.concat([work, asked]).group_by("rank").agg(
@@ -145,7 +145,8 @@ class Job:
             if each.left_out:
                 self.left_out.append(each.left_out)
             elif each.part:
-                self._write(each.part, number)
+                with open(self._part(number), "wb") as file:
+                    file.write(msgspec.msgpack.encode(each.part.tables))
                 kept[each.part.facts.path] = each.part.facts
                 places[each.part.facts.path] = number
         self.left_out.sort(key=lambda each: each.path)
@@ -157,11 +158,9 @@ class Job:
         files = [
             Member(each.path, each.rank, each.world_size, None, each.job) for each in kept.values()
         ]
-        self.separate = len(files) > 1 and not ranks_of_one_job(files) and not self._meet()
-
-    def _meet(self) -> bool:
-        """Whether any rank recorded a collective."""
-        return self.table("collectives").head(1).collect().height > 0
+        self.separate = len(files) > 1 and not ranks_of_one_job(files)
+        if self.separate:  # unless a rank recorded a collective
+            self.separate = self.table("collectives").head(1).collect().is_empty()
 
     def _refuse_others(self, numbered: Sequence[RankFacts]) -> None:
         """Refuse a choice of ranks or steps that no file has."""
@@ -172,10 +171,6 @@ class Job:
         if self.members and self.steps is not None and not self.steps & recorded:
             there = f"{min(recorded)} to {max(recorded)}" if recorded else "none"
             raise UsageError(f"--steps: no rank recorded one of these (recorded: {there})")
-
-    def _write(self, part: RankPart, number: int) -> None:
-        with open(self._part(number), "wb") as file:
-            file.write(msgspec.msgpack.encode(part.tables))
 
     def _part(self, number: int) -> str:
         return os.path.join(self._folder.name, f"{number:06}.part")
