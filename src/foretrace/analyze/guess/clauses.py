@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
-from foretrace.analyze.guess.slots import Noun, lowered
+from foretrace.analyze.guess.reading import Reader
 from foretrace.analyze.guess.words import language
 
 Read = TypeVar("Read")
@@ -25,6 +25,7 @@ _CONDITION = re.compile(
 _BREAK = re.compile(
     r" ?[,;:] (?:(?:and|but|so|because|since|thus|hence|i\.e\.) )?| (?:so|because|but) "
 )
+_PLACE = re.compile(r"(?i)(in|per|for|at) ")
 _AND = re.compile(" and ")
 _VERB = re.compile(
     r"\b(is|are|was|has|have|uses?|runs?|takes?|goes|gets?|does|happens?|[a-z]+(?:es|ed))\b"
@@ -62,10 +63,10 @@ class Spoken(NamedTuple):
 _IN_BRACKETS = re.compile(r" \(([^()]{1,60})\)")
 
 
-def _aside(text: str, noun: Noun) -> str:
+def _aside(text: str, reader: Reader) -> str:
     """`the optimizer (SGD) takes 2 ms` says of SGD that it is used."""
     found = _IN_BRACKETS.search(text)
-    if found is None or not noun(found[1]):
+    if found is None or not reader.said(found[1]):
         return text
     return f"{text[: found.start()]}{text[found.end() :]}, {found[1]} is used"
 
@@ -86,40 +87,49 @@ def _tidied() -> list[tuple[re.Pattern[str], str]]:
 def spoken(
     text: str,
     read: Callable[[str, bool], Read | None],
-    noun: Noun,
+    reader: Reader,
     subject: Callable[[Read], tuple[str, str]],
     deniable: Callable[[Read], bool],
 ) -> Spoken | None:
     """The claims of a sentence; None where it has none that can be read, or a condition.
 
-    `read` is the grammar, `noun` knows its selectors, `subject` is what a claim speaks of: `, 4 in
+    `read` is the grammar, `reader` knows its nouns, `subject` is what a claim speaks of: `, 4 in
     total` says that of it again.
     `deniable`: whether a claim with a `not` is the opposite of the claim without it.
     """
-    whole = tidy(_aside(text, noun))
+    whole = tidy(_aside(text, reader))
     if '"' in text or _CONDITION.search(whole.lower()):
         return None
     if " while " in whole or " whereas " in whole:
-        return _contrasted(whole, lambda part: spoken(part, read, noun, subject, deniable))
+        return _contrasted(whole, lambda part: spoken(part, read, reader, subject, deniable))
     if len(_BREAK.findall(whole)) + len(_AND.findall(whole)) > MOST_JOINTS:
         return None
     known = cache(partial(_read, cache(read)))  # parts are met again in other splits
 
     @cache
     def split(part: str, about: tuple[str, str]) -> list[SpokenClaim] | None:
-        return _claims(part, about, known, noun, split, subject, deniable)
+        return _claims(part, about, known, reader, split, subject, deniable)
 
     claims = split(whole, ("", ""))
     if claims is not None:
         return Spoken(claims, [])
     found, unread, about = [], [], ("", "")
+    reasons = set()  # parts that are claims of their own, however they are worded
+    for at in _BREAK.finditer(whole):
+        if ":" in at[0]:
+            reasons.add(_BREAK.split(whole[: at.start()])[-1])
+        if re.search("because|since", at[0]):
+            reasons.add(_BREAK.split(whole[at.end() :])[0])
+    reasons = {part for part in reasons if " " in part and not _PLACE.match(part)}
     for part in _BREAK.split(whole):
-        own = split(part, about) if not noun(_bare(part)) else None
+        own = split(part, about) if not reader.said(_bare(part)) else None
         about = about if own is None else subject(own[-1].readings[0])
         found += own or []
         unread += [] if own else [part]
     unread = [part for part in unread if not (found and _LIST.fullmatch(part))]
-    safe = all(_VERB.search(part) or _SPREAD.fullmatch(part) for part in unread)
+    safe = all(
+        part in reasons or _VERB.search(part) or _SPREAD.fullmatch(part) for part in unread
+    )
     return Spoken(found, unread) if found and safe else None
 
 
@@ -141,11 +151,12 @@ def _read(
     """Every claim of a part, each with all of its readings."""
     found = []
     for claim in text.split(" && "):
+        claim, denied = claim.removeprefix("!"), claim.startswith("!")
         parts = claim.split(" || ")
         readings = [read(_bare(each), by_slots) or read(each, by_slots) for each in parts]
         if None in readings:
             return None
-        found.append(SpokenClaim(_bare(claim), tuple(readings), by_slots=by_slots))
+        found.append(SpokenClaim(_bare(claim), tuple(readings), denied, by_slots))
     return found
 
 
@@ -158,18 +169,18 @@ def _claims(
     text: str,
     about: tuple[str, str],
     read: Callable[..., list[SpokenClaim] | None],
-    noun: Noun,
+    reader: Reader,
     split: Callable[[str, tuple[str, str]], list[SpokenClaim] | None],
     subject: Callable[[Read], tuple[str, str]],
     deniable: Callable[[Read], bool],
 ) -> list[SpokenClaim] | None:
     if not (about[0] and _OF_THOSE.fullmatch(text)) and (found := read(text)):
         return found
-    for candidate in _worded(text, about, noun):
+    for candidate in _worded(text, about, reader):
         if found := read(candidate, by_slots=True):
             return found
     if len(_NOT.findall(text)) == 1 and not _SOME.search(text):
-        for candidate in _worded(_NOT.sub("", text), ("", ""), noun):
+        for candidate in _worded(_NOT.sub("", text), ("", ""), reader):
             found = read(candidate, by_slots=True)
             if found and len(found) == 1 and all(map(deniable, found[0].readings)):
                 return [found[0]._replace(denied=True)]
@@ -177,7 +188,7 @@ def _claims(
         for at in joint.finditer(text):
             left, right = text[: at.start()], text[at.end() :]
             # a noun alone is no claim: `gemms and convs take half of the time`
-            both = left and right and not noun(_bare(left)) and not noun(_bare(right))
+            both = left and right and not reader.said(_bare(left)) and not reader.said(_bare(right))
             first = split(left, about) if both else None
             if first:
                 rest = split(right, subject(first[-1].readings[0])) or split(right, about)
@@ -187,23 +198,27 @@ def _claims(
 
 
 _PRONOUN = re.compile(r"(?:it|they|these|those|which|that|this) ")
+_OF_THEM = re.compile(r"(?<=\w )of (?:them|these|those)\b")
 _OF_THOSE = re.compile(
     r"\w+ (?:forward|backward|in fp\d+|in bf16)"
 )  # `3 forward`: of what was said
 
 
-def _worded(text: str, about: tuple[str, str], noun: Noun) -> Iterator[str]:
+def _worded(text: str, about: tuple[str, str], reader: Reader) -> Iterator[str]:
     """A part as it stands, by its slots, and with the subject and the place of the part before."""
     if not text:
         return
     subject, where = about
     spoken_of = _PRONOUN.match(text) if subject else None
-    if spoken_of is None:
-        yield from lowered(text, noun)
+    late = bool(subject) and reader.begins_late(text)
+    if spoken_of is None and not late:
+        yield from reader.lowered(text)
     bare = text[spoken_of.end() :] if spoken_of else text
+    if subject and _OF_THEM.search(text):
+        yield from reader.lowered(f"{where} {_OF_THEM.sub(subject, text)}")
     if subject:
         for said in (f"{subject} {bare}", f"{subject} is {bare}", f"{subject} takes {bare}"):
-            yield from lowered(f"{where} {said}", noun)
-        yield from lowered(f"{where} {bare} {subject}", noun)
-    if spoken_of:
-        yield from lowered(text, noun)
+            yield from reader.lowered(f"{where} {said}")
+        yield from reader.lowered(f"{where} {bare} {subject}")
+    if spoken_of or late:
+        yield from reader.lowered(text)

@@ -100,12 +100,12 @@ def phrase_table(texts: Iterable[str]) -> dict[Words, Words]:
     lines = (line for text in texts for line in text.strip().splitlines())
     for entry in (entry for line in lines for entry in line.split(" ; ")):
         written, _, said = entry.partition(" =")
-        for words in product(*map(_choices, written.split())):
+        for words in product(*map(choices, written.split())):
             found[tuple(filter(None, words))] = tuple(said.split())
     return found
 
 
-def _choices(word: str) -> list[str]:
+def choices(word: str) -> list[str]:
     """The words that can stand in one place; an empty one where it can be left out."""
     return ["", *word[1:-1].split("|")] if word.startswith("[") else word.split("|")
 

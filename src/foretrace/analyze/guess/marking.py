@@ -24,7 +24,7 @@ from foretrace.analyze.guess.grammar import match, phrase_table, replaced
 from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import NO_OTHER, GuessKind, Measurement, Miss, Query, Reason
 from foretrace.analyze.guess.selection import Measure
-from foretrace.analyze.guess.slots import Named, Noun
+from foretrace.analyze.guess.reading import Named, Reader
 from foretrace.analyze.guess.suggesting import suggestion
 from foretrace.analyze.guess.trace_nouns import of_trace
 from foretrace.analyze.guess.windows import NoSuchPlace, Scope, Unknown, split_scope, windows_of
@@ -200,10 +200,14 @@ class Guess:
     @property
     def subject(self) -> str:
         """What it speaks of, in its own words; empty where it names nothing."""
+        if self.kind.name == "calls":
+            return str(self.args["call"])
         left = self.args.get("left")
-        selector = left.selector if isinstance(left, Measure) else self.args.get("what")
+        named = self.args.get("what", self.args.get("trait"))
+        selector = left.selector if isinstance(left, Measure) else named
         words = selector.text if isinstance(selector, Selector) else ""
-        return words or ("gpu" if self.kind.name == "bounds" else "")
+        gpu = "gpu idle" if "idle" in self.args else "gpu busy" if "busy" in self.args else "gpu"
+        return words or (gpu if self.kind.name == "bounds" else "")
 
 
 def parse(text: str, reason: str = "", evidence: Evidence | None = None) -> Guess:
@@ -214,7 +218,7 @@ def parse(text: str, reason: str = "", evidence: Evidence | None = None) -> Gues
     try:
         return _parse(text, reason)
     except GuessError:
-        found = _heard(text, reason, of_trace(evidence, _noun) if evidence else _noun)
+        found = _heard(text, reason, of_trace(evidence, _noun) if evidence else _reader())
         if found is None:
             raise
     modular = any('module "' in part.text for part in found.parts)
@@ -223,9 +227,9 @@ def parse(text: str, reason: str = "", evidence: Evidence | None = None) -> Gues
     return found
 
 
-def _heard(text: str, reason: str, noun: Noun) -> Guess | None:
+def _heard(text: str, reason: str, reader: Reader) -> Guess | None:
     """A prediction in free words; None where it is not understood."""
-    found = spoken(text, _readable, noun, _spoken_of, _deniable)
+    found = spoken(text, _readable, reader, _spoken_of, _deniable)
     if found is None:
         return None
     claims = [_claimed(claim) for claim in found.claims]
@@ -304,7 +308,18 @@ def _noun(text: str) -> Named | None:
         found, after = read_selector(tokens, 0)
     except (UsageError, ParseFailure):
         return None
-    return Named(text, found) if after == len(tokens) else None
+    if after < len(tokens):
+        return None
+    # one word stays: `convolutions` are calls as well
+    several = any(" " in token.written for token in tokens)
+    said = " ".join(token.text for token in tokens)
+    return Named(said if several else text, found)
+
+
+@cache
+def _reader() -> Reader:
+    """Reads claims with the nouns of the language alone."""
+    return Reader(_noun)
 
 
 def _parse(text: str, reason: str = "") -> Guess:

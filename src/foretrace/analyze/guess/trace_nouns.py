@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import PurePath
 
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.slots import Named, Noun
+from foretrace.analyze.guess.reading import Named, Noun, Reader, lexicon, listed
 from foretrace.analyze.guess.windows import modules
 from foretrace.model.cpu_ops import bare
 
@@ -20,7 +21,7 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _COMMON = "kernel kernels op ops call calls step steps layer layers time gpu cpu the void at native"
 
 
-def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> Noun:
+def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> Reader:
     """The nouns of the language, and those of a trace."""
 
     @lru_cache(maxsize=1024)
@@ -30,7 +31,17 @@ def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> 
             return noun(f'module "{found[0]}"')
         return noun(text) or _named(text, evidence, noun)
 
-    return read
+    return Reader(read, lambda word: _own(word, evidence))
+
+
+def _own(word: str, evidence: Evidence) -> str:
+    """The tag of a word that fits this trace: its card is a GPU, its name claims nothing."""
+    about = evidence.trace.about
+    parts = re.findall(r"[a-z]+\d\w*", (about.device or "").lower())
+    if word in parts:
+        return "gpu"
+    names = re.findall(r"[a-z]{4,}", PurePath(evidence.trace.path).name.lower())
+    return "drop" if len(word) > _SHORTEST and word in names else ""
 
 
 def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
@@ -38,6 +49,8 @@ def _named(text: str, evidence: Evidence, noun: Noun) -> Named | None:
         word.removesuffix("s") if len(word) > _SHORTEST else word
         for word in re.findall(r"[a-z]+|\d+", text.lower().removesuffix(" kernels"))
     ]
+    if len(words) == 1 and ((words[0],) in lexicon() or words[0] in listed("harmless")):
+        return None
     if not words or len("".join(words)) < _SHORTEST or {*words} <= {*_COMMON.split()}:
         return None
     regions = [name for name in evidence.trace.spans.region_groups() if name[:2] != "##"]

@@ -495,7 +495,7 @@ HEADS: dict[str, Selector] = {
 _NAMED = {
     word: kind for kind in ("kernel", "op", "call", "region", "module") for word in _forms(kind)
 }
-_CALL = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*\*?")
+CALL = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*\*?")
 
 
 @cache
@@ -577,7 +577,7 @@ def _head(tokens: Sequence[Token], place: int, traits: Sequence[Trait]) -> tuple
         if after > place + 1:
             return Selector("", "kernel", under=text), after
         return Selector("", "op", name=text), _past(tokens, place + 1, "op")
-    if word and _CALL.fullmatch(text):
+    if word and CALL.fullmatch(text):
         return Selector("", "call", name=text), _past(tokens, place + 1, "call")
     if word in op_words() and not (traits and word in language("everyday").split()):
         return Selector(word, "kernel", word=word), _past(tokens, place + 1, "kernel")
@@ -597,4 +597,4 @@ def _past(tokens: Sequence[Token], place: int, word: str) -> int:
 def _is_name(token: Token) -> bool:
     """Whether a token behind `kernel`, `op`, `call` or `region` is a name, not the next word."""
     marked = any(mark in token.text for mark in ("*", "_", "::"))
-    return token.quoted or marked or bool(_CALL.fullmatch(token.text))
+    return token.quoted or marked or bool(CALL.fullmatch(token.text))

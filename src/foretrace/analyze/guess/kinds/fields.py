@@ -156,7 +156,8 @@ KIND = kinds.GuessKind(
         "{quantifier:quantifier} {what:selector} has|have {field:field} [{compare:compare}] "
         "[{value:value}]",
         "{quantifier:quantifier} {what:selector} is|are {trait:selector}",
-        "[{quantifier:quantifier}] {what:selector} uses|use [no] {trait:selector}",
+        "{quantifier:quantifier} {what:selector} uses|use {trait:selector}",
+        "{what:selector} uses|use [no] {trait:selector}",
         "{what:selector} is|are [not] {trait:selector}",
         "{trait:selector} is|are used by|in {what:selector}",
         "{what:selector} is|are [not] {field:field}",

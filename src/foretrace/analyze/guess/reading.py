@@ -1,0 +1,668 @@
+"""A claim in free words, read by its slots: of whom it speaks, what is measured, how it compares.
+
+Each word is harmless (dropped), meaningful (a slot), or dangerous: one that has no place refuses
+the claim. The lexicon of `language.toml` maps phrases to few tags. What says where a claim holds
+(`per step`, `on the GPU`) is taken out, and the tags that are left must be one of the `shapes`. A
+shape says the claim again in the words of the language; `&&` joins claims, `||` readings of one
+claim that must agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache, partial
+from itertools import product
+from typing import Any, NamedTuple
+
+from foretrace.analyze.guess.grammar import choices
+from foretrace.analyze.guess.words import (
+    CALL,
+    COPIES,
+    COUNTS,
+    OPTIMIZERS,
+    PHASES,
+    TRAITS,
+    UNITS,
+    ParseFailure,
+    Selector,
+    Token,
+    Trait,
+    key_at,
+    language,
+    split,
+)
+from foretrace.base.errors import UsageError
+
+Tokens = Sequence[Token]
+Tags = dict[str, Any]
+
+_LONGEST_NOUN, _LONGEST_PHRASE = 7, 8  # words
+_NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,15}(?:\.\d{1,6})?)(?:[-–](\d{1,9}(?:\.\d{1,6})?))?")
+_FRACTION = re.compile(r"(\d{1,3})/(\d{1,3})|([a-z]+)-([a-z]+)")
+_TEENS = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_WORDS = {word: float(value) for value, word in enumerate((*COUNTS, *_TEENS.split()))}
+_WORDS |= {"single": 1.0}
+_WORDS |= {word: 20.0 + 10 * place for place, word in enumerate(_TENS.split())}
+_SCALES = {"dozen": 12.0, "hundred": 100.0, "thousand": 1000.0, "k": 1000.0, "million": 1e6}
+_PARTS = {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "tenth": 10}
+_PARTS |= {f"{word}s": value for word, value in _PARTS.items() if word != "half"}
+_DIMENSIONS = {
+    unit.lower(): (dimension, unit)
+    for dimension in ("time", "bytes", "rate", "bandwidth", "share", "ratio")
+    for unit in UNITS[dimension]
+}
+_TAGS = {"count": "n", "share": "pct", "time": "dur", "bytes": "size", "ratio": "rat"}
+_SLOWER = {"slower": "more than", "faster": "less than"}
+_RATIOS = {"twice": 2, "double": 2, "triple": 3, "thrice": 3, "half": 0.5}
+_FAR, _NEAR = 1.1, 1.25  # `well over 50%` is more than 55%, `just over 50%` less than 62%
+_VERBS = {"is", "have", "take", "use", "called", "used", "runs-on", "more", "less", "dominate"}
+_SUBJECTS = {"noun", "n", "no", "who", "gpu", "cpu", "there", "every", "nothing", "everything"}
+_PREPOSITIONS = ("in", "for", "of", "during", "throughout", "over", "across", "within")
+_NOUNS_EACH = 2  # nouns that begin with one word, the longest
+_NOUNS = ("a", "b", "c")  # slots of a shape that are selectors
+
+
+class Named(NamedTuple):
+    """A noun: how the language says it, and what it selects."""
+
+    said: str
+    selector: Selector
+
+
+Noun = Callable[[str], Named | None]
+
+
+class Heard(NamedTuple):
+    """A quantity: its dimension, the comparison and the number, in the words of the language.
+
+    `upper` is the other end of `between 20 and 30%`, `also` another reading of `well over 20%`.
+    """
+
+    dimension: str
+    text: str
+    upper: str = ""
+    also: str = ""
+
+
+@cache
+def listed(name: str) -> frozenset[str]:
+    """The words of a table that is a list."""
+    return frozenset(language(name).split())
+
+
+_BE = ("are", "was", "were", "be", "been", "being", "gets", "get", "got")
+
+
+def _forms(verb: str) -> list[str]:
+    """`~burn` in all its forms; a word without the mark is itself."""
+    if not verb.startswith("~") or len(verb) < 3:
+        return [verb]
+    verb = verb[1:]
+    stem = verb.removesuffix("e")
+    past = f"{verb[:-1]}ied" if re.search(r"[^aeiou]y$", verb) else f"{stem}ed"
+    third = f"{verb[:-1]}ies" if past.endswith("ied") else verb + "s"
+    third = f"{verb}es" if re.search(r"(s|sh|ch|x|o)$", verb) else third
+    doubled = [verb + verb[-1] + end for end in ("ed", "ing")]
+    return [verb, third, past, f"{stem}ing", *doubled]
+
+
+@cache
+def lexicon(table: str = "lexicon") -> dict[tuple[str, ...], Tags]:
+    """Phrase -> the tags that it can have."""
+    found: dict[tuple[str, ...], Tags] = defaultdict(dict)
+    for line in filter(None, language(table).splitlines()):
+        name, _, phrases = line.partition(" = ")
+        tag, _, value = name.partition(":")
+        for phrase in phrases.split(" ; "):
+            words_of = phrase.split()
+            parts = [[f for each in choices(word) for f in _forms(each)] for word in words_of]
+            if len(parts) > 1:  # `is spent on`, also with `are`, `was`, `gets`
+                parts = [[*each, *_BE] if "is" in each else each for each in parts]
+            for words in product(*parts):
+                found[tuple(filter(None, words))][tag] = value
+    return dict(found)
+
+
+def _phrase(tokens: Tokens, place: int, table: str) -> tuple[str, int]:
+    """The longest phrase of a table with one tag, as its value; empty where none is."""
+    known = lexicon(table)
+    for size in range(min(_LONGEST_PHRASE, len(tokens) - place), 0, -1):
+        keys = tuple(token.key for token in tokens[place : place + size])
+        if keys in known:
+            return next(iter(known[keys])), place + size
+    return "", place
+
+
+def _number(tokens: Tokens, place: int) -> tuple[float, float | None, str, int]:
+    """A number, the upper end of a range, what is written to it (`40ms`), the place behind it."""
+    word = key_at(tokens, place)
+    if found := _NUMBER.match(word):
+        upper = float(found[2]) if found[2] else None
+        value, glued, after = float(found[1].replace(",", "")), word[found.end() :], place + 1
+        scale = _SCALES.get(glued or key_at(tokens, after), 1.0)
+        glued, after = ("" if scale > 1 else glued), after + (scale > 1 and not glued)
+        return value * scale, upper, glued, after
+    value = _WORDS.get(word)
+    after = place + (value is not None)
+    if scale := _SCALES.get(key_at(tokens, after)):
+        return (value or 1.0) * scale, None, "", after + 1
+    if value is None:
+        raise ParseFailure(place, ["a number"])
+    return value, None, "", after
+
+
+def _fraction(tokens: Tokens, place: int) -> tuple[float, int] | None:
+    """`half`, `a third`, `two thirds`, `3/4`, `one in ten`, as a share."""
+    first, second = key_at(tokens, place), key_at(tokens, place + 1)
+    if found := _FRACTION.fullmatch(first):
+        whole = float(found[2] or _PARTS.get(found[4], 0))
+        count = float(found[1] or _WORDS.get(found[3], 0))
+        return (count / whole, place + 1) if whole and count else None
+    if first in _WORDS and second in _PARTS:
+        return _WORDS[first] / _PARTS[second], place + 2
+    if first in _WORDS and second == "in" and key_at(tokens, place + 2) in _WORDS:
+        whole = _WORDS[key_at(tokens, place + 2)]
+        return (_WORDS[first] / whole, place + 3) if whole > 1 else None
+    return (1 / _PARTS[first], place + 1) if first in _PARTS else None
+
+
+def _sign(tokens: Tokens, place: int) -> tuple[str, str, int]:
+    """The comparison, how far it is meant (`well over`, `just under`), and the place behind it."""
+    sign, after = _phrase(tokens, place, "comparators")
+    if sign in ("well", "just"):
+        more, behind = _phrase(tokens, after, "comparators")
+        if more in ("more than", "less than", "slower", "faster"):
+            return more, sign, behind
+        sign, after = (more or "only", behind) if sign == "just" else ("", place)
+    return sign, "", after
+
+
+def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
+    """`more than 40%`, `about two thirds`, `between 1 and 2 ms`, `hundreds of`, `16`."""
+    whole, after = _phrase(tokens, place, "shares")
+    if whole:
+        return Heard("share", whole), after
+    sign, far, at = _sign(tokens, place)
+    vague, after = _phrase(tokens, at, "vague")
+    if vague and not sign:
+        least, most = vague.split()
+        return Heard("count", f"at least {least}", f"at most {most}"), after
+    if found := _fraction(tokens, at):
+        share, after = found
+        later, after = _phrase(tokens, after, "afterwards")
+        sign = "about" if sign in ("", "exactly", "only") else _SLOWER.get(sign, sign)
+        return _heard("share", later or sign, far, round(share * 100), "%"), after
+    value, upper, glued, after = _number(tokens, at)
+    if sign == "between" or (upper is None and key_at(tokens, after) == "to"):
+        joint = after if glued else _unit(tokens, after, "")[2]
+        if key_at(tokens, joint) not in ("and", "to"):
+            raise ParseFailure(joint, ["and"])
+        upper, _, glued, after = _number(tokens, joint + 1)
+    dimension, unit, after = _unit(tokens, after, glued)
+    if upper is not None:
+        ends = (f"at least {_shown(value, unit)}", f"at most {_shown(upper, unit)}")
+        return Heard(dimension, *ends), after
+    if dimension in ("rate", "bandwidth"):  # what is slower has less of it
+        sign = {"slower": "less than", "faster": "more than"}.get(sign, sign)
+    sign = {"only": "exactly" if dimension == "count" else "about"}.get(sign, sign)
+    later, after = _phrase(tokens, after, "afterwards")
+    return _heard(dimension, later or _SLOWER.get(sign, sign), far, value, unit), after
+
+
+def _heard(dimension: str, sign: str, far: str, value: float, unit: str) -> Heard:
+    """A quantity; `well over 50%` and `just over 50%` are two readings each."""
+    text = f"{sign} {_shown(value, unit)}".strip()
+    if not far or dimension == "count":
+        return Heard(dimension, text)
+    more = sign == "more than"
+    if far == "well":
+        return Heard(dimension, text, also=f"{sign} {_shown(value * (_FAR if more else 0.9), unit)}")
+    near = f"less than {_shown(value * _NEAR, unit)}" if more else None
+    return Heard(dimension, text, also=near or f"more than {_shown(value / _NEAR, unit)}")
+
+
+def _shown(value: float, unit: str) -> str:
+    return f"{value:.10g}{unit}" if unit in ("%", "x", "") else f"{value:.10g} {unit}"
+
+
+def _unit(tokens: Tokens, place: int, glued: str) -> tuple[str, str, int]:
+    """The dimension, the unit, and the place behind it."""
+    if glued:
+        known = lexicon("units").get((glued,))
+        found = _DIMENSIONS.get(next(iter(known)) if known else glued)
+        if found is None:
+            raise ParseFailure(place, ["a unit"])
+        return *found, place
+    word, after = _phrase(tokens, place, "units")
+    found = _DIMENSIONS.get(word or key_at(tokens, place))
+    if found is None or (found[1] == "B" and not word):
+        return "count", "", place
+    return *found, after if word else place + 1
+
+
+def _times(tokens: Tokens, place: int) -> tuple[str, int]:
+    """`once`, `twice`, `more than 100 times`."""
+    at = place + (key_at(tokens, place) in ("exactly", "only", "just"))
+    if key_at(tokens, at) in ("once", "twice"):
+        return key_at(tokens, at), at + 1
+    if key_at(tokens, place + 2) in ("once", "twice"):  # more than once
+        sign, after = _phrase(tokens, place, "comparators")
+        if after == place + 2:
+            return f"{sign} {'1' if key_at(tokens, after) == 'once' else '2'} times", after + 1
+    found, after = quantity(tokens, place)
+    if found.dimension == "ratio" and found.text.endswith("x"):  # `12x per step`
+        return f"{found.text[:-1]} times", after
+    if found.dimension != "count" or found.upper or key_at(tokens, after) not in ("times", "time"):
+        raise ParseFailure(after, ["times"])
+    return f"{found.text} times", after + 1
+
+
+def _ratio(tokens: Tokens, place: int) -> tuple[Heard, int]:
+    """`twice`, `about 3x`, `5 times`, `at least twice`."""
+    sign, far, at = _sign(tokens, place)
+    if value := _RATIOS.get(key_at(tokens, at)):
+        return _heard("ratio", sign, far, value, "x"), at + 1
+    found, after = quantity(tokens, place)
+    if found.dimension == "count" and key_at(tokens, after) == "times" and not found.upper:
+        return Heard("ratio", f"{found.text}x"), after + 1
+    if found.dimension != "ratio" or found.upper:
+        raise ParseFailure(place, ["twice", "3x"])
+    return found, after
+
+
+def _who(tokens: Tokens, place: int) -> tuple[str, int]:
+    """Whose work it is, as a scope: the program's, a step's, a pass's."""
+    while key_at(tokens, place) in listed("before_who"):
+        place += 1
+    word, follower = key_at(tokens, place), key_at(tokens, place + 1)
+    if word in PHASES:
+        return f"in {word}", place + 1 + (follower in ("pass", "step"))
+    if word in ("decode", "prefill", "decoding", "generation"):
+        return "per pass", place + 1 + (follower in ("step", "pass", "iteration", "forward"))
+    if word in ("step", "iteration", "iter") and not follower.isdecimal():
+        return "per pass", place + 1
+    if word in listed("who"):
+        return "", place + 1
+    raise ParseFailure(place, ["step", "the program"])
+
+
+def _whole(tokens: Tokens, place: int) -> tuple[str, int]:
+    """What a share is of: `gpu time`, `kernel time`, `cpu time`, `time`, `step`."""
+    words, of = [""], key_at(tokens, place) == "of"
+    place += of
+    while key_at(tokens, place) in listed("before_whole"):
+        words.append(key_at(tokens, place))
+        place += 1
+    said, word, last = {*words}, key_at(tokens, place), words[-1]
+    on_gpu = "kernel time" if said & {"kernel", "kernels"} else "gpu time"
+    if word in ("time", "runtime", "work", "cycles", "duration"):
+        if said & {"cpu", "host"}:
+            return "cpu time", place + 1
+        if said & {"step", "iteration", "wall"}:
+            return "step", place + 1
+        named = said & {"kernel", "kernels", "gpu", "device", "busy"}
+        return on_gpu if named else "time", place + 1
+    if of and word in ("it", "trace", "profile", "run", "total", "recording", "timeline"):
+        return "time", place + 1
+    if of and last in ("step", "iteration", "gpu"):
+        return "step" if last in ("step", "iteration") else on_gpu, place
+    raise ParseFailure(place, ["time"])
+
+
+def _amount(tokens: Tokens, place: int) -> tuple[str, Heard, int]:
+    found, after = quantity(tokens, place)
+    return _TAGS.get(found.dimension, "amount"), found, after
+
+
+def _tagged(tag: str, read: Callable[[Tokens, int], tuple[Any, int]]) -> Any:
+    return lambda tokens, place: (tag, *read(tokens, place))
+
+
+_READERS = (
+    _amount,
+    _tagged("times", _times),
+    _tagged("rat", _ratio),
+    _tagged("who", _who),
+    _tagged("whole", _whole),
+)
+_MARK = re.compile(r"_|::|[a-z][A-Z]|\*")  # a name has one, a word none
+_BACKWARD_OF = re.compile(r"(forward|backward)(?: pass)? of ([^,]+)")
+
+
+def _noun(text: str, noun: Noun) -> Named | None:
+    """A noun, also with its words in another order: `elementwise ATen kernels`, `log softmax`."""
+    if of := _BACKWARD_OF.fullmatch(text):
+        text = f"{of[2]} {of[1]}"
+    written, text = text, text.removesuffix(" forward and backward")
+    text = "kernel" if text.lower() in ("kernels", "gpu kernels") else text
+    if text.lower().endswith(" count"):
+        return None
+    traits_first = sorted(text.split(), key=lambda word: word.lower() not in TRAITS)
+    found = noun(text) or noun(" ".join(traits_first))
+    if found is None and text.endswith(" ops"):
+        found = noun(f"aten::{text[:-4]}")
+    if found is None and " and " not in text:
+        joined = text.lower().replace(" ", "_")
+        found = noun(joined)
+        found = found if found and found.selector.word == joined else None
+    head, _, last = text.rpartition(" ")
+    if found is None and head and last.lower() in listed("after_noun"):
+        found = _noun(head, noun)
+    # the word of an op means its forward alone
+    unfit = found is None or found.selector.word in listed("no_nouns")
+    return None if unfit or (found and found.selector.word and written != text) else found
+
+
+class Match(NamedTuple):
+    """How far a shape was matched: the place, the chunks, what was read, the scope, the clock."""
+
+    place: int
+    chunks: int
+    args: dict[str, Any]
+    where: str = ""
+    clock: str = ""
+
+
+class Lattice:
+    """The tokens of a claim, and the chunks that can begin at each: how many words -> tags."""
+
+    def __init__(self, tokens: Tokens, reader: Reader) -> None:
+        self.tokens, self.reader = tokens, reader
+        self.at = [self._chunks(place) for place in range(len(tokens))]
+        self.tags = {tag for chunks in self.at for tags in chunks.values() for tag in tags}
+
+    def _chunks(self, place: int) -> dict[int, Tags]:
+        tokens, found, nouns = self.tokens, defaultdict[int, Tags](dict), 0
+        for size in range(min(_LONGEST_PHRASE, len(tokens) - place), 0, -1):
+            keys = tuple(token.key for token in tokens[place : place + size])
+            if keys in lexicon():
+                found[size] |= lexicon()[keys]
+        for size in range(min(_LONGEST_NOUN, len(tokens) - place), 0, -1):
+            text = " ".join(token.text for token in tokens[place : place + size])
+            if named := self.reader.said(text):
+                found[size]["noun"] = named
+                nouns += 1
+            if nouns == _NOUNS_EACH:
+                break
+        for read in _READERS:
+            try:
+                tag, value, after = read(tokens, place)
+                found[after - place][tag] = value
+            except ParseFailure:
+                pass
+        word = tokens[place].key
+        empty = word.isalpha() and word.endswith("ly") and word not in listed("degrees")
+        if word in listed("harmless") or (empty and not found):
+            found[1]["drop"] = ""
+        if not found and (own := self.reader.own(word)):
+            found[1][own] = ""
+        if _MARK.search(tokens[place].text):
+            found[1]["name"] = tokens[place].text
+        return dict(sorted(found.items(), reverse=True))
+
+    def may_have(self, pattern: Pattern) -> bool:
+        """Whether the tags that a shape cannot do without are there."""
+        return all(item.optional or item.tags & self.tags for item in pattern)
+
+    def matches(self, pattern: Pattern, match: Match) -> Iterator[Match]:
+        """Every way in which a pattern reads all tokens; what says where can stand anywhere."""
+        if match.place == len(self.tokens):
+            if all(item.optional for item in pattern):
+                yield match
+            return
+        for size, tags in self.at[match.place].items():
+            if skipped := self._skipped(match, size, tags):
+                yield from self.matches(pattern, skipped)
+        for at, item in enumerate(pattern):
+            for value, after, chunks in item.read(self, match.place):
+                args = match.args | {item.name: value}
+                following = match._replace(place=after, chunks=match.chunks + chunks, args=args)
+                yield from self.matches(pattern[at + 1 :], following)
+            if not item.optional:
+                return
+
+    def _skipped(self, match: Match, size: int, tags: Tags) -> Match | None:
+        """Past a chunk that claims nothing, or that says where: `per step`, `on the GPU`."""
+        after = match._replace(place=match.place + size, chunks=match.chunks + 1)
+        if "drop" in tags:
+            return after
+        where, clock = tags.get("scope"), tags.get("clock")
+        of = match.place and self.tokens[match.place - 1].key == "of"
+        if where and not of and match.where in ("", "everywhere", where):
+            return after._replace(where=where)
+        if clock and match.clock in ("", clock):
+            return after._replace(clock=clock)
+        ends = "," in tags and (after.place == len(self.tokens) or self._aside(after.place))
+        return after if ends or (tags.get("who") == "" and self._in(match.place)) else None
+
+    def _aside(self, place: int) -> bool:
+        """Whether a place has what says where, or nothing: `, at the very end`."""
+        return any({"scope", "clock", "drop"} & tags.keys() for tags in self.at[place].values())
+
+    def _in(self, place: int) -> bool:
+        """Whether a preposition stands before a place, with nothing but empty words between:
+        `in this llama run`.
+        """
+        before = [token.key for token in self.tokens[:place]]
+        while before and before[-1] not in _PREPOSITIONS and "drop" in self.at[len(before) - 1].get(1, {}):
+            before.pop()
+        return bool(before) and before[-1] in _PREPOSITIONS
+
+
+class Item(NamedTuple):
+    """One place of a shape: `read` yields what it can read, the place behind it, its chunks."""
+
+    name: str
+    tags: frozenset[str]
+    optional: bool
+    read: Callable[[Lattice, int], Iterator[tuple[Any, int, int]]]
+
+
+Pattern = tuple[Item, ...]
+
+
+class Reader:
+    """Reads claims with the nouns of the language, or with those of one trace too.
+
+    `own` is the tag of a word that says nothing new of this trace: the name of its card.
+    """
+
+    def __init__(self, noun: Noun, own: Callable[[str], str] = lambda word: "") -> None:
+        self.noun, self.own = noun, own
+        self.said = lru_cache(maxsize=4096)(lambda text: _noun(text, noun))
+
+    def lowered(self, text: str) -> Iterator[str]:
+        """What a claim can mean, in the words of the language, the likeliest first."""
+        try:
+            tokens = [token for token in split(text) if token.key not in listed("articles")]
+        except UsageError:
+            return
+        lattice = Lattice(tokens, self)
+        found = sorted(
+            ((match.chunks, order, match, shape)
+            for order, shape in enumerate(shapes())
+            if lattice.may_have(shape.pattern)
+            for match in lattice.matches(shape.pattern, Match(0, 0, {}))),
+            key=lambda each: each[:2],
+        )
+        claims = (self._said(shape.said, match) for *_, match, shape in found)
+        yield from dict.fromkeys(filter(None, claims))
+
+    def begins_late(self, text: str) -> bool:
+        """Whether a claim begins with its verb: of whom it speaks was said before."""
+        tokens = [token for token in split(text) if token.key not in listed("articles")]
+        first = Lattice(tokens, self).at[0] if tokens else {}
+        tags = {tag for found in first.values() for tag in found}
+        subjects = _SUBJECTS - {"who"} if tokens and tokens[0].key == "run" else _SUBJECTS
+        return bool(tags & _VERBS) and not tags & subjects
+
+    def _said(self, template: str, match: Match) -> str:
+        """The claims of a shape, each with its scope; empty where a word has no place."""
+        args, where, clock = match.args, match.where, match.clock
+        who = args.get("who", "")
+        if who and where not in ("", "everywhere", who) and who != "per pass":
+            return ""
+        if template.startswith("@here") and where in ("", "everywhere"):
+            return ""  # a noun alone says nothing, but `one D2H copy every step` does
+        template = template.removeprefix("@here ")
+        nouns = [str(args[name]) for name in _NOUNS if name in args]
+        phases = [each for each in nouns if each.split()[-1] in PHASES]
+        if " plus " in template and phases and any(" " in each for each in nouns):
+            return ""  # `attention forward and backward`: the second one is of attention too
+        on_gpu = all((found := self.noun(each)) and found.selector.on_gpu for each in nouns)
+        timed = {"{clock}", "{on}"} & {*re.findall(r"\{\w+\}", template)}
+        if clock and not timed and not (clock == "gpu" and on_gpu):
+            return ""
+        total = " in total" if where == "everywhere" and template.endswith("takes {dur}") else ""
+        whole = args.get("whole", "time")
+        if not clock and whole not in ("time", "step"):
+            clock = "cpu" if whole == "cpu time" else "gpu"
+        clocks = [f" {clock}"] if clock else [""]
+        if any(each.startswith(("region", "module")) for each in nouns) and "{clock}" in template:
+            clocks = clocks if clock else [" gpu", " cpu"]  # it takes time on both
+        filled = [
+            _filled(
+                template + total,
+                args | {"clock": each, "on": each.strip() or "cpu", "who": "", "whole": whole},
+            )
+            for each in clocks
+        ]
+        return _scoped(" || ".join(filled), who if where in ("", "everywhere") else where)
+
+
+def _scoped(claims: str, where: str) -> str:
+    """Each reading of each claim, with the scope where it has none of its own."""
+    parts = re.split(r"( && | \|\| )", claims)
+    named = [
+        part
+        if ": " in part or not part.strip("&| ")
+        else f"{'!' * part.startswith('!')}{where}: {part.removeprefix('!')}"
+        for part in parts
+    ]
+    return "".join(named) if where else claims
+
+
+def _filled(template: str, args: dict[str, Any]) -> str:
+    """The template with each quantity; one that lies between two ends makes two claims."""
+    heard = {name: v for name, v in args.items() if isinstance(v, Heard)}
+    for name, v in heard.items():
+        if v.upper or (v.also and "&&" not in template):
+            texts, joint = ((v.text, v.upper), " && ") if v.upper else ((v.text, v.also), " || ")
+            ends = (Heard(v.dimension, text) for text in texts)
+            return joint.join(_filled(template, args | {name: end}) for end in ends)
+    texts = {name: v.text if isinstance(v, Heard) else v for name, v in args.items()}
+    filled = template.format_map(defaultdict(str, texts))  # what was left out is empty
+    return re.sub(r"\s+", " ", filled).strip()
+
+
+class Shape(NamedTuple):
+    """A pattern of tags, and how the language says what it has read."""
+
+    pattern: Pattern
+    said: str
+
+
+def _reads(
+    tags: Sequence[str], fits: Callable[[Any], Any] | None = None
+) -> Callable[[Lattice, int], Iterator[tuple[Any, int, int]]]:
+    """Reads one chunk that can have one of these tags: its tag, or what `fits` makes of its value
+    unless that is None.
+    """
+
+    def read(lattice: Lattice, place: int) -> Iterator[tuple[Any, int, int]]:
+        for size, found in lattice.at[place].items() if place < len(lattice.at) else ():
+            for tag in tags:
+                value = None if tag not in found else fits(found[tag]) if fits else tag
+                if value is not None:
+                    yield value, place + size, 1
+                    break
+
+    return read
+
+
+def _is_trait(found: Selector) -> bool:
+    plain = not (found.name or found.word or found.under)
+    return plain and bool(found.traits) and found.kind in ("kernel", "memcpy")
+
+
+def _trait(named: Named) -> str | None:
+    """What kernels can be: `bf16`, `nvjet kernels`."""
+    said = named.said.removesuffix("s").removesuffix(" kernel")
+    return said if _is_trait(named.selector) else None
+
+
+def _place(named: Named) -> str | None:
+    """A range, a module or an op: what is launched inside it is meant."""
+    name, kind = named.selector.name, named.selector.kind
+    return f'"{name}"' if kind in ("region", "module", "op") and name in named.said else None
+
+
+def _noun_that(fits: Callable[[Selector], bool]) -> Callable[[Named], str | None]:
+    return lambda named: named.said if fits(named.selector) else None
+
+
+def _counts(lattice: Lattice, place: int) -> Iterator[tuple[str, int, int]]:
+    """`4 attention kernels and 26 gemms`: several counts, each a claim."""
+    for amount, at, _ in _reads(["n"], lambda heard: heard)(lattice, place):
+        for said, after, _ in _reads(["noun"], partial(_counted, amount))(lattice, at):
+            yield said, after, 2
+            for _, joint, _ in _reads([",", "and"])(lattice, after):
+                second = [(joint, 3), *((end, 4) for _, end, _ in _reads(["and"])(lattice, joint))]
+                for begin, chunks in second:
+                    for more, end, own in _counts(lattice, begin):
+                        yield f"{said} && {more}", end, chunks + own
+
+
+def _counted(amount: Heard, named: Named) -> str | None:
+    if named.said in PHASES:  # `3 forward`: of what was said before
+        return None
+    # of modules, those that there are; each is called in every step
+    what = f"distinct {named.said}" if named.selector.kind == "module" else named.said
+    return " && ".join(f"{each} {what}" for each in (amount.text, amount.upper) if each)
+
+
+_ONE, _CLOCKED = ("1", "exactly 1", "at least 1"), ("gpu time", "cpu time")
+# slot -> the tag that it reads, and what it makes of the value
+_SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "noun": ("noun", _noun_that(lambda found: True)),
+    "op": ("noun", _noun_that(lambda found: bool(found.word))),
+    "work": ("noun", _noun_that(lambda found: any(each.kind != "dtype" for each in found.traits))),
+    "copies": ("noun", _noun_that(lambda found: found.kind == "memcpy" or found.text in COPIES)),
+    "call": ("noun", _noun_that(lambda found: found.kind == "call" and bool(found.name))),
+    "trait": ("noun", _trait),
+    "place": ("noun", _place),
+    "dtype": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["dtype"])),
+    "graphs": ("noun", _noun_that(lambda found: "GraphLaunch" in found.name)),
+    "conversions": ("noun", _noun_that(lambda found: Trait("layout", "true") in found.traits)),
+    "optimizer": ("noun", lambda named: named.said if named.said.lower() in OPTIMIZERS else None),
+    "number": ("n", lambda heard: heard.text if heard.text.isdecimal() else None),
+    "one": ("n", lambda heard: heard if heard.text in _ONE else None),
+    "digits": ("pct", lambda heard: heard if re.search(r"\d", heard.text) else None),
+    "callname": ("name", lambda name: name if CALL.fullmatch(name) else None),
+    "plain": ("whole", lambda whole: whole if whole in ("time", "step") else None),
+    "clocked": ("whole", lambda whole: whole if whole in _CLOCKED else None),
+}
+
+
+@cache
+def shapes() -> tuple[Shape, ...]:
+    """The shapes of `language.toml`, in the order in which they are tried."""
+    rows = (line.split(" => ") for line in filter(None, language("shapes").splitlines()))
+    return tuple(Shape(tuple(map(_item, pattern.split())), said) for pattern, said in rows)
+
+
+def _item(word: str) -> Item:
+    """`take|is`, `[of]`, `{a:noun}`, `[{whole}]`: a slot without a name has that of its tag."""
+    optional, word = word.startswith("["), word.strip("[]")
+    if not word.startswith("{"):
+        tags = word.split("|")
+        return Item(tags[0], frozenset(tags), optional, _reads(tags))
+    name, _, slot = word.strip("{}").partition(":")
+    slot = slot or name
+    if slot == "counts":
+        return Item(name, frozenset("n"), optional, _counts)
+    tag, fits = _SLOTS.get(slot, (slot, lambda value: value))
+    return Item(name, frozenset([tag]), optional, _reads([tag], fits))
