@@ -76,6 +76,7 @@ exactly 1 compiled graph = compiled graphs == 1
 compilation time under 30 s = compile time < 30 s
 we spend less than 5% on softmax = softmax time < 5% of gpu time
 backward eats more than forward = backward time > forward time
+no memcpys between host and device = host-device memcpy == 0
 no kernel from model.py:41 = kernels from model.py:41 == 0
 """
 PAIRS = [tuple(line.rsplit(" = ", 1)) for line in SAID.strip().splitlines()]

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
-from foretrace.analyze.guess.reading import Reader
+from foretrace.analyze.guess.reading import SUBJECTS, VERBS, Reader
 from foretrace.analyze.guess.words import language
 
 Read = TypeVar("Read")
 
 # A sentence with one of these says when or whether something holds: no claim of it stands alone.
 _CONDITION = re.compile(
-    r"\b(if|unless|except|either|n?or|whether|when|until|after|before|otherwise)\b"
+    r"\b(if|unless|except|neither|n?or|whether|when|until|after|before|otherwise)\b"
 )
 _BREAK = re.compile(
     r" ?[,;:] (?:(?:and|but|so|because|since|thus|hence|i\.e\.) )?| (?:so|because|but) "
@@ -118,7 +118,7 @@ def spoken(
     for at in _BREAK.finditer(whole):
         if ":" in at[0]:
             reasons.add(_BREAK.split(whole[: at.start()])[-1])
-        if re.search("because|since", at[0]):
+        if whole[at.end() :].startswith("of "):  # because of
             reasons.add(_BREAK.split(whole[at.end() :])[0])
     reasons = {part for part in reasons if " " in part and not _PLACE.match(part)}
     for part in _BREAK.split(whole):
@@ -127,9 +127,7 @@ def spoken(
         found += own or []
         unread += [] if own else [part]
     unread = [part for part in unread if not (found and _LIST.fullmatch(part))]
-    safe = all(
-        part in reasons or _VERB.search(part) or _SPREAD.fullmatch(part) for part in unread
-    )
+    safe = all(part in reasons or _VERB.search(part) or _SPREAD.fullmatch(part) for part in unread)
     return Spoken(found, unread) if found and safe else None
 
 
@@ -198,6 +196,8 @@ def _claims(
 
 
 _PRONOUN = re.compile(r"(?:it|they|these|those|which|that|this) ")
+# `, 4 in total`, `none per step`: of what was said
+_AMOUNTS = frozenset(("n", "pct", "no", "every", "only", "some", "times", "mostly", "most"))
 _OF_THEM = re.compile(r"(?<=\w )of (?:them|these|those)\b")
 _OF_THOSE = re.compile(
     r"\w+ (?:forward|backward|in fp\d+|in bf16)"
@@ -210,15 +210,19 @@ def _worded(text: str, about: tuple[str, str], reader: Reader) -> Iterator[str]:
         return
     subject, where = about
     spoken_of = _PRONOUN.match(text) if subject else None
-    late = bool(subject) and reader.begins_late(text)
+    subjects = SUBJECTS - {"who"} if text.lower().startswith("run") else SUBJECTS
+    # it begins with its verb: of whom it speaks was said before
+    late = bool(subject) and reader.begins(text, VERBS) and not reader.begins(text, subjects)
     if spoken_of is None and not late:
         yield from reader.lowered(text)
     bare = text[spoken_of.end() :] if spoken_of else text
     if subject and _OF_THEM.search(text):
-        yield from reader.lowered(f"{where} {_OF_THEM.sub(subject, text)}")
+        for named in (f"of {subject}", subject):
+            yield from reader.lowered(f"{where} {_OF_THEM.sub(named, text)}")
     if subject:
         for said in (f"{subject} {bare}", f"{subject} is {bare}", f"{subject} takes {bare}"):
             yield from reader.lowered(f"{where} {said}")
-        yield from reader.lowered(f"{where} {bare} {subject}")
+        if reader.begins(bare, _AMOUNTS):
+            yield from reader.lowered(f"{where} {bare} {subject}")
     if spoken_of or late:
         yield from reader.lowered(text)

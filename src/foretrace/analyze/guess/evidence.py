@@ -426,6 +426,11 @@ class Evidence:
         """Whether a kernel of the trace does attention as a whole; else matmuls and softmax do."""
         return any(operation.role == "attention" for operation in self.operations)
 
+    @cached_property
+    def has_optimizer(self) -> bool:
+        """Whether kernels of the trace are those of an optimizer by their names."""
+        return any(operation.role == "optimizer" for operation in self.operations)
+
     @property
     def is_compiled(self) -> bool:
         """Whether torch.compile's cache lookup ran in this trace."""

@@ -23,8 +23,8 @@ from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import match, phrase_table, replaced
 from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import NO_OTHER, GuessKind, Measurement, Miss, Query, Reason
-from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.reading import Named, Reader
+from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.suggesting import suggestion
 from foretrace.analyze.guess.trace_nouns import of_trace
 from foretrace.analyze.guess.windows import NoSuchPlace, Scope, Unknown, split_scope, windows_of
@@ -82,30 +82,25 @@ _COUNTED = (["total", "number", "of"], ["number", "of"], ["num"])  # before what
 
 
 @cache
-def _scoped() -> dict[Words, Words]:
-    return phrase_table([language("scoped"), *(kind.scoped for kind in kinds.every())])
+def _synonyms() -> dict[Words, Words]:
+    return phrase_table([language("plain")])
 
 
 @cache
-def _plain() -> dict[Words, Words]:
-    return phrase_table([language("plain"), *(kind.phrases for kind in kinds.every())])
-
-
-def _scoped_words(text: str, tokens: Sequence[Token]) -> list[Token]:
-    """The tokens of `text` with their scope in the language's words; no article, no question."""
-    left = [token for token in tokens if token.key != "the"]
-    asked = len(left) > 1 and left[0].key in ("does", "do", "will")
-    return replaced(text, left[asked:], _scoped())
+def _frames() -> dict[Words, Words]:
+    return phrase_table([language("around"), language("plain")])
 
 
 def _plain_words(text: str, tokens: Sequence[Token]) -> list[Token]:
-    """What is left without the scope, in the language's words; twice, for phrases of phrases."""
-    keys = [token.key for token in tokens[:3]]
+    """The tokens in the words of the language: no article, no question."""
+    left = [token for token in tokens if token.key != "the"]
+    asked = len(left) > 1 and left[0].key in ("does", "do", "will")
+    first = replaced(text, left[asked:], _frames())
+    keys = [token.key for token in first[:3]]
     counted = next((len(words) for words in _COUNTED if keys[: len(words)] == words), 0)
-    first = replaced(text, tokens[counted:], _plain())
     if len(first) > 2 and first[0].key in ("is", "are"):  # are gelu and mul fused?
         first = [*first[1:-1], first[0], first[-1]]
-    return replaced(text, first, _plain())
+    return replaced(text, first[counted:], _frames())
 
 
 def _in_trace(error: GuessError, evidence: Evidence) -> str:
@@ -304,7 +299,9 @@ _NO_PLACES = ("layer", "layers", "kernel", "call", "token", "head", "block", "la
 def _noun(text: str) -> Named | None:
     """The selector that a text is, as a whole."""
     try:
-        tokens = _plain_words(text, split(text))
+        tokens = split(text)
+        for _ in range(2):  # for phrases of phrases
+            tokens = replaced(text, tokens, _synonyms())
         found, after = read_selector(tokens, 0)
     except (UsageError, ParseFailure):
         return None
@@ -324,10 +321,9 @@ def _reader() -> Reader:
 
 def _parse(text: str, reason: str = "") -> Guess:
     """Parse a prediction in the words of the language."""
-    tokens = _scoped_words(text, split(text.rstrip(" ?.!")))
+    tokens = _plain_words(text, split(text.rstrip(" ?.!")))
     try:
-        scope, left = split_scope(text, tokens)
-        words = _plain_words(text, left)
+        scope, words = split_scope(text, tokens)
         if not words:
             raise wrong(text, tokens, len(tokens), ["a prediction, such as kernels == 5"])
         kind, args = match(text, words, kinds.patterns())
@@ -413,8 +409,10 @@ def _with_helpers(guess: Guess, query: Query | None, found: Measurement) -> Meas
         other = guess.kind.measure(replace(query, args=wider))
     except Unknown:
         return found
-    if other.verdict == found.verdict:
+    if other.verdict == found.verdict or other.measured.startswith("0%: no "):
         return found
+    if found.measured.startswith("0%: no "):  # `copies` that are memcpys alone
+        return other
     measured = f"{found.measured}; in the other reading: {other.measured}"
     return replace(found, verdict="unknown", measured=measured, why=_SEVERAL)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cache, lru_cache, partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -58,8 +58,12 @@ _TAGS = {"count": "n", "share": "pct", "time": "dur", "bytes": "size", "ratio": 
 _SLOWER = {"slower": "more than", "faster": "less than"}
 _RATIOS = {"twice": 2, "double": 2, "triple": 3, "thrice": 3, "half": 0.5}
 _FAR, _NEAR = 1.1, 1.25  # `well over 50%` is more than 55%, `just over 50%` less than 62%
-_VERBS = {"is", "have", "take", "use", "called", "used", "runs-on", "more", "less", "dominate"}
-_SUBJECTS = {"noun", "n", "no", "who", "gpu", "cpu", "there", "every", "nothing", "everything"}
+VERBS = frozenset(
+    {"is", "have", "take", "use", "called", "used", "runs-on", "more", "less", "dominate"}
+)
+SUBJECTS = frozenset(
+    {"noun", "n", "no", "who", "gpu", "cpu", "there", "every", "nothing", "everything"}
+)
 _PREPOSITIONS = ("in", "for", "of", "during", "throughout", "over", "across", "within")
 _NOUNS_EACH = 2  # nouns that begin with one word, the longest
 _NOUNS = ("a", "b", "c")  # slots of a shape that are selectors
@@ -141,14 +145,14 @@ def _number(tokens: Tokens, place: int) -> tuple[float, float | None, str, int]:
     word = key_at(tokens, place)
     if found := _NUMBER.match(word):
         upper = float(found[2]) if found[2] else None
-        value, glued, after = float(found[1].replace(",", "")), word[found.end() :], place + 1
+        glued, after = word[found.end() :], place + 1
         scale = _SCALES.get(glued or key_at(tokens, after), 1.0)
-        glued, after = ("" if scale > 1 else glued), after + (scale > 1 and not glued)
-        return value * scale, upper, glued, after
+        after += scale > 1 and not glued
+        return float(found[1].replace(",", "")) * scale, upper, glued * (scale == 1), after
     value = _WORDS.get(word)
     after = place + (value is not None)
-    if scale := _SCALES.get(key_at(tokens, after)):
-        return (value or 1.0) * scale, None, "", after + 1
+    if key_at(tokens, after) in _SCALES:
+        return (value or 1.0) * _SCALES[key_at(tokens, after)], None, "", after + 1
     if value is None:
         raise ParseFailure(place, ["a number"])
     return value, None, "", after
@@ -184,7 +188,8 @@ def quantity(tokens: Tokens, place: int) -> tuple[Heard, int]:
     """`more than 40%`, `about two thirds`, `between 1 and 2 ms`, `hundreds of`, `16`."""
     whole, after = _phrase(tokens, place, "shares")
     if whole:
-        return Heard("share", whole), after
+        text, _, also = whole.partition(" || ")
+        return Heard("share", text, also=also), after
     sign, far, at = _sign(tokens, place)
     vague, after = _phrase(tokens, at, "vague")
     if vague and not sign:
@@ -219,7 +224,9 @@ def _heard(dimension: str, sign: str, far: str, value: float, unit: str) -> Hear
         return Heard(dimension, text)
     more = sign == "more than"
     if far == "well":
-        return Heard(dimension, text, also=f"{sign} {_shown(value * (_FAR if more else 0.9), unit)}")
+        return Heard(
+            dimension, text, also=f"{sign} {_shown(value * (_FAR if more else 0.9), unit)}"
+        )
     near = f"less than {_shown(value * _NEAR, unit)}" if more else None
     return Heard(dimension, text, also=near or f"more than {_shown(value / _NEAR, unit)}")
 
@@ -298,14 +305,14 @@ def _whole(tokens: Tokens, place: int) -> tuple[str, int]:
         place += 1
     said, word, last = {*words}, key_at(tokens, place), words[-1]
     on_gpu = "kernel time" if said & {"kernel", "kernels"} else "gpu time"
-    if word in ("time", "runtime", "work", "cycles", "duration"):
+    if word in ("time", "runtime", "work", "cycles", "duration", "timeline"):
         if said & {"cpu", "host"}:
             return "cpu time", place + 1
-        if said & {"step", "iteration", "wall"}:
-            return "step", place + 1
         named = said & {"kernel", "kernels", "gpu", "device", "busy"}
-        return on_gpu if named else "time", place + 1
-    if of and word in ("it", "trace", "profile", "run", "total", "recording", "timeline"):
+        if named:
+            return on_gpu, place + 1
+        return "step" if said & {"step", "iteration", "wall", "wall-clock"} else "time", place + 1
+    if of and word in ("it", "trace", "profile", "run", "total", "recording"):
         return "time", place + 1
     if of and last in ("step", "iteration", "gpu"):
         return "step" if last in ("step", "iteration") else on_gpu, place
@@ -342,7 +349,7 @@ def _noun(text: str, noun: Noun) -> Named | None:
         return None
     traits_first = sorted(text.split(), key=lambda word: word.lower() not in TRAITS)
     found = noun(text) or noun(" ".join(traits_first))
-    if found is None and text.endswith(" ops"):
+    if found is None and text.endswith(" ops") and (op := noun(text[:-4])) and op.selector.word:
         found = noun(f"aten::{text[:-4]}")
     if found is None and " and " not in text:
         joined = text.lower().replace(" ", "_")
@@ -447,7 +454,11 @@ class Lattice:
         `in this llama run`.
         """
         before = [token.key for token in self.tokens[:place]]
-        while before and before[-1] not in _PREPOSITIONS and "drop" in self.at[len(before) - 1].get(1, {}):
+        while (
+            before
+            and before[-1] not in _PREPOSITIONS
+            and "drop" in self.at[len(before) - 1].get(1, {})
+        ):
             before.pop()
         return bool(before) and before[-1] in _PREPOSITIONS
 
@@ -482,22 +493,22 @@ class Reader:
             return
         lattice = Lattice(tokens, self)
         found = sorted(
-            ((match.chunks, order, match, shape)
-            for order, shape in enumerate(shapes())
-            if lattice.may_have(shape.pattern)
-            for match in lattice.matches(shape.pattern, Match(0, 0, {}))),
+            (
+                (match.chunks, order, match, shape)
+                for order, shape in enumerate(shapes())
+                if lattice.may_have(shape.pattern)
+                for match in lattice.matches(shape.pattern, Match(0, 0, {}))
+            ),
             key=lambda each: each[:2],
         )
         claims = (self._said(shape.said, match) for *_, match, shape in found)
         yield from dict.fromkeys(filter(None, claims))
 
-    def begins_late(self, text: str) -> bool:
-        """Whether a claim begins with its verb: of whom it speaks was said before."""
+    def begins(self, text: str, wanted: Set[str]) -> bool:
+        """Whether the first words of a claim can have one of these tags."""
         tokens = [token for token in split(text) if token.key not in listed("articles")]
         first = Lattice(tokens, self).at[0] if tokens else {}
-        tags = {tag for found in first.values() for tag in found}
-        subjects = _SUBJECTS - {"who"} if tokens and tokens[0].key == "run" else _SUBJECTS
-        return bool(tags & _VERBS) and not tags & subjects
+        return any(wanted & tags.keys() for tags in first.values())
 
     def _said(self, template: str, match: Match) -> str:
         """The claims of a shape, each with its scope; empty where a word has no place."""
@@ -505,6 +516,8 @@ class Reader:
         who = args.get("who", "")
         if who and where not in ("", "everywhere", who) and who != "per pass":
             return ""
+        if template.startswith("@trace"):  # of all steps together
+            template, who = template.removeprefix("@trace "), ""
         if template.startswith("@here") and where in ("", "everywhere"):
             return ""  # a noun alone says nothing, but `one D2H copy every step` does
         template = template.removeprefix("@here ")
@@ -553,8 +566,8 @@ def _filled(template: str, args: dict[str, Any]) -> str:
             texts, joint = ((v.text, v.upper), " && ") if v.upper else ((v.text, v.also), " || ")
             ends = (Heard(v.dimension, text) for text in texts)
             return joint.join(_filled(template, args | {name: end}) for end in ends)
-    texts = {name: v.text if isinstance(v, Heard) else v for name, v in args.items()}
-    filled = template.format_map(defaultdict(str, texts))  # what was left out is empty
+    said = {name: v.text if isinstance(v, Heard) else v for name, v in args.items()}
+    filled = template.format_map(defaultdict(str, said))  # what was left out is empty
     return re.sub(r"\s+", " ", filled).strip()
 
 
@@ -631,15 +644,19 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "op": ("noun", _noun_that(lambda found: bool(found.word))),
     "work": ("noun", _noun_that(lambda found: any(each.kind != "dtype" for each in found.traits))),
     "copies": ("noun", _noun_that(lambda found: found.kind == "memcpy" or found.text in COPIES)),
-    "call": ("noun", _noun_that(lambda found: found.kind == "call" and bool(found.name))),
+    "call": ("noun", _noun_that(lambda found: bool(CALL.fullmatch(found.name)))),
     "trait": ("noun", _trait),
     "place": ("noun", _place),
     "dtype": ("noun", _noun_that(lambda found: [each.kind for each in found.traits] == ["dtype"])),
+    "step": ("noun", _noun_that(lambda found: found.kind == "step")),
+    "bare": ("rat", lambda heard: heard if heard.text[0].isdigit() else None),
+    "loader": ("noun", _noun_that(lambda found: found.name.startswith("enumerate(DataLoader)"))),
     "graphs": ("noun", _noun_that(lambda found: "GraphLaunch" in found.name)),
     "conversions": ("noun", _noun_that(lambda found: Trait("layout", "true") in found.traits)),
     "optimizer": ("noun", lambda named: named.said if named.said.lower() in OPTIMIZERS else None),
     "number": ("n", lambda heard: heard.text if heard.text.isdecimal() else None),
     "one": ("n", lambda heard: heard if heard.text in _ONE else None),
+    "part": ("pct", lambda heard: heard if heard.text != "more than 95%" else None),
     "digits": ("pct", lambda heard: heard if re.search(r"\d", heard.text) else None),
     "callname": ("name", lambda name: name if CALL.fullmatch(name) else None),
     "plain": ("whole", lambda whole: whole if whole in ("time", "step") else None),
@@ -659,7 +676,8 @@ def _item(word: str) -> Item:
     optional, word = word.startswith("["), word.strip("[]")
     if not word.startswith("{"):
         tags = word.split("|")
-        return Item(tags[0], frozenset(tags), optional, _reads(tags))
+        name = "" if tags[0] in ("who", "whole") else tags[0]
+        return Item(name, frozenset(tags), optional, _reads(tags))
     name, _, slot = word.strip("{}").partition(":")
     slot = slot or name
     if slot == "counts":

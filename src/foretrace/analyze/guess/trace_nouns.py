@@ -36,9 +36,8 @@ def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> 
 
 def _own(word: str, evidence: Evidence) -> str:
     """The tag of a word that fits this trace: its card is a GPU, its name claims nothing."""
-    about = evidence.trace.about
-    parts = re.findall(r"[a-z]+\d\w*", (about.device or "").lower())
-    if word in parts:
+    card = re.split(r"\W", (evidence.trace.about.device or "").lower())
+    if re.search(r"\d", word) and word in card:
         return "gpu"
     names = re.findall(r"[a-z]{4,}", PurePath(evidence.trace.path).name.lower())
     return "drop" if len(word) > _SHORTEST and word in names else ""

@@ -262,6 +262,13 @@ def _recorded_type(evidence: Evidence, row: int, wanted: str) -> bool | None:
     return (matrix and set(types) == {wanted}) or (None if wanted in types else False)
 
 
+def _has_role(evidence: Evidence, row: int, role: str) -> bool:
+    if role == "optimizer" and not evidence.has_optimizer:
+        # a loop over parameters: its kernels are pointwise ones
+        return str(evidence.trace.work_groups[row]) == role
+    return evidence.operation(row).role == role
+
+
 def _is_sdpa(evidence: Evidence, row: int, _: str) -> bool | None:
     operation = evidence.operation(row)
     called = any(map(_SDPA.search, operation.chain))
@@ -377,7 +384,7 @@ def _inside(kind: str, evidence: Evidence, row: int, name: str) -> bool:
 
 
 _TESTS: dict[str, Callable[[Evidence, int, str], bool | None]] = {
-    "role": lambda evidence, row, role: evidence.operation(row).role == role,
+    "role": _has_role,
     "group": lambda evidence, row, group: str(evidence.trace.work_groups[row]) == group,
     "work": lambda evidence, row, _: evidence.operation(row).role != "comms",
     "cast": lambda evidence, row, _: evidence.is_cast(row),

@@ -16,7 +16,7 @@ import numpy as np
 
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.nearness import nearest
-from foretrace.analyze.guess.words import PHASES, Token, wrong
+from foretrace.analyze.guess.words import PHASES, TRAITS, Token, wrong
 from foretrace.base.errors import UsageError
 from foretrace.base.units import time_text
 from foretrace.model.autograd import ENGINE
@@ -224,6 +224,8 @@ def _scope(text: str, tokens: Sequence[Token], begin: int) -> tuple[Scope, int]:
         return Scope("steps"), begin + 1
     if word.key == "pass":
         return Scope("pass"), begin + 1
+    if word.key in TRAITS:  # `gemms run in bf16`
+        raise wrong(text, tokens, begin, ["step", "the name of a region"])
     return Scope("op" if "::" in word.text else "region", word.text), begin + 1
 
 

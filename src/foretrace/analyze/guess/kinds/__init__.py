@@ -210,8 +210,7 @@ class GuessKind:
 
     Kinds are tried by `order`. `patterns` are the wordings (see `grammar`), `measure` decides one.
     `expected` says what a prediction wants in symbols, or nothing. `records`: it is decided by the
-    compiler's records. `slots` are those that its patterns alone have. `phrases` are other words
-    for its own (see `phrasing`), `scoped` those with an `in` that names no place. `reasons` are
+    compiler's records. `slots` are those that its patterns alone have. `reasons` are
     known reasons for a miss. `held` decides it on a snapshot of the allocator. The docstring of the
     module is its text in the manual.
     """
@@ -223,8 +222,6 @@ class GuessKind:
     expected: Callable[[Mapping[str, Any]], str] = comparison
     records: bool = False
     slots: Mapping[str, Slot] = field(default_factory=dict)
-    phrases: str = ""
-    scoped: str = ""
     reasons: tuple[Reason, ...] = ()
     held: Callable[[Query, MemoryView], Measurement] | None = None
 

@@ -17,7 +17,7 @@ from typing import Any
 from foretrace.analyze.guess.grammar import Slot, one_of
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison
 from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import Amount, Compare, language
+from foretrace.analyze.guess.words import Amount, Compare
 from foretrace.base.units import percent_text, time_text
 from foretrace.model import bounds
 from foretrace.model.idle import Spent, spent_in
@@ -144,5 +144,4 @@ KIND = GuessKind(
             one_of({f"{bound}-bound": bound for bound in BOUNDS}),
         ),
     },
-    phrases=language("of_bounds"),
 )

@@ -19,7 +19,7 @@ import numpy as np
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison, counts
 from foretrace.analyze.guess.windows import Unknown
-from foretrace.analyze.guess.words import HEADS, Amount, language
+from foretrace.analyze.guess.words import HEADS, Amount
 from foretrace.base.units import count_text, time_text
 from foretrace.model.intervals import IntervalUnion
 from foretrace.model.trace import Trace
@@ -219,5 +219,4 @@ KIND = GuessKind(
     measure,
     expected=lambda args: comparison(args) or "== 0",
     records=True,
-    phrases=language("of_compiler"),
 )

@@ -13,7 +13,7 @@ from foretrace.analyze.guess.kinds.calls import OCCUPANCY_QUERY
 from foretrace.analyze.guess.kinds.fields import HOPPER_NAMES, is_ampere
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.windows import Scope, Window, windows_of
-from foretrace.analyze.guess.words import COPIES, HEADS, Amount, language
+from foretrace.analyze.guess.words import COPIES, HEADS, Amount
 from foretrace.base.units import count_text
 from foretrace.model.autograd import ENGINE
 
@@ -164,5 +164,4 @@ KIND = kinds.GuessKind(
         replace(OCCUPANCY_QUERY, explains=_too_few_queries),
         WHOLE_TRACE,
     ),
-    phrases=language("of_counts"),
 )

@@ -177,6 +177,4 @@ KIND = kinds.GuessKind(
         ),
     },
     reasons=(HOPPER_NAMES, VECTOR_WIDTH),
-    scoped=words.language("of_fields_scoped"),
-    phrases=words.language("of_fields"),
 )

@@ -33,7 +33,7 @@ from foretrace.analyze.guess.kinds import (
 )
 from foretrace.analyze.guess.selection import Selection, cpu_kernels, cpu_part, label, select
 from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import HEADS, Selector, Trait, language, read_selector
+from foretrace.analyze.guess.words import HEADS, Selector, Trait, read_selector
 from foretrace.model.cpu_ops import bare, cpu_does
 
 _NONE = frozenset[str]()
@@ -224,6 +224,4 @@ KIND = GuessKind(
             "two or more selectors, with commas or `and`", list_of(read_selector, least=2)
         ),
     },
-    scoped=language("of_fusion_scoped"),
-    phrases=language("of_fusion"),
 )

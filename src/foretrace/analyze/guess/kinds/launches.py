@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.grammar import Slot, list_of
 from foretrace.analyze.guess.kinds.inputs import host_ops
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows, windows_of
-from foretrace.analyze.guess.words import PHASES, Selector, read_selector
+from foretrace.analyze.guess.words import PHASES, ParseFailure, Selector, Token, read_selector
 from foretrace.base.units import count_text
 
 _ANYTHING = tuple(Selector(kind, kind) for kind in ("kernel", "memcpy", "memset"))
@@ -43,6 +45,14 @@ def _calls(window: Window, op: Selector) -> list[Window]:
     return op_windows(window.evidence, op.text, events)
 
 
+def _op(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
+    """An op, or a pass; `the step launches 5 kernels` is about steps."""
+    found, after = read_selector(tokens, place)
+    if found.kind == "step":
+        raise ParseFailure(place, ["an op"])
+    return found, after
+
+
 KIND = kinds.GuessKind(
     "launches",
     20,
@@ -54,9 +64,7 @@ KIND = kinds.GuessKind(
     kinds.per_window(_each_call),
     expected=lambda args: kinds.comparison(args) or "== 0",
     slots={
-        "several": Slot(
-            "one or more selectors, with commas or `and`", list_of(read_selector, least=1)
-        ),
+        "several": Slot("one or more selectors, with commas or `and`", list_of(_op, least=1)),
     },
     reasons=kinds.counts.TOO_MANY,
 )

@@ -12,7 +12,6 @@ import polars as pl
 
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
 from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import language
 from foretrace.base.units import bytes_text
 from foretrace.model.allocator.view import MemoryView
 
@@ -58,6 +57,5 @@ KIND = GuessKind(
     55,
     ("peak [reserved] memory {compare:compare} {amount:bytes}",),
     per_window(_peak),
-    phrases=language("of_memory"),
     held=_held,
 )

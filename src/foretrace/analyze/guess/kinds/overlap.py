@@ -11,7 +11,7 @@ import numpy as np
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, comparison, per_window
 from foretrace.analyze.guess.selection import certain
 from foretrace.analyze.guess.windows import Unknown, Window
-from foretrace.analyze.guess.words import COPIES, HEADS, Selector, language
+from foretrace.analyze.guess.words import COPIES, HEADS, Selector
 from foretrace.base.arrays import distinct
 from foretrace.base.units import percent_text, plural, time_text
 from foretrace.model.gpu import Gpu
@@ -76,7 +76,7 @@ def _rows(window: Window, selector: Selector) -> Ints:
     if not selector.on_gpu:
         raise Unknown(f"`{selector.text}` is not a GPU operation; say for example `gemm`")
     rows = np.array(certain(window, selector).sure, np.int64)
-    if not len(rows) and selector.text in COPIES:
+    if not len(rows) and selector.text.lower() in COPIES:
         rows = np.array(certain(window, HEADS["memcpy"]).sure, np.int64)
     if not len(rows):
         raise Unknown(f"no {selector.text} in {window.label}")
@@ -97,5 +97,4 @@ KIND = GuessKind(
     ),
     per_window(_judge),
     expected=lambda args: comparison(args) or ("no overlap" if "not" in args else "overlap"),
-    phrases=language("of_overlap"),
 )

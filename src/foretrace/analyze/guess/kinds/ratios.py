@@ -23,7 +23,7 @@ from foretrace.analyze.guess.kinds.fields import written_out
 from foretrace.analyze.guess.kinds.time import MASKED_LANES
 from foretrace.analyze.guess.selection import Measure, certain
 from foretrace.analyze.guess.windows import Scope, Unknown, windows_of
-from foretrace.analyze.guess.words import EQUALS, HEADS, Amount, Compare, Selector, Trait, language
+from foretrace.analyze.guess.words import EQUALS, HEADS, Amount, Compare, Selector, Trait
 from foretrace.base.units import percent_text, ratio_text
 
 _GPU_TIME = Measure("gpu time", "gpu time")
@@ -252,6 +252,4 @@ KIND = GuessKind(
     expected=expected,
     slots={"longer": Slot("longer, slower, more, less, faster", one_of(_LONGER))},
     reasons=(COMPILED_OVERHEAD, MASKED_LANES),
-    scoped=language("of_ratios_scoped"),
-    phrases=language("of_ratios"),
 )

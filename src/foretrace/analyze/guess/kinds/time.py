@@ -12,13 +12,21 @@ longest minus shortest, over the median.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import mean, median
 
 from foretrace.analyze.guess import kinds
+from foretrace.analyze.guess.grammar import Slot
 from foretrace.analyze.guess.selection import CLOCKS, Measure, certain, each
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
-from foretrace.analyze.guess.words import Amount, Compare, language
+from foretrace.analyze.guess.words import (
+    Amount,
+    Compare,
+    ParseFailure,
+    Selector,
+    Token,
+    read_selector,
+)
 from foretrace.base.units import count_text, percent_text, time_text
 
 _STATISTICS: dict[str, Callable[[list[float]], float]] = {
@@ -70,7 +78,7 @@ def _launches(query: kinds.Query) -> kinds.Measurement:
     shown = f"{time_text(value)} ({word} of {count_text(len(values))})"
     found = certain(first, query.what)
     rows = found.sure if found.on_gpu else []
-    return kinds.Measurement(query.judge(value), shown, window=first, rows=rows)
+    return kinds.Measurement(query.nearly(value), shown, window=first, rows=rows)
 
 
 def _every(window: Window, query: kinds.Query) -> kinds.Measurement:
@@ -129,6 +137,14 @@ def _masked_lanes(miss: kinds.Miss) -> bool:
     return all(geglu) and any(count & (count - 1) for count in columns)
 
 
+def _timed(tokens: Sequence[Token], place: int) -> tuple[Selector, int]:
+    """What has a time: of all steps together nobody asks for one."""
+    found, after = read_selector(tokens, place)
+    if found.kind == "step" and not found.name and found.ordinal is None:
+        raise ParseFailure(place, ["per step: cpu time"])
+    return found, after
+
+
 MASKED_LANES = kinds.known("masked_lanes", _masked_lanes)
 KIND = kinds.GuessKind(
     "time",
@@ -138,8 +154,8 @@ KIND = kinds.GuessKind(
         "longest|slowest|biggest|largest|max|shortest|min|median|mean|average|total "
         "{what:selector} "
         "[time|takes|take] [{compare:compare}] {amount:time}",
-        "{what:selector} time {compare:compare} {amount:time} [each]",
-        "{what:selector} takes|take [{compare:compare}] {amount:time} [each]",
+        "{what:timed} time {compare:compare} {amount:time} [each]",
+        "{what:timed} takes|take [{compare:compare}] {amount:time} [each]",
         "{quantifier:quantifier} {what:selector} takes|take [{compare:compare}] {amount:time}",
         "most {what:selector} takes|take [{compare:compare}] {amount:time}",
         "[{share:phrase}] {part:share} of {what:selector} takes|take [{compare:compare}] "
@@ -147,7 +163,6 @@ KIND = kinds.GuessKind(
         "{what:selector} time varies by {compare:compare} {amount:share}",
     ),
     measure,
+    slots={"timed": Slot("a selector; of steps, the time is `per step: cpu time`", _timed)},
     reasons=(MASKED_LANES,),
-    scoped=language("of_time_scoped"),
-    phrases=language("of_time"),
 )

@@ -9,12 +9,13 @@ one with the most self time, as `look` has it. An op that is above all others by
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 
-from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window
+from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query, per_window, waits
 from foretrace.analyze.guess.kinds.fusion import op_of
 from foretrace.analyze.guess.selection import certain, label, select
 from foretrace.analyze.guess.windows import Unknown, Window, named
-from foretrace.analyze.guess.words import HEADS, Selector, language
+from foretrace.analyze.guess.words import HEADS, Selector
 from foretrace.base.units import percent_text, time_text
 
 
@@ -28,6 +29,9 @@ def _judge(window: Window, query: Query) -> Measurement:
 
 def _thing(window: Window, query: Query) -> Measurement:
     """Whether it takes more GPU time than any other kind of work; a bottleneck leaves no idle."""
+    if "bottleneck" in query.args and not query.args["trait"].on_gpu:
+        waited = {**query.args, "what": query.args["trait"]}
+        return waits.measure(replace(query, args=waited))
     window.need_whole()
     found, gpu = certain(window, query.args["trait"]), window.evidence.trace.gpu
     if not found.on_gpu or not gpu.usable[window.rows].all():
@@ -162,5 +166,4 @@ KIND = GuessKind(
         "{trait:selector} is|are [not] bottleneck",
     ),
     per_window(_judge),
-    phrases=language("of_top"),
 )

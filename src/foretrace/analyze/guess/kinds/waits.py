@@ -12,7 +12,6 @@ import numpy as np
 from foretrace.analyze.guess.kinds import GuessKind, Measurement, Query
 from foretrace.analyze.guess.selection import middle, select
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, windows_of
-from foretrace.analyze.guess.words import language
 from foretrace.base.units import percent_text
 from foretrace.model.idle import windows_of as idle_windows
 from foretrace.model.intervals import IntervalUnion
@@ -54,8 +53,7 @@ def _shares(window: Window, query: Query) -> tuple[float, float]:
 KIND = GuessKind(
     "waits",
     43,
-    ("gpu [is] [not] waits-for {what:selector}",),
+    ("gpu [not] waits for {what:selector}",),
     measure,
     expected=lambda args: "does not wait" if "not" in args else "waits",
-    phrases=language("of_waits"),
 )
