@@ -71,11 +71,11 @@ of, what is measured, the comparison, the number and the place, and says it agai
 attention`). Hedges have a meaning: `about` is within 10%, `mostly` more than 50%, `nearly all` more
 than 90%, `practically no` less than 2%, `hundreds of` 200 to 2,000. Where two readings of a
 sentence differ, the verdict is unknown, with both figures; so it is for what no trace has (power,
-accuracy, tokens), with the reason. A word is harmless (`I bet`, `clearly`, `in this run`, the name of
-this trace's card) and is dropped, or it has a meaning, or it refuses the sentence: a negation, a
-number, a place or a name that finds no place is never dropped. The answer to a refused sentence is a
-prediction about the same matter, where this trace decides one. A number copied from `look`, rounded as it is printed there,
-is a hit. Upper and lower case are the same, except in names.
+accuracy, tokens), with the reason. A word is harmless (`I bet`, `clearly`, `in this run`, the name
+of this trace's card) and is dropped, or it has a meaning, or it refuses the sentence: a negation, a
+number, a place or a name that finds no place is never dropped. The answer to a refused sentence is
+a prediction about the same matter, where this trace decides one. A number copied from `look`,
+rounded as it is printed there, is a hit. Upper and lower case are the same, except in names.
 
 In `check --json` the `verdict` of a guess is `hit`, `miss`, `unknown` or `error`, and `expected` is
 what it wants in symbols (`== 5`, `< 300 us`, `< 0.9x of A`, `fused`, `host`); for a prediction
