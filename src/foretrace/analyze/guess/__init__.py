@@ -5,10 +5,11 @@
 
 `docs/guess.md` lists the whole vocabulary. A kind of prediction is one file of `kinds/`.
 
-Language: `words`, `grammar`, `clauses`, `slots`, `trace_nouns`, `nearness`, `suggesting`, and the
-tables of `language.toml`. Evidence: `evidence`, `windows`, `selection`. Marking: `kinds`,
-`marking`, `expecting`, `questions`, `fail_if`. Files: `guess_files`, `baseline`, `snapshots`.
-`of_snapshots` marks predictions about memory on a snapshot of the allocator.
+Language: `words`, `grammar` (the formal one), `clauses`, `reading`, `lexicon`, `trace_nouns` (free
+sentences), `nearness`, `suggesting`, and the tables of `language.toml`. Evidence: `evidence`,
+`windows`, `selection`. Marking: `kinds`, `marking`, `expecting`, `questions`, `fail_if`. Files:
+`guess_files`, `baseline`, `snapshots`. `of_snapshots` marks predictions about memory on a snapshot
+of the allocator.
 """
 
 from foretrace.analyze.guess.expecting import expect

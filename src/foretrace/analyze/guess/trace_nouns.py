@@ -12,7 +12,8 @@ from functools import lru_cache
 from pathlib import PurePath
 
 from foretrace.analyze.guess.evidence import Evidence
-from foretrace.analyze.guess.reading import Named, Noun, Reader, lexicon, listed
+from foretrace.analyze.guess.lexicon import lexicon, listed
+from foretrace.analyze.guess.reading import Named, Noun, Reader
 from foretrace.analyze.guess.windows import modules
 from foretrace.model.cpu_ops import bare
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from foretrace.analyze.guess import kinds
 from foretrace.analyze.guess.grammar import Slot, list_of
+from foretrace.analyze.guess.kinds.counts import TOO_MANY
 from foretrace.analyze.guess.kinds.inputs import host_ops
 from foretrace.analyze.guess.selection import select
 from foretrace.analyze.guess.windows import Scope, Unknown, Window, op_windows, windows_of
@@ -66,5 +67,5 @@ KIND = kinds.GuessKind(
     slots={
         "several": Slot("one or more selectors, with commas or `and`", list_of(_op, least=1)),
     },
-    reasons=kinds.counts.TOO_MANY,
+    reasons=TOO_MANY,
 )
