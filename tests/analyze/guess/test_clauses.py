@@ -8,7 +8,7 @@ from analyze.guess.conftest import recorded
 from foretrace.analyze.guess import Guess, GuessError, check, parse
 from foretrace.analyze.guess.clauses import spoken
 from foretrace.analyze.guess.kinds.top import _name
-from foretrace.analyze.guess.reading import Reader
+from foretrace.analyze.guess.reading import ClaimReader
 from foretrace.analyze.guess.windows import named
 from foretrace.analyze.guess.words import Selector
 
@@ -272,6 +272,6 @@ def test_a_long_sentence_is_read_in_few_parts(joint: str) -> None:
     seen: list[str] = []
     for clauses in (8, 40):
         text = joint.join(["foo bars baz"] * clauses)
-        reader = Reader(lambda _: None)
+        reader = ClaimReader(lambda _: None)
         assert spoken(text, lambda part, _: seen.append(part), reader, str, bool) is None
     assert len(seen) == len({*seen}) < 100

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
-from foretrace.analyze.guess.reading import SUBJECTS, VERBS, Reader
+from foretrace.analyze.guess.reading import SUBJECTS, VERBS, ClaimReader
 from foretrace.analyze.guess.words import language
 
 Read = TypeVar("Read")
@@ -63,7 +63,7 @@ class Spoken(NamedTuple):
 _IN_BRACKETS = re.compile(r" \(([^()]{1,60})\)")
 
 
-def _aside(text: str, reader: Reader) -> str:
+def _aside(text: str, reader: ClaimReader) -> str:
     """`the optimizer (SGD) takes 2 ms` says of SGD that it is used."""
     found = _IN_BRACKETS.search(text)
     if found is None or not reader.said(found[1]):
@@ -87,7 +87,7 @@ def _tidied() -> list[tuple[re.Pattern[str], str]]:
 def spoken(
     text: str,
     read: Callable[[str, bool], Read | None],
-    reader: Reader,
+    reader: ClaimReader,
     subject: Callable[[Read], tuple[str, str]],
     deniable: Callable[[Read], bool],
 ) -> Spoken | None:
@@ -167,7 +167,7 @@ def _claims(
     text: str,
     about: tuple[str, str],
     read: Callable[..., list[SpokenClaim] | None],
-    reader: Reader,
+    reader: ClaimReader,
     split: Callable[[str, tuple[str, str]], list[SpokenClaim] | None],
     subject: Callable[[Read], tuple[str, str]],
     deniable: Callable[[Read], bool],
@@ -204,7 +204,7 @@ _OF_THOSE = re.compile(
 )  # `3 forward`: of what was said
 
 
-def _worded(text: str, about: tuple[str, str], reader: Reader) -> Iterator[str]:
+def _worded(text: str, about: tuple[str, str], reader: ClaimReader) -> Iterator[str]:
     """A part as it stands, by its slots, and with the subject and the place of the part before."""
     if not text:
         return

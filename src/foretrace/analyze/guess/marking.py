@@ -23,7 +23,7 @@ from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.grammar import match, phrase_table, replaced
 from foretrace.analyze.guess.job_kinds import JobQuery
 from foretrace.analyze.guess.kinds import NO_OTHER, GuessKind, Measurement, Miss, Query, Reason
-from foretrace.analyze.guess.reading import Named, Reader
+from foretrace.analyze.guess.reading import ClaimReader, Named
 from foretrace.analyze.guess.selection import Measure
 from foretrace.analyze.guess.suggesting import suggestion
 from foretrace.analyze.guess.trace_nouns import of_trace
@@ -222,7 +222,7 @@ def parse(text: str, reason: str = "", evidence: Evidence | None = None) -> Gues
     return found
 
 
-def _heard(text: str, reason: str, reader: Reader) -> Guess | None:
+def _heard(text: str, reason: str, reader: ClaimReader) -> Guess | None:
     """A prediction in free words; None where it is not understood."""
     found = spoken(text, _readable, reader, _spoken_of, _deniable)
     if found is None:
@@ -314,9 +314,9 @@ def _noun(text: str) -> Named | None:
 
 
 @cache
-def _reader() -> Reader:
+def _reader() -> ClaimReader:
     """Reads claims with the nouns of the language alone."""
-    return Reader(_noun)
+    return ClaimReader(_noun)
 
 
 def _parse(text: str, reason: str = "") -> Guess:

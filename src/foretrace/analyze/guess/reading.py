@@ -88,7 +88,7 @@ def _noun(text: str, noun: Noun) -> Named | None:
     return None if unfit or (found and found.selector.word and written != text) else found
 
 
-class Match(NamedTuple):
+class ShapeMatch(NamedTuple):
     """How far a shape was matched: the place, the chunks, what was read, the scope, the clock."""
 
     place: int
@@ -101,7 +101,7 @@ class Match(NamedTuple):
 class Lattice:
     """The tokens of a claim, and the chunks that can begin at each: how many words -> tags."""
 
-    def __init__(self, tokens: Tokens, reader: Reader) -> None:
+    def __init__(self, tokens: Tokens, reader: ClaimReader) -> None:
         self.tokens, self.reader = tokens, reader
         self.at = [self._chunks(place) for place in range(len(tokens))]
         self.tags = {tag for chunks in self.at for tags in chunks.values() for tag in tags}
@@ -139,7 +139,7 @@ class Lattice:
         """Whether the tags that a shape cannot do without are there."""
         return all(item.optional or item.tags & self.tags for item in pattern)
 
-    def matches(self, pattern: Pattern, match: Match) -> Iterator[Match]:
+    def matches(self, pattern: Pattern, match: ShapeMatch) -> Iterator[ShapeMatch]:
         """Every way in which a pattern reads all tokens; what says where can stand anywhere."""
         if match.place == len(self.tokens):
             if all(item.optional for item in pattern):
@@ -156,7 +156,7 @@ class Lattice:
             if not item.optional:
                 return
 
-    def _skipped(self, match: Match, size: int, tags: Tags) -> Match | None:
+    def _skipped(self, match: ShapeMatch, size: int, tags: Tags) -> ShapeMatch | None:
         """Past a chunk that claims nothing, or that says where: `per step`, `on the GPU`."""
         after = match._replace(place=match.place + size, chunks=match.chunks + 1)
         if "drop" in tags:
@@ -200,7 +200,7 @@ class Item(NamedTuple):
 Pattern = tuple[Item, ...]
 
 
-class Reader:
+class ClaimReader:
     """Reads claims with the nouns of the language, or with those of one trace too.
 
     `own` is the tag of a word that says nothing new of this trace: the name of its card.
@@ -222,7 +222,7 @@ class Reader:
                 (match.chunks, order, match, shape)
                 for order, shape in enumerate(shapes())
                 if lattice.may_have(shape.pattern)
-                for match in lattice.matches(shape.pattern, Match(0, 0, {}))
+                for match in lattice.matches(shape.pattern, ShapeMatch(0, 0, {}))
             ),
             key=lambda each: each[:2],
         )
@@ -235,7 +235,7 @@ class Reader:
         first = Lattice(tokens, self).at[0] if tokens else {}
         return any(wanted & tags.keys() for tags in first.values())
 
-    def _said(self, template: str, match: Match) -> str:
+    def _said(self, template: str, match: ShapeMatch) -> str:
         """The claims of a shape, each with its scope; empty where a word has no place."""
         args, where, clock = match.args, match.where, match.clock
         who = args.get("who", "")
@@ -296,7 +296,7 @@ def _filled(template: str, args: dict[str, Any]) -> str:
     return re.sub(r"\s+", " ", filled).strip()
 
 
-class Shape(NamedTuple):
+class ClaimShape(NamedTuple):
     """A pattern of tags, and how the language says what it has read."""
 
     pattern: Pattern
@@ -390,10 +390,10 @@ _SLOTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 @cache
-def shapes() -> tuple[Shape, ...]:
+def shapes() -> tuple[ClaimShape, ...]:
     """The shapes of `language.toml`, in the order in which they are tried."""
     rows = (line.split(" => ") for line in filter(None, language("shapes").splitlines()))
-    return tuple(Shape(tuple(map(_item, pattern.split())), said) for pattern, said in rows)
+    return tuple(ClaimShape(tuple(map(_item, pattern.split())), said) for pattern, said in rows)
 
 
 def _item(word: str) -> Item:

@@ -13,7 +13,7 @@ from pathlib import PurePath
 
 from foretrace.analyze.guess.evidence import Evidence
 from foretrace.analyze.guess.lexicon import lexicon, listed
-from foretrace.analyze.guess.reading import Named, Noun, Reader
+from foretrace.analyze.guess.reading import ClaimReader, Named, Noun
 from foretrace.analyze.guess.windows import modules
 from foretrace.model.cpu_ops import bare
 
@@ -22,7 +22,7 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _COMMON = "kernel kernels op ops call calls step steps layer layers time gpu cpu the void at native"
 
 
-def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> Reader:
+def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> ClaimReader:
     """The nouns of the language, and those of a trace."""
 
     @lru_cache(maxsize=1024)
@@ -32,7 +32,7 @@ def of_trace(evidence: Evidence, noun: Noun, *, modules_first: bool = False) -> 
             return noun(f'module "{found[0]}"')
         return noun(text) or _named(text, evidence, noun)
 
-    return Reader(read, lambda word: _own(word, evidence))
+    return ClaimReader(read, lambda word: _own(word, evidence))
 
 
 def _own(word: str, evidence: Evidence) -> str:
