@@ -33,13 +33,11 @@ def _program(trace: Trace) -> str:
     """The program of the articles that a trace holds; empty for any other."""
     regions = trace.spans.region_groups().keys()
     for name, told in _read("articles")["program"].items():
-        if regions & {*told["regions"]} and _holds(trace, told["holds"]):
-            return str(name)
+        if regions & {*told["regions"]}:
+            verdicts = check(trace, [parse(text) for text in told["holds"]])
+            if all(each.verdict == "hit" for each in verdicts):
+                return str(name)
     return ""
-
-
-def _holds(trace: Trace, texts: list[str]) -> bool:
-    return all(each.verdict == "hit" for each in check(trace, [parse(text) for text in texts]))
 
 
 @cache

@@ -7,7 +7,7 @@ of its operations, so it leaves out that some may overlap.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
 from foretrace.analyze.compare.fusion import (
@@ -16,6 +16,7 @@ from foretrace.analyze.compare.fusion import (
     KernelTable,
     WorkPart,
     differences,
+    group_times,
     spent,
     total,
 )
@@ -70,11 +71,11 @@ class WorkChange(WorkRow, frozen=True):
     def counts(self) -> str:
         """`8 kernels to 1`; memcpys and memsets follow."""
         counted = ((self.kernels, "kernel", "kernels"), (self.copies, COPY, COPY))
-        return ", ".join(_count(a, b, *what) for (a, b), *what in counted if a or b)
-
-
-def _count(a: int, b: int, one: str, many: str) -> str:
-    return plural(a, one, many) if a == b else f"{plural(a, one, many)} to {count_text(b)}"
+        return ", ".join(
+            plural(a, *what) + ("" if a == b else f" to {count_text(b)}")
+            for (a, b), *what in counted
+            if a or b
+        )
 
 
 def work_changes(table: KernelTable, gpu_ns: float) -> tuple[WorkChange, ...]:
@@ -99,14 +100,13 @@ def _row(label: str, parts: Sequence[WorkPart]) -> WorkChange:
     group = ", ".join(names) if names[0] == label else label
     fate = fates.pop() if len(fates) == 1 else "replaced"
     old, new = (sum(not each.is_kernel for each in side) for side in (a, b))
-    even = len({_sizes(part) for part in parts}) == 1
+    sizes = {
+        tuple((sum(each.is_kernel for each in side), len(side)) for side in (part.a, part.b))
+        for part in parts
+    }
+    even = len(sizes) == 1
     counts = (len(parts), even, len(a), len(b), old, new)
     return WorkChange(group, fate, _how(parts), *counts, spent(a), spent(b), tuple(parts))
-
-
-def _sizes(part: WorkPart) -> tuple[int, ...]:
-    kernels = (sum(each.is_kernel for each in side) for side in (part.a, part.b))
-    return (*kernels, len(part.a), len(part.b))
 
 
 def _how(parts: Sequence[WorkPart]) -> str:
@@ -128,16 +128,13 @@ def _same(rows: Sequence[KernelPair], gpu_ns: float) -> list[WorkChange]:
     by_group: defaultdict[tuple[str, str], list[KernelPair]] = defaultdict(list)
     for row in rows:
         moved = row.ns.beyond and abs(row.saved_ns) >= SHOWN * gpu_ns
-        pace = ("faster" if row.saved_ns > 0 else "slower") + _from_cache(row) if moved else ""
+        # where one side found its input in L2 and the other did not
+        sides = [name for name, each in (("A", row.a), ("B", row.b)) if each and each.bound == "l2"]
+        cached = f", from L2 in {sides[0]} alone" if len(sides) == 1 else ""
+        pace = ("faster" if row.saved_ns > 0 else "slower") + cached if moved else ""
         group = min(each.group for each in (row.a, row.b) if each)  # reads the same from both ends
         by_group[group, f"same kernel, {pace}" if pace else ""].append(row)
     return [_same_row(*kind, members) for kind, members in by_group.items()]
-
-
-def _from_cache(row: KernelPair) -> str:
-    """Where one side found its input in L2 and the other did not."""
-    sides = [name for name, each in (("A", row.a), ("B", row.b)) if each and each.bound == "l2"]
-    return f", from L2 in {sides[0]} alone" if len(sides) == 1 else ""
 
 
 def _same_row(group: str, how: str, rows: Sequence[KernelPair]) -> WorkChange:
@@ -166,9 +163,7 @@ def _names(a: Sequence[Kernel], b: Sequence[Kernel]) -> list[str]:
 
 def _groups(work: Sequence[Kernel]) -> list[str]:
     """The groups of some work, the longest first; small ones are an ellipsis."""
-    times: Counter[str] = Counter()
-    for each in work:
-        times[each.group] += each.length_ns or 0
+    times = group_times(work)
     ranked = sorted(times.items(), key=lambda item: (-item[1], item[0]))
     names = [name for name, ns in ranked if ns >= MINOR * times.total()][:MOST_GROUPS]
     left_out = times.total() - sum(times[name] for name in names)

@@ -18,7 +18,7 @@ kernels of A wrote for each other, once written and once read.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -102,14 +102,18 @@ def fusion_of(old: Sequence[Kernel], new: Sequence[Kernel], sign: str) -> Fusion
     sign = _sign(before, after, sign)
     if not sign:
         return None
-    by_ops = sign in ("name", "mapping")
-    named = frozenset().union(*map(origin_ops, after)) if by_ops else frozenset()
+    # the innermost ops that the fused kernels name; without names, the kernels' own
+    replaced = [kernel.op or kernel.short for kernel in before]
+    named = frozenset().union(*map(origin_ops, after))
+    if sign in ("name", "mapping") and named:
+        paths = ([op for op in reversed(kernel.path) if bare(op) in named] for kernel in before)
+        replaced = [path[0] for path in paths if path]
     longest = max(after, key=lambda kernel: (_whole(kernel), kernel.length_ns or 0, kernel.name))
     return Fusion(
         longest.name,
         longest.short,
         backend(longest),
-        replaces=_replaced(before, named),
+        replaces=tuple(dict.fromkeys(replaced)),
         sign=sign,
         count=len(after),
         kernels=len(before),
@@ -153,25 +157,31 @@ def _sign(before: Sequence[Kernel], after: Sequence[Kernel], sign: str) -> str:
     """What shows a fusion, or nothing."""
     if sign in ("epilogue", "merged"):
         return sign
-    if any(map(origin_ops, after)):
+    if names := [ops for ops in map(origin_ops, after) if ops]:
+        # compiled kernels can hold all others, and name the ops of most of them
+        every = frozenset().union(*names)
+        named = sum(any(bare(op) in every for op in kernel.path) for kernel in before)
+        sure = len(names) == len(after) and named >= NAMED * len(before)
+        if not sure or not _all_held(after, before):
+            return ""
         mapped = all(each.origins or each.family not in COMPILED for each in after)
-        return ("mapping" if mapped else "name") if _named(before, after) else ""
-    work = _main_group(before)
+        return "mapping" if mapped else "name"
+    times = group_times(before)
+    work = max(times, key=lambda group: (times[group], group))  # what takes most of the time
     holders = [
         each for each in after if each.family in TRITON or (_whole(each) and each.group == work)
     ]
-    held = all(any(can_hold(each, kernel) for each in holders) for kernel in before)
     crowded = len(after) > max(CROWD, len(before) // MANY)
     known = all(each.op is not None and each.family not in COMPILED for each in before)
-    return "place" if held and known and not crowded else ""
+    return "place" if _all_held(holders, before) and known and not crowded else ""
 
 
-def _main_group(work: Sequence[Kernel]) -> str:
-    """The group that takes most of the time."""
+def group_times(work: Sequence[Kernel]) -> Counter[str]:
+    """The time of some work by its groups."""
     times: Counter[str] = Counter()
     for each in work:
         times[each.group] += each.length_ns or 0
-    return max(times, key=lambda group: (times[group], group))
+    return times
 
 
 def _whole(kernel: Kernel) -> bool:
@@ -179,21 +189,8 @@ def _whole(kernel: Kernel) -> bool:
     return kernel.family in TRITON or kernel.role in WHOLE_OPS
 
 
-def _named(before: Sequence[Kernel], after: Sequence[Kernel]) -> bool:
-    """Whether compiled kernels can hold all others, and name the ops of most of them."""
-    names = [origin_ops(each) for each in after]
-    ops = frozenset().union(*names)
-    named = sum(any(bare(op) in ops for op in kernel.path) for kernel in before)
-    held = all(any(can_hold(each, kernel) for each in after) for kernel in before)
-    return all(names) and held and named >= NAMED * len(before)
-
-
-def _replaced(before: Sequence[Kernel], named: frozenset[str]) -> tuple[str, ...]:
-    """The innermost ops that the fused kernels name; without names, the kernels' own."""
-    if not named:
-        return tuple(dict.fromkeys(kernel.op or kernel.short for kernel in before))
-    paths = ([op for op in reversed(kernel.path) if bare(op) in named] for kernel in before)
-    return tuple(dict.fromkeys(path[0] for path in paths if path))
+def _all_held(holders: Sequence[Kernel], work: Sequence[Kernel]) -> bool:
+    return all(any(can_hold(each, kernel) for each in holders) for kernel in work)
 
 
 def _bytes_saved(before: Sequence[Kernel], after: Sequence[Kernel]) -> int | None:
@@ -284,7 +281,12 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
     """Align the GPU work of two typical repeats."""
     found = align(a, b)
     unlike = unlike_groups(found)
-    replaced = [part for each in replacements(found) for part in _divided(found, each, unlike)]
+    replaced: list[Replacement] = []
+    for each in replacements(found):
+        part = _part(found, each)
+        # by group, unless one side fused the other's work: a fused kernel has one group for all
+        divisible = each.sign == "place" and part.fusion is None and part.undone is None
+        replaced += by_group(each, found, unlike) if divisible else [each]
     parts = tuple(_part(found, each) for each in replaced)
     why_gone, why_new = dict[int, str](), dict[int, str]()
     for part, at in zip(parts, replaced, strict=True):
@@ -303,25 +305,12 @@ def compare_kernels(a: Sequence[Kernel], b: Sequence[Kernel]) -> KernelTable:
     return KernelTable(
         _pairs(plain, plain.same),
         _pairs(plain, plain.changed),
-        tuple(
-            KernelPair(len(at), at[0], None, why, spent_a=spent(at))
-            for at, why in _single(a, gone, why_gone)
-        ),
-        tuple(
-            KernelPair(len(at), None, at[0], why, spent_b=spent(at))
-            for at, why in _single(b, new, why_new)
-        ),
+        _single(a, gone, why_gone, of_a=True),
+        _single(b, new, why_new, of_a=False),
         summed([part.fusion for part in parts if part.fusion is not None]),
         summed([part.undone for part in parts if part.undone is not None]),
         parts,
     )
-
-
-def _divided(found: Alignment, at: Replacement, unlike: Container[str]) -> list[Replacement]:
-    """By group, unless one side fused the other's work: a fused kernel has one group for all."""
-    part = _part(found, at)
-    divisible = at.sign == "place" and part.fusion is None and part.undone is None
-    return by_group(at, found, unlike) if divisible else [at]
 
 
 def _part(found: Alignment, at: Replacement) -> WorkPart:
@@ -352,7 +341,10 @@ def differences(a: Kernel, b: Kernel) -> list[str]:
     """What differs, in words; empty for the same kernel."""
     found = ["another kernel"] if a.name != b.name else []
     if a.name != b.name and a.short == b.short:
-        found += _fields(a.name, b.name)
+        fields = families.changed(families.decode(a.name), families.decode(b.name))
+        found += [
+            f"{each.field} {_stated(each.before)} to {_stated(each.after)}" for each in fields
+        ]
     for part in LaunchConfig.__struct_fields__:
         old, new = getattr(a.config, part), getattr(b.config, part)
         if old != new:
@@ -364,12 +356,6 @@ def differences(a: Kernel, b: Kernel) -> list[str]:
     return found
 
 
-def _fields(a: str, b: str) -> list[str]:
-    """What differs between two names that have one short form."""
-    found = families.changed(families.decode(a), families.decode(b))
-    return [f"{each.field} {_stated(each.before)} to {_stated(each.after)}" for each in found]
-
-
 def _stated(value: object) -> str:
     return families.value_text(value) or "not stated"
 
@@ -379,10 +365,15 @@ def _known(value: object) -> str:
 
 
 def _single(
-    kernels: Sequence[Kernel], left: Sequence[int], why: Mapping[int, str]
-) -> list[tuple[list[Kernel], tuple[str, ...]]]:
-    """Kernels without a partner by kind and reason, and the reason."""
+    kernels: Sequence[Kernel], left: Sequence[int], why: Mapping[int, str], *, of_a: bool
+) -> tuple[KernelPair, ...]:
+    """Kernels without a partner by kind and reason."""
     groups: defaultdict[tuple[object, tuple[str, ...]], list[Kernel]] = defaultdict(list)
     for at in left:
         groups[kernels[at].kind, (why[at],) if at in why else ()].append(kernels[at])
-    return [(members, reason) for (_, reason), members in groups.items()]
+    return tuple(
+        KernelPair(len(mine), mine[0], None, reason, spent_a=spent(mine))
+        if of_a
+        else KernelPair(len(mine), None, mine[0], reason, spent_b=spent(mine))
+        for (_, reason), mine in groups.items()
+    )

@@ -20,13 +20,9 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
+from foretrace.schema.documents import compare_jobs as documents
 from foretrace.schema.documents.compare import CompareVerdict
-from foretrace.schema.documents.compare_jobs import (
-    CompareJobsDocument,
-    JobChange,
-    LastRank,
-    NetworkChange,
-)
+from foretrace.schema.documents.compare_jobs import LastRank, NetworkChange
 from foretrace.schema.documents.job import JobCell, JobDocument, JobNetwork
 
 SCHEMA = 1
@@ -43,7 +39,7 @@ _WORDS = {
 }
 
 
-def compare_jobs(a: JobDocument, b: JobDocument) -> CompareJobsDocument:
+def compare_jobs(a: JobDocument, b: JobDocument) -> documents.CompareJobsDocument:
     """Compare job B with job A, each as `foretrace job` answers about it."""
     steps_a, steps_b = _steps(a), _steps(b)
     changes = {
@@ -53,14 +49,19 @@ def compare_jobs(a: JobDocument, b: JobDocument) -> CompareJobsDocument:
     late, network = _last_sentence(a, b), _network(a, b)
     said = [_time_sentence(_WORDS[what], changes[what]) for what in _WORDS]
     said += [late, *_network_sentences(network)]
-    return CompareJobsDocument(
+    entries = [
+        documents.JobChange(what, each.a, each.b, each.ratio, each.noise, each.beyond)
+        for what, each in changes.items()
+        if what in _WORDS
+    ]
+    return documents.CompareJobsDocument(
         SCHEMA,
         a.job,
         b.job,
         len(steps_a),
         len(steps_b),
         _verdict(a, b, changes["step"], changes["working"]),
-        [_entry(what, changes[what]) for what in _WORDS],
+        entries,
         _last(a),
         _last(b),
         late[0],
@@ -91,10 +92,6 @@ _QUANTITIES: dict[str, Callable[[list[JobCell]], float | None]] = {
     "wait": lambda cells: _mean([cell.wait_ns for cell in cells]),
     "idle": lambda cells: _mean([cell.idle_ns for cell in cells]),
 }
-
-
-def _entry(what: str, value: Change) -> JobChange:
-    return JobChange(what, value.a, value.b, value.ratio, value.noise, value.beyond)
 
 
 def _last(document: JobDocument) -> LastRank | None:
@@ -181,16 +178,13 @@ def _last_sentence(a: JobDocument, b: JobDocument) -> Said:
     if first is None and second is None:
         return "no rank makes the others wait", False
     texts = ("no rank" if side is None else _last_text(side) for side in (first, second))
-    same = first is not None and second is not None and _who(first) == _who(second)
+    who = [(side.rank, side.cause) if side else None for side in (first, second)]
+    same = None not in who and who[0] == who[1]
     return "the others wait for {} in A, {} in B".format(*texts), not same
 
 
 def _knows_waits(document: JobDocument) -> bool:
     return any(row.wait_ns is not None for row in document.ranks)
-
-
-def _who(side: LastRank) -> tuple[int, str]:
-    return side.rank, side.cause
 
 
 def _last_text(side: LastRank) -> str:

@@ -348,12 +348,18 @@ def replacements(found: Alignment) -> list[Replacement]:
     # what a matmul took in, and what its call copied, has its counterpart, whatever else runs in
     # its place
     taken = [*links["epilogue"], *links["merged"]]
-    rest = _without(
-        found,
+    gone_a, gone_b = (
         {i for i, _ in taken}.union(copied["a"]),
         {j for _, j in taken}.union(copied["b"]),
     )
-    links["place"] = list(_one_place(rest))
+    left_a = [i for i in found.left_a if i not in gone_a]
+    left_b = [j for j in found.left_b if j not in gone_b]
+    rest = Alignment(found.a, found.b, found.same, found.changed, left_a, left_b)
+    here_a, here_b = map(by_place, rest.places())
+    links["place"] = []  # all that is left of both sides in one place
+    for place in here_a.keys() & here_b.keys():
+        a, b = here_a[place], here_b[place]
+        links["place"] += [*((i, b[0]) for i in a), *((a[0], j) for j in b)]
     links["name"] = [*named(rest), *_turned(named(rest.mirrored()))]
     parts = _Parts()
     for i in (*found.left_a, *(i for i, _ in found.changed)):
@@ -429,24 +435,8 @@ def _replacement(nodes: Sequence[Node], signs: Mapping[Node, set[str]]) -> Repla
     return Replacement(a, b, next((sign for sign in SIGNS if sign in given), ""))
 
 
-def _without(found: Alignment, gone_a: Container[int], gone_b: Container[int]) -> Alignment:
-    """The alignment without some of what is left."""
-    left_a = [i for i in found.left_a if i not in gone_a]
-    left_b = [j for j in found.left_b if j not in gone_b]
-    return Alignment(found.a, found.b, found.same, found.changed, left_a, left_b)
-
-
 def _turned(pairs: Iterable[Pair]) -> Iterator[Pair]:
     return ((i, j) for j, i in pairs)
-
-
-def _one_place(found: Alignment) -> Iterator[Pair]:
-    """Links between all that is left of both sides in one place."""
-    places_a, places_b = found.places()
-    a, b = by_place(places_a), by_place(places_b)
-    for place in a.keys() & b.keys():
-        yield from ((i, b[place][0]) for i in a[place])
-        yield from ((a[place][0], j) for j in b[place])
 
 
 def _join_lone(found: Alignment, parts: _Parts) -> None:

@@ -14,29 +14,27 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from foretrace.analyze.compare.fusion import Fusion, KernelPair
+from foretrace.analyze.compare.fusion import Fusion
 from foretrace.analyze.compare.measure import Change
 from foretrace.analyze.compare.sides import Kernel
 from foretrace.analyze.compare.verdict import Comparison, differs
-from foretrace.base.units import (
-    bytes_text,
-    change_text,
-    count_text,
-    percent_text,
-    plural,
-    ratio_text,
-    time_text,
-)
+from foretrace.base import units
+from foretrace.base.units import bytes_text, change_text, count_text, percent_text, plural
 from foretrace.model.costs.limits import cache_rate, memory_rate, traffic_ns
 from foretrace.model.metadata import device_of
 from foretrace.names.gemms import table
-from foretrace.names.gemms.table import Boundary, GemmMap, crossed, differing, gemm_point
+from foretrace.names.gemms.table import GemmMap, crossed, differing, gemm_point
 from foretrace.schema.device import Device
 from foretrace.schema.documents.compare import ComparedOp
 from foretrace.schema.gemm_point import GemmPoint
 
 FEW = 4  # names that one sentence holds; the tables list all
 LONG = 72  # a C++ kernel name longer than this goes by its short form
+LARGEST = 3  # fusions that get a sentence; the document has all
+LEAST = 1_000_000  # bytes: less takes no time worth a sentence
+MOST = 3  # sentences of one kind; `foretrace compare` lists all
+SHOWN = 0.01  # of a sum: three digits are shown, so less is not visible
+time_text, ratio_text = units.time_text, units.ratio_text
 
 
 def called(name: str, short: str) -> str:
@@ -44,7 +42,7 @@ def called(name: str, short: str) -> str:
     return name if len(name) <= LONG else short or name
 
 
-def listed(items: Sequence[tuple[str, int]], few: int = FEW) -> str:
+def _listed(items: Iterable[tuple[str, int]], few: int = FEW) -> str:
     """`a (2), b, c and 3 more`, equal names joined."""
     counts: Counter[str] = Counter()
     for name, count in items:
@@ -53,20 +51,16 @@ def listed(items: Sequence[tuple[str, int]], few: int = FEW) -> str:
         name if count == 1 else f"{name} ({count_text(count)})" for name, count in counts.items()
     ]
     more = len(names) - few
-    return joined([*names[:few], f"{count_text(more)} more"] if more > 0 else names)
+    return _joined([*names[:few], f"{count_text(more)} more"] if more > 0 else names)
 
 
-def joined(words: Iterable[str]) -> str:
+def _joined(words: Iterable[str]) -> str:
     """`a, b and c`."""
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
 
 
-LARGEST = 3  # fusions that get a sentence; the document has all
-LEAST = 1_000_000  # bytes: less takes no time worth a sentence
-
-
-def traffic_lines(found: Comparison) -> list[str]:
+def _traffic_lines(found: Comparison) -> list[str]:
     """One sentence for each of the largest fusions, and for what was fused before."""
     device = device_of(found.a.trace.about)
     if device is None or device_of(found.b.trace.about) != device:
@@ -80,7 +74,7 @@ def traffic_lines(found: Comparison) -> list[str]:
 
 def _traffic_line(device: Device, fusion: Fusion, word: str) -> str:
     saved, largest = fusion.bytes_saved or 0, fusion.largest_bytes
-    names = listed([(op.removeprefix("aten::"), 1) for op in fusion.replaces])
+    names = _listed((op.removeprefix("aten::"), 1) for op in fusion.replaces)
     memory = saved / memory_rate(device) * 1e9
     text = f"Fusing {names} {word} {bytes_text(saved)} of memory traffic"
     if not largest or largest > (device.cache_bytes or 0) or not cache_rate(device):
@@ -90,68 +84,49 @@ def _traffic_line(device: Device, fusion: Fusion, word: str) -> str:
     return f"{text}. {fits}: {time_text(cached)} at its roof, not the {time_text(memory)} of HBM."
 
 
-MOST = 3  # sentences of one kind; `foretrace compare` lists all
+def _crossings(found: Comparison) -> list[str]:
+    """Sentences about matmuls that changed their kernel on one card."""
+    pairs = [(pair.a, pair.b) for pair in found.kernels.changed]
+    matmuls = [(a, b) for a, b in pairs if a and b and a.role == b.role == "gemm"]
+    a, b = (side.trace.about.device for side in (found.a, found.b))
+    known = table.of_device(a) if a == b and matmuls else None
+    return [] if known is None else list(dict.fromkeys(_crossed(known, matmuls)))[:MOST]
 
 
-def crossings(pairs: tuple[KernelPair, ...], a: str | None, b: str | None) -> list[str]:
-    """Sentences about pairs that changed on devices of these names."""
-    matmuls = [pair for pair in pairs if pair.a and pair.b and pair.a.role == pair.b.role == "gemm"]
-    found = table.of_device(a) if a == b and matmuls else None
-    return [] if found is None else list(dict.fromkeys(_crossed(found, matmuls)))[:MOST]
-
-
-def _crossed(found: GemmMap, pairs: list[KernelPair]) -> Iterator[str]:
-    for pair in pairs:
-        assert pair.a
-        assert pair.b
-        before, after = matmul_of(pair.a), matmul_of(pair.b)
-        if before is None or after is None or pair.a.name == pair.b.name:
+def _crossed(known: GemmMap, pairs: list[tuple[Kernel, Kernel]]) -> Iterator[str]:
+    for a, b in pairs:
+        before, after = matmul_of(a), matmul_of(b)
+        if before is None or after is None or a.name == b.name:
             continue
-        between = crossed(found, (before, pair.a.name), (after, pair.b.name))
+        between = crossed(known, (before, a.name), (after, b.name))
         name = differing(before, after)
-        if between and name:
-            yield _crossing_line(name, (before, after), pair, between, found.facts.device)
-
-
-def _crossing_line(
-    name: str,
-    points: tuple[GemmPoint, GemmPoint],
-    pair: KernelPair,
-    between: list[Boundary],
-    device: str,
-) -> str:
-    old, new = (getattr(point, name) for point in points)
-    size, (first, *_) = name.upper(), between
-    others = {each: getattr(points[0], each) for each in ("m", "n", "k") if each != name}
-    fixed = ", ".join(f"{each.upper()} = {value}" for each, value in others.items())
-    kernels = f"{pair.a.short} to {pair.b.short}" if pair.a and pair.b else ""
-    where = f"between {size} = {first.last} and {size} = {first.first}"
-    if len(between) > 1:
-        where = f"{len(between)} times on the way, first {where}"
-    return (
-        f"The kernel changed ({kernels}) because {size} went from {old} to {new}: for {fixed} the "
-        f"map of the {device} changes it {where}."
-    )
+        if not between or not name:
+            continue
+        size, first = name.upper(), between[0]
+        others = {each: getattr(before, each) for each in ("m", "n", "k") if each != name}
+        fixed = ", ".join(f"{each.upper()} = {value}" for each, value in others.items())
+        where = f"between {size} = {first.last} and {size} = {first.first}"
+        if len(between) > 1:
+            where = f"{len(between)} times on the way, first {where}"
+        yield (
+            f"The kernel changed ({a.short} to {b.short}) because {size} went from "
+            f"{getattr(before, name)} to {getattr(after, name)}: for {fixed} the "
+            f"map of the {known.facts.device} changes it {where}."
+        )
 
 
 def matmul_of(kernel: Kernel) -> GemmPoint | None:
     """The matmul that a kernel computed; None where the trace does not say."""
     if kernel.shapes is None:
         return None
-    return gemm_point(kernel.op, *_operands(kernel.shapes), kernel.name)
-
-
-def _operands(text: str) -> tuple[list[list[int]], list[str]]:
-    """Sizes and types, as `sides.py` writes them: two JSON lists with a blank between."""
-    at = text.find('] ["')
+    # sizes and types, as `sides.py` writes them: two JSON lists with a blank between
+    at = kernel.shapes.find('] ["')
     try:
-        dims = msgspec.json.decode(text[: at + 1], type=list[list[int]])
-        return dims, msgspec.json.decode(text[at + 2 :], type=list[str])
+        dims = msgspec.json.decode(kernel.shapes[: at + 1], type=list[list[int]])
+        types = msgspec.json.decode(kernel.shapes[at + 2 :], type=list[str])
     except msgspec.DecodeError:
-        return [], []
-
-
-SHOWN = 0.01  # of a sum: three digits are shown, so less is not visible
+        dims, types = [], []
+    return gemm_point(kernel.op, dims, types, kernel.name)
 
 
 def changed(found: Comparison) -> tuple[str, ...]:
@@ -163,12 +138,14 @@ def changed(found: Comparison) -> tuple[str, ...]:
             lines.append(_time(name, value, per))
             lines += _host_parts(found) if value is found.cpu_ns else []
     counts = [f"{count_text(a)} to {_many(b, name)}" for name, a, b in _counts(found) if a != b]
-    lines += [f"Counts {per}: {joined(counts)}."] if counts else []
-    lines += [f"{row.text}." for row in found.work if row.fate != "same"]
-    lines += traffic_lines(found)
-    devices = (side.trace.about.device for side in (found.a, found.b))
-    lines += crossings(found.kernels.changed, *devices)
+    lines += [f"Counts {per}: {_joined(counts)}."] if counts else []
+    lines += _changed_rows(found)
+    lines += [*_traffic_lines(found), *_crossings(found)]
     return (*lines, *_ops(found.ops.removed, "fewer", per), *_ops(found.ops.added, "more", per))
+
+
+def _changed_rows(found: Comparison) -> list[str]:
+    return [f"{row.text}." for row in found.work if row.fate != "same"]
 
 
 def unchanged(found: Comparison) -> tuple[str, ...]:
@@ -181,9 +158,9 @@ def unchanged(found: Comparison) -> tuple[str, ...]:
         if value.saved is not None and not differs(value)
     ]
     counts = [_many(a, name) for name, a, b in _counts(found) if a == b and a]
-    lines += [f"Same counts {per}: {joined(counts)}."] if counts else []
+    lines += [f"Same counts {per}: {_joined(counts)}."] if counts else []
     if found.ops.same:
-        calls = listed([(row.name, row.a) for row in found.ops.same])
+        calls = _listed((row.name, row.a) for row in found.ops.same)
         lines.append(f"Same op calls {per}: {calls}.")
     return tuple(lines)
 
@@ -219,40 +196,39 @@ def _time(name: str, value: Change, per: str) -> str:
 def circumstances(found: Comparison) -> list[str]:
     """How two recordings differ before the program does."""
     a, b, lines = found.a.trace.about, found.b.trace.about, []
-    if _differ(found, a.device, b.device) or _differ(found, a.arch, b.arch):
+    cut = [side.trace.ledger.count("trace_truncated") for side in (found.a, found.b)]
+
+    def differ(*values: object) -> bool:
+        """Whether A and B differ; what a cut trace lacks may have followed the cut."""
+        lost = any(value is None and count for value, count in zip(values, cut, strict=True))
+        return values[0] != values[1] and not lost
+
+    if differ(a.device, b.device) or differ(a.arch, b.arch):
         gpus = f"{a.device or 'unknown'} and {b.device or 'unknown'}"
         both = "Every ratio compares the GPUs as well as the programs."
         lines.append(f"The GPUs differ: {gpus}. {both}")
-    if _differ(found, a.rank, b.rank):
+    if differ(a.rank, b.rank):
         ranks = ["unknown" if rank is None else str(rank) for rank in (a.rank, b.rank)]
-        lines.append(f"The ranks differ: {joined(ranks)}.")
+        lines.append(f"The ranks differ: {_joined(ranks)}.")
     for option in ("record_shapes", "with_stack", "profile_memory"):
-        if _differ(found, option in a.options or None, option in b.options or None):
+        if differ(option in a.options or None, option in b.options or None):
             only = f"Only {'A' if option in a.options else 'B'} was recorded with {option}=True"
             adds = "which adds host time: host and wall times are not comparable"
             lines.append(f"{only}, {adds}.")
     return lines
 
 
-def _differ(found: Comparison, *values: object) -> bool:
-    """Whether A and B differ; what a cut trace lacks may have followed the cut."""
-    cut = [side.trace.ledger.count("trace_truncated") for side in (found.a, found.b)]
-    lost = any(value is None and count for value, count in zip(values, cut, strict=True))
-    return values[0] != values[1] and not lost
-
-
 def _once(found: Comparison) -> list[str]:
     lone = [name for name, side in (("A", found.a), ("B", found.b)) if len(side.repeats.spans) == 1]
     if not lone or not any(value.noise is None and differs(value) for _, value in _times(found)):
         return []
-    have = f"{joined(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only"
+    have = f"{_joined(lone)} {'has' if len(lone) == 1 else 'have'} one repeat only"
     return [f"{have}: the noise is unknown, and every time below is inconclusive."]
 
 
 def _host_parts(found: Comparison) -> list[str]:
     """What one part of the host saves, another may cost: the parts shown add up to the net."""
-    saved = sum(row.self_cpu_ns.saved for row in found.ops.removed)
-    cost = -sum(row.self_cpu_ns.saved for row in found.ops.added)
+    saved, cost = _spent(found.ops.removed), -_spent(found.ops.added)
     net = found.cpu_ns.saved
     if not net or saved <= 0 or cost <= 0:
         return []
@@ -266,6 +242,11 @@ def _host_parts(found: Comparison) -> list[str]:
         f"time); ops called more often cost {time_text(cost)}{others}; net {time_text(abs(net))} "
         f"{'less' if net > 0 else 'more'}."
     ]
+
+
+def _spent(rows: Sequence[ComparedOp]) -> float:
+    """What these take less in B."""
+    return sum(row.self_cpu_ns.saved for row in rows)
 
 
 def _counts(found: Comparison) -> list[tuple[str, int, int]]:
@@ -288,64 +269,44 @@ def _ops(rows: Sequence[ComparedOp], word: str, per: str) -> list[str]:
     for what in ("op call", "torch.compile row"):
         chosen = [row for row in rows if row.by_compiler is (what != "op call")]
         if chosen:
-            count = sum(abs(row.a - row.b) for row in chosen)
-            spent = abs(sum(row.self_cpu_ns.saved for row in chosen))
-            names = listed([(row.name, abs(row.a - row.b)) for row in chosen], few=3 * FEW)
-            counted = plural(count, f"{word} {what}")
-            lines.append(f"{counted} {per} ({time_text(spent)} self CPU time): {names}.")
+            spent = time_text(abs(_spent(chosen)))
+            counted = plural(sum(abs(row.a - row.b) for row in chosen), f"{word} {what}")
+            names = _listed(((row.name, abs(row.a - row.b)) for row in chosen), few=3 * FEW)
+            lines.append(f"{counted} {per} ({spent} self CPU time): {names}.")
     return lines
 
 
 def changed_work(found: Comparison) -> list[str]:
-    """What B does that A does not, without times."""
-    per = f"per {found.unit.word}"
-    return [
-        *_changed_counts(found, per),
-        *[f"{row.text}." for row in found.work if row.fate != "same"][: 2 * MOST],
-        *([] if _on_gpu(found) else _changed_ops(found, per)),
-        *_compiler_rows(found, per),
+    """What B does that A does not, without times. A CPU trace has no kernels: its ops show it."""
+    per, ops = f"per {found.unit.word}", found.ops
+    moved = [
+        f"{name}s {count_text(a)} to {count_text(b)}" for name, a, b in _counts(found)[:3] if a != b
     ]
+    lines = [f"{', '.join(moved)} {per}.".capitalize()] if moved else []
+    lines += _changed_rows(found)[: 2 * MOST]
+    if not _on_gpu(found):
+        named = {"No longer called": _named(ops.removed), "New": _named(ops.added)}
+        lines += [f"{word} {per}: {names}." for word, names in named.items() if names]
+    # what torch.compile itself costs the host in each call
+    if rows := [entry for entry in ops.added if entry.by_compiler]:
+        spent = time_text(-_spent(rows))
+        lines.append(f"torch.compile's own rows take {spent} of host time {per}.")
+    return lines
 
 
 def same_work(found: Comparison) -> list[str]:
     """What both do, without times."""
     per = f"per {found.unit.word}"
-    ops = [] if _on_gpu(found) or not found.ops.same else [_named(found.ops.same)]
     kernels = [f"{row.text} {per}, the same." for row in found.work if row.fate == "same"]
-    return [*kernels, *(f"Called as often {per}: {names}." for names in ops)]
+    names = "" if _on_gpu(found) else _named(found.ops.same)
+    return [*kernels, f"Called as often {per}: {names}."] if names else kernels
 
 
 def _on_gpu(found: Comparison) -> bool:
     return bool(found.a.kernels or found.b.kernels)
 
 
-def _changed_counts(found: Comparison, per: str) -> list[str]:
-    pairs = (
-        ("kernels", len(found.a.kernels), len(found.b.kernels)),
-        ("memcpys", found.a.memcpys, found.b.memcpys),
-        ("memsets", found.a.memsets, found.b.memsets),
-    )
-    moved = [f"{name} {count_text(a)} to {count_text(b)}" for name, a, b in pairs if a != b]
-    return [f"{', '.join(moved)} {per}.".capitalize()] if moved else []
-
-
-def _compiler_rows(found: Comparison, per: str) -> list[str]:
-    """What torch.compile itself costs the host in each call."""
-    rows = [entry for entry in found.ops.added if entry.by_compiler]
-    spent = -sum(entry.self_cpu_ns.saved for entry in rows)
-    return [f"torch.compile's own rows take {time_text(spent)} of host time {per}."] if rows else []
-
-
-def _changed_ops(found: Comparison, per: str) -> list[str]:
-    """A CPU trace has no kernels: its ops show what changed."""
-    groups = ((found.ops.removed, "No longer called"), (found.ops.added, "New"))
-    named = ((word, _named(rows)) for rows, word in groups if _own(rows))
-    return [f"{word} {per}: {names}." for word, names in named]
-
-
-def _own(rows: tuple[ComparedOp, ...]) -> list[ComparedOp]:
-    return [entry for entry in rows if not entry.by_compiler]
-
-
 def _named(rows: tuple[ComparedOp, ...]) -> str:
-    return listed([(entry.name, abs(entry.a - entry.b) or entry.a) for entry in _own(rows)], few=8)
+    own = [entry for entry in rows if not entry.by_compiler]
+    counts = [(entry.name, abs(entry.a - entry.b) or entry.a) for entry in own]
+    return _listed(counts, few=8) if counts else ""

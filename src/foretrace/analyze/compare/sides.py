@@ -80,7 +80,7 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> RepeatUnit:
                 raise UsageError(f"{trace.path} has no region {region!r}; it has {known}")
         return RepeatUnit("region", region)
     around = [trace.spans.steps or [_whole_trace(trace)] for trace in traces]
-    rows = [_held(trace, spans) for trace, spans in zip(traces, around, strict=True)]
+    rows = [distinct(np.concatenate([span.work for span in spans])) for spans in around]
     every = [*zip(traces, around, rows, strict=True)]
     whole = [
         name
@@ -89,9 +89,15 @@ def choose(traces: Sequence[Trace], region: str | None = None) -> RepeatUnit:
         and not name.startswith(compiled.GRAPH)  # torch writes these; the name holds a hash
         and min(_share(*each, name) for each in every) >= WHOLE
     ]
+
+    def preference(name: str) -> tuple[bool, float, str]:
+        """Repeated regions first, then the outermost: the one whose calls last longest."""
+        calls = [found[name] for found in groups]
+        lengths = sum(statistics.median(span.cpu_ns for span in spans) for spans in calls)
+        return min(len(spans) for spans in calls) > 1, lengths, name
+
     if whole:
-        calls = {name: [found[name] for found in groups] for name in whole}
-        return RepeatUnit("region", max(whole, key=lambda name: _preference(calls[name], name)))
+        return RepeatUnit("region", max(whole, key=preference))
     return RepeatUnit("step") if all(trace.spans.steps for trace in traces) else RepeatUnit("trace")
 
 
@@ -112,20 +118,12 @@ def repeats(trace: Trace, unit: RepeatUnit) -> Repeats:
     return Repeats(tuple(busy), typical, len(agreeing), len(every) - len(busy))
 
 
-def _held(trace: Trace, spans: Sequence[Span]) -> Bools:
-    """Which rows of `gpu` some spans launched."""
-    held = np.zeros(len(trace.gpu), np.bool_)
-    for span in spans:
-        held[span.work] = True
-    return held
-
-
-def _share(trace: Trace, around: Sequence[Span], every: Bools, name: str) -> float:
+def _share(trace: Trace, around: Sequence[Span], every: Ints, name: str) -> float:
     """The part of the recording inside the calls of a region: of the steps, else of everything."""
     calls = trace.spans.region_groups()[name]
     if len(trace.gpu):
         held = distinct(np.concatenate([span.work for span in calls]))
-        return float(every[held].sum() / max(every.sum(), 1))
+        return float(np.isin(held, every).sum() / max(len(every), 1))
     total = _covered(around)
     return min(_covered(calls) / total, 1.0) if total else 0.0
 
@@ -134,12 +132,6 @@ def _covered(spans: Sequence[Span]) -> int:
     """Host time inside at least one of them: calls on several threads overlap."""
     starts, ends = [span.start_ns for span in spans], [span.end_ns for span in spans]
     return union_length(np.array(starts), np.array(ends))
-
-
-def _preference(calls: Sequence[Sequence[Span]], name: str) -> tuple[bool, float, str]:
-    """Repeated regions first, then the outermost: the one whose calls last longest."""
-    lengths = sum(statistics.median(span.cpu_ns for span in spans) for spans in calls)
-    return min(len(spans) for spans in calls) > 1, lengths, name
 
 
 def _whole_trace(trace: Trace) -> Span:
@@ -362,20 +354,16 @@ def compare_ops(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> ComparedO
     for name in sorted({*a, *b}):
         old, new = a.get(name, none), b.get(name, none)
         times = TimePair(old.self_ns, new.self_ns), TimePair(old.gpu_ns, new.gpu_ns)
-        rows.append(ComparedOp(name, old.calls, new.calls, *times, _apart(old, new)))
+        apart, (one, two) = None, (old.each_ns, new.each_ns)
+        if min(len(one), len(two)) > 1:  # all repeats of one side are below those of the other
+            apart = max(one) < min(two) or max(two) < min(one)
+        rows.append(ComparedOp(name, old.calls, new.calls, *times, apart))
     rows.sort(key=lambda row: -abs(row.a - row.b))
     return ComparedOps(
         tuple(row for row in rows if row.a > row.b),
         tuple(row for row in rows if row.a < row.b),
         tuple(row for row in rows if row.a == row.b),
     )
-
-
-def _apart(a: OpCalls, b: OpCalls) -> bool | None:
-    """Whether the times of all repeats of one side are below those of the other."""
-    if min(len(a.each_ns), len(b.each_ns)) < 2:
-        return None
-    return max(a.each_ns) < min(b.each_ns) or max(b.each_ns) < min(a.each_ns)
 
 
 # GPU times of NVIDIA cards move in steps of 32 ns (all 4,701 kernels of the recorded training step

@@ -10,14 +10,7 @@ from foretrace.analyze.compare.measure import Change
 from foretrace.base.units import change_text, percent_text, ratio_text
 from foretrace.schema.documents.compare import ChangeEntry, CompareVerdict
 from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedChange, TriedSide
-from foretrace.schema.documents.tries import (
-    DIFFERS,
-    KEPT,
-    NO_GAIN,
-    RAISED,
-    TriedFix,
-    TryDocument,
-)
+from foretrace.schema.documents.tries import DIFFERS, KEPT, NO_GAIN, RAISED, TriedFix, TryDocument
 
 SCHEMA = 1
 LOST, GAINED, LESS, MORE, SAME = "lost", "gained", "less", "more", "same"
@@ -86,18 +79,14 @@ def _answer(a: TriedFix, b: TriedFix) -> str:
     measured = a.ratio is not None and b.ratio is not None
     if not measured and RAISED not in (a.state, b.state):
         return NOT_COMPARED
-    equal = measured and _overlap(a, b)
+    (low, high), (least, most) = _interval(a), _interval(b)
+    equal = measured and low <= most and least <= high
     within_noise = equal and {a.state, b.state} <= {KEPT, NO_GAIN}
     if (a.state == KEPT) != (b.state == KEPT) and not within_noise:
         return LOST if a.state == KEPT else GAINED
     if not measured:
         return NOT_COMPARED
     return SAME if equal else LESS if (b.ratio or 0) < (a.ratio or 0) else MORE
-
-
-def _overlap(a: TriedFix, b: TriedFix) -> bool:
-    (low, high), (least, most) = _interval(a), _interval(b)
-    return low <= most and least <= high
 
 
 def _interval(fix: TriedFix) -> tuple[float, float]:

@@ -59,7 +59,13 @@ def likeness(
     table: KernelTable, ops_a: Mapping[str, OpCalls], ops_b: Mapping[str, OpCalls]
 ) -> Likeness | None:
     """How much corresponds; None where a side has no GPU work to judge by."""
-    pairs = [row for row in table.changed if row.a and row.b and _corresponds(row.a, row.b)]
+
+    def corresponds(a: Kernel, b: Kernel) -> bool:
+        same_call = a.op == b.op and a.shapes is not None and a.shapes == b.shapes
+        same_matmul = bool(a.flops) and a.flops == b.flops and a.role == b.role in MATMULS
+        return a.name == b.name or same_call or same_matmul
+
+    pairs = [row for row in table.changed if row.a and row.b and corresponds(row.a, row.b)]
     fused = [part for part in table.parts if part.fusion is not None or part.undone is not None]
     shares = []
     for side, lone in (("a", table.removed), ("b", table.added)):
@@ -70,19 +76,10 @@ def likeness(
         known += sum(spent(getattr(part, side)) or 0 for part in fused)
         shares.append(min(known / total, 1.0) if total else None)
     a, b = shares
-    return None if a is None or b is None else Likeness(a, b, _shared(ops_a, ops_b))
-
-
-def _corresponds(a: Kernel, b: Kernel) -> bool:
-    same_call = a.op == b.op and a.shapes is not None and a.shapes == b.shapes
-    same_matmul = bool(a.flops) and a.flops == b.flops and a.role == b.role in MATMULS
-    return a.name == b.name or same_call or same_matmul
-
-
-def _shared(a: Mapping[str, OpCalls], b: Mapping[str, OpCalls]) -> float:
-    calls = [sum(op.calls for op in side.values()) for side in (a, b)]
-    both = sum(min(op.calls, b[name].calls) for name, op in a.items() if name in b)
-    return both / max(calls) if any(calls) else 0.0
+    calls = [sum(op.calls for op in side.values()) for side in (ops_a, ops_b)]
+    both = sum(min(op.calls, ops_b[name].calls) for name, op in ops_a.items() if name in ops_b)
+    shared = both / max(calls) if any(calls) else 0.0
+    return None if a is None or b is None else Likeness(a, b, shared)
 
 
 WORDS = {"faster": "Yes", "slower": "No", "same": "No change", "inconclusive": "Inconclusive"}
@@ -153,7 +150,10 @@ def judge(
     times = [measured(a.gpu, b.gpu), measured(a.cpu, b.cpu), measured(a.wall, b.wall)]
     timed = not _untimed(a, b)
     if timed and all(row.fate == "same" for row in work) and not any(map(differs, times)):
-        return CompareVerdict("same", _same_text(times[0], bool(work), per), TRACES)
+        gpu = times[0]
+        spent = change_text(gpu.a, gpu.b) if gpu.saved else time_text(gpu.a)
+        what = f"the same GPU work, {spent} {per}" if work else f"the same ops {per}"
+        return CompareVerdict("same", f"{what}, no time beyond the noise", TRACES)
     return _by_bounds(a, b, per) or _by_replay(steps, per) or _open(a, b, times, per)
 
 
@@ -203,38 +203,25 @@ def _by_records(wall: Change, per: str) -> CompareVerdict:
     return CompareVerdict(answer, text, RECORDS, saved - off, saved + off)
 
 
-def _same_text(gpu: Change, has_work: bool, per: str) -> str:
-    if not has_work:
-        return f"the same ops {per}, no time beyond the noise"
-    times = change_text(gpu.a, gpu.b) if gpu.saved else time_text(gpu.a)
-    return f"the same GPU work, {times} {per}, no time beyond the noise"
-
-
 def _by_bounds(a: Side, b: Side, per: str) -> CompareVerdict | None:
     """The verdict if the possible times of A and B do not overlap."""
     least, most = _gap(a.gpu, b.pace), _gap(a.pace, b.gpu)
     if least is not None and least > 0:
-        text = f"{_range(least, most)} less {per}"
-        return CompareVerdict("faster", f"{text}: {_proof(a, b)}", BOUNDS, least, most)
-    if most is not None and most < 0:
-        text = f"{_range(-most, -least if least is not None else None)} more {per}"
-        return CompareVerdict("slower", f"{text}: {_proof(a, b)}", BOUNDS, least, most)
-    return None
+        answer, word, low, high = "faster", "less", least, most
+    elif most is not None and most < 0:
+        answer, word, low, high = "slower", "more", -most, None if least is None else -least
+    else:
+        return None
+    times = [change_text(side.gpu.median, side.pace.median) for side in (a, b)]
+    span = change_text(low, high) if high is not None and high > low else time_text(low)
+    proof = f"A takes {times[0]}, B takes {times[1]} (GPU time, and with the profiler)"
+    return CompareVerdict(answer, f"{span} {word} {per}: {proof}", BOUNDS, least, most)
 
 
 def _gap(a: Sample, b: Sample) -> float | None:
     """A less B where that is beyond the noise, else 0; None where it is unknown."""
     change = measured(a, b)
     return change.saved if change.beyond else None if change.beyond is None else 0.0
-
-
-def _range(least: float, most: float | None) -> str:
-    return f"{change_text(least, most)}" if most is not None and most > least else time_text(least)
-
-
-def _proof(a: Side, b: Side) -> str:
-    times = [change_text(side.gpu.median, side.pace.median) for side in (a, b)]
-    return f"A takes {times[0]}, B takes {times[1]} (GPU time, and with the profiler)"
 
 
 def _open(a: Side, b: Side, times: list[Change], per: str) -> CompareVerdict:

@@ -31,14 +31,13 @@ def _ranges(step: Step, span: Span, pattern: re.Pattern[str]) -> IntervalUnion:
     return IntervalUnion(host.start[rows], host.end[rows])
 
 
-def pairs(union: IntervalUnion) -> Stretches:
-    """The stretches of a union."""
+def _pairs(union: IntervalUnion) -> Stretches:
     return tuple(zip(union.start.tolist(), union.end.tolist(), strict=True))
 
 
 def loading(step: Step) -> Stretches:
     """When the host waits for the next batch of a DataLoader, or makes it."""
-    return pairs(_ranges(step, step.span, LOADER))
+    return _pairs(_ranges(step, step.span, LOADER))
 
 
 def optimizing(step: Step) -> Stretches:
@@ -46,7 +45,7 @@ def optimizing(step: Step) -> Stretches:
     nodes = np.flatnonzero(step.nodes.is_node[: step.trace.host.count] & step.inside)
     last = int(step.trace.host.end[nodes].max(initial=step.span.start_ns))
     behind = ((last, step.span.end_ns),) if len(nodes) and last < step.span.end_ns else ()
-    return (*pairs(_ranges(step, step.span, OPTIMIZER)), *behind)
+    return (*_pairs(_ranges(step, step.span, OPTIMIZER)), *behind)
 
 
 def pauses(step: Step, span: Span | None = None) -> Stretches:

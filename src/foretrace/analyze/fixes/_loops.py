@@ -50,7 +50,12 @@ def loops(step: Step) -> list[Loop]:
     ops = tops(step)
     if not REPEATED <= len(ops) <= MOST_OPS:
         return []
-    codes, host = _codes(step, ops), step.trace.host
+    # a number for each op's name and shapes
+    number: dict[tuple[str, str], int] = {}
+    calls = [(step.name(op), call.dims if (call := step.call(op)) else "") for op in ops.tolist()]
+    keys = [(name, str(dims)) for name, dims in calls]
+    codes = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
+    host = step.trace.host
     best: tuple[float, list[Loop]] = (0.0, [])
     for length in range(1, min(LONGEST, len(ops) // REPEATED) + 1):
         runs = repeats(codes, length)
@@ -58,15 +63,6 @@ def loops(step: Step) -> list[Loop]:
         spent = float(sum(host.length[loop.ops].sum() for loop in found))
         best = max(best, (spent, found), key=lambda each: each[0])
     return best[1]
-
-
-def _codes(step: Step, ops: Ints) -> Ints:
-    """A number for each op's name and shapes."""
-    number: dict[tuple[str, str], int] = {}
-    keys = [
-        (step.name(op), str(call.dims if (call := step.call(op)) else "")) for op in ops.tolist()
-    ]
-    return np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
 
 
 def repeats(codes: Ints, length: int) -> Iterator[tuple[int, int]]:
@@ -86,7 +82,10 @@ def _loop(step: Step, ops: Ints, length: int, start: int, size: int) -> Loop | N
     after = ops[start + count * length : start + size + NEAR]
     parts = [op for op in before.tolist() if _has_parts(step, op, count)]
     joins = [op for op in after.tolist() if step.name(op) in JOINS][:1]
-    if not (joins or _writes(step, mine)) or not (parts or _advances(step, mine)):
+    # whether a slice of every iteration is the next one of its tensor
+    sliced = np.flatnonzero(step.named(SLICES)[mine[0]]).tolist()
+    advances = parts or any(_steadily(step, mine[:, at]) for at in sliced)
+    if not advances or not (joins or _writes(step, mine)):
         return None
     is_last = int(ops[-1]) in (*joins, int(mine[-1, -1]))
     return Loop(mine, parts, joins, is_last) if len(step.below(mine[0])) else None
@@ -98,12 +97,6 @@ def _has_parts(step: Step, op: int, count: int) -> bool:
         return False
     children = int((step.trace.host.parent[step.inside] == op).sum())
     return count <= children <= count + 1
-
-
-def _advances(step: Step, ops: Ints) -> bool:
-    """Whether a slice of every iteration is the next one of its tensor."""
-    slices = step.named(SLICES)[ops[0]]
-    return any(_steadily(step, ops[:, at]) for at in np.flatnonzero(slices).tolist())
 
 
 def _steadily(step: Step, ops: Ints) -> bool:
