@@ -81,8 +81,10 @@ def refuse_non_json(path: str, first: bytes, depth_limit: int) -> None:
         if re.match(pattern.encode("ascii"), first):
             what, hint = meaning.strip().split(" | ")
             raise TraceError(code, path, what, offset=0, hint=hint)
-    if first.startswith(b"\n") and (not text.startswith((b"{", b"[")) or b"\x12" in first[:64]):
-        _refuse_protobuf(path, first)
+    if _is_protobuf(first):  # Perfetto's were turned into JSON before
+        what = "an XPlane protobuf (TensorFlow or JAX profiler)"
+        hint = "record with torch.profiler"
+        raise TraceError("E_WRONG_FORMAT", path, what, offset=0, hint=hint)
     if not text.startswith((b"{", b"[")):
         what = f"begins with neither {{ nor [ but {text[:12].decode('latin-1')!a}"
         offset = len(first) - len(text)
@@ -92,12 +94,15 @@ def refuse_non_json(path: str, first: bytes, depth_limit: int) -> None:
         raise TraceError("E_TOO_DEEP", path, what, offset=depth_limit, hint=raised_by("depth"))
 
 
-def _refuse_protobuf(path: str, first: bytes) -> None:
-    what = "a Perfetto protobuf trace"
-    hint = "open it at ui.perfetto.dev, or export Chrome JSON from torch.profiler"
-    if b"/host:" in first or b"/device:" in first or b"XSpace" in first:
-        what, hint = "an XPlane protobuf (TensorFlow or JAX profiler)", "record with torch.profiler"
-    raise TraceError("E_WRONG_FORMAT", path, what, offset=0, hint=hint)
+def _is_protobuf(first: bytes) -> bool:
+    """Whether a message with one field after another begins here: JSON may begin with a newline."""
+    json = first.lstrip(b" \t\r\n").startswith((b"{", b"["))
+    return first.startswith(b"\n") and (not json or b"\x12" in first[:64])
+
+
+def _is_perfetto(first: bytes) -> bool:
+    other = any(sign in first for sign in (b"/host:", b"/device:", b"XSpace"))
+    return _is_protobuf(first) and not other
 
 
 def empty(path: str) -> TraceError:
@@ -244,6 +249,10 @@ def _peel(
         from foretrace.read.nsys import from_nsys  # brings sqlite3, which no other trace needs
 
         yield from from_nsys(chain((first,), raw), label, ledger)
+    elif _is_perfetto(first):
+        from foretrace.read.pftrace import from_pftrace
+
+        yield from from_pftrace(chain((first,), raw), label, ledger)
     elif first.startswith(_UTF16):
         ledger.note("bom")
         yield from _from_utf16(chain((first,), raw), ledger)
