@@ -12,10 +12,9 @@ from foretrace.show.html.job_report import JobPage
 from foretrace.show.html.lesson_html import LessonPage
 from foretrace.show.html.memory_html import SnapshotPage
 from foretrace.show.html.page import GemmsPage, RoofsPage
-from foretrace.show.html.report import Report
-from foretrace.show.html.tries import TryPage
+from foretrace.show.html.report import Report, TryPage
 from foretrace.show.render.terminal import Section
-from foretrace.show.serve.navigation import SearchResult
+from foretrace.show.serve.library import SearchResult
 from foretrace.show.serve.tiles import PackedTile
 
 FILE = Path(__file__).parents[1] / "web" / "src" / "data" / "documents.ts"

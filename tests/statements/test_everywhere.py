@@ -10,7 +10,7 @@ import pytest
 import foretrace as ft
 from foretrace.model.idle import LATENCY_AMD_NS
 from foretrace.show.overview import summarize
-from foretrace.show.overview.fixes import triage
+from foretrace.show.overview.measured_step import triage
 from foretrace.show.overview.page import Overview
 from foretrace.show.render.look_page import first_screen
 from foretrace.show.render.terminal import drawn

@@ -113,7 +113,7 @@ def _fails(outcomes: list[Outcome]) -> bool:
 
 def _tries(results: Sequence[Any], form: str, gates: list[Gate]) -> int:
     from foretrace.analyze.compare.tries import compare_tries
-    from foretrace.show.render.try_comparison import try_comparison
+    from foretrace.show.render.comparison import try_comparison
 
     found = compare_tries(*results)
     outcomes = [gate.check(found) for gate in gates]
@@ -123,7 +123,7 @@ def _tries(results: Sequence[Any], form: str, gates: list[Gate]) -> int:
 
 def _jobs(a: str, b: str, form: str, gates: list[Gate], reading: use.Reading) -> int:
     from foretrace.analyze.compare.jobs import compare_jobs
-    from foretrace.show.render.job_comparison import job_comparison
+    from foretrace.show.render.comparison import job_comparison
 
     jobs = [use.job_at(path, reading) for path in (a, b)]
     found = compare_jobs(*jobs)

@@ -67,7 +67,7 @@ def command(
     measured matmuls and says how far away they are. With the map's card in this machine it marks
     itself.
     """
-    from foretrace.show.render.gemms_page import gemms_markdown, gemms_text
+    from foretrace.show.render.gemms_page import page
 
     if near and predict:
         raise UsageError("choose one of --near and --predict")
@@ -78,13 +78,8 @@ def command(
     if html:
         _write(document, Path(html))
     accuracy = rest["accuracy"] and not (near or predict)
-    how = {
-        "every": rest["all"],
-        "bold": use.shows_bold(),
-        "width": use.width(),
-        "accuracy": accuracy,
-    }
-    use.answer(form, document, gemms_text, gemms_markdown, **how)
+    every = rest["all"] or form == "markdown"
+    use.answer_in_sections(form, document, lambda: page(document, every=every, accuracy=accuracy))
 
 
 def _asked(near: str | None, predict: str | None, show: str, rest: dict[str, Any]) -> GemmsDocument:

@@ -109,7 +109,7 @@ def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: use
     from foretrace.analyze.guess.forecast import asked, forecast
     from foretrace.cli._options import answer_in_sections, shows_bold, width
     from foretrace.show.render import terminal
-    from foretrace.show.render.forecast_page import before, page
+    from foretrace.show.render.whatif_page import before, forecast_page
 
     is_fix = not Path(then).exists() and then in {fix.name for fix in fixes()}
     b = None if is_fix else reading.trace(str(use.PATH.convert(then, None, None)))
@@ -122,7 +122,7 @@ def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: use
         click.echo("\n".join(texts.get(question.name, "") for question in questions))
         return 1 if reading.fails(a) else 0
     document = forecast(a, b, {question.name: guess for question, _, guess in found})
-    answer_in_sections("json" if as_json else "text", document, lambda: page(document))
+    answer_in_sections("json" if as_json else "text", document, lambda: forecast_page(document))
     missed = any(each.you and each.you.verdict == "miss" for each in document.entries)
     return 1 if missed or reading.fails(a, b) else 0
 

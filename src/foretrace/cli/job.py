@@ -103,7 +103,7 @@ def _page(
     found: JobDocument, wanted: dict[str, bool], top: int, beside: JobLanes | None
 ) -> list[Section]:
     from foretrace.show.render import job_page
-    from foretrace.show.render.job_timeline import job_timeline
+    from foretrace.show.render.job_page import job_timeline
 
     names = use.chosen_parts(wanted, job_page.PARTS)
     page = (

@@ -125,7 +125,7 @@ class _Wanted(NamedTuple):
         from foretrace.show.render.look_page import first_screen, sections
 
         if self.explain is not None:
-            from foretrace.show.render.explain import explained
+            from foretrace.show.render.whatif_page import explained
 
             return explained(found.look, self.explain)
         every = [name for name in EVERY if name != "modules" or found.look.modules]

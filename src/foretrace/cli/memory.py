@@ -115,8 +115,7 @@ def _is_pickle() -> bool:
 
 
 def _compare(a: str, b: str, form: str, top: int, reading: use.Reading) -> int:
-    from foretrace.show.overview.allocator import memory_document
-    from foretrace.show.overview.memory_changes import memory_changes
+    from foretrace.show.overview.allocator import memory_changes, memory_document
     from foretrace.show.render.memory_page import changes_page
 
     sides = [memory_document(_held(path, reading)) for path in (a, b)]
@@ -128,7 +127,7 @@ def _compare(a: str, b: str, form: str, top: int, reading: use.Reading) -> int:
 def _explain(form: str) -> int:
     """What the text of an OutOfMemoryError on stdin means."""
     from foretrace.read.oom_text import LONGEST, read_oom_text
-    from foretrace.show.overview.out_of_memory import out_of_memory_document
+    from foretrace.show.overview.allocator import out_of_memory_document
     from foretrace.show.render.memory_page import oom_page
 
     if sys.stdin.isatty():

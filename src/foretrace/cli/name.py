@@ -82,7 +82,7 @@ def _launched(document: DecodedName, path: str) -> DecodedName:
     from msgspec.structs import replace
 
     from foretrace.model.opening import opened
-    from foretrace.show.overview.launched import launches
+    from foretrace.show.overview.sequences import launches
 
     return replace(document, launches=launches(opened(path), document.name))
 

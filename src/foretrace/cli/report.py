@@ -79,7 +79,7 @@ def command(
 
 def _try(path: str, target: Path, result: TryDocument) -> int:
     from foretrace.show.html.page import write_page
-    from foretrace.show.html.tries import try_html
+    from foretrace.show.html.report import try_html
 
     click.echo(str(write_page(target, try_html(result), [path])))
     return 0

@@ -46,7 +46,7 @@ def command(
     the fastest). What cannot be measured here is listed with the reason.
     """
     from foretrace.names import devices
-    from foretrace.show.render.roofs_page import roofs_markdown, roofs_text
+    from foretrace.show.render.roofs_page import page
 
     if show is not None:
         document, place = devices.shown_roofs(show), None
@@ -63,5 +63,5 @@ def command(
         from foretrace.show.html.page import roofs_html
 
         write_text(Path(html), roofs_html(document))
-    how = {"place": place, "bold": use.shows_bold(), "width": use.width(), "every": rest["all"]}
-    use.answer(form, document, roofs_text, roofs_markdown, **how)
+    every, wrote = rest["all"] or form == "markdown", place if form == "text" else None
+    use.answer_in_sections(form, document, lambda: page(document, wrote, every=every))

@@ -33,7 +33,7 @@ def command(card: str, no_ask: bool, out: str, reading: use.Reading) -> int:
     from foretrace.learn.ladder.climb import climb_recorded
     from foretrace.learn.lessons import lessons
     from foretrace.read import recordings
-    from foretrace.show.render.tour import claims_text, next_text
+    from foretrace.show.render.lesson_page import claims_text, next_text
 
     paths = recordings.ladder(card)
     _guesses(reading, asks=not no_ask and sys.stdin.isatty() and sys.stdout.isatty())
@@ -53,11 +53,10 @@ def _guesses(reading: use.Reading, *, asks: bool) -> None:
     from foretrace.cli.lesson import ask
     from foretrace.learn.lessons import tour
     from foretrace.learn.lessons.sitting import Sitting, right_answer
-    from foretrace.show.render.lesson_page import asked_text, end_text, told_text
-    from foretrace.show.render.tour import title_text
+    from foretrace.show.render.lesson_page import asked_text, end_text, told_text, tour_title
 
     sitting = Sitting(tour(), reading.trace)
-    click.echo(title_text(asks=asks, bold=use.shows_bold()))
+    click.echo(tour_title(asks=asks, bold=use.shows_bold()))
     while asks and sitting.step and ask(sitting):
         pass
     if asks:
@@ -99,7 +98,7 @@ def _compared(traces: Sequence[Trace]) -> str:
 def _tried() -> str:
     from foretrace.read import recordings
     from foretrace.schema.documents.tries import read_tried
-    from foretrace.show.render.tour import tried_text
+    from foretrace.show.render.lesson_page import tried_text
 
     [(name, file)] = recordings.tries().items()
     document = read_tried(str(file))

@@ -39,7 +39,7 @@ def command(script: str, arguments: tuple[str, ...], form: str, **given: Any) ->
     from foretrace.base.files import scratch
     from foretrace.record.profiling import need_torch
     from foretrace.show.html.page import write_page
-    from foretrace.show.html.tries import try_html
+    from foretrace.show.html.report import try_html
     from foretrace.show.render.try_page import page
 
     need_torch()

@@ -13,7 +13,7 @@ from foretrace.base.errors import UsageError
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.compare_jobs import DOCUMENT, CompareJobsDocument
 from foretrace.schema.documents.job import JobDocument
-from foretrace.show.render.job_comparison import job_comparison
+from foretrace.show.render.comparison import job_comparison
 from foretrace.show.render.terminal import drawn, marked
 from job_documents import MS, job_document
 

@@ -16,8 +16,8 @@ from foretrace.read.recordings import traces
 from foretrace.schema.documents import encode, json_schema
 from foretrace.schema.documents.compare_tries import DOCUMENT
 from foretrace.schema.documents.tries import TriedFix, TryDocument
+from foretrace.show.render.comparison import try_comparison
 from foretrace.show.render.terminal import drawn
-from foretrace.show.render.try_comparison import try_comparison
 from show.render.test_try_page import document
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.show.html.tries import try_html
+from foretrace.show.html.report import try_html
 from show.browser.conftest import Browser
 from show.browser.test_roofs_browser import OVERFLOW
 from show.render.test_try_page import CAST, FUSED, OTHERS, document

@@ -13,7 +13,7 @@ from foretrace.cli import main
 from foretrace.read.recordings import traces
 from foretrace.schema.documents import encode
 from foretrace.schema.documents.tries import TriedFix, TryDocument
-from foretrace.show.html.tries import tries, try_html
+from foretrace.show.html.report import tries, try_html
 from show.render.test_try_page import CAST, FUSED, OTHERS, document
 
 MLP = str(traces()["mlp_eager"])

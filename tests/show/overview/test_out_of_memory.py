@@ -12,7 +12,7 @@ import pytest
 from foretrace.base.errors import TraceError
 from foretrace.cli import main
 from foretrace.read.oom_text import read_oom_text
-from foretrace.show.overview.out_of_memory import out_of_memory_document
+from foretrace.show.overview.allocator import out_of_memory_document
 
 MIB, GIB = 1 << 20, 1 << 30
 ADVICE = (

@@ -22,7 +22,7 @@ from corpus.opening import Ran, run
 from foretrace.read import cache
 from foretrace.schema.documents.sets import LookSet
 from foretrace.show.overview import reading
-from foretrace.show.overview.ranks import spreads
+from foretrace.show.render.set_page import spreads
 
 HOSTILE = [
     "\x1b[31mred",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from foretrace.show.html.job_report import MOST_SPANS, job_html
 from foretrace.show.html.page import Packed
-from foretrace.show.render.job_timeline import job_timeline
+from foretrace.show.render.job_page import job_timeline
 from foretrace.show.render.terminal import drawn
 from job_documents import MS, job_document
 from job_lanes import job_lanes

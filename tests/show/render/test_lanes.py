@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrace.schema.documents.lesson import Lanes, LaneSlice
-from foretrace.show.render.lanes import lanes_lines, legend
+from foretrace.show.render.lesson_page import lanes_lines, legend
 
 WIDTH = 27  # twenty cells behind the names of the lanes
 

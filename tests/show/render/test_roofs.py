@@ -15,7 +15,8 @@ from foretrace.names.devices import _measured
 from foretrace.record.experiments.roofs.measured_roofs import roofs_document
 from foretrace.schema.device import MeasuredRoofs
 from foretrace.schema.documents import encode, json_schema, roofs
-from foretrace.show.render.roofs_page import roofs_markdown, roofs_text
+from foretrace.show.render.roofs_page import page as roofs_page
+from foretrace.show.render.terminal import drawn, marked
 
 MIB = 1 << 20
 FOUND = {
@@ -60,7 +61,7 @@ def test_figures_become_a_document() -> None:
 
 
 def test_the_first_screen_has_the_roofs_and_the_curve() -> None:
-    text = roofs_text(_document(), Path("/there/nvidia-h200.json"))
+    text = drawn(roofs_page(_document(), Path("/there/nvidia-h200.json"), every=False))
     assert text.splitlines()[:4] == [
         "NVIDIA H200: torch 2.11.0, driver 580, measured in 20 s",
         "HBM           4.66 TB/s",
@@ -76,7 +77,7 @@ def test_the_first_screen_has_the_roofs_and_the_curve() -> None:
 
 
 def test_every_figure_is_in_the_page() -> None:
-    page = roofs_markdown(_document())
+    page = marked(roofs_page(_document(), every=True))
     assert "graph gap | 0.5226" in page
     assert "out of memory" in page
 

@@ -15,7 +15,7 @@ from foretrace.read.recordings import traces
 from foretrace.show.html.strip import edges
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.serve import tiles as tiling
-from foretrace.show.serve.navigation import Navigation, OpenTrace, PreparedTrace
+from foretrace.show.serve.library import Navigation, OpenTrace, PreparedTrace
 from foretrace.show.serve.tiles import Tiles
 from show.serve import reading
 

@@ -16,13 +16,12 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from foretrace.analyze.compare import Comparison, compare, compare_two, document
-from foretrace.analyze.compare.fusion import KernelPair
 from foretrace.analyze.compare.sides import RepeatUnit, repeats
 from foretrace.model.arguments import json_text
 from foretrace.model.intervals import Ints
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
-from foretrace.schema.documents.compare import ComparedKernels, CompareDocument, ComparedTrace
+from foretrace.schema.documents.compare import ComparedKernels, CompareDocument
 from foretrace.show.html.page import Packed, pack
 from foretrace.show.html.timeline import Timeline
 from foretrace.show.render.terminal import plain
@@ -45,13 +44,11 @@ def anchors(
     """First the typical repeats that are compared, then regions and steps that all traces have."""
     found = []
     for name, spans in _shared(traces, unit):
-        extents = [
-            timeline.extent(trace, span)
-            for timeline, trace, span in zip(timelines, traces, spans, strict=True)
-        ]
+        each = list(zip(timelines, traces, spans, strict=True))
+        extents = [timeline.extent(trace, span) for timeline, trace, span in each]
         ends = [extent.last for extent in extents]
         found.append(Anchor(plain(name), [extent.start for extent in extents], ends))
-        first = [_first_work(*each) for each in zip(timelines, traces, spans, strict=True)]
+        first = [_first_work(*one) for one in each]
         begun = [start for start in first if start is not None]
         if len(begun) == len(traces):
             found.append(Anchor(plain(f"{name}, first GPU operation"), begun, ends))
@@ -73,7 +70,6 @@ def _shared(traces: Sequence[Trace], unit: RepeatUnit) -> Iterator[tuple[str, li
 
 
 def _first_work(timeline: Timeline, trace: Trace, span: Span) -> int | None:
-    """When the first GPU work of a span begins."""
     gpu = trace.gpu
     work = span.work[gpu.usable[span.work] & gpu.aligned]
     return int(gpu.start[work].min()) - timeline.origin_ns if len(work) else None
@@ -83,7 +79,6 @@ def _first_work(timeline: Timeline, trace: Trace, span: Span) -> int | None:
 MARKS = ("same", "changed", "new", "gone")
 _SAME, _CHANGED, _NEW, _GONE = range(4)
 _DIFFERENCES = frozenset({"event", "start"})
-KERNEL_LISTS = ComparedKernels.__struct_fields__
 
 
 class ComparedPair(Struct, frozen=True):
@@ -121,28 +116,17 @@ def compared(timelines: Sequence[Timeline], traces: Sequence[Trace]) -> Compared
 
 
 def _pair(a: int, b: int, found: Comparison, timelines: Sequence[Timeline]) -> ComparedPair:
-    shown = _travelling(document(found))
-    work = _work(found, timelines[a], timelines[b])
-    return ComparedPair(a, b, shown, work, {name: _first(found, name) for name in KERNEL_LISTS})
-
-
-def _first(found: Comparison, name: str) -> list[int]:
-    rows: Sequence[KernelPair] = getattr(found.kernels, name)
-    side = found.b if name == "added" else found.a
-    return [int(side.trace.gpu.id[row.kernel.row]) for row in rows if row.kernel.is_kernel]
-
-
-def _travelling(found: CompareDocument) -> CompareDocument:
-    """A report travels: the folder it was made in stays behind."""
-
-    def named(trace: ComparedTrace) -> ComparedTrace:
-        return replace(trace, path=plain(os.path.basename(trace.path)))
-
-    return replace(found, a=named(found.a), b=named(found.b), others=UNSET)
+    shown, first = document(found), dict[str, list[int]]()
+    for name in ComparedKernels.__struct_fields__:
+        side, rows = found.b if name == "added" else found.a, getattr(found.kernels, name)
+        first[name] = [int(side.trace.gpu.id[e.kernel.row]) for e in rows if e.kernel.is_kernel]
+    # a report travels: the folder it was made in stays behind
+    sides = [replace(each, path=plain(os.path.basename(each.path))) for each in (shown.a, shown.b)]
+    shown = replace(shown, a=sides[0], b=sides[1], others=UNSET)
+    return ComparedPair(a, b, shown, _work(found, timelines[a], timelines[b]), first)
 
 
 def _work(found: Comparison, *timelines: Timeline) -> Packed:
-    """Every GPU operation of the typical repeats, with the change it is part of."""
     rows = [
         (change, place, side, each.row)
         for change, row in enumerate(found.work)

@@ -15,7 +15,7 @@ from foretrace.base.arrays import distinct
 from foretrace.base.units import count_text, time_text
 from foretrace.model.intervals import Ints
 from foretrace.schema.documents.check import CheckDocument
-from foretrace.schema.documents.job import JobCell, JobDocument
+from foretrace.schema.documents.job import JobDocument
 from foretrace.schema.jobs import WITHOUT_STEPS
 from foretrace.show.html.page import Packed, pack, page, safe
 from foretrace.show.html.timeline import Lane, Outline, StepExtent, free_rows
@@ -54,7 +54,11 @@ def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
     spans = spans.with_columns(pl.Series("row", rows), pl.Series("lane", lane))
     spans = spans.sort("lane", "row", "start_ns", maintain_order=True).with_row_index("event")
     steps = [
-        _extent(step, start - origin, end - origin) for step, start, end in lanes.steps.iter_rows()
+        StepExtent(
+            "the recording" if step == WITHOUT_STEPS else f"step {step}",
+            *(start - origin, end - origin, end - origin),
+        )
+        for step, start, end in lanes.steps.iter_rows()
     ]
     outline = Outline(
         [
@@ -69,11 +73,14 @@ def lane_page(lanes: JobLanes, document: JobDocument) -> LanePage:
         events=pack(_columns(spans), frozenset({"event", "start"})),
         left_out=lanes.spans.height - spans.height,
     )
-    return LanePage([plain(name) for name in names], list(KINDS), _note(lanes), outline)
+    note = "A clock of these ranks could not be fitted: times of two ranks are not comparable."
+    if lanes.error_ns is not None:
+        many = count_text(len(lanes.ranks))
+        note = f"{many} ranks on one clock, aligned within {time_text(lanes.error_ns)}."
+    return LanePage([plain(name) for name in names], list(KINDS), note, outline)
 
 
 def _kept(spans: pl.DataFrame) -> pl.DataFrame:
-    """The longest spans, in their order."""
     if spans.height <= MOST_SPANS:
         return spans
     length = pl.col("end_ns") - pl.col("start_ns")
@@ -118,11 +125,6 @@ def last_arrivals(spans: pl.DataFrame) -> pl.Series:
     return joined.select(pl.when(other).then("from").otherwise(-1).alias("from"))["from"]
 
 
-def _extent(step: int, start: int, end: int) -> StepExtent:
-    name = "the recording" if step == WITHOUT_STEPS else f"step {step}"
-    return StepExtent(name, start, end, end)
-
-
 def _opens_at(lanes: JobLanes, document: JobDocument) -> int | None:
     if lanes.steps.is_empty():
         return None
@@ -137,19 +139,12 @@ def _label(lanes: JobLanes, rank: int) -> str:
     return plain(f"rank {rank}" + (f" ({host})" if host else ""))
 
 
-def _note(lanes: JobLanes) -> str:
-    if lanes.error_ns is None:
-        return "A clock of these ranks could not be fitted: times of two ranks are not comparable."
-    many = count_text(len(lanes.ranks))
-    return f"{many} ranks on one clock, aligned within {time_text(lanes.error_ns)}."
-
-
 TOP = 1_024  # rows of a table: every rank of a large job, and a page below 4 MB
-MEASURES = (
-    ("time", "time", "The time of each step."),
-    ("wait", "wait", "Time in collectives until the last rank came."),
-    ("exposed", "exposed", "Communication without compute under it."),
-)
+MEASURES = {  # by the times that it shows
+    "wall_ns": ("time", "time", "The time of each step."),
+    "wait_ns": ("wait", "wait", "Time in collectives until the last rank came."),
+    "exposed_ns": ("exposed", "exposed", "Communication without compute under it."),
+}
 
 
 class HeatMeasure(Struct, frozen=True):
@@ -203,17 +198,13 @@ def _heat(document: JobDocument) -> HeatData | None:
     column = {step: at for at, step in enumerate(steps)}
     place = [row[cell.rank] * len(steps) + column[cell.step] for cell in cells]
     columns = {}
-    for name, *_ in MEASURES:
+    for field, (name, *_) in MEASURES.items():
         values = np.full(len(ranks) * len(steps), -1, np.int64)
-        values[place] = [_value(cell, name) for cell in cells]
+        found = (getattr(cell, field) for cell in cells)
+        values[place] = [-1 if value is None else value for value in found]
         columns[name] = values
-    known = [HeatMeasure(*each) for each in MEASURES if (columns[each[0]] >= 0).any()]
+    known = [HeatMeasure(*each) for each in MEASURES.values() if (columns[each[0]] >= 0).any()]
     hosts = {each.rank: each.host for each in document.ranks}
     cut = [at for at, cell in zip(place, cells, strict=True) if not cell.whole]
     named = [plain(hosts.get(rank, "")) for rank in ranks]
     return HeatData(ranks, named, steps, cut, known, pack(columns))
-
-
-def _value(cell: JobCell, name: str) -> int:
-    value = {"time": cell.wall_ns, "wait": cell.wait_ns, "exposed": cell.exposed_ns}[name]
-    return -1 if value is None else value

@@ -13,8 +13,7 @@ from msgspec import Struct, to_builtins
 from foretrace.schema.documents.lesson import AskedStep, AverageRow, MarkedAnswer
 from foretrace.schema.lesson import KnownMeasure, LessonKey, Predictable, RightRange, StepKey
 from foretrace.show.html.page import page
-from foretrace.show.render.lanes import legend_parts, shown_lanes
-from foretrace.show.render.lesson_page import WIDTH, answer_text
+from foretrace.show.render.lesson_page import WIDTH, answer_text, legend_parts, shown_lanes
 from foretrace.show.render.terminal import plain
 
 
@@ -88,9 +87,7 @@ def lesson_html(keys: Sequence[LessonKey]) -> str:
         for key in keys
     ]
     title = keys[0].title if len(keys) == 1 else "Lessons"
-    return page(
-        plain(title), {"lessons": [_safe(to_builtins(each)) for each in lessons]}, main="lesson"
-    )
+    return page(plain(title), {"lessons": _safe(to_builtins(lessons))}, main="lesson")
 
 
 def _step(key: StepKey) -> PageStep:
@@ -99,7 +96,15 @@ def _step(key: StepKey) -> PageStep:
         key.asked,
         key.kind,
         key.right,
-        {answer: _reply(mark, key.kind) for answer, mark in key.marks.items()},
+        # a prediction is marked by the page, and the reason alone is the same for all
+        {
+            answer: PageReply(
+                mark.verdict,
+                mark.why if key.kind == "prediction" else answer_text(mark),
+                mark.misread,
+            )
+            for answer, mark in key.marks.items()
+        },
         key.ranges,
         _predictable(key.predictable) if key.predictable else None,
         _drawing(some) if some else None,
@@ -118,17 +123,10 @@ def _predictable(found: Predictable) -> PagePredictable:
     return PagePredictable(found.measures, statements, texts)
 
 
-def _reply(mark: MarkedAnswer, kind: str) -> PageReply:
-    """A prediction is marked by the page, and the reason alone is the same for all."""
-    said = mark.why if kind == "prediction" else answer_text(mark)
-    return PageReply(mark.verdict, said, mark.misread)
-
-
 def _drawing(mark: MarkedAnswer) -> PageDrawing:
     lanes = [
         PageLane(
-            name,
-            [(one.label, one.start_ns, one.end_ns, one.number, one.decides) for one in slices],
+            name, [(one.label, one.start_ns, one.end_ns, one.number, one.decides) for one in slices]
         )
         for name, slices in shown_lanes(mark.lanes, WIDTH)
     ]

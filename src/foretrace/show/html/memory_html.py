@@ -8,7 +8,7 @@ whatever the snapshot holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -32,15 +32,10 @@ from foretrace.model.allocator.categories import (
     frame_kind,
 )
 from foretrace.model.allocator.view import Labels, MemoryView
-from foretrace.schema.documents.memory_document import (
-    DeviceMemoryDocument,
-    MemoryDocument,
-    MemoryLine,
-    MemoryPart,
-)
+from foretrace.schema.documents.memory_document import MemoryDocument, MemoryLine, MemoryPart
 from foretrace.schema.snapshot import Numbers, StackFrame
 from foretrace.show.html.page import Packed, pack, page, safe
-from foretrace.show.html.view_data import thinned
+from foretrace.show.html.view_data import BoxTree, thinned
 from foretrace.show.render import memory_page
 from foretrace.show.render.terminal import plain, stem
 
@@ -58,18 +53,7 @@ MOST_STEPS = 2_000
 MOST_LETTERS = 300  # of a name
 _NS = 1_000
 # from below: what stays longest comes first, so that what comes and goes does not shift it
-ORDER = (
-    PARAMETER,
-    STATE,
-    WORKSPACE,
-    GRAPH,
-    KEPT,
-    UNKNOWN,
-    GRADIENT,
-    INPUT,
-    ACTIVATION,
-    TEMPORARY,
-)
+ORDER = (PARAMETER, STATE, WORKSPACE, GRAPH, KEPT, UNKNOWN, GRADIENT, INPUT, ACTIVATION, TEMPORARY)
 KINDS = ("own", "library", "torch", "native", "op", "told")
 OP, TOLD = KINDS.index("op"), KINDS.index("told")
 # of C++: what a person knows by name
@@ -156,12 +140,8 @@ class SnapshotPage(Struct, frozen=True):
 
 def memory_html(document: MemoryDocument, views: Sequence[MemoryView]) -> str:
     """The page as HTML; `views` are the devices of the document, in its order."""
-    return page(plain(stem(document.path)), snapshot_page(document, views), main="memory")
-
-
-def snapshot_page(document: MemoryDocument, views: Sequence[MemoryView]) -> SnapshotPage:
-    """What the script of the page reads."""
-    return SnapshotPage([each.device() for each in drawings(document, views)])
+    data = SnapshotPage([each.device() for each in drawings(document, views)])
+    return page(plain(stem(document.path)), data, main="memory")
 
 
 def drawings(document: MemoryDocument, views: Sequence[MemoryView]) -> list[Drawing]:
@@ -176,7 +156,9 @@ class Drawing:
 
     def __init__(self, document: MemoryDocument, view: MemoryView, most: int) -> None:
         self.document, self.view, self.most = document, view, most
-        by = {"category": _by_category(view), "line": view.by_line}
+        place = np.argsort(ORDER)
+        by = {"category": Labels(place[view.category], [CATEGORIES[at] for at in ORDER])}
+        by["line"] = view.by_line
         if view.has_modules:
             by["module"] = view.by_module
         whole = _Moments(view, most, 0, len(view.history))
@@ -203,7 +185,7 @@ class Drawing:
             _flame(view),
             [replace(each, line=_name(each.line)) for each in device.lines[:MOST_ROWS]],
             [replace(each, name=_name(each.name)) for each in device.modules[:MOST_ROWS]],
-            _left_out(device),
+            max(len(device.lines) - MOST_ROWS, 0) + max(len(device.modules) - MOST_ROWS, 0),
         )
 
     def part(self, first: int, last: int) -> DrawnPart:
@@ -228,15 +210,6 @@ class Drawing:
             modules,
             stacks,
         )
-
-
-def _left_out(device: DeviceMemoryDocument) -> int:
-    return max(len(device.lines) - MOST_ROWS, 0) + max(len(device.modules) - MOST_ROWS, 0)
-
-
-def _by_category(view: MemoryView) -> Labels:
-    place = np.argsort(ORDER)
-    return Labels(place[view.category], [CATEGORIES[at] for at in ORDER])
 
 
 class _Moments:
@@ -279,10 +252,6 @@ class _Moments:
 
     def groups(self, by: str, labels: Labels) -> tuple[LiveGroups, Numbers]:
         """The groups of a picture of the whole history, and that of each allocation."""
-        names, group, folded = self._own_groups(by, labels)
-        return LiveGroups(by, names, folded), group
-
-    def _own_groups(self, by: str, labels: Labels) -> tuple[list[str], Numbers, int]:
         count = len(labels.names)
         area = np.bincount(labels.of[self.rows], weights=self.area, minlength=count)
         used = np.flatnonzero(np.bincount(labels.of, minlength=count))
@@ -293,7 +262,7 @@ class _Moments:
         folded = len(used) - len(own)
         if folded:
             names.append(f"{folded} other {by}s")
-        return names, place[labels.of], folded
+        return LiveGroups(by, names, folded), place[labels.of]
 
     def _largest(self, of: Numbers, area: Numbers, used: Numbers) -> Numbers:
         """Those that hold the most at any point; what stays longest comes first."""
@@ -335,7 +304,6 @@ def _packed_boxes(view: MemoryView, rows: Numbers, columns: dict[str, Numbers]) 
 
 
 def _used(labels: Labels, rows: Numbers) -> tuple[list[str], Numbers]:
-    """The names of some rows, and the place of each row's name."""
     used = distinct(labels.of[rows])
     return [_name(labels.names[at]) for at in used.tolist()], np.searchsorted(used, labels.of[rows])
 
@@ -346,30 +314,9 @@ def _name(text: str) -> str:
     return shown if len(shown) <= MOST_LETTERS else f"{shown[: MOST_LETTERS - 1]}…"
 
 
-class _Boxes:
-    """A tree that grows by paths, outermost first."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-        self.numbers: dict[tuple[int, int, int], int] = {}
-
-    def add(self, path: Iterable[tuple[int, str]]) -> int:
-        """The innermost box of a path; -1 where it is empty."""
-        box = -1
-        for kind, name in path:
-            named = self.names.setdefault(name, len(self.names))
-            box = self.numbers.setdefault((box, kind, named), len(self.numbers))
-        return box
-
-    def columns(self) -> dict[str, Numbers]:
-        """One that is inside another comes after it."""
-        above, kind, name = np.array([*self.numbers], np.int64).reshape(-1, 3).T
-        return {"above": above, "kind": kind, "name": name}
-
-
 def _tree(view: MemoryView, stacks: Sequence[Numbers]) -> tuple[StackTree, Numbers]:
     """Stacks in full, and the innermost frame of each stack of the snapshot, or -1."""
-    boxes, found = _Boxes(), np.full(len(view.snapshot.stacks), -1, np.int64)
+    boxes, found = BoxTree({}), np.full(len(view.snapshot.stacks), -1, np.int64)
     frames = view.snapshot.frames
     for stack in dict.fromkeys(np.concatenate(stacks).tolist()):
         if len(boxes.numbers) < MOST_FRAMES:
@@ -396,7 +343,7 @@ def _flame(view: MemoryView) -> PeakFlame:
     stacks, first, of = np.unique(key, return_index=True, return_inverse=True)
     total = np.bincount(of, weights=size[rows])
     kept = np.argsort(-total, kind="stable")[:MOST_STACKS]
-    boxes, inner = _Boxes(), np.full(len(stacks), -1, np.int64)
+    boxes, inner = BoxTree({}), np.full(len(stacks), -1, np.int64)
     for at in kept.tolist():
         if len(boxes.numbers) >= MOST_FRAMES:
             break

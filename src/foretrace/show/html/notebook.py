@@ -21,7 +21,7 @@ from foretrace.schema.finding import Finding, Findings, Verdict, Verdicts
 from foretrace.show.html.report import report
 from foretrace.show.html.strip import timeline_svg
 from foretrace.show.overview import look
-from foretrace.show.overview.fixes import saving_text
+from foretrace.show.overview.measured_step import saving_text
 from foretrace.show.overview.sentences import headline
 from foretrace.show.render.look_page import note_text
 from foretrace.show.render.terminal import plain
@@ -66,15 +66,12 @@ def _overview(document: Look, picture: str, *, findings: bool) -> str:
     summary = [_text(title), *notes, *map(_text, document.sentences)]
     text = "".join(f"<p>{line}</p>" for line in summary)
     found = findings_html(document.findings) if findings else ""
-    return f"<div>{text}{picture}{_kernels(document)}{found}</div>"
-
-
-def _kernels(document: Look) -> str:
     rows = []
     for row in document.kernels[:MOST_ROWS]:
         cost = [count_text(row.count), time_text(row.total_ns), time_text(row.median_ns)]
         rows.append([row.short or row.name, row.role, *cost, row.bound])
-    return _table(["kernel", "role", "launches", "total", "median", "bound"], rows)
+    kernels = _table(["kernel", "role", "launches", "total", "median", "bound"], rows)
+    return f"<div>{text}{picture}{kernels}{found}</div>"
 
 
 @draws(Comparison)

@@ -35,9 +35,8 @@ from foretrace.base.errors import UsageError
 from foretrace.base.files import write_text
 from foretrace.schema.device import BandwidthPoint, LatencyPoint, MeasuredRoofs
 from foretrace.schema.documents.gemms import GemmsDocument, HeatPlane
+from foretrace.show.render import gemms_page, roofs_page
 from foretrace.show.render.gemms_page import HEAT
-from foretrace.show.render.gemms_page import sections as gemms_sections
-from foretrace.show.render.roofs_page import sections as roofs_sections
 from foretrace.show.render.terminal import Section, plain
 
 
@@ -79,16 +78,16 @@ def policy(connect: str, main: str = "main") -> str:
 
 def json_block(data: object) -> str:
     """JSON that no HTML parser reads as markup: no `<`, no `&`, no line separators."""
+
+    def builtins(value: object) -> object:
+        return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)
+
     text = json.dumps(
-        data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_builtins
+        data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=builtins
     )
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
-
-
-def _builtins(value: object) -> object:
-    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)
 
 
 def script_text(main: str) -> str:
@@ -179,7 +178,7 @@ class GemmsPage(Struct, frozen=True):
 
 def gemms_html(document: GemmsDocument) -> str:
     """The page as HTML."""
-    top, *rest = gemms_sections(document)
+    top, *rest = [each for each in gemms_page.page(document, every=True) if each.title != HEAT]
     data = GemmsPage(safe(top), document.heat, HEAT, [safe(each) for each in rest])
     return page(plain(top.title), data, main="gemms")
 
@@ -195,7 +194,7 @@ class RoofsPage(Struct, frozen=True):
 
 def roofs_html(document: MeasuredRoofs) -> str:
     """The page as HTML."""
-    top, *rest = roofs_sections(document)
+    top, *rest = roofs_page.page(document, every=True, bars=False)
     tables = [safe(each) for each in rest]
     data = RoofsPage(safe(top), document.bandwidth, document.latency, tables)
     return page(plain(top.title), data, main="roofs")

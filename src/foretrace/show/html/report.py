@@ -5,26 +5,28 @@ A report can also show marked guesses, a climb of the ladder, and what `foretrac
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.base.errors import UsageError
 from foretrace.model.intervals import Ints
 from foretrace.model.trace import Trace
-from foretrace.schema.documents.tries import TryDocument, read_tried
+from foretrace.schema.documents.tries import KEPT, TryDocument, read_tried
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
-from foretrace.show.html.page import pack, page, write_page
+from foretrace.show.html.page import pack, page, safe, write_page
 from foretrace.show.html.timeline import CONFIG, Timeline
 from foretrace.show.html.trace_facts import TraceFacts, facts
-from foretrace.show.html.tries import TryPage, tries
 from foretrace.show.html.view_data import MatmulsOnMap, matmuls_on_map
+from foretrace.show.render import try_page
 from foretrace.show.render.terminal import plain
 
 # A page of this many events is near 3 MB (6.4 bytes an event); more is a case for
@@ -51,18 +53,9 @@ class Report(Struct):
     only: str = ""
 
 
-def write_report(
-    path: str | os.PathLike[str],
-    traces: Sequence[Trace],
-    *,
-    step: int | None = None,
-    guesses: object | None = None,
-    ladder: object | None = None,
-    tried: TryDocument | None = None,
-) -> Path:
+def write_report(path: str | os.PathLike[str], traces: Sequence[Trace], **how: Any) -> Path:
     """Write `report(traces, ...)` to `path`: all or nothing, and never over one of the traces."""
-    text = report(traces, step=step, guesses=guesses, ladder=ladder, tried=tried)
-    return write_page(path, text, [trace.path for trace in traces])
+    return write_page(path, report(traces, **how), [trace.path for trace in traces])
 
 
 def report(
@@ -188,3 +181,54 @@ def _json(file: str) -> object:
         return cast("object", json.loads(Path(file).read_text(encoding="utf-8")))
     except (OSError, ValueError) as problem:
         raise UsageError(f"{file}: cannot be read as JSON: {problem}") from None
+
+
+class TriedBar(Struct, frozen=True):
+    """A time per step with its interval, in nanoseconds; `state` is that of the fix."""
+
+    state: str
+    median_ns: float
+    low_ns: float
+    high_ns: float
+
+
+class TryPage(Struct, frozen=True):
+    """What a script draws: `bars` are those of the rows of `table`; `diff` is the patch."""
+
+    head: object
+    untouched: TriedBar
+    bars: list[TriedBar]
+    table: object
+    sections: list[object]
+    diff: list[str]
+
+
+def try_html(document: TryDocument) -> str:
+    """The page as HTML."""
+    return page(f"try {plain(os.path.basename(document.script))}", tries(document), main="try")
+
+
+def tries(document: TryDocument) -> TryPage:
+    """What is drawn of a result; the folders it was made in stay behind."""
+    patch = document.patch
+    if patch is not None:
+        patch = replace(patch, path=os.path.basename(patch.path))
+    named = replace(document, script=os.path.basename(document.script), patch=patch)
+    head, table, *rest = try_page.parts(named)
+    fixes = try_page.measured(document)
+    rows = [
+        [*cells[:-1], fix.write if fix.state == KEPT else cells[-1]]
+        for fix, cells in zip(fixes, table.rows, strict=True)
+    ]
+    base, bars = document.baseline, list[TriedBar]()
+    for fix in fixes:
+        median = fix.median_ns or 0.0
+        bars.append(TriedBar(fix.state, median, fix.low_ns or median, fix.high_ns or median))
+    return TryPage(
+        safe(head),
+        TriedBar("untouched", base.median_ns, base.low_ns, base.high_ns),
+        bars,
+        safe(dataclasses.replace(table, rows=rows)),
+        [safe(each) for each in rest],
+        [plain(line) for line in patch.diff.splitlines()] if patch else [],
+    )

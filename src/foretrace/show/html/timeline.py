@@ -9,7 +9,7 @@ by lane, row and start, so that a row is one slice of every column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -59,7 +59,9 @@ class Tracks:
         # a device by the name of its process: merged traces have several GPUs 0
         work = host.track[trace.gpu.id]
         found = zip(work.tolist(), trace.gpu.device_number.tolist(), strict=True)
-        self.numbers = {self._pid(track): number for track, number in dict(found).items()}
+        self.numbers = {
+            plain(str(trace.tracks["pid"][track])): number for track, number in dict(found).items()
+        }
         self.stepping = set(distinct(host.track[host.is_step]).tolist())
         linked = trace.gpu.launch[trace.gpu.launch >= 0]
         self.launches = np.bincount(host.track[linked], minlength=self.count)
@@ -70,9 +72,6 @@ class Tracks:
             for track, part in self.places.items()
         }
 
-    def _pid(self, track: int) -> str:
-        return plain(str(self.trace.tracks["pid"][track]))
-
     def ordered(self) -> list[int]:
         """GPUs first, then the thread that has the steps, then threads by what they launched."""
         return sorted(self.busy, key=self._place)
@@ -80,14 +79,11 @@ class Tracks:
     def _place(self, track: int) -> tuple[object, ...]:
         base, is_frames = track % self.count, track >= self.count
         if base in self.gpus:
-            return (0, *self._numbers(base), is_frames)
+            row = self.trace.tracks.row(base, named=True)
+            return (0, _number(str(row["pid"])), _number(str(row["tid"])), is_frames)
         ops = self.busy.get(base, 0)
         launches = int(self.launches[base])
         return (1, launches == 0, base not in self.stepping, -launches, -ops, base, is_frames)
-
-    def _numbers(self, track: int) -> tuple[int, ...]:
-        row = self.trace.tracks.row(track, named=True)
-        return tuple(_number(str(row[name])) for name in ("pid", "tid"))
 
     def lane(self, track: int, rows: int) -> Lane:
         """What a page knows of a lane."""
@@ -189,7 +185,8 @@ class Timeline:
             tracks.lane(track, int(rows.max()) + 1)
             for track, (_, rows) in zip(order, parts, strict=True)
         ]
-        event, row = _joined(events for events, _ in parts), _joined(rows for _, rows in parts)
+        none = (np.empty(0, np.int64),) * 2  # of a recording without events
+        event, row = (np.concatenate(each) for each in zip(none, *parts, strict=True))
         lane = np.repeat(np.arange(len(parts)), [len(events) for events, _ in parts])
         by_row = np.lexsort((host.start[event], row, lane))
         self.configs, config = _configs(trace)
@@ -325,13 +322,7 @@ def free_rows(start: Ints, end: Ints) -> Ints:
     return rows
 
 
-def _joined(parts: Iterable[Ints]) -> Ints:
-    held = list(parts)
-    return np.concatenate(held) if held else np.empty(0, np.int64)
-
-
 def _positions(sorted_ids: Ints, wanted: Ints) -> Ints:
-    """The position of each id, or -1."""
     if not len(sorted_ids):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)

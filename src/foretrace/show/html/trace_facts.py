@@ -16,12 +16,7 @@ from msgspec import Struct
 from foretrace.base.arrays import distinct
 from foretrace.base.units import bytes_text
 from foretrace.model.arguments import json_text
-from foretrace.model.costs.limits import (
-    Roofline,
-    RoofShare,
-    peak_name,
-    roof_shares,
-)
+from foretrace.model.costs.limits import Roofline, RoofShare, peak_name, roof_shares
 from foretrace.model.flame import line_of
 from foretrace.model.host import LAUNCHES
 from foretrace.model.metadata import device_of
@@ -324,10 +319,15 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
     document.trace.path = plain(os.path.basename(trace.path))
     document.kernels = []  # the rows of cases say the same, and more
     names = trace.host.names
+    found = []
+    for number in distinct(trace.host.name[trace.gpu.id]).tolist():
+        kernel = families.decode(trace.host.names[number])
+        parts = [(part.text, part.field, part.meaning, part.certainty) for part in kernel.parts]
+        found.append(NameParts(number, kernel.short, kernel.family, kernel.role, parts))
     return TraceFacts(
         *(title, headline(document), overview.lines, timeline, document, names, KINDS),
         kernels=case_rows(trace),
-        decoded=_decoded(trace),
+        decoded=found,
         shapes=_shapes(trace),
         origins=origins(trace),
         flame=flame(trace),
@@ -338,22 +338,8 @@ def facts(trace: Trace, title: str, timeline: Outline) -> TraceFacts:
         places=places(trace, document.findings, timeline),
         worth_ns=overview.worth_ns,
         notes=overview.notes,
-        fixes=_fixes(document, overview.per),
+        fixes=document.step and safe(fixes_table(document.step, document.fixes, overview.per)),
     )
-
-
-def _fixes(look: Look, per: str) -> object | None:
-    return None if look.step is None else safe(fixes_table(look.step, look.fixes, per))
-
-
-def _decoded(trace: Trace) -> list[NameParts]:
-    """What the name of each distinct kernel says, part by part."""
-    found = []
-    for number in distinct(trace.host.name[trace.gpu.id]).tolist():
-        kernel = families.decode(trace.host.names[number])
-        parts = [(part.text, part.field, part.meaning, part.certainty) for part in kernel.parts]
-        found.append(NameParts(number, kernel.short, kernel.family, kernel.role, parts))
-    return found
 
 
 def _code_lines(trace: Trace) -> dict[int, str]:
@@ -364,7 +350,6 @@ def _code_lines(trace: Trace) -> dict[int, str]:
 
 
 def _shapes(trace: Trace) -> list[OperandRow]:
-    """One row per distinct form."""
     rows = []
     for number, form in enumerate(trace.origins.arguments.signatures):
         parts = (form.dims, form.types, form.strides, form.concrete)

@@ -7,7 +7,7 @@ inside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -70,49 +70,53 @@ def flame(trace: Trace) -> Flame:
     case[trace.order.row] = trace.order.case
     trees, of_work = [], {"event": trace.gpu.id, "case": case}
     for time, by in TREES:
-        tree = _Tree(views.of(time, by), names)
-        trees.append(FlameTree(time, by, tree.packed(), tree.left_out_ns))
+        boxes, left_out_ns, box = _tree(views.of(time, by), names)
+        trees.append(FlameTree(time, by, boxes, left_out_ns))
         if time == "gpu":
-            of_work[by] = tree.box
+            of_work[by] = box
     work = pack(of_work, frozenset({"event"}))
     return Flame(list(names), trees, work, views.stacks.has_modules)
 
 
-class _Tree:
-    """The boxes of the longest stacks; `box` is the innermost one of each row, or -1."""
+class BoxTree:
+    """Boxes that grow by paths, outermost first; several trees may number the same `names`."""
 
-    def __init__(self, stacked: Stacked, names: dict[str, int]) -> None:
+    def __init__(self, names: dict[str, int]) -> None:
         self.names = names
-        self._numbers: dict[tuple[int, int, int], int] = {}
-        number, first, where = np.unique(stacked.number, return_index=True, return_inverse=True)
-        ns = np.zeros((len(number), len(RAN)), np.int64)
-        np.add.at(ns, (where, stacked.ran), stacked.ns)
-        total = ns.sum(axis=1)
-        longest = np.argsort(-total, kind="stable")[:MOST_STACKS]
-        kept = longest[total[longest] > 0]
-        kept = kept[np.argsort(first[kept])]  # in order of first launch
-        inner = np.full(len(number), -1, np.int64)
-        for at in kept.tolist():
-            inner[at] = self._boxes(stacked.frames(int(first[at])))
-        self.box: Ints = inner[where]
-        self.own = np.zeros((len(self._numbers), len(RAN)), np.int64)
-        np.add.at(self.own, inner[kept], ns[kept])
-        self.left_out_ns = int(total.sum() - ns[kept].sum())
+        self.numbers: dict[tuple[int, int, int], int] = {}
 
-    def _boxes(self, frames: tuple[tuple[str, str], ...]) -> int:
-        """The innermost box of a stack."""
+    def add(self, path: Iterable[tuple[int, str]]) -> int:
+        """The innermost box of a path; -1 where it is empty."""
         box = -1
-        for kind, name in frames:
-            named = self.names.setdefault(plain(name), len(self.names))
-            key = box, KINDS.index(kind), named
-            box = self._numbers.setdefault(key, len(self._numbers))
+        for kind, name in path:
+            named = self.names.setdefault(name, len(self.names))
+            box = self.numbers.setdefault((box, kind, named), len(self.numbers))
         return box
 
-    def packed(self) -> Packed:
-        """Columns of the boxes; one that is inside another comes after it."""
-        above, kind, name = np.array([*self._numbers], np.int64).reshape(-1, 3).T
-        columns = {"above": above, "kind": kind, "name": name}
-        return pack({**columns, **{ran: self.own[:, at] for at, ran in enumerate(RAN)}})
+    def columns(self) -> dict[str, Ints]:
+        """One that is inside another comes after it."""
+        above, kind, name = np.array([*self.numbers], np.int64).reshape(-1, 3).T
+        return {"above": above, "kind": kind, "name": name}
+
+
+def _tree(stacked: Stacked, names: dict[str, int]) -> tuple[Packed, int, Ints]:
+    """The boxes of the longest stacks, the ns of the others, the innermost box of each row."""
+    boxes = BoxTree(names)
+    number, first, where = np.unique(stacked.number, return_index=True, return_inverse=True)
+    ns = np.zeros((len(number), len(RAN)), np.int64)
+    np.add.at(ns, (where, stacked.ran), stacked.ns)
+    total = ns.sum(axis=1)
+    longest = np.argsort(-total, kind="stable")[:MOST_STACKS]
+    kept = longest[total[longest] > 0]
+    kept = kept[np.argsort(first[kept])]  # in order of first launch
+    inner = np.full(len(number), -1, np.int64)
+    for at in kept.tolist():
+        frames = stacked.frames(int(first[at]))
+        inner[at] = boxes.add((KINDS.index(kind), plain(name)) for kind, name in frames)
+    own = np.zeros((len(boxes.numbers), len(RAN)), np.int64)
+    np.add.at(own, inner[kept], ns[kept])
+    columns = boxes.columns() | {ran: own[:, at] for at, ran in enumerate(RAN)}
+    return pack(columns), int(total.sum() - ns[kept].sum()), inner[where]
 
 
 MOST_POINTS = 40_000  # of one device: a hundred kB of a page, and forty for each pixel
@@ -171,15 +175,11 @@ def thinned(values: Ints, most: int, more: Ints | None = None) -> Ints:
         return np.arange(len(values))
     edges = np.linspace(0, len(values), most // 6 + 1).astype(np.int64)
     ends = [edges[:-1], edges[1:] - 1]
+    stretches = list(pairwise(edges.tolist()))
     for each in (values, *(() if more is None else (more,))):
-        for sign in (1, -1):
-            ends.append(_largest(sign * each, edges))
+        for signed in (each, -each):
+            ends.append(np.array([start + signed[start:end].argmax() for start, end in stretches]))
     return distinct(np.concatenate(ends))
-
-
-def _largest(values: Ints, edges: Ints) -> Ints:
-    """The place of the largest value between each two edges."""
-    return np.array([start + values[start:end].argmax() for start, end in pairwise(edges.tolist())])
 
 
 _UNPROVEN = "while the host made launches whose GPU work is not in the trace"
@@ -245,19 +245,14 @@ def matmuls_on_map(trace: Trace) -> MatmulsOnMap | None:
         return None
     cases.sort(key=lambda each: -(each[1].ns or 0))
     usual = cases[0][0]._replace(epilogue="none")
-    drawn = [
-        (point, case) for point, case in cases if _type_and_layout(point) == _type_and_layout(usual)
-    ]
     marks = [
-        MatmulMark(point.m, point.n, f"{point.text}: {case.id.short}") for point, case in drawn
+        MatmulMark(point.m, point.n, f"{point.text}: {case.id.short}")
+        for point, case in cases
+        if (point.dtype, point.layout) == (usual.dtype, usual.layout)
     ]
     nearest = Nearest(found)
     rows = [_matmul_row(nearest, point, case) for point, case in cases[:MOST_MATMULS]]
     return MatmulsOnMap(found.facts.device, plane(found, usual), marks, MATMUL_HEAD, rows)
-
-
-def _type_and_layout(point: GemmPoint) -> tuple[str, str]:
-    return point.dtype, point.layout
 
 
 def _points(trace: Trace) -> Iterator[tuple[GemmPoint, Case]]:

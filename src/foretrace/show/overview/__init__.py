@@ -59,10 +59,9 @@ def summarize(trace: Trace) -> Overview:
     from foretrace.model.bounds import unprofiled_step_ns
     from foretrace.model.utilization import utilization
     from foretrace.show.overview import sentences
-    from foretrace.show.overview.fixes import WORTH, whole_ns
     from foretrace.show.overview.groups import group_rows
     from foretrace.show.overview.look_document import document
-    from foretrace.show.overview.measured_step import measured
+    from foretrace.show.overview.measured_step import WORTH, measured, whole_ns
     from foretrace.show.overview.on_cpu import cpu_tree
     from foretrace.show.overview.predictions import entries, time_of, without_profiler
     from foretrace.show.overview.sequences import sequences

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from foretrace.analyze.memory_fixes import largest_batch, peak_at_batch, predicted
-from foretrace.base.units import bytes_text
+from foretrace.base.units import bytes_text, percent_text
 from foretrace.model.allocator.categories import BEFORE, CATEGORIES, KEPT
 from foretrace.model.allocator.view import MemoryView, memory_views
+from foretrace.schema.documents.memory_changes import HeldChange, MemoryChanges
 from foretrace.schema.documents.memory_document import (
     DeviceMemoryDocument,
     FailedAllocation,
@@ -22,6 +24,7 @@ from foretrace.schema.documents.memory_document import (
     MemoryPart,
     PeakFix,
 )
+from foretrace.schema.documents.oom import OutOfMemoryDocument, OutOfMemoryText
 from foretrace.schema.snapshot import Numbers, Snapshot
 
 LEAST_GROWTH = 0.001  # of the peak, each step: less is noise
@@ -189,3 +192,177 @@ def _fixes(view: MemoryView) -> list[PeakFix]:
     held = _fragments(view)
     pieces = view.oom is not None and held is not None and held.free_bytes >= view.oom
     return sorted(found, key=lambda fix: (fix.reserved_bytes is not None) != pieces)
+
+
+SAME = 0.01  # of a part, or of the larger peak: two runs of one program differ by less
+NAMED = 3  # parts that the verdict names
+_PLACE = re.compile(r"([^:]+):(\d+) in (.+)")
+
+Key = tuple[str, str]  # a line and its category
+
+
+def memory_changes(a: MemoryDocument, b: MemoryDocument) -> MemoryChanges:
+    """From A to B, of the devices with the highest peaks."""
+    first, second = a.device, b.device
+    peak = max(first.peak_bytes, second.peak_bytes)
+    parts = [{(part.name, ""): part.bytes for part in each.categories} for each in (first, second)]
+    categories, lines = _changes(parts[0], parts[1], peak), _changed_lines(first, second, peak)
+    grown = [each.growth.bytes_per_step if each.growth else 0 for each in (first, second)]
+    return MemoryChanges(
+        *(a.path, b.path, first.peak_bytes, second.peak_bytes),
+        *(first.reserved_bytes, second.reserved_bytes),
+        *(grown[0], grown[1]),
+        _verdict(first, second, categories),
+        categories,
+        lines,
+    )
+
+
+def _changed_lines(
+    first: DeviceMemoryDocument, second: DeviceMemoryDocument, peak: int
+) -> list[HeldChange]:
+    a, b = (
+        {(line.line, line.category): line.bytes for line in each.lines} for each in (first, second)
+    )
+    left, right = (
+        _by_function([key for key in one if key not in other]) for one, other in ((a, b), (b, a))
+    )
+    moved = {
+        old: new
+        for place, olds in left.items()
+        if len(olds) == len(right.get(place, ()))
+        for old, new in zip(olds, right[place], strict=True)
+    }
+    return _changes({moved.get(key, key): size for key, size in a.items()}, b, peak)
+
+
+def _by_function(keys: list[Key]) -> dict[tuple[str, str, str], list[Key]]:
+    found: dict[tuple[str, str, str], list[tuple[int, Key]]] = defaultdict(list)
+    for line, category in keys:
+        if (place := _PLACE.match(line)) is not None:
+            found[place[1], place[3], category].append((int(place[2]), (line, category)))
+    return {place: [key for _, key in sorted(each)] for place, each in found.items()}
+
+
+def _changes(a: dict[Key, int], b: dict[Key, int], peak: int) -> list[HeldChange]:
+    found = [
+        HeldChange(
+            *key, before := a.get(key, 0), after := b.get(key, 0), _word(before, after, peak)
+        )
+        for key in dict.fromkeys((*b, *a))
+    ]
+    return sorted(found, key=lambda each: (-abs(each.b_bytes - each.a_bytes), each.name))
+
+
+def _word(before: int, after: int, peak: int) -> str:
+    if abs(after - before) <= SAME * max(before, after) or abs(after - before) < SAME * peak / 10:
+        return "same"
+    if not before or not after:
+        return "gone" if before else "new"
+    return "grew" if after > before else "shrank"
+
+
+def _verdict(
+    first: DeviceMemoryDocument, second: DeviceMemoryDocument, parts: list[HeldChange]
+) -> str:
+    a, b = first.peak_bytes, second.peak_bytes
+    peaks = f"{bytes_text(a)} to {bytes_text(b)}"
+    if abs(b - a) <= SAME * max(a, b):
+        text = f"the same peak, {peaks}"
+    else:
+        share = percent_text(abs(b - a) / max(a, 1))
+        text = f"the peak {'rose' if b > a else 'fell'} by {share}, {peaks}"
+        # what went the way of the peak, the most first
+        named = [each for each in parts if (each.b_bytes > each.a_bytes) is (b > a)][:NAMED]
+        said = [f"{each.name} {change_text(each)}" for each in named if each.change != "same"]
+        text += f": {', '.join(said)}" if said else ""
+    if bool(first.growth) is not bool(second.growth):
+        text += "; B grows from step to step" if second.growth else "; B no longer grows"
+    return text
+
+
+def change_text(each: HeldChange) -> str:
+    """`+1.20 GB` or `-300.0 MB`."""
+    change = each.b_bytes - each.a_bytes
+    return f"{'+' if change > 0 else '-' if change < 0 else ''}{bytes_text(abs(change))}"
+
+
+EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+RECORD = (
+    "foretrace record --memory SCRIPT keeps the allocator when memory runs out; "
+    "foretrace memory NAME.oom.pickle then says which lines hold it"
+)
+SMALLER = "a smaller batch, or torch.utils.checkpoint"
+CONTEXT_BYTES = 1 << 30  # CUDA's own and libraries' on a large card: up to about 1 GiB
+
+
+def out_of_memory_document(text: OutOfMemoryText) -> OutOfMemoryDocument:
+    """The cause, and what to do about it."""
+    for judge in (_too_large, _in_fragments, _others):
+        if (found := judge(text)) is not None:
+            return OutOfMemoryDocument(text, *found)
+    return OutOfMemoryDocument(text, *_full(text))
+
+
+_Judged = tuple[str, str, list[str]]
+
+
+def _limit(text: OutOfMemoryText) -> int | None:
+    known = [each for each in (text.allowed_bytes, text.total_bytes) if each is not None]
+    return min(known, default=None)
+
+
+def _room(text: OutOfMemoryText) -> int:
+    """What the driver would still give to this process."""
+    free, used = text.free_bytes or 0, (text.allocated_bytes or 0) + (text.unallocated_bytes or 0)
+    return free if text.allowed_bytes is None else max(min(free, text.allowed_bytes - used), 0)
+
+
+def _too_large(text: OutOfMemoryText) -> _Judged | None:
+    limit, wanted = _limit(text), text.wanted_bytes
+    if limit is None or wanted <= limit:
+        return None
+    why = f"one tensor of {bytes_text(wanted)} is larger than the {bytes_text(limit)} there are"
+    at = f" at {text.line}" if text.line else " of the op in the traceback"
+    return "too large", why, [f"check the shapes{at}: nothing else has to be freed", RECORD]
+
+
+def _in_fragments(text: OutOfMemoryText) -> _Judged | None:
+    """torch gives back every segment that is free as a whole before it raises."""
+    idle, room, wanted = text.unallocated_bytes or 0, _room(text), text.wanted_bytes
+    if not idle or idle + room < wanted:
+        return None
+    pieces = f"{bytes_text(idle)} are reserved by PyTorch and hold no tensor"
+    if room:
+        pieces += f", {bytes_text(room)} more are free"
+    why = f"{pieces}: together enough for {bytes_text(wanted)}, but no piece is large enough"
+    return "fragments", why, [f"{EXPANDABLE} lets pieces grow together", RECORD]
+
+
+def _others(text: OutOfMemoryText) -> _Judged | None:
+    others, wanted = text.other_bytes, text.wanted_bytes
+    what = "other processes"
+    if others is None and text.total_bytes is not None and text.free_bytes is not None:
+        ours = (text.allocated_bytes or 0) + (text.unallocated_bytes or 0)
+        others = max(text.total_bytes - text.free_bytes - ours - CONTEXT_BYTES, 0)
+        what = "other processes or other libraries"
+    if not others or text.allowed_bytes is not None or others + _room(text) < wanted:
+        return None
+    why = f"{what} hold {bytes_text(others)} of the card; without them {bytes_text(wanted)} fit"
+    return (
+        "other processes",
+        why,
+        ["nvidia-smi names them: end them, or choose another GPU", RECORD],
+    )
+
+
+def _full(text: OutOfMemoryText) -> _Judged:
+    limit, used, wanted = _limit(text), text.allocated_bytes, text.wanted_bytes
+    if limit is None or used is None:
+        return "unknown", "the text does not say what is in use", [RECORD]
+    why = f"tensors hold {bytes_text(used)}, {percent_text(used / max(limit, 1))} of what there is"
+    if wanted > limit // 2:
+        why += f"; this one alone takes {percent_text(wanted / limit)}"
+    idle = text.unallocated_bytes or 0
+    vain = f"expandable_segments would not help: {bytes_text(idle)} are reserved and free"
+    return "full", why, [RECORD, SMALLER, vain]

@@ -144,11 +144,7 @@ def _against_shapes(kernel: CountedKernel) -> str:
     if (
         must is None
         or moved is None
-        or kernel.certainty
-        not in (
-            Certainty.EXACT,
-            Certainty.AT_LEAST,
-        )
+        or kernel.certainty not in (Certainty.EXACT, Certainty.AT_LEAST)
     ):
         return ""
     exact = kernel.certainty == Certainty.EXACT
@@ -174,13 +170,6 @@ def _l2_text(kernel: CountedKernel) -> str:
 def hbm_of(read: float | None, written: float | None) -> float | None:
     """Read and written together; None where one is not known."""
     return None if read is None or written is None else read + written
-
-
-def run_sentences(
-    runs: Sequence[CountedRun], total: CountedTotal, kernels: Sequence[CountedKernel]
-) -> list[str]:
-    """How many launches were joined, and what all of them moved."""
-    return [*dict.fromkeys(_joined_text(run) for run in runs), *_totals(total, kernels)]
 
 
 def _joined_text(run: CountedRun) -> str:
@@ -233,7 +222,6 @@ def saving_sentences(saving: MeasuredSaving) -> list[str]:
 
 
 def _replaced_text(saving: MeasuredSaving) -> list[str]:
-    """The kernels that changed, with what they moved on both sides."""
     if not saving.gone.kernels or not saving.new.kernels:
         return []
     sides = []
@@ -297,10 +285,19 @@ def counters_document(trace: Trace, exports: Sequence[Exported]) -> CountersDocu
     for one in exports:
         gathered.add(one)
     roofs = ceilings(device_of(trace.about))
-    kernels = _kernels(trace, gathered.launches, roofs)
+    rows = {row["id"]: row for row in _facts(trace, gathered.launches).iter_rows(named=True)}
+    cases: dict[tuple[Any, ...], list[_Launch]] = {}
+    for launch in gathered.launches:
+        row = rows.get(launch.event, {})
+        cases.setdefault((launch.name, row.get("op_name"), row.get("signature")), []).append(launch)
+    found = [
+        _kernel(members, [rows[one.event] for one in members if one.event in rows], roofs)
+        for members in cases.values()
+    ]
+    kernels = sorted(found, key=lambda one: -(one.time_ns or one.ncu_ns or 0) * one.launches)
     total = total_of(kernels)
     notes = [*gathered.notes, *_state_notes(kernels)]
-    sentences = run_sentences(gathered.runs, total, kernels)
+    sentences = [*dict.fromkeys(map(_joined_text, gathered.runs)), *_totals(total, kernels)]
     device = trace.about.device
     return CountersDocument(
         SCHEMA, trace.path, device, gathered.runs, roofs, total, sentences, kernels, notes
@@ -361,20 +358,6 @@ class _Gathered:
         known.passes = min(filter(None, (known.passes, launch.passes)), default=0)
 
 
-def _kernels(trace: Trace, launches: list[_Launch], roofs: list[KnownRoof]) -> list[CountedKernel]:
-    """One entry per kernel and shapes, the one with most time first."""
-    rows = {row["id"]: row for row in _facts(trace, launches).iter_rows(named=True)}
-    cases: dict[tuple[Any, ...], list[_Launch]] = {}
-    for launch in launches:
-        row = rows.get(launch.event, {})
-        cases.setdefault((launch.name, row.get("op_name"), row.get("signature")), []).append(launch)
-    found = [
-        _kernel(members, [rows[one.event] for one in members if one.event in rows], roofs)
-        for members in cases.values()
-    ]
-    return sorted(found, key=lambda one: -(one.time_ns or one.ncu_ns or 0) * one.launches)
-
-
 def _facts(trace: Trace, launches: list[_Launch]) -> pl.DataFrame:
     wanted = [launch.event for launch in launches if launch.event is not None]
     columns = (
@@ -391,7 +374,9 @@ def _kernel(
     moved = mean_traffic([traffic(one.metrics) for one in members])
     ncu_ns = mean([counted_ns(one.metrics) for one in members])
     time_ns = mean([row["dur_ns"] for row in rows])
-    operations = _mean_operations(members)
+    counted = [tensor_operations(one.metrics) for one in members]
+    units = dict.fromkeys(kind for one in counted for kind in one)
+    operations = {kind: sum(one.get(kind, 0.0) for one in counted) / len(counted) for kind in units}
     done = operations or stated_operations(members[0].name, first)
     reached = reached_roofs(moved, done, time_ns or ncu_ns, roofs)
     known = [one for one in reached if one.share is not None]
@@ -408,24 +393,13 @@ def _kernel(
         must_move=mean([row["bytes"] for row in rows]),
         certainty=first.get("cost_certainty"),
         flop=mean([row["flops"] for row in rows]),
-        bytes=level_bytes(moved),
+        bytes=LevelBytes(**asdict(moved), kept_in_l2=moved.kept_in_l2, kept_in_l1=moved.kept_in_l1),
         tensor_operations=operations,
         roofs=reached,
         nearest=nearest.level if nearest else None,
         text="",
     )
     return replace(kernel, text=kernel_text(kernel))
-
-
-def _mean_operations(members: list[_Launch]) -> dict[str, float]:
-    each = [tensor_operations(one.metrics) for one in members]
-    kinds = dict.fromkeys(kind for one in each for kind in one)
-    return {kind: sum(one.get(kind, 0.0) for one in each) / len(each) for kind in kinds}
-
-
-def level_bytes(moved: LevelTraffic) -> LevelBytes:
-    """The levels as the document has them."""
-    return LevelBytes(**asdict(moved), kept_in_l2=moved.kept_in_l2, kept_in_l1=moved.kept_in_l1)
 
 
 def total_of(kernels: Sequence[CountedKernel]) -> CountedTotal:
@@ -496,9 +470,9 @@ def with_earlier(after: CountersDocument, before: CountersDocument, path: str) -
     old, new = ({one.name for one in side.kernels} for side in (before, after))
     gone = [one for one in before.kernels if one.name not in new]
     fresh = [one for one in after.kernels if one.name not in old]
-    saving = MeasuredSaving(path, before.total, after.total, _replaced(gone), _replaced(fresh), [])
+    changed = [
+        ReplacedKernels([one.kernel for one in kernels], total_of(kernels))
+        for kernels in (gone, fresh)
+    ]
+    saving = MeasuredSaving(path, before.total, after.total, changed[0], changed[1], [])
     return replace(after, against=replace(saving, sentences=saving_sentences(saving)))
-
-
-def _replaced(kernels: list[CountedKernel]) -> ReplacedKernels:
-    return ReplacedKernels([one.kernel for one in kernels], total_of(kernels))

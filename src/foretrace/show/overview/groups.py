@@ -180,7 +180,6 @@ def limited_by(work: GroupWork) -> str:
 
 
 def _many(work: GroupWork) -> str:
-    """Calls of several kernels, all of which could be one."""
     calls, fusable = work.calls, all(each.case.role in FUSABLE for each in work.cases)
     if not len(calls) or calls.max() < 2:
         return ""
@@ -216,29 +215,25 @@ def _text(bound: str, cases: Sequence[CaseTime]) -> str:
     least = MINOR * _time(cases)
     main = [each for each in cases if each.ns >= least] or cases  # all of many small ones
     if bound in _ROOFS:
-        return _near(_ROOFS[bound], main)
+        roof = _ROOFS[bound]
+        reached = [each.case.roof_percent for each in main]
+        percents = [percent for percent in reached if percent is not None]
+        if not percents:
+            return ""
+        low, high = int(min(percents)), int(max(percents))
+        span = f"{high}%" if low == high else f"{low} to {high}%"
+        unsure = {found[0] for each in main if (found := re.search(_UNSURE, each.case.limited_by))}
+        span = f"{unsure.pop() if len(unsure) == 1 else 'about '}{span}" if unsure else span
+        if low >= 100 * AT_ROOF:
+            return f"{span} of the {roof} roof"
+        cause = _shared_cause(main)
+        return f"{span} of {roof}" + (f": {cause}" if cause else "")
     if bound == "latency":
         return _latency(main)
     if bound == "l2":
         return _cached(main)
     said = {each.case.limited_by for each in main}
     return said.pop() if len(said) == 1 and bound != "unknown" else ""
-
-
-def _near(roof: str, cases: Sequence[CaseTime]) -> str:
-    """Percent of the roof, and the cause that most of the time shares."""
-    reached = [each.case.roof_percent for each in cases]
-    percents = [percent for percent in reached if percent is not None]
-    if not percents:
-        return ""
-    low, high = int(min(percents)), int(max(percents))
-    span = f"{high}%" if low == high else f"{low} to {high}%"
-    unsure = {found[0] for each in cases if (found := re.search(_UNSURE, each.case.limited_by))}
-    span = f"{unsure.pop() if len(unsure) == 1 else 'about '}{span}" if unsure else span
-    if low >= 100 * AT_ROOF:
-        return f"{span} of the {roof} roof"
-    cause = _shared_cause(cases)
-    return f"{span} of {roof}" + (f": {cause}" if cause else "")
 
 
 def _cached(cases: Sequence[CaseTime]) -> str:
@@ -265,7 +260,6 @@ def _shared_cause(cases: Sequence[CaseTime]) -> str:
 
 
 def _latency(cases: Sequence[CaseTime]) -> str:
-    """Few blocks, or little work, whichever takes more of the time."""
     few = [
         (found, each.ns) for each in cases if (found := re.search(_BLOCKS, each.case.limited_by))
     ]
@@ -305,7 +299,9 @@ def group_rows(trace: Trace, spans: Sequence[Span] = ()) -> list[GroupRow]:
     usable = trace.gpu.usable
     if not bool(usable.any()):
         return []
-    middle = _middle(trace, spans)
+    timed = [span for span in spans if bool(trace.gpu.usable[span.work].any())]
+    timed.sort(key=trace.spans.busy)
+    middle = timed[(len(timed) - 1) // 2 : len(timed) // 2 + 1]
     parts = [span.work for span in middle] if spans else [np.flatnonzero(usable)]
     rows = np.concatenate([part[usable[part]] for part in parts])
     times = [trace.gpu.shared(span.work, trace.spans.since(span)) for span in middle]
@@ -339,10 +335,3 @@ def _row(work: GroupWork, time: Floats, parts: int, m: int) -> GroupRow:
         count,
         limited_by(work),
     )
-
-
-def _middle(trace: Trace, spans: Sequence[Span]) -> list[Span]:
-    """The step or call with the median GPU time; two where they are even."""
-    timed = [span for span in spans if bool(trace.gpu.usable[span.work].any())]
-    timed.sort(key=trace.spans.busy)
-    return timed[(len(timed) - 1) // 2 : len(timed) // 2 + 1]

@@ -69,7 +69,6 @@ def unjudged(document: JobDocument) -> list[int]:
 
 
 def _lost(document: JobDocument) -> set[int]:
-    """The ranks of whose files a part is lost."""
     return {rank for each in document.same if each.code == "lost_data" for rank in each.ranks}
 
 
@@ -224,13 +223,9 @@ def same(document: JobDocument) -> Iterator[Line]:
     kernels = " with the same kernels and shapes" if document.job.kernels else ""
     answer = "; ".join(odd[:SAID]) + more if odd else f"yes: ranks of one run{kernels}"
     if odd or document.job.ranks > 1:
-        yield Line("SAME JOB", f"{answer}{_order(document)}{_clocks(document)}")
-
-
-def _order(document: JobDocument) -> str:
-    """How collectives were matched where the traces do not number them."""
-    many = f"{count_text(document.by_order)} of {plural(document.matched, 'collective')}"
-    return f"; {many} matched by order: they have no numbers" if document.by_order else ""
+        many = f"{count_text(document.by_order)} of {plural(document.matched, 'collective')}"
+        order = f"; {many} matched by order: they have no numbers" if document.by_order else ""
+        yield Line("SAME JOB", f"{answer}{order}{_clocks(document)}")
 
 
 def _clocks(document: JobDocument) -> str:

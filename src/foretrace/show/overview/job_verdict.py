@@ -18,7 +18,6 @@ from foretrace.analyze.jobs.waits import OWN_CAUSES
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.units import count_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank, JobVerdict
-from foretrace.show.overview.fixes import WORTH
 from foretrace.show.overview.job_lines import (
     a_step,
     cause_text,
@@ -40,6 +39,7 @@ from foretrace.show.overview.job_lines import (
     step,
     unjudged,
 )
+from foretrace.show.overview.measured_step import WORTH
 from foretrace.show.overview.page import Line
 
 # the time of a rank in which each cause shows

@@ -126,7 +126,6 @@ def _per_call(count: int, calls: int) -> int | float:
 
 
 def _kernel_rows(trace: Trace) -> list[look.KernelRow]:
-    """One row per distinct kernel name and op shapes, the most expensive first."""
     cases = trace.kernel_cases.iter_rows(named=True)
     columns = case_modules(trace), flame.lines_of_cases(trace), flame.recorded_lines(trace)
     rows = [_kernel_row(trace, *row) for row in zip(cases, *columns, strict=True)]

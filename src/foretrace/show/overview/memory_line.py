@@ -20,7 +20,17 @@ def memory_of(trace: Analysis) -> TraceMemory | None:
     """From the snapshot beside the trace, else from its memory events; None without either."""
     view = trace.memory_view
     if view is None:
-        return _from_events(trace)
+        table = MemoryTable(trace)
+        rows = ((table.kind != CPU) & (table.allocated > 0)).nonzero()[0]
+        if not len(rows):
+            return None
+        peak = int(rows[table.allocated[rows].argmax()])
+        device = int(table.device[peak])
+        same = rows[table.device[rows] == device]
+        reserved, first = int(table.reserved[same].max()), int(same[0])
+        before = max(int(table.allocated[first] - table.bytes[first]), 0)
+        held = reserved if reserved > 0 else None
+        return TraceMemory(f"GPU {device}", int(table.allocated[peak]), held, before_bytes=before)
     parts = by_category(view.lives.size, view.category, view.holders)
     return TraceMemory(
         f"GPU {view.history.device}",
@@ -29,21 +39,6 @@ def memory_of(trace: Analysis) -> TraceMemory | None:
         os.path.basename(view.snapshot.path),
         parts,
     )
-
-
-def _from_events(trace: Analysis) -> TraceMemory | None:
-    """The GPU whose total was the highest; an event has the totals after it."""
-    table = MemoryTable(trace)
-    rows = ((table.kind != CPU) & (table.allocated > 0)).nonzero()[0]
-    if not len(rows):
-        return None
-    peak = int(rows[table.allocated[rows].argmax()])
-    device = int(table.device[peak])
-    same = rows[table.device[rows] == device]
-    reserved, first = int(table.reserved[same].max()), int(same[0])
-    before = max(int(table.allocated[first] - table.bytes[first]), 0)
-    held = reserved if reserved > 0 else None
-    return TraceMemory(f"GPU {device}", int(table.allocated[peak]), held, before_bytes=before)
 
 
 def memory_lines(found: TraceMemory | None) -> list[Line]:

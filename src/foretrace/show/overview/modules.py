@@ -38,7 +38,9 @@ class ModuleNode(Struct):
     @property
     def mfu(self) -> float | None:
         """The share of the peak over the time of all."""
-        return _mfu(self.rows)
+        known = [row.mfu * row.total_ns for row in self.rows if row.mfu is not None]
+        total = self.sum("total_ns")
+        return sum(known) / total if known and total else None
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -115,7 +117,6 @@ def _folded(nodes: Sequence[ModuleNode]) -> list[ModuleNode]:
 
 
 def _joined(same: Sequence[ModuleNode]) -> list[ModuleNode]:
-    """The children of equal modules, place by place."""
     places = zip(*(node.children for node in same), strict=True)
     return [
         ModuleNode([row for node in each for row in node.rows], _joined(each)) for each in places
@@ -141,9 +142,3 @@ def kinds(nodes: Sequence[ModuleNode]) -> list[KindTime]:
         times[kind] = [sum(pair) for pair in zip(times.get(kind, [0] * 4), own, strict=True)]
     found = [KindTime(kind, count[kind], *own) for kind, own in times.items() if own[0]]
     return sorted(found, key=lambda row: (-row.total_ns, row.kind))
-
-
-def _mfu(rows: Sequence[ModuleRow]) -> float | None:
-    known = [row.mfu * row.total_ns for row in rows if row.mfu is not None]
-    total = sum(row.total_ns for row in rows)
-    return sum(known) / total if known and total else None

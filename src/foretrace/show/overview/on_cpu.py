@@ -82,7 +82,6 @@ def _nested(trace: Trace, events: Sequence[int], computes: Bools) -> list[OpNode
 
 
 def _merged(nodes: Sequence[OpNode]) -> list[OpNode]:
-    """Equal parts as one, in order of their first call."""
     found: dict[tuple[object, ...], OpNode] = {}
     for node in nodes:
         node.below = _merged(node.below)

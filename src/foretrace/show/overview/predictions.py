@@ -60,19 +60,16 @@ def _entry(found: Predicted, at: int, each: FixPrediction) -> FixEntry:
     unit = " per step" if steady or found.step.trace.spans.steps else " per call"
     alone = not at or found.contains(first, each)
     after = None if alone else found.together([first, each])
+    compiled = next((one for one in found.fixes if one.fix == "compile"), None)
+    with_graph = found.together([compiled, each]) if compiled and each.fix == "cuda_graph" else None
     return FixEntry(
         each.fix,
         proposal.order,
         proposal.why.replace(" per step", unit),
         *(each.ns, each.low_ns, each.high_ns, after),
         *(proposal.first, proposal.risk, proposal.events),
-        _with_compile(found, each) if each.fix == "cuda_graph" else None,
+        with_graph,
     )
-
-
-def _with_compile(found: Predicted, graph: FixPrediction) -> float | None:
-    compiled = next((each for each in found.fixes if each.fix == "compile"), None)
-    return found.together([compiled, graph]) if compiled else None
 
 
 def first_text(step: StepTime, fix: FixEntry) -> str:

@@ -47,7 +47,6 @@ def overview_of(
 
 
 def _kept(wanted: str, captures: str | None = None) -> Overview | None:
-    """The overview that an earlier look left in the cache."""
     kept = (
         store.load_document(wanted, _program(wanted, captures)) if store.stamp_of(wanted) else None
     )
@@ -61,29 +60,25 @@ def _kept(wanted: str, captures: str | None = None) -> Overview | None:
 
 def _made(wanted: str, bounds: Limits, cache: bool, captures: str | None) -> Overview:
     with budget.ceiling(opening.shown(wanted), bounds):
-        return _summarized(wanted, bounds, cache, captures)
+        stamp = store.stamp_of(wanted)
+        # the overview is kept; the tables are kept when a command opens the trace itself
+        trace = opening.load(
+            wanted, bounds, use_kept=cache, keep=False, meanwhile=_import_all, captures=captures
+        )
+        from foretrace.show.overview import summarize
 
-
-def _summarized(wanted: str, bounds: Limits, cache: bool, captures: str | None) -> Overview:
-    stamp = store.stamp_of(wanted)
-    # the overview is kept; the tables are kept when a command opens the trace itself
-    trace = opening.load(
-        wanted, bounds, use_kept=cache, keep=False, meanwhile=_import_all, captures=captures
-    )
-    from foretrace.show.overview import summarize
-
-    hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
-    if hashing:
-        hashing.start()  # the summary keeps one core busy; the key is ready when it is
-    notices.report("applying the rules")
-    found = summarize(trace)
-    notices.report()
-    if hashing:
-        with budget.waiting():  # an entry is written whole
-            hashing.join()
-            program = _program(wanted, captures)
-            store.save_document(wanted, stamp, program, lambda: msgspec.json.encode(found))
-    return found
+        hashing = Thread(target=store.key_of, args=(wanted,)) if cache and stamp else None
+        if hashing:
+            hashing.start()  # the summary keeps one core busy; the key is ready when it is
+        notices.report("applying the rules")
+        found = summarize(trace)
+        notices.report()
+        if hashing:
+            with budget.waiting():  # an entry is written whole
+                hashing.join()
+                program = _program(wanted, captures)
+                store.save_document(wanted, stamp, program, lambda: msgspec.json.encode(found))
+        return found
 
 
 def _import_all() -> None:
@@ -111,7 +106,6 @@ def _program(wanted: str, captures: str | None) -> str:
 
 
 def _compiler_records(wanted: str) -> bytes:
-    """Name, size and time of each of the compiler's records; nothing where it has none."""
     found = bundle.beside(wanted)
     try:
         names = [os.path.join(found, name) for name in bundle.names_in(found)] if found else []

@@ -12,12 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.schema.documents.look import FixEntry, Look, TraceEntry
 from foretrace.schema.ledger import ABSENT
-from foretrace.show.overview.fixes import (
-    HARDLY,
-    captured,
-    triage,
-)
-from foretrace.show.overview.measured_step import MeasuredStep
+from foretrace.show.overview.measured_step import HARDLY, MeasuredStep, captured, triage
 from foretrace.show.overview.memory_line import memory_lines
 from foretrace.show.overview.on_cpu import cpu_lines
 from foretrace.show.overview.page import Line
@@ -80,8 +75,9 @@ def _without(fix: FixEntry, mark: str = "") -> str:
 
 def notes(look: Look, step: MeasuredStep | None) -> str:
     """One line of facts below the table: `MFU 0.3% of wall · 3 findings below 1% of the step`."""
-    parts = [_rates(look), _other_findings(look, step), _captures(look), _unknown(look, step)]
-    return " · ".join(word for part in parts for word in part)
+    found = sum(row.state == "found" for row in look.findings)
+    count = [plural(found, "finding")] if found else []
+    return " · ".join([*_rates(look), *count, *_captures(look), *_unknown(look, step)])
 
 
 def headline(look: Look) -> str:
@@ -157,12 +153,6 @@ def _rates(look: Look) -> Iterator[str]:
         words = [f"{percent_text(share)} of {of}" for share, of in shares if share is not None]
         if words:
             yield f"{name} {', '.join(words)}"
-
-
-def _other_findings(look: Look, step: MeasuredStep | None) -> Iterator[str]:
-    found = [row for row in look.findings if row.state == "found"]
-    if found:
-        yield plural(len(found), "finding")
 
 
 def _captures(look: Look) -> Iterator[str]:

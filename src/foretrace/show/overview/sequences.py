@@ -9,18 +9,25 @@ it occurs in a call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from math import prod
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from foretrace.base.errors import UsageError
+from foretrace.model.costs.limits import WARP
 from foretrace.model.intervals import Ints
 from foretrace.model.metadata import device_of
+from foretrace.model.recording import op_call
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.model.tree import sums_above
 from foretrace.names import families
+from foretrace.schema.documents.name import NameLaunch
 from foretrace.schema.tables import NONE
 from foretrace.show.overview.page import EACH_STEP, WHOLE, LaunchRow, LaunchSequence
 
@@ -99,7 +106,6 @@ class _Describer:
         )
 
     def _folded(self, rows: Ints) -> list[list[int]]:
-        """Places by what runs there and which ops launched it, in order of first launch."""
         groups: dict[tuple[int, ...], list[int]] = {}
         name = self.trace.host.name[self.trace.gpu.id[rows]]
         keys = zip(name.tolist(), self.case[rows].tolist(), self.chain[rows].tolist(), strict=True)
@@ -108,7 +114,6 @@ class _Describer:
         return list(groups.values())
 
     def _row(self, rows: Ints) -> LaunchRow:
-        """One row of the sequence, over all calls; `rows` has one column per folded place."""
         trace, gpu, every, first = self.trace, self.trace.gpu, rows.reshape(-1), int(rows[0, 0])
         name = trace.host.names[trace.host.name[gpu.id[first]]]
         case = trace.order.cases[int(self.case[first])] if gpu.is_kernel[first] else None
@@ -118,6 +123,7 @@ class _Describer:
             flops = moved = None  # no one size: the shapes differ between calls
         launch = int(gpu.launch[first])
         launched = [trace.host.names[trace.host.name[launch]]] if launch >= 0 else []
+        launches = gpu.launch[every]
         return LaunchRow(
             kernel=case.id.short if case else families.decode(name).short,
             name=name,
@@ -126,7 +132,7 @@ class _Describer:
             chain=[*trace.origins.host.op_chain(int(trace.origins.op[first])), *launched],
             times=rows.shape[1],
             ns=ns,
-            host_ns=self._host_ns(gpu.launch[every]),
+            host_ns=_median(self.shares[launches[launches >= 0]]),
             delay_ns=_median(gpu.delay[every][gpu.delay[every] >= 0]),
             event=int(gpu.id[first]),
             flops=flops,
@@ -147,14 +153,51 @@ class _Describer:
         within = self.trace.host.names[name].startswith(("Memcpy DtoD", "Memcpy PtoP"))
         return None if size == NONE else size * (2 if within else 1)
 
-    def _host_ns(self, launches: Ints) -> float | None:
-        """The median host time of the launch and of all ops above it.
-
-        What launches several operations shares its time among them, so the column adds up to no
-        more than the host took.
-        """
-        return _median(self.shares[launches[launches >= 0]])
-
 
 def _median(values: NDArray[Any]) -> float | None:
     return float(np.median(values)) if len(values) else None
+
+
+_CONFIG = ("grid", "block", "registers", "shared_memory")
+_LIGER = "liger_triton"
+
+
+def launches(trace: Trace, name: str) -> list[NameLaunch]:
+    """Each way in which the kernel of this name was launched, the most frequent first."""
+    found = trace.kernels.filter(pl.col("name") == name)
+    if not found.height:
+        near = get_close_matches(name, trace.kernels["name"].unique().to_list(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"{trace.path} has no kernel of this name{hint}")
+    ways = found.group_by(_CONFIG, maintain_order=True).agg(
+        pl.len().alias("count"), pl.col("op").first(), pl.col("family").first()
+    )
+    rows = sorted(ways.iter_rows(named=True), key=lambda way: -way["count"])
+    return [_launch(trace, **row) for row in rows]
+
+
+def _launch(
+    trace: Trace,
+    grid: Sequence[int] | None,
+    block: Sequence[int] | None,
+    registers: int | None,
+    shared_memory: int | None,
+    count: int,
+    op: int | None,
+    family: str,
+) -> NameLaunch:
+    call = op_call(trace, op) if op is not None else None
+    dims = next((tensor.dims for tensor in call.every_tensor()), ()) if call else ()
+    one_per_row = bool(grid and dims) and prod(grid or ()) == prod(dims[:-1])
+    nvidia = bool(trace.about.arch and trace.about.arch.startswith("sm"))
+    return NameLaunch(
+        count,
+        list(grid) if grid else None,
+        list(block) if block else None,
+        -(-prod(block) // WARP) if block and nvidia else None,
+        registers,
+        shared_memory,
+        call.name if call else "",
+        list(dims) or None,
+        1 << (dims[-1] - 1).bit_length() if family == _LIGER and one_per_row else None,
+    )

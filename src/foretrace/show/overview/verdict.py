@@ -8,8 +8,7 @@ from foretrace.analyze.fixes import Predicted
 from foretrace.base.units import count_text, percent_text, plural, time_text
 from foretrace.model.bounds import PARTLY_IDLE
 from foretrace.schema.documents.look import FindingEntry, Look, LookVerdict
-from foretrace.show.overview.fixes import WORTH, captured, whole_ns
-from foretrace.show.overview.measured_step import MeasuredStep
+from foretrace.show.overview.measured_step import WORTH, MeasuredStep, captured, whole_ns
 from foretrace.show.overview.predictions import first_text, next_fix, then_text
 
 LABELS = {
@@ -132,15 +131,12 @@ def _kinds(step: MeasuredStep) -> str:
     ordered = sorted(step.by_bound.items(), key=lambda item: (-item[1], item[0]))
     words = []
     for kind, ns in ordered[:KINDS_NAMED]:
-        roof = f" ({_of_it(step.at_roof.get(kind, 0), ns)} at the roof)" if kind in ROOFS else ""
+        at_roof = step.at_roof.get(kind, 0)
+        part = f"{percent_text(at_roof / ns)} of it" if at_roof else "none"
+        roof = f" ({'all' if at_roof == ns else part} at the roof)" if kind in ROOFS else ""
         if ns >= KIND_SHARE * total:
             words.append(f"{percent_text(ns / total)} in {KINDS[kind]}{roof}")
     return ", ".join(words).replace(" in ", " of GPU time in ", 1)
-
-
-def _of_it(part: int, whole: int) -> str:
-    """`30.4% of it`, `all` or `none`."""
-    return "all" if part == whole else f"{percent_text(part / whole)} of it" if part else "none"
 
 
 def _without_gpu(look: Look, bare_ns: float | None) -> str:

@@ -356,20 +356,19 @@ def kernel_label(row: CompiledKernel) -> str:
 
 def labels(rows: Sequence[CompiledKernel]) -> dict[int, str]:
     """By the id of each row: its label, with its region or its call where two rows share one."""
+
+    def in_region(row: CompiledKernel, label: str) -> str:
+        rank = "" if row.rank is None else f" rank {row.rank}"
+        return f"{row.region}{rank}{'' if row.graph == 'inference' else f' {row.graph}'} {label}"
+
+    def in_code(row: CompiledKernel, label: str) -> str:
+        return f"{label} :{row.calls[0].handle.rpartition(':')[2]}" if row.calls else label
+
     found = {id(row): kernel_label(row) for row in rows}
-    for more in (_in_region, _in_code):
+    for more in (in_region, in_code):
         shared = Counter(found.values())
         found |= {id(row): more(row, t) for row in rows if shared[t := found[id(row)]] > 1}
     return found
-
-
-def _in_region(row: CompiledKernel, label: str) -> str:
-    rank = "" if row.rank is None else f" rank {row.rank}"
-    return f"{row.region}{rank}{'' if row.graph == 'inference' else f' {row.graph}'} {label}"
-
-
-def _in_code(row: CompiledKernel, label: str) -> str:
-    return f"{label} :{row.calls[0].handle.rpartition(':')[2]}" if row.calls else label
 
 
 def shape(tensor: NamedTensor) -> str:

@@ -5,18 +5,12 @@ and the article's table.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from foretrace.base.units import count_text, plural
-from foretrace.schema.documents.ladder import (
-    LadderDocument,
-    MarkedClaim,
-    SetupRow,
-    UnmarkedClaim,
-)
-from foretrace.show.render.terminal import WIDTH, markdown, plain, table
+from foretrace.schema.documents.ladder import LadderDocument, MarkedClaim, SetupRow, UnmarkedClaim
+from foretrace.show.render.terminal import markdown, plain, table, wrapped
 
 _TABLE = "The article's table"
 _WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
@@ -156,7 +150,6 @@ def _by(claims: Iterable[MarkedClaim], field: str) -> dict[str, list[MarkedClaim
 
 
 def _entry(claims: list[MarkedClaim], *, full: bool = False) -> list[str]:
-    """One number: the claim, its sentence, and its predictions on each program."""
     first = claims[0]
     lines = [wrapped(f"{first.number:<3} {first.claim}", "  ", " " * 6)]
     lines.append(wrapped(_said(first), " " * 6, " " * 6))
@@ -200,7 +193,6 @@ def _unmarked(claim: UnmarkedClaim, *, full: bool = False) -> list[str]:
 
 
 def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
-    """The inconclusive claims, one line for each reason."""
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for claim in claims:
         if claim.verdict == "unknown":
@@ -212,13 +204,6 @@ def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
 def _row(row: SetupRow) -> str:
     sentences = [f"+ {text}" for text in row.changed] + [f"= {text}" for text in row.same]
     return "\n".join([plain(row.setup), *(wrapped(text, "  ", "    ") for text in sentences)])
-
-
-def wrapped(text: str, first: str, rest: str) -> str:
-    """Safe text in lines of a terminal's width."""
-    return textwrap.fill(
-        plain(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-    )
 
 
 def climb_markdown(document: LadderDocument) -> str:
@@ -266,7 +251,6 @@ def _unmarked_page(claim: UnmarkedClaim) -> str:
 
 
 def _page_head(claim: MarkedClaim | UnmarkedClaim) -> str:
-    """Number, claim, and the sentence with a link to the article."""
     said = _said(claim)
     said = said.replace(claim.where, f"[{claim.where}]({claim.address})") if claim.where else said
     return f"### {claim.number}\n\n{claim.claim[0].upper()}{claim.claim[1:]}.\n\n> {said}"

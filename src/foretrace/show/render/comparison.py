@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -23,8 +24,23 @@ from foretrace.base.units import (
 )
 from foretrace.model.modules import PYTHON
 from foretrace.schema.documents.compare import ComparedOp, TimePair
+from foretrace.schema.documents.compare_jobs import CompareJobsDocument, JobChange, NetworkChange
+from foretrace.schema.documents.compare_tries import CompareTriesDocument, TriedChange, TriedSide
+from foretrace.schema.documents.job import JobEntry
+from foretrace.show.overview.job_lines import read_text
 from foretrace.show.render.look_page import note_text
-from foretrace.show.render.terminal import WIDTH, Section, drawn, fitted, marked, shorten, stem
+from foretrace.show.render.terminal import (
+    WIDTH,
+    Column,
+    Section,
+    bulleted,
+    drawn,
+    fitted,
+    listing,
+    marked,
+    shorten,
+    stem,
+)
 
 MOST_COLUMNS = 4  # traces beside A that fit as columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -95,7 +111,6 @@ def _cells(
 
 
 def _noise(value: Change) -> tuple[str, str]:
-    """The noise, and what it makes of the change."""
     noise = percent_text(value.noise)
     if value.ratio is None or value.ratio == 1:
         return noise, "same" if value.ratio == 1 else ""
@@ -192,7 +207,9 @@ def comparison_markdown(found: Comparison, top: int, shown: Collection[str] = ()
 def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
     every = (found, *found.others)
     sides = list(zip(LETTERS, (found.a, *(each.b for each in every)), strict=False))
-    paths = _short([side.trace.path for _, side in sides])
+    paths = [side.trace.path for _, side in sides]
+    names = [stem(path) for path in paths]  # unless two names are equal
+    paths = names if all(names) and len({*names}) == len({*paths}) else paths
     lines = [
         (letter, f"{shorten(path, NAME)}{_heading(side)}")
         for path, (letter, side) in zip(paths, sides, strict=True)
@@ -200,22 +217,19 @@ def _screen(found: Comparison, rows: int, width: int) -> list[Section]:
     printed = [("A100", f"the articles print: {found.published}")] if found.published else []
     if found.others:
         lines += [
-            (f"{letter} against A", f"{_answer(each)}: {each.verdict.text}")
+            (f"{letter} against A", f"{each.verdict.answer.upper()}: {each.verdict.text}")
             for letter, each in zip(LETTERS[1:], every, strict=False)
         ]
         lines += printed
         return [Section("", labelled=[*lines, *_lost(sides)]), quantities(every)]
-    lines += [(_answer(found), found.verdict.text), *(("", text) for text in _cost(found))]
+    said = (found.verdict.answer.upper(), found.verdict.text)
+    lines += [said, *(("", text) for text in _cost(found))]
     lines += [("PREDICTED", mark_text(found.mark))] if found.mark else []
     if found.verdict.answer == "different":
         return [Section("", labelled=[*lines, *_lost(sides)], after=_times(found))]
     lines += [*printed, *(("NOTE", text) for text in circumstances(found)), *_lost(sides)]
     draw = _op_changes if on_cpu(found) else _changes
     return [draw(found, rows, width, lines)]
-
-
-def _bullets(lines: Iterable[str]) -> list[tuple[str, str]]:
-    return [(line, "") for line in lines]
 
 
 def _lost(sides: Iterable[tuple[str, Side]]) -> list[tuple[str, str]]:
@@ -225,14 +239,7 @@ def _lost(sides: Iterable[tuple[str, Side]]) -> list[tuple[str, str]]:
             for letter, note in notes]  # fmt: skip
 
 
-def _short(paths: Sequence[str]) -> Sequence[str]:
-    """File names without what all traces end with; whole paths where two names are equal."""
-    names = [stem(path) for path in paths]
-    return names if all(names) and len({*names}) == len({*paths}) else paths
-
-
 def _heading(side: Side) -> str:
-    """The GPU, and what is compared."""
     about, repeats, count = side.trace.about, side.repeats, len(side.repeats.spans)
     what = plural(count, {"region": "call", "step": "step", "trace": "recording"}[side.unit.kind])
     name = f" of {shorten(side.unit.name, 24)}" if side.unit.name else ""
@@ -244,12 +251,7 @@ def _heading(side: Side) -> str:
     return f" · {device} · {what}{name}{odd}{idle}"
 
 
-def _answer(found: Comparison) -> str:
-    return found.verdict.answer.upper()
-
-
 def _cost(found: Comparison) -> list[str]:
-    """The break-even of a change that saves."""
     calls, cost = found.worth.break_even_calls, found.cost_s
     if found.verdict.answer != "faster" or calls is None or not cost:
         return []
@@ -273,11 +275,7 @@ def _changes(found: Comparison, most: int, width: int, lines: Sequence[tuple[str
 
 
 def _fitted(
-    head: list[str],
-    rows: list[list[str]],
-    width: int,
-    lines: Sequence[tuple[str, str]],
-    after: str,
+    head: list[str], rows: list[list[str]], width: int, lines: Sequence[tuple[str, str]], after: str
 ) -> Section:
     """The table with its last column cut to the width."""
     sizes = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head) - 1)]
@@ -348,7 +346,6 @@ def _sum(name: str, rows: Sequence[WorkChange], how: str = "") -> list[str]:
 
 
 def _spent(rows: Sequence[WorkChange]) -> list[str]:
-    """Time in A, in B, and the difference; a dash where a part is unknown."""
     a, b = total([row.ns_a for row in rows]), total([row.ns_b for row in rows])
     saved = "" if a is None or b is None else time_text(a - b)
     return [time_text(a), time_text(b), saved]
@@ -381,9 +378,97 @@ def _rest(found: Comparison, top: int, shown: Collection[str]) -> list[Section]:
         which = f" ({letter} against A)" if found.others else ""
         if "all" in shown:
             sections += [
-                Section(f"Changed{which}", bullets=_bullets(each.changed or ["nothing"])),
-                Section(f"Unchanged{which}", bullets=_bullets(each.unchanged or ["nothing"])),
+                bulleted(f"Changed{which}", each.changed or ["nothing"]),
+                bulleted(f"Unchanged{which}", each.unchanged or ["nothing"]),
             ]
         sections += [kernel_table(each, letter, which, top)] if "kernels" in wanted else []
         sections += [op_table(each, letter, which, top)] if "ops" in wanted else []
     return [each for each in sections if each.bullets or each.rows]
+
+
+SAID = ("lost", "gained")  # those that have a line of their own
+WORDS = {"same": "within the noise"}
+
+
+def try_comparison(found: CompareTriesDocument) -> list[Section]:
+    """Both sides, the verdict, the fixes that changed, and a row for each that both measured."""
+    rows = [row for row in found.fixes if row.a is not None and row.b is not None]
+    sides = [("A", _tried_side(found.a)), ("B", _tried_side(found.b))]
+    verdict = (found.verdict.answer.upper(), found.verdict.text)
+    changed = [(row.answer.upper(), row.text) for row in found.fixes if row.answer in SAID]
+    head = Section("", labelled=[*sides, verdict, ("BEST", _best(found)), *changed])
+    table = Section(
+        "", head=["fix", "A", "B", "change"], rows=list(map(_tried_cells, rows)), left=(0, 3)
+    )
+    known = (row for row in found.fixes if row.a is not None or row.b is not None)
+    rest = [row.text for row in known if row.answer == "not compared"]
+    return [head, *([table] if rows else []), *([Section("", rest)] if rest else [])]
+
+
+def _tried_side(side: TriedSide) -> str:
+    return f"{os.path.basename(side.script)} · {side.device} · torch {side.torch}"
+
+
+def _best(found: CompareTriesDocument) -> str:
+    times = f"{change_text(found.best_ns.a, found.best_ns.b)} ({ratio_text(found.best_ns.ratio)})"
+    a, b = (", then ".join(side.best) or "the script as it is" for side in (found.a, found.b))
+    return f"{times}: {a}" if a == b else f"{times}: {a} in A; {b} in B"
+
+
+def _tried_cells(row: TriedChange) -> list[str]:
+    title = f"+ {row.title}" if row.base else row.title
+    return [title, ratio_text(row.a), ratio_text(row.b), WORDS.get(row.answer, row.answer)]
+
+
+JOB_NAME = 48  # columns of a job's name
+LARGEST = 1_000  # a ratio above is to next to nothing
+
+
+def job_comparison(found: CompareJobsDocument, width: int = WIDTH) -> list[Section]:
+    """The page: as many collectives as fit 25 lines."""
+    return fitted(
+        lambda rows: [_job_head(found), *_bandwidths(found.network, rows)],
+        len(found.network),
+        width,
+    )
+
+
+def _job_head(found: CompareJobsDocument) -> Section:
+    sides = [("A", found.a, found.steps_a), ("B", found.b, found.steps_b)]
+    named = [(letter, _job_side(job, steps)) for letter, job, steps in sides]
+    verdict = (found.verdict.answer.upper(), found.verdict.text)
+    return Section(
+        "",
+        labelled=[*named, verdict, ("LAST", found.last)],
+        head=["per step", "A", "B", "B / A", "noise"],
+        rows=[_job_cells(row) for row in found.times],
+        after="step: the longest rank; the rest: means over the ranks",
+    )
+
+
+def _job_side(job: JobEntry, steps: int) -> str:
+    name = shorten(os.path.basename(job.path.rstrip("/")) or job.path, JOB_NAME)
+    return f"{name} · {read_text(job)} · {plural(steps, 'whole step')}"
+
+
+def _job_cells(row: JobChange) -> list[str]:
+    noise = percent_text(row.noise) + (", within it" if row.beyond is False else "")
+    ratio = ratio_text(row.ratio if (row.ratio or 0) < LARGEST else None)
+    return [row.what, time_text(row.a), time_text(row.b), ratio, noise]
+
+
+def _bandwidths(rows: list[NetworkChange], most: int) -> list[Section]:
+    if not most:
+        return []
+    left = len(rows) - most
+    after = f"and {count_text(left)} more (--json)" if left else ""
+    columns: dict[str, Column] = {
+        "collective": "collective",
+        "dtype": lambda row: row.dtype,
+        "message": "message_bytes",
+        "ranks": "group_size",
+        "A": lambda row: DASH if row.a is None else f"{row.a:.3g}",
+        "B": lambda row: DASH if row.b is None else f"{row.b:.3g}",
+        "B / A": "ratio",
+    }
+    return [listing("Bus bandwidth, GB/s", rows[:most], columns, left=(0, 1), after=after)]

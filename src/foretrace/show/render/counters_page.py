@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from foretrace.base.units import DASH, bytes_text, count_text, percent_text, time_text
@@ -42,16 +41,12 @@ def _screen(document: CountersDocument, rows: int) -> list[Section]:
     if against is not None:
         found.append(Section(f"Against {against.path}", against.sentences))
     shown, rest = document.kernels[:rows], len(document.kernels) - rows
-    table = _table(shown)
+    head = ("kernel", "n", "time", "HBM read", "written", "L2", "must move", "nearest roof")
+    table = Section("Per launch", head=head, rows=[_row(one) for one in shown], left=(0, 7))
     if rest > 0:
         after = f"… and {count_text(rest)} more kernels (--all)"
         table = replace(table, after=after)
     return [*found, *([table] if shown else [])]
-
-
-def _table(kernels: Sequence[CountedKernel]) -> Section:
-    head = ("kernel", "n", "time", "HBM read", "written", "L2", "must move", "nearest roof")
-    return Section("Per launch", head=head, rows=[_row(one) for one in kernels], left=(0, 7))
 
 
 def _row(one: CountedKernel) -> list[str]:
@@ -76,13 +71,29 @@ def _short(level: str) -> str:
 
 
 def _everything(document: CountersDocument) -> list[Section]:
+    head = ("per launch", "L1", "L2", "L2 lookups", "between partitions", "shared", "kept in L2")
+    rows = [[one.kernel, *_cells(one.bytes)] for one in document.kernels]
+    rows.append(["all launches together", *_cells(document.total.bytes)])
+    after = (
+        "L2: between multiprocessors and L2. Lookups: with what passes between the partitions of "
+        "L2. Kept in L2: read by multiprocessors and not from HBM."
+    )
+    bullets = [
+        (one.kernel, "; ".join(reached_text(roof) for roof in one.roofs))
+        for one in document.kernels
+        if one.roofs
+    ]
+    lines = [
+        (f"{run.path}: {run.joined:,} of {run.launches:,} joined", run.command or DASH)
+        for run in document.runs
+    ]
     found = [
         *_screen(document, len(document.kernels)),
         Section("Kernel by kernel", bullets=[(_name(one), one.text) for one in document.kernels]),
-        _levels(document),
-        _rates(document.kernels),
+        Section("Traffic by level", head=head, rows=rows, after=after),
+        Section("Rates beside the roofs", bullets=bullets),
         _roofs(document),
-        _runs(document),
+        Section("How it was counted", bullets=lines),
         Section("Notes", document.notes),
     ]
     return [part for part in found if part.rows or part.bullets or part.paragraphs or part.labelled]
@@ -93,29 +104,9 @@ def _name(one: CountedKernel) -> str:
     return f"{one.kernel}{by}" + ("" if one.joined else " (not joined to the trace)")
 
 
-def _levels(document: CountersDocument) -> Section:
-    head = ("per launch", "L1", "L2", "L2 lookups", "between partitions", "shared", "kept in L2")
-    rows = [[one.kernel, *_cells(one.bytes)] for one in document.kernels]
-    rows.append(["all launches together", *_cells(document.total.bytes)])
-    after = (
-        "L2: between multiprocessors and L2. Lookups: with what passes between the partitions of "
-        "L2. Kept in L2: read by multiprocessors and not from HBM."
-    )
-    return Section("Traffic by level", head=head, rows=rows, after=after)
-
-
 def _cells(levels: LevelBytes) -> list[str]:
     parts = (levels.l1, levels.l2, levels.l2_lookups, levels.l2_fabric, levels.shared)
     return [bytes_text(part) for part in (*parts, levels.kept_in_l2)]
-
-
-def _rates(kernels: Sequence[CountedKernel]) -> Section:
-    bullets = [
-        (one.kernel, "; ".join(reached_text(roof) for roof in one.roofs))
-        for one in kernels
-        if one.roofs
-    ]
-    return Section("Rates beside the roofs", bullets=bullets)
 
 
 def _roofs(document: CountersDocument) -> Section:
@@ -126,11 +117,3 @@ def _roofs(document: CountersDocument) -> Section:
         if roof.level in used
     ]
     return Section("Roofs", head=("level", "roof", "from"), rows=rows, left=(0, 2))
-
-
-def _runs(document: CountersDocument) -> Section:
-    lines = [
-        (f"{run.path}: {run.joined:,} of {run.launches:,} joined", run.command or DASH)
-        for run in document.runs
-    ]
-    return Section("How it was counted", bullets=lines)

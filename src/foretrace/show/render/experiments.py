@@ -23,18 +23,6 @@ EAGERLY = "*"
 
 def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Section]:
     """The verdict and a line per contender, or `every` table."""
-    page = _shapes_sections(document)
-    if every:
-        return page
-    return [*page[:2], Section("", ["more: --all (every shape, and why it was recompiled)"])]
-
-
-def labels(document: ShapesDocument) -> list[str]:
-    """`8x64x512` for each shape, in the order visited."""
-    return ["x".join(str(value) for value in shape.values()) for shape in document.shapes]
-
-
-def _shapes_sections(document: ShapesDocument) -> list[Section]:
     visits = [visit for entry in document.contenders for visit in entry.visits]
     eager = any(visit.compiled is False for visit in visits)
     stall = "Stall at each new shape: its first three calls, beyond warm ones"
@@ -54,7 +42,15 @@ def _shapes_sections(document: ShapesDocument) -> list[Section]:
         _reasons(document),
         Section("Left out", bullets=left_out),
     ]
-    return [section for section in found if section.filled]
+    page = [section for section in found if section.filled]
+    if every:
+        return page
+    return [*page[:2], Section("", ["more: --all (every shape, and why it was recompiled)"])]
+
+
+def labels(document: ShapesDocument) -> list[str]:
+    """`8x64x512` for each shape, in the order visited."""
+    return ["x".join(str(value) for value in shape.values()) for shape in document.shapes]
 
 
 def _shapes_verdict(document: ShapesDocument) -> list[tuple[str, str]]:
@@ -143,7 +139,6 @@ def _against_text(visit: ShapeVisit) -> str:
 
 
 def _reasons(document: ShapesDocument) -> Section:
-    """Why something was recompiled, one bullet for each contender and reason."""
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for entry in document.contenders:
         for label, visit in zip(labels(document), entry.visits, strict=True):

@@ -16,49 +16,29 @@ from foretrace.schema.documents.gemms import (
     NearAnswer,
     PredictAnswer,
 )
-from foretrace.show.render.terminal import WIDTH, Section, drawn, marked
+from foretrace.show.render.terminal import Column, Section, bulleted, listing
 
 SHADES = " ░▒▓█"
 FEW_MATMULS = 14  # on the first screen
 ABOVE = 105.0  # percent of the roof: more than noise
 
 
-def gemms_text(
-    document: GemmsDocument,
-    *,
-    bold: bool = False,
-    width: int = WIDTH,
-    every: bool = False,
-    accuracy: bool = False,
-) -> str:
-    """For a terminal; `every` tile and every range of rows, or the accuracy alone."""
-    if accuracy and not every:
-        return drawn([_accuracy(document.accuracy)], bold=bold, width=width)
-    found = list(_sections(document, every=every))
-    if not every and document.predict is None:
-        found.append(Section("", [_more(document)]))
-    return drawn(found, bold=bold, width=width)
-
-
-def _more(document: GemmsDocument) -> str:
-    if document.near is not None:
-        return "more: --all (other tiles, and where the kernel changes as M grows)"
-    if document.sweep is not None:
-        return "more: --all (every matmul)"
-    return "more: --near MxNxK, --predict MxNxK, --accuracy"
-
-
-def gemms_markdown(document: GemmsDocument) -> str:
-    """For a page: all of it."""
-    return marked(list(_sections(document, every=True)))
-
-
-def sections(document: GemmsDocument) -> list[Section]:
-    """All of it, for a page that draws the plane itself."""
-    return [section for section in _sections(document, every=True) if section.title != HEAT]
-
-
 HEAT = "Percent of the roof by M and N"
+
+
+def page(document: GemmsDocument, *, every: bool, accuracy: bool = False) -> list[Section]:
+    """`every` tile and every range of rows, or the accuracy alone."""
+    if accuracy and not every:
+        return [_accuracy(document.accuracy)]
+    found = list(_sections(document, every=every))
+    if every or document.predict is not None:
+        return found
+    more = "--near MxNxK, --predict MxNxK, --accuracy"
+    if document.near is not None:
+        more = "--all (other tiles, and where the kernel changes as M grows)"
+    elif document.sweep is not None:
+        more = "--all (every matmul)"
+    return [*found, Section("", [f"more: {more}"])]
 
 
 def _sections(document: GemmsDocument, *, every: bool) -> Iterator[Section]:
@@ -69,23 +49,19 @@ def _sections(document: GemmsDocument, *, every: bool) -> Iterator[Section]:
     elif document.predict is not None:
         yield from _predict(document.predict, document)
     else:
-        yield _map(document)
+        around = document.environment
+        versions = f"torch {around.get('torch', '?')}, driver {around.get('driver', '?')}"
+        title = f"{document.device}: {count_text(document.matmuls)} matmuls, {versions}"
+        lines = [("MEASURED", f"{around.get('measured', '?')[:10]} with `{document.command}`")]
+        if document.accuracy is not None:
+            lines.append(("PREDICTED", _accuracy_text(document.accuracy)))
+        yield Section(title, labelled=lines)
     if document.heat is not None:
         yield _heat(document.heat)
     if document.accuracy is not None and document.heat is not None and every:
         yield _accuracy(document.accuracy)
     if document.written:
         yield Section("", [f"wrote {document.written}"])
-
-
-def _map(document: GemmsDocument) -> Section:
-    around = document.environment
-    versions = f"torch {around.get('torch', '?')}, driver {around.get('driver', '?')}"
-    title = f"{document.device}: {count_text(document.matmuls)} matmuls, {versions}"
-    lines = [("MEASURED", f"{around.get('measured', '?')[:10]} with `{document.command}`")]
-    if document.accuracy is not None:
-        lines.append(("PREDICTED", _accuracy_text(document.accuracy)))
-    return Section(title, labelled=lines)
 
 
 def _heat(plane: HeatPlane) -> Section:
@@ -97,17 +73,9 @@ def _heat(plane: HeatPlane) -> Section:
         row = [cells.get((m, n)) for n in columns]
         rows.append([f"{m}+", *(_shaded(cell.roof_percent) if cell else "" for cell in row)])
     kind = f"{plane.dtype} {plane.layout}, epilogue {plane.epilogue}, all K together"
-    return Section(
-        HEAT,
-        [f"{kind}; medians of octaves"],
-        head=("M \\ N", *map(_short, columns)),
-        rows=rows,
-        left=(),
-    )
-
-
-def _short(size: int) -> str:
-    return f"{size // 1024}k" if size >= 1024 else str(size)
+    sizes = [f"{size // 1024}k" if size >= 1024 else str(size) for size in columns]
+    told = [f"{kind}; medians of octaves"]
+    return Section(HEAT, told, head=("M \\ N", *sizes), rows=rows, left=())
 
 
 def _shaded(percent: float) -> str:
@@ -126,21 +94,19 @@ def _accuracy_text(found: MapAccuracy | KindAccuracy) -> str:
 
 
 def _accuracy(found: MapAccuracy | None) -> Section:
-    """Every kind in a row, best first."""
     if found is None:
         return Section("", ["No matmul was held out of this map, so its accuracy is unknown."])
-    named: list[tuple[str, MapAccuracy | KindAccuracy]] = [
-        (each.kind, each) for each in sorted(found.kinds, key=lambda each: -each.time)
-    ]
+    kinds = sorted(found.kinds, key=lambda each: -each.time)
+    every: list[MapAccuracy | KindAccuracy] = [*kinds, found]
     rows = [
-        [name, count_text(each.matmuls),
+        [getattr(each, "kind", "all"), count_text(each.matmuls),
          *map(percent_text, (each.family, each.tile, each.time, each.interval))]
-        for name, each in [*named, ("all", found)]
+        for each in every
     ]  # fmt: skip
     median = f"Half of the times are within {percent_text(found.median_error)}."
     title = "Predictions of matmuls that the map does not hold"
     head = ("kind", "matmuls", "family right", "tile right", "within 15%", "in interval")
-    return Section(title, [median], head=head, rows=rows, left=(0,))
+    return Section(title, [median], head=head, rows=rows)
 
 
 def _size(matmul: MatmulSize) -> str:
@@ -154,36 +120,42 @@ def _near(answer: NearAnswer, document: GemmsDocument, *, every: bool) -> Iterat
     gap = f"this is the nearest that it holds, {answer.octaves:.1f} octaves away"
     lead = [] if answer.exact else [f"The map does not hold {_size(answer.wanted)}; {gap}."]
     yield Section(title, lead, labelled=[("KERNEL", _kernel(found)), ("TIME", _time(found))])
-    yield Section("Why this kernel", bullets=[(text, "") for text in answer.why])
+    yield bulleted("Why this kernel", answer.why)
     if answer.tiles and every:
-        rows = [
-            [
-                f"{each.tile}{' (chosen)' if each.chosen else ''}",
-                count_text(each.tiles),
-                f"{each.waves:.2f}",
-                percent_text(each.waste),
-                f"{each.used_percent:.0f}%",
-                f"{each.reuse:.0f}",
-            ]
-            for each in answer.tiles
-        ]
-        head = ("tile", "tiles", "waves", "empty", "in use", "FLOP per element")
-        yield Section("Tiles that similar matmuls get, on this one", head=head, rows=rows)
+        yield listing("Tiles that similar matmuls get, on this one", answer.tiles, _TILES)
     if answer.against_partner:
-        bullets = [(text, "") for text in answer.against_partner]
-        yield Section("The same work the other way round (N and K exchanged)", bullets=bullets)
+        other = "The same work the other way round (N and K exchanged)"
+        yield bulleted(other, answer.against_partner)
     if every and answer.by_rows:
-        yield _by_rows(answer)
+        title = "As M grows: the rows that were measured with each kernel"
+        yield listing(title, answer.by_rows, _BY_ROWS, left=(0, 1, 2))
 
 
-def _by_rows(answer: NearAnswer) -> Section:
-    rows = [
-        [str(each.first_m) if each.first_m == each.last_m else f"{each.first_m} to {each.last_m}",
-         each.short, each.cluster]
-        for each in answer.by_rows
-    ]  # fmt: skip
-    title = "As M grows: the rows that were measured with each kernel"
-    return Section(title, head=("M", "kernel", "cluster"), rows=rows, left=(0, 1, 2))
+_TILES: dict[str, Column] = {
+    "tile": lambda each: f"{each.tile}{' (chosen)' if each.chosen else ''}",
+    "tiles": "tiles",
+    "waves": lambda each: f"{each.waves:.2f}",
+    "empty": lambda each: percent_text(each.waste),
+    "in use": lambda each: f"{each.used_percent:.0f}%",
+    "FLOP per element": lambda each: f"{each.reuse:.0f}",
+}
+_BY_ROWS: dict[str, Column] = {
+    "M": lambda each: " to ".join(map(str, dict.fromkeys((each.first_m, each.last_m)))),
+    "kernel": "short",
+    "cluster": lambda each: each.cluster,
+}
+_NEAREST: dict[str, Column] = {
+    "matmul": lambda each: _size(each.matmul),
+    "kernel": "short",
+    "time": lambda each: time_text(each.cold_us * 1e3),
+    "octaves away": lambda each: f"{each.octaves:.2f}",
+}
+_SWEPT: dict[str, Column] = {
+    "matmul": lambda each: _size(each.matmul),
+    "time": lambda each: time_text(each.us * 1e3),
+    "GFLOP/s": lambda each: f"{each.gflops:,.1f}",
+    "of the roof": lambda each: DASH if each.roof_percent is None else f"{each.roof_percent:.0f}%",
+}
 
 
 def _kernel(found: MappedMatmul) -> str:
@@ -213,12 +185,7 @@ def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section
         kinds = (each for each in document.accuracy.kinds if each.kind == answer.kind)
         labelled.append(("HELD OUT", _accuracy_text(next(kinds, document.accuracy))))
     yield Section(f"{_size(answer.matmul)} on an {document.device}", labelled=labelled)
-    rows = [
-        [_size(each.matmul), each.short, time_text(each.cold_us * 1e3), f"{each.octaves:.2f}"]
-        for each in answer.nearest
-    ]
-    head = ("matmul", "kernel", "time", "octaves away")
-    yield Section("The nearest matmuls of the map", head=head, rows=rows, left=(0, 1))
+    yield listing("The nearest matmuls of the map", answer.nearest, _NEAREST, left=(0, 1))
 
 
 def _predicted(answer: PredictAnswer) -> Iterator[tuple[str, str]]:
@@ -242,20 +209,10 @@ def _predicted(answer: PredictAnswer) -> Iterator[tuple[str, str]]:
 
 def _sweep(found: LiveSweep, *, every: bool) -> Iterator[Section]:
     title = f"{found.device}: torch {found.torch}, {plural(len(found.matmuls), 'matmul')} in "
-    lines = [("ROOF", _roofs(found))]
-    yield Section(f"{title}{found.seconds:.0f} s", labelled=lines)
-    rows = [
-        [
-            _size(each.matmul),
-            time_text(each.us * 1e3),
-            f"{each.gflops:,.1f}",
-            DASH if each.roof_percent is None else f"{each.roof_percent:.0f}%",
-        ]
-        for each in (found.matmuls if every else found.matmuls[:FEW_MATMULS])
-    ]
-    yield Section("Matmuls", head=("matmul", "time", "GFLOP/s", "of the roof"), rows=rows)
-    missing = [(f"{name}: {why}", "") for name, why in found.not_measured.items()]
-    yield Section("Not measured", bullets=missing)
+    yield Section(f"{title}{found.seconds:.0f} s", labelled=[("ROOF", _roofs(found))])
+    yield listing("Matmuls", found.matmuls if every else found.matmuls[:FEW_MATMULS], _SWEPT)
+    missing = found.not_measured.items()
+    yield bulleted("Not measured", [f"{name}: {why}" for name, why in missing])
 
 
 def _roofs(found: LiveSweep) -> str:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from dataclasses import replace
 from statistics import fmean, median
 
+import numpy as np
+import polars as pl
+
+from foretrace.analyze.jobs.lanes import JobLanes
 from foretrace.analyze.jobs.rank_consistency import ranks_text
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
+from foretrace.model.intervals import Ints
 from foretrace.schema.documents.job import JobCell, JobDocument, JobRank
+from foretrace.schema.jobs import WITHOUT_STEPS
 from foretrace.schema.ledger import GRAVE
 from foretrace.show.overview.job_lines import CAUSES, cause_word
 from foretrace.show.overview.job_verdict import lines, title
@@ -17,7 +24,7 @@ from foretrace.show.render.terminal import (
     WIDTH,
     Column,
     Section,
-    cell_text,
+    bulleted,
     filled,
     fitted,
     listing,
@@ -61,7 +68,6 @@ def stragglers(document: JobDocument, top: int) -> list[Section]:
 
 
 def _latest(document: JobDocument) -> list[JobRank]:
-    """The ranks, those that the others wait for longest first."""
     return sorted(document.ranks, key=lambda row: (-(row.delays_ns or 0), row.rank))
 
 
@@ -75,7 +81,6 @@ def _cause(row: JobRank) -> str:
 
 
 def _causes(row: JobRank) -> str:
-    """The causes with their shares of the delay, the largest first."""
     shares = sorted(row.causes.items(), key=lambda item: -item[1])
     causes = [f"{cause_word(name)} {share:.0%}" for name, share in shares if name in CAUSES]
     return ", ".join(causes) or _cause(row)
@@ -115,7 +120,6 @@ def _share(part: float | None, whole: float | None) -> str:
 
 
 def _by_step(document: JobDocument) -> list[list[JobCell]]:
-    """The ranks of each step."""
     steps: dict[int, list[JobCell]] = {}
     for each in document.cells:
         steps.setdefault(each.step, []).append(each)
@@ -123,8 +127,6 @@ def _by_step(document: JobDocument) -> list[list[JobCell]]:
 
 
 def _mean(name: str) -> Column:
-    """The mean over the ranks of a step, where it is known."""
-
     def text(cells: list[JobCell]) -> str:
         known = [getattr(each, name) for each in cells if getattr(each, name) is not None]
         return time_text(fmean(known) if known else None)
@@ -201,26 +203,24 @@ def same(document: JobDocument, top: int) -> list[Section]:
     ]
     matched = f"{count_text(document.matched)} collectives were matched across ranks"
     how = f", {count_text(document.by_order)} of them by order" if document.by_order else ""
-    left_out = [(f"{each.path}: {each.text} [{each.code}]", "") for each in document.left_out]
-    notes = [(f"{note.severity}: {note_text(note)}", "") for note in document.notes]
+    left_out = [f"{each.path}: {each.text} [{each.code}]" for each in document.left_out]
+    notes = [f"{note.severity}: {note_text(note)}" for note in document.notes]
     clocks: dict[str, Column] = {
         "rank": "rank",
         "host": "host",
         "offset": lambda row: time_text(row.clock.offset_ns) if row.clock.fitted else "not fitted",
-        "drift": _drift,
+        "drift": lambda row: (
+            DASH if row.clock.drift_ppm is None else f"{row.clock.drift_ppm:.3f} ppm"
+        ),
         "error": lambda row: time_text(row.clock.error_ns),
         "collectives": lambda row: count_text(row.clock.collectives),
     }
     return [
         Section("Are they the same job", [f"{matched}{how}."], bullets=odd),
         listing("Clocks, against the lowest rank", document.ranks, clocks, top=top, left=(1,)),
-        Section("Not read", bullets=left_out),
-        Section("Notes", bullets=notes),
+        bulleted("Not read", left_out),
+        bulleted("Notes", notes),
     ]
-
-
-def _drift(row: JobRank) -> str:
-    return DASH if row.clock.drift_ppm is None else f"{row.clock.drift_ppm:.3f} ppm"
 
 
 def first_screen(document: JobDocument, width: int = WIDTH) -> list[Section]:
@@ -232,16 +232,9 @@ def first_screen(document: JobDocument, width: int = WIDTH) -> list[Section]:
 
     def page(most: int) -> list[Section]:
         left = len(ordered) - most
-        table = Section(
-            top.title,
-            labelled=top.labelled,
-            bullets=top.bullets,
-            head=list(_RANKS),
-            rows=[[cell_text(row, each) for each in _RANKS.values()] for row in ordered[:most]],
-            left=(1, 8),
-            after=f"and {plural(left, 'rank')} more" if left and most else "",
-        )
-        return [table, more]
+        after = f"and {plural(left, 'rank')} more" if left and most else ""
+        table = listing(top.title, ordered[:most], _RANKS, left=(1, 8), after=after)
+        return [replace(table, labelled=top.labelled, bullets=top.bullets), more]
 
     return fitted(page, min(MOST, len(ordered)), width)
 
@@ -267,3 +260,84 @@ def head(document: JobDocument) -> Section:
     grave = [note for note in document.notes if note.severity in GRAVE]
     warnings = [(f"! {note_text(note)}", "") for note in grave[:1]]
     return Section(f"{name} · {title(document)}", labelled=labelled, bullets=warnings)
+
+
+# the rows of a rank; of two kinds in one column, the later one in this order is drawn
+LANES = {"gpu": ("copy", "compute"), "comms": ("comms", "transfer", "wait"), "host": ("data",)}
+SIGNS = {"compute": "█", "copy": "▒", "transfer": "=", "comms": "-", "wait": "·", "data": "d"}
+_WORDS = {
+    "compute": "compute",
+    "copy": "copies",
+    "transfer": "transfer",
+    "wait": "waits for the last rank",
+    "comms": "communication",
+    "data": "data loader",
+}
+
+
+def job_timeline(lanes: JobLanes, step: int | None, width: int = WIDTH) -> Section:
+    """One step of the chosen ranks; without a number the longest one."""
+    if lanes.spans.is_empty() or lanes.steps.is_empty():
+        return Section("Timeline", ["the traces of these ranks record no GPU work"])
+    every: list[tuple[int, int, int]] = list(lanes.steps.iter_rows())
+    chosen = [row for row in every if row[0] == step] or every
+    number, start, end = max(chosen, key=lambda row: row[2] - row[1])
+    shown = lanes.spans.filter(pl.col("start_ns") < end, pl.col("end_ns") > start)
+    drawn = {kind for kind in SIGNS if kind in shown["kind"]}
+    names = [_rank_name(lanes, rank) for rank in lanes.ranks]
+    room = max(width - 4 - max(map(len, names)) - 7, 20)
+    lines, label = list[str](), max(map(len, names))
+    for rank, name in zip(lanes.ranks, names, strict=True):
+        rows = _drawn_rows(shown.filter(rank=rank), start, end, room)
+        heads = [name] + [""] * (len(rows) - 1)
+        lines += [
+            f"{head:{label}} {row:5} {text}".rstrip()
+            for head, (row, text) in zip(heads, rows, strict=True)
+        ]
+    texts = [time_text((end - start) * part // 4) if part else "0" for part in range(4)]
+    cells = "".join(f"|{text}".ljust(room // 4) for text in texts)
+    axis = cells.ljust(room)[: room - 1] + "|"
+    lines.append(f"{'':{label}} {'':5} {axis}")
+    which = "the recording" if number == WITHOUT_STEPS else f"step {number}"
+    keys = ", ".join(f"{SIGNS[kind]} {text}" for kind, text in _WORDS.items() if kind in drawn)
+    error = "not aligned: a clock could not be fitted"
+    if lanes.error_ns is not None:
+        error = f"clocks aligned within {time_text(lanes.error_ns)}"
+    title = f"Timeline of {which}: {time_text(end - start)}, {error}"
+    return Section(title, after=keys, code="\n".join(lines))
+
+
+def _rank_name(lanes: JobLanes, rank: int) -> str:
+    host = lanes.hosts.get(rank, "")
+    return f"rank {rank}" + (f" ({host[:16]})" if host else "")
+
+
+def _drawn_rows(spans: pl.DataFrame, start: int, end: int, room: int) -> list[tuple[str, str]]:
+    found = []
+    for row, kinds in LANES.items():
+        cells = np.full(room, " ")
+        for kind in kinds:
+            mine = spans.filter(kind=kind)
+            _fill(cells, mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy(), (start, end), kind)
+        if (cells != " ").any():
+            found.append((row, "".join(cells)))
+    return found or [("gpu", "")]
+
+
+def _fill(
+    cells: np.ndarray[tuple[int], np.dtype[np.str_]],
+    starts: Ints,
+    ends: Ints,
+    window: tuple[int, int],
+    kind: str,
+) -> None:
+    """Mark the columns of which a kind covers at least half, and of each span at least one."""
+    start, end = window
+    scale = len(cells) / max(end - start, 1)
+    inside = np.clip((starts - start) * scale, 0, len(cells))
+    until = np.clip((ends - start) * scale, 0, len(cells))
+    cut = (starts < start) | (ends > end)
+    for first, last, is_cut in zip(inside.tolist(), until.tolist(), cut.tolist(), strict=True):
+        low = min(round(first), len(cells) - 1)
+        if last - first >= 0.5 or not is_cut:
+            cells[low : max(round(last), low + 1)] = SIGNS[kind]

@@ -21,7 +21,13 @@ _HEADS = {"family": "the grammar that the name follows", "role": "what the kerne
 def text(document: DecodedName) -> str:
     """One row per part; of two names, one row per field that differs."""
     if document.other is UNSET or document.changed is UNSET:
-        return _drawn([*_head(document), "", *_table(_rows(document)), *_launched(document)])
+        found, before = list[tuple[str, str, str]](), None
+        for part in document.parts:
+            piece = _cut(plain(part.text), _PIECE) if part.text else ABSENT
+            shown = "" if part.text == before else piece
+            found.append((shown, part.field, f"{plain(part.meaning)} [{part.certainty}]"))
+            before = part.text
+        return _drawn([*_head(document), "", *_table(found), *_launched(document)])
     heads = [*_head(document), *_launched(document), "", *_head(document.other)]
     heads += [*_launched(document.other), ""]
     if document.name == document.other.name:
@@ -47,7 +53,6 @@ def _head(document: DecodedName) -> list[str]:
 
 
 def _launched(document: DecodedName) -> list[str]:
-    """How the trace of `--in` launched it."""
     found = [] if document.launches is UNSET else document.launches
     return _table([("launched", "", plain(_launch_text(each))) for each in found])
 
@@ -84,7 +89,6 @@ def _liger(launch: NameLaunch) -> str:
 
 
 def _table(rows: list[tuple[str, str, str]]) -> list[str]:
-    """Two columns and a text, which goes on below itself."""
     lines: list[str] = []
     first, second = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
     for row in rows:
@@ -98,19 +102,7 @@ def _table(rows: list[tuple[str, str, str]]) -> list[str]:
     return lines
 
 
-def _rows(document: DecodedName) -> list[tuple[str, str, str]]:
-    """Piece, field, meaning with certainty; a piece that states several fields is written once."""
-    found, before = list[tuple[str, str, str]](), None
-    for part in document.parts:
-        piece = _cut(plain(part.text), _PIECE) if part.text else ABSENT
-        shown = "" if part.text == before else piece
-        found.append((shown, part.field, f"{plain(part.meaning)} [{part.certainty}]"))
-        before = part.text
-    return found
-
-
 def _differences(a: DecodedName, b: DecodedName, changes: tuple[FieldChange, ...]) -> list[str]:
-    """Field, both values, and what the value of B means."""
     meanings = _HEADS | {part.field: plain(part.meaning) for part in (*a.parts, *b.parts)}
     rows = [
         (each.field, f"{_value(each.before)} -> {_value(each.after)}", meanings[each.field])

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
+
+from msgspec.structs import replace
 
 from foretrace.base.units import plural, time_text
-from foretrace.schema.documents.lesson import AskedStep, AverageRow, LessonDocument, MarkedAnswer
+from foretrace.schema.documents.ladder import LadderDocument
+from foretrace.schema.documents.lesson import (
+    AskedStep,
+    AverageRow,
+    Lanes,
+    LaneSlice,
+    LessonDocument,
+    MarkedAnswer,
+)
+from foretrace.schema.documents.tries import TryDocument
 from foretrace.schema.lesson import Lesson
-from foretrace.show.render.lanes import lanes_lines, legend
-from foretrace.show.render.terminal import Section, drawn, painted, table
+from foretrace.show.render.climb import score
+from foretrace.show.render.terminal import Section, drawn, painted, plain, table
+from foretrace.show.render.try_page import page as try_page
 
 WIDTH = 80
 KEYS = "? hint, s skip, b back, q stop"
@@ -78,7 +91,6 @@ def told_text(marked: MarkedAnswer) -> str:
 
 
 def _said(marked: MarkedAnswer) -> str:
-    """What holds: the right answer, or what was measured."""
     if marked.verdict == "unknown":
         return "The trace does not decide this:"
     if marked.measured:
@@ -107,3 +119,169 @@ def end_text(document: LessonDocument, left: str = "") -> str:
     told = [INFLATED] if any(step.marked for step in document.steps) else []
     bullets = [(line, "") for line in (*told, *([left] if left else document.read))]
     return drawn([Section(score, bullets=bullets)], width=WIDTH)
+
+
+_EMPTY, _HOST, _WORK, _DECIDES = "·", "─", "░", "█"
+_SHADES = "·░▒▓"  # nothing, up to a third of a cell, two thirds, more
+_LISTED = 5  # names in the text below the drawing; of more than these, the longest
+_LONGEST = 3
+_CELLS = 4  # that a named slice needs at least, on average
+_NAMES = ("ranges", "ops", "inside", "calls", "GPU")
+_COLUMN = max(map(len, _NAMES)) + 1
+
+
+def lanes_lines(lanes: Lanes, width: int) -> list[str]:
+    """One line per lane that holds anything, at most `width` columns."""
+    room = width - _COLUMN
+    return [
+        f"{name:{_COLUMN}}{_lane(slices, lanes.length_ns, room)}"
+        for name, slices in shown_lanes(lanes, room)
+    ]
+
+
+def shown_lanes(lanes: Lanes, room: int) -> list[tuple[str, list[LaneSlice]]]:
+    """The lanes that hold anything, by name.
+
+    Ops that are too many to be named are left out where the ranges of the program name the parts,
+    and those inside others also where none decides.
+    """
+    host = [
+        [] if known and _is_dense(slices, room) else slices
+        for known, slices in (
+            (lanes.ranges, lanes.ops),
+            (lanes.ranges or not _deciding(lanes.inside), lanes.inside),
+        )
+    ]
+    rows = zip(_NAMES, (lanes.ranges, *host, lanes.calls, lanes.gpu), strict=True)
+    return [(name, slices) for name, slices in rows if slices]
+
+
+def _is_dense(slices: Sequence[LaneSlice], room: int) -> bool:
+    return len(slices) > room // _CELLS
+
+
+def _deciding(slices: Sequence[LaneSlice]) -> list[LaneSlice]:
+    return [each for each in slices if each.decides]
+
+
+def _lane(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
+    if _is_dense(slices, room):
+        return _dense(slices, length_ns, room)
+    cells, free = [_EMPTY] * room, 0
+    for each in sorted(slices, key=lambda one: one.start_ns):
+        first = max(each.start_ns * room // max(length_ns, 1), free)
+        # a slice that is too short to be seen takes one cell, and moves those behind it
+        last = max(each.end_ns * room // max(length_ns, 1), first + 1)
+        text = _slice(each, min(last, room) - first)
+        cells[first : first + len(text)] = text
+        free = first + len(text)
+    return "".join(cells)
+
+
+def _dense(slices: Sequence[LaneSlice], length_ns: int, room: int) -> str:
+    """Too many slices to name: how much of each cell they cover, and where what decides is."""
+    covered, deciding, cell_ns = [0.0] * room, set[int](), max(length_ns, 1) / room
+    for each in slices:
+        first, last = (int(moment / cell_ns) for moment in (each.start_ns, each.end_ns))
+        for cell in range(first, min(last, room - 1) + 1):
+            begin, end = cell * cell_ns, (cell + 1) * cell_ns
+            covered[cell] += (min(each.end_ns, end) - max(each.start_ns, begin)) / cell_ns
+            deciding |= {cell} if each.decides else set()
+    shades = [_SHADES[ceil(min(share, 1) * (len(_SHADES) - 1))] for share in covered]
+    return "".join(_DECIDES if cell in deciding else shade for cell, shade in enumerate(shades))
+
+
+def _slice(each: LaneSlice, size: int) -> str:
+    """A launch or a GPU operation shows its number, an op as much of its name as fits."""
+    label = str(each.number) if each.number else plain(each.label)
+    fill = _DECIDES if each.decides else _WORK if each.number else _HOST
+    if len(label) > size and each.decides and not each.number:
+        return fill * max(size, 0)  # the text below names it
+    if len(label) > size:
+        return (label[: size - 1] + "…")[: max(size, 0)] if size > 1 else fill[: max(size, 0)]
+    return label + fill * (size - len(label))
+
+
+def legend(lanes: Lanes, width: int) -> str:
+    """How long the call took, and what the numbers stand for: what decides first."""
+    length, chosen, others = legend_parts(lanes, width)
+    parts = [f"{length}:"]
+    parts += [f"{_DECIDES} {chosen}"] if chosen else []
+    parts += [f"{_WORK} {others}"] if others else []
+    return " ".join(parts)
+
+
+def legend_parts(lanes: Lanes, width: int) -> tuple[str, str, str]:
+    """How long the call took, what decides, and the other GPU operations."""
+    host = (*lanes.ranges, *lanes.ops, *lanes.inside, *lanes.calls)
+    chosen = _deciding(lanes.gpu) or _deciding(host)
+    others = [each for each in lanes.gpu if not each.decides]
+    named = _listed(others, timed=False)
+    if _is_dense(lanes.gpu, width - _COLUMN):  # no number is in the drawing
+        named = f"{len(others)} others"
+    length = f"{time_text(lanes.length_ns)}, profiled"
+    return length, _listed(chosen, timed=True), named if others else ""
+
+
+def _listed(slices: Sequence[LaneSlice], *, timed: bool) -> str:
+    """Each name once, with its numbers, and the times of what decides: the longest if many."""
+    named: dict[str, list[LaneSlice]] = {}
+    for each in slices:
+        named.setdefault(each.label, []).append(each)
+    more = len(named) - _LONGEST if len(named) > _LISTED else 0
+    if more:
+        longest = sorted(named.items(), key=lambda item: -sum(map(_length, item[1])))
+        named = dict(longest[:_LONGEST])
+    shown = [_entry(label, found, timed) for label, found in named.items()]
+    return "; ".join([*shown, *([f"{more} more"] if more else [])])
+
+
+def _length(each: LaneSlice) -> int:
+    return each.end_ns - each.start_ns
+
+
+def _entry(label: str, slices: Sequence[LaneSlice], timed: bool) -> str:
+    lengths = [_length(each) for each in slices]
+    numbers = [str(each.number) for each in slices if each.number]
+    if len(slices) >= _LISTED or len({*numbers}) < len(numbers):  # a graph launch runs many
+        return f"{len(slices)} x {label}" + (f" {time_text(sum(lengths))} in all" if timed else "")
+    times = " " + ", ".join(map(time_text, lengths)) if timed else ""
+    return f"{','.join(numbers)} {label}{times}".strip()
+
+
+_NEXT = """Next:
+  foretrace try train.py            known fixes on your script, each measured: needs torch
+  foretrace lesson 1                the first of {lessons} lessons; --list has the others
+  foretrace look TRACE              what bounds it, what to do first, where the time goes
+  foretrace name KERNEL             what a kernel's name means, part by part
+  foretrace compare A B             what changed between two runs, and whether it is worth it
+  foretrace check TRACE -g GUESS    mark a prediction, such as "in mlp_fwd: kernels == 5"
+  foretrace ladder                  the articles' programs on this machine: needs torch, minutes
+TRACE is a file, or the name of a recording: foretrace recordings lists them."""
+
+
+def tour_title(*, asks: bool, bold: bool = False) -> str:
+    """The first line, with the keys where questions are asked."""
+    head = painted("TOUR") if bold else "TOUR"
+    return f"{head}  Guess first, then look" + (f"  ({KEYS})" if asks else "")
+
+
+def claims_text(document: LadderDocument, card: str, width: int) -> str:
+    """How the articles' claims fare on a card, in one sentence."""
+    said = f"The articles on an {card.upper()}: {score(document)}"
+    more = f"foretrace ladder --recorded {card}: each of them, and what decides it"
+    return drawn([Section("", (said, more))], width=width)
+
+
+def tried_text(name: str, document: TryDocument, *, bold: bool, width: int) -> str:
+    """What `foretrace try` said when it was recorded, under the name of the recording."""
+    where = f"foretrace try {document.script}, recorded on {document.device}"
+    said = f"What helps is measured: {where}."
+    shown = [each for each in document.fixes if each.ratio is not None]
+    told = drawn(try_page(replace(document, fixes=shown)), bold=bold, width=width)
+    return f"{said}\n\n$ foretrace look {name}\n{told}\n(and a line for what was not tried)"
+
+
+def next_text(lessons: int) -> str:
+    """What to try next, and on what."""
+    return _NEXT.format(lessons=lessons)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import PurePath
@@ -28,7 +29,7 @@ from foretrace.schema.documents.look import (
     StepRow,
 )
 from foretrace.schema.ledger import NoteEntry
-from foretrace.show.overview.fixes import saving_text
+from foretrace.show.overview.measured_step import saving_text
 from foretrace.show.overview.modules import PASSES, KindTime, ModuleNode, folded_tree, kinds
 from foretrace.show.overview.on_cpu import WHOLE, cpu_groups
 from foretrace.show.overview.page import (
@@ -188,15 +189,8 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
         titles, groups = [one, "time", "share", "n", ""], cpu_groups(look.cpu)
 
     def page(most: int) -> list[Section]:
-        table = Section(
-            head.title,
-            labelled=head.labelled,
-            bullets=head.bullets,
-            head=titles,
-            rows=[_group_cells(row) for row in folded(groups, most)],
-            left=(0, 4),
-            after=overview.notes,
-        )
+        rows = [_group_cells(row) for row in folded(groups, most)]
+        table = replace(head, head=titles, rows=rows, left=(0, 4), after=overview.notes)
         return [table, Section("", [_options(look)])]
 
     return fitted(page, MOST, width)
@@ -205,11 +199,17 @@ def first_screen(overview: Overview, width: int = WIDTH) -> list[Section]:
 def sections(overview: Overview, wanted: Collection[str], top: int) -> list[Section]:
     """The parts of the page that the options name, below the verdict."""
     look = overview.look
+    launched: dict[str, Column] = {"kernels": "kernels", "gpu time": "gpu_ns"}
+    columns: dict[str, Column] = {
+        "op": "name", "calls": "count", "self": "self_cpu_ns", "total": "total_cpu_ns",
+        **({} if look.cpu else launched),  # no op launches anything
+        "": lambda row: "metadata only" if row.metadata_only else "",
+    }  # fmt: skip
     parts: dict[str, list[Section]] = {
         "regions": [_sequence(entry, top) for entry in overview.sequences],
         "steps": [_totals(look), _steps(look), _regions(look)],
         "kernels": [_kernels(look, top), *_roofs(look, top), _collectives(look)],
-        "ops": [_op_tree(look.cpu), _ops(look, top)],
+        "ops": [_op_tree(look.cpu), listing("Host ops", look.ops, columns, top=top)],
         "modules": module_sections(look),
         "findings": [*_findings(overview), _ledger(look)],
     }
@@ -417,16 +417,6 @@ def _op_tree(tree: Sequence[CpuOpRow]) -> Section:
     return listing(title, tree, columns, top=TREE, how=ALL, left=(0, 3))
 
 
-def _ops(look: Look, top: int) -> Section:
-    launched: dict[str, Column] = {"kernels": "kernels", "gpu time": "gpu_ns"}
-    columns: dict[str, Column] = {
-        "op": "name", "calls": "count", "self": "self_cpu_ns", "total": "total_cpu_ns",
-        **({} if look.cpu else launched),  # no op launches anything
-        "": lambda row: "metadata only" if row.metadata_only else "",
-    }  # fmt: skip
-    return listing("Host ops", look.ops, columns, top=top)
-
-
 def _findings(overview: Overview) -> list[Section]:
     """What was found, by largest possible saving, then the rules that found nothing, and why."""
     look = overview.look
@@ -454,7 +444,6 @@ def _findings(overview: Overview) -> list[Section]:
 
 
 def _named(look: Look, state: str, title: str, words: Callable[[FindingEntry], str]) -> str:
-    """One paragraph for all rules in this state."""
     rows = [row for row in look.findings if row.state == state]
     return f"{title}: {', '.join(words(row) for row in rows)}." if rows else ""
 
@@ -514,7 +503,10 @@ def beside_page(
     """
     titles, sequences = zip(*found, strict=True)
     named = list(zip(LETTERS, titles, strict=False))
-    labels = _labels(sequences[0].rows, layers)
+    rows = sequences[0].rows
+    matmuls = [place for place, row in enumerate(rows) if row.role == "gemm"]
+    names = dict(zip(matmuls, layers, strict=True)) if len(matmuls) == len(layers) else {}
+    labels = [f"{place + 1} {names.get(place, '')}".strip() for place in range(len(rows))]
     table = Section(
         f"{region}: what a call launches, in launch order, medians",
         head=_HEAD,
@@ -526,13 +518,6 @@ def beside_page(
         left=(0, 1, 2, 3, 4),
     )
     return [Section("", labelled=named), table]
-
-
-def _labels(rows: Sequence[LaunchRow], layers: Sequence[str]) -> list[str]:
-    """The number of each place, with the layer of a matmul where there are as many matmuls."""
-    matmuls = [place for place, row in enumerate(rows) if row.role == "gemm"]
-    names = dict(zip(matmuls, layers, strict=True)) if len(matmuls) == len(layers) else {}
-    return [f"{place + 1} {names.get(place, '')}".strip() for place in range(len(rows))]
 
 
 def _places(sequences: Sequence[LaunchSequence]) -> list[list[list[LaunchRow]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foretrace.base.units import bytes_text, count_text, percent_text, plural, time_text
-from foretrace.schema.documents.memory_changes import HeldChange, MemoryChanges
+from foretrace.schema.documents.memory_changes import MemoryChanges
 from foretrace.schema.documents.memory_document import (
     DeviceMemoryDocument,
     LargerBatch,
@@ -14,8 +14,8 @@ from foretrace.schema.documents.memory_document import (
     PeakFix,
 )
 from foretrace.schema.documents.oom import OutOfMemoryDocument
-from foretrace.show.overview.memory_changes import change_text
-from foretrace.show.render.terminal import Section, more_text
+from foretrace.show.overview.allocator import change_text
+from foretrace.show.render.terminal import Column, Section, filled, listing
 
 SHOWN_FIXES = 3
 MOST_TIMES = 64  # beyond this, the batch is not what limits the memory
@@ -26,32 +26,23 @@ LEAST = 0.005  # of the peak: less is not worth a row
 def page(found: MemoryDocument, *, top: int) -> list[Section]:
     """The first screen: the peak, what lowers it, fragments, growth, and the lines."""
     device = found.device
-    head = Section("", [_about(found)], labelled=[*_answers(device)])
-    rows = [
+    held: dict[str, Column] = {"at the peak": "bytes", "share": "share", "tensors": "count"}
+    lines = [each for each in device.lines[:top] if each.share >= LEAST]
+    modules = [each for each in device.modules[:top] if each.share >= LEAST]
+    of_line: dict[str, Column] = {"line": "line", "is": "category", **held, "live for": "live_ns"}
+    others: dict[str, Column] = {
+        "device": lambda each: f"device {each.device}",
+        "peak": "peak_bytes",
+        "reserved": "reserved_bytes",
+    }
+    return filled(
         [
-            each.line,
-            each.category,
-            bytes_text(each.bytes),
-            percent_text(each.share),
-            count_text(each.count),
-            time_text(each.live_ns),
+            Section("", [_about(found)], labelled=_answers(device)),
+            listing("By line", lines, of_line, left=(0, 1)),
+            listing("By module", modules, {"module": "name", **held}),
+            listing("Other devices", found.others, others),
         ]
-        for each in device.lines[:top]
-        if each.share >= LEAST
-    ]
-    columns = ["line", "is", "at the peak", "share", "tensors", "live for"]
-    lines = Section("By line", head=columns, rows=rows, left=(0, 1))
-    modules = Section(
-        "By module",
-        head=["module", "at the peak", "share", "tensors"],
-        rows=[
-            [each.name, bytes_text(each.bytes), percent_text(each.share), count_text(each.count)]
-            for each in device.modules[:top]
-            if each.share >= LEAST
-        ],
     )
-    sections = [head, lines, modules, *_other_devices(found)]
-    return [each for each in sections if each.filled]
 
 
 def _about(found: MemoryDocument) -> str:
@@ -69,10 +60,9 @@ def _about(found: MemoryDocument) -> str:
 
 
 def _answers(device: DeviceMemoryDocument) -> list[tuple[str, str]]:
+    inside = "" if device.peak_pass.startswith("outside") else "in the "
+    where = f"at {time_text(device.peak_ns)}, {inside}{device.peak_pass}"
     parts = parts_text(device.categories)
-    where = f"at {time_text(device.peak_ns)}, in the {device.peak_pass}"
-    if device.peak_pass.startswith("outside"):
-        where = f"at {time_text(device.peak_ns)}, {device.peak_pass}"
     answers = [("PEAK", f"{bytes_text(device.peak_bytes)} {where}: {parts}")]
     if device.failed is not None:
         answers.append(("FAILED", failed_text(device)))
@@ -80,8 +70,10 @@ def _answers(device: DeviceMemoryDocument) -> list[tuple[str, str]]:
     answers += [
         (word, fix_text(device, fix)) for word, fix in zip(words, device.fixes, strict=False)
     ]
-    if device.growth is not None:
-        answers.append(("GROWS", _growth_text(device)))
+    if (growth := device.growth) is not None:
+        added = f"{bytes_text(growth.bytes_per_step)} more after each of {growth.steps} steps"
+        most = f"{percent_text(growth.lines[0].share)} of it from {growth.lines[0].name}"
+        answers.append(("GROWS", f"{added}, and nothing frees it; {most}"))
     if device.batch is not None:
         answers.append(("BATCH", _batch_text(device.batch)))
     if device.device >= 0:  # a CPU reserves nothing
@@ -126,16 +118,6 @@ def fix_text(device: DeviceMemoryDocument, fix: PeakFix) -> str:
     return f"{fix.order}: {fix.why}; {change}{cost}"
 
 
-def _growth_text(device: DeviceMemoryDocument) -> str:
-    growth = device.growth
-    if growth is None:
-        return ""
-    first = growth.lines[0]
-    most = f"{percent_text(first.share)} of it from {first.name}"
-    added = f"{bytes_text(growth.bytes_per_step)} more after each of {growth.steps} steps"
-    return f"{added}, and nothing frees it; {most}"
-
-
 def _batch_text(batch: LargerBatch) -> str:
     twice = f"with twice the batch the peak is about {bytes_text(batch.twice_bytes)}"
     if batch.fits_times is None:
@@ -159,14 +141,6 @@ def fragments_text(device: DeviceMemoryDocument) -> str:
     later = [fix for fix in device.fixes[SHOWN_FIXES:] if fix.reserved_bytes is not None]
     fixed = [f"{fix.order}: about {bytes_text(fix.reserved_bytes or 0)}" for fix in later]
     return "; ".join([told, *free, *fixed])
-
-
-def _other_devices(found: MemoryDocument) -> list[Section]:
-    rows = [
-        [f"device {each.device}", bytes_text(each.peak_bytes), bytes_text(each.reserved_bytes)]
-        for each in found.others
-    ]
-    return [Section("Other devices", head=["device", "peak", "reserved"], rows=rows)]
 
 
 def oom_page(found: OutOfMemoryDocument) -> list[Section]:
@@ -198,30 +172,17 @@ def changes_page(found: MemoryChanges, *, top: int) -> list[Section]:
     names = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in (found.a, found.b)]
     reserved = f"{bytes_text(found.a_reserved_bytes)} to {bytes_text(found.b_reserved_bytes)}"
     head = Section(" against ".join(names), labelled=[("VERDICT", found.verdict)])
-    title = f"At the peak; reserved {reserved}"
-    columns = ["A", "B", "change", ""]
-
-    def cells(each: HeldChange) -> list[str]:
-        sizes = [bytes_text(each.a_bytes), bytes_text(each.b_bytes)]
-        return [*sizes, change_text(each), each.change]
-
     least = LEAST * max(found.a_peak_bytes, found.b_peak_bytes)
-    categories = [
-        [each.name, *cells(each)]
-        for each in found.categories
-        if max(each.a_bytes, each.b_bytes) >= least
-    ]
-    lines = [
-        [each.name, each.category, *cells(each)] for each in found.lines if each.change != "same"
-    ]
+    large = [each for each in found.categories if max(each.a_bytes, each.b_bytes) >= least]
+    lines = [each for each in found.lines if each.change != "same"]
+    columns: dict[str, Column] = {
+        "A": "a_bytes", "B": "b_bytes", "change": change_text, "": "change",
+    }  # fmt: skip
+    of_lines: dict[str, Column] = {"line": "name", "is": "category", **columns}
+    how = "--top has more"
+    title = f"At the peak; reserved {reserved}"
     return [
         head,
-        Section(title, head=["is", *columns], rows=categories, left=(0, 4)),
-        Section(
-            "Lines that changed",
-            head=["line", "is", *columns],
-            rows=lines[:top],
-            left=(0, 1, 5),
-            after=more_text(len(lines), top, "--top has more"),
-        ),
+        listing(title, large, {"is": "name", **columns}, left=(0, 4)),
+        listing("Lines that changed", lines, of_lines, top=top, how=how, left=(0, 1, 5)),
     ][: 3 if lines else 2]

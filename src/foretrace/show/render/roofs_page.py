@@ -15,7 +15,7 @@ from foretrace.base.units import DASH, bytes_text, flops_text, percent_text, plu
 from foretrace.schema.device import BandwidthPoint, MeasuredRoofs
 from foretrace.schema.documents.look import KernelRow, RoofsEntry
 from foretrace.show.overview.roof_words import unit_of
-from foretrace.show.render.terminal import WIDTH, Section, drawn, marked
+from foretrace.show.render.terminal import Column, Section, bulleted, filled, listing
 
 BAR = 24  # characters of the longest bar
 SUFFIX = " TFLOP/s"
@@ -33,34 +33,10 @@ NAMES = {
 FIRST_ROWS = 12  # working sets on the first screen: every second one of a GPU
 
 
-def roofs_text(
-    document: MeasuredRoofs,
-    place: Path | None = None,
-    *,
-    bold: bool = False,
-    width: int = WIDTH,
-    every: bool = False,
-) -> str:
-    """For a terminal: the roofs and the curve, or `every` figure."""
-    found = _sections(document, every=every)
-    if place is not None:
-        found.append(Section("", [f"wrote {place}"]))
-    if not every:
-        found.append(Section("", ["more: --all (every working set and every figure)"]))
-    return drawn(found, bold=bold, width=width)
-
-
-def sections(document: MeasuredRoofs) -> list[Section]:
-    """All of it, for a page that draws the curve itself."""
-    return _sections(document, every=True, bars=False)
-
-
-def roofs_markdown(document: MeasuredRoofs) -> str:
-    """For a page: every table."""
-    return marked(_sections(document, every=True))
-
-
-def _sections(document: MeasuredRoofs, *, every: bool, bars: bool = True) -> list[Section]:
+def page(
+    document: MeasuredRoofs, place: Path | None = None, *, every: bool, bars: bool = True
+) -> list[Section]:
+    """The roofs and the curve, or `every` figure; without `bars` for a page that draws them."""
     found = [
         Section(_heading(document), labelled=_roofs(document)),
         _curve(document, every=every, bars=bars),
@@ -77,8 +53,10 @@ def _sections(document: MeasuredRoofs, *, every: bool, bars: bool = True) -> lis
             _values("Host time of an op, us", document.host_us),
             _values("gelu(gate) * up by what ran before, GB/s", document.behind_gbps),
         ]
-    found.append(_missing(document, every=every))
-    return [each for each in found if each.rows or each.labelled or each.bullets]
+    written = [] if place is None else [f"wrote {place}"]
+    more = [] if every else ["more: --all (every working set and every figure)"]
+    said = [Section("", text) for text in (written, more)]
+    return filled([*found, _missing(document, every=every), *said])
 
 
 def _heading(document: MeasuredRoofs) -> str:
@@ -90,16 +68,14 @@ def _heading(document: MeasuredRoofs) -> str:
 
 
 def _roofs(document: MeasuredRoofs) -> list[tuple[str, str]]:
-    """The rates that `look` compares kernels with."""
-    lines = []
     cache = int(document.environment.get("l2_bytes", 0) or 0)
+    lines: list[tuple[str, str]] = []
     if document.kind == "gpu":
-        lines.append(("HBM", _rate(document.memory_gbps(cache))))
-        lines.append(("L2", _rate(document.cache_gbps(cache))))
-        lines.append(("SHARED", _rate(max(document.shared_gbps.values(), default=None))))
+        rates = {"HBM": document.memory_gbps(cache), "L2": document.cache_gbps(cache)}
+        rates["SHARED"] = max(document.shared_gbps.values(), default=None)
+        lines = [(level, _rate(gbps)) for level, gbps in rates.items()]
     elif document.all_cores_gbps:
-        read = document.all_cores_gbps.get("read")
-        lines.append(("MEMORY", f"{_rate(read)} read by all cores"))
+        lines = [("MEMORY", f"{_rate(document.all_cores_gbps.get('read'))} read by all cores")]
     return lines + _arithmetic(document)
 
 
@@ -135,31 +111,27 @@ def _curve(document: MeasuredRoofs, *, every: bool, bars: bool) -> Section:
         points = tuple(each for each in points if each.working_set_bytes.bit_count() == 1)[::2]
     top = max((point.best_gbps() for point in document.bandwidth), default=0.0)
     loads = {point.working_set_bytes: point.load_ns for point in document.latency}
-    rows = [_row(point, top, loads.get(point.working_set_bytes)) for point in points]
+
+    def bar(point: BandwidthPoint) -> str:
+        return "█" * max(1, round(BAR * point.read_gbps / top)) if point.read_gbps else ""
+
+    def load(point: BandwidthPoint) -> str:
+        ns = loads.get(point.working_set_bytes)
+        return f"{ns:.1f} ns" if ns is not None and ns < 100 else time_text(ns)
+
+    columns: dict[str, Column] = {
+        "working set": "working_set_bytes",
+        "read": lambda point: _rate(point.read_gbps),
+        **({"": bar} if bars else {}),
+        "write": lambda point: _rate(point.write_gbps),
+        "copy": lambda point: _rate(point.copy_gbps),
+        "latency": load,
+    }
     whole = "one core" if document.kind == "cpu" else "the whole GPU"
-    title, head = (
-        f"By working set, {whole}",
-        ("working set", "read", "", "write", "copy", "latency"),
-    )
-    if bars:
-        return Section(title, head=head, rows=rows, left=(2,))
-    return Section(title, head=(*head[:2], *head[3:]), rows=[row[:2] + row[3:] for row in rows])
-
-
-def _row(point: BandwidthPoint, top: float, load_ns: float | None) -> list[str]:
-    rates = (point.read_gbps, point.write_gbps, point.copy_gbps)
-    bar = "█" * max(1, round(BAR * (point.read_gbps or 0) / top)) if point.read_gbps else ""
-    read, write, copy = map(_rate, rates)
-    size = bytes_text(point.working_set_bytes)
-    return [size, read, bar, write, copy, DASH if load_ns is None else _load(load_ns)]
-
-
-def _load(ns: float) -> str:
-    return f"{ns:.1f} ns" if ns < 100 else time_text(ns)
+    return listing(f"By working set, {whole}", points, columns, left=(2,) if bars else (0,))
 
 
 def _values(title: str, *tables: Mapping[str, float]) -> Section:
-    """Values by name; a second table is a second column."""
     names = dict.fromkeys(name for table in tables for name in table)
     head = ("", "matmuls", "units alone")[: 1 + len(tables)] if len(tables) > 1 else ("", "")
     rows = [
@@ -171,14 +143,12 @@ def _values(title: str, *tables: Mapping[str, float]) -> Section:
 
 def _missing(document: MeasuredRoofs, *, every: bool) -> Section:
     """What could not be measured; on the first screen one line for each reason."""
-    if every:
-        bullets = [(f"{name}: {why}", "") for name, why in document.not_measured.items()]
-        return Section("Not measured", bullets=bullets)
     by_reason: dict[str, list[str]] = {}
     for name, why in document.not_measured.items():
         by_reason.setdefault(why, []).append(name)
-    bullets = [(f"{_listed(names)}: {why}", "") for why, names in list(by_reason.items())[:3]]
-    return Section("Not measured", bullets=bullets)
+    lines = [f"{_listed(names)}: {why}" for why, names in by_reason.items()][:3]
+    whole = [f"{name}: {why}" for name, why in document.not_measured.items()]
+    return bulleted("Not measured", whole if every else lines)
 
 
 def _listed(names: list[str]) -> str:
@@ -198,7 +168,10 @@ def roofline(kernels: Sequence[KernelRow], roofs: RoofsEntry) -> tuple[str, list
     unit = unit_of(roofs)
     if not known or not unit:
         return "", []
-    shown, peak = _lettered(known), roofs.tflops[unit]
+    ranked = sorted(known, key=lambda row: -(row.total_ns or 0))
+    above = [row for row in ranked if row.bound == "l2"][:ABOVE]
+    most = [row for row in ranked if row not in above][: KERNELS - len(above)]
+    shown, peak = sorted([*most, *above], key=lambda row: -(row.total_ns or 0)), roofs.tflops[unit]
     plot = _Plot([_place(row) for row in shown], roofs.hbm_gbps, peak)
     if roofs.l2_gbps:
         plot.slope(roofs.l2_gbps, peak, L2)
@@ -208,29 +181,15 @@ def roofline(kernels: Sequence[KernelRow], roofs: RoofsEntry) -> tuple[str, list
         plot.put(*_place(row), mark)
     slopes = f"{HBM} HBM" + (f"   {L2} L2" if roofs.l2_gbps else "")
     key = f"{slopes}   {ROOF} {unit}"
-    return "\n".join([*plot.lines(), key]), _rows(shown, marks, kernels)
-
-
-def _rows(
-    shown: Sequence[KernelRow], marks: Sequence[str], kernels: Sequence[KernelRow]
-) -> list[list[str]]:
     whole = sum(row.total_ns or 0 for row in kernels) or 1
-    return [
+    rows = [
         [mark, row.short or row.name, percent_text((row.total_ns or 0) / whole), row.limited_by]
         for mark, row in zip(marks, shown, strict=True)
     ]
-
-
-def _lettered(known: list[KernelRow]) -> list[KernelRow]:
-    """The kernels with most time, and those above HBM where there are any."""
-    ranked = sorted(known, key=lambda row: -(row.total_ns or 0))
-    above = [row for row in ranked if row.bound == "l2"][:ABOVE]
-    most = [row for row in ranked if row not in above][: KERNELS - len(above)]
-    return sorted([*most, *above], key=lambda row: -(row.total_ns or 0))
+    return "\n".join([*plot.lines(), key]), rows
 
 
 def _place(row: KernelRow) -> tuple[float, float]:
-    """FLOP per byte, and TFLOP/s."""
     flops = float(row.flops or 0)
     return flops / (row.bytes or 1), flops / (row.median_ns or 1) / 1e3
 

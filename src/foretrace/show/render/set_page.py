@@ -4,77 +4,94 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from msgspec import Struct
 
 from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
-from foretrace.schema.documents.look import Look
+from foretrace.schema.documents.look import FindingEntry, Look, StepRow
 from foretrace.schema.documents.sets import LookSet
 from foretrace.schema.ledger import GRAVE
-from foretrace.show.overview.fixes import WORTH, saving_text
-from foretrace.show.overview.page import Overview
-from foretrace.show.overview.ranks import Spread, host_per_step, lines, per_step, spreads
+from foretrace.show.overview.measured_step import WORTH, saving_text
+from foretrace.show.overview.page import Line, Overview
 from foretrace.show.overview.sentences import device_text
 from foretrace.show.overview.verdict import LABELS
 from foretrace.show.render.look_page import BANNER, NAME, banner, note_text
-from foretrace.show.render.terminal import WIDTH, Section, fitted, shorten, table
+from foretrace.show.render.terminal import (
+    WIDTH,
+    Column,
+    Section,
+    bulleted,
+    filled,
+    fitted,
+    listing,
+    shorten,
+    table,
+)
 
 
 def first_screen(root: str, found: LookSet, width: int = WIDTH) -> list[Section]:
     """What the traces are to each other, a row for each, and how to see more: at most 25 lines."""
-    head, ranks = _head(root, found), ["rank"] if found.job else []
-    names = ["trace", *ranks, "kernels", "gpu busy", "busy", "bound", "do first", "saves"]
-    rows = [_verdict(look, root, bool(ranks)) for look in found.traces]
-    words = (0, len(ranks) + 4, len(ranks) + 5)
+    head, name = _head(root, found), partial(_name, root)
+    columns: dict[str, Column] = {"trace": name}
+    columns |= {name: _NUMBERS[name] for name in (*(["rank"] if found.job else []), *_SHOWN)}
+    columns |= {
+        "bound": lambda look: look.verdict.bound,
+        "do first": lambda look: _first(look)[0],  # the page of the trace says how
+        "saves": lambda look: _first(look)[1],
+    }
+    words = (0, len(columns) - 3, len(columns) - 2)
     if all(look.cpu for look in found.traces):
-        names, words = (
-            ["trace", "host/step", "ops/step", "most self time in", "do first"],
-            (0, 3, 4),
-        )
-        rows = [_cpu_verdict(look, root) for look in found.traces]
+        words, columns = (0, 3, 4), {"trace": name, **_ON_CPU}
     waits = f"who waits for whom: foretrace job {shlex.quote(root)}; " if found.job else ""
     more = f"{waits}more: --all; one trace: foretrace look {shlex.quote(_example(found))}"
+    every, warnings = listing("", found.traces, columns), _warnings(root, found)
 
     def page(shown: int) -> list[Section]:
-        left = f"and {plural(len(rows) - shown, 'trace')} more" if shown < len(rows) else ""
-        table = Section(
-            head.title,
-            labelled=head.labelled,
-            bullets=_warnings(root, found)[:BANNER],
-            head=names,
-            rows=rows[:shown],
-            left=words,
-            after=left,
-        )
-        return [table, Section("", [more])]
+        rest = len(found.traces) - shown
+        left = f"and {plural(rest, 'trace')} more" if rest else ""
+        rows = every.rows[:shown]
+        table = replace(head, head=every.head, rows=rows, left=words, after=left)
+        return [replace(table, bullets=warnings[:BANNER]), Section("", [more])]
 
-    return fitted(page, len(rows), width)
+    return fitted(page, len(found.traces), width)
 
 
-def _verdict(look: Look, root: str, ranked: bool) -> list[str]:
-    rank, _, _, kernels, time, busy, _ = _numbers(look)
-    name = _name(look, root)
-    # the page of the trace says how
-    what, saves = _first(look)
-    ranks = [rank] if ranked else []
-    return [name, *ranks, kernels, time, busy, look.verdict.bound, what, saves]
-
-
-def _name(look: Look, root: str) -> str:
+def _name(root: str, look: Look) -> str:
     return _label(look.trace.path, root).removesuffix(".gz").removesuffix(".json")
-
-
-def _cpu_verdict(look: Look, root: str) -> list[str]:
-    ops = count_text(per_step(look, lambda step: step.ops))
-    order = look.verdict.first.partition(": ")[0] or DASH
-    return [_name(look, root), time_text(host_per_step(look)), ops, look.ops[0].name, order]
 
 
 def _device(look: Look) -> str:
     return "CPU" if look.cpu else device_text(look.trace)
 
 
+def _busy(look: Look) -> str:
+    busy, span = look.totals.gpu_busy_ns, look.totals.gpu_span_ns
+    return percent_text(busy / span if busy is not None and span else None)
+
+
+_ON_CPU: dict[str, Column] = {
+    "host/step": lambda look: time_text(host_per_step(look)),
+    "ops/step": lambda look: count_text(per_step(look, lambda step: step.ops)),
+    "most self time in": lambda look: look.ops[0].name,
+    "do first": lambda look: look.verdict.first.partition(": ")[0] or DASH,
+}
+_SHOWN = ("kernels", "gpu busy", "busy")
+_NUMBERS: dict[str, Column] = {
+    "rank": lambda look: DASH if look.trace.rank is None else str(look.trace.rank),
+    "events": lambda look: count_text(look.trace.events),
+    "steps": lambda look: count_text(look.trace.steps),
+    "kernels": lambda look: count_text(look.totals.kernels),
+    "gpu busy": lambda look: time_text(look.totals.gpu_busy_ns),
+    "busy": _busy,
+    "host/step": lambda look: time_text(host_per_step(look)),
+}
+
+
 def _first(look: Look) -> tuple[str, str]:
-    """The first advice, and the time of a step that it saves."""
     if look.step is not None and look.fixes:
         fix = look.fixes[0]
         return fix.order.partition(" (")[0], time_text(max(look.step.ns - fix.ns, 0))
@@ -98,21 +115,27 @@ def _warnings(root: str, found: LookSet) -> list[tuple[str, str]]:
 
 def sections(root: str, found: LookSet) -> list[Section]:
     """The whole page, in reading order; `root` is the folder or zip."""
-    names = [_label(look.trace.path, root) for look in found.traces]
-    parts = [_head(root, found), banner([note for note in found.notes if note.severity in GRAVE])]
-    parts += [_traces(names, found), _findings(names, found), _ranks(found)]
+    named: dict[str, Column] = {"trace": lambda look: _label(look.trace.path, root)}
+    several = len({_device(look) for look in found.traces}) > 1  # else the head names it
+    device: dict[str, Column] = {"device": _device} if several else {}
+    largest = named | {"ledger": _worst, "largest finding": _finding, "saves": _saving}
+    title = "Ledger, largest finding, and largest possible saving per step"
     left_out = [(_label(each.path, root), f"{each.text} [{each.code}]") for each in found.left_out]
-    notes = [(f"{note.severity}: {note_text(note)}", "") for note in found.notes]
-    parts += [
-        Section("Not read: files named like traces that cannot be read", bullets=left_out),
-        Section("The set", bullets=notes),
-        Section("", [f"For one trace: foretrace look {shlex.quote(_example(found))}"]),
-    ]
-    return [part for part in parts if part.filled]
+    return filled(
+        [
+            _head(root, found),
+            banner([note for note in found.notes if note.severity in GRAVE]),
+            listing("Traces", found.traces, named | device | _NUMBERS, left=(0, *[1][:several])),
+            listing(title, found.traces, largest, left=(0, 1, 2)),
+            _ranks(found),
+            Section("Not read: files named like traces that cannot be read", bullets=left_out),
+            bulleted("The set", [f"{note.severity}: {note_text(note)}" for note in found.notes]),
+            Section("", [f"For one trace: foretrace look {shlex.quote(_example(found))}"]),
+        ]
+    )
 
 
 def _label(path: str, root: str) -> str:
-    """The path inside the folder or zip."""
     member = path.removeprefix(f"{root}::")
     return member if member != path else os.path.relpath(path, root)
 
@@ -126,31 +149,6 @@ def _head(root: str, found: LookSet) -> Section:
     return Section(f"{name} · {counts}{device}", labelled=labelled)
 
 
-def _traces(names: list[str], found: LookSet) -> Section:
-    """The device has a column where the traces differ in it; elsewhere the head names it."""
-    several = len({_device(look) for look in found.traces}) > 1
-    head = ["trace", *(["device"] if several else []), "rank", "events", "steps", "kernels"]
-    rows = [
-        [name, *([_device(look)] if several else []), *_numbers(look)]
-        for name, look in zip(names, found.traces, strict=True)
-    ]
-    head += ["gpu busy", "busy", "host/step"]
-    return Section("Traces", head=head, rows=rows, left=(0, 1) if several else (0,))
-
-
-def _numbers(look: Look) -> list[str]:
-    trace, busy, span = look.trace, look.totals.gpu_busy_ns, look.totals.gpu_span_ns
-    return [
-        DASH if trace.rank is None else str(trace.rank),
-        count_text(trace.events),
-        count_text(trace.steps),
-        count_text(look.totals.kernels),
-        time_text(busy),
-        percent_text(busy / span if busy is not None and span else None),
-        time_text(host_per_step(look)),
-    ]
-
-
 def _worst(look: Look) -> str:
     """The worst note above `info`, how many more; `!` where data was lost or is wrong."""
     notes = [note for note in look.ledger.notes if note.severity != "info"]
@@ -160,15 +158,16 @@ def _worst(look: Look) -> str:
     return f"{'! ' if notes[0].severity in GRAVE else ''}{notes[0].code}{more}"
 
 
-def _findings(names: list[str], found: LookSet) -> Section:
-    rows = []
-    for name, look in zip(names, found.traces, strict=True):
-        first = next((row for row in look.findings if row.state == "found"), None)
-        title, saving = (first.title, saving_text(first)) if first else ("nothing found", "")
-        rows.append([name, _worst(look), title, saving or DASH])
-    head = ["trace", "ledger", "largest finding", "saves"]
-    title = "Ledger, largest finding, and largest possible saving per step"
-    return Section(title, head=head, rows=rows, left=(0, 1, 2))
+def _found(look: Look) -> FindingEntry | None:
+    return next((row for row in look.findings if row.state == "found"), None)
+
+
+def _finding(look: Look) -> str:
+    return first.title if (first := _found(look)) else "nothing found"
+
+
+def _saving(look: Look) -> str:
+    return (saving_text(first) if (first := _found(look)) else "") or DASH
 
 
 def _ranks(found: LookSet) -> Section:
@@ -180,18 +179,13 @@ def _ranks(found: LookSet) -> Section:
     return Section(
         "Ranks, by largest difference (medians over the steps)",
         head=["", "least", "rank", "most", "rank", "most/least"],
-        rows=[_spread_cells(each) for each in spread],
+        rows=[
+            [each.what, each.text(each.least), each.ranks[0],
+             each.text(each.most), each.ranks[1], ratio_text(each.ratio)]
+            for each in spread
+        ],
         after=waits if any("collectives" in each.what for each in spread) else "",
-    )
-
-
-def _spread_cells(spread: Spread) -> list[str]:
-    text = time_text if spread.unit == "ns" else count_text
-    # where all have the same, no rank has the least
-    ranks = (spread.least_rank, spread.most_rank)
-    least, most = (DASH, DASH) if spread.least == spread.most else map(str, ranks)
-    ends = (text(spread.least), least, text(spread.most), most)
-    return [spread.what, *ends, ratio_text(spread.ratio)]
+    )  # fmt: skip
 
 
 def _example(found: LookSet) -> str:
@@ -205,28 +199,127 @@ _UNCUT = 200  # a name is there to be typed
 
 def recordings_text(overviews: Mapping[str, Overview]) -> str:
     """A table of all recordings, per step, with the times and the word of `foretrace look`."""
-    head = ["recording", "kernels", "memcpys", "memsets", "gpu busy", "step", "host, profiled", ""]
-    rows = [_row(name, overview) for name, overview in overviews.items()]
+    columns: dict[str, Column] = {
+        "recording": lambda each: each[0],
+        "kernels": _median("kernels", count_text),
+        "memcpys": _median("memcpys", count_text),
+        "memsets": _median("memsets", count_text),
+        "gpu busy": _median("gpu_busy_ns", time_text),
+        "step": lambda each: time_text(each[1].worth_ns / WORTH or None),  # as the verdict has it
+        "host, profiled": _median("cpu_ns", time_text),
+        "": lambda each: next(
+            (line.label for line in each[1].lines if line.label in LABELS.values()), ""
+        ),
+    }
+    found = listing("", [*overviews.items()], columns)
     devices = sorted({str(overview.look.trace.device) for overview in overviews.values()})
     title = f"{len(overviews)} recordings ({', '.join(devices)}), per step, without the profiler"
-    return f"{title}\n{table(head, rows, left=(0, len(head) - 1), width=_UNCUT)}"
+    return f"{title}\n{table(found.head, found.rows, left=(0, len(columns) - 1), width=_UNCUT)}"
 
 
-def _row(name: str, overview: Overview) -> list[str]:
-    document = overview.look
-    return [
-        name,
-        count_text(per_step(document, lambda step: step.kernels)),
-        count_text(per_step(document, lambda step: step.memcpys)),
-        count_text(per_step(document, lambda step: step.memsets)),
-        time_text(per_step(document, lambda step: step.gpu_busy_ns)),
-        time_text(overview.worth_ns / WORTH or None),  # the step as the verdict has it
-        time_text(host_per_step(document)),
-        next((line.label for line in overview.lines if line.label in LABELS.values()), ""),
-    ]
+def _median(name: str, text: Callable[[float | None], str]) -> Column:
+    return lambda each: text(per_step(each[1].look, lambda step: getattr(step, name)))
 
 
 def more_text(counts: Mapping[str, int]) -> str:
     """The recordings that are not in the table: how many of each rung."""
     rungs = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
     return f"  and {sum(counts.values())} of the ladder (recordings RUNG lists them): {rungs}"
+
+
+class Spread(Struct, frozen=True):
+    """The least and the largest value over the ranks; `unit` is `ns`, or empty for a count."""
+
+    what: str
+    unit: str
+    least: float
+    least_rank: int
+    most: float
+    most_rank: int
+
+    @property
+    def ratio(self) -> float | None:
+        """Largest to least value."""
+        return self.most / self.least if self.least else None
+
+    def text(self, value: float) -> str:
+        """A value with its unit."""
+        return time_text(value) if self.unit == "ns" else count_text(value)
+
+    @property
+    def ranks(self) -> tuple[str, str]:
+        """Who has the least and the most; nobody where all have the same."""
+        same = self.least == self.most
+        return (DASH, DASH) if same else (str(self.least_rank), str(self.most_rank))
+
+
+def lines(found: LookSet) -> list[Line]:
+    """What the traces are to each other, and where the ranks of one job differ most."""
+    if not found.job:
+        return [
+            Line(
+                "SEPARATE TRACES",
+                "their headers and names state no common job; compare two: foretrace compare A B",
+            )
+        ]
+    said = [Line("ONE JOB", plural(len(found.job), "rank"))]
+    for worst in [each for each in spreads(found)[:1] if each.least < each.most]:
+        least = f"{worst.text(worst.least)} (rank {worst.least_rank})"
+        most = f"{worst.text(worst.most)} (rank {worst.most_rank})"
+        said.append(Line("DIFFER", f"{worst.what}: {least} to {most}, {ratio_text(worst.ratio)}"))
+    return said
+
+
+def spreads(found: LookSet) -> list[Spread]:
+    """The largest difference first; empty unless these are ranks of one job, each there once."""
+    job = set(found.job)
+    ranks = [
+        (look.trace.rank, look)
+        for look in found.traces
+        if look.trace.rank is not None and look.trace.path in job
+    ]
+    if len({rank for rank, _ in ranks}) < len(ranks):
+        return []
+    measured = [_spread(what, unit, measure, ranks) for what, unit, measure in MEASURES]
+    return sorted(filter(None, measured), key=lambda spread: -(spread.ratio or 0))
+
+
+def _spread(
+    what: str, unit: str, measure: Callable[[Look], float | None], ranks: list[tuple[int, Look]]
+) -> Spread | None:
+    known = [(value, rank) for rank, look in ranks if (value := measure(look)) is not None]
+    if len(known) < 2:
+        return None
+    # of equals, the first rank
+    least, most = min(known), max(known, key=lambda pair: (pair[0], -pair[1]))
+    return Spread(what, unit, *least, *most) if most[0] else None
+
+
+def per_step(look: Look, measure: Callable[[StepRow], float | None]) -> float | None:
+    """The median over the steps; None without steps, or when a step lacks the value."""
+    values = [measure(step) for step in look.steps]
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known and len(known) == len(values) else None
+
+
+def host_per_step(look: Look) -> float | None:
+    """The median host time of a step."""
+    return per_step(look, lambda step: step.cpu_ns)
+
+
+def _collectives(look: Look) -> float | None:
+    times = [
+        row.total_ns / row.count * row.per_step
+        for row in look.kernels
+        if row.role == "comms" and row.per_step and row.total_ns is not None
+    ]
+    return sum(times) if times else None
+
+
+MEASURES: tuple[tuple[str, str, Callable[[Look], float | None]], ...] = (
+    ("host time per step", "ns", host_per_step),
+    ("GPU busy per step", "ns", lambda look: per_step(look, lambda step: step.gpu_busy_ns)),
+    ("kernels per step", "", lambda look: per_step(look, lambda step: step.kernels)),
+    ("in collectives per step (mean)", "ns", _collectives),
+    ("GPU busy in total", "ns", lambda look: None if look.steps else look.totals.gpu_busy_ns),
+)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,9 +99,7 @@ def table(
         names = _distinct([row[at] for row in cells], sizes[at])
         for row, name in zip(cells, names, strict=True):
             row[at] = name
-    lines = [_line(head, sizes, left, indent)]
-    lines += [_line(row, sizes, left, indent) for row in cells]
-    return "\n".join(lines)
+    return "\n".join(_line(row, sizes, left, indent) for row in (head, *cells))
 
 
 def _narrow(sizes: list[int], left: Sequence[int], room: int) -> None:
@@ -247,14 +245,19 @@ def more_text(count: int, shown: int, how: str, what: str = "") -> str:
     return f"… and {words} ({how})" if count > shown else ""
 
 
-def filled(sections: Sequence[Section]) -> list[Section]:
+def bulleted(title: str, lines: Iterable[str]) -> Section:
+    """A bullet for each line."""
+    return Section(title, bullets=[(line, "") for line in lines])
+
+
+def filled(sections: Iterable[Section]) -> list[Section]:
     """The sections that have anything below their titles."""
     return [section for section in sections if section.filled]
 
 
 def drawn(sections: Sequence[Section], *, bold: bool = False, width: int = WIDTH) -> str:
     """For a terminal of this width, readable without colour; `bold` marks titles and labels."""
-    return "\n\n".join("\n".join(_Drawn(width, bold).lines(section)) for section in sections)
+    return "\n\n".join("\n".join(_lines(section, width, bold)) for section in sections)
 
 
 def fitted(page: Callable[[int], list[Section]], most: int, width: int = WIDTH) -> list[Section]:
@@ -266,56 +269,43 @@ def fitted(page: Callable[[int], list[Section]], most: int, width: int = WIDTH) 
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """How a terminal shows text."""
+def _lines(section: Section, width: int, bold: bool) -> Iterator[str]:
+    indent, deep = "  " if section.title else "", " " * 6
+    shown = painted if bold else str
+    if section.title:
+        yield shown(wrapped(section.title, "", "", width))
+    for text in section.paragraphs:
+        yield wrapped(text, indent, indent, width)
+    beside = " " * (max((len(label) for label, _ in section.labelled), default=0) + 2)
+    for label, text in section.labelled:
+        yield shown(label) + wrapped(text, beside, beside, width)[len(label) :]
+    for line, text in section.bullets:
+        yield wrapped(line, "  ", deep, width)
+        if text:
+            yield wrapped(text, deep, deep, width)
+    if section.rows:
+        yield table(section.head, section.rows, left=section.left, width=width)
+    if section.after:
+        yield wrapped(section.after, "  ", "  ", width)
+    for line in section.code.splitlines():
+        yield f"    {plain(line)}".rstrip()
 
-    width: int
-    bold: bool
 
-    def lines(self, section: Section) -> Iterator[str]:
-        indent, deep = "  " if section.title else "", " " * 6
-        if section.title:
-            yield self.marked(self.wrapped(section.title, "", ""))
-        for text in section.paragraphs:
-            yield self.wrapped(text, indent, indent)
-        yield from self.labelled(section.labelled)
-        for line, text in section.bullets:
-            yield self.wrapped(line, "  ", deep)
-            if text:
-                yield self.wrapped(text, deep, deep)
-        if section.rows:
-            yield table(section.head, section.rows, left=section.left, width=self.width)
-        if section.after:
-            yield self.wrapped(section.after, "  ", "  ")
-        for line in section.code.splitlines():
-            yield f"    {plain(line)}".rstrip()
-
-    def labelled(self, lines: Sequence[tuple[str, str]]) -> Iterator[str]:
-        """Words in front in one column, what they say beside it."""
-        column = max((len(label) for label, _ in lines), default=0) + 2
-        for label, text in lines:
-            body = self.wrapped(text, " " * column, " " * column)
-            yield self.marked(label) + body[len(label) :]
-
-    def marked(self, text: str) -> str:
-        return painted(text) if self.bold else text
-
-    def wrapped(self, text: str, first: str, rest: str) -> str:
-        """Broken at blanks, but not between a number and its unit."""
-        held = re.sub(_QUANTITY, "\u00a0", plain(text))
-        lines = textwrap.fill(
-            held, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-        )
-        return lines.replace("\u00a0", " ")
+def wrapped(text: str, first: str, rest: str, width: int = WIDTH) -> str:
+    """Safe text in lines, broken at blanks, but not between a number and its unit."""
+    held = re.sub(_QUANTITY, "\u00a0", plain(text))
+    lines = textwrap.fill(
+        held, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+    return lines.replace("\u00a0", " ")
 
 
 def marked(sections: Sequence[Section]) -> str:
     """As Markdown: a table per section, every text escaped."""
-    return "\n\n".join(_marked(section) for section in sections)
+    return "\n\n".join("\n\n".join(_marked(section)) for section in sections)
 
 
-def _marked(section: Section) -> str:
+def _marked(section: Section) -> list[str]:
     parts = [f"## {markdown(section.title)}"] if section.title else []
     parts += [markdown(text) for text in section.paragraphs]
     parts += [f"**{markdown(label)}**: {markdown(text)}" for label, text in section.labelled]
@@ -329,14 +319,11 @@ def _marked(section: Section) -> str:
         rows = [_cells(section.head), f"|{rule}|", *(_cells(row) for row in section.rows)]
         parts.append("\n".join(rows))
     parts += [markdown(section.after)] if section.after else []
-    return "\n\n".join([*parts, _fenced(section.code)] if section.code else parts)
-
-
-def _fenced(code: str) -> str:
-    """A block of code, with a fence that is longer than any run of backticks inside."""
-    longest = max(map(len, re.findall("`+", code)), default=0)
-    fence = "`" * max(longest + 1, 3)
-    return "\n".join([fence, *map(plain, code.splitlines()), fence])
+    if section.code:  # with a fence that is longer than any run of backticks inside
+        longest = max(map(len, re.findall("`+", section.code)), default=0)
+        fence = "`" * max(longest + 1, 3)
+        parts.append("\n".join([fence, *map(plain, section.code.splitlines()), fence]))
+    return parts
 
 
 def _cells(cells: Sequence[str]) -> str:

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from foretrace.base.units import DASH, bytes_text, plural, time_text
-from foretrace.schema.documents.tries import (
-    NOT_APPLIED,
-    NOT_TRIED,
-    RAISED,
-    TriedFix,
-    TryDocument,
-)
+from foretrace.schema.documents.tries import NOT_APPLIED, NOT_TRIED, RAISED, TriedFix, TryDocument
 from foretrace.show.render.terminal import Section, filled
 
 HEAD = ("fix", "predicted", "measured", "results", "memory", "")
@@ -28,8 +22,19 @@ def parts(found: TryDocument, not_here: int | None = None) -> list[Section]:
     """
     rows = measured(found)
     table = Section("", head=HEAD, rows=[_cells(each) for each in rows], left=(0, 3, 5))
+    base = found.baseline
+    span = f"{time_text(base.low_ns)} to {time_text(base.high_ns)}"
+    lines = [("BASELINE", f"{time_text(base.median_ns)} per step ({span})")]
+    if found.best.fixes:
+        known = {each.name: each for each in found.fixes}
+        names = ", then ".join(known[name].title for name in found.best.fixes)
+        best = f"{time_text(found.best.median_ns)} ({found.best.ratio:.2f}x): {names}"
+        lines.append(("BEST", best))
+        lines += [("WRITE", known[name].write) for name in found.best.fixes]
+    elif measured(found):
+        lines.append(("BEST", "the script as it is: no fix that was tried pays"))
     return [
-        Section("", [_where(found)], labelled=_verdict(found)),
+        Section("", [_where(found)], labelled=[*lines, *_guess(found)]),
         table if rows else Section(""),
         Section("", labelled=[*_costs(rows), *_patch(found), *_others(found, not_here)]),
         Section("", found.notes),
@@ -80,23 +85,7 @@ def _where(found: TryDocument) -> str:
     return f"{found.script} · {found.device} · torch {found.torch} · {how} · {blocks}"
 
 
-def _verdict(found: TryDocument) -> list[tuple[str, str]]:
-    base = found.baseline
-    span = f"{time_text(base.low_ns)} to {time_text(base.high_ns)}"
-    lines = [("BASELINE", f"{time_text(base.median_ns)} per step ({span})")]
-    if found.best.fixes:
-        known = {each.name: each for each in found.fixes}
-        names = ", then ".join(known[name].title for name in found.best.fixes)
-        best = f"{time_text(found.best.median_ns)} ({found.best.ratio:.2f}x): {names}"
-        lines.append(("BEST", best))
-        lines += [("WRITE", known[name].write) for name in found.best.fixes]
-    elif measured(found):
-        lines.append(("BEST", "the script as it is: no fix that was tried pays"))
-    return [*lines, *_guess(found)]
-
-
 def _guess(found: TryDocument) -> list[tuple[str, str]]:
-    """What the user expected, beside what was measured."""
     if found.guess is None:
         return []
     [row] = [each for each in found.fixes if each.name == found.guess.name and not each.base]

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import textwrap
+from typing import Any
 
-from foretrace.base.units import time_text
-from foretrace.schema.documents.look import FixEntry, StepTime
+from foretrace.analyze import fixes, rules
+from foretrace.analyze.guess.forecast import TEXT, asked
+from foretrace.base import plugins
+from foretrace.base.errors import UsageError
+from foretrace.base.units import DASH, time_text
+from foretrace.model.trace import Trace
+from foretrace.read.recordings import typed_as
+from foretrace.schema.documents.forecast import Forecast, ForecastEntry, MarkedForecast
+from foretrace.schema.documents.look import FindingEntry, FixEntry, Look, StepTime
 from foretrace.schema.documents.whatif import WhatIf
+from foretrace.show.overview.measured_step import saving_text
 from foretrace.show.render.terminal import Section, stem
 
 NO_FIX = "no known fix shortens this step by 3%"
@@ -66,3 +76,108 @@ def _together(found: WhatIf) -> list[Section]:
     faster = f"{found.step.ns / found.together_ns:.2f}x"
     text = f"about {time_text(found.together_ns)} with {', '.join(found.chosen)} ({faster})"
     return [Section("", labelled=[("TOGETHER", textwrap.shorten(text, 400))])]
+
+
+_NAMES = {
+    "kernels": "kernels",
+    "bytes": "traffic*",
+    "gpu_ns": "GPU busy",
+    "step_ns": "step, no profiler",
+}
+_KNOWN = {
+    "kernels": "kernels {} per step",
+    "bytes": "{} moved by the kernels beside matmuls and attention",
+    "gpu_ns": "GPU busy {}",
+    "step_ns": "step {} without the profiler",
+}
+_BESIDE = "* memory traffic of the kernels beside matmuls and attention"
+# why the replay of compiled code can be wrong: what it takes for granted
+_MODEL = {
+    "kernels": "makes one kernel of every group that can fuse, one for each reduction in it",
+    "bytes": "counts each input and output of a fused group once, the least that must move",
+    "gpu_ns": "gives a fused kernel 75% of the bandwidth",
+    "step_ns": "gives compiled code a fixed host time for its call and each kernel",
+}
+
+
+def before(a: Trace, then: str) -> list[Section]:
+    """What the reader may know of A, before the questions."""
+    known = ", ".join(_KNOWN[each.name].format(TEXT[each.name](each.now)) for each in asked(a))
+    about = [("A", f"{stem(a.path)}: {known}"), ("B", f"{then}: the same program after the change")]
+    return [Section("", labelled=about)]
+
+
+def forecast_page(found: Forecast) -> list[Section]:
+    """A row for each quantity, then what the replay took for granted where it missed."""
+    heads = [("A", stem(found.a)), ("B", f"{stem(found.b)}: {found.order or found.reason}")]
+    rows = [_row(each) for each in found.entries]
+    columns = ["", "A", "you", "", "replay", "", "B"]
+    beside = f"{_BESIDE}; " if any(each.name == "bytes" for each in found.entries) else ""
+    sides = {
+        "you": [each.you for each in found.entries if each.you],
+        "the replay": [each.replay for each in found.entries if each.replay],
+    }
+    counts = [
+        f"{who} {sum(each.verdict == 'hit' for each in said)} of {len(said)}"
+        for who, said in sides.items()
+        if said
+    ]
+    score = beside + (", ".join(counts) or "nobody said anything")
+    table = Section("", head=columns, rows=rows, left=(0, 3, 5), after=score)
+    wrong = [each.name for each in found.entries if each.replay and each.replay.verdict == "miss"]
+    notes = [f"{_NAMES[name].rstrip('*')}: the replay {_MODEL[name]}" for name in wrong]
+    notes = notes if found.fix == "compile" else []
+    more = f"more: foretrace compare {typed_as(found.a)} {typed_as(found.b)} --kernels"
+    return [Section("", labelled=heads), table, Section("", [*notes, more])]
+
+
+def _row(entry: ForecastEntry) -> list[str]:
+    text = TEXT[entry.name]
+    said = [cell for each in (entry.you, entry.replay) for cell in _said(entry.name, each)]
+    return [_NAMES[entry.name], text(entry.a), *said, text(entry.b)]
+
+
+def _said(name: str, marked: MarkedForecast | None) -> tuple[str, str]:
+    if marked is None:
+        return DASH, ""
+    low, high = TEXT[name](marked.low), TEXT[name](marked.high)
+    number, _, unit = low.partition(" ")
+    first = number if high.endswith(f" {unit}") else low
+    return low if low == high else f"{first} to {high}", marked.verdict
+
+
+def explained(look: Look, name: str) -> list[Section]:
+    """What a rule found or a fix predicts on this trace, and the manual."""
+    every = {each.name: plugins.manual(each.check) for each in rules.rules()}
+    every |= {each.name: plugins.manual(each.find) for each in fixes.fixes()}
+    if name not in every:
+        near = difflib.get_close_matches(name, every, 3)
+        known = f"did you mean {' or '.join(near)}?" if near else "--findings lists the rules"
+        raise UsageError(f"no rule or fix {name!r}; {known}")
+    findings = [_finding(row) for row in look.findings if row.rule == name]
+    predicted = [_fix(look, row) for row in look.fixes if row.name == name]
+    nothing = [] if findings or predicted else [Section("", ["It does not apply to this trace."])]
+    return [*findings, *predicted, *nothing, Section(f"Manual of {name}", every[name])]
+
+
+def _finding(row: FindingEntry) -> Section:
+    saving = [("saves", text)] if (text := saving_text(row)) else []
+    seen = [(key.removesuffix("_ns"), _value(key, value)) for key, value in row.evidence.items()]
+    fix = [("fix", row.fix)] if row.fix else []
+    told = [text for text in (row.title, row.detail) if text]
+    return Section(f"{row.rule}: {row.state}", told, [*fix, *saving, *seen])
+
+
+def _value(key: str, value: Any) -> str:
+    is_time = key.endswith("_ns") and isinstance(value, int | float)
+    return time_text(value) if is_time else str(value)
+
+
+def _fix(look: Look, row: FixEntry) -> Section:
+    now = time_text(look.step.ns) if look.step else ""
+    lines = [("do", row.order), ("seen", row.why)]
+    span = f"{time_text(row.low_ns)} to {time_text(row.high_ns)}"
+    lines.append(("step", f"{now} to about {time_text(row.ns)} ({span})"))
+    lines += [("first", f"remove {row.first}")] if row.first else []
+    lines += [("check", row.risk)] if row.risk else []
+    return Section(row.name, labelled=lines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from foretrace.base.units import DASH, bytes_text, count_text, plural, time_text, times_text
-from foretrace.schema.compiler import GuardFailure
 from foretrace.schema.documents.why import (
     BreakEntry,
     CompiledKernel,
@@ -32,7 +31,7 @@ from foretrace.show.overview.why import (
     unit,
 )
 from foretrace.show.render.look_page import banner
-from foretrace.show.render.terminal import WIDTH, Column, Section, filled, fitted, listing
+from foretrace.show.render.terminal import WIDTH, Column, Section, bulleted, filled, fitted, listing
 
 ALL = "--json has all"
 MOST = 12  # rows of each of its tables, at most
@@ -76,6 +75,10 @@ def head(why: Why) -> Section:
 
 def regions(why: Why, most: int) -> Section:
     """A row for each compiled graph: the count of nodes at every stage, and the time."""
+
+    def spent(row: RegionStages) -> str:
+        return time_text(per_step(why, row.time_ns) if row.time_ns and row.launches else None)
+
     columns: dict[str, Column] = {
         "region": _region,
         "source": lambda row: row.function.place if row.function else DASH,
@@ -83,7 +86,7 @@ def regions(why: Why, most: int) -> Section:
         "nodes": "post_grad_nodes",
         "fusion": _fusion,
         "kernels": _calls,
-        **({unit(why): lambda row: _spent(why, row)} if why.launches is not None else {}),
+        **({unit(why): spent} if why.launches is not None else {}),
         "compile": "compile_ns",
     }
     ordered = sorted(why.stages, key=lambda row: not row.launches)  # what ran comes first
@@ -103,10 +106,6 @@ def _fusion(row: RegionStages) -> str:
 def _calls(row: RegionStages) -> str:
     calls = (row.generated_calls, row.library_calls)
     return DASH if calls == (None, None) else f"{' + '.join(map(count_text, calls))} lib"
-
-
-def _spent(why: Why, row: RegionStages | CompiledKernel) -> str:
-    return time_text(per_step(why, row.time_ns) if row.time_ns and row.launches else None)
 
 
 def kernels(why: Why, most: int, more: str = "--kernels") -> Section:
@@ -139,7 +138,6 @@ def _roof(row: CompiledKernel) -> str:
 
 
 def _every_stage(why: Why) -> Iterator[Section]:
-    """Each region by itself: what became of every op."""
     columns: dict[str, Column] = {
         "op": op_label,
         "source": lambda op: op.source.place if op.source else DASH,
@@ -280,7 +278,11 @@ def _failed(row: RecompileEntry) -> str:
     """The guards of the latest versions; those of every earlier version failed, too."""
     left = len(row.failures) - VERSIONS
     more = [f"{plural(left, 'more guard')} of earlier versions"] if left > 0 else []
-    return "; ".join([*map(_guard, row.failures[:VERSIONS]), *more])
+    guards = [
+        f"{each.text} (guard of {each.version})" if each.version else each.text
+        for each in row.failures[:VERSIONS]
+    ]
+    return "; ".join([*guards, *more])
 
 
 def _values(values: Sequence[str]) -> str:
@@ -304,10 +306,6 @@ def _again(row: RecompileEntry) -> str:
     return f"{row.region}{function}{took}"
 
 
-def _guard(each: GuardFailure) -> str:
-    return f"{each.text} (guard of {each.version})" if each.version else each.text
-
-
 def cost(why: Why) -> list[Section]:
     """Compile time by phase, the answers of the caches, and skipped CUDA graphs."""
     found = []
@@ -329,8 +327,8 @@ def cost(why: Why) -> list[Section]:
         notes = [f"By stage: {stages}", *notes] if stages else notes
         head = ["phase", "stage", "time"]
         found.append(Section(title, notes, head=head, rows=phases[:PHASES], left=(0, 1)))
-    again = [(f"{row.compile_id} {row.function}: {row.reason}", "") for row in why.rerecordings]
-    return [*found, Section("CUDA graphs recorded again", bullets=again)] if again else found
+    again = [f"{row.compile_id} {row.function}: {row.reason}" for row in why.rerecordings]
+    return [*found, bulleted("CUDA graphs recorded again", again)] if again else found
 
 
 def strides(why: Why, top: int) -> list[Section]:

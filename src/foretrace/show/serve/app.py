@@ -29,8 +29,7 @@ from foretrace.show.html.page import pack, page, policy
 from foretrace.show.overview.allocator import memory_document
 from foretrace.show.render.export import csv_parts, json_rows
 from foretrace.show.render.terminal import plain, stem
-from foretrace.show.serve.library import Catalog, Entry, Library, Together
-from foretrace.show.serve.navigation import OpenTrace
+from foretrace.show.serve.library import Catalog, Entry, Library, OpenTrace, Together
 from foretrace.show.serve.tiles import PackedTile
 
 WIDEST = 16384  # pixels: two screens of 8K
@@ -71,8 +70,8 @@ def _routed(
     paths: Mapping[str, Callable[[Request], Response | Awaitable[Response]]], token: str
 ) -> Starlette:
     routes = [Route(f"/{token}{path}", answer, methods=["GET"]) for path, answer in paths.items()]
-    handlers = {_Pending: _in_progress, ForetraceError: _in_words, OSError: _unreadable}
-    return Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+    handlers = dict.fromkeys((_Pending, ForetraceError, OSError), _in_words)
+    return Starlette(routes=routes, exception_handlers=handlers)
 
 
 class _Count(Convertor[int]):
@@ -98,18 +97,13 @@ class _NotFound(ForetraceError):
     """The request names something that is not there."""
 
 
-def _in_progress(_: Request, pending: _Pending) -> Response:
-    return _json(pending.args[0], 202)
-
-
-def _in_words(_: Request, problem: ForetraceError) -> Response:
-    status = 404 if isinstance(problem, _NotFound) else 400
-    return _json({"state": "failed", "error": str(problem)}, status)
-
-
-def _unreadable(_: Request, problem: OSError) -> Response:
-    words = f"the file can no longer be read: {problem.strerror}"
-    return _json({"state": "failed", "error": words}, 404)
+def _in_words(_: Request, problem: Exception) -> Response:
+    if isinstance(problem, _Pending):
+        return _json(problem.args[0], 202)
+    words, status = str(problem), 404 if isinstance(problem, _NotFound | OSError) else 400
+    if isinstance(problem, OSError):
+        words = f"the file can no longer be read: {problem.strerror}"
+    return _json({"state": "failed", "error": words}, status)
 
 
 def _json(answer: object, status: int = 200) -> Response:
@@ -150,9 +144,11 @@ class _Routes:
 
     def tile(self, request: Request) -> Response:
         opened, marks = self._opened(request), self._marks(request)
-        start, end = _range(request)
+        start, end = _number(request, "from"), _number(request, "to")
+        end = max(end, start + 1)
         width = min(max(_number(request, "width"), 1), WIDEST)
-        place = start, end, width, _tracks(request)
+        wanted = "tracks" in request.query_params
+        place = start, end, width, frozenset(_numbers(request, "tracks")) if wanted else None
         rows, tiles = opened.tiles.boxes(*place), opened.tiles
         boxes = opened.timeline.packed(rows)
         answer = PackedTile(tiles.bands(*place), tiles.strips(*place[:3]), boxes)
@@ -176,7 +172,6 @@ class _Routes:
         return found
 
     def _several(self, request: Request, name: str) -> tuple[int, ...]:
-        """Different traces, two at least."""
         numbers = _numbers(request, name)
         if len(numbers) < 2 or len(set(numbers)) < len(numbers):
             raise UsageError(f"{name} must be the numbers of two traces or more")
@@ -282,19 +277,7 @@ def _number(request: Request, name: str) -> int:
     return int(float(text)) if "." in text else int(text)
 
 
-def _range(request: Request) -> tuple[int, int]:
-    start, end = _number(request, "from"), _number(request, "to")
-    return start, max(end, start + 1)
-
-
-def _tracks(request: Request) -> frozenset[int] | None:
-    """The lanes that are wanted, or all."""
-    wanted = "tracks" in request.query_params
-    return frozenset(_numbers(request, "tracks")) if wanted else None
-
-
 def _numbers(request: Request, name: str) -> tuple[int, ...]:
-    """Numbers with commas between them."""
     text = request.query_params.get(name, "")
     if not re.fullmatch(r"(?:[0-9]{1,9}(?:,[0-9]{1,9})*)?", text):
         raise UsageError(f"{name} must be numbers with commas between them")

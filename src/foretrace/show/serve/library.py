@@ -13,17 +13,20 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from foretrace.base import budget, notices
+from foretrace.base.arrays import distinct
 from foretrace.base.budget import Limits
 from foretrace.base.errors import ForetraceError, LimitError, UsageError
 from foretrace.model import opening
@@ -32,10 +35,11 @@ from foretrace.model.trace import Trace
 from foretrace.read.folder import nothing_in, refusal, searched
 from foretrace.read.snapshot import is_snapshot
 from foretrace.show.html.changes import MARKS, Compared, all_marks, compared
+from foretrace.show.html.page import Packed
 from foretrace.show.html.timeline import CONFIG, Timeline
 from foretrace.show.html.trace_facts import facts
 from foretrace.show.render.terminal import plain
-from foretrace.show.serve.navigation import OpenTrace, PreparedTrace
+from foretrace.show.serve.tiles import WORK, Tiles
 
 # read whole before it is served, in a few milliseconds; of a larger file the first bytes must do
 QUICK_BYTES = 1 << 20
@@ -137,20 +141,16 @@ def read(entry: Entry, limits: Limits, cache: bool, say: Say) -> tuple[PreparedT
     with receiver, ProcessPoolExecutor(1, spawn, initializer=_begin, initargs=(sender,)) as pool:
         reading = pool.submit(_without_trace, entry, limits, cache)
         try:
-            return _followed(reading, receiver, say), None
+            with suppress(EOFError, OSError):  # the process has ended: its result says how
+                while not reading.done():
+                    if receiver.poll(EVERY_S):
+                        say(receiver.recv())
+            return reading.result(), None
         except BrokenProcessPool:
             what = "the process that read it was ended, perhaps for want of memory"
             raise LimitError("E_TOO_MUCH_MEMORY", entry.path, what) from None
         finally:
             sender.close()
-
-
-def _followed(reading: Future[PreparedTrace], receiver: Connection, say: Say) -> PreparedTrace:
-    with suppress(EOFError, OSError):  # the process has ended: its result says how
-        while not reading.done():
-            if receiver.poll(EVERY_S):
-                say(receiver.recv())
-    return reading.result()
 
 
 def _begin(sender: Connection) -> None:
@@ -250,11 +250,132 @@ class Library:
             return None
         with self._comparing:
             if numbers not in self._together:
-                self._together[numbers] = _compare([each for each in opened if each is not None])
+                held = [each for each in opened if each is not None]
+                traces = [each.trace for each in held]
+                found = compared([each.timeline for each in held], traces)
+                marks: list[Any] = [each.astype(np.int8) for each in all_marks(found, traces)]
+                self._together[numbers] = Together(found, marks)
         return self._together[numbers]
 
 
-def _compare(opened: list[OpenTrace]) -> Together:
-    traces = [each.trace for each in opened]
-    found = compared([each.timeline for each in opened], traces)
-    return Together(found, [each.astype(np.int8) for each in all_marks(found, traces)])
+MOST_RELATED = 300
+MOST_FOUND = 5000
+
+
+class PreparedTrace(Struct, frozen=True):
+    """One trace: where its events are, their names, and the rest as the JSON the page reads.
+
+    `shorts` are the decoded names of kernels, by the number of the name. `calls` are the rows of
+    the calls that launch kernels. All of it is plain data that outlives the process that read it.
+    """
+
+    timeline: Timeline
+    names: list[str]
+    shorts: dict[int, str]
+    calls: Ints
+    facts: bytes
+
+
+class SearchResult(Struct):
+    """How many events match, how many of each name, and the first of them in order of time."""
+
+    count: int
+    names: list[tuple[int, int]]
+    events: Packed
+
+
+class OpenTrace:
+    """One trace that requests read; a large one is not kept, but opened `again` when needed."""
+
+    def __init__(
+        self, prepared: PreparedTrace, trace: Trace | None, again: Callable[[], Trace]
+    ) -> None:
+        self.timeline, self.facts = prepared.timeline, prepared.facts
+        texts = enumerate(prepared.names)
+        short = prepared.shorts.get
+        self._names = [f"{name}\n{short(number, '')}".lower() for number, name in texts]
+        self.tiles, self.navigation = Tiles(self.timeline), Navigation(self.timeline)
+        self._calls, self._trace, self._again = prepared.calls, trace, again
+
+    @property
+    def trace(self) -> Trace:
+        """The trace itself."""
+        return self._trace or self._again()
+
+    @cached_property
+    def work(self) -> bytes:
+        """The GPU work with its launches and all launch calls, as the JSON the page reads.
+
+        A recording without GPU work answers with all its events.
+        """
+        timeline, launches = self.timeline, self.navigation.launches[1]
+        rows = np.flatnonzero(np.isin(timeline.columns["kind"], WORK))
+        if len(rows):
+            rows = distinct(np.concatenate((rows, launches, self._calls)))
+        else:
+            rows = np.arange(len(timeline))
+        return msgspec.json.encode({"events": timeline.packed(rows)})
+
+    def search(self, text: str) -> SearchResult:
+        """Events whose name, as written or as decoded, contains a text."""
+        wanted = text.lower()
+        named = np.array([bool(wanted) and wanted in name for name in self._names], bool)
+        numbers = self.timeline.columns["name"]
+        rows = np.flatnonzero(named[numbers])
+        first = rows[np.argsort(self.timeline.start[rows], kind="stable")[:MOST_FOUND]]
+        counts = np.bincount(numbers[rows], minlength=len(named))
+        found = np.flatnonzero(counts)
+        names = list(zip(found.tolist(), counts[found].tolist(), strict=True))
+        return SearchResult(len(rows), names, self.timeline.packed(first))
+
+
+class Navigation:
+    """From an event to the events that belong to it; all answers are rows of one timeline."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline, self.columns = timeline, timeline.columns
+        # the row of each event, or -1; the last entry is for events that are not drawn
+        self._rows = np.full(int(timeline.event.max(initial=0)) + 2, -1, np.int32)
+        self._rows[timeline.event] = np.arange(len(timeline))
+        work = np.flatnonzero(self.columns["launch"] >= 0)
+        launch = self._rows[np.minimum(self.columns["launch"][work], len(self._rows) - 1)]
+        # rows of GPU work whose launch is drawn, and the rows of those launches
+        self.launches = work[launch >= 0], launch[launch >= 0].astype(np.int64)
+
+    def related(self, event: int) -> Ints:
+        """The rows of an event, its callers, what it launched, what launched it, its neighbours."""
+        if (own := self._row_of(event)) < 0:
+            return np.empty(0, np.int64)
+        found = [*self._chain(own), *self._beside(own), *self._first_inside(own)]
+        for row in [own, *self._launched_by(own)]:
+            launch = self._row_of(int(self.columns["launch"][row]))
+            found += [row, *(self._chain(launch) if launch >= 0 else [])]
+        return distinct(np.array(found, np.int64))
+
+    def _row_of(self, event: int) -> int:
+        return int(self._rows[event]) if 0 <= event < len(self._rows) else -1
+
+    def _chain(self, row: int) -> list[int]:
+        found = [row]
+        while (up := self._row_of(int(self.columns["parent"][found[-1]]))) >= 0:
+            found.append(up)
+        return found
+
+    def _beside(self, row: int) -> list[int]:
+        lane, own = self.timeline.lane, self.timeline.row
+        near = [at for at in (row - 1, row + 1) if 0 <= at < len(self.timeline)]
+        return [at for at in near if lane[at] == lane[row] and own[at] == own[row]]
+
+    def _first_inside(self, row: int) -> list[int]:
+        inside = np.flatnonzero(self.columns["parent"] == self.timeline.event[row])
+        return [int(inside[np.argmin(self.timeline.start[inside])])] if len(inside) else []
+
+    def _launched_by(self, row: int) -> list[int]:
+        """GPU operations launched by a host event or by what it called on its thread."""
+        columns, (work, launch) = self.columns, self.launches
+        start, end = columns["start"][row], columns["start"][row] + columns["length"][row]
+        begins = columns["start"][launch]
+        inside = (begins >= start) & (begins + columns["length"][launch] <= end)
+        inside &= columns["lane"][launch] == columns["lane"][row]
+        inside &= columns["row"][launch] >= columns["row"][row]
+        return [int(each) for each in work[np.flatnonzero(inside)[:MOST_RELATED]]]

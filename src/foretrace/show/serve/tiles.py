@@ -132,7 +132,6 @@ class Tiles:
         return packed_bands(rows, np.diff(at))
 
     def _of(self, lanes: Collection[int] | None) -> list[int]:
-        """The stretches of these lanes, or all."""
         return [at for at, lane in enumerate(self.lane) if lanes is None or lane in lanes]
 
 

@@ -61,11 +61,6 @@ def known(text: str) -> str | None:
     return text if vocabulary.keeps(text) else None
 
 
-def plain_value(text: str) -> str | None:
-    """The value of an argument if it is made of short numbers and truth values, or None."""
-    return text if _PLAIN.fullmatch(text) else None
-
-
 def device_name(text: str) -> str:
     """The name of a card, without the words that no vendor and no model has."""
     parts = [part for part in re.split(r"[\s/().-]+", text[:256]) if part]
@@ -144,7 +139,6 @@ def write_records(path: Path, header: Record, records: Iterable[Record]) -> None
 
 
 def _header(trace: Trace, private: Pseudonyms, keep: frozenset[str]) -> Record:
-    """The card, the versions, the rank, and where times count from."""
     found = trace.tables.header
     cards = found.get("deviceProperties")
     header: Record = _integers(found, HEADER)
@@ -322,7 +316,7 @@ def _recorded(form: Signature, private: Pseudonyms, keep: frozenset[str]) -> Rec
 
     def shown(text: str) -> str | None:
         counted = _COUNT.fullmatch(text) and int(text) in counts
-        return text if counted else plain_value(text)
+        return text if counted or _PLAIN.fullmatch(text) else None
 
     more = {
         "Input Strides": [size or [] for size in form.strides],

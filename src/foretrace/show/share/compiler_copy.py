@@ -105,7 +105,6 @@ def texts_of(logs: CompilerLogs) -> Iterator[str]:
 
 
 def _pack(path: Path, lines: Iterable[str]) -> bool:
-    """Write a log; whether there was anything to write."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         size = sum(packed.write(f"{line}\n".encode()) for line in lines)
     if not size:
@@ -144,9 +143,7 @@ def _shown(record: LogRecord, text: CodeText) -> tuple[dict[str, Any], str] | No
 
 
 def _json(
-    payload: str,
-    clean: Callable[[str], str],
-    listed: Callable[[dict[str, Any]], Any] | None = None,
+    payload: str, clean: Callable[[str], str], listed: Callable[[dict[str, Any]], Any] | None = None
 ) -> str:
     """A JSON payload with every text cleaned; empty where it is not JSON."""
     try:
@@ -173,7 +170,13 @@ def _metrics(value: Any, text: CodeText) -> Any:
     if isinstance(value, list):
         return [_metrics(each, text) for each in value if isinstance(each, dict)]
     if value.keys() <= _FRAME and "filename" in value:
-        return _frame(value, text)
+        line = value.get("line")
+        return {
+            "filename": text.file(str(value["filename"])),
+            "line": line if isinstance(line, int) else 0,
+            "name": text.function(str(value.get("name") or "")),
+            "loc": text.function(str(value.get("loc") or "")),
+        }
     shown = dict[str, Any]()
     for name, each in value.items():
         if isinstance(each, bool | int | float) and abs(each) < _NUMBERS:
@@ -189,18 +192,7 @@ def _metrics(value: Any, text: CodeText) -> Any:
     return {text.sentence(name): each for name, each in shown.items()}
 
 
-def _frame(value: dict[str, Any], text: CodeText) -> dict[str, Any]:
-    line = value.get("line")
-    return {
-        "filename": text.file(str(value["filename"])),
-        "line": line if isinstance(line, int) else 0,
-        "name": text.function(str(value.get("name") or "")),
-        "loc": text.function(str(value.get("loc") or "")),
-    }
-
-
 def _line(record: LogRecord, fields: dict[str, Any], payload: str) -> str:
-    """The record as torch writes one."""
     found = _ID.fullmatch(record.compile_id)
     names = ("compiled_autograd_id", "frame_id", "frame_compile_id")
     numbers = zip(names, found.groups() if found else (), strict=False)

@@ -104,7 +104,6 @@ def _joined(start: Ints, end: Ints) -> list[tuple[int, int]]:
 
 
 def _streams(trace: Trace) -> Iterator[Track]:
-    """Two tracks for each stream, more where its work overlaps."""
     gpu = trace.gpu
     usable = np.flatnonzero(gpu.usable)
     for mine in split_by(gpu.lane[usable], usable):
@@ -137,25 +136,20 @@ def write_ranks(lanes: JobLanes, path: Path) -> int:
     Each rank is a process with its streams as threads. A collective is two slices: it waits, then
     transfers. Arrows lead from the rank that came last to the transfers of the others.
     """
-    spans = _on_threads(lanes.spans)
+    host = pl.col("kind").replace_strict({"data": 0, "sync": 1}, default=2, return_dtype=pl.Int64)
+    thread = pl.col("stream").fill_null(_HOST + host).alias("thread")
+    parts = []
+    for (_, number), part in lanes.spans.with_columns(thread).group_by(
+        "rank", "thread", maintain_order=True
+    ):
+        rows = free_rows(part["start_ns"].to_numpy(), part["end_ns"].to_numpy())
+        parts.append(part.with_columns(pl.Series("thread", int(str(number)) + rows * _BESIDE)))
+    spans = pl.concat(parts) if parts else lanes.spans.with_columns(thread)
     starts = pl.concat([spans["start_ns"], lanes.steps["start_ns"]])
     base = int(starts.min() or 0)  # type: ignore[arg-type]
     header: Record = {"schemaVersion": 1, "baseTimeNanoseconds": base, "displayTimeUnit": "ms"}
     chrome.write_records(path, header, _rank_records(lanes, spans, base))
     return spans.height
-
-
-def _on_threads(spans: pl.DataFrame) -> pl.DataFrame:
-    """The spans with a thread each: Perfetto drops what overlaps on one thread without nesting."""
-    host = pl.col("kind").replace_strict({"data": 0, "sync": 1}, default=2, return_dtype=pl.Int64)
-    thread = pl.col("stream").fill_null(_HOST + host).alias("thread")
-    parts = []
-    for (_, number), part in spans.with_columns(thread).group_by(
-        "rank", "thread", maintain_order=True
-    ):
-        rows = free_rows(part["start_ns"].to_numpy(), part["end_ns"].to_numpy())
-        parts.append(part.with_columns(pl.Series("thread", int(str(number)) + rows * _BESIDE)))
-    return pl.concat(parts) if parts else spans.with_columns(thread)
 
 
 def _rank_records(lanes: JobLanes, spans: pl.DataFrame, base: int) -> Iterator[Record]:
@@ -188,7 +182,6 @@ def _steps(steps: pl.DataFrame, base: int) -> Iterator[Record]:
 
 
 def _arrows(spans: pl.DataFrame, base: int) -> Iterator[Record]:
-    """From the last arrival to the transfer of every other rank."""
     met = spans.filter(pl.col("kind") == "transfer", pl.col("collective_id").is_not_null())
     last = met.filter("last").unique("collective_id", keep="first", maintain_order=True)
     ends = met.filter(~pl.col("last")).join(last, on="collective_id", suffix="_last")

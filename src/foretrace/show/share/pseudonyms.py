@@ -69,8 +69,12 @@ class Pseudonyms:
         self.left_out = Counter[str]()
         self.keep = keep
         self._salt = salt or secrets.token_bytes(16)
-        own = {name for name in names if _tells(name) and not vocabulary.keeps(name)}
-        listed = "|".join(map(_pattern, sorted(own, key=len, reverse=True)))
+        long = (name for name in names if len(name) >= _SHORTEST and not _NOBODY.fullmatch(name))
+        own = {name for name in long if not vocabulary.keeps(name)}
+        listed = "|".join(
+            f"(?i:{re.escape(name)})" + ("(?![a-z])" if len(name) < _DISTINCT else "")
+            for name in sorted(own, key=len, reverse=True)
+        )
         self._names = re.compile(rf"(?:(?<![^\W_])|(?<=[a-z0-9])(?=[A-Z]))(?:{listed})")
         self._has_names = bool(own) and "hosts" not in keep
         self._known: dict[str, str] = {}
@@ -111,10 +115,9 @@ class Pseudonyms:
         for kind, hide in _KINDS:
             if f"{kind}s" not in self.keep and (kind, "hosts" in self.keep) != ("address", True):
                 text = hide(text, partial(self.pseudonym, kind))
-        return self._names.sub(self._name, text) if self._has_names else text
-
-    def _name(self, match: re.Match[str]) -> str:
-        return self.pseudonym("name", match[0].lower())
+        if not self._has_names:
+            return text
+        return self._names.sub(lambda found: self.pseudonym("name", found[0].lower()), text)
 
     def word(self, text: str, known: Callable[[str], str | None], kind: str = "word") -> str | None:
         """The text if it is known."""
@@ -135,15 +138,6 @@ class Pseudonyms:
         data = text.encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(data, key=self._salt, digest_size=4).hexdigest()
         return f"{kind}_{digest.translate(_LETTERS)}"
-
-
-def _tells(name: str) -> bool:
-    """Whether it can be the name of a host or a person."""
-    return len(name) >= _SHORTEST and not _NOBODY.fullmatch(name)
-
-
-def _pattern(name: str) -> str:
-    return f"(?i:{re.escape(name)})" + ("(?![a-z])" if len(name) < _DISTINCT else "")
 
 
 def _kind(text: str) -> str:

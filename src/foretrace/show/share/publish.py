@@ -116,7 +116,6 @@ def _snapshot(
     folder: Path,
     sent: Callable[[str, int, int], None],
 ) -> SharedTrace:
-    """A snapshot of the allocator, which has no report."""
     snapshot = read_snapshot(path, limits)
     private = pseudonyms_for_snapshot(snapshot, keep, salt)
     mark = "-".join(["", _mark(path, (), keep), *sorted(keep)])

@@ -126,10 +126,7 @@ def _captures_of(copy: Path) -> Path:
 
 
 def pseudonyms_for(
-    trace: Trace,
-    keep: frozenset[str],
-    salt: bytes | None = None,
-    logs: CompilerLogs | None = None,
+    trace: Trace, keep: frozenset[str], salt: bytes | None = None, logs: CompilerLogs | None = None
 ) -> Pseudonyms:
     """Pseudonyms for the hosts and people that this trace and the compiler's records of it name
     anywhere, and for who shares it.

@@ -17,15 +17,7 @@ from typing import IO, Any
 from foretrace.base import budget, files
 from foretrace.base.private.keys import words
 from foretrace.read.snapshot import OWN_KEY
-from foretrace.schema.snapshot import (
-    ACTIONS,
-    HeldBlock,
-    History,
-    Mark,
-    Segment,
-    Snapshot,
-    StackFrame,
-)
+from foretrace.schema.snapshot import ACTIONS, HeldBlock, History, Mark, Segment, Snapshot
 from foretrace.show.share import vocabulary
 from foretrace.show.share.chrome import device_name, known
 from foretrace.show.share.pseudonyms import Pseudonyms
@@ -194,7 +186,6 @@ class SnapshotCopy:
         )
 
     def _history(self, history: History) -> None:
-        """The events of one device, in batches."""
         out = self.out
         columns = (history.action, history.addr, history.size, history.time_us, history.stream)
         for begin in range(0, len(history), _BATCH):
@@ -211,7 +202,6 @@ class SnapshotCopy:
             out.put(b"e")
 
     def _stack(self, number: int) -> bytes:
-        """A stack, or a reference to it."""
         if number in self.stacks:
             return reference(self.stacks[number])
         self.stacks[number] = self.out.named
@@ -225,24 +215,16 @@ class SnapshotCopy:
             return reference(self.frames[number])
         self.frames[number] = self.out.named
         out, frame = self.out, self.snapshot.frames[number]
-        parts = [b"}", out.name(), b"(", out.text("name"), out.text(self._function(frame))]
-        parts += [out.text("filename"), out.text(self._file(frame.file))]
-        return b"".join((*parts, out.text("line"), whole_number(frame.line), b"u"))
-
-    def _function(self, frame: StackFrame) -> str:
-        """The name of a function by its words."""
         name = frame.name
         if name not in self.names:
             keep = "stacks" in self.private.keep
             shown = self.private.kept(name) if keep else self.private.clean(name)
             self.names[name] = name if name in _FUNCTIONS else shown
-        return self.names[name]
-
-    def _file(self, path: str) -> str:
-        """The place of a file inside a package; any other file is a pseudonym."""
-        if path not in self.paths:
-            self.paths[path] = self._shown_path(path)
-        return self.paths[path]
+        parts = [b"}", out.name(), b"(", out.text("name"), out.text(self.names[name])]
+        if frame.file not in self.paths:
+            self.paths[frame.file] = self._shown_path(frame.file)
+        parts += [out.text("filename"), out.text(self.paths[frame.file])]
+        return b"".join((*parts, out.text("line"), whole_number(frame.line), b"u"))
 
     def _shown_path(self, path: str) -> str:
         if path in ("", "??"):

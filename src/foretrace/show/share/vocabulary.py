@@ -77,8 +77,11 @@ def is_known(word: str, digits: int = _LONGEST_NUMBER, sentence: bool = False) -
         return True
     parts = _PART.findall(word)
     behind = digits if len(parts) == 1 or digits == _LONGEST_STRIDES else _MOST_FREE
+    tables = [_table("words"), *([_table("sentences")] if sentence else [])]
     return "".join(parts) == word and all(
-        len(part.rstrip("dD")) <= behind if part[0].isdigit() else _is_word(part, sentence)
+        len(part.rstrip("dD")) <= behind
+        if part[0].isdigit()
+        else any(part.lower() in table for table in tables)
         for part in parts
     )
 
@@ -95,11 +98,6 @@ def free(word: str) -> int:
 
 def _shape(word: str) -> str:
     return _DIGITS.sub("0", word)
-
-
-def _is_word(part: str, sentence: bool) -> bool:
-    word = part.lower()
-    return word in _table("words") or (sentence and word in _table("sentences"))
 
 
 def is_joined(text: str) -> bool:
