@@ -52,7 +52,7 @@ from foretrace.show.overview.predictions import whatif
 from foretrace.show.render import job_page, look_page, why_page
 from foretrace.show.render.terminal import drawn
 from foretrace.show.render.whatif_page import page as whatif_page
-from foretrace.show.share.redact import redact
+from foretrace.show.share.publish import redact
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from corpus.build import g0, gn

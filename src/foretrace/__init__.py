@@ -92,7 +92,6 @@ def __getattr__(name: str) -> object:
 def _drawings() -> None:
     """Register how results are drawn and printed."""
     from foretrace.show.html import notebook  # noqa: F401
-    from foretrace.show.render import printed  # noqa: F401
 
 
 def __dir__() -> list[str]:

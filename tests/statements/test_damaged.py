@@ -15,7 +15,7 @@ from foretrace.model.autograd import AutogradNodes
 from foretrace.model.trace import Trace
 from foretrace.show.overview import look
 from foretrace.show.share import chrome
-from foretrace.show.share.redact import pseudonyms_for
+from foretrace.show.share.publish import pseudonyms_for
 
 EPOCH_US = Raw("1700000000000000.123")
 

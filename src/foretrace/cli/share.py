@@ -33,8 +33,8 @@ def command(
     from foretrace.schema.documents import encode
     from foretrace.schema.documents.share import ShareDocument
     from foretrace.show.render.terminal import plain
-    from foretrace.show.share.publish import INDEX, share
-    from foretrace.show.share.redact import (
+    from foretrace.show.share.publish import (
+        INDEX,
         KEEP,
         OF_COMPILER,
         OF_SNAPSHOT,
@@ -42,6 +42,7 @@ def command(
         UNKNOWN,
         parse_keep,
         removed_text,
+        share,
     )
     from foretrace.show.share.stores import store_for
 

@@ -108,8 +108,8 @@ class StepRecording:
             return
         _say(f"{self.steps} steps are in {trace}; see them again: foretrace look {trace}")
         if self.show:
+            from foretrace.show.html import notebook  # noqa: F401 - how a result is printed
             from foretrace.show.overview import look
-            from foretrace.show.render import printed  # noqa: F401 - how a result is printed
 
             self._guarded(lambda: print(look(os.fspath(trace)), flush=True))
 

@@ -1,8 +1,8 @@
 """How results show themselves in a notebook and when printed: a registry that `render` fills.
 
 Results lie below `render` and cannot import it. A result inherits from `Displayed`; `render`
-registers the functions that draw and write it. Importing `foretrace.show.html.notebook` and
-`foretrace.show.render.printed` registers all; `foretrace` says with `loads` how that is done.
+registers the functions that draw and write it. Importing `foretrace.show.html.notebook` registers
+all; `foretrace` says with `loads` how that is done.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from foretrace.read.recordings import traces
 from foretrace.schema.documents import encode
 from foretrace.schema.finding import Verdict
 from foretrace.show.html import notebook
-from foretrace.show.html.strip import STRIP, WIDTH, Picture, timeline_svg
+from foretrace.show.html.notebook import STRIP, WIDTH, Picture, timeline_svg
 from foretrace.show.html.timeline import Timeline
 from show.browser import hostile
 

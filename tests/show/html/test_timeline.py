@@ -15,8 +15,7 @@ from corpus.builder import TraceBuilder
 from foretrace.model.host import HOST_KINDS
 from foretrace.model.intervals import union_length
 from foretrace.read.recordings import traces
-from foretrace.show.html.strip import Bands, edges, partition
-from foretrace.show.html.timeline import Timeline, depths
+from foretrace.show.html.timeline import Bands, Timeline, depths, edges, partition
 from opened_traces import opened
 
 MODULES = Path(__file__).parents[2] / "recorded" / "llama_train_modules.json.gz"

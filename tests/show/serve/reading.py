@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from foretrace.model.intervals import Ints
-from foretrace.show.html.strip import edges
+from foretrace.show.html.timeline import edges
 
 
 def columns(packed: Any) -> dict[str, Ints]:

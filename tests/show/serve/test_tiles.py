@@ -12,8 +12,7 @@ import foretrace
 from foretrace.model.intervals import Ints, union_length
 from foretrace.model.trace import Trace
 from foretrace.read.recordings import traces
-from foretrace.show.html.strip import edges
-from foretrace.show.html.timeline import Timeline
+from foretrace.show.html.timeline import Timeline, edges
 from foretrace.show.serve import tiles as tiling
 from foretrace.show.serve.library import Navigation, OpenTrace, PreparedTrace
 from foretrace.show.serve.tiles import Tiles

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import foretrace
-from foretrace.show.share.redact import parse_keep, redact
+from foretrace.show.share.publish import parse_keep, redact
 from show.share import secrets
 from show.share.test_redact import everything_in
 from show.share.test_secrets import leaks

@@ -18,8 +18,7 @@ from foretrace.schema.compiler import CompilerRun, KernelCall
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.show.share.compiler_copy import CodeText, write_copy
 from foretrace.show.share.pseudonyms import Pseudonyms
-from foretrace.show.share.publish import share
-from foretrace.show.share.redact import KEEP
+from foretrace.show.share.publish import KEEP, share
 from foretrace.show.share.stores import Folder
 from show.share import secrets
 from show.share.test_redact import everything_in

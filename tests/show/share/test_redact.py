@@ -23,8 +23,7 @@ from foretrace.schema.documents.look import Look
 from foretrace.show.overview import look
 from foretrace.show.share import chrome, vocabulary
 from foretrace.show.share.pseudonyms import Pseudonyms, owners
-from foretrace.show.share.publish import share
-from foretrace.show.share.redact import KEEP, parse_keep, redact
+from foretrace.show.share.publish import KEEP, parse_keep, redact, share
 from foretrace.show.share.stores import Folder
 from show.share import planted
 from sweep import FULL

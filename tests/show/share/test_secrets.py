@@ -16,8 +16,7 @@ import foretrace
 from corpus import build
 from foretrace.show.overview import look
 from foretrace.show.share.pseudonyms import Pseudonyms
-from foretrace.show.share.publish import share
-from foretrace.show.share.redact import KEEP, redact, shared_name
+from foretrace.show.share.publish import KEEP, redact, share, shared_name
 from foretrace.show.share.stores import Folder
 from show.share import secrets
 from show.share.test_redact import everything_in

@@ -14,8 +14,7 @@ from foretrace.cli import main
 from foretrace.read.snapshot import from_tree, read_snapshot
 from foretrace.schema.snapshot import Snapshot
 from foretrace.show.share.pseudonyms import Pseudonyms
-from foretrace.show.share.publish import INDEX, share
-from foretrace.show.share.redact import KEEP
+from foretrace.show.share.publish import INDEX, KEEP, share
 from foretrace.show.share.snapshot_copy import write_snapshot
 from foretrace.show.share.stores import Folder
 from read.snapshots import RECORDED, small_tree

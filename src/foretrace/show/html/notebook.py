@@ -8,23 +8,31 @@ name is escaped; nothing refers to anything outside the cell.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
 from html import escape
 
+import numpy as np
+from msgspec import Struct
+
 from foretrace.analyze.compare import Comparison
-from foretrace.base.units import DASH, count_text, percent_text, ratio_text, time_text
+from foretrace.base.units import DASH, count_text, percent_text, plural, ratio_text, time_text
+from foretrace.model.intervals import Bools, IntervalUnion, Ints
 from foretrace.model.trace import Trace
-from foretrace.schema.display import View, draws, shows
+from foretrace.schema.display import View, draws, shows, writes
 from foretrace.schema.documents.look import FindingEntry, Look
 from foretrace.schema.finding import Finding, Findings, Verdict, Verdicts
+from foretrace.show.html.page import read
 from foretrace.show.html.report import report
-from foretrace.show.html.strip import timeline_svg
+from foretrace.show.html.timeline import Bands, Timeline, edges, partition
 from foretrace.show.overview import look
 from foretrace.show.overview.measured_step import saving_text
+from foretrace.show.overview.page import Overview
 from foretrace.show.overview.sentences import headline
-from foretrace.show.render.look_page import note_text
-from foretrace.show.render.terminal import plain
+from foretrace.show.render.comparison import comparison_text
+from foretrace.show.render.look_page import first_screen, note_text
+from foretrace.show.render.terminal import drawn, plain
+from foretrace.show.render.verdicts import verdicts_text
 
 MOST_ROWS = 10
 MOST_EVENTS = (
@@ -127,3 +135,150 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _text(text: str) -> str:
     return escape(plain(text), quote=True)
+
+
+WIDTH, STRIP, ROW, GAP, LABEL = 800, 36, 9, 5, 12  # pixels
+MOST_DEEP = 6  # of a thread
+
+
+class Row(Struct, frozen=True):
+    """One line of the picture: busy ns of each pixel, by group."""
+
+    label: str
+    height: int
+    bands: dict[int, Ints]
+
+
+class Picture:
+    """One stretch of a timeline: the typical step, or the whole recording without steps."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline, self.lanes = timeline, timeline.lanes
+        step = None if timeline.typical_step is None else timeline.steps[timeline.typical_step]
+        self.name = step.name if step else "the recording"
+        self.start, end = (step.start, step.last) if step else (0, timeline.end_ns)
+        self.end = max(end, self.start + 1)
+        # an annotation on the GPU keeps nothing busy
+        self.work = timeline.group != timeline.groups.index("gpu_user_annotation")
+
+    def rows(self) -> Iterator[Row]:
+        """A strip for each GPU, the rows of its streams, and those of the threads that launch."""
+        last = None
+        for at, lane in enumerate(self.lanes):
+            if lane.gpu_number is not None and lane.gpu_number != last:
+                last = lane.gpu_number
+                yield Row(lane.label.split(" · ")[0], STRIP, self._bands(self.on_gpu(last)))
+            if not lane.gpu and not lane.launches:
+                continue
+            for number in range(lane.rows if lane.gpu else min(lane.rows, MOST_DEEP)):
+                mine = (self.timeline.lane == at) & (self.timeline.row == number)
+                yield Row("" if number else lane.label, ROW, self._bands(mine))
+
+    def busy(self) -> list[float]:
+        """The busy share of each GPU."""
+        numbers = dict.fromkeys(lane.gpu_number for lane in self.lanes)
+        known = [number for number in numbers if number is not None]
+        edges, length = np.array([self.start, self.end]), self.end - self.start
+        return [
+            np.diff(IntervalUnion(*self._ordered(self.on_gpu(number))[:2]).up_to(edges)).item()
+            / length
+            for number in known
+        ]
+
+    def left_out(self) -> str:
+        """What the picture does not show."""
+        threads = [lane for lane in self.lanes if not lane.gpu]
+        idle = sum(not lane.launches for lane in threads)
+        deeper = sum(max(lane.rows - MOST_DEEP, 0) for lane in threads if lane.launches)
+        parts = [plural(idle, "thread", "threads") + " without launches"] if idle else []
+        parts += [plural(deeper, "row", "rows") + " of deeper calls"] if deeper else []
+        return f". Not drawn: {', '.join(parts)}; trace.plot() shows them" if parts else ""
+
+    def on_gpu(self, number: int) -> Bools:
+        """The work of one GPU."""
+        own = np.array([lane.gpu_number == number for lane in self.lanes])
+        found: Bools = own[self.timeline.lane] & self.work
+        return found
+
+    def _ordered(self, mine: Bools) -> tuple[Ints, Ints, Ints]:
+        rows = np.flatnonzero(mine)
+        rows = rows[np.argsort(self.timeline.start[rows], kind="stable")]
+        start = self.timeline.start[rows]
+        return start, start + self.timeline.length[rows], self.timeline.group[rows]
+
+    def _bands(self, mine: Bools) -> dict[int, Ints]:
+        start, end, group = self._ordered(mine)
+        return Bands(*partition(start, end), group).pixels(edges(self.start, self.end, WIDTH))
+
+
+def timeline_svg(trace: Trace) -> str:
+    """The picture, and a line that says what it is."""
+    timeline = Timeline(trace)
+    if not len(timeline):
+        return ""
+    picture, top = Picture(timeline), 0
+    shapes: list[str] = []
+    for row in picture.rows():
+        if row.label:
+            shapes.append(f'<text x="0" y="{top + LABEL - 3}">{_text(row.label)}</text>')
+            top += LABEL
+        shapes += _stacked(row, timeline.groups, top, (picture.end - picture.start) / WIDTH)
+        top += row.height + (GAP if row.height == STRIP else 1)
+    busy = ", ".join(map(percent_text, picture.busy()))
+    length = time_text(picture.end - picture.start)
+    label = _text(f"{length} of {picture.name}{f': GPU busy {busy}' if busy else ''}")
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" style="max-width:100%" font-size="10" '
+        f'fill="#5b6675" role="img" aria-label="{label}">{"".join(shapes)}</svg>'
+        f"<p>{label}{_text(picture.left_out())}</p>"
+    )
+
+
+def _stacked(row: Row, groups: list[str], top: int, pixel_ns: float) -> Iterator[str]:
+    """One shape a group, upon those before it: as high in each pixel as that is busy."""
+    bottom, low = top + row.height, np.zeros(WIDTH)
+    for group, busy in row.bands.items():
+        high = low + busy / pixel_ns * row.height
+        moved = (np.diff(low, prepend=-1.0) != 0) | (np.diff(high, prepend=-1.0) != 0)
+        begins = np.flatnonzero(moved)
+        ends = np.append(begins[1:], WIDTH)
+        path = "".join(
+            f"M{x} {bottom - low[x]:.5g}H{to}V{bottom - high[x]:.5g}H{x}z"
+            for x, to in zip(begins.tolist(), ends.tolist(), strict=True)
+            if high[x] > low[x]
+        )
+        words = _text(f"{groups[group]}: {time_text(int(busy.sum()))}")
+        yield f'<path fill="{_fill(groups[group])}" d="{path}"><title>{words}</title></path>'
+        low = high
+
+
+@cache
+def _colours() -> dict[str, str]:
+    """The colours of the pages, light."""
+    light = read("page.css").partition("{")[2].partition("}")[0]
+    pairs = (line.partition(":") for line in light.split(";"))
+    return {name.strip().removeprefix("--"): colour.strip() for name, _, colour in pairs}
+
+
+def _fill(group: str) -> str:
+    name = "accent" if group.endswith("annotation") else group.replace("_", "-")
+    return _colours().get(name, _colours()["other"])
+
+
+@writes(Look)
+def look_text(document: Look) -> str:
+    """The first screen; the document as it is where it was read from JSON."""
+    found = document.screen_of
+    return drawn(first_screen(found)) if isinstance(found, Overview) else repr(document)
+
+
+writes(Comparison)(lambda found: comparison_text(found, MOST_ROWS))
+writes(Verdicts)(verdicts_text)
+
+
+@writes(Findings)
+def found_text(findings: Findings) -> str:
+    """What was found, in lines; then how many rules found nothing."""
+    found = [each for each in findings if each.state == "found"]
+    lines = [f"{plain(each.title)}\n  {plain(each.detail)}" for each in found]
+    return "\n".join([*lines, f"{len(findings) - len(found)} rules found nothing"])

@@ -19,7 +19,7 @@ from msgspec import Struct
 from foretrace.base.arrays import distinct
 from foretrace.model.arguments import json_text
 from foretrace.model.host import HOST_KINDS, Host
-from foretrace.model.intervals import Ints, split_by, union_length
+from foretrace.model.intervals import IntervalUnion, Ints, split_by, union_length
 from foretrace.model.spans import Span
 from foretrace.model.trace import Trace
 from foretrace.schema.tables import KIND, KINDS, WORK_KINDS
@@ -348,3 +348,42 @@ def _configs(trace: Trace) -> tuple[list[list[object]], Ints]:
         for row in table[first].iter_rows()
     ]
     return distinct, number.reshape(-1)
+
+
+_LONG_AGO = -(1 << 62)  # the end of what precedes the first piece
+
+
+class Bands:
+    """The intervals of one row, in order of start, each with the number of its group.
+
+    The union of a group's intervals is kept with the busy time before each piece, so the busy time
+    of a pixel is a difference of two look-ups. `web/src/core/busy.ts` does the same in a page.
+    """
+
+    def __init__(self, start: Ints, end: Ints, group: Ints) -> None:
+        groups = distinct(group).tolist()
+        self.groups = {
+            each: IntervalUnion(start[group == each], end[group == each]) for each in groups
+        }
+
+    def pixels(self, edges: Ints) -> dict[int, Ints]:
+        """Busy ns between each two of these moments, by group; nothing for idle groups."""
+        found = {each: np.diff(busy.up_to(edges)) for each, busy in self.groups.items()}
+        return {each: busy for each, busy in found.items() if busy.any()}
+
+
+def edges(start: int, end: int, width: int) -> Ints:
+    """The whole nanoseconds at which `width` pixels begin, and where the last one ends."""
+    whole, rest = divmod(end - start, width)  # the product of all three may exceed 64 bits
+    pixel = np.arange(width + 1, dtype=np.int64)
+    return start + whole * pixel + rest * pixel // width
+
+
+def partition(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Intervals in order of start, cut so that a moment belongs to the first that holds it.
+
+    Groups that run at once then add up to the time in which something ran.
+    """
+    before = np.maximum.accumulate(np.concatenate([[_LONG_AGO], end[:-1]]))[: len(start)]
+    began = np.maximum(start, before)
+    return began, np.maximum(end, began)

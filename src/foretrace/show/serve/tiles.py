@@ -18,8 +18,7 @@ from foretrace.base.arrays import distinct
 from foretrace.model.intervals import Ints
 from foretrace.schema.tables import KINDS, WORK_KINDS
 from foretrace.show.html.page import Packed, pack
-from foretrace.show.html.strip import Bands, edges, partition
-from foretrace.show.html.timeline import Timeline
+from foretrace.show.html.timeline import Bands, Timeline, edges, partition
 
 WORK = tuple(KINDS.index(kind) for kind in WORK_KINDS)
 FINEST_NS, FACTOR = 1000, 4

@@ -27,7 +27,7 @@ from foretrace.show.html.timeline import free_rows
 from foretrace.show.share import chrome
 from foretrace.show.share.chrome import Record
 from foretrace.show.share.pseudonyms import Pseudonyms
-from foretrace.show.share.redact import KEEP
+from foretrace.show.share.publish import KEEP
 
 PID = 900_000_000  # far from any process or device
 _CATEGORY = "foretrace"

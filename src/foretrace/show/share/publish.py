@@ -2,50 +2,226 @@
 
 A file's name ends in a mark made from the trace and from what was kept, so files that are already
 there are known without reading them: a run that was stopped goes on where it stopped, nothing is
-ever replaced by something else, and the index lists the files of earlier runs too.
+ever replaced by something else, and the index lists the files of earlier runs too. A copy has
+enough to read a trace, and nothing that says whose it is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import platform
 import re
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from foretrace.base import files
 from foretrace.base.budget import Limits
-from foretrace.base.errors import TraceError
+from foretrace.base.errors import TraceError, UsageError
 from foretrace.base.units import bytes_text
 from foretrace.model import opening
 from foretrace.model.trace import Trace
+from foretrace.read import captures, compiler
 from foretrace.read.compiler import CompilerLogs
 from foretrace.read.compiler.bundle import SUFFIX
 from foretrace.read.folder import searched
 from foretrace.read.snapshot import is_snapshot, read_snapshot
 from foretrace.schema.documents.share import SharedTrace
+from foretrace.schema.snapshot import Snapshot
 from foretrace.show.html import write_report
+from foretrace.show.share import chrome
+from foretrace.show.share.compiler_copy import CodeText, texts_of, write_copy
 from foretrace.show.share.handoff import PERFETTO
-from foretrace.show.share.pseudonyms import Pseudonyms
-from foretrace.show.share.redact import (
-    KEEP,
-    OF_COMPILER,
-    OF_SNAPSHOT,
-    REMAINS,
-    UNKNOWN,
-    copied_captures,
-    pseudonyms_for,
-    pseudonyms_for_snapshot,
-    records_of,
-    redact,
-    redact_records,
-    shared_name,
-)
+from foretrace.show.share.pseudonyms import Pseudonyms, owners, texts_in
 from foretrace.show.share.snapshot_copy import write_snapshot
 from foretrace.show.share.stores import Store
+
+# What may be kept beyond the list, and what that means.
+KEEP = {
+    "names": "your own names of regions, ops, kernels and modules",
+    "stacks": "Python frames and call stacks",
+    "paths": "paths in names and stacks",
+    "inputs": "the values of arguments (numbers, texts, file names)",
+    "hosts": "names of hosts, users, processes and threads",
+}
+REMAINS = (
+    "names of ops, kernels, regions and steps that are made of words of PyTorch, CUDA and their "
+    "libraries; every other word has a pseudonym",
+    "times and durations; process, thread and stream numbers; correlation ids",
+    "sizes, strides and types of operands; arguments that are short numbers; launch grids, "
+    "registers and shared memory; bytes copied and allocated",
+    "the model of the GPU, CUDA versions, rank and world size",
+)
+# of a snapshot of the allocator
+OF_SNAPSHOT = (
+    "sizes, addresses and times of allocations; stacks with numbers of lines, functions without "
+    "words of your own, and files inside torch and other packages"
+)
+# of the compiler's records, where a trace has some
+OF_COMPILER = (
+    "graphs, generated code, the scheduler's lists and reasons, graph breaks, failed guards, "
+    "numbers of lines, times of phases, all without words of your own"
+)
+# `{host}_{pid}.{time}.pt.trace.json`: how torch's own handler names its files.
+_HANDLER = re.compile(r"(?P<host>.{1,255})_(?P<pid>\d{1,15})\.\d{10,}")
+_STEM = 120  # the mark, the words of --keep and the suffix follow; a file system takes 255 bytes
+_SUFFIX = re.compile(
+    r"(?:\.pt)?(?:\.trace)?\.(?:json|pickle)(?:\.(?:gz|xz|zst|zstd))?$|\.(?:gz|xz|zst|zstd|trace|tmp)$",
+    re.IGNORECASE,
+)
+_IDENTITY = re.compile(r"host|user|owner|job|node|machine|login|author|mail", re.IGNORECASE)
+# What the summary calls the kinds of removed text.
+REMOVED = {
+    "key": "keys and random tokens",
+    "path": "paths",
+    "address": "addresses",
+    "name": "names that are not PyTorch's, CUDA's or their libraries'",
+    "text": "ends of names longer than 16,384 letters",
+    "word": "words outside the vocabulary of their field",
+    "header": "header entries",
+    "thread": "names of processes and threads",
+    "frame": "Python frames",
+    "stack": "call stacks",
+    "value": "recorded argument values",
+    "record": "records of the compiler",
+    "source": "lines of code",
+}
+UNKNOWN = (
+    "a word that PyTorch or a library uses passes wherever it stands (a project called flash), and "
+    "so do short numbers: read the names of regions"
+)
+
+
+def parse_keep(text: str) -> frozenset[str]:
+    """`"stacks,paths"` -> the set; an unknown word is a usage error that lists the known ones."""
+    wanted = frozenset(word.strip() for word in text.split(",") if word.strip())
+    if wanted - set(KEEP):
+        listed = "; ".join(f"{name}: {meaning}" for name, meaning in KEEP.items())
+        raise UsageError(f"--keep {text}: unknown; choose from {listed}")
+    return wanted
+
+
+def removed_text(each: Iterable[dict[str, int]]) -> list[str]:
+    """The summary of what was removed from several traces: one line per kind."""
+    total = sum(map(Counter[str], each), Counter[str]())
+    return [f"{meaning}: {total[kind]:,}" for kind, meaning in REMOVED.items() if total[kind]]
+
+
+def redact(
+    trace: Trace,
+    folder: Path,
+    keep: frozenset[str] = frozenset(),
+    mark: str = "",
+    private: Pseudonyms | None = None,
+) -> Path:
+    """Write the copy into `folder`, under a name without private text that ends in `mark`; the
+    captures of its graphs go beside it (`copied_captures`).
+    """
+    private = private or pseudonyms_for(trace, keep)
+    target = folder / f"{shared_name(trace.path, private)}{mark}.json.gz"
+    chrome.write(trace, target, private, keep)
+    known = {file.path: file for file in captures.beside(trace.path)}
+    for place, each in enumerate(trace.captures):
+        stated = known.get(each.path)
+        size = f"_bs_{stated.size}" if stated and stated.size is not None else ""
+        rank = f"_rank{stated.rank}" if stated and stated.rank is not None else ""
+        beside = _captures_of(target)
+        beside.mkdir(exist_ok=True)
+        assert isinstance(each, Trace)
+        chrome.write(each, beside / f"capture_{place:02}{size}{rank}.json.gz", private, keep)
+    return target
+
+
+def copied_captures(copy: Path) -> list[Path]:
+    """The captures that `redact` wrote beside a copy: the ops of its graphs are in them."""
+    return sorted(_captures_of(copy).glob("*.json.gz"))
+
+
+def _captures_of(copy: Path) -> Path:
+    return copy.with_name(copy.name.removesuffix(".json.gz") + captures.SUFFIX)
+
+
+def pseudonyms_for(
+    trace: Trace, keep: frozenset[str], salt: bytes | None = None, logs: CompilerLogs | None = None
+) -> Pseudonyms:
+    """Pseudonyms for the hosts and people that this trace and the compiler's records of it name
+    anywhere, and for who shares it.
+
+    With the same `salt` the same text has the same pseudonym in every trace.
+    """
+    texts = [*texts_of(logs)] if logs else []
+    for each in (trace, *trace.captures):
+        texts += [*texts_in(each.tables.header), each.path, *each.host.names]
+        for table in ("tracks", "stacks", "triton"):
+            for column in each.tables[table].iter_columns():
+                if column.dtype == str:
+                    texts += column.drop_nulls().unique().to_list()
+    names = {*owners(texts), *_identities(trace), *_here()} if keep else set[str]()
+    # the first word of a full host name is what people call the machine
+    return Pseudonyms(names | {name.partition(".")[0] for name in names}, keep, salt)
+
+
+def pseudonyms_for_snapshot(
+    snapshot: Snapshot, keep: frozenset[str], salt: bytes | None = None
+) -> Pseudonyms:
+    """Pseudonyms for the people that the stacks of a snapshot name, and for who shares it."""
+    names = {*owners(frame.file for frame in snapshot.frames), *_here()} if keep else set[str]()
+    return Pseudonyms(names | {name.partition(".")[0] for name in names}, keep, salt)
+
+
+def records_of(trace: Trace, limits: Limits) -> CompilerLogs | None:
+    """The compiler's records of a trace; None where nothing can be read, or of another run."""
+    path = compiler.beside(trace.path)
+    if path is None:
+        return None
+    try:
+        return trace.compiler_records.own_run(compiler.read(path, limits))
+    except (TraceError, UsageError):
+        return None
+
+
+def redact_records(logs: CompilerLogs, copy: Path, private: Pseudonyms) -> list[Path]:
+    """Write the records beside the copy of their trace; returns the files."""
+    folder = copy.with_name(copy.name.removesuffix(".json.gz") + SUFFIX)
+    return write_copy(logs, folder, copy.name, CodeText(private))
+
+
+def _identities(trace: Trace) -> set[str]:
+    """What the header and the file's name say about who ran it where."""
+    header = trace.tables.header
+    named = [texts_in(value) for key, value in header.items() if _IDENTITY.search(key)]
+    match = _HANDLER.match(Path(trace.path).name)
+    return {text for texts in named for text in texts} | ({match["host"]} if match else set())
+
+
+def _here() -> set[str]:
+    """This machine and its user: most traces are shared from where they were recorded."""
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or ""
+    return {platform.node(), user, os.path.basename(os.path.expanduser("~"))}
+
+
+def shared_name(path: str, private: Pseudonyms) -> str:
+    """The file's name without its suffixes, its folder, and the host that torch puts in front.
+
+    A name that holds anything private is left out: a pseudonym would differ from run to run, and a
+    second run could not know what the first has shared.
+    """
+    name = _SUFFIX.sub("", Path(path.rpartition("::")[2] or path).name)
+    match = _HANDLER.match(name)
+    if match and "hosts" not in private.keep:
+        name = f"worker_{match['pid']}"
+    elif private.clean(name) != name:
+        name = "trace"
+    stem = re.sub(r"[^\w.-]+", "_", name).strip("._").encode()[:_STEM]
+    return stem.decode(errors="ignore") or "trace"
+
 
 INDEX = "foretrace-index.html"
 _BLOCK = 1 << 20
@@ -83,8 +259,9 @@ def share(
     if not paths:
         hint = "give a folder with *.json or *.json.gz traces"
         raise TraceError("E_NO_EVENTS", path, "contains no trace", hint=hint)
-    shared, there, salt = list[SharedTrace](), store.names(), secrets.token_bytes(16)
+    shared = list[SharedTrace]()
     with files.scratch() as folder:
+        run = _Run(store, store.names(), keep, secrets.token_bytes(16), folder, bounds)
         for done, each in enumerate(paths):
             progress(done, len(paths), each)
 
@@ -92,89 +269,77 @@ def share(
                 progress(done, len(paths), f"{name}: {bytes_text(count)} of {bytes_text(size)}")
 
             if is_snapshot(each, bounds):
-                shared.append(_snapshot(each, bounds, store, there, keep, salt, folder, sent))
+                shared.append(run.snapshot(each, sent))
             else:
-                trace = opening.open(each, cache=cache, limits=bounds)
-                logs = records_of(trace, bounds)
-                private = pseudonyms_for(trace, keep, salt, logs)
-                shared.append(_one(trace, logs, store, there, keep, private, folder, sent))
-            there |= {shared[-1].trace, shared[-1].report} - {""}
+                shared.append(run.trace(opening.open(each, cache=cache, limits=bounds), sent))
+            run.there.update({shared[-1].trace, shared[-1].report} - {""})
         progress(len(paths), len(paths), "")
         index = folder / INDEX
-        index.write_text(index_page(there, store), encoding="utf-8")
+        index.write_text(index_page(run.there, store), encoding="utf-8")
         store.put(index, INDEX, lambda sent, size: None)
     return shared
 
 
-def _snapshot(
-    path: str,
-    limits: Limits,
-    store: Store,
-    there: set[str],
-    keep: frozenset[str],
-    salt: bytes,
-    folder: Path,
-    sent: Callable[[str, int, int], None],
-) -> SharedTrace:
-    snapshot = read_snapshot(path, limits)
-    private = pseudonyms_for_snapshot(snapshot, keep, salt)
-    mark = "-".join(["", _mark(path, (), keep), *sorted(keep)])
-    name = f"{shared_name(path, private)}{mark}.pickle"
-    was_there = name in there
-    if not was_there:
-        store.put(write_snapshot(snapshot, folder / name, private), name, partial(sent, name))
-    removed = {} if was_there else private.removed
-    return SharedTrace(path, name, "", None, (), was_there, bool(snapshot.lost), removed)
+class _Run(Struct, frozen=True):
+    """What all files of one run have in common; `there` are the files of the store."""
 
+    store: Store
+    there: set[str]
+    keep: frozenset[str]
+    salt: bytes
+    folder: Path
+    limits: Limits
 
-def _one(
-    trace: Trace,
-    logs: CompilerLogs | None,
-    store: Store,
-    there: set[str],
-    keep: frozenset[str],
-    private: Pseudonyms,
-    folder: Path,
-    sent: Callable[[str, int, int], None],
-) -> SharedTrace:
-    path = trace.path
-    beside = [*(logs.sources if logs else ()), *(each.path for each in trace.captures)]
-    mark = "-".join(["", _mark(path, beside, keep), *sorted(keep)])
-    stem = f"{shared_name(path, private)}{mark}"
-    name, page = f"{stem}.json.gz", f"{stem}.html"
-    was_there = {name, page} <= there
-    if not was_there:
-        copy = redact(trace, folder, keep, mark, private)
-        # before the trace: where that is, they are
-        records = redact_records(logs, copy, private) if logs else []
-        for file in (*records, *copied_captures(copy)):
-            inside = f"{file.parent.name}/{file.name}"
-            store.put(file, inside, partial(sent, inside))
-        store.put(copy, name, partial(sent, name))
-        report = write_report(folder / page, [opening.open(copy, cache=False)])
-        store.put(report, page, partial(sent, page))
-    regions = tuple(dict.fromkeys(private.clean(span.name) for span in trace.spans.regions))
-    perfetto, lost = _perfetto(store, name), trace.ledger.lost_data
-    removed = {} if was_there else private.removed
-    why = f"{stem}{SUFFIX}" if logs else None
-    return SharedTrace(path, name, page, perfetto, regions, was_there, lost, removed, why)
+    def snapshot(self, path: str, sent: Callable[[str, int, int], None]) -> SharedTrace:
+        """A snapshot of the allocator, which has no report."""
+        snapshot = read_snapshot(path, self.limits)
+        private = pseudonyms_for_snapshot(snapshot, self.keep, self.salt)
+        name = f"{shared_name(path, private)}{self._mark(path, ())}.pickle"
+        was_there = name in self.there
+        if not was_there:
+            copy = write_snapshot(snapshot, self.folder / name, private)
+            self.store.put(copy, name, partial(sent, name))
+        removed = {} if was_there else private.removed
+        return SharedTrace(path, name, "", None, (), was_there, bool(snapshot.lost), removed)
+
+    def trace(self, trace: Trace, sent: Callable[[str, int, int], None]) -> SharedTrace:
+        """A trace with its report, the compiler's records and the captures beside it."""
+        path, logs = trace.path, records_of(trace, self.limits)
+        private = pseudonyms_for(trace, self.keep, self.salt, logs)
+        beside = [*(logs.sources if logs else ()), *(each.path for each in trace.captures)]
+        mark = self._mark(path, beside)
+        stem = f"{shared_name(path, private)}{mark}"
+        name, page = f"{stem}.json.gz", f"{stem}.html"
+        was_there = {name, page} <= self.there
+        if not was_there:
+            copy = redact(trace, self.folder, self.keep, mark, private)
+            report = write_report(self.folder / page, [opening.open(copy, cache=False)])
+            # before the trace: where that is, they are
+            records = redact_records(logs, copy, private) if logs else []
+            held = {f"{e.parent.name}/{e.name}": e for e in (*records, *copied_captures(copy))}
+            for inside, file in (held | {name: copy, page: report}).items():
+                self.store.put(file, inside, partial(sent, inside))
+        regions = tuple(dict.fromkeys(private.clean(span.name) for span in trace.spans.regions))
+        perfetto, lost = _perfetto(self.store, name), trace.ledger.lost_data
+        removed = {} if was_there else private.removed
+        why = f"{stem}{SUFFIX}" if logs else None
+        return SharedTrace(path, name, page, perfetto, regions, was_there, lost, removed, why)
+
+    def _mark(self, path: str, beside: Iterable[str | Path]) -> str:
+        """Eight letters that change with the trace, what lies beside it, and what is kept."""
+        digest = hashlib.blake2b(",".join(sorted(self.keep)).encode(), digest_size=4)
+        file, _, member = path.partition("::")
+        digest.update(member.encode())
+        for each in (file, *beside):
+            with Path(each).open("rb") as source:
+                while block := source.read(_BLOCK):
+                    digest.update(block)
+        return "-".join(["", digest.hexdigest(), *sorted(self.keep)])
 
 
 def _perfetto(store: Store, name: str) -> str | None:
     link = store.link(name)
     return None if link is None else f"{PERFETTO}/#!/?url={quote(link, safe=':/')}"
-
-
-def _mark(path: str, beside: Iterable[str | Path], keep: frozenset[str]) -> str:
-    """Eight letters that change with the trace, what lies beside it, and what is kept of them."""
-    digest = hashlib.blake2b(",".join(sorted(keep)).encode(), digest_size=4)
-    file, _, member = path.partition("::")
-    digest.update(member.encode())
-    for each in (file, *beside):
-        with Path(each).open("rb") as source:
-            while block := source.read(_BLOCK):
-                digest.update(block)
-    return digest.hexdigest()
 
 
 def index_page(names: set[str], store: Store) -> str:
