@@ -50,7 +50,7 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def drawn(found: Snapshot) -> tuple[Any, MemoryView]:
     views = memory_views(found)
-    return made.snapshot_page(memory_document(found, views), views).devices[0], views[0]
+    return made.drawings(memory_document(found, views), views)[0].device(), views[0]
 
 
 def live(view: MemoryView, of: Numbers, group: int, event: int) -> tuple[int, int]:
@@ -123,7 +123,7 @@ def _lives(view: MemoryView) -> list[tuple[int, int, int]]:
 def test_every_device_has_a_drawing() -> None:
     one, two = snapshot(300, ["f"]), snapshot(500, ["f"], device=1)
     views = memory_views(found := replace(two, histories=[*one.histories, *two.histories]))
-    devices = made.snapshot_page(memory_document(found, views), views).devices
+    devices = [each.device() for each in made.drawings(memory_document(found, views), views)]
     assert [each.title for each in devices] == [f"device {v.history.device}" for v in views]
     assert [each.peak_bytes for each in devices] == [view.peak_bytes for view in views]
     assert {each.events for each in devices} == {300, 500}
@@ -149,7 +149,7 @@ def test_a_page_has_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"{'long' * 500}{at}" for at in range(3_000)]
     views = memory_views(found := snapshot(100_000, names))
     document = memory_document(found, views)
-    (device,) = made.snapshot_page(document, views).devices
+    (device,) = (each.device() for each in made.drawings(document, views))
     assert len(made.memory_html(document, views)) < 4_000_000
     assert device.whole.points.rows <= made.MOST_POINTS
     assert device.whole.boxes.rows <= made.MOST_BOXES + made.MOST_AT_PEAK

@@ -100,7 +100,10 @@ def _program(wanted: str, captures: str | None) -> str:
     old overviews stale.
     """
     beside = content_beside(wanted) + _compiler_records(wanted) + devices.measured_stamp().encode()
-    beside += _stamp(found).encode() if (found := snapshot_beside(wanted)) else b""
+    with suppress(OSError):
+        if found := snapshot_beside(wanted):
+            stat = os.stat(found)
+            beside += f"{found} {stat.st_size} {stat.st_mtime_ns}".encode()
     graphs = mark(opening.find_captures(wanted, captures))
     return f"look-{opening.program()}-{crc32(beside):08x}-{graphs:08x}"
 
@@ -114,13 +117,6 @@ def _compiler_records(wanted: str) -> bytes:
         return b""
     marks = ((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
     return repr([*marks]).encode("utf-8", "surrogateescape") if stats else b""
-
-
-def _stamp(path: str) -> str:
-    with suppress(OSError):
-        stat = os.stat(path)
-        return f"{path} {stat.st_size} {stat.st_mtime_ns}"
-    return ""
 
 
 def overviews(paths: Sequence[str], limits: Limits, cache: bool) -> Iterator[Overview | LeftOut]:

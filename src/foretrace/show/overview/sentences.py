@@ -107,15 +107,13 @@ def device_text(trace: TraceEntry) -> str:
 def roles_text(roles: Mapping[str, float], most: int = ROLES) -> str:
     """`3 GEMMs, 2 pointwise`, the commonest first; many roles are cut short."""
     ordered = sorted(roles.items(), key=lambda item: (-item[1], item[0]))
-    words = [_role_count(role, count) for role, count in ordered[:most]]
+    named = {"gemm": ("GEMM", "GEMMs"), "gemv": ("GEMV", "GEMVs"), "copy": ("copy", "copies")}
+    words = [
+        plural(count, *named[role]) if role in named else f"{count_text(count)} {role}"
+        for role, count in ordered[:most]
+    ]
     rest = sum(count for _, count in ordered[most:])
     return ", ".join([*words, f"{plural(rest, 'other')}"] if rest else words)
-
-
-def _role_count(role: str, count: float) -> str:
-    if role in ("gemm", "gemv"):
-        return plural(count, role.upper())
-    return plural(count, "copy", "copies") if role == "copy" else f"{count_text(count)} {role}"
 
 
 def _gap(look: Look) -> Iterator[Line]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from foretrace.base.units import count_text, plural
-from foretrace.schema.documents.ladder import LadderDocument, MarkedClaim, SetupRow, UnmarkedClaim
+from foretrace.schema.documents.ladder import LadderDocument, MarkedClaim, UnmarkedClaim
 from foretrace.show.render.terminal import markdown, plain, table, wrapped
 
 _TABLE = "The article's table"
@@ -79,7 +80,11 @@ def climb_text(document: LadderDocument) -> str:
         parts.append("\n".join(["What no trace of one setup decides", *lines]))
     parts += ["\n".join(["Skipped", *skipped_lines(document)])] if document.skipped else []
     parts.append(f"{_TABLE}: setup, what changed (+), what stayed the same (=)")
-    return "\n\n".join([*parts, *map(_row, document.article)])
+    for row in document.article:
+        sentences = [f"+ {text}" for text in row.changed] + [f"= {text}" for text in row.same]
+        lines = [wrapped(text, "  ", "    ") for text in sentences]
+        parts.append("\n".join([plain(row.setup), *lines]))
+    return "\n\n".join(parts)
 
 
 def claim_text(document: LadderDocument) -> str:
@@ -136,16 +141,15 @@ def _outcomes(counts: Mapping[str, int]) -> str:
 
 def skipped_lines(document: LadderDocument) -> list[str]:
     """One line for each reason."""
-    reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for entry in document.skipped:
-        reasons[entry.why].append(entry.setup)
-    return [wrapped(f"{why} ({'; '.join(names)})", "  ", "    ") for why, names in reasons.items()]
+    found = _by(document.skipped, "why").items()
+    lines = (f"{why} ({'; '.join(each.setup for each in same)})" for why, same in found)
+    return [wrapped(line, "  ", "    ") for line in lines]
 
 
-def _by(claims: Iterable[MarkedClaim], field: str) -> dict[str, list[MarkedClaim]]:
-    groups: defaultdict[str, list[MarkedClaim]] = defaultdict(list)
-    for claim in claims:
-        groups[getattr(claim, field)].append(claim)
+def _by(rows: Iterable[Any], field: str) -> dict[str, list[Any]]:
+    groups: defaultdict[str, list[Any]] = defaultdict(list)
+    for row in rows:
+        groups[getattr(row, field)].append(row)
     return groups
 
 
@@ -201,11 +205,6 @@ def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
     return [wrapped(f"inconclusive   {line}", "  ", " " * 17) for line in lines]
 
 
-def _row(row: SetupRow) -> str:
-    sentences = [f"+ {text}" for text in row.changed] + [f"= {text}" for text in row.same]
-    return "\n".join([plain(row.setup), *(wrapped(text, "  ", "    ") for text in sentences)])
-
-
 def climb_markdown(document: LadderDocument) -> str:
     """For a page: the same, with a section for each claim."""
     parts = [
@@ -218,7 +217,11 @@ def climb_markdown(document: LadderDocument) -> str:
         parts.append("\n".join(["## Skipped", "", *lines]))
     if document.article:
         head = ("setup", "what changed", "what stayed the same")
-        rows = [_row_cells(row) for row in document.article]
+        texts = ((row.setup, row.changed, row.same) for row in document.article)
+        rows = [
+            (markdown(setup), *("<br>".join(map(markdown, each)) for each in lists))
+            for setup, *lists in texts
+        ]
         parts += [f"## {_TABLE}", _page_table(head, rows)]
     return "\n\n".join(parts)
 
@@ -226,7 +229,11 @@ def climb_markdown(document: LadderDocument) -> str:
 def claim_pages(document: LadderDocument) -> dict[str, str]:
     """The page of each number: claim, sentence, source, program, outcome, evidence."""
     marked = {number: _page(claims) for number, claims in _by(document.claims, "number").items()}
-    return {**marked, **{claim.number: _unmarked_page(claim) for claim in document.unmarked}}
+    for claim in document.unmarked:
+        outcome = f"{claim.outcome}. Decided by {claim.decides}."
+        link = f"that of [{claim.see}](#{claim.see.lower()})."
+        marked[claim.number] = f"{_page_head(claim)}\n\nOutcome: {link if claim.see else outcome}"
+    return marked
 
 
 def _page(claims: list[MarkedClaim]) -> str:
@@ -244,21 +251,10 @@ def _page(claims: list[MarkedClaim]) -> str:
     return "\n\n".join([*parts, *printed_lines, *(f"Correction: {note}." for note in notes)])
 
 
-def _unmarked_page(claim: UnmarkedClaim) -> str:
-    outcome = f"Outcome: {claim.outcome}. Decided by {claim.decides}."
-    link = f"Outcome: that of [{claim.see}](#{claim.see.lower()})."
-    return f"{_page_head(claim)}\n\n{link if claim.see else outcome}"
-
-
 def _page_head(claim: MarkedClaim | UnmarkedClaim) -> str:
     said = _said(claim)
     said = said.replace(claim.where, f"[{claim.where}]({claim.address})") if claim.where else said
     return f"### {claim.number}\n\n{claim.claim[0].upper()}{claim.claim[1:]}.\n\n> {said}"
-
-
-def _row_cells(row: SetupRow) -> tuple[str, ...]:
-    lists = ("<br>".join(markdown(text) for text in texts) for texts in (row.changed, row.same))
-    return (markdown(row.setup), *lists)
 
 
 def _page_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

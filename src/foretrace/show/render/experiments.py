@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -16,7 +17,7 @@ from foretrace.base.units import bytes_text, count_text, plural, ratio_text, tim
 from foretrace.schema.documents.bench import BenchDocument, BenchRow
 from foretrace.schema.documents.remote import RemoteDocument, SentRequest
 from foretrace.schema.documents.shapes import ContenderVisits, ShapesDocument, ShapeVisit
-from foretrace.show.render.terminal import Section, drawn
+from foretrace.show.render.terminal import Section, bulleted, drawn, listing
 
 EAGERLY = "*"
 
@@ -27,20 +28,19 @@ def shapes_page(document: ShapesDocument, *, every: bool = False) -> list[Sectio
     eager = any(visit.compiled is False for visit in visits)
     stall = "Stall at each new shape: its first three calls, beyond warm ones"
     against = f"A warm call over {document.first}, measured in turns (below 1 is faster)"
-    left_out = [(f"{entry.name}: {entry.why}", "") for entry in document.left_out]
     where = f"{document.device}, torch {document.torch}, {document.dtype}"
     heading = f"{document.rung}, {len(document.shapes)} shapes: {where}"
     found = [
         Section(heading, _shapes_setting(document), labelled=_shapes_verdict(document)),
         _shapes_summary(document),
-        _by_shape(document, stall, lambda visit: _if_any(visit.stall_ns, time_text, "none")),
-        _by_shape(document, "Graphs compiled", lambda visit: _if_any(visit.graphs, count_text, "")),
+        _by_shape(document, stall, lambda v: time_text(v.stall_ns) if v.stall_ns else "none"),
+        _by_shape(document, "Graphs compiled", lambda v: count_text(v.graphs) if v.graphs else ""),
         _by_shape(
             document, "A warm call", _warm_text, f"{EAGERLY} runs eagerly: Dynamo gave up" * eager
         ),
         _by_shape(document, against, _against_text),
         _reasons(document),
-        Section("Left out", bullets=left_out),
+        bulleted("Left out", [f"{entry.name}: {entry.why}" for entry in document.left_out]),
     ]
     page = [section for section in found if section.filled]
     if every:
@@ -74,10 +74,6 @@ def _shapes_verdict(document: ShapesDocument) -> list[tuple[str, str]]:
 
 def _mean_ns(entry: ContenderVisits) -> float:
     return fmean(visit.wall_ns or 0 for visit in entry.visits)
-
-
-def _if_any(value: float, text: Callable[[float], str], none: str) -> str:
-    return text(value) if value else none
 
 
 def _shapes_setting(document: ShapesDocument) -> list[str]:
@@ -178,8 +174,16 @@ def plot_shapes(document: ShapesDocument, path: Path) -> None:
 
     figure = Figure(figsize=(10, 6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
-    _stalls(above, document)
-    _warm_calls(below, document)
+    width = 0.8 / max(len(document.contenders), 1)
+    for index, entry in enumerate(document.contenders):
+        places = [place + (index + 0.5) * width - 0.4 for place in range(len(entry.visits))]
+        stalls = [max(visit.stall_ns / 1e6, FLOOR_MS) for visit in entry.visits]
+        above.bar(places, stalls, width, color=f"C{index}")
+        times = [(visit.wall_ns or 0) / 1e3 for visit in entry.visits]
+        below.plot(times, "o-", label=entry.name, color=f"C{index}")
+    for axis, what in ((above, "stall, ms"), (below, "warm call, us")):
+        axis.set_yscale("log")
+        axis.set_ylabel(what, fontsize=9)
     below.set_xticks(range(len(document.shapes)), labels(document), fontsize=8)
     below.set_xlabel(f"{' x '.join(document.shapes[0])}, in the order visited", fontsize=9)
     legend = below.get_legend_handles_labels()
@@ -187,24 +191,6 @@ def plot_shapes(document: ShapesDocument, path: Path) -> None:
     where = f"{document.device}, torch {document.torch}"
     figure.suptitle(f"{document.rung} over shapes, {where}", fontsize=10)
     figure.savefig(path)
-
-
-def _stalls(axis: Any, document: ShapesDocument) -> None:
-    width = 0.8 / max(len(document.contenders), 1)
-    for index, entry in enumerate(document.contenders):
-        places = [place + (index + 0.5) * width - 0.4 for place in range(len(entry.visits))]
-        stalls = [max(visit.stall_ns / 1e6, FLOOR_MS) for visit in entry.visits]
-        axis.bar(places, stalls, width, color=f"C{index}")
-    axis.set_yscale("log")
-    axis.set_ylabel("stall, ms", fontsize=9)
-
-
-def _warm_calls(axis: Any, document: ShapesDocument) -> None:
-    for index, entry in enumerate(document.contenders):
-        times = [(visit.wall_ns or 0) / 1e3 for visit in entry.visits]
-        axis.plot(times, "o-", label=entry.name, color=f"C{index}")
-    axis.set_yscale("log")
-    axis.set_ylabel("warm call, us", fontsize=9)
 
 
 _BENCH_COLUMNS = {
@@ -317,26 +303,17 @@ def _sweep_panel(axis: Any, rows: list[BenchRow], colours: dict[str, str]) -> No
 
 def plan_text(document: RemoteDocument, *, bold: bool = False) -> str:
     """Everything that leaves this machine, in the order in which it does."""
-    sections = [_files(document)]
+    total = bytes_text(sum(file.bytes for file in document.files))
+    title = f"Sent: {plural(len(document.files), 'file')}, {total}"
+    sent = listing(title, document.files, {"file": "name", "bytes": "bytes"})
+    sections = [replace(sent, labelled=[("to", document.to)])]
+    steps = "the same by hand; foretrace runs the first two and unpacks the third itself"
     if document.request:
         sections.append(_request(document.request, document.usd_per_hour))
         steps = "the job runs, on its own machine"
-    else:
-        steps = "the same by hand; foretrace runs the first two and unpacks the third itself"
     sections.append(Section(f"Commands: {steps}", code="\n".join(document.commands)))
-    if document.notes:
-        sections.append(Section("Notes", bullets=[(note, "") for note in document.notes]))
-    return drawn(sections, bold=bold)
-
-
-def _files(document: RemoteDocument) -> Section:
-    total = bytes_text(sum(file.bytes for file in document.files))
-    return Section(
-        f"Sent: {plural(len(document.files), 'file')}, {total}",
-        head=("file", "bytes"),
-        labelled=[("to", document.to)],
-        rows=[(file.name, bytes_text(file.bytes)) for file in document.files],
-    )
+    notes = [bulleted("Notes", document.notes)] if document.notes else []
+    return drawn([*sections, *notes], bold=bold)
 
 
 def _request(request: SentRequest, price: float | None) -> Section:

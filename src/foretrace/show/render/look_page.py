@@ -26,7 +26,6 @@ from foretrace.schema.documents.look import (
     GroupRow,
     KernelRow,
     Look,
-    StepRow,
 )
 from foretrace.schema.ledger import NoteEntry
 from foretrace.show.overview.measured_step import saving_text
@@ -47,6 +46,7 @@ from foretrace.show.render.terminal import (
     WIDTH,
     Column,
     Section,
+    bulleted,
     filled,
     fitted,
     listing,
@@ -237,9 +237,9 @@ def _head(overview: Overview) -> Section:
 
 def _warnings(notes: Sequence[NoteEntry]) -> list[tuple[str, str]]:
     """Every loss by name, the worst with what it means."""
-    lines = [f"! {note_text(note)}" for note in notes[:BANNER]]
+    lines = [(f"! {note_text(note)}", "") for note in notes[:BANNER]]
     rest = ", ".join(f"{note.code} ({count_text(note.count)})" for note in notes[BANNER:])
-    return [(line, "") for line in [*lines, *([f"! also {rest}"] if rest else [])]]
+    return [*lines, *([(f"! also {rest}", "")] if rest else [])]
 
 
 def _group_cells(row: GroupRow) -> list[str]:
@@ -258,7 +258,7 @@ def _options(look: Look) -> str:
 
 def banner(notes: Sequence[NoteEntry]) -> Section:
     """What every page made from a damaged trace must show."""
-    return Section("", bullets=[(f"! {note_text(note)}", "") for note in notes])
+    return bulleted("", [f"! {note_text(note)}" for note in notes])
 
 
 def note_text(note: NoteEntry) -> str:
@@ -321,18 +321,14 @@ def _steps(look: Look) -> Section:
     columns: dict[str, Column] = {
         "step": "name", "host": "cpu_ns", "kernels": "kernels", "memcpys": "memcpys",
         "memsets": "memsets", "recorded": "recorded_ns", "gpu busy": "gpu_busy_ns",
-        "gpu idle": _idle_of_step, "bound": "bound",
+        "gpu idle": lambda row: time_text(  # what GPU work leaves of the recorded step
+            None if None in (row.recorded_ns, row.gpu_busy_ns)
+            else max(row.recorded_ns - row.gpu_busy_ns, 0)
+        ), "bound": "bound",
     }  # fmt: skip
     if look.cpu:
         columns = {"step": "name", "host": "cpu_ns", "ops": "ops", "inside ops": "ops_ns"}
     return listing("Steps", look.steps, columns, top=ROWS, how=ALL)
-
-
-def _idle_of_step(row: StepRow) -> str:
-    """What GPU work leaves of the recorded step."""
-    if row.recorded_ns is None or row.gpu_busy_ns is None:
-        return DASH
-    return time_text(max(row.recorded_ns - row.gpu_busy_ns, 0))
 
 
 def _regions(look: Look) -> Section:
@@ -527,7 +523,8 @@ def _places(sequences: Sequence[LaunchSequence]) -> list[list[list[LaunchRow]]]:
     first = sequences[0].rows
     places: list[list[list[LaunchRow]]] = [[[] for _ in sequences] for _ in first]
     for number, entry in enumerate(sequences):
-        match = SequenceMatcher(None, _names(first), _names(entry.rows), autojunk=False)
+        names = [[row.name for row in rows] for rows in (first, entry.rows)]
+        match = SequenceMatcher(None, names[0], names[1], autojunk=False)
         for _, start, end, left, right in match.get_opcodes():
             last = max(end - 1, start - 1, 0)
             for offset, row in enumerate(entry.rows[left:right]):
@@ -535,18 +532,14 @@ def _places(sequences: Sequence[LaunchSequence]) -> list[list[list[LaunchRow]]]:
     return places
 
 
-def _names(rows: Sequence[LaunchRow]) -> list[str]:
-    return [row.name for row in rows]
-
-
 def _cells(label: str, traces: list[list[LaunchRow]]) -> Iterator[list[str]]:
     """One line for each row of each trace; place and letter stand on the first of theirs."""
     for letter, rows in zip(LETTERS, traces, strict=False):
-        for shown in list(map(_shown, rows)) or [["-", "", "", ""]]:
+        for row in rows:
+            launch = row.chain[-1] if row.chain else ""
+            shown = [kernel_times(row), op_path(row.chain), launch, time_text(row.ns)]
             yield [label, letter, *shown]
             label = letter = ""
-
-
-def _shown(row: LaunchRow) -> list[str]:
-    launch = row.chain[-1] if row.chain else ""
-    return [kernel_times(row), op_path(row.chain), launch, time_text(row.ns)]
+        if not rows:
+            yield [label, letter, "-", "", "", ""]
+            label = ""

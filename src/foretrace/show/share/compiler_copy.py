@@ -233,12 +233,13 @@ class CodeText:
     def code(self, text: str) -> str:
         """A graph, a wrapper, or a kernel inside one."""
         pieces = text.split("'''")  # a wrapper holds the code of kernels as strings
-        shown = (
-            self._kernel(piece)
-            if _USERS_KERNEL in piece
-            else self._between(_FILE, piece, self._source, self._words)
-            for piece in pieces
-        )
+        shown = list[str]()
+        for piece in pieces:
+            if _USERS_KERNEL not in piece:
+                shown.append(self._between(_FILE, piece, self._source, self._words))
+            else:
+                self.private.left_out["source"] += not self.stacks
+                shown.append(self.private.kept(piece) if self.stacks else "\n")
         return "'''".join(shown)
 
     @staticmethod
@@ -254,10 +255,6 @@ class CodeText:
             shown += [rest(text[done : match.start()]), found(match)]
             done = match.end()
         return "".join((*shown, rest(text[done:])))
-
-    def _kernel(self, code: str) -> str:
-        self.private.left_out["source"] += not self.stacks
-        return self.private.kept(code) if self.stacks else "\n"
 
     def _source(self, match: re.Match[str]) -> str:
         rest = self.private.kept(match["rest"]) if self.stacks else "function, code: "
