@@ -1,8 +1,9 @@
 """Results in a notebook: tables and a small timeline as HTML and SVG, without a script; and views,
 which are pages in a frame.
 
-Importing this module registers how each result is drawn; a notebook then calls `_repr_html_`. Every
-name is escaped; nothing refers to anything outside the cell.
+Importing this module registers how each result is drawn and printed; a notebook then calls
+`_repr_html_`. Every name is escaped; nothing refers to anything outside the cell. The picture of a
+typical step is as high in every pixel as that is busy; a line below it names what is not drawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The overview of one trace or of a folder of traces: data and sentences, nothing drawn.
 
 `look_document` makes the answer of `foretrace look --json`. `measured_step` measures a step or
-call, `verdict` judges it, `fixes` orders what to do, and `sentences` writes the first screen.
+call, `verdict` judges it, `predictions` orders what to do, `sentences` writes the first screen.
 `sequences` lists what a region launches. `reading` takes overviews from the cache, or makes them,
 in one process or several.
 """

@@ -1,4 +1,7 @@
-"""The answer about a snapshot of the allocator: parts of the peak, fragments, growth, fixes."""
+"""The answer about a snapshot of the allocator: parts of the peak, fragments, growth, fixes.
+
+Also what changed between two snapshots, and what the text of an OutOfMemoryError means.
+"""
 
 from __future__ import annotations
 

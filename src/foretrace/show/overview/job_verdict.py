@@ -18,27 +18,7 @@ from foretrace.analyze.jobs.waits import OWN_CAUSES
 from foretrace.analyze.jobs.whole_job import Job
 from foretrace.base.units import count_text, percent_text, plural, ratio_text, time_text
 from foretrace.schema.documents.job import JobDocument, JobHost, JobOutlier, JobRank, JobVerdict
-from foretrace.show.overview.job_lines import (
-    a_step,
-    cause_text,
-    clock_error,
-    exposed,
-    longest_stage,
-    missing_text,
-    network,
-    not_read,
-    of_step,
-    partly_text,
-    per_step,
-    pipeline,
-    rank_text,
-    rates,
-    read_text,
-    same,
-    slowest_link,
-    step,
-    unjudged,
-)
+from foretrace.show.overview import job_lines
 from foretrace.show.overview.measured_step import WORTH
 from foretrace.show.overview.page import Line
 
@@ -71,7 +51,7 @@ def stragglers(document: JobDocument) -> list[JobRank]:
     A rank that other collectives made late does not count, nor does one that is late no more than
     the others are in turn, or by less than the clocks' error, or whose own times do not show why.
     """
-    least = max(worth_ns(document), clock_error(document) or 0)
+    least = max(worth_ns(document), job_lines.clock_error(document) or 0)
     found = [row for row in document.ranks if (row.exposed_delays_ns or 0) >= least]
     own = [row for row in found if is_evident(document, row) and not in_turn(document, row)]
     return sorted(own, key=lambda row: -(row.exposed_delays_ns or 0))
@@ -121,7 +101,7 @@ def _usual(rows: Sequence[JobRank | JobHost]) -> int:
 
 def slow_network(document: JobDocument, host: JobHost) -> JobOutlier | None:
     """The slow link that explains why a host's ranks are late through other collectives."""
-    return slowest_link(document, host.host) if host.cause == "other_comms" else None
+    return job_lines.slowest_link(document, host.host) if host.cause == "other_comms" else None
 
 
 def fixes(document: JobDocument) -> list[JobFix]:
@@ -135,7 +115,7 @@ def fixes(document: JobDocument) -> list[JobFix]:
 
 def sentence(document: JobDocument, fix: JobFix) -> str:
     """A fix with what it saves."""
-    saves = f"saves {fix.how} {time_text(fix.saves_ns)}{per_step(document)}"
+    saves = f"saves {fix.how} {time_text(fix.saves_ns)}{job_lines.per_step(document)}"
     return f"{fix.text}; {saves}{fix.more}"
 
 
@@ -185,7 +165,7 @@ def _together(document: JobDocument, late: list[JobRank], saves: int, then: bool
     more = " more" if then else ""
     if len(late) == 1:
         return JobFix(_of_rank(late[0]), saves, _how(document), more)
-    rest = ", ".join(map(rank_text, late[1:]))
+    rest = ", ".join(map(job_lines.rank_text, late[1:]))
     alone = None if then else _replayed(document, late[:1])
     one = "" if alone is None else f", {time_text(alone)} with rank {late[0].rank} alone"
     text = f"{_of_rank(late[0])}; {rest} {'is' if len(late) == 2 else 'are'} late too"
@@ -214,18 +194,20 @@ def _replayed(document: JobDocument, late: list[JobRank]) -> int | None:
 
 def _network(document: JobDocument) -> Iterator[JobFix]:
     """The slowest link; a step cannot go below what its ranks do without communication."""
-    link = slowest_link(document)
+    link = job_lines.slowest_link(document)
     if link is not None:
         which, saves = link_text(link.kind, link.what), link_saves(document)
-        text, how = f"inspect {which}: {rates(link)}", _how(document)
-        if saves is None or unjudged(document):  # a replay knows no wait for a rank that is cut
+        text, how = f"inspect {which}: {job_lines.rates(link)}", _how(document)
+        if saves is None or job_lines.unjudged(
+            document
+        ):  # a replay knows no wait for a rank that is cut
             saves, how = _left_by(document, lambda row: row.exposed_ns or 0), "at most"
         yield JobFix(text, saves, how)
 
 
 def link_saves(document: JobDocument) -> int | None:
     """What a replay saves if the slowest link had the bandwidth of its equals."""
-    link = slowest_link(document)
+    link = job_lines.slowest_link(document)
     what = link_text(link.kind, link.what) if link else ""
     found = document.path.what_ifs if document.path else []
     return next((each.saves_ns for each in found if each.what == what), None)
@@ -239,7 +221,7 @@ def _left_by(document: JobDocument, part: Callable[[JobRank], int]) -> int:
 
 
 def _of_rank(row: JobRank) -> str:
-    who, look = rank_text(row), _look(row)
+    who, look = job_lines.rank_text(row), _look(row)
     if row.slow == "gpu":
         ratio = f" {ratio_text(row.kernel_ratio)} as long" if row.kernel_ratio else " longer"
         return f"inspect the GPU of {who}: clocks, power, heat; the same kernels take{ratio}"
@@ -263,15 +245,15 @@ def _exposed(document: JobDocument) -> Iterator[JobFix]:
     for kind, total in kinds.most_common(1):
         alone = min(total, round(fmean(rows)))  # two at a time count once
         most = min(alone, document.perfect_overlap_ns or 0)
-        time = f"{time_text(alone)}{per_step(document)}"
+        time = f"{time_text(alone)}{job_lines.per_step(document)}"
         yield JobFix(f"overlap {kind} with compute: {time} is alone", most)
 
 
 def _pipeline(document: JobDocument) -> Iterator[JobFix]:
     for row in sorted(document.bubbles, key=lambda row: -row.bubble_ns)[:1]:
-        wait = f"stage {row.stage} waits {row.share:.0%} of {a_step(document)}"
+        wait = f"stage {row.stage} waits {row.share:.0%} of {job_lines.a_step(document)}"
         text = f"shorten the pipeline's bubbles (more microbatches): {wait}"
-        uneven = "" if stragglers(document) else longest_stage(document)
+        uneven = "" if stragglers(document) else job_lines.longest_stage(document)
         yield JobFix(f"balance the stages: {uneven}" if uneven else text, row.bubble_ns)
 
 
@@ -284,10 +266,10 @@ def _idle(document: JobDocument) -> Iterator[JobFix]:
     saves = _left_by(document, lambda row: row.idle_ns or 0)
     share = percent_text((busiest.idle_ns or 0) / (busiest.wall_ns or 1))
     which = "every GPU" if len(rows) > 1 else "the GPU"
-    idle = f"see why {which} idles, {share} of {a_step(document)}"
+    idle = f"see why {which} idles, {share} of {job_lines.a_step(document)}"
     if 2 * (busiest.data_ns or 0) > (busiest.idle_ns or 0):
-        idle = f"{FEED}: {which} idles, {share} of {a_step(document)}"
-    yield JobFix(f"{idle} on {rank_text(busiest)}: {_look(busiest)}", saves)
+        idle = f"{FEED}: {which} idles, {share} of {job_lines.a_step(document)}"
+    yield JobFix(f"{idle} on {job_lines.rank_text(busiest)}: {_look(busiest)}", saves)
 
 
 def _look(row: JobRank) -> str:
@@ -327,7 +309,7 @@ def verdict(document: JobDocument) -> JobVerdict:
 def title(document: JobDocument) -> str:
     """`64 of 64 ranks on 8 hosts · NVIDIA H100 · 3 steps of 181 ms`."""
     job = document.job
-    parts = [read_text(job)]
+    parts = [job_lines.read_text(job)]
     parts[0] += f" on {plural(job.hosts, 'host')}" if job.hosts else ""
     if job.devices:
         parts.append(
@@ -346,14 +328,14 @@ def lines(document: JobDocument) -> list[Line]:
     said = document.verdict
     return [
         Line(LABELS[said.bound], said.text),
-        *step(document),
-        *exposed(document),
-        *pipeline(document),
+        *job_lines.step(document),
+        *job_lines.exposed(document),
+        *job_lines.pipeline(document),
         Line("DO FIRST", said.first or NOTHING),
         *([Line("THEN", said.then)] if said.then else []),
-        *network(document),
-        *same(document),
-        *not_read(document),
+        *job_lines.network(document),
+        *job_lines.same(document),
+        *job_lines.not_read(document),
     ]
 
 
@@ -361,21 +343,21 @@ def _judged(document: JobDocument) -> tuple[str, str]:
     if not document.matched or not any(row.clock.fitted for row in document.ranks):
         return "unknown", _unmatched(document)
     late, hosts = stragglers(document), slow_hosts(document)
-    partly = partly_text(document)
-    absent = "".join(f"; {text}" for text in (missing_text(document), partly) if text)
+    partly = job_lines.partly_text(document)
+    absent = "".join(f"; {text}" for text in (job_lines.missing_text(document), partly) if text)
     longest = max((row.delays_ns or 0 for row in late), default=0)
     if hosts and hosts[0].delays_ns >= longest:
         return "slow_host", _slow_host(document, hosts[0]) + absent
     if late:
         return "straggler", _straggler(document, late) + absent
-    link, saves = slowest_link(document), link_saves(document) or 0
+    link, saves = job_lines.slowest_link(document), link_saves(document) or 0
     if link and saves >= worth_ns(document):
         return "slow_link", _slow_link(document, link, saves) + absent
     if document.undecided == document.matched:
         bound, text = _within_error(document)
     else:
         bound, text = _balanced(document)
-    known = not document.job.missing and not unjudged(document)
+    known = not document.job.missing and not job_lines.unjudged(document)
     return bound if known else "inconclusive", text + absent
 
 
@@ -397,36 +379,41 @@ def _unmatched(document: JobDocument) -> str:
 
 def _slow_host(document: JobDocument, worst: JobHost) -> str:
     link = slow_network(document, worst)
-    why = f"its network is slow, {rates(link)}" if link else cause_text(worst.cause)
+    why = (
+        f"its network is slow, {job_lines.rates(link)}"
+        if link
+        else job_lines.cause_text(worst.cause)
+    )
     wait = f"the others wait {_waited(document, worst)}"
     return f"the {plural(worst.ranks, 'rank')} of {worst.host} come late: {why}; {wait}"
 
 
 def _slow_link(document: JobDocument, link: JobOutlier, saves: int) -> str:
     which = link_text(link.kind, link.what)
-    cost = f"{of_step(document, saves)}{per_step(document)}"
-    return f"{which} is slow: {rates(link)}; it costs {_how(document)} {cost}"
+    cost = f"{job_lines.of_step(document, saves)}{job_lines.per_step(document)}"
+    return f"{which} is slow: {job_lines.rates(link)}; it costs {_how(document)} {cost}"
 
 
 def _straggler(document: JobDocument, late: list[JobRank]) -> str:
     worst, rest = late[0], late[1:]
     times = f"{count_text(worst.times_last)} of {plural(worst.collectives, 'collective')}"
-    why = cause_text(worst.cause, worst.causes.get(worst.cause))
+    why = job_lines.cause_text(worst.cause, worst.causes.get(worst.cause))
     if worst.slow == "gpu" and worst.kernel_ratio:
         why += f" ({ratio_text(worst.kernel_ratio)} for the same kernels)"
     why += " (more or other kernels)" if worst.slow == "code" else ""
     wait = f"the others wait {_waited(document, worst)}{_in_step(document, worst)}"
     others = f"; 1% or more for {plural(len(rest), 'more rank')}" if rest else ""
-    return f"{rank_text(worst)} came last in {times}: {why}; {wait}{others}"
+    return f"{job_lines.rank_text(worst)} came last in {times}: {why}; {wait}{others}"
 
 
 def _waited(document: JobDocument, worst: JobRank | JobHost) -> str:
     """`15.3 ms per step for it, at most 8.21 ms (7.0%) of it without compute`."""
     wait, alone = worst.delays_ns or 0, worst.exposed_delays_ns or 0
-    per = f"{per_step(document)} for {'them' if isinstance(worst, JobHost) else 'it'}"
+    per = f"{job_lines.per_step(document)} for {'them' if isinstance(worst, JobHost) else 'it'}"
     if alone >= NEARLY * wait:
-        return f"{of_step(document, wait)}{per}"
-    return f"{time_text(wait)}{per}, at most {of_step(document, alone)} of it without compute"
+        return f"{job_lines.of_step(document, wait)}{per}"
+    bare = job_lines.of_step(document, alone)
+    return f"{time_text(wait)}{per}, at most {bare} of it without compute"
 
 
 def _in_step(document: JobDocument, worst: JobRank) -> str:
@@ -445,7 +432,7 @@ def _in_step(document: JobDocument, worst: JobRank) -> str:
 
 def _within_error(document: JobDocument) -> tuple[str, str]:
     """No straggler if even the error, in every collective of a step, is below 1% of it."""
-    error, steps = clock_error(document) or 0, max(len(document.job.steps), 1)
+    error, steps = job_lines.clock_error(document) or 0, max(len(document.job.steps), 1)
     most = error * max(row.collectives for row in document.ranks) / steps
     text = (
         f"in all {plural(document.matched, 'collective')} the ranks come within the clocks' error"
@@ -457,12 +444,12 @@ def _within_error(document: JobDocument) -> tuple[str, str]:
 def _balanced(document: JobDocument) -> tuple[str, str]:
     worst = max(document.ranks, key=lambda row: row.exposed_delays_ns or 0)
     others = "the others of its stage" if document.bubbles else "the others"
-    text = f"no rank makes {others} wait for 1% of {a_step(document)}"
-    wait = f"{time_text(worst.exposed_delays_ns)} for {rank_text(worst)}"
+    text = f"no rank makes {others} wait for 1% of {job_lines.a_step(document)}"
+    wait = f"{time_text(worst.exposed_delays_ns)} for {job_lines.rank_text(worst)}"
     if in_turn(document, worst):
-        most = f"at most {wait}{per_step(document)}"
+        most = f"at most {wait}{job_lines.per_step(document)}"
         return "balanced", f"no rank alone makes {others} wait: all come late in turn, {most}"
-    error = clock_error(document) or 0
+    error = job_lines.clock_error(document) or 0
     within = f"the clocks' error ({time_text(error)})"
     if (worst.exposed_delays_ns or 0) >= worth_ns(document):
         why = "the traces do not say why"

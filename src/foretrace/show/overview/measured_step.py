@@ -1,6 +1,7 @@
 """Where the time of a step goes; or of a call of the main region, or of the whole recording.
 
-Times and counts are medians over the steps or calls that launched GPU work.
+Times and counts are medians over the steps or calls that launched GPU work. Below is what a fix
+must be worth, and what rules say of compiling and of captures.
 """
 
 from __future__ import annotations

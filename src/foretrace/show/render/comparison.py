@@ -1,4 +1,7 @@
-"""A comparison for people: the verdict and one line a change first, tables on demand."""
+"""A comparison for people: the verdict and one line a change first, tables on demand.
+
+Two jobs, and two results of `foretrace try`, are compared in the same way.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of `job`: the first screen, and the tables that its options show."""
+"""The pages of `job`: the first screen, the tables that its options show, ranks as lanes of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A lesson for a terminal: the list, a question, an answer with what decides it, the end."""
+"""A lesson for a terminal: the list, a question, an answer with what decides it, the end.
+
+What decides is drawn: lanes for the host and the GPU of one call. The tour is made of lessons.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a step would take with each fix, for people."""
+"""What a step would take with each fix, for people; a forecast beside what came; one rule or fix
+explained (`look --explain NAME`).
+"""
 
 from __future__ import annotations
 

@@ -14,22 +14,6 @@ from foretrace.schema.documents.why import (
     Why,
 )
 from foretrace.show.overview import why as words
-from foretrace.show.overview.why import (
-    apart_detail,
-    first_place,
-    labels,
-    library_name,
-    moved,
-    op_label,
-    other_run,
-    per_step,
-    places,
-    shape,
-    stays_apart,
-    stride,
-    tuned_text,
-    unit,
-)
 from foretrace.show.render.look_page import banner
 from foretrace.show.render.terminal import WIDTH, Column, Section, bulleted, filled, fitted, listing
 
@@ -77,7 +61,7 @@ def regions(why: Why, most: int) -> Section:
     """A row for each compiled graph: the count of nodes at every stage, and the time."""
 
     def spent(row: RegionStages) -> str:
-        return time_text(per_step(why, row.time_ns) if row.time_ns and row.launches else None)
+        return time_text(words.per_step(why, row.time_ns) if row.time_ns and row.launches else None)
 
     columns: dict[str, Column] = {
         "region": _region,
@@ -86,7 +70,7 @@ def regions(why: Why, most: int) -> Section:
         "nodes": "post_grad_nodes",
         "fusion": _fusion,
         "kernels": _calls,
-        **({unit(why): spent} if why.launches is not None else {}),
+        **({words.unit(why): spent} if why.launches is not None else {}),
         "compile": "compile_ns",
     }
     ordered = sorted(why.stages, key=lambda row: not row.launches)  # what ran comes first
@@ -116,18 +100,20 @@ def kernels(why: Why, most: int, more: str = "--kernels") -> Section:
 
 
 def _kernel_columns(why: Why) -> dict[str, Column]:
-    named = labels(why.kernels)
+    named = words.labels(why.kernels)
     columns: dict[str, Column] = {
         "kernel": lambda row: named[id(row)],
-        "source": lambda row: first_place(row.sources) or DASH,
+        "source": lambda row: words.first_place(row.sources) or DASH,
         "nodes": lambda row: count_text(len(row.nodes)),
     }
     if why.launches is None:
-        return columns | {"calls": lambda row: count_text(len(row.calls)), "bytes": moved}
+        return columns | {"calls": lambda row: count_text(len(row.calls)), "bytes": words.moved}
     return columns | {
-        "n": lambda row: count_text(per_step(why, row.launches or 0)),
-        unit(why): lambda row: time_text(per_step(why, row.time_ns) if row.time_ns else None),
-        "bytes": moved,
+        "n": lambda row: count_text(words.per_step(why, row.launches or 0)),
+        words.unit(why): lambda row: time_text(
+            words.per_step(why, row.time_ns) if row.time_ns else None
+        ),
+        "bytes": words.moved,
         "roof": lambda row: _roof(row) if row.launches and why.device else DASH,
     }
 
@@ -139,7 +125,7 @@ def _roof(row: CompiledKernel) -> str:
 
 def _every_stage(why: Why) -> Iterator[Section]:
     columns: dict[str, Column] = {
-        "op": op_label,
+        "op": words.op_label,
         "source": lambda op: op.source.place if op.source else DASH,
         "nodes": lambda op: count_text(len(op.post_grad)),
         "computed by": lambda op: ", ".join(op.kernels) or DASH,
@@ -179,8 +165,8 @@ _ACCESS: dict[str, Column] = {
     "tensor": lambda each: each.tensor.name,
     "argument": "argument",
     "type": lambda each: each.tensor.dtype or DASH,
-    "shape": lambda each: shape(each.tensor),
-    "stride": lambda each: stride(each.tensor),
+    "shape": lambda each: words.shape(each.tensor),
+    "stride": lambda each: words.stride(each.tensor),
     "bytes": "bytes",
 }
 
@@ -201,7 +187,7 @@ def not_fused(why: Why, top: int) -> list[Section]:
         "reason": "reason", "pairs": "pairs", "refusals": "refusals", "fused later": "fused_later",
         "bytes": "bytes", "at most": lambda row: _saving(why, row.at_most_ns),
     }  # fmt: skip
-    per = f", times {unit(why)}" if why.launches is not None else ""
+    per = f", times {words.unit(why)}" if why.launches is not None else ""
     reasons = listing(f"Not fused, by reason{per}", why.reasons, columns)
     groups = _same(why.not_fused)
     bullets = [(_pair(why, rows), _evidence(why, rows[0])) for rows in groups[:top]]
@@ -214,8 +200,14 @@ def _same(pairs: Sequence[NotFused]) -> list[list[NotFused]]:
     """Pairs with the same text, as those of equal layers, together; the largest saving first."""
     groups: dict[tuple[object, ...], list[NotFused]] = {}
     for row in pairs:
-        parts = (stays_apart(row), row.code, row.bytes, places(row.sources), row.a_target)
-        groups.setdefault((*parts, row.inductor, other_run(row)), []).append(row)
+        parts = (
+            words.stays_apart(row),
+            row.code,
+            row.bytes,
+            words.places(row.sources),
+            row.a_target,
+        )
+        groups.setdefault((*parts, row.inductor, words.other_run(row)), []).append(row)
     return sorted(groups.values(), key=lambda rows: (-_total(rows), -(rows[0].bytes or 0)))
 
 
@@ -224,28 +216,28 @@ def _total(rows: Sequence[NotFused]) -> int:
 
 
 def _saving(why: Why, at_most_ns: int | None) -> str:
-    return DASH if at_most_ns is None else time_text(per_step(why, at_most_ns))
+    return DASH if at_most_ns is None else time_text(words.per_step(why, at_most_ns))
 
 
 def _pair(why: Why, rows: Sequence[NotFused]) -> str:
     row, amounts = rows[0], []
     if row.at_most_ns is not None:
-        amounts.append(f"at most {_saving(why, _total(rows))} {unit(why)}")
+        amounts.append(f"at most {_saving(why, _total(rows))} {words.unit(why)}")
     if row.bytes is not None:
         amounts.append(f"{bytes_text(row.bytes)} a run")
-    where = f" at {places(row.sources, 2)}" if row.sources else ""
+    where = f" at {words.places(row.sources, 2)}" if row.sources else ""
     cost = f"; {', '.join(amounts)}" if amounts else ""
     count = f"{len(rows)}x " if len(rows) > 1 else ""
-    return f"{count}{stays_apart(row)}{where}: {row.reason}{cost}"
+    return f"{count}{words.stays_apart(row)}{where}: {row.reason}{cost}"
 
 
 def _evidence(why: Why, row: NotFused) -> str:
-    detail = apart_detail(row, why.device)
+    detail = words.apart_detail(row, why.device)
     own = f'Inductor: "{row.inductor}"' if row.inductor else ""
     known = any(each.refusals for each in why.reasons)
     silent = "Inductor's log has no line about it" if known else "TORCH_LOGS=+fusion records it"
     text = ". ".join(filter(None, (detail, own))) or silent
-    return f"{text}. {other_run(row)}" if row.elsewhere else text
+    return f"{text}. {words.other_run(row)}" if row.elsewhere else text
 
 
 def breaks(why: Why) -> Iterator[Section]:
@@ -317,7 +309,7 @@ def cost(why: Why) -> list[Section]:
             if each.ns >= least and each.depth <= DEEPEST
         ]
         cache = ", ".join(f"{name}: {state}" for name, state in row.cache.items())
-        notes = [f"Tuned {tuned_text(each)}" for each in row.tuned]
+        notes = [f"Tuned {words.tuned_text(each)}" for each in row.tuned]
         notes += [f"Caches: {cache}"] if cache else []
         notes += [f"CUDA graphs skipped: {text}" for text in row.cudagraph_skips]
         notes += [f"Not compiled: {row.failure}"] if row.failure else []
@@ -337,9 +329,9 @@ def strides(why: Why, top: int) -> list[Section]:
     if not why.strides:
         return [Section(title, ["no view in another order of dimensions"])]
     columns: dict[str, Column] = {
-        "op": lambda row: library_name(row.op),
-        "tensor": lambda row: f"{shape(row.source)} {stride(row.source)}",
-        "view": lambda row: f"{shape(row.result)} {stride(row.result)}",
+        "op": lambda row: words.library_name(row.op),
+        "tensor": lambda row: f"{words.shape(row.source)} {words.stride(row.source)}",
+        "view": lambda row: f"{words.shape(row.result)} {words.stride(row.result)}",
         "layout": "layout",
         "read by": lambda row: ", ".join(row.used_by) or DASH,
     }
