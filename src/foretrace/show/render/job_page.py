@@ -1,4 +1,4 @@
-"""The pages of `job`: the first screen, the tables that its options show, ranks as lanes of text."""
+"""The pages of `job`: the first screen, the tables of its options, and ranks as lanes of text."""
 
 from __future__ import annotations
 
