@@ -5,13 +5,14 @@ and the article's table.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from foretrace.base.units import count_text, plural
 from foretrace.schema.documents.ladder import LadderDocument, MarkedClaim, UnmarkedClaim
-from foretrace.show.render.terminal import markdown, plain, table, wrapped
+from foretrace.show.render.terminal import WIDTH, markdown, plain, table
 
 _TABLE = "The article's table"
 _WHERE = re.compile(r" \(call \d+ of [^()]*\)$")  # every call of a region lacks the same data
@@ -203,6 +204,13 @@ def _inconclusive(claims: list[MarkedClaim]) -> list[str]:
             reasons[_WHERE.sub("", claim.why)].append(claim.number)
     lines = (f"{', '.join(dict.fromkeys(numbers))}: {why}" for why, numbers in reasons.items())
     return [wrapped(f"inconclusive   {line}", "  ", " " * 17) for line in lines]
+
+
+def wrapped(text: str, first: str, rest: str) -> str:
+    """Safe text in lines of a terminal's width."""
+    return textwrap.fill(
+        plain(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
 
 
 def climb_markdown(document: LadderDocument) -> str:

@@ -261,7 +261,7 @@ def share(
         raise TraceError("E_NO_EVENTS", path, "contains no trace", hint=hint)
     shared = list[SharedTrace]()
     with files.scratch() as folder:
-        run = _Run(store, store.names(), keep, secrets.token_bytes(16), folder, bounds)
+        run = _Sharing(store, store.names(), keep, secrets.token_bytes(16), folder, bounds)
         for done, each in enumerate(paths):
             progress(done, len(paths), each)
 
@@ -280,7 +280,7 @@ def share(
     return shared
 
 
-class _Run(Struct, frozen=True):
+class _Sharing(Struct, frozen=True):
     """What all files of one run have in common; `there` are the files of the store."""
 
     store: Store
