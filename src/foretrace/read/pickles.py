@@ -13,6 +13,7 @@ import struct
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 from foretrace.base import budget
@@ -237,21 +238,20 @@ class PlainPickle:
         return made
 
     def _code(self, code: int) -> Callable[[], None]:
-        name = _NAMES.get(chr(code))
-        if name is not None:
-            return getattr(self, f"_op_{name}")  # type: ignore[no-any-return]
-        what = _REFUSED.get(chr(code))
-        return self._refuse(what) if what else self._unknown
+        """What executes an opcode: a method, perhaps with the number that the table states."""
+        sign = chr(code)
+        if sign in _REFUSED:
+            return partial(self._refuse, _REFUSED[sign])
+        name, *number = _NAMES.get(sign, ("unknown",))
+        method: Callable[..., None] = getattr(self, f"_op_{name}")
+        return partial(method, *map(int, number)) if number else method
 
-    def _refuse(self, what: str) -> Callable[[], NoReturn]:
-        def refuse() -> NoReturn:
-            text = f"a pickle with {what}: only plain data is read, nothing was executed"
-            hint = "do not load it with pickle either"
-            raise TraceError("E_PICKLE", self.label, text, offset=self.offset - 1, hint=hint)
+    def _refuse(self, what: str) -> NoReturn:
+        text = f"a pickle with {what}: only plain data is read, nothing was executed"
+        hint = "do not load it with pickle either"
+        raise TraceError("E_PICKLE", self.label, text, offset=self.offset - 1, hint=hint)
 
-        return refuse
-
-    def _unknown(self) -> NoReturn:
+    def _op_unknown(self) -> NoReturn:
         raise PickleDamage("has an unknown opcode")
 
     # structure
@@ -290,34 +290,20 @@ class PlainPickle:
 
     # constants and numbers
 
-    def _op_none(self) -> None:
-        self.stack.append(None)
+    def _op_constant(self, which: int) -> None:
+        self.stack.append(_CONSTANTS[which])
 
-    def _op_true(self) -> None:
-        self.stack.append(True)
+    def _op_unsigned(self, size: int) -> None:
+        self.stack.append(self.number(size))
 
-    def _op_false(self) -> None:
-        self.stack.append(False)
+    def _op_signed(self, size: int) -> None:
+        self.stack.append(int.from_bytes(self.take(size), "little", signed=True))
 
-    def _op_int1(self) -> None:
-        self.stack.append(self.number(1))
-
-    def _op_int2(self) -> None:
-        self.stack.append(self.number(2))
-
-    def _op_int4(self) -> None:
-        self.stack.append(int.from_bytes(self.take(4), "little", signed=True))
-
-    def _op_long1(self) -> None:
-        self._long(self.number(1))
-
-    def _op_long4(self) -> None:
-        self._long(self.number(4))
-
-    def _long(self, size: int) -> None:
+    def _op_long(self, head: int) -> None:
+        size = self.number(head)
         if size > MOST_LONG:
             raise PickleDamage(f"has a number of {size:,} bytes")
-        self.stack.append(int.from_bytes(self.take(size), "little", signed=True))
+        self._op_signed(size)
 
     def _op_int_line(self) -> None:
         line = self.line()
@@ -326,34 +312,24 @@ class PlainPickle:
     def _op_long_line(self) -> None:
         self.stack.append(self._digits(self.line().removesuffix(b"L")))
 
-    def _digits(self, line: bytes) -> int:
-        if len(line) > MOST_LONG:
+    def _digits(self, line: bytes, kind: type[int] | type[float] = int) -> Any:
+        if kind is int and len(line) > MOST_LONG:
             raise PickleDamage(f"has a number of {len(line):,} digits")
         try:
-            return int(line)
+            return kind(line[:MOST_LONG])
         except ValueError:
             raise PickleDamage("has a number without digits") from None
 
     def _op_float_line(self) -> None:
-        line = self.line()
-        try:
-            self.stack.append(float(line[:MOST_LONG]))
-        except ValueError:
-            raise PickleDamage("has a number without digits") from None
+        self.stack.append(self._digits(self.line(), float))
 
     def _op_float(self) -> None:
         self.stack.append(struct.unpack(">d", self.take(8))[0])
 
     # text and bytes
 
-    def _op_text1(self) -> None:
-        self.push(self.text(self.take(self.number(1))))
-
-    def _op_text4(self) -> None:
-        self.push(self.text(self.take(self.number(4))))
-
-    def _op_text8(self) -> None:
-        self.push(self.text(self.take(self.number(8))))
+    def _op_text(self, head: int) -> None:
+        self.push(self.text(self.take(self.number(head))))
 
     def _op_text_line(self) -> None:
         try:
@@ -371,33 +347,15 @@ class PlainPickle:
         except ValueError:
             raise PickleDamage("has text that cannot be read") from None
 
-    def _op_bytes1(self) -> None:
-        self.push(self.take(self.number(1)))
-
-    def _op_bytes4(self) -> None:
-        self.push(self.take(self.number(4)))
-
-    def _op_bytes8(self) -> None:
-        self.push(self.take(self.number(8)))
+    def _op_bytes(self, head: int) -> None:
+        self.push(self.take(self.number(head)))
 
     # containers
-
-    def _op_empty_tuple(self) -> None:
-        self.stack.append(())
 
     def _op_tuple(self) -> None:
         self.push(tuple(self.pop_mark()))
 
-    def _op_tuple1(self) -> None:
-        self._tuple(1)
-
-    def _op_tuple2(self) -> None:
-        self._tuple(2)
-
-    def _op_tuple3(self) -> None:
-        self._tuple(3)
-
-    def _tuple(self, size: int) -> None:
+    def _op_tuple_of(self, size: int) -> None:
         if len(self.stack) < size:
             raise PickleDamage("lacks what an opcode needs")
         made = tuple(self.stack[-size:])
@@ -438,20 +396,14 @@ class PlainPickle:
 
     # references
 
-    def _op_get1(self) -> None:
-        self.stack.append(self.recall(self.number(1)))
-
-    def _op_get4(self) -> None:
-        self.stack.append(self.recall(self.number(4)))
+    def _op_get(self, size: int) -> None:
+        self.stack.append(self.recall(self.number(size)))
 
     def _op_get_line(self) -> None:
         self.stack.append(self.recall(self._digits(self.line())))
 
-    def _op_put1(self) -> None:
-        self.remember(self.number(1), self.stack[-1])
-
-    def _op_put4(self) -> None:
-        self.remember(self.number(4), self.stack[-1])
+    def _op_put(self, size: int) -> None:
+        self.remember(self.number(size), self.stack[-1])
 
     def _op_put_line(self) -> None:
         number = self._digits(self.line())
@@ -463,58 +415,24 @@ class PlainPickle:
         self.remember(self.named, self.stack[-1])
 
 
-# an opcode and the method that executes it
+_CONSTANTS = (None, True, False, ())
+# an opcode, the method that executes it, and the number that the method gets: a size in bytes, that
+# of the length which comes first, of a tuple, or the place of a constant
 _OPCODES = """
-\x80 proto
-\x95 frame
-. stop
-( mark
-0 pop
-1 pop_mark
-2 dup
-N none
-\x88 true
-\x89 false
-K int1
-M int2
-J int4
-\x8a long1
-\x8b long4
-I int_line
-L long_line
-F float_line
-G float
-\x8c text1
-X text4
-\x8d text8
-V text_line
-S old_text
-U text1
-T text4
-C bytes1
-B bytes4
-\x8e bytes8
-\x96 bytes8
-) empty_tuple
-t tuple
-\x85 tuple1
-\x86 tuple2
-\x87 tuple3
-] empty_list
-l list
-a append
-e appends
-} empty_dict
-d dict
-s setitem
-u setitems
-h get1
-j get4
-g get_line
-q put1
-r put4
-p put_line
-\x94 memoize
+\x80 proto | \x95 frame | . stop | ( mark | 0 pop | 1 pop_mark | 2 dup
+N constant 0 | \x88 constant 1 | \x89 constant 2 | ) constant 3
+K unsigned 1 | M unsigned 2 | J signed 4 | \x8a long 1 | \x8b long 4
+I int_line | L long_line | F float_line | G float
+\x8c text 1 | X text 4 | \x8d text 8 | U text 1 | T text 4 | V text_line | S old_text
+C bytes 1 | B bytes 4 | \x8e bytes 8 | \x96 bytes 8
+t tuple | \x85 tuple_of 1 | \x86 tuple_of 2 | \x87 tuple_of 3
+] empty_list | l list | a append | e appends | } empty_dict | d dict | s setitem | u setitems
+h get 1 | j get 4 | g get_line | q put 1 | r put 4 | p put_line | \x94 memoize
 """
-# "\x85" is a line break of its own for `splitlines`
-_NAMES = {line[0]: line[2:] for line in _OPCODES.split("\n") if line}
+# "\x85" is a line break of its own for `splitlines`, and white space for `strip`
+_NAMES = {
+    entry[0]: entry[2:].split()
+    for line in _OPCODES.split("\n")
+    for entry in line.split(" | ")
+    if entry
+}
