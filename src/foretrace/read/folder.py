@@ -74,24 +74,20 @@ def searched(path: str, limits: Limits) -> FolderContents | None:
     if path == "-":
         return None
     if os.path.isdir(path):
-        return _in_folder(path, limits)
+        unlisted: list[OSError] = []
+        files = list(_walk(path, unlisted.append))
+        named = [
+            (full, _archive(full) if full.lower().endswith(".zip") else refusal(full, limits))
+            for full in files
+            if re.search(NAMED_LIKE_A_TRACE, full)
+            if not LOG_NAMED.fullmatch(os.path.basename(full))
+        ]
+        closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
+        return _contents(named, closed, len(files) - len(named))
     members = zip_members(path, limits)
     if members is None:
         return None
     return _contents([(each, refusal(each, limits)) for each in members])
-
-
-def _in_folder(path: str, limits: Limits) -> FolderContents:
-    unlisted: list[OSError] = []
-    files = list(_walk(path, unlisted.append))
-    named = [
-        (full, _archive(full) if full.lower().endswith(".zip") else refusal(full, limits))
-        for full in files
-        if re.search(NAMED_LIKE_A_TRACE, full)
-        if not LOG_NAMED.fullmatch(os.path.basename(full))
-    ]
-    closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
-    return _contents(named, closed, len(files) - len(named))
 
 
 def _contents(
@@ -147,17 +143,13 @@ def refusal(path: str, limits: Limits) -> TraceError | None:
     notices.report(f"finding traces: {path}")
     try:
         with ceiling(path, limits):
-            return _refusal(path, limits)
+            held = first_bytes(path, limits, _PEEK, _TRACE)
+            if re.search(_TRACE, held):
+                return None
+            refuse_non_json(path, held, limits.depth)
+            if not held.strip():
+                return empty(path)
+            whole = len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]"))
+            return refuse_no_events(path, held, whole)
     except TraceError as problem:
         return problem
-
-
-def _refusal(path: str, limits: Limits) -> TraceError | None:
-    held = first_bytes(path, limits, _PEEK, _TRACE)
-    if re.search(_TRACE, held):
-        return None
-    refuse_non_json(path, held, limits.depth)
-    if not held.strip():
-        return empty(path)
-    whole = len(held) >= _PEEK or held.rstrip().endswith((b"}", b"]"))
-    return refuse_no_events(path, held, whole)

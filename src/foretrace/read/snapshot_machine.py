@@ -141,7 +141,21 @@ class SnapshotMachine(PlainPickle):
         """Set keys of a dict; a list of frames becomes a number."""
         super().update(target, items)
         if type(frames := target.get(STACK_KEY)) is list:
-            target[STACK_KEY] = self._freeze(frames)
+            # the number of a stack; its list and its frames are not needed any more
+            number = self.stacks.number(frames)
+            if self.named_lists and self.memo.get(self.named_lists[-1]) is frames:
+                name = self.named_lists.pop()
+                while self.named_dicts and self.named_dicts[-1] > name:
+                    inside = self.named_dicts.pop()
+                    frame = self.stacks.frame(self.memo[inside])
+                    if frame is not None:
+                        self.memo[inside] = FrameNumber(frame)
+                if name < self.base + self.at:  # a number beyond that leaves a gap
+                    self.codes_of.store(np.array([name]), np.array([number + 1]))
+                    del self.memo[name]
+                else:
+                    self.memo[name] = StackNumber(number)
+            target[STACK_KEY] = StackNumber(number)
 
     def remember(self, number: int, value: Any) -> None:
         """Number a value; to use a number twice spoils what was learned from the first."""
@@ -175,23 +189,6 @@ class SnapshotMachine(PlainPickle):
             self.written.append(text)
         return -1 - self.written.index(text)
 
-    def _freeze(self, frames: list[Any]) -> StackNumber:
-        """The number of a stack; its list and its frames are not needed any more."""
-        number = self.stacks.number(frames)
-        if self.named_lists and self.memo.get(self.named_lists[-1]) is frames:
-            name = self.named_lists.pop()
-            while self.named_dicts and self.named_dicts[-1] > name:
-                inside = self.named_dicts.pop()
-                frame = self.stacks.frame(self.memo[inside])
-                if frame is not None:
-                    self.memo[inside] = FrameNumber(frame)
-            if name < self.base + self.at:  # a number beyond that leaves a gap
-                self.codes_of.store(np.array([name]), np.array([number + 1]))
-                del self.memo[name]
-            else:
-                self.memo[name] = StackNumber(number)
-        return StackNumber(number)
-
     def flush(self, target: DeviceEvents, events: list[Any]) -> None:
         """Make rows of events."""
         self.count(len(events))
@@ -215,20 +212,17 @@ class SnapshotMachine(PlainPickle):
         target = self._target
         if target is not None:
             self.at -= 1
-            self._event_begins(target)
+            # make a row of the event before, then take as many as have a known layout
+            start = self.event_at - self.base
+            if start >= 0 and len(self.stack) == 1:
+                self.runs.learn(self.data[start : self.at])
+            if self.stack:
+                events, self.stack = self.stack, []
+                self.flush(target, events)
+            self.runs.take(target)
+            self.event_at = self.base + self.at
             self.at += 1
         self.stack.append({})
-
-    def _event_begins(self, target: DeviceEvents) -> None:
-        """Make a row of the event before, then take as many as have a known layout."""
-        start = self.event_at - self.base
-        if start >= 0 and len(self.stack) == 1:
-            self.runs.learn(self.data[start : self.at])
-        if self.stack:
-            events, self.stack = self.stack, []
-            self.flush(target, events)
-        self.runs.take(target)
-        self.event_at = self.base + self.at
 
     def end(self) -> None:
         """Stop the process that reads ahead."""
@@ -285,18 +279,15 @@ class _Runs:
         if layout is None:
             return
         if any(layout.words == each.words for each in self.layouts):
-            self._missed()
+            # an event of a known layout came to the machine: the other process may not know it
+            self.missed += 1
+            if self.ahead and self.missed > MOST_MISSED:
+                self.missed, self.seen = 0, -1
             return
         add_layout(self.layouts, layout)
         self.learned += 1
         if self.ahead:
             self.ahead.fresh.append(layout)
-
-    def _missed(self) -> None:
-        """An event of a known layout came to the machine: the other process may not know it."""
-        self.missed += 1
-        if self.ahead and self.missed > MOST_MISSED:
-            self.missed, self.seen = 0, -1
 
     def take(self, target: DeviceEvents) -> None:
         """Take events while they have known layouts; the machine stands at the next one then."""

@@ -87,7 +87,17 @@ NO_RECORD = RecordedRun("foretrace-run")
 def read_run(trace: str) -> RecordedRun:
     """The record beside a trace; `NO_RECORD` where there is none, or the file there is not ours."""
     try:
-        return _decoded(content_beside(trace))
+        content = content_beside(trace)
+        # the record, entry by entry: one that is not valid costs no other
+        given = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        if bytes(given.get("kind", b"")) != b'"foretrace-run"':
+            return NO_RECORD
+        parts: dict[str, Struct] = {}
+        ignored: list[str] = []
+        for name, kind in _PARTS.items():
+            if bytes(given.get(name, b"null")) != b"null":
+                parts[name] = _part(name, kind, given[name], ignored)
+        return msgspec.structs.replace(NO_RECORD, **parts, ignored=tuple(ignored))
     except (ValueError, RecursionError):  # also bytes that are not UTF-8
         return NO_RECORD
 
@@ -116,19 +126,6 @@ def _stem(trace: str) -> str | None:
     ends = (".json.gz", ".json")
     stem = next((trace.removesuffix(end) for end in ends if trace.endswith(end)), None)
     return None if stem is None or "::" in stem else stem
-
-
-def _decoded(content: bytes) -> RecordedRun:
-    """The record, entry by entry: one that is not valid costs no other."""
-    given = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
-    if bytes(given.get("kind", b"")) != b'"foretrace-run"':
-        return NO_RECORD
-    parts: dict[str, Struct] = {}
-    ignored: list[str] = []
-    for name, kind in _PARTS.items():
-        if bytes(given.get(name, b"null")) != b"null":
-            parts[name] = _part(name, kind, given[name], ignored)
-    return msgspec.structs.replace(NO_RECORD, **parts, ignored=tuple(ignored))
 
 
 def _part(name: str, kind: type[Struct], content: msgspec.Raw, ignored: list[str]) -> Struct:

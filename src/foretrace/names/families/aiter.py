@@ -22,7 +22,14 @@ _FMHA = (
 
 def _decode(r: NameParser) -> KernelId | None:
     if "paged_attention_ll4mi" in r[0]:
-        return _paged(r)
+        r.put(r.base, "op", "attention", "attention over a paged KV cache, for decoding")
+        r.put(r.base, "lib", PAGED, "ROCm's paged attention")
+        args, reduce = r.cpp.args, "reduce" in r.base
+        kind = next((place for place, text in enumerate(args) if "Fp8KVCacheDataType" in text), 0)
+        sizes = [text for text in args[kind:] if _cpp.integer(text) is not None]
+        for text in sizes[:1] if reduce else sizes[1:2]:  # the page size comes before it
+            r.read(text, "head_dim")
+        return r.done("attention", f"paged attention ({'reduce' if reduce else 'decode'})")
     mangled = _cpp.is_mangled(r.name)
     base = _cpp.nth(_cpp.identifiers(r.name), 1) if mangled else r.base
     if mangled:
@@ -47,17 +54,6 @@ def _fmha(r: NameParser, base: str) -> KernelId:
     r.read(next((word for word in rest if word in ("rtz", "rtne", "rtna")), ""), "rounding")
     r.read("causal" if "causal" in rest else "", "causal")
     return r.done("attention", f"fmha {way} {{dtype_in}} hd{{head_dim}}")
-
-
-def _paged(r: NameParser) -> KernelId:
-    r.put(r.base, "op", "attention", "attention over a paged KV cache, for decoding")
-    r.put(r.base, "lib", PAGED, "ROCm's paged attention")
-    args, reduce = r.cpp.args, "reduce" in r.base
-    kind = next((place for place, text in enumerate(args) if "Fp8KVCacheDataType" in text), 0)
-    sizes = [text for text in args[kind:] if _cpp.integer(text) is not None]
-    for text in sizes[:1] if reduce else sizes[1:2]:  # the page size comes before it
-        r.read(text, "head_dim")
-    return r.done("attention", f"paged attention ({'reduce' if reduce else 'decode'})")
 
 
 _STATES = "op head_dim dtype_in rounding causal lib mangled"

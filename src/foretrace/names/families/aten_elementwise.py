@@ -88,18 +88,14 @@ def _memory(r: NameParser) -> None:
             r.put(word, "cast", *LOADERS[word])
     elif r.base in ("elementwise_kernel", "elementwise_kernel_manual_unroll"):
         r.put(r.base, "contiguous", False, contiguous)
-        _strided(r)
-
-
-def _strided(r: NameParser) -> None:
-    threads, each = (_cpp.integer(r.arg(place)) for place in (0, 1))
-    if threads and each:
-        r.read_all(r.cpp.args, "threads per_thread")
-    if "gpu_kernel_impl_nocast" in r.arg(2):
-        r.put("gpu_kernel_impl_nocast", "cast", False, "no type change")
-    # with 2 per thread it is an older PyTorch, which used the template for both
-    elif "gpu_kernel_impl<" in r.arg(2) and each != 2:
-        r.put("gpu_kernel_impl", "cast", True, "some operand has another type")
+        threads, each = (_cpp.integer(r.arg(place)) for place in (0, 1))
+        if threads and each:
+            r.read_all(r.cpp.args, "threads per_thread")
+        if "gpu_kernel_impl_nocast" in r.arg(2):
+            r.put("gpu_kernel_impl_nocast", "cast", False, "no type change")
+        # with 2 per thread it is an older PyTorch, which used the template for both
+        elif "gpu_kernel_impl<" in r.arg(2) and each != 2:
+            r.put("gpu_kernel_impl", "cast", True, "some operand has another type")
 
 
 def _functor(cpp: _cpp.Cpp) -> Functor | None:
@@ -156,7 +152,13 @@ def _copy_short(r: NameParser, strided: bool) -> str:
 def _op(r: NameParser, functor: Functor) -> KernelId:
     r.put(functor.leaf, "functor", functor.name, "the function applied to each element")
     if r.base != "elementwise_kernel_with_index":  # there the lambda takes an index, not a value
-        _types(r, functor)
+        inner = _cpp.inside(functor.text, functor.leaf)
+        if functor.leaf in PAIRED and len(inner) > 3:
+            _paired_types(r, inner)
+        elif found := _words.lambda_dtype(functor.text):
+            r.put(found[1], "dtype", found[0])
+        elif inner:
+            r.read(inner[0], "dtype")
     op, short = SPECIAL.get(functor.name, ("", ""))
     word = _words.op_word(functor.name.partition("<")[2].rstrip(">") or functor.leaf)
     if functor.leaf == "FillFunctor" and r.get("dtype") == "f32":
@@ -166,16 +168,6 @@ def _op(r: NameParser, functor: Functor) -> KernelId:
     short = short or word + (" (scalar)" if "UnaryFunctor" in functor.leaf else "")
     strided = "(strided/broadcast)" if r.get("contiguous") is False else ""
     return r.done("pointwise", short, strided)
-
-
-def _types(r: NameParser, functor: Functor) -> None:
-    inner = _cpp.inside(functor.text, functor.leaf)
-    if functor.leaf in PAIRED and len(inner) > 3:
-        _paired_types(r, inner)
-    elif found := _words.lambda_dtype(functor.text):
-        r.put(found[1], "dtype", found[0])
-    elif inner:
-        r.read(inner[0], "dtype")
 
 
 def _paired_types(r: NameParser, inner: tuple[str, ...]) -> None:

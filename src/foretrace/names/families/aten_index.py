@@ -30,7 +30,11 @@ PLAIN = {
 
 def _decode(r: NameParser) -> KernelId | None:
     if r.base.startswith("CatArrayBatchedCopy"):
-        return _cat(r)
+        _put_op(r, "aten::cat")
+        value, dims = _put_value(r, r.arg(0)), _cpp.integer(r.arg(2))
+        r.read_all(r.cpp.args, "- - dims batch")
+        words = f"cat ({value}, {dims}D)" if "byte" in value else f"cat {value} {dims}D"
+        return r.done("copy", words if value and dims else "cat")
     if r.base in ("indexSelectSmallIndex", "indexSelectLargeIndex"):
         return _select(r)
     if r.base == "index_elementwise_kernel":
@@ -55,14 +59,6 @@ def _put_value(r: NameParser, text: str) -> str:
 def _put_op(r: NameParser, op: str) -> None:
     r.put(r.base, "template", r.base, "ATen's kernel for this kind of addressing")
     r.put(r.base, "op", op, certainty="checked")
-
-
-def _cat(r: NameParser) -> KernelId:
-    _put_op(r, "aten::cat")
-    value, dims = _put_value(r, r.arg(0)), _cpp.integer(r.arg(2))
-    r.read_all(r.cpp.args, "- - dims batch")
-    words = f"cat ({value}, {dims}D)" if "byte" in value else f"cat {value} {dims}D"
-    return r.done("copy", words if value and dims else "cat")
 
 
 def _select(r: NameParser) -> KernelId:

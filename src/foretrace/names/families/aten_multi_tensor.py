@@ -54,18 +54,7 @@ def _decode(r: NameParser) -> KernelId | None:
     types = _cpp.inside(r.arg(1), functor)
     if functor in FUSED:
         return _fused(r, functor, _cpp.dtype(_cpp.nth(types, 0)), "ADAM_MODE)1" in r.arg(1))
-    return _foreach(r, functor, types, r.arg(2))
-
-
-def _fused(r: NameParser, functor: str, dtype: str | None, adamw: bool) -> KernelId:
-    op, short = ("aten::_fused_adamw_", "fused AdamW") if adamw else FUSED[functor]
-    r.put(functor, "op", op, "the whole optimizer step in one kernel")
-    r.put(functor, "dtype", dtype)
-    return r.done("optimizer", short, dtype)
-
-
-def _foreach(r: NameParser, functor: str, types: tuple[str, ...], operation: str) -> KernelId:
-    word = _word(functor, _cpp.leaf(operation))
+    word = _word(functor, _cpp.leaf(r.arg(2)))
     dtype = _cpp.dtype(_cpp.nth(types, 0))
     written_to_first = word != "norm" and _cpp.integer(_cpp.nth(types, 3)) == 0
     in_place = word in ("copy", "zero") or written_to_first
@@ -75,6 +64,13 @@ def _foreach(r: NameParser, functor: str, types: tuple[str, ...], operation: str
         return r.done("copy", "foreach copy", source and dtype and f"{source}->{dtype}")
     r.put(_cpp.nth(types, 0), "dtype", dtype)
     return r.done(ROLES.get(word, "optimizer"), "foreach", word, dtype)
+
+
+def _fused(r: NameParser, functor: str, dtype: str | None, adamw: bool) -> KernelId:
+    op, short = ("aten::_fused_adamw_", "fused AdamW") if adamw else FUSED[functor]
+    r.put(functor, "op", op, "the whole optimizer step in one kernel")
+    r.put(functor, "dtype", dtype)
+    return r.done("optimizer", short, dtype)
 
 
 def _word(functor: str, operation: str) -> str:

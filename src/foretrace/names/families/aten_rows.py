@@ -143,7 +143,8 @@ def _reduce(r: NameParser) -> KernelId | None:
     args = _cpp.inside(r.name, "ReduceOp")
     dtype = r.read(_cpp.nth(args, 0), "dtype_in", "reads {}", "checked")
     r.put_cut()
-    functor = _functor(args)
+    wrapped = _cpp.inside(_cpp.nth(args, 1), "func_wrapper_t")
+    functor = _cpp.leaf(_cpp.nth(wrapped, 1) or _cpp.nth(args, 1))
     row = row_for(OPS, functor)
     if not row:
         return r.done("reduction", "reduce", dtype)
@@ -153,11 +154,6 @@ def _reduce(r: NameParser) -> KernelId | None:
         r.read(_cpp.nth(_cpp.inside(args[1], functor), 1), "dtype_acc")
     r.read(_cpp.nth(args, 3), "dtype_out", "writes {}")
     return r.done("reduction", short)
-
-
-def _functor(args: tuple[str, ...]) -> str:
-    wrapped = _cpp.inside(_cpp.nth(args, 1), "func_wrapper_t")
-    return _cpp.leaf(_cpp.nth(wrapped, 1) or _cpp.nth(args, 1))
 
 
 _NORM = r"orm|Rowwise|GammaBeta|ComputeFusedParams|Compute\w{0,60}Backward|ComputeInternal"

@@ -67,7 +67,11 @@ _SOFT = ("name_redop", "redop", "dtype", "name_dtype")
 def _nccl(r: NameParser) -> KernelId | None:
     r.note(r.name.partition("_")[0], "a device kernel of NCCL or RCCL")
     if rx(r"ncclDevKernel(?:Debug)?_Generic").match(r.name):
-        return _generic(r)
+        r.put("Generic", "op", "collective", "between GPUs")
+        meaning = "the name does not tell which collective; the event's metadata may"
+        r.state("Generic", "coll", None, meaning)
+        r.put("Generic", "generic", True, "one kernel for everything (RCCL, or NCCL's fallback)")
+        return r.done("comms", "nccl (generic)")
     matches = (rx(each).match(uncut(r.name)) for each in (_NEW, _OLD, _SYMMETRIC, _OLDEST))
     found = next(filter(None, matches), None)
     if not found:
@@ -91,14 +95,6 @@ def _fields(r: NameParser, found: dict[str, str | None]) -> None:
     if r.get("name_proto") and r.certainty == "documented":
         meaning = "the two words above prove nothing"
         r.put(r.get("name_proto"), "name_algo_proto_reliable", False, meaning)
-
-
-def _generic(r: NameParser) -> KernelId:
-    r.put("Generic", "op", "collective", "between GPUs")
-    meaning = "the name does not tell which collective; the event's metadata may"
-    r.state("Generic", "coll", None, meaning)
-    r.put("Generic", "generic", True, "one kernel for everything (RCCL, or NCCL's fallback)")
-    return r.done("comms", "nccl (generic)")
 
 
 _LIBRARY = r"^(?:void )?(?P<lib>rccl|hccl|oneccl|msccl|ucc)(?=[A-Z_:]|$)"

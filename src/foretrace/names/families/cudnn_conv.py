@@ -60,7 +60,12 @@ def _decode(r: NameParser) -> KernelId | None:
     if found := rx(r"winograd(Forward|Wgrad)(Data|Filter|Output|Delta)\dx\d").fullmatch(r.base):
         return _winograd(r, found[1] == "Forward", found[2])
     if found := rx(r"fft2d_(r2c|c2r)_\d+x\d\w*").fullmatch(r.base):
-        return _fft(r, found[1])
+        stage = found[1]
+        words = {"r2c": "real->complex", "c2r": "complex->real"}[stage]
+        r.put(r.base, "op", "conv_fft", "a step of a convolution by Fourier transform", "checked")
+        r.put(r.base, "lib", "cudnn", "a cuDNN kernel")
+        r.put(r.base, "stage", stage, words)
+        return r.done("conv", f"FFT conv: {words}")
     return _engine(r) if r.cpp.args else None
 
 
@@ -115,14 +120,6 @@ def _winograd(r: NameParser, forward: bool, stage: str) -> KernelId:
     r.put(r.base, "pass", "fprop" if forward else "wgrad", words, "checked")
     r.put(r.base, "stage", stage.lower(), f"transforms the {STAGES[stage]}", "checked")
     return r.done("conv", f"winograd {'fwd' if forward else 'wgrad'}: {STAGES[stage]} transform")
-
-
-def _fft(r: NameParser, stage: str) -> KernelId:
-    words = {"r2c": "real->complex", "c2r": "complex->real"}[stage]
-    r.put(r.base, "op", "conv_fft", "a step of a convolution by Fourier transform", "checked")
-    r.put(r.base, "lib", "cudnn", "a cuDNN kernel")
-    r.put(r.base, "stage", stage, words)
-    return r.done("conv", f"FFT conv: {words}")
 
 
 _HINT = r"cudnn(?:_|$|\b)|convolve_|dgrad|wgrad|inograd|fft2d_|conv2d_|depthwise_fprop"

@@ -12,8 +12,6 @@ done.
 
 from __future__ import annotations
 
-import re
-
 from foretrace.names.families import _cpp
 from foretrace.names.families._matmul import CLASSES, TRIPLE, WORDS
 from foretrace.names.families._parser import NameParser, family, shape
@@ -71,7 +69,12 @@ def _named(r: NameParser) -> KernelId:
         r.put(r["core"], "mma", shape(r["mma"]))
     r.put(r["core"], "math_dtype", r["math"], "inputs are rounded to {}")
     if types := rx(_TYPES).match(whole, end):
-        _types(r, types)
+        listed = types[0].strip("_")  # one piece: a type that is repeated has no place of its own
+        for key, (field, meaning) in TYPES.items():
+            scale, _, text = types[key].rpartition("x")
+            value = WORDS.get(text, text)
+            r.put(listed, field, value, f"{meaning}: {'none' if value == 'void' else value}")
+            r.put(listed, f"scale_{key}", scale, BLOCK_SCALES.get(scale, "block scales in {}"))
     shapes = rx(_SHAPES).match(whole, types.end() if types else end)
     if shapes:
         r.found = shapes
@@ -79,15 +82,6 @@ def _named(r: NameParser) -> KernelId:
         tail = rx(r"[A-Za-z0-9_]*").match(whole, shapes.end())
         _tail(r, tail[0].strip("_") if tail else "", cut=whole != r.name)
     return r.done("gemm", "cutlass3 {arch} {tile} {layout} {dtype_a}")
-
-
-def _types(r: NameParser, types: re.Match[str]) -> None:
-    listed = types[0].strip("_")  # one piece: a type that is repeated has no place of its own
-    for key, (field, meaning) in TYPES.items():
-        scale, _, text = types[key].rpartition("x")
-        value = WORDS.get(text, text)
-        r.put(listed, field, value, f"{meaning}: {'none' if value == 'void' else value}")
-        r.put(listed, f"scale_{key}", scale, BLOCK_SCALES.get(scale, "block scales in {}"))
 
 
 def _shapes(r: NameParser) -> None:

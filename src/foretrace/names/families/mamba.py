@@ -65,18 +65,15 @@ def _scan(r: NameParser) -> KernelId | None:
     words = f"Mamba's selective scan, {'forward' if way == 'fwd' else 'backward'}"
     r.put(r.base, "op", f"selective_scan_{way}", words)
     r.put(r.base, "lib", "mamba_ssm", "mamba_ssm, or a copy of it")
-    _scan_traits(r, _cpp.inside(r.arg(0), _cpp.leaf(r.arg(0))), way)
-    gated = "gated" if r.get("has_z") else ""
-    return r.done("scan", f"selective scan {way} {{dtype_in}}", gated)
-
-
-def _scan_traits(r: NameParser, args: tuple[str, ...], way: str) -> None:
+    args = _cpp.inside(r.arg(0), _cpp.leaf(r.arg(0)))
     r.read_all(args, "threads items")
     flags = [text for text in args if _cpp.boolean(text) is not None]
     types = [text for text in args[2:] if _cpp.dtype(text)]
     if types or not r.cpp.truncated:  # all flags stand in front of the types
         r.flags(flags, FLAGS.get((way, len(flags)), ()))
     r.read_all(types, "dtype_in dtype_weight dtype_state")
+    gated = "gated" if r.get("has_z") else ""
+    return r.done("scan", f"selective scan {way} {{dtype_in}}", gated)
 
 
 _CUDA = r"causal_conv1d_(?P<last>channellast_)?(?P<way>fwd|bwd|update)_kernel"

@@ -65,7 +65,14 @@ def _decode(r: NameParser) -> KernelId:
     if letters and "splitk" not in r.fields:
         r.put("", "splitk", False, "no splitK word: K is not split over blocks", "checked")
     if letters:
-        _letters(r, letters)
+        r.put(letters, "layout_raw", letters, "operand letters in cuBLAS terms", "checked")
+        r.put_layout(letters, letters[:2].lower(), "checked")
+        if len(letters) == 3:
+            along = "m (first tile number)" if letters[2] == "T" else "n (second tile number)"
+            meaning = f"third letter: the tall side of the MMA lies along {along}"
+            r.put(letters, "mma_m_along", along, meaning)
+        else:
+            r.note(letters, "third and fourth letter: layouts of C and D")
     dtype = "{dtype_in}" if r.get("dtype_in") else "{dtype_a}"
     split = "split-K" if r.get("splitk") else ""
     return r.done("gemm", f"nvjet {{tile}} {{layout}} {dtype} {{epilogue}}", split)
@@ -132,17 +139,6 @@ def _scaling_meaning(word: str) -> str:
     length = rx(r"[0-9]+").search(word)
     count = length[0] if length else "?"
     return f"operand {word[0]} carries one scale per {kind} of {count} elements"
-
-
-def _letters(r: NameParser, letters: str) -> None:
-    r.put(letters, "layout_raw", letters, "operand letters in cuBLAS terms", "checked")
-    r.put_layout(letters, letters[:2].lower(), "checked")
-    if len(letters) == 3:
-        along = "m (first tile number)" if letters[2] == "T" else "n (second tile number)"
-        meaning = f"third letter: the tall side of the MMA lies along {along}"
-        r.put(letters, "mma_m_along", along, meaning)
-    else:
-        r.note(letters, "third and fourth letter: layouts of C and D")
 
 
 _STATES = """

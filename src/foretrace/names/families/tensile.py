@@ -56,7 +56,13 @@ def _decode(r: NameParser) -> KernelId:
     r.put_layout(f"A{r['a']}_B{r['b']}", letters, "checked")
     _problem(r, r["problem"])
     r.put_tile(r["tile"])
-    _parameters(r, uncut(r.name)[head.end() : 4000])
+    tail = uncut(r.name)[head.end() : 4000]
+    # a parameter is the capital letters of its name and its value; the telling ones are read
+    for pattern, field, meaning in PARAMETERS:
+        if found := rx(pattern).search(tail):
+            words = f"{meaning}: {ALGORITHMS.get(found[1], found[1])}"
+            words = arch_meaning(f"gfx{found[1]}") if field == "arch" else words
+            r.put(found[0].strip("_"), field, _value(field, found[1]), words)
     return r.done("gemm", "tensile {tile} {layout} {dtype_in}")
 
 
@@ -85,15 +91,6 @@ def _abilities(r: NameParser, words: list[str]) -> None:
         kind = "hipblaslt_all" if active.startswith("H") else "all"
         meaning = "an activation can be chosen at run time; the name does not tell which, if any"
         r.put(active, "activation", f"runtime-selectable ({kind})", meaning)
-
-
-def _parameters(r: NameParser, tail: str) -> None:
-    """A parameter is the capital letters of its name and its value; the telling ones are read."""
-    for pattern, field, meaning in PARAMETERS:
-        if found := rx(pattern).search(tail):
-            words = f"{meaning}: {ALGORITHMS.get(found[1], found[1])}"
-            words = arch_meaning(f"gfx{found[1]}") if field == "arch" else words
-            r.put(found[0].strip("_"), field, _value(field, found[1]), words)
 
 
 def _value(field: str, text: str) -> object:

@@ -60,7 +60,14 @@ def _decode(r: NameParser) -> KernelId | None:
     if function.startswith("reshape_and_cache") or function == "concat_and_cache_mla":
         return _cache(r)
     if "quant" in function and "norm" not in function:
-        return _quant(r)
+        r.put(r.base, "op", "quantize", "converts to fewer bits")
+        source, target = map(_cpp.dtype, r.cpp.args[:2] if len(r.cpp.args) > 1 else ("", ""))
+        r.put(r.arg(0), "dtype_in", source, "reads {}")
+        if target in ("e4m3", "e5m2", "i8", "e4m3fnuz"):
+            r.put(r.arg(1), "dtype_out", target, "writes {}")
+        kind = "fp8" if target or "fp8" in r.base else "fewer bits"
+        kind = "int8" if target == "i8" or "int8" in r.base else kind
+        return r.done("pointwise", f"quantize {source or ''}->{kind}")
     return _literal(r, function)
 
 
@@ -106,17 +113,6 @@ def _cache(r: NameParser) -> KernelId:
         held = _cpp.dtype(r.arg(1)) if kind[1] == "0" else "fp8"
         r.put(r.arg(2), "dtype_cache", held, "the cache holds {}")
     return r.done("scatter_gather", "kv cache write")
-
-
-def _quant(r: NameParser) -> KernelId:
-    r.put(r.base, "op", "quantize", "converts to fewer bits")
-    source, target = map(_cpp.dtype, r.cpp.args[:2] if len(r.cpp.args) > 1 else ("", ""))
-    r.put(r.arg(0), "dtype_in", source, "reads {}")
-    if target in ("e4m3", "e5m2", "i8", "e4m3fnuz"):
-        r.put(r.arg(1), "dtype_out", target, "writes {}")
-    kind = "fp8" if target or "fp8" in r.base else "fewer bits"
-    kind = "int8" if target == "i8" or "int8" in r.base else kind
-    return r.done("pointwise", f"quantize {source or ''}->{kind}")
 
 
 def _mangled_name(r: NameParser) -> KernelId | None:

@@ -108,7 +108,9 @@ def _row(
     kernels = [families.decode(each["name"]) for each in row["kernels"]]
     main = _main(row["kernels"], kernels)
     kernel, run = kernels[main], row["kernels"][main]
-    launch = _launched(run)
+    x, y, z = run["grid"]
+    threads = prod(run["block"])
+    launch = Launched((x, y, z), threads, run["registers"] or 0, run["shared_memory"] or 0)
     cut = tiling(point, kernel, launch, sms)
     others = [each.short for at, each in enumerate(kernels) if at != main]
     return {
@@ -131,12 +133,6 @@ def _main(runs: list[Mapping[str, Any]], kernels: list[KernelId]) -> int:
     """The matmul among the kernels of a call: the longest, should it be cut into several."""
     matmuls = [at for at, kernel in enumerate(kernels) if kernel.role in MATMULS]
     return max(matmuls or range(len(runs)), key=lambda at: (runs[at]["cold_us"] or 0, -at))
-
-
-def _launched(run: Mapping[str, Any]) -> Launched:
-    x, y, z = run["grid"]
-    threads = prod(run["block"])
-    return Launched((x, y, z), threads, run["registers"] or 0, run["shared_memory"] or 0)
 
 
 def _named(kernel: KernelId) -> dict[str, Any]:

@@ -35,26 +35,22 @@ def located(path: str) -> str:
     if not os.path.exists(path) and os.path.isdir(path + SUFFIX):
         return path + SUFFIX
     if os.path.isdir(path):
-        return _in_folder(path)
+        names = names_in(path)
+        if any(map(NAMED.fullmatch, names)):
+            return path
+        bundles = [os.path.join(path, name) for name in names if name.endswith(SUFFIX)]
+        if len(bundles) > 1:
+            listed = "\n  ".join(map(printable, bundles[:64]))
+            raise UsageError(
+                f"{path} contains the logs of {len(bundles)} traces; choose one:\n  {listed}"
+            )
+        return bundles[0] if bundles else path
     if not _TRACE.search(path):
         return path
     found = beside(path)
     if found is None and os.path.exists(path):
         raise nothing(path, "has no log of torch.compile beside it")
     return found or path
-
-
-def _in_folder(path: str) -> str:
-    names = names_in(path)
-    if any(map(NAMED.fullmatch, names)):
-        return path
-    bundles = [os.path.join(path, name) for name in names if name.endswith(SUFFIX)]
-    if len(bundles) > 1:
-        listed = "\n  ".join(map(printable, bundles[:64]))
-        raise UsageError(
-            f"{path} contains the logs of {len(bundles)} traces; choose one:\n  {listed}"
-        )
-    return bundles[0] if bundles else path
 
 
 def names_in(folder: str) -> list[str]:

@@ -84,7 +84,8 @@ def stranger(
     named = manifest.trace == os.path.basename(trace)
     if named and manifest.pid in pids:
         return ""  # recorded together, though what was compiled before is not in the log
-    generated = _generated(logs)
+    # the names of all kernels that the log holds code of
+    generated = {name.decode() for code in _codes(logs) for name in _GENERATED.findall(code)}
     if kernels and generated and generated.isdisjoint(kernels):
         more = f" (and {len(kernels) - 1:,} more)" if len(kernels) > 1 else ""
         return f"the log has no code of {min(kernels)}{more}: it is of another run"
@@ -95,11 +96,6 @@ def stranger(
         return f"{other}: two runs" if wrote.isdisjoint(pids) else ""
     unknown = not kernels and manifest.trace and not named
     return f"the log belongs to {manifest.trace}" if unknown else ""
-
-
-def _generated(logs: CompilerLogs) -> set[str]:
-    """The names of all kernels that the log holds code of."""
-    return {name.decode() for code in _codes(logs) for name in _GENERATED.findall(code)}
 
 
 def _codes(logs: CompilerLogs) -> Iterable[bytes]:

@@ -192,7 +192,11 @@ class CarefulReader:
             if len(self.events) >= most:
                 self.full = True
                 return False
-            self._note_separators(commas)
+            extra = commas if self.after is After.START else commas - 1
+            if extra > 0:
+                self.ledger.note("trailing_comma", extra)
+            elif extra < 0 and self.after is After.RECORD and self.data[self.at] == OBJECT:
+                self.ledger.note("separator_missing")
             self._value(commas)
         return False
 
@@ -236,13 +240,6 @@ class CarefulReader:
         self.ledger.note("comment", where=(self.buffer.offset + self.at, size))
         self.at += size
         return True
-
-    def _note_separators(self, commas: int) -> None:
-        extra = commas if self.after is After.START else commas - 1
-        if extra > 0:
-            self.ledger.note("trailing_comma", extra)
-        elif extra < 0 and self.after is After.RECORD and self.data[self.at] == OBJECT:
-            self.ledger.note("separator_missing")
 
     def _closed(self, commas: int) -> bool:
         """Whether the bracket here closes the list; one that does not is stepped over."""

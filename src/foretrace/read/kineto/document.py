@@ -404,7 +404,11 @@ def read_document(
     document = Document(header=read_header(header, limits, ledger))
     buffer.drop(start)
     if not header:
-        _refuse_other_list(buffer, stream.label)
+        # a list whose records have no phase is no trace, and is not read to its end
+        buffer.fill(_PHASED)
+        body = buffer.data[:_PHASED].lstrip()
+        if body and not body.startswith(b"]") and b'"ph"' not in body:
+            raise _no_events(stream.label)
     document.begun = buffer.offset
     document.columns = apart(stream, buffer)
     if not _read_lists(document, buffer, bool(header), limits, ledger):
@@ -455,7 +459,10 @@ def _read_lists(
         document.columns.append(reader.columns)
         closed = reader.run(first)
         if first and len(reader.columns) and any(map(len, document.columns[:lists])):
-            _forget(document, lists, before, ledger)
+            # of two lists the last counts: the records of the first `lists` are skipped
+            del document.columns[:lists]
+            ledger.skipped += before.seen - before.skipped
+            ledger.repaired -= before.repaired
             ledger.leave(document.begun, begun - document.begun)
             document.begun = begun
         if not closed:
@@ -468,21 +475,6 @@ def _read_lists(
             break
         first = ending.goes_on is After.START
     return True
-
-
-def _forget(document: Document, lists: int, before: LedgerBuilder, ledger: LedgerBuilder) -> None:
-    """Of two lists the last counts: the records of the first `lists` are skipped."""
-    del document.columns[:lists]
-    ledger.skipped += before.seen - before.skipped
-    ledger.repaired -= before.repaired
-
-
-def _refuse_other_list(buffer: Buffer, label: str) -> None:
-    """A list whose records have no phase is no trace, and is not read to its end."""
-    buffer.fill(_PHASED)
-    body = buffer.data[:_PHASED].lstrip()
-    if body and not body.startswith(b"]") and b'"ph"' not in body:
-        raise _no_events(label)
 
 
 def _refuse_if_nothing(document: Document, ledger: LedgerBuilder, label: str) -> None:

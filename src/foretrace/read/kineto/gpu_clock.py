@@ -75,15 +75,12 @@ def align(joined: Joined, times: EventTimes, ledger: LedgerBuilder) -> int:
     if any(apart):
         moved = np.array(apart, np.int64)[joined.namespace]
         times.start -= np.where(is_one_of(joined.kind, _STAMPED) & times.timed, moved, 0)
-        _note(max(apart, key=abs), ledger)
+        ns = max(apart, key=abs)
+        if abs(ns) > APART_NS:
+            side = "late" if ns > 0 else "early"
+            text = f"GPU times were {time_text(abs(ns))} {side} by the host's clock"
+            ledger.note("clock_offset", text=f"{text}, as launches and waits tell: corrected")
     return 0 if merged else lags[0].ns - apart[0]
-
-
-def _note(ns: int, ledger: LedgerBuilder) -> None:
-    if abs(ns) > APART_NS:
-        side = "late" if ns > 0 else "early"
-        text = f"GPU times were {time_text(abs(ns))} {side} by the host's clock"
-        ledger.note("clock_offset", text=f"{text}, as launches and waits tell: corrected")
 
 
 def _lag_of(joined: Joined, times: EventTimes, space: int) -> GpuLag:
@@ -134,26 +131,26 @@ def gpu_lag(work: LaunchedWork, wait_start: Ints, wait_end: Ints) -> GpuLag:
     first = np.unique(work.launch, return_index=True)[1]
     delay = (work.start - work.called)[first]
     paused = _after_pause(work)[first]
-    quickest = _quickest(delay, np.sort(delay[paused]))
+    # where the GPU is never idle but between steps, the quickest launches are fewer than one of a
+    # hundred: those that met it idle, where two agree
+    idle = np.sort(delay[paused])
+    found = int(np.sort(delay)[(len(delay) - 1) // _OUTLIERS])
+    agree = np.flatnonzero(np.diff(idle) <= SPREAD_NS)
+    quick = int(idle[agree[0] + 1]) if len(agree) else found
+    quickest = quick if quick < found - SPREAD_NS else found
     by_launch = quickest - QUICKEST_NS
     free = paused & (delay <= quickest + SPREAD_NS)
     if free.sum() > 1:
         return GpuLag(by_launch, True)
-    returned = _after_work(work, wait_start, wait_end)
+    # how long after the work that came before it each wait returned
+    order = np.argsort(work.called, kind="stable")
+    before = np.searchsorted(work.called[order], wait_start, side="right")
+    done = np.maximum.accumulate(work.end[order])
+    returned = wait_end - done[before - 1]
     waited = returned[wait_end - wait_start > LONG_NS]
     if len(waited):
         return GpuLag(min(by_launch, RETURN_NS - int(waited.min())), True)
     return GpuLag(by_launch, min(quickest, int(returned.min(initial=0))) < 0)
-
-
-def _quickest(delay: Ints, idle: Ints) -> int:
-    """The time of the quickest launches. Where the GPU is never idle but between steps, they are
-    fewer than one of a hundred: those that met it idle, where two agree.
-    """
-    found = int(np.sort(delay)[(len(delay) - 1) // _OUTLIERS])
-    agree = np.flatnonzero(np.diff(idle) <= SPREAD_NS)
-    quick = int(idle[agree[0] + 1]) if len(agree) else found
-    return quick if quick < found - SPREAD_NS else found
 
 
 def _after_pause(work: LaunchedWork) -> Bools:
@@ -164,11 +161,3 @@ def _after_pause(work: LaunchedWork) -> Bools:
         busy_until = np.maximum.accumulate(work.end[rows])[:-1]
         found[rows[1:]] = work.start[rows[1:]] - busy_until > PAUSE_NS
     return found
-
-
-def _after_work(work: LaunchedWork, start: Ints, end: Ints) -> Ints:
-    """How long after the work that came before it each wait returned."""
-    order = np.argsort(work.called, kind="stable")
-    before = np.searchsorted(work.called[order], start, side="right")
-    done = np.maximum.accumulate(work.end[order])
-    return end - done[before - 1]

@@ -40,7 +40,10 @@ class Joined:
         self._exact_times(parts)
         self.correlation: Ints = joined_arrays([part.correlation for part in parts])
         self.external: Ints = joined_arrays([part.external for part in parts])
-        self._name_ranks(names, name)
+        shown = [NO_NAME if text is None else text or EMPTY_NAME for text in names]
+        self.names = sorted(set(shown))
+        rank = {text: number for number, text in enumerate(self.names)}
+        self.name: Narrow = np.array([rank[text] for text in shown], np.int32)[name]
         self._site_columns(sites, site)
         self._labels = self._found_labels(parts)
         self._kinds_without_category()
@@ -59,12 +62,6 @@ class Joined:
     def forget_times(self) -> None:
         """Free the times as written, once they are nanoseconds: millions of events take room."""
         self.ts = self.dur = np.empty(0, np.float64)
-
-    def _name_ranks(self, names: list[Any], name: Narrow) -> None:
-        shown = [NO_NAME if text is None else text or EMPTY_NAME for text in names]
-        self.names = sorted(set(shown))
-        rank = {text: number for number, text in enumerate(self.names)}
-        self.name: Narrow = np.array([rank[text] for text in shown], np.int32)[name]
 
     def _site_columns(self, sites: list[tuple[str, str, Any, Any]], site: Narrow) -> None:
         tracks = sorted({(pid, tid) for _, _, pid, tid in sites}, key=_track_key)

@@ -143,9 +143,6 @@ class Reader:
             return self._array(at + 1, depth + 1)
         if char == '"':
             return self._string(at + 1, in_list=in_list, event_level=depth <= 1)
-        return self._atom(at)
-
-    def _atom(self, at: int) -> tuple[Any, int]:
         if match := _NUMBER.match(self.text, at):
             return self._number(match[0]), match.end()
         if match := _NONFINITE.match(self.text, at):

@@ -121,19 +121,15 @@ def clock_of(header: dict[str, Any], joined: Joined, ledger: LedgerBuilder) -> C
             resolution = 250
         ledger.note("ts_precision", text=text)
         return Clock(0, 0, resolution)
-    base = _base(header)
+    value = header.get(BASE)
+    if isinstance(value, str):
+        value = whole(value)
+    base = value if isinstance(value, int) and 0 <= value < _LAST_BASE else None
     if base is None:
         if positive.size:
             ledger.note("base_missing", text=_UNUSABLE_BASE if BASE in header else "")
         return Clock(None, 0, 1)
     return Clock(base, base, 1)
-
-
-def _base(header: dict[str, Any]) -> int | None:
-    value = header.get(BASE)
-    if isinstance(value, str):
-        value = whole(value)
-    return value if isinstance(value, int) and 0 <= value < _LAST_BASE else None
 
 
 class EventTimes:
