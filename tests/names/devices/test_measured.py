@@ -10,7 +10,6 @@ import pytest
 
 from foretrace.model.costs.limits import Footprint, Traits, Work, impossible, limit, position
 from foretrace.names import devices
-from foretrace.names.devices import _measured
 from foretrace.schema.device import SCHEMA, BandwidthPoint, Device, MeasuredRoofs
 
 MIB = 1 << 20
@@ -34,9 +33,9 @@ ROOFS = MeasuredRoofs(
 def roofs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FORETRACE_ROOFS", str(tmp_path))
     monkeypatch.setattr("foretrace.base.notices._said", set())
-    _measured.forget()
+    devices._loaded.cache_clear()
     yield tmp_path
-    _measured.forget()
+    devices._loaded.cache_clear()
 
 
 def _h200() -> Device:
@@ -56,7 +55,7 @@ def test_without_a_file_what_ships_counts_and_else_the_datasheet() -> None:
 
 
 def test_what_was_measured_comes_with_the_device(roofs_folder: Path) -> None:
-    _measured.save(ROOFS, roofs_folder / "nvidia-h200.json")
+    devices.save_roofs(ROOFS, roofs_folder / "nvidia-h200.json")
     rates = _h200().measured
     assert rates is not None
     assert rates.flops == {"bf16": 900e12}
@@ -73,8 +72,8 @@ def test_a_kernel_that_beats_hbm_from_l2_is_explained(roofs_folder: Path) -> Non
         "l2",
         "from L2, faster than HBM",
     )
-    _measured.save(ROOFS, roofs_folder / "nvidia-h200.json")
-    _measured.forget()
+    devices.save_roofs(ROOFS, roofs_folder / "nvidia-h200.json")
+    devices._loaded.cache_clear()
     place = position(_h200(), work)
     assert (place.nearest, place.gbps) == ("l2", 5000.0)
     assert place.share == pytest.approx(5 / 6)
@@ -90,15 +89,15 @@ def test_a_rate_between_the_two_is_one_from_l2_only_where_it_was_measured(
 ) -> None:
     work = Work(None, 46 * 10**6, 10_000)  # 4.6 TB/s: less than the card that was shipped
     assert position(_h200(), work).nearest == "memory"
-    _measured.save(ROOFS, roofs_folder / "nvidia-h200.json")
-    _measured.forget()
+    devices.save_roofs(ROOFS, roofs_folder / "nvidia-h200.json")
+    devices._loaded.cache_clear()
     assert position(_h200(), work).nearest == "l2"
     within = position(_h200(), Work(None, 45 * 10**6, 10_000))  # 2% above what was measured
     assert (within.nearest, within.share) == ("memory", 1.0)
 
 
 def test_matmuls_are_measured_against_tensor_cores(roofs_folder: Path) -> None:
-    _measured.save(ROOFS, roofs_folder / "nvidia-h200.json")
+    devices.save_roofs(ROOFS, roofs_folder / "nvidia-h200.json")
     place = position(_h200(), Work(8 * 10**11, 10**6, 1e6, "c10::BFloat16"))
     assert (place.nearest, place.share) == ("compute", pytest.approx(800 / 900))
 
@@ -122,7 +121,7 @@ def test_a_bad_file_costs_one_line(
 
 
 def test_a_file_comes_back_as_it_was(roofs_folder: Path) -> None:
-    place = roofs_folder / "new" / _measured.file_name("NVIDIA H200")
-    _measured.save(ROOFS, place)
-    assert _measured.load(place) == ROOFS
-    assert _measured.load(roofs_folder / "none.json") is None
+    place = roofs_folder / "new" / devices.file_name("NVIDIA H200")
+    devices.save_roofs(ROOFS, place)
+    assert devices.load(place) == ROOFS
+    assert devices.load(roofs_folder / "none.json") is None

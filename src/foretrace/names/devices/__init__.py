@@ -1,20 +1,28 @@
 """What each GPU can do at most: dense peaks, bandwidth and cache, from `peaks.toml`.
 
 Every card is one table of that file, with its datasheet. Other packages add theirs through the
-entry point group `foretrace.devices`. What `foretrace roofs` measured on a card comes with it.
+entry point group `foretrace.devices`. What `foretrace roofs` measured on a card is preferred to the
+datasheet: one file per device, in `$FORETRACE_ROOFS` or in the user's configuration folder. A file
+that cannot be read costs one line on stderr.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from foretrace.base import plugins
-from foretrace.names.devices import _measured
-from foretrace.schema.device import Device, MeasuredRoofs
+from foretrace.base.errors import UsageError
+from foretrace.base.files import write_bytes
+from foretrace.base.notices import warn
+from foretrace.schema.device import SCHEMA, Device, MeasuredRates, MeasuredRoofs
 
 PEAKS = Path(__file__).with_name("peaks.toml")
 # A partition or a cut-down sibling carries the big card's name and one of these words, but not the
@@ -23,6 +31,9 @@ OTHER_CARD = frozenset({"mig", "laptop", "nvl", "vgpu", "d"})
 # What a trace reports lies a little below the nominal size: from 0.01% (MI300X) to 1.5% (A100, 39.4
 # of 40 GiB).
 MEMORY_TOLERANCE = 0.05
+
+SHIPPED = Path(__file__).with_name("measured")  # of cards that were measured for the package
+_LARGEST = 1 << 20  # bytes: such a file has about ten thousand
 
 
 @cache
@@ -70,31 +81,7 @@ def find(
     if not candidates and sms and memory_bytes:
         candidates = _by_model(words) if words else every()
     fits = [device for device in candidates if _agrees(device, arch, sms, memory_bytes)]
-    return _measured.preferred(fits[0]) if len(fits) == 1 else None
-
-
-def save_roofs(roofs: MeasuredRoofs, output: Path | None = None) -> Path | None:
-    """Write what was measured to `output`, or where `find` looks; None without such a place."""
-    place = output or _measured.place_of(roofs.device)
-    if place is not None:
-        _measured.save(roofs, place)
-        _measured.forget()
-    return place
-
-
-def shown_roofs(name: str) -> MeasuredRoofs:
-    """Measured roofs by the name of a device, those of this machine first, or by file."""
-    return _measured.named(name)
-
-
-def measured_roofs(device: Device) -> MeasuredRoofs | None:
-    """What was measured on this machine, or else on such a card for the package."""
-    return _measured.own(device.name) or _measured.shipped(device.name)
-
-
-def measured_stamp() -> str:
-    """What changes when the roofs of this machine are measured again."""
-    return _measured.stamp()
+    return _with_measured(fits[0]) if len(fits) == 1 else None
 
 
 def _by_words(words: frozenset[str]) -> tuple[Device, ...]:
@@ -118,3 +105,115 @@ def _agrees(device: Device, arch: str | None, sms: int | None, memory_bytes: int
     if not memory_bytes or not device.memory_bytes:
         return True
     return abs(memory_bytes / device.memory_bytes - 1) <= MEMORY_TOLERANCE
+
+
+def folder() -> Path | None:
+    """Where the files lie; None for a user who has no home."""
+    chosen = os.environ.get("FORETRACE_ROOFS")
+    if chosen:
+        return Path(chosen)
+    try:
+        home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    except RuntimeError:  # no HOME, and no such user
+        return None
+    return home / "foretrace" / "roofs"
+
+
+def file_name(device: str) -> str:
+    """`NVIDIA H200` -> `nvidia-h200.json`."""
+    return "-".join(re.findall(r"[a-z0-9]+", device.lower())) + ".json"
+
+
+def load(path: Path) -> MeasuredRoofs | None:
+    """The figures in a file; None without a file that can be read."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ValueError("it is too large")
+        found = msgspec.json.decode(path.read_bytes(), type=MeasuredRoofs)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as problem:  # msgspec's errors are ValueErrors
+        warn(f"{path}: these roofs cannot be read and are not used: {problem}")
+        return None
+    if found.schema != SCHEMA:
+        warn(f"{path}: these roofs have schema {found.schema} and are not used; measure again")
+        return None
+    return found
+
+
+def shown_roofs(name: str) -> MeasuredRoofs:
+    """Roofs by file, by a device's name or a part of it; no name: the newest of this machine."""
+    home = folder()
+    if not name:
+        own = sorted(home.glob("*.json"), key=lambda file: file.stat().st_mtime) if home else []
+        if newest := next((roofs for file in reversed(own) if (roofs := load(file))), None):
+            return newest
+        what = "nothing was measured on this machine yet"
+        raise UsageError(f"{what}: run `foretrace roofs`, or --show h200")
+    path = Path(name)
+    if path.suffix == ".json" or path.is_file():
+        found = load(path)
+        if found is None:
+            raise UsageError(f"{name}: no roofs there: write some with `foretrace roofs -o {name}`")
+        return found
+    wanted = file_name(name).removesuffix(".json")
+    files = [file for place in (home, SHIPPED) if place for file in sorted(place.glob("*.json"))]
+    for file in files:
+        if wanted and wanted in file.stem and (found := load(file)):
+            return found
+    known = ", ".join(dict.fromkeys(file.stem for file in files)) or "none are there"
+    raise UsageError(f"no roofs of {name!r}: measure them with `foretrace roofs`, or show {known}")
+
+
+@cache
+def _loaded(path: Path) -> MeasuredRoofs | None:
+    return load(path)
+
+
+def save_roofs(roofs: MeasuredRoofs, output: Path | None = None) -> Path | None:
+    """Write what was measured to `output`, or where `find` looks; None without such a place."""
+    home = folder()
+    place = output or (home / file_name(roofs.device) if home else None)
+    if place is not None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(place, msgspec.json.format(msgspec.json.encode(roofs), indent=1) + b"\n")
+        _loaded.cache_clear()
+    return place
+
+
+def measured_roofs(device: Device) -> MeasuredRoofs | None:
+    """What was measured on this machine, or else on such a card for the package."""
+    places = (folder(), SHIPPED)
+    found = (_loaded(place / file_name(device.name)) for place in places if place)
+    return next(filter(None, found), None)
+
+
+def _with_measured(device: Device) -> Device:
+    """The device with its three measured roofs: memory, L2 and arithmetic."""
+    found = measured_roofs(device)
+    if found is None:
+        return device
+    cache_bytes = device.cache_bytes or device.l2_bytes or 0
+    memory, cached = found.memory_gbps(cache_bytes), found.cache_gbps(cache_bytes)
+    when = found.environment.get("measured", "")[:10]
+    # a library's matmuls alone are no roof, as another kernel may be faster
+    units = {
+        name: max(rate, found.tflops.get(name, 0.0)) for name, rate in found.units_tflops.items()
+    }
+    rates = MeasuredRates(
+        {name: rate * 1e12 for name, rate in units.items() if rate},
+        None if not memory else memory * 1e9,
+        None if not cached else cached * 1e9,
+        f"{found.command}, {when}" if when else found.command,
+    )
+    return replace(device, measured=rates)
+
+
+def measured_stamp() -> str:
+    """What changes when a file does: overviews that are kept depend on it."""
+    place = folder()
+    try:
+        files = sorted(place.glob("*.json")) if place else []
+        return repr([(file.name, file.stat().st_mtime_ns) for file in files]) if files else ""
+    except OSError:
+        return ""
