@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from foretrace.base import budget
 from foretrace.read import entries
@@ -24,7 +24,7 @@ from foretrace.read.bytestream import UNPACKED
 if TYPE_CHECKING:
     from foretrace.schema.tables import Tables
 
-FORMAT = 9  # raise when the tables or the entries change
+FORMAT = 10  # raise when the tables or the entries change
 WORTHWHILE_BYTES = 1 << 20  # smaller traces are read as fast as their cache would be
 _KEY = re.compile(rb"[0-9a-f]{64}")
 _LENGTH = 8  # bytes: how long the facts at the end of an entry are
@@ -97,9 +97,10 @@ def load(path: str) -> Tables | None:
 
 
 def _unpacked(content: memoryview) -> Tables:
+    import msgspec
     import polars as pl
 
-    from foretrace.schema.ledger import Ledger, Note
+    from foretrace.schema.ledger import Ledger
     from foretrace.schema.tables import Tables
 
     length = int.from_bytes(content[-_LENGTH:], "little")
@@ -108,21 +109,23 @@ def _unpacked(content: memoryview) -> Tables:
     for name, size in meta["sizes"].items():
         frames[name] = pl.read_parquet(bytes(content[at : at + size]))
         at += size
-    notes = tuple(
-        Note(code, severity, count, text, tuple(map(tuple, where)))
-        for code, severity, count, text, where in meta["notes"]
-    )
-    seen, kept, repaired, skipped = meta["ledger"]
-    ledger = Ledger(seen, kept, repaired, skipped, notes)
+    ledger = msgspec.convert(meta["ledger"], Ledger)
     (base, resolution, lag), merged = meta["clock"], tuple(meta["merged"])
     return Tables(meta["source"], frames, meta["header"], ledger, base, resolution, merged, lag)
 
 
 def save(path: str, stamp: str | None, tables: Tables) -> None:
     """Keep the tables of `path` as it was at `stamp`. Failing to write is no error."""
+    _save(path, stamp, ("tables",), lambda: _packed(tables))
+
+
+def _save(
+    path: str, stamp: str | None, what: tuple[str, ...], parts: Callable[[], Iterable[bytes]]
+) -> None:
     key = key_of(path)
     if key is not None and stamp is not None and stamp_of(path) == stamp:
-        entries.write(entries.named("tables", key), _packed(tables))
+        kind, *more = what
+        entries.write(entries.named(kind, key, *more), parts())
         entries.write(_size(stamp), [])
 
 
@@ -130,29 +133,25 @@ def _packed(tables: Tables) -> Iterator[bytes]:
     """Every table as Parquet, then the facts about them and how long these are."""
     from io import BytesIO
 
+    import msgspec
+
     sizes = {}
     for name, frame in tables.frames.items():
         # in memory, because Polars has errors of its own for a disk that refuses
         frame.write_parquet(file := BytesIO(), compression="lz4", statistics=False)
         sizes[name] = file.tell()
         yield file.getvalue()
-    facts = json.dumps({"sizes": sizes, **_meta(tables)}).encode()
-    yield facts
-    yield len(facts).to_bytes(_LENGTH, "little")
-
-
-def _meta(tables: Tables) -> dict[str, Any]:
-    ledger = tables.ledger
-    return {
+    meta = {
+        "sizes": sizes,
         "source": tables.source,
         "header": tables.header,
         "clock": (tables.base_ns, tables.resolution_ns, tables.gpu_lag_ns),
         "merged": tables.merged,
-        "ledger": (ledger.seen, ledger.kept, ledger.repaired, ledger.skipped),
-        "notes": [
-            (note.code, note.severity, note.count, note.text, note.where) for note in ledger.notes
-        ],
+        "ledger": msgspec.to_builtins(tables.ledger),
     }
+    facts = json.dumps(meta).encode()
+    yield facts
+    yield len(facts).to_bytes(_LENGTH, "little")
 
 
 def load_document(path: str, what: str) -> bytes | None:
@@ -164,7 +163,4 @@ def load_document(path: str, what: str) -> bytes | None:
 
 def save_document(path: str, stamp: str | None, what: str, content: Callable[[], bytes]) -> None:
     """Keep a finished document of `path` as it was at `stamp`; `content` is called only then."""
-    key = key_of(path)
-    if key is not None and stamp is not None and stamp_of(path) == stamp:
-        entries.write(entries.named("document", key, what), [content()])
-        entries.write(_size(stamp), [])
+    _save(path, stamp, ("document", what), lambda: [content()])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -74,15 +74,14 @@ def searched(path: str, limits: Limits) -> FolderContents | None:
     if path == "-":
         return None
     if os.path.isdir(path):
-        unlisted: list[OSError] = []
-        files = list(_walk(path, unlisted.append))
+        closed: list[tuple[str, TraceError]] = []
+        files = list(_walk(path, closed))
         named = [
             (full, _archive(full) if full.lower().endswith(".zip") else refusal(full, limits))
             for full in files
             if re.search(NAMED_LIKE_A_TRACE, full)
             if not LOG_NAMED.fullmatch(os.path.basename(full))
         ]
-        closed = [(os.fsdecode(problem.filename), _unlisted(problem)) for problem in unlisted]
         return _contents(named, closed, len(files) - len(named))
     members = zip_members(path, limits)
     if members is None:
@@ -113,7 +112,11 @@ def _is_named_like_a_trace(path: str, traces: set[str]) -> bool:
     return re.search(NAMED_LIKE_A_TRACE, path) is not None
 
 
-def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
+def _walk(path: str, closed: list[tuple[str, TraceError]]) -> Iterator[str]:
+    def unlisted(problem: OSError) -> None:
+        place, what = os.fsdecode(problem.filename), f"cannot be listed: {problem.strerror}"
+        closed.append((place, TraceError("E_UNREADABLE", place, what, hint="check permissions")))
+
     for folder, inside, names in os.walk(path, onerror=unlisted):
         with_trace = any(re.search(NAMED_LIKE_A_TRACE, name) for name in names)
         # the compiler's records and the captures of graphs belong to the trace beside them
@@ -131,11 +134,6 @@ def _walk(path: str, unlisted: Callable[[OSError], None]) -> Iterator[str]:
 def _archive(path: str) -> TraceError:
     hint = f"read it by itself: foretrace look {shlex.quote(path)}"
     return TraceError("E_ZIP", path, "a zip inside a folder is not read", hint=hint)
-
-
-def _unlisted(problem: OSError) -> TraceError:
-    what = f"cannot be listed: {problem.strerror}"
-    return TraceError("E_UNREADABLE", os.fsdecode(problem.filename), what, hint="check permissions")
 
 
 def refusal(path: str, limits: Limits) -> TraceError | None:

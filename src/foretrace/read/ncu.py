@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from math import isfinite
 
 from msgspec import Struct
@@ -127,31 +127,36 @@ class _Exported(Struct):
     rows: list[dict[str, str]]
 
 
-class _Unread(Struct):
-    """Units that are not known and metrics with negative values, each once."""
-
-    units: dict[str, None]
-    negative: dict[str, None]
-
-
 def read_export(text: str, path: str) -> CounterExport:
     """The launches in the text of an export; raises a `TraceError` where it has no launch."""
     notes: list[str] = []
     parts = list(_parts(text, path, notes))
     if not parts:
         raise TraceError("E_NO_COUNTERS", path, "no CSV of Nsight Compute in it", hint=_HINT)
-    digits = digits_of(_cells(parts))
+    digits = digits_of(
+        row[name]
+        for part in parts
+        for name in part.head
+        if name == _LONG[2] or _IS_METRIC.fullmatch(name)
+        for row in part.rows
+    )
     if digits is None:
         message = "its numbers are written in two ways, with decimal commas and with points"
         raise TraceError("E_NUMBERS", path, message, hint="export it again with LC_ALL=C")
-    unread = _Unread({}, {})
-    launches = [launch for part in parts for launch in _launches(part, digits, path, notes, unread)]
+    units: dict[str, None] = {}
+    negative: dict[str, None] = {}
+    launches = [
+        launch
+        for part in parts
+        for launch in _launches(
+            part, path, notes, lambda row: _values(row, digits, units, negative)
+        )
+    ]
     if not launches:
         raise TraceError("E_NO_COUNTERS", path, "it lists no kernel launch", hint=_HINT)
-    if unread.units:
-        notes.append(f"{path}: units that are not known, not read: {', '.join(unread.units)}")
-    if unread.negative:
-        notes.append(f"{path}: negative values, not read: {', '.join(unread.negative)}")
+    for what, names in (("units that are not known", units), ("negative values", negative)):
+        if names:
+            notes.append(f"{path}: {what}, not read: {', '.join(names)}")
     return CounterExport(path, tuple(launches), tuple(notes))
 
 
@@ -174,7 +179,11 @@ def _parts(text: str, path: str, notes: list[str]) -> Iterator[_Exported]:
                 yield part
             part = _Exported(row, {}, [])
         elif part is not None and len(row) == len(part.head):
-            _add(part, dict(zip(part.head, row, strict=True)))
+            cells = dict(zip(part.head, row, strict=True))
+            if not cells[FIRST].strip() and not part.rows:
+                part.units = cells
+            elif _WHOLE.fullmatch(cells[FIRST].strip()):
+                part.rows.append(cells)
         elif part is not None and row and _WHOLE.fullmatch(row[0]):
             odd += 1
     if odd:
@@ -187,22 +196,11 @@ def _left(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _add(part: _Exported, row: dict[str, str]) -> None:
-    if not row[FIRST].strip() and not part.rows:
-        part.units = row
-    elif _WHOLE.fullmatch(row[FIRST].strip()):
-        part.rows.append(row)
-
-
-def _cells(parts: Sequence[_Exported]) -> Iterator[str]:
-    """Every cell that may hold a number with a mark in it."""
-    for part in parts:
-        columns = [name for name in part.head if name == _LONG[2] or _IS_METRIC.fullmatch(name)]
-        yield from (row[name] for row in part.rows for name in columns)
-
-
 def _launches(
-    part: _Exported, digits: Digits, path: str, notes: list[str], unread: _Unread
+    part: _Exported,
+    path: str,
+    notes: list[str],
+    values: Callable[[Iterable[tuple[str, str, str]]], Iterator[tuple[str, float]]],
 ) -> Iterator[CounterLaunch]:
     """One launch per number and process; rows of the page `details` are put together first."""
     is_long = all(name in part.head for name in _LONG)
@@ -210,8 +208,9 @@ def _launches(
     repeated = 0
     for row in part.rows:
         key = (row[FIRST].strip(), row.get("Process ID", ""), row.get("Host Name", ""))
-        given = _long(row) if is_long else _wide(part, row)
-        metrics = dict(_values(given, digits, unread))
+        name, unit, value = (row.get(column, "") for column in _LONG)
+        wide = ((name, part.units.get(name, ""), value) for name, value in row.items())
+        metrics = dict(values([(name, unit, value)] if is_long else wide))
         if key not in found:
             found[key] = _launch(row, metrics)
         elif is_long:
@@ -224,27 +223,21 @@ def _launches(
     yield from found.values()
 
 
-def _long(row: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    name, unit, value = (row[column] for column in _LONG)
-    yield name, unit, value
-
-
-def _wide(part: _Exported, row: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    for name, value in row.items():
-        yield name, part.units.get(name, ""), value
-
-
 def _values(
-    given: Iterator[tuple[str, str, str]], digits: Digits, unread: _Unread
+    given: Iterable[tuple[str, str, str]],
+    digits: Digits,
+    units: dict[str, None],
+    negative: dict[str, None],
 ) -> Iterator[tuple[str, float]]:
+    """The metrics that are used; `units` and `negative` get what cannot be read, each once."""
     for name, unit, text in given:
         if not is_used(name):
             continue
         value, scale = digits.number(text), factor(unit)
         if scale is None:
-            unread.units[unit] = None
+            units[unit] = None
         elif value is not None and value < 0:  # nothing is counted below zero
-            unread.negative[name] = None
+            negative[name] = None
         elif value is not None:
             yield name, value * scale
 

@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Iterator
 from mmap import mmap
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from foretrace.base import budget
 from foretrace.base.errors import LimitError, TraceError
 from foretrace.read.event_layouts import EventLayout, EventRows, add_layout, read_window
+from foretrace.read.kineto.parallel import receive_message, send_message
 from foretrace.read.pickles import WINDOW
 
 WORTHWHILE = 256 << 20  # bytes that are left to read
@@ -69,7 +70,7 @@ class ReadAhead:
         try:
             for place in range(PLACES):
                 self._free(place)
-            while head := _received(self.pipe, _Head):
+            while head := receive_message(self.pipe, _Head):
                 if head.problem:
                     code, path, text, offset, hint, limit = head.problem
                     kind = LimitError if limit else TraceError
@@ -85,7 +86,7 @@ class ReadAhead:
 
     def _free(self, place: int) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has ended, and needs no place
-            _send(self.freed, (place, self.fresh))
+            send_message(self.freed, (place, self.fresh))
         self.fresh = []
 
     def rows(self, by: int) -> EventRows | None:
@@ -121,7 +122,7 @@ def _child(
                 _send_windows(memory, os.fdopen(places, "rb"), pipe, blocks, dropped, layouts)
             except TraceError as it:
                 told = (it.code, it.path, it.message, it.offset, it.hint)
-                _send(pipe, _Head(0, 0, problem=(*told, isinstance(it, LimitError))))
+                send_message(pipe, _Head(0, 0, problem=(*told, isinstance(it, LimitError))))
     finally:
         os._exit(0)
 
@@ -135,14 +136,14 @@ def _send_windows(
     layouts: list[EventLayout],
 ) -> None:
     known = len(dropped)
-    while freed := _received(places, tuple[int, list[EventLayout]]):
+    while freed := receive_message(places, tuple[int, list[EventLayout]]):
         for layout in freed[1]:
             add_layout(layouts, layout)
         head = _fill(memory, freed[0], blocks, layouts)
         if head is None:
             return
         head.dropped, known = dropped[known:], len(dropped)
-        _send(pipe, head)
+        send_message(pipe, head)
 
 
 def _fill(
@@ -163,15 +164,3 @@ def _fill(
         room = np.frombuffer(memory, np.int64)[head.table // 8 :]
         np.concatenate(columns, out=room[: sum(map(len, columns))])
     return head
-
-
-def _send(pipe: IO[bytes], message: Any) -> None:
-    data = msgspec.msgpack.encode(message)
-    pipe.write(len(data).to_bytes(4, "little") + data)
-
-
-def _received(pipe: IO[bytes], kind: Any) -> Any:
-    """What `_send` wrote, or None where the pipe ends."""
-    size = int.from_bytes(pipe.read(4), "little")
-    data = pipe.read(size)
-    return msgspec.msgpack.decode(data, type=kind) if size and len(data) == size else None

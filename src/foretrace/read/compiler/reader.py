@@ -39,12 +39,6 @@ def pid_of(head: re.Match[bytes]) -> int:
     return number if number < _LARGEST_PID else 0
 
 
-def rank_of(prefix: bytes) -> int | None:
-    """The rank that the text before a head names."""
-    found = _RANK.search(prefix)
-    return int(found[1]) if found else None
-
-
 def compile_id(metadata: dict[str, Any]) -> str:
     """`0/1`, or `!1/0/0` under compiled autograd, as torch prints it; "" outside of both."""
     autograd, frame = metadata.get("compiled_autograd_id"), metadata.get("frame_id")
@@ -171,19 +165,10 @@ _COLOR = re.compile(rb"\x1b\[[\d;]{0,32}m")
 _NONE = TextRecord("", "", "", 0, None)
 
 
-def uncolored(line: bytes) -> bytes:
-    """The line without the codes that color it in a terminal."""
-    return _COLOR.sub(b"", line) if b"\x1b" in line else line
-
-
-def tagged(line: bytes, head: re.Match[bytes]) -> bool:
-    """Whether a compile id or the name of a channel follows the head."""
-    return _tags_end(line, head.end()) > head.end()
-
-
-def _tags_end(line: bytes, start: int) -> int:
+def tagged(line: bytes, start: int) -> bool:
+    """Whether a compile id or the name of a channel follows the head, which ends at `start`."""
     found = _TAGS.match(line, start)
-    return found.end() if found else start
+    return found is not None and found.end() > start
 
 
 class Messages:
@@ -199,7 +184,7 @@ class Messages:
         """Take a line that continues the message; False when it does not."""
         if not self.key or not (line.startswith(self.key) or line == self.key[:-1]):
             return False
-        if self.untagged and _tags_end(line, len(self.key)) > len(self.key):
+        if self.untagged and tagged(line, len(self.key)):
             return False
         self.lines.append(line[len(self.key) :])
         return True
@@ -208,7 +193,7 @@ class Messages:
         """The first line of another message."""
         self.finish()
         self.ledger.seen += 1
-        tags = _TAGS.match(line, head.end())
+        tags, rank = _TAGS.match(line, head.end()), _RANK.search(line[: head.start()])
         assert tags is not None  # it may be empty
         self.untagged = tags.end() == tags.start()
         # an editor may have taken the blank before an empty text away
@@ -218,7 +203,7 @@ class Messages:
             compile_id=(tags["id"] or b"").decode(),
             text="",
             line=number,
-            rank=rank_of(line[: head.start()]),
+            rank=int(rank[1]) if rank else None,
             attempt=int(tags["attempt"] or 0),
             pid=pid_of(head),
         )
@@ -393,7 +378,7 @@ class LogFile:
         if piece.size > len(piece.data):
             return self._lose(piece, "limit_event")
         first = piece.data[: piece.eol]
-        line = uncolored(first).removesuffix(b"\r")
+        line = (_COLOR.sub(b"", first) if b"\x1b" in first else first).removesuffix(b"\r")
         if self.messages.more(line):
             return None
         head = HEAD.match(line) or HEAD.search(line)
@@ -404,7 +389,7 @@ class LogFile:
         if line.startswith(b"{", head.end()) and self._holds_records(line[head.end() :]):
             whole = piece if line == first else replace(piece, data=line + piece.data[len(first) :])
             self._record(whole, head)
-        elif self.structured and not tagged(line, head):
+        elif self.structured and not tagged(line, head.end()):
             self._lose(piece, "log_record_unparsable")
         else:
             self.messages.begin(line, head, piece.line)

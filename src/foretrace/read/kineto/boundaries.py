@@ -61,7 +61,7 @@ _LAST_STOP = regex(_STOPS % rb"|(?:\}\s*+)?\Z" + _OTHER_LIST)
 _LIST_END = regex(rb'\}\s*+(?=\]\s*+(?:,\s*+"|\}|\Z))')
 HOLE = regex(rb"\0{4}")  # a block that was never written; one NUL may stand in a name
 # group 1 is empty when the string has no end
-_TOKEN = regex(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
+TOKEN = regex(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
 OTHER_HEADER = regex(rb'"(?:schemaVersion|traceEvents|deviceProperties)"\s*+:')
 _BLANKS = regex(rb"\s*+")
 OBJECT, CLOSED, LIST, LIST_CLOSED, QUOTE = b'{}[]"'
@@ -124,7 +124,7 @@ class Bounds:
         """The end of the value at `at`; None when its brackets or strings are broken."""
         open_, first, whole = bytearray(), self.stop(at) or 0, True
         stop = first or None
-        for match in _TOKEN.finditer(self.data, at):
+        for match in TOKEN.finditer(self.data, at):
             start, end = match.span()
             while stop is not None and stop < end:
                 if start < stop or self._torn(open_, stop):
@@ -138,30 +138,25 @@ class Bounds:
                     break
             elif token in _OPENING:
                 open_.append(token)
-                if len(open_) > self._depth():
+                if len(open_) > (self.limits.depth if self.patience.left > 0 else _REAL_DEPTH):
                     self.patience.left -= 1
                     return None
             elif not open_ or open_.pop() != _CLOSES[token]:
                 return None
             elif not open_:
                 return end
-        if not self._more_may_follow(stop) or (stop is not None and not whole):
+        more = stop == len(self.data) if self.piece else stop is None and not self.last
+        if not more or (stop is not None and not whole):
             return None
         if stop is not None and self._torn(open_, stop):
             return None
         raise Undecided
-
-    def _depth(self) -> int:
-        return self.limits.depth if self.patience.left > 0 else _REAL_DEPTH
 
     def _torn(self, open_: bytearray, stop: int) -> bool:
         """Whether no sound record can go on behind a stop: only a list holds further records."""
         if not self.patience.left > 0 or not open_ or open_[-1] != LIST:
             return True
         return self.data[stop - 1] == LIST and len(open_) == 2  # the list of another document
-
-    def _more_may_follow(self, stop: int | None) -> bool:
-        return stop == len(self.data) if self.piece else stop is None and not self.last
 
     def followed_well(self, end: int) -> bool:
         """Whether what follows a value may follow one."""

@@ -12,7 +12,6 @@ repaired when that is safe and kept as raw text otherwise; one bad entry never c
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from copy import copy
 from operator import attrgetter
@@ -30,7 +29,7 @@ from foretrace.read.bytestream import (
     refuse_no_events,
     refuse_non_json,
 )
-from foretrace.read.kineto.boundaries import CHUNK, FIRST_KEY, Buffer, last_boundary
+from foretrace.read.kineto.boundaries import CHUNK, FIRST_KEY, TOKEN, Buffer, last_boundary
 from foretrace.read.kineto.careful import After, CarefulReader
 from foretrace.read.kineto.columns import Columns, Pools
 from foretrace.read.kineto.records import (
@@ -43,8 +42,6 @@ from foretrace.read.kineto.records import (
 from foretrace.schema.ledger import DAMAGE, LedgerBuilder
 
 EVENTS_KEY = regex(rb'"traceEvents"\s*+:\s*+([\[{])')
-# group 1 is empty when the string has no end
-_TOKEN = regex(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
 # torch begins every record with its phase
 RECORD = regex(rb'\}\s*+(?:,\s*+)?(?=\{\s*+"ph"\s*+:)')
 _BLANKS = b" \t\r\n"
@@ -75,7 +72,7 @@ class Skeleton(Struct, frozen=True):
 def skeleton(text: bytes, stop: int | None = None) -> Skeleton:
     """Look for the key `traceEvents` of the object that begins `text`, and for its end."""
     open_: list[bytes] = []
-    for match in _TOKEN.finditer(text, 0, len(text) if stop is None else stop):
+    for match in TOKEN.finditer(text, 0, len(text) if stop is None else stop):
         token = match[0]
         if token in _CLOSING:
             open_.append(token)
@@ -413,7 +410,8 @@ def read_document(
     document.columns = apart(stream, buffer)
     if not _read_lists(document, buffer, bool(header), limits, ledger):
         ledger.note("trace_truncated", 0 if ledger.counts.get("trace_truncated") else 1)
-    _refuse_if_nothing(document, ledger, stream.label)
+    if not any(map(len, document.columns)) and ledger.skipped and not document.header:
+        raise _no_events(stream.label)
     ledger.inherit(document.header.get(DAMAGE))
     ledger.note("schema_version", document.header.get("schemaVersion", _SCHEMA) != _SCHEMA)
     return document
@@ -475,11 +473,6 @@ def _read_lists(
             break
         first = ending.goes_on is After.START
     return True
-
-
-def _refuse_if_nothing(document: Document, ledger: LedgerBuilder, label: str) -> None:
-    if not any(map(len, document.columns)) and ledger.skipped and not document.header:
-        raise _no_events(label)
 
 
 def _no_events(label: str) -> TraceError:

@@ -53,7 +53,7 @@ def _arrays(columns: Columns) -> list[array[Any]]:
 
 def send_pools(pipe: IO[bytes], pools: Pools) -> None:
     """Write what the numbers in all parts of this worker stand for."""
-    _send(pipe, [list(pool) for pool in (pools.sites, pools.names, pools.texts)])
+    send_message(pipe, [list(pool) for pool in (pools.sites, pools.names, pools.texts)])
 
 
 def send(pipe: IO[bytes], part: DecodedPiece) -> None:
@@ -62,12 +62,13 @@ def send(pipe: IO[bytes], part: DecodedPiece) -> None:
     arrays = _arrays(columns)
     sizes = [len(values) * values.itemsize for values in arrays]
     counted = (columns.unfinished, columns.coerced)
-    _send(pipe, (part.number, part.whole, sizes, counted, part.ledger))
+    send_message(pipe, (part.number, part.whole, sizes, counted, part.ledger))
     for values in arrays:
         pipe.write(values)
 
 
-def _send(pipe: IO[bytes], head: Any) -> None:
+def send_message(pipe: IO[bytes], head: Any) -> None:
+    """Write one message of any kind."""
     data = msgspec.msgpack.encode(head)
     pipe.write(len(data).to_bytes(8, "little") + data)
 
@@ -78,7 +79,7 @@ _Head = tuple[int, bool, list[int], tuple[int, int], LedgerBuilder]
 
 def receive_pools(pipe: IO[bytes]) -> Pools | None:
     """What `send_pools` wrote, or None where the pipe ends."""
-    written: list[list[Any]] | None = _receive(pipe, _Written)
+    written: list[list[Any]] | None = receive_message(pipe, _Written)
     if written is None:
         return None
     pools = Pools()
@@ -89,7 +90,7 @@ def receive_pools(pipe: IO[bytes]) -> Pools | None:
 
 def receive(pipe: IO[bytes], pools: Pools) -> DecodedPiece | None:
     """What `send` wrote, or None at the end of the pipe, also when it comes inside a part."""
-    head: _Head | None = _receive(pipe, _Head)
+    head: _Head | None = receive_message(pipe, _Head)
     if head is None:
         return None
     number, whole, sizes, counted, ledger = head
@@ -105,7 +106,8 @@ def receive(pipe: IO[bytes], pools: Pools) -> DecodedPiece | None:
     return DecodedPiece(number, columns, ledger, whole)
 
 
-def _receive(pipe: IO[bytes], kind: Any) -> Any:
+def receive_message(pipe: IO[bytes], kind: Any) -> Any:
+    """What `send_message` wrote, or None where the pipe ends."""
     size = int.from_bytes(pipe.read(8), "little")
     data = pipe.read(size)
     return msgspec.msgpack.decode(data, type=kind) if size and len(data) == size else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from foretrace.schema.documents.look import LookVerdict
 from foretrace.schema.documents.sets import LeftOut
 from foretrace.schema.ledger import NoteEntry
 
@@ -39,18 +40,13 @@ class JobEntry(Struct, frozen=True):
         return max((self.world_size or 0) - known, 0)
 
 
-class JobVerdict(Struct, frozen=True):
+class JobVerdict(LookVerdict, frozen=True):
     """The answer in words: what holds the job up, what to do first, and what then.
 
     `bound` is straggler, slow_host, slow_link, balanced, inconclusive (within the clocks' error, or
     a rank could not be judged) or unknown.
     `first` and `then` are empty where the traces prove no fix.
     """
-
-    bound: str
-    text: str
-    first: str = ""
-    then: str = ""
 
 
 class JobClock(Struct, frozen=True):
@@ -239,17 +235,13 @@ class JobOutlier(Struct, frozen=True):
     count: int
 
 
-class JobOddity(Struct, frozen=True):
+class JobOddity(NoteEntry, frozen=True):
     """Why the traces may not be one whole job: ranks missing, double, or of other runs; ranks with
     other kernels or shapes; cut steps; collectives that only some ranks recorded.
 
     `ranks` names the ranks concerned, at most 64; `count` has them all.
     """
 
-    code: str
-    severity: str
-    count: int
-    text: str
     ranks: list[int]
 
 
