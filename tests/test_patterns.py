@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from foretrace.base import private
 from foretrace.model import groups
 from foretrace.names import families
 from foretrace.names.families import _tables
@@ -91,6 +92,13 @@ def test_expressions_of_tables_are_linear(monkeypatch: pytest.MonkeyPatch) -> No
         if pattern not in written_ones
         if degree(pattern, flags, search=False, full=True) > 1
     ]
+
+
+def test_rules_for_private_texts_are_linear() -> None:
+    """They are compiled in a loop, so that the source does not show them."""
+    rules = (*private.keys._RULES, *private._ADDRESSES, *private._PATHS)
+    assert len(rules) > 20
+    assert not [each for _, each in rules if degree(each.pattern, each.flags, search=True) > 1]
 
 
 def _decode_all() -> None:

@@ -17,10 +17,10 @@ from foretrace.base.private.keys import (
     ASSIGNED,
     VALUE,
     Replace,
-    Rules,
     applied,
     hide_keys,
     hide_random,
+    rules,
     words,
 )
 
@@ -31,58 +31,46 @@ _SHORTENED = (
 )
 _DOMAINS = "com|org|net|io|ai|dev|edu|gov|local|localdomain|internal|lan|corp|cloud|intra|svc"
 _HOSTS = "ip|ec2|dgx|node|host|compute|login"
-_ADDRESSES: Rules = (
-    (  # user=bob
-        ("user", "login", "owner", "author", "host", "account", "mail"),
-        re.compile(
-            r"(?i)((?<![a-z])(?:user(?:_?name)?|login|owner|author|host_?name|account|e?-?mail)"
-            rf"{ASSIGNED}){VALUE}"
-        ),
+_ADDRESSES = rules(
+    # user=bob
+    (
+        "user|login|owner|author|host|account|mail",
+        r"(?i)((?<![a-z])(?:user(?:_?name)?|login|owner|author|host_?name|account|e?-?mail)"
+        rf"{ASSIGNED}){VALUE}",
     ),
-    (("://",), re.compile(r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,24}://[^\s\"'<>]*+")),
-    (("@",), re.compile(r"(?<![\w.+-])[\w.+-]++@[\w.-]++")),
-    ((".",), re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]{0,4}\d)")),
-    (  # MAC and IPv6
-        (":", "-"),
-        re.compile(
-            rf"{_START}(?:{_HEX}:){{3,15}}{_HEX}(?![A-Za-z0-9:])|{_START}(?:{_HEX}-){{5,7}}{_HEX}(?![A-Za-z0-9-])"
-            rf"|{_SHORTENED}(?::{_HEX}){{1,7}}(?![A-Za-z0-9:])|{_SHORTENED}:(?![A-Za-z0-9:])"
-        ),
+    ("://", r"(?i)(?<![a-z0-9])[a-z][a-z0-9+.-]{0,24}://[^\s\"'<>]*+"),
+    ("@", r"(?<![\w.+-])[\w.+-]++@[\w.-]++"),
+    (".", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]{0,4}\d)"),
+    # MAC and IPv6
+    (
+        ":|-",
+        rf"{_START}(?:{_HEX}:){{3,15}}{_HEX}(?![A-Za-z0-9:])|{_START}(?:{_HEX}-){{5,7}}{_HEX}(?![A-Za-z0-9-])"
+        rf"|{_SHORTENED}(?::{_HEX}){{1,7}}(?![A-Za-z0-9:])|{_SHORTENED}:(?![A-Za-z0-9:])",
     ),
     (
-        (".",),
-        re.compile(
-            rf"(?i)(?<![\w.-])(?:[a-z0-9_-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:\.[a-z]{{2}})?(?![a-z0-9-])"
-        ),
+        ".",
+        rf"(?i)(?<![\w.-])(?:[a-z0-9_-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:\.[a-z]{{2}})?(?![a-z0-9-])",
     ),
-    (("-",), re.compile(rf"(?i)(?<![a-z0-9])(?:{_HOSTS})-[a-z0-9-]{{0,60}}\d[a-z0-9]{{0,8}}")),
-    (  # numbers of telephones and cards
-        (".", "-"),
-        re.compile(
-            r"(?<![\w.+-])(?:\+\d{1,3}[ .-]?)?\(?\d{2,4}\)?(?:[.-]\d{2,4}){2,4}(?![A-Za-z0-9.-])"
-        ),
-    ),
+    ("-", rf"(?i)(?<![a-z0-9])(?:{_HOSTS})-[a-z0-9-]{{0,60}}\d[a-z0-9]{{0,8}}"),
+    # numbers of telephones and cards
+    (".|-", r"(?<![\w.+-])(?:\+\d{1,3}[ .-]?)?\(?\d{2,4}\)?(?:[.-]\d{2,4}){2,4}(?![A-Za-z0-9.-])"),
     (
-        ("+", " "),
-        re.compile(
-            r"\+\d{1,3}(?: ?\(?\d{2,4}\)?){2,5}(?![A-Za-z0-9])"
-            r"|(?<![A-Za-z0-9])\d{4}(?: \d{4}){3}(?![A-Za-z0-9])"
-        ),
+        "+| ",
+        r"\+\d{1,3}(?: ?\(?\d{2,4}\)?){2,5}(?![A-Za-z0-9])"
+        r"|(?<![A-Za-z0-9])\d{4}(?: \d{4}){3}(?![A-Za-z0-9])",
     ),
 )
 # From where a path begins up to a quote, a line number or the end: folders have spaces.
 _BODY = r"(?:(?!\(\d)[^\"'<>|;\n\r\t])*+"
-_PATHS: Rules = (
-    (("/", "\\"), re.compile(r"(?<![\w/\\.@~$+-])[\w.@~+-]++(?:[\\/]++[\w.@~+-]++)++[\\/]?")),
+_PATHS = rules(
+    ("/|\\", r"(?<![\w/\\.@~$+-])[\w.@~+-]++(?:[\\/]++[\w.@~+-]++)++[\\/]?"),
     (
-        (":/", "\\", "~", "%2f", "$"),
-        re.compile(
-            r"(?:[A-Za-z]:\\|(?<![A-Za-z0-9])[A-Za-z]:/|\\|~[\w.-]{0,64}[\\/]|%2[Ff]"
-            rf"|\$\{{?\w{{1,64}}\}}?[\\/]){_BODY}"
-        ),
+        ":/|\\|~|%2f|$",
+        r"(?:[A-Za-z]:\\|(?<![A-Za-z0-9])[A-Za-z]:/|\\|~[\w.-]{0,64}[\\/]|%2[Ff]"
+        rf"|\$\{{?\w{{1,64}}\}}?[\\/]){_BODY}",
     ),
-    (("/",), re.compile(rf"(?<![A-Za-z0-9)\]>])/{{1,2}}(?=[\w.@~+-]){_BODY}")),
-    ((".",), re.compile(r"(?<![\w.\\/-])[\w-]++(?:\.[\w-]++)++")),
+    ("/", rf"(?<![A-Za-z0-9)\]>])/{{1,2}}(?=[\w.@~+-]){_BODY}"),
+    (".", r"(?<![\w.\\/-])[\w-]++(?:\.[\w-]++)++"),
 )
 _FILES = words("""
     cfg ckpt cpp crt csv cu cuh dll exe gguf gz hpp html ini ipynb json jsonl npy npz onnx parquet

@@ -12,7 +12,13 @@ from collections.abc import Callable
 
 Replace = Callable[[str], str]  # from a private text to what takes its place
 # Patterns, each with words without which a text cannot match it: most names have none of them.
-Rules = tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]
+Rules = tuple[tuple[list[str], re.Pattern[str]], ...]
+
+
+def rules(*rows: tuple[str, str]) -> Rules:
+    """Rules out of words, `|` between them, and a pattern."""
+    return tuple((words.split("|"), re.compile(pattern)) for words, pattern in rows)
+
 
 VALUE = r"""(?:\\?"[^"\\]*+|\\?'[^'\\]*+|[^\s"'\\][^\s"']*+)"""
 _SECRET = (
@@ -22,52 +28,33 @@ _SECRET = (
 )
 ASSIGNED = r"[\\\"']{0,4}+\s{0,8}+[=:](?!:)>?\s{0,8}+"
 _SCHEME = r"(?:(?:basic|bearer|digest|token|negotiate)\s{1,4})?+"
-_CALLED = (
-    "pass",
-    "pwd",
-    "secret",
-    "credential",
-    "authorization",
-    "bearer",
-    "cookie",
-    "jwt",
-    "key",
-    "id",
-)
-_RULES: Rules = (
+_RULES = rules(
     (
-        ("-----begin", "ssh-", "ecdsa-"),
-        re.compile(
-            r"-----BEGIN[^-\n]{0,64}-----(?:(?!-----END)[\s\S])*+(?:-----END[^-\n]{0,64}-----)?"
-            r"|(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\w{1,20}) [\w+/=]{16,}+"
-        ),
+        "-----begin|ssh-|ecdsa-",
+        r"-----BEGIN[^-\n]{0,64}-----(?:(?!-----END)[\s\S])*+(?:-----END[^-\n]{0,64}-----)?"
+        r"|(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\w{1,20}) [\w+/=]{16,}+",
     ),
-    (("://",), re.compile(r"(?<=://)[^\s\"'<>]{1,512}(?=@)")),
-    (  # PASSWORD=x, "password": "x y", --password x, password x
-        _CALLED,
-        re.compile(
-            rf"(?i)({_SECRET}[\w-]{{0,24}}+(?:{ASSIGNED}|\s{{1,8}}(?:is\s{{1,4}})?){_SCHEME}){VALUE}"
-        ),
+    ("://", r"(?<=://)[^\s\"'<>]{1,512}(?=@)"),
+    # PASSWORD=x, "password": "x y", --password x, password x
+    (
+        "pass|pwd|secret|credential|authorization|bearer|cookie|jwt|key|id",
+        rf"(?i)({_SECRET}[\w-]{{0,24}}+(?:{ASSIGNED}|\s{{1,8}}(?:is\s{{1,4}})?){_SCHEME}){VALUE}",
     ),
-    (  # only where a value is assigned, and no count: a model has tokens too
-        ("token", "auth", "sig", "pass", "pw"),
-        re.compile(
-            rf"(?i)((?:token|auth|signature|sig|pass|pw)(?![A-Za-z0-9])[\w-]{{0,24}}+{ASSIGNED})"
-            rf"(?!\d{{1,6}}(?![\w.-])){VALUE}"
-        ),
+    # only where a value is assigned, and no count: a model has tokens too
+    (
+        "token|auth|sig|pass|pw",
+        rf"(?i)((?:token|auth|signature|sig|pass|pw)(?![A-Za-z0-9])[\w-]{{0,24}}+{ASSIGNED})"
+        rf"(?!\d{{1,6}}(?![\w.-])){VALUE}",
     ),
     (
-        ("token", "auth", "pass", "pw", "key"),
-        re.compile(rf"(?i)((?<![\w-])--?[\w-]{{0,24}}(?:token|auth|pass|pw|key)\s{{1,4}}){VALUE}"),
+        "token|auth|pass|pw|key",
+        rf"(?i)((?<![\w-])--?[\w-]{{0,24}}(?:token|auth|pass|pw|key)\s{{1,4}}){VALUE}",
     ),
+    ("-u", rf"((?<![\w-])(?:-u|--user)[\s=]{{1,4}})[^\s:\"']{{1,128}}+:{VALUE}"),
+    # what services put before their keys, and the least that follows
     (
-        ("-u",),
-        re.compile(rf"((?<![\w-])(?:-u|--user)[\s=]{{1,4}})[^\s:\"']{{1,128}}+:{VALUE}"),
-    ),
-    (  # what services put before their keys, and the least that follows
-        ("",),
-        re.compile(
-            r"""(?<![A-Za-z0-9])(?:
+        "",
+        r"""(?x)(?<![A-Za-z0-9])(?:
             (?:hf|npm|r8|gsk|nfp|ntn|whsec|secret|rubygems|gh[a-z])_[A-Za-z0-9]{12,}+
             |(?:sk|rk|pk)_(?:live|test|prod)_\w{6,}+
             |(?:github_pat|dckr_pat|do[op]_v\d|lin_api|lsv2|pcsk|glsa|glc|shp[a-z]{2}|figd|wandb)_[\w.-]{12,}+
@@ -81,15 +68,8 @@ _RULES: Rules = (
             |eyJ[\w-]{6,}+(?:\.[\w-]*+){0,4}+
             |\d{8,10}:[\w-]{30,}+
             )""",
-            re.VERBOSE,
-        ),
     ),
-    (
-        ("-", "_"),
-        re.compile(
-            r"(?i)(?<![0-9a-f])[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}(?![0-9a-f])"
-        ),
-    ),
+    ("-|_", r"(?i)(?<![0-9a-f])[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}(?![0-9a-f])"),
 )
 
 

@@ -56,7 +56,12 @@ def manifest_of(folder: str) -> Manifest | None:
         torch=_of(str, found, "torch", ""),
         pid=_of(int, found, "pid", 0),
         rank=_of(int, found, "rank", None),
-        files=tuple(each for each in files if isinstance(each, str) and _is_plain(each)),
+        files=tuple(
+            each
+            for each in files
+            if isinstance(each, str)
+            and (os.path.basename(each) == each and each not in ("", os.curdir, os.pardir))
+        ),
         lost=_of(int, found, "lost", 0),
         compile_seconds=_of((int, float), found, "compile_seconds", None),
         overhead_seconds=_of((int, float), found, "overhead_seconds", None),
@@ -66,11 +71,6 @@ def manifest_of(folder: str) -> Manifest | None:
 def _of(kind: Any, found: dict[str, Any], key: str, default: Any) -> Any:
     value = found.get(key)
     return value if isinstance(value, kind) else default
-
-
-def _is_plain(name: str) -> bool:
-    """Whether it names a file of the folder, and nothing outside of it."""
-    return os.path.basename(name) == name and name not in ("", os.curdir, os.pardir)
 
 
 def stranger(
