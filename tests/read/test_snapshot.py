@@ -17,7 +17,7 @@ import pytest
 
 from foretrace.base.budget import Limits
 from foretrace.base.errors import LimitError, TraceError
-from foretrace.read import snapshot_columns, snapshot_machine
+from foretrace.read import event_layouts, snapshot_machine
 from foretrace.read.snapshot import from_tree, read_snapshot
 from foretrace.schema.snapshot import Snapshot
 from read.snapshots import RECORDED, pickled, recorded, resolved, small_tree
@@ -72,9 +72,9 @@ def test_events_that_differ_in_shape(protocol: int, tmp_path: Path) -> None:
 
 def test_most_events_never_become_dicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     added: list[Any] = []
-    add = snapshot_columns.DeviceEvents.add
+    add = event_layouts.DeviceEvents.add
     monkeypatch.setattr(
-        snapshot_columns.DeviceEvents,
+        event_layouts.DeviceEvents,
         "add",
         lambda self, *given: added.append(1) or add(self, *given),
     )

@@ -13,7 +13,7 @@ import pytest
 import foretrace as ft
 from corpus.builder import TraceBuilder
 from foretrace.analyze.guess import check
-from foretrace.read.kineto.gpu_clock import APART_NS
+from foretrace.read.kineto.times import APART_NS
 from foretrace.show.overview import summarize
 from statements.places import every, name_of
 

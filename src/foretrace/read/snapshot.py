@@ -17,14 +17,14 @@ from foretrace.base import budget
 from foretrace.base.budget import Limits
 from foretrace.base.errors import TraceError
 from foretrace.read.bytestream import first_bytes, open_stream
-from foretrace.read.pickles import PickleDamage
-from foretrace.read.snapshot_columns import (
+from foretrace.read.event_layouts import (
     DeviceEvents,
     PackedStacks,
     StackTable,
     plain_text,
     whole,
 )
+from foretrace.read.pickles import PickleDamage
 from foretrace.read.snapshot_machine import TRACES_KEY, SnapshotMachine
 from foretrace.schema.ledger import CODES, LedgerBuilder
 from foretrace.schema.run_record import SNAPSHOTS

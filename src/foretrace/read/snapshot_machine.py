@@ -22,22 +22,20 @@ from foretrace.read.event_layouts import (
     NOTHING,
     STACK_KEY,
     WIDTH,
+    DeviceEvents,
     EventLayout,
     EventRows,
+    FrameNumber,
+    StackNumber,
+    StackTable,
     add_layout,
     learn,
+    plain_text,
     read_window,
 )
 from foretrace.read.kineto.parallel import cores, may_fork
 from foretrace.read.pickles import Forgotten, PickleDamage, PlainPickle
 from foretrace.read.snapshot_ahead import WORTHWHILE, ReadAhead
-from foretrace.read.snapshot_columns import (
-    DeviceEvents,
-    FrameNumber,
-    StackNumber,
-    StackTable,
-    plain_text,
-)
 from foretrace.schema.snapshot import ACTION, Numbers
 
 TRACES_KEY = "device_traces"

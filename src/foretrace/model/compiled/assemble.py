@@ -41,7 +41,7 @@ from foretrace.model.compiled.provenance import (
 from foretrace.model.compiled.scheduler import parse_choices, parse_graph, parse_nodes
 from foretrace.model.compiled.syntax import json_object
 from foretrace.model.compiled.wrapper import parse_wrapper
-from foretrace.read.compiler.records import CompilerLogs, LogRecord, TextRecord
+from foretrace.read.compiler.runs import CompilerLogs, LogRecord, TextRecord
 from foretrace.schema.compiler import (
     Compilation,
     CompilerRun,

@@ -34,7 +34,7 @@ from foretrace.model.compiled.accesses import (
 from foretrace.model.compiled.scheduler import FIRST_ROUND
 from foretrace.model.compiled.syntax import json_object
 from foretrace.names.families import VIEWS
-from foretrace.read.compiler.records import TextRecord
+from foretrace.read.compiler.runs import TextRecord
 from foretrace.schema.compiler import (
     Access,
     Compilation,

@@ -21,9 +21,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foretrace.base import plugins
-from foretrace.names.families._matmul import on_card
 from foretrace.names.families._parser import SHORT_LIMIT
-from foretrace.names.families._tables import rows, words
+from foretrace.names.families._tables import on_card, rows, words
 from foretrace.names.families._words import MATMULS, VIEWS, role_of_op, vocabulary
 from foretrace.schema.kernel import NAME_LIMIT, Family, FieldChange, KernelId, Part
 

@@ -14,17 +14,15 @@ from operator import itemgetter
 from typing import Any
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._matmul import (
+from foretrace.names.families._tables import (
     ABILITIES,
     ACCUMULATOR,
     MMA,
     WORDS,
     arch_meaning,
-    layout_meaning,
-)
-from foretrace.names.families._tables import (
     is_cut,
     joined,
+    layout_meaning,
     row_for,
     rows,
     rx,

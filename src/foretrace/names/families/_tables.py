@@ -1,4 +1,11 @@
-"""Tables as text, and patterns: each is read and compiled when a name first needs it."""
+"""Tables as text, and patterns: each is read and compiled when a name first needs it.
+
+Then what matrix-multiply names have in common: operand letters, MMA shapes, chip generations.
+cuBLAS is column-major and PyTorch row-major, so PyTorch asks for the transposed matmul and swaps
+the operands. For `out = X @ Y` the first letter therefore tells about Y (the weight) and the second
+about X (the activation); the first tile number runs along the columns of the PyTorch result (output
+features), the second along its rows (tokens).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +14,8 @@ import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from foretrace.schema.kernel import KernelId
 
 _DOTS = ("...", "…")
 
@@ -84,3 +93,111 @@ def by_spelling(table: str) -> dict[str, str]:
     """Spelling to value, from entries such as `f16 = __half, c10::Half`."""
     rows = (entry.split(" = ") for entry in table.strip().replace(";", "\n").splitlines())
     return {word: dtype.strip() for dtype, words in rows for word in words.split(", ")}
+
+
+# Numbers are bounded: a name of ten thousand digits is not a tile.
+PAIR = r"\d{1,5}x\d{1,5}"
+TRIPLE = r"\d{1,5}x\d{1,5}x\d{1,5}"
+
+# Words inside library names (cuBLAS, CUTLASS, xmma, MIOpen, Triton).
+WORDS = by_spelling("""
+    f16 = fp16, f16; bf16 = bf16; f32 = fp32, f32; f64 = f64, fp64; tf32 = tf32
+    i8 = int8, s8, i8; u8 = u8; i32 = int32, s32, i32; i4 = s4; u4 = u4; b1 = b1
+    e4m3 = e4m3; e5m2 = e5m2; e2m1 = e2m1, f4; e3m2 = e3m2; e2m3 = e2m3
+    c64 = cf32; c128 = cf64; void = void
+""")
+# The letter before `gemm` in the names of cuBLAS and CUTLASS.
+ACCUMULATOR = by_spelling("f32 = s; f16 = h; f64 = d; i32 = i; c64 = c, gc; c128 = z, gz")
+
+MMA = {
+    word.replace("x", ""): [int(number) for number in word.split("x")]
+    for word in word_set("""
+        8x8x4 16x8x8 16x8x16 8x8x16 16x8x32 8x8x32 16x8x64 16x16x16 32x8x16 8x32x16 16x8x4
+        8x8x128 16x8x256
+    """)
+}
+ABILITIES = word_set("bias relu gelu aux drelu dgelu bgrada bgradb")
+ARCH = {"volta": "sm70", "turing": "sm75", "ampere": "sm80"}
+# `fprop` and its kin, as cuDNN and CUTLASS call the passes of a convolution.
+CONVOLUTIONS = {
+    "gemm": "a matmul",
+    "conv_fprop": "convolution, forward",
+    "conv_dgrad": "convolution, input gradient",
+    "conv_wgrad": "convolution, weight gradient",
+}
+CLASSES = {
+    "simt": "plain CUDA cores",
+    "tensorop": "tensor cores",
+    "wmma_tensorop": "tensor cores through the WMMA interface",
+    "sptensorop": "tensor cores, sparse",
+    "bstensorop": "tensor cores, block-scaled",
+    "bssptensorop": "tensor cores, block-scaled and sparse",
+}
+GENERATION = by_spelling("""
+    Maxwell = sm50, sm52; Pascal = sm60, sm61; Volta = sm70; Turing = sm75; Ada = sm89
+    Ampere = sm80, sm86, sm87; Hopper = sm90; Blackwell = sm100, sm103, sm110, sm120, sm121
+    MI50 = gfx906; MI100 = gfx908; MI200 = gfx90a; MI300 = gfx940, gfx942; MI350 = gfx950
+""")
+# What a generation brought that kernels written for an older one cannot use.
+BROUGHT = {
+    75: "int8 tensor cores",
+    80: "asynchronous copies, bf16 and TF32 tensor cores",
+    89: "fp8 tensor cores",
+    90: "warp-group MMA, TMA, thread-block clusters",
+    100: "tensor memory, two-block MMA, fp4",
+}
+_SIDE = {
+    "n": "row-major as PyTorch stores it",
+    "t": "a transposed view",
+    "c": "a conjugate-transposed view",
+    "h": "a conjugate-transposed view",
+}
+_HABIT = {
+    "tn": "x @ W.t(), what F.linear runs forward",
+    "nn": "x @ W as stored, or the input gradient of a linear layer",
+    "nt": "the weight gradient of a linear layer, by habit",
+    "tt": "both operands are transposed views",
+}
+
+
+def arch_meaning(arch: str) -> str:
+    return f"written for {_named(arch)}; it may run on a newer card"
+
+
+def layout_meaning(letters: str) -> str:
+    """The letters in PyTorch's terms: the first is the weight, the second the activation."""
+    low = letters[:2].lower()
+    first, second = _SIDE.get(low[:1], "?"), _SIDE.get(low[1:2], "?")
+    habit = f": {_HABIT[low]}" if low in _HABIT else ""
+    weight = f"first letter, the weight (second operand of X @ Y): {first}"
+    return f"{weight}; second letter, X: {second}{habit}"
+
+
+def on_card(kernel: KernelId, arch: str) -> str:
+    """One sentence: was the kernel written for this card (`sm_90`, `gfx942`)?"""
+    stated = kernel.fields.get("arch")
+    card = arch.replace("_", "").lower()
+    if not isinstance(stated, str):
+        return "the name states no chip generation"
+    ours, theirs = _number(stated), _number(card)
+    if ours is None or theirs is None:
+        other = f"not for {_named(card)}"
+        return f"written for {_named(stated)}, {'this card' if stated == card else other}"
+    if ours == theirs:
+        return f"written for {_named(stated)}, this card's own generation"
+    if ours > theirs:
+        return f"written for {_named(stated)}, newer than {_named(card)}: it cannot have run there"
+    missed = [words for number, words in BROUGHT.items() if ours < number <= theirs]
+    tail = f"; it uses nothing that came later ({'; '.join(missed)})" if missed else ""
+    return f"written for {_named(stated)}, older than {_named(card)}{tail}"
+
+
+def _number(arch: str) -> int | None:
+    found = rx(r"sm(\d{2,3})[a-z]?").fullmatch(arch)
+    return int(found[1]) if found else None
+
+
+def _named(arch: str) -> str:
+    plain = rx(r"(?<=\d)[abf]$").sub("", arch) if arch.startswith("sm") else arch
+    generation = GENERATION.get(plain)
+    return f"{arch} ({generation})" if generation else arch

@@ -8,9 +8,8 @@ Names:
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._matmul import WORDS
 from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rx
+from foretrace.names.families._tables import WORDS, rx
 from foretrace.schema.kernel import KernelId
 
 PAGED = "vLLM/AITER ROCm paged attention"

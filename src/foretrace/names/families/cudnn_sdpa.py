@@ -10,8 +10,8 @@ too. An sm80 kernel runs on later cards as well.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._matmul import TRIPLE
 from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import TRIPLE
 from foretrace.schema.kernel import KernelId
 
 _NAME = (

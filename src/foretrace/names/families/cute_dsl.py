@@ -19,9 +19,8 @@ from __future__ import annotations
 import re
 
 from foretrace.names.families import _words
-from foretrace.names.families._matmul import WORDS
 from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import row_for, rx
+from foretrace.names.families._tables import WORDS, row_for, rx
 from foretrace.schema.kernel import KernelId
 
 _NAME = (

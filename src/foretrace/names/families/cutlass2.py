@@ -11,15 +11,16 @@ use it too.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._matmul import (
+from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._tables import (
     ACCUMULATOR,
     CLASSES,
     CONVOLUTIONS,
     PAIR,
     WORDS,
+    rx,
+    uncut,
 )
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rx, uncut
 from foretrace.schema.kernel import KernelId
 
 EPILOGUES = ("gelu", "drelu", "dgelu", "bgrada", "bgradb")

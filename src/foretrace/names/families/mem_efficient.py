@@ -8,8 +8,8 @@ F is forward, B backward. The arch is the oldest chip it fits: sm80 runs on ever
 
 from __future__ import annotations
 
-from foretrace.names.families._matmul import PAIR, WORDS
 from foretrace.names.families._parser import NameParser, family, shape
+from foretrace.names.families._tables import PAIR, WORDS
 from foretrace.schema.kernel import KernelId
 
 LIB = "pytorch mem-efficient (xformers/CUTLASS)"

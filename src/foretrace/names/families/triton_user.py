@@ -11,9 +11,8 @@ triton_kernels for MoE states more:
 from __future__ import annotations
 
 from foretrace.names.families import _words
-from foretrace.names.families._matmul import TRIPLE
 from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import row_for, rx
+from foretrace.names.families._tables import TRIPLE, row_for, rx
 from foretrace.schema.kernel import KernelId
 
 _OGS = (

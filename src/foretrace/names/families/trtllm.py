@@ -13,9 +13,8 @@ from __future__ import annotations
 from functools import partial
 
 from foretrace.names.families import _words
-from foretrace.names.families._matmul import PAIR, TRIPLE
 from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import by_spelling, is_cut, joined, rx
+from foretrace.names.families._tables import PAIR, TRIPLE, by_spelling, is_cut, joined, rx
 from foretrace.schema.kernel import KernelId
 
 LIB = "TensorRT-LLM / FlashInfer trtllm-gen"

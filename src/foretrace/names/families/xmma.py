@@ -13,9 +13,8 @@ inferred from some 15,000 names that fit it.
 
 from __future__ import annotations
 
-from foretrace.names.families._matmul import CONVOLUTIONS, TRIPLE, WORDS
 from foretrace.names.families._parser import NameParser, family, number
-from foretrace.names.families._tables import is_cut, rx
+from foretrace.names.families._tables import CONVOLUTIONS, TRIPLE, WORDS, is_cut, rx
 from foretrace.schema.kernel import KernelId
 
 K_MODES = {

@@ -10,8 +10,15 @@ from itertools import chain
 from foretrace.base import budget
 from foretrace.base.budget import Limits
 from foretrace.read.compiler.bundle import beside, located, nothing
-from foretrace.read.compiler.records import CompilerLogs, LogRecord, TextRecord
-from foretrace.read.compiler.runs import Manifest, manifest_of, one_run, stranger
+from foretrace.read.compiler.runs import (
+    CompilerLogs,
+    LogRecord,
+    Manifest,
+    TextRecord,
+    manifest_of,
+    one_run,
+    stranger,
+)
 from foretrace.schema.ledger import LedgerBuilder
 
 __all__ = [

@@ -19,8 +19,7 @@ from foretrace.base.errors import LimitError, TraceError
 from foretrace.read.bytestream import first_bytes, reported
 from foretrace.read.compiler.bundle import NAMED, PACKED, is_named, names_in, nothing
 from foretrace.read.compiler.reader import HEAD, LogFile
-from foretrace.read.compiler.records import LogRecord, TextRecord
-from foretrace.read.compiler.runs import manifest_of
+from foretrace.read.compiler.runs import LogRecord, TextRecord, manifest_of
 from foretrace.read.unpack import zip_members
 from foretrace.schema.ledger import LedgerBuilder
 

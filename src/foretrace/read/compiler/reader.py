@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from foretrace.base.budget import Limits
 from foretrace.read.bytestream import Watch, open_stream
-from foretrace.read.compiler.records import LogRecord, TextRecord
+from foretrace.read.compiler.runs import LogRecord, TextRecord
 from foretrace.schema.ledger import LedgerBuilder
 
 _GLOG = (

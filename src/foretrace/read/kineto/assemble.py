@@ -17,10 +17,9 @@ import polars as pl
 from foretrace.base.arrays import Ints, coded, with_gaps
 from foretrace.read.kineto.columns import Columns
 from foretrace.read.kineto.document import Document
-from foretrace.read.kineto.gpu_clock import align
 from foretrace.read.kineto.joined import Joined, as_numpy, joined_arrays, json_text, mapped
 from foretrace.read.kineto.records import KNOWN_CATEGORIES, KNOWN_PHASES, SIDES, Int
-from foretrace.read.kineto.times import EventTimes, clock_of, time_order
+from foretrace.read.kineto.times import EventTimes, align, clock_of, time_order
 from foretrace.schema.ledger import LedgerBuilder
 from foretrace.schema.tables import KIND, NONE, Tables
 
