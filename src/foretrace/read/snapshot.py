@@ -99,9 +99,10 @@ def from_tree(path: str, tree: Any) -> Snapshot:
 
 def _tables(path: str, tree: dict[Any, Any], stacks: StackTable, lost: Counter[str]) -> Snapshot:
     histories = list(_histories(tree.get(TRACES_KEY), stacks, lost))
-    segments = list(_segments(tree["segments"], stacks, lost))
-    own = tree.get(OWN_KEY)
-    own = own if isinstance(own, dict) else {}
+    segments = [_segment(each, stacks, lost) for each in _often(tree["segments"])]
+    known = (tree.get(key) for key in (OWN_KEY, "allocator_settings"))
+    own, settings = (each if isinstance(each, dict) else {} for each in known)
+    plain = (bool, int, float, str)
     marks = list(_marks(_items(tree, "external_annotations"), lost))
     owners = list(_owners(_items(own, "owners"), lost))
     if copied := whole(own.get("lost")):
@@ -109,11 +110,11 @@ def _tables(path: str, tree: dict[Any, Any], stacks: StackTable, lost: Counter[s
     return Snapshot(
         path,
         histories,
-        segments,
+        [segment for segment in segments if segment is not None],
         list(stacks.frames),
         PackedStacks(list(stacks.packed)),
         marks,
-        _settings(tree.get("allocator_settings")),
+        {k: v for k, v in settings.items() if isinstance(k, str) and isinstance(v, plain)},
         owners,
         plain_text(own.get("card")),
         whole(own.get("card_bytes")) or 0,
@@ -147,12 +148,6 @@ def _histories(traces: Any, stacks: StackTable, lost: Counter[str]) -> Iterator[
         if events.count:
             action, addr, size, time_us, stream, stack = events.columns()
             yield History(device, action, addr, size, time_us, stream, stack)
-
-
-def _segments(found: list[Any], stacks: StackTable, lost: Counter[str]) -> Iterator[Segment]:
-    for each in _often(found):
-        if (segment := _segment(each, stacks, lost)) is not None:
-            yield segment
 
 
 def _segment(found: Any, stacks: StackTable, lost: Counter[str]) -> Segment | None:
@@ -206,15 +201,6 @@ def _owners(found: Iterable[Any], lost: Counter[str]) -> Iterator[Owner]:
             lost["owners with a number that cannot be one"] += 1
             continue
         yield Owner(addr, size, *map(plain_text, words[:3]))
-
-
-def _settings(found: Any) -> dict[str, Any]:
-    plain = (bool, int, float, str)
-    return (
-        {k: v for k, v in found.items() if isinstance(k, str) and isinstance(v, plain)}
-        if isinstance(found, dict)
-        else {}
-    )
 
 
 def is_snapshot(path: str, limits: Limits) -> bool:

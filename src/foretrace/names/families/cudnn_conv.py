@@ -32,24 +32,16 @@ _WORDS = """
     tensor_layout  text    -        order of the tensor's dimensions    nhwc|nchw|ndhwc|nhwc2nchw
 """
 _FORWARD = "conv fprop {dtype_in}"
-# Engine templates: what the function's name says, pattern -> (op, short).
-ENGINES = (
-    (
-        r"implicit_convolve_[shd]gemm",
-        "conv_fprop",
-        "conv fprop {dtype_in} (implicit GEMM, CUDA cores)",
-    ),
-    (
-        r"precomputed_convolve_[shd]gemm",
-        "conv_fprop",
-        "conv fprop {dtype_in} (precomputed indices)",
-    ),
-    (r"explicit_convolve_[shd]gemm", "conv_fprop", "conv fprop {dtype_in} (explicit im2col GEMM)"),
-    (r"dgrad_engine|dgrad2d_\w+|dgrad_alg\d_\w+", "conv_dgrad", "conv dgrad {dtype_in}"),
-    (r"wgrad_alg(?P<alg>\d)_engine\w*", "conv_wgrad", "conv wgrad {dtype_in} (alg%s)"),
-    (r"wgrad2d_\w+|wgrad_\w{0,60}engine\w*", "conv_wgrad", "conv wgrad {dtype_in}"),
-    (r"conv2d_\w+|conv_depthwise\w*|depthwise_fprop\w*", "", "conv {dtype_in}"),
-)
+# Engine templates: op, short name, pattern of the function
+ENGINES = r"""
+    conv_fprop  conv fprop {dtype_in} (implicit GEMM, CUDA cores)  implicit_convolve_[shd]gemm
+    conv_fprop  conv fprop {dtype_in} (precomputed indices)        precomputed_convolve_[shd]gemm
+    conv_fprop  conv fprop {dtype_in} (explicit im2col GEMM)       explicit_convolve_[shd]gemm
+    conv_dgrad  conv dgrad {dtype_in}  dgrad_engine|dgrad2d_\w+|dgrad_alg\d_\w+
+    conv_wgrad  conv wgrad {dtype_in} (alg%s)                      wgrad_alg\d_engine\w*
+    conv_wgrad  conv wgrad {dtype_in}  wgrad2d_\w+|wgrad_\w{0,60}engine\w*
+    -           conv {dtype_in}  conv2d_\w+|conv_depthwise\w*|depthwise_fprop\w*
+"""
 STAGES = {"Data": "input", "Filter": "filter", "Output": "output", "Delta": "output gradient"}
 
 
@@ -101,15 +93,16 @@ def _direction(words: list[str]) -> tuple[str, str, str]:
 
 
 def _engine(r: NameParser) -> KernelId | None:
-    for pattern, op, short in ENGINES:
-        if found := rx(pattern).fullmatch(r.base):
-            r.put(r.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not stated')}")
-            r.put(r.base, "lib", "cudnn", "a cuDNN kernel")
-            if _cpp.dtype(r.arg(0)) == "f32":  # the 16-bit engines do not tell
-                r.put(r.base, "tensor_core", False)
-            r.read(r.arg(0), "dtype_in")
-            return r.done("conv", short % found["alg"] if "%s" in short else short)
-    return None
+    row = r.row(ENGINES)
+    if not row:
+        return None
+    op, short = row
+    r.put(r.base, "op", op, f"convolution, {PASSES.get(op[5:], 'direction not stated')}")
+    r.put(r.base, "lib", "cudnn", "a cuDNN kernel")
+    if _cpp.dtype(r.arg(0)) == "f32":  # the 16-bit engines do not tell
+        r.put(r.base, "tensor_core", False)
+    r.read(r.arg(0), "dtype_in")
+    return r.done("conv", short.replace("%s", r.base[len("wgrad_alg") :][:1]))
 
 
 def _winograd(r: NameParser, forward: bool, stage: str) -> KernelId:

@@ -106,15 +106,9 @@ def _graph_op(graph: list[str]) -> tuple[str, str]:
 
 _AUX, _NORM = "op dtype_in dtype_out function", "op dtype_in function threads"
 _BN = r"bn_(fw|bw)(?:_(tr|inf))?\w*"
+_FUSED, _HINT = "graph op truncated", "cudnn_generated"
 FAMILIES = (
     family("cudnn_aux", _decode_aux, 31, _AUX, hint="cudnn|elemWiseRNNcell"),
     family("cudnn_batchnorm", _decode_batchnorm, 30, _NORM, hint=r"cudnn\S{0,60}bn_", base=_BN),
-    family(
-        "cudnn_runtime_fusion",
-        _decode_fusion,
-        14,
-        "graph op truncated",
-        hint="cudnn_generated",
-        head=_GENERATED,
-    ),
+    family("cudnn_runtime_fusion", _decode_fusion, 14, _FUSED, hint=_HINT, head=_GENERATED),
 )

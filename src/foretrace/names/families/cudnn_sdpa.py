@@ -61,14 +61,8 @@ def _decode_aux(r: NameParser) -> KernelId | None:
     return r.done("attention", short)
 
 
+_STATES = "op arch tile warps mma_kind knob cluster"
 FAMILIES = (
-    family(
-        "cudnn_sdpa",
-        _decode,
-        13,
-        "op arch tile warps mma_kind knob cluster",
-        hint="cudnn_generated",
-        head=_NAME,
-    ),
+    family("cudnn_sdpa", _decode, 13, _STATES, hint="cudnn_generated", head=_NAME),
     family("cudnn_sdpa_aux", _decode_aux, 30, "head_dim op", hint="cudnn::fusion::"),
 )

@@ -124,17 +124,11 @@ def _decode_cuda(quantizing: bool, r: NameParser) -> KernelId | None:
 
 
 _CUDA = r"^(?:void )?(?:tensorrt_llm::|moe::dev::)"
+_GEMM = "dtype_a tile stages cluster layout"
 _ATTENTION = "head_dim mask page_size tile_q persistent phase"
 FAMILIES = (
     family("trtllm_fmha", _decode_fmha, 12, _ATTENTION, hint=f"^{_FMHA}"),
-    family(
-        "trtllm_gemm",
-        _decode_gemm,
-        12,
-        "dtype_a tile stages cluster layout",
-        hint="^(?:bmm|gemm)_",
-        head=_BMM,
-    ),
+    family("trtllm_gemm", _decode_gemm, 12, _GEMM, hint="^(?:bmm|gemm)_", head=_BMM),
     family("trtllm_quant", partial(_decode_cuda, True), 36, "dtype_in block", hint=_CUDA),
     family("trtllm_kernels", partial(_decode_cuda, False), 37, "", hint=_CUDA),
 )

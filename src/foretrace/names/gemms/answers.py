@@ -106,9 +106,14 @@ def _why(row: Row, choices: list[TileChoice], found: GemmMap) -> Iterator[str]:
 
 
 def _misaligned(point: GemmPoint, row: Row) -> str:
+    along = (
+        "M" if point.layout in ("nt", "tt") and point.m > 1 else "K",
+        "K" if point.layout in ("tn", "tt") else "N",
+        "N",
+    )
     sizes = [
         f"{name} = {size}"
-        for name, size in zip(_along(point), point.contiguous, strict=True)
+        for name, size in zip(along, point.contiguous, strict=True)
         if size * point.bytes_each % LOAD_BYTES
     ]
     begin = f"rows begin at multiples of {plural(point.load_bytes, 'byte')}, not of 16"
@@ -117,11 +122,6 @@ def _misaligned(point: GemmPoint, row: Row) -> str:
     if point.dtype not in NARROW:
         return f"{named}: {begin}. The map has no nvjet kernel for {point.dtype}, aligned or not."
     return f"{named}: {begin}. No nvjet kernel takes that. {row['short']} does{arch}."
-
-
-def _along(point: GemmPoint) -> tuple[str, str, str]:
-    x = "M" if point.layout in ("nt", "tt") and point.m > 1 else "K"
-    return x, "K" if point.layout in ("tn", "tt") else "N", "N"
 
 
 def _tiles(row: Row, sms: int) -> str:

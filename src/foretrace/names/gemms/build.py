@@ -106,13 +106,18 @@ def _row(
 ) -> dict[str, Any]:
     point = GemmPoint(*(row[name] for name in GemmPoint._fields))
     kernels = [families.decode(each["name"]) for each in row["kernels"]]
-    main = _main(row["kernels"], kernels)
+    # the matmul among the kernels of a call: the longest, should it be cut into several
+    matmuls = [at for at, kernel in enumerate(kernels) if kernel.role in MATMULS]
+    longest = {at: (run["cold_us"] or 0, -at) for at, run in enumerate(row["kernels"])}
+    main = max(matmuls or longest, key=longest.__getitem__)
     kernel, run = kernels[main], row["kernels"][main]
     x, y, z = run["grid"]
     threads = prod(run["block"])
     launch = Launched((x, y, z), threads, run["registers"] or 0, run["shared_memory"] or 0)
     cut = tiling(point, kernel, launch, sms)
     others = [each.short for at, each in enumerate(kernels) if at != main]
+    compute = point.flops / flops[point.dtype] * 1e6
+    memory = point.bytes / bytes_per_s * 1e6
     return {
         **point._asdict(),
         **_named(kernel),
@@ -125,14 +130,9 @@ def _row(
         "cold_us": median(row["cold_us"]),
         "warm_us": median(row["warm_us"]),
         "kernel_us": run["cold_us"],
-        **_roof(point, flops, bytes_per_s),
+        "roof_us": max(compute, memory),
+        "roof": "compute" if compute >= memory else "memory",
     }
-
-
-def _main(runs: list[Mapping[str, Any]], kernels: list[KernelId]) -> int:
-    """The matmul among the kernels of a call: the longest, should it be cut into several."""
-    matmuls = [at for at, kernel in enumerate(kernels) if kernel.role in MATMULS]
-    return max(matmuls or range(len(runs)), key=lambda at: (runs[at]["cold_us"] or 0, -at))
 
 
 def _named(kernel: KernelId) -> dict[str, Any]:
@@ -160,15 +160,6 @@ def _counted(cut: Tiling | None) -> dict[str, Any]:
         "tiles": cut.tiles,
         "waves": cut.waves if known else None,
         "waste": cut.waste if known else None,
-    }
-
-
-def _roof(point: GemmPoint, flops: Mapping[str, float], bytes_per_s: float) -> dict[str, Any]:
-    compute = point.flops / flops[point.dtype] * 1e6
-    memory = point.bytes / bytes_per_s * 1e6
-    return {
-        "roof_us": max(compute, memory),
-        "roof": "compute" if compute >= memory else "memory",
     }
 
 

@@ -84,6 +84,7 @@ class Nearest:
     def predict(self, point: GemmPoint) -> Prediction:
         """The kernel and the time of a matmul; what was measured where the map holds it."""
         rows, away = self.nearest(point, RATED)
+        weights: Array = 1 / (CLOSE + away) ** 2
         around = self.map.frame[rows[:SHOWN]].to_dicts()
         neighbours = tuple(
             Neighbour(point_of(row), row["short"], row["cold_us"], float(octaves))
@@ -94,8 +95,8 @@ class Nearest:
             own = self.map.frame.row(held, named=True)
             named, us, agreement = own, (own["cold_us"],) * 3, 1.0
         else:
-            named, agreement = _voted(around, _weights(away[:SHOWN]))
-            us = self._times(point, rows, _weights(away))
+            named, agreement = _voted(around, weights[:SHOWN])
+            us = self._times(point, rows, weights)
         family, kernel, short = named["family"], named["kernel"], named["short"]
         return Prediction(family, kernel, short, *us, agreement, held is not None, neighbours)
 
@@ -128,11 +129,6 @@ def _traits(point: GemmPoint) -> list[int]:
         point.load_bytes,
         int(vector),
     ]
-
-
-def _weights(away: Array) -> Array:
-    found: Array = 1 / (CLOSE + away) ** 2
-    return found
 
 
 def _voted(around: list[dict[str, Any]], weights: Array) -> tuple[dict[str, Any], float]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.schema.gemm_point import NARROW, GemmPoint
 from foretrace.schema.kernel import KernelId
@@ -134,8 +135,7 @@ def tiling(point: GemmPoint, kernel: KernelId, launch: Launched, sms: int) -> Ti
     if tile is None:
         return None
     plain = tiled(point, tile, sms * launch.per_multiprocessor())
-    split = _split(plain, kernel, launch, sms)
-    return Tiling(*tile, plain.tiles_n, plain.tiles_m, split, plain.at_once)
+    return replace(plain, split=_split(plain, kernel, launch, sms))
 
 
 def _split(plain: Tiling, kernel: KernelId, launch: Launched, sms: int) -> int | None:
@@ -145,13 +145,10 @@ def _split(plain: Tiling, kernel: KernelId, launch: Launched, sms: int) -> int |
     if not kernel.get("splitk"):
         return 1
     along_n, along_m = kernel.get("cluster") or (1, 1)
-    padded = _padded(plain.tiles_n, along_n) * _padded(plain.tiles_m, along_m)
+    rows, columns = ceil(plain.tiles_m / along_m), ceil(plain.tiles_n / along_n)
+    padded = rows * along_m * columns * along_n
     filled = launch.blocks > sms - along_n * along_m
     return None if filled or launch.blocks % padded else launch.blocks // padded
-
-
-def _padded(count: int, unit: int) -> int:
-    return ceil(count / unit) * unit
 
 
 def split_stated(kernels: Sequence[KernelId], found: Tiling | None) -> bool:
