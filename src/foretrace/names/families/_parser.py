@@ -2,7 +2,7 @@
 
 A family is a function that reads such a name, and the patterns that a name must fit before it does
 (`family`). A field means the same in every family: `words.toml` says how its text is read and what
-it means, and a family adds what differs.
+it means, and a family adds what differs. What most families need can be imported from here.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from foretrace.names.families._tables import (
     ABILITIES,
     ACCUMULATOR,
     MMA,
+    PAIR,
+    TRIPLE,
     WORDS,
     arch_meaning,
+    by_role,
     is_cut,
     joined,
     layout_meaning,
@@ -32,6 +35,9 @@ from foretrace.names.families._tables import (
 )
 from foretrace.schema.kernel import Family, KernelId, Part
 
+__all__ = ["KernelId", "NameParser", "family", "number", "shape"]
+__all__ += ["PAIR", "TRIPLE", "WORDS", "arch_meaning", "by_role", "is_cut", "row_for", "rows"]
+__all__ += ["rx", "uncut", "word_set"]
 SHORT_LIMIT = 48  # a short name must fit a column of a terminal table
 _SEPARATORS = "_ ,<>:&*(){}[]#"
 _PLAIN = str.maketrans("", "", "_:<|")

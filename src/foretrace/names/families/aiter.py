@@ -8,9 +8,7 @@ Names:
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import WORDS, rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import WORDS, KernelId, NameParser, family, rx
 
 PAGED = "vLLM/AITER ROCm paged attention"
 _FMHA = (

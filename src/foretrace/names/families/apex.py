@@ -10,8 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family
 
 _NORMS = (
     r"^(?:void )?cu(?:ApplyLayerNorm|ApplyRMSNorm|ComputePartGradGammaBeta|ComputeGradGammaBeta"

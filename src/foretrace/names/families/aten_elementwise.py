@@ -15,9 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import word_set
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, word_set
 
 TEMPLATES = word_set("""
     vectorized_elementwise_kernel unrolled_elementwise_kernel elementwise_kernel

@@ -10,10 +10,8 @@ The role is `optimizer` for arithmetic (in practice optimizers launch these), `c
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import word_set
+from foretrace.names.families._parser import KernelId, NameParser, family, word_set
 from foretrace.names.families._words import op_word
-from foretrace.schema.kernel import KernelId
 
 TEMPLATE = "multi_tensor_apply_kernel"
 OPERATIONS = {

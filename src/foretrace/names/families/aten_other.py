@@ -7,9 +7,7 @@ its role comes from the words of that name.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, rx
 
 # role, short name ({dtype} is a field), op, pattern of the function
 KERNELS = r"""

@@ -17,9 +17,7 @@ ATen's reductions: `reduce_kernel<max_threads, out_vec, ReduceOp<Tin, Op, index,
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import row_for, rx, word_set
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for, rx, word_set
 
 # op, short name, pattern of the function; the first that fits wins
 KERNELS = r"""

@@ -13,9 +13,7 @@ The format is 0 (8-bit, by a code book), 1 (FP4) or 2 (NF4); the optimizer is a 
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, rx
 
 FORMATS = ("8-bit", "fp4", "nf4")
 OPTIMIZERS = ("Adam", "momentum SGD", "RMSprop", "LARS", "Adagrad", "Lion", "AdEMAMix")

@@ -19,9 +19,7 @@ PyTorch's collectives over symmetric memory: `multimem_all_reduce_kernel<T, byte
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import is_cut, rx, uncut
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, is_cut, rx, uncut
 
 COLLECTIVES = (
     "AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AllToAllv|Gather|Scatter"

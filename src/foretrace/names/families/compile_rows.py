@@ -8,9 +8,7 @@ the kernels below them belong to the generated code.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import row_for
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for
 
 # what the row is for, its meaning, pattern of the whole name
 ROWS = r"""

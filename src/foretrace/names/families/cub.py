@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rows, rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, rows, rx
 
 # role, op, short name, pattern of the function
 KERNELS = r"""

@@ -11,9 +11,8 @@ same op.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._parser import KernelId, NameParser, family
 from foretrace.names.families._tables import ARCH, PAIR, WORDS, arch_meaning, rx
-from foretrace.schema.kernel import KernelId
 
 _TYPE = "fp16|bf16|int8|int32|tf32|fp32|fp64"
 _HEAD = (

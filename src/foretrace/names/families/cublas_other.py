@@ -20,9 +20,7 @@ cuBLAS kernels for matmuls with a vector, and for matrices that are nearly one.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, rx
 
 # scope, op, library, short name, meaning, function
 _SIMPLE = r"""

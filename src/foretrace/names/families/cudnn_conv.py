@@ -10,10 +10,8 @@ the input gradient, `stridedB_splitK` the weight gradient, `winograd` runs in bo
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import is_cut, rx, uncut
+from foretrace.names.families._parser import KernelId, NameParser, family, is_cut, rx, uncut
 from foretrace.names.families.cublas_legacy import put_head, put_word, words_after
-from foretrace.schema.kernel import KernelId
 
 _TYPE = "fp16|bf16|int8|int32|tf32|fp32"
 _HEAD = (

@@ -10,9 +10,7 @@ too. An sm80 kernel runs on later cards as well.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import TRIPLE
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import TRIPLE, KernelId, NameParser, family
 
 _NAME = (
     r"cudnn_generated_(?P<generator>[a-z]+(?:_[a-z]+)*?)_sdpa_(?P<arch>sm\d{2,3}[a-z]?)_flash_"

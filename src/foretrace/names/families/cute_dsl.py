@@ -19,9 +19,7 @@ from __future__ import annotations
 import re
 
 from foretrace.names.families import _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import WORDS, row_for, rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import WORDS, KernelId, NameParser, family, row_for, rx
 
 _NAME = (
     r"kernel_cutlass_(?P<function>[a-z][A-Za-z0-9]*)_(?P<module>[a-z_0-9]*)"

@@ -11,7 +11,7 @@ use it too.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._parser import KernelId, NameParser, family
 from foretrace.names.families._tables import (
     ACCUMULATOR,
     CLASSES,
@@ -21,7 +21,6 @@ from foretrace.names.families._tables import (
     rx,
     uncut,
 )
-from foretrace.schema.kernel import KernelId
 
 EPILOGUES = ("gelu", "drelu", "dgelu", "bgrada", "bgradb")
 # field, kind, certainty, meaning, pattern of the word

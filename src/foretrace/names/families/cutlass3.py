@@ -13,9 +13,8 @@ done.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family, shape
+from foretrace.names.families._parser import KernelId, NameParser, family, shape
 from foretrace.names.families._tables import CLASSES, TRIPLE, WORDS, rx, uncut
-from foretrace.schema.kernel import KernelId
 
 ENTRY = "cutlass::device_kernel"
 BLOCK_SCALES = {

@@ -16,9 +16,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import arch_meaning, rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, arch_meaning, family, rx
 
 TYPES = {"fp8": "e4m3", "bf16": "bf16", "tf32": "tf32"}
 GEMM_TYPES = (

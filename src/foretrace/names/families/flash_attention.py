@@ -15,9 +15,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, rx
 
 _MASKS = ("causal", "local", "alibi", "even_mn", "even_k")
 # kernel and number of flags after its traits -> the flags

@@ -13,10 +13,8 @@ it is `vec` times `bdx`.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rx
+from foretrace.names.families._parser import KernelId, NameParser, family, rx
 from foretrace.names.families.cute_dsl import class_of, put_dtype
-from foretrace.schema.kernel import KernelId
 
 LIB = "FlashInfer"
 MASKS = ("no mask", "causal", "custom", "multi-item scoring")

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import row_for, rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for, rx
 
 # what the call is for, pattern of what follows cuda/hip/cu; the first that fits wins
 CALLS = r"""

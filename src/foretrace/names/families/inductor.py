@@ -14,10 +14,9 @@ lacks are kept as they are.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._parser import KernelId, NameParser, family
 from foretrace.names.families._tables import is_cut, joined, rx, uncut, word_set
 from foretrace.names.families._words import MATMULS, VIEWS, is_op, role_of_op, split_ops
-from foretrace.schema.kernel import KernelId
 
 CATEGORIES = {
     "poi": ("pointwise", "element by element"),

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import by_role, rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, by_role, family, rx
 
 # Functions by role, `function = short name` where they differ. Only functions that Liger defines:
 # other people's `_add_kernel` is theirs.

@@ -24,9 +24,7 @@ causal-conv1d: the short convolution along the sequence in Mamba and its kin; CU
 from __future__ import annotations
 
 from foretrace.names.families import _cpp
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import row_for, rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, row_for, rx
 
 # the flags between the sizes and the types, by way and number
 FLAGS = {

@@ -8,9 +8,7 @@ F is forward, B backward. The arch is the oldest chip it fits: sm80 runs on ever
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, family, shape
-from foretrace.names.families._tables import PAIR, WORDS
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import PAIR, WORDS, KernelId, NameParser, family, shape
 
 LIB = "pytorch mem-efficient (xformers/CUTLASS)"
 ABILITIES = {"dropout": "dropout", "seqaligned": "lengths that are multiples of the block"}

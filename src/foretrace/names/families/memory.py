@@ -6,8 +6,7 @@ PtoP is between GPUs. ROCm prints Host where CUDA tells Pinned from Pageable.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, family
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family
 
 KINDS = {
     "HtoD": "host to device",

@@ -9,9 +9,8 @@
 from __future__ import annotations
 
 from foretrace.names.families import _words
-from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._parser import KernelId, NameParser, family
 from foretrace.names.families._tables import CONVOLUTIONS, PAIR, TRIPLE, WORDS, is_cut, row_for, rx
-from foretrace.schema.kernel import KernelId
 
 DIRECTIONS = {"fwd": "conv_fprop", "bwd": "conv_dgrad", "wrw": "conv_wgrad"}
 _IGEMM = (

@@ -9,9 +9,8 @@ shapes and the letters come in any order; the ones that nobody explains are kept
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, family, shape
+from foretrace.names.families._parser import KernelId, NameParser, family, shape
 from foretrace.names.families._tables import by_spelling, rx, uncut
-from foretrace.schema.kernel import KernelId
 
 TYPES = by_spelling("f16 = h; bf16 = t; f32 = s; i8 = b; i32 = i; e4m3 = q; e5m2 = r; e2m1 = o")
 FLOATS = frozenset("htsqro")

@@ -11,9 +11,8 @@ activation and scaling are what the kernel can do, not proof of it.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, family, shape
+from foretrace.names.families._parser import KernelId, NameParser, family, shape
 from foretrace.names.families._tables import TRIPLE, arch_meaning, by_spelling, is_cut, rx, uncut
-from foretrace.schema.kernel import KernelId
 
 LIB = "hipBLASLt/rocBLAS (Tensile)"
 TYPES = by_spelling(

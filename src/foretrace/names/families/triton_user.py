@@ -11,9 +11,7 @@ triton_kernels for MoE states more:
 from __future__ import annotations
 
 from foretrace.names.families import _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import TRIPLE, row_for, rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import TRIPLE, KernelId, NameParser, family, row_for, rx
 
 _OGS = (
     r"_p?(?P<base>matmul_ogs)_(?P<layout>[NT]{3})_(?P<out>[a-z0-9]{1,16}?)x(?P<a>[a-z0-9]{1,16}?)x"

@@ -13,9 +13,8 @@ from __future__ import annotations
 from functools import partial
 
 from foretrace.names.families import _words
-from foretrace.names.families._parser import NameParser, family
+from foretrace.names.families._parser import KernelId, NameParser, family
 from foretrace.names.families._tables import PAIR, TRIPLE, by_spelling, is_cut, joined, rx
-from foretrace.schema.kernel import KernelId
 
 LIB = "TensorRT-LLM / FlashInfer trtllm-gen"
 TYPES = by_spelling(

@@ -11,9 +11,7 @@ Paged attention gets half data as `unsigned short`.
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rx, word_set
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, rx, word_set
 
 # function (without `_kernel`) -> (op, short, role); no op where the short form says it all; {}
 # takes the data type

@@ -13,9 +13,8 @@ inferred from some 15,000 names that fit it.
 
 from __future__ import annotations
 
-from foretrace.names.families._parser import NameParser, family, number
+from foretrace.names.families._parser import KernelId, NameParser, family, number
 from foretrace.names.families._tables import CONVOLUTIONS, TRIPLE, WORDS, is_cut, rx
-from foretrace.schema.kernel import KernelId
 
 K_MODES = {
     "segment_k_off": ("K segmentation of the scheduler is off", "unknown"),

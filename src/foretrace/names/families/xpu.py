@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from foretrace.names.families import _cpp, _words
-from foretrace.names.families._parser import NameParser, family
-from foretrace.names.families._tables import rx
-from foretrace.schema.kernel import KernelId
+from foretrace.names.families._parser import KernelId, NameParser, family, rx
 
 
 def _decode(r: NameParser) -> KernelId:
