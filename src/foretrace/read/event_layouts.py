@@ -135,37 +135,31 @@ def learn(
     """The layout of an event that was read, or None where it has an unusual one."""
     shape = _Shape(raw)
     try:
-        return _learn(shape, recall, code_of)
+        layout = shape.layout
+        if shape.code != _DICT:
+            return None
+        shape.fixed(1)
+        layout.event = shape.numbered()
+        if shape.code != _MARK:
+            return None
+        shape.fixed(1)
+        while shape.code != _SETITEMS:
+            number = shape.reference()
+            key = recall(number) if number is not None else None
+            if not isinstance(key, str):
+                return None
+            if key == STACK_KEY and shape.code == _LIST:
+                shape.fixed(1)
+                layout.stack, layout.is_open = shape.numbered(), True
+                return shape.done()
+            if not _value(shape, key, code_of):
+                return None
+            if key == STACK_KEY and shape.code != _SETITEMS:
+                return None
+        shape.fixed(1)
+        return shape.done() if shape.at == len(shape.raw) else None
     except IndexError:  # it ends in the middle: a frame of the file lies inside
         return None
-
-
-def _learn(
-    shape: _Shape, recall: Callable[[int], Any], code_of: Callable[[bytes], int]
-) -> EventLayout | None:
-    layout = shape.layout
-    if shape.code != _DICT:
-        return None
-    shape.fixed(1)
-    layout.event = shape.numbered()
-    if shape.code != _MARK:
-        return None
-    shape.fixed(1)
-    while shape.code != _SETITEMS:
-        number = shape.reference()
-        key = recall(number) if number is not None else None
-        if not isinstance(key, str):
-            return None
-        if key == STACK_KEY and shape.code == _LIST:
-            shape.fixed(1)
-            layout.stack, layout.is_open = shape.numbered(), True
-            return shape.done()
-        if not _value(shape, key, code_of):
-            return None
-        if key == STACK_KEY and shape.code != _SETITEMS:
-            return None
-    shape.fixed(1)
-    return shape.done() if shape.at == len(shape.raw) else None
 
 
 def _value(shape: _Shape, key: str, code_of: Callable[[bytes], int]) -> bool:

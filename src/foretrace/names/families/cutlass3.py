@@ -76,21 +76,17 @@ def _named(r: NameParser) -> KernelId:
     shapes = rx(_SHAPES).match(whole, types.end() if types else end)
     if shapes:
         r.found = shapes
-        _shapes(r)
+        r.put_tile(r["tile"])
+        r.groups("cluster")
+        if r["stages"] == "0":
+            r.put("0", "stages", "auto", "pipeline stages, chosen automatically")
+        else:
+            r.groups("stages")
+        r.put_layout(r["layout"])
+        r.groups("align_elems")
         tail = rx(r"[A-Za-z0-9_]*").match(whole, shapes.end())
         _tail(r, tail[0].strip("_") if tail else "", cut=whole != r.name)
     return r.done("gemm", "cutlass3 {arch} {tile} {layout} {dtype_a}")
-
-
-def _shapes(r: NameParser) -> None:
-    r.put_tile(r["tile"])
-    r.groups("cluster")
-    if r["stages"] == "0":
-        r.put("0", "stages", "auto", "pipeline stages, chosen automatically")
-    else:
-        r.groups("stages")
-    r.put_layout(r["layout"])
-    r.groups("align_elems")
 
 
 def _tail(r: NameParser, tail: str, cut: bool) -> None:

@@ -79,23 +79,7 @@ def _decode(r: NameParser) -> KernelId:
 
 def _head(r: NameParser) -> None:
     r.put_arch(r["arch"])
-    _types(r, r["types"])
-    r.put(r["math"], "math_dtype", r["math"], "float32 data, TF32 arithmetic")
-    flight = "{} slices in flight (pipeline stages)"
-    if r["mn"]:
-        depth, stages = shape(r["ks"])
-        r.put_tile(r["mn"], "checked", [*shape(r["mn"]), depth])
-        r.note(r["ks"], f"each step takes a slice of {depth} along K", "checked")
-        r.put(r["ks"], "stages", stages, flight)
-        words = "thread blocks that share data: along output features x along rows"
-        r.read(r["cluster"], "cluster", words, "checked")
-    else:
-        r.put_tile(r["mnk"])
-        r.read(r["stages"], "stages", flight)
-        r.put(r["warp"], "warp_tile", shape(r["warp"]), "what one warp computes of the tile")
-
-
-def _types(r: NameParser, types: str) -> None:
+    types = r["types"]
     r.put(types, "types", types, "data types as letters, read below")
     fields = [("dtype_in", "type of both inputs")]
     if len(types) > 3:
@@ -110,6 +94,19 @@ def _types(r: NameParser, types: str) -> None:
         # for int8 the letter is the scale's type, not the accumulator's
         if field != "dtype_acc" or types[0] in FLOATS:
             r.put(types, field, TYPES.get(letter), f"{meaning}: {{}}", certainty)
+    r.put(r["math"], "math_dtype", r["math"], "float32 data, TF32 arithmetic")
+    flight = "{} slices in flight (pipeline stages)"
+    if r["mn"]:
+        depth, stages = shape(r["ks"])
+        r.put_tile(r["mn"], "checked", [*shape(r["mn"]), depth])
+        r.note(r["ks"], f"each step takes a slice of {depth} along K", "checked")
+        r.put(r["ks"], "stages", stages, flight)
+        words = "thread blocks that share data: along output features x along rows"
+        r.read(r["cluster"], "cluster", words, "checked")
+    else:
+        r.put_tile(r["mnk"])
+        r.read(r["stages"], "stages", flight)
+        r.put(r["warp"], "warp_tile", shape(r["warp"]), "what one warp computes of the tile")
 
 
 def _words(r: NameParser, words: list[str]) -> None:

@@ -55,7 +55,11 @@ def _decode(r: NameParser) -> KernelId:
         r.put("indexed", "indexed", True, "input addressed through an index, presumably", "unknown")
     if r["t1"]:
         _types(r)
-    _layouts(r)
+    if rx(r"[ntc]{2}").fullmatch(r["in"]):
+        r.put_layout(r["in"], certainty="checked")
+    elif filters := rx(r"(n[a-z0-9]{1,16}?)(k[a-z]*)").fullmatch(r["in"]):
+        r.read_all(filters.groups(), "layout_in layout_filter")
+    r.read(r["out"], "layout_out")
     if sizes := rx(_SIZES).match(whole, end):
         r.found = sizes
         _sizes(r)
@@ -81,14 +85,6 @@ def _types(r: NameParser) -> None:
     r.put(types, "math_dtype", "*".join(math), f"multiplied as {' times '.join(math)}")
     r.put(types, "dtype_acc", acc)
     r.put(types, "dtype_epilogue", WORDS[r["t3"]], "the end is computed in {}")
-
-
-def _layouts(r: NameParser) -> None:
-    if rx(r"[ntc]{2}").fullmatch(r["in"]):
-        r.put_layout(r["in"], certainty="checked")
-    elif filters := rx(r"(n[a-z0-9]{1,16}?)(k[a-z]*)").fullmatch(r["in"]):
-        r.read_all(filters.groups(), "layout_in layout_filter")
-    r.read(r["out"], "layout_out")
 
 
 def _sizes(r: NameParser) -> None:
