@@ -195,7 +195,12 @@ def assemble(document: Document, ledger: LedgerBuilder) -> Tables:
         "names": pl.DataFrame({"name": joined.names}, schema={"name": pl.String}),
         "tracks": joined.track_frame(),
     }
-    frames |= _sides(parts, joined, position)
+    frames |= {
+        side: _side_frame(side, parts, joined, position) for side in SIDES if side != "labels"
+    }
+    event, forms = frames["shapes"]
+    signature, frames["signatures"] = signatures(forms.to_numpy(), joined.text_list)
+    frames["shapes"] = pl.DataFrame({"event": event, "signature": signature})
     return Tables(
         "kineto",
         frames,
@@ -224,17 +229,6 @@ def _events(joined: Joined, times: EventTimes, order: Ints) -> pl.DataFrame:
     )
 
 
-def _sides(parts: list[Columns], joined: Joined, position: Ints) -> dict[str, pl.DataFrame]:
-    """The side tables, and the signatures that `shapes` refers to."""
-    frames = {
-        side: _side_frame(side, parts, joined, position) for side in SIDES if side != "labels"
-    }
-    event, forms = frames["shapes"]
-    signature, frames["signatures"] = signatures(forms.to_numpy(), joined.text_list)
-    frames["shapes"] = pl.DataFrame({"event": event, "signature": signature})
-    return frames
-
-
 def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints) -> pl.DataFrame:
     """One side table: its events under their final numbers, in that order."""
     starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
@@ -252,7 +246,9 @@ def _side_frame(side: str, parts: list[Columns], joined: Joined, position: Ints)
             forms = mapped(written, joined.text_maps)[order]
             columns[name] = forms if side == "shapes" else _values(forms, joined, code)
         else:
-            columns[name] = _numbers(written, code)[order]
+            values = joined_arrays(written, np.float64 if code == "d" else np.int64)
+            there = ~np.isnan(values) if code == "d" else values != NONE
+            columns[name] = with_gaps(values, there)[order]
     return pl.DataFrame(columns)
 
 
@@ -264,11 +260,3 @@ def _values(forms: Ints, joined: Joined, code: str) -> pl.Series:
         return sizes(texts)[number.reshape(-1)]
     shown = [None if text is None else json_text(text) for text in texts]
     return pl.Series(shown, dtype=pl.String)[number.reshape(-1)]
-
-
-def _numbers(written: list[Any], code: str) -> pl.Series:
-    if code == "d":
-        values = joined_arrays(written, np.float64)
-        return with_gaps(values, ~np.isnan(values))
-    values = joined_arrays(written)
-    return with_gaps(values, values != NONE)

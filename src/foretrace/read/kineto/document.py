@@ -205,17 +205,13 @@ _TAIL = 4 << 10  # the keys that current writers put there are far shorter
 _KEPT = 64 << 10  # what is looked at again when more bytes come
 
 
-class Ending(Struct, frozen=True):
-    """The keys behind the events; `goes_on`: more events follow, of a new list or of the same."""
-
-    entries: dict[str, Any]
-    goes_on: After | None = None
-
-
 def read_ending(
     buffer: Buffer, in_object: bool, limits: Limits, ledger: LedgerBuilder, *, again: bool
-) -> Ending:
-    """Read on from the `]` that closed the events; with `again`, more events may be read."""
+) -> tuple[dict[str, Any], After | None]:
+    """The keys behind the `]` that closed the events, and what the events that follow come after.
+
+    With `again`, more events may be read: of a new list, or of the same.
+    """
     entries: dict[str, Any] = {}
     if not in_object:
         buffer.drop(1)
@@ -228,8 +224,8 @@ def read_ending(
             text = "`traceEvents` is written twice; the last list that is not empty counts"
             ledger.note("dup_key", text=text)
             if again:
-                return Ending(entries, After.START)
-    return Ending(entries, After.RECORD if _trailing(buffer, ledger, again) else None)
+                return entries, After.START
+    return entries, After.RECORD if _trailing(buffer, ledger, again) else None
 
 
 def _tail(buffer: Buffer, limits: Limits, ledger: LedgerBuilder) -> Tail:
@@ -465,13 +461,12 @@ def _read_lists(
             document.begun = begun
         if not closed:
             return reader.careful.full
-        ending = read_ending(buffer, in_object, limits, ledger, again=again > 0)
+        entries, goes_on = read_ending(buffer, in_object, limits, ledger, again=again > 0)
         own = first or again == _LISTS  # not of another writer
-        entries = ending.entries
         document.header = document.header | entries if own else entries | document.header
-        if ending.goes_on is None:
+        if goes_on is None:
             break
-        first = ending.goes_on is After.START
+        first = goes_on is After.START
     return True
 
 

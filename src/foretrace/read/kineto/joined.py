@@ -49,7 +49,11 @@ class Joined:
         self._kinds_without_category()
         self.ranged: Bools = is_one_of(self.kind, RANGES)
         self.unfinished = sum(part.unfinished for part in parts)
-        self.lanes = len(self.tracks) + _streams([part.sides["gpu"] for part in parts])
+        sides = [part.sides["gpu"] for part in parts]
+        stated = [joined_arrays([side[name] for side in sides]) for name in ("device", "stream")]
+        # at most how many streams of all devices the GPU events state
+        streams = min(len(stated[0]), len(distinct(stated[0])) * len(distinct(stated[1])))
+        self.lanes = len(self.tracks) + streams
 
     def _exact_times(self, parts: list[Columns]) -> None:
         starts = np.cumsum([0, *map(len, parts)]).tolist()
@@ -130,12 +134,6 @@ class Joined:
         ]
         texts_of = dict.fromkeys(("pid", "tid", "process", "thread", "labels"), pl.String)
         return pl.DataFrame(rows, {"id": pl.Int64, **texts_of}, orient="row")
-
-
-def _streams(sides: list[Any]) -> int:
-    """At most how many streams of all devices the GPU events state."""
-    stated = [joined_arrays([side[name] for side in sides]) for name in ("device", "stream")]
-    return min(len(stated[0]), len(distinct(stated[0])) * len(distinct(stated[1])))
 
 
 def _namespaces(tracks: list[tuple[Any, Any]]) -> tuple[tuple[str, ...], Narrow]:
