@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from foretrace.cli import main
-from foretrace.names.devices import _measured
+from foretrace.names import devices
 from foretrace.record.experiments.roofs.measured_roofs import roofs_document
 from foretrace.schema.device import MeasuredRoofs
 from foretrace.schema.documents import encode, json_schema, roofs
@@ -86,7 +86,7 @@ def test_show_finds_a_file_or_a_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORETRACE_ROOFS", str(tmp_path))
-    _measured.save(_document(), tmp_path / "nvidia-h200.json")
+    devices.save_roofs(_document(), tmp_path / "nvidia-h200.json")
     for name in ("h200", "NVIDIA H200", str(tmp_path / "nvidia-h200.json")):
         assert main(["roofs", "--show", name, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["device"] == "NVIDIA H200"
@@ -105,7 +105,7 @@ def test_without_a_name_the_figures_of_this_machine_are_shown(
     found = {"matmuls": {"fp32": {"tflops": 0.01086}, "bf16": {"tflops": 3.1e-05}}}
     left = {"shared": "no CUDA GPU", "tensor_cores": "no CUDA GPU"}
     document = roofs_document(found, around, device="A CPU", kind="cpu", not_here=left, seconds=9)
-    _measured.save(document, tmp_path / "a-cpu.json")
+    devices.save_roofs(document, tmp_path / "a-cpu.json")
     page = tmp_path / "roofs.html"
     assert main(["roofs", "--show", "--html", str(page)]) == 0
     out = capsys.readouterr().out
