@@ -93,11 +93,14 @@ def outliers(job: Job, matched: MatchedCollectives, found: pl.DataFrame) -> pl.D
         .agg(pl.len().alias("count"), pl.col("message_bytes").median().cast(pl.Int64),
              pl.col("bus_gbps").max().alias("best_gbps"), pl.col("bus_gbps").median(),
              pl.col("collective_id").first())
-        .with_columns(_usual().alias("usual_gbps"))
+        .with_columns(pl.col("bus_gbps").quantile(0.5, "higher").over(_KIND).alias("usual_gbps"))
         .filter(pl.len().over(_KIND) >= pl.when(PAIR).then(_FEW_LINKS).otherwise(_FEW))
         .with_columns((pl.col("best_gbps") / pl.col("usual_gbps")).alias("part"))
     )  # fmt: skip
-    members = _hosts_of(job, matched, equal)
+    names = {each.rank: each.host for each in job.members if each.host}
+    host = pl.col("rank").replace_strict(names, default=None, return_dtype=pl.String)
+    pairs = matched.arrivals.select("collective_id", host.alias("host")).drop_nulls().unique()
+    members = equal.join(pairs, on="collective_id")  # once for each of their hosts
     hosts = _slow_hosts(members)
     explained = members.filter(pl.col("host").is_in(hosts["what"].implode()))
     rest = equal.filter(pl.col("part") < SLOW).join(explained, on="collective_id", how="anti")
@@ -109,21 +112,9 @@ def outliers(job: Job, matched: MatchedCollectives, found: pl.DataFrame) -> pl.D
     return pl.concat([hosts, links.sort("usual_gbps", "what")])
 
 
-def _usual() -> pl.Expr:
-    return pl.col("bus_gbps").quantile(0.5, "higher").over(_KIND)
-
-
 def link_text(kind: str, what: str) -> str:
     """How a slow host, group or link is called."""
     return f"the network of {what}" if kind == "host" else f"{kind} {what}"
-
-
-def _hosts_of(job: Job, matched: MatchedCollectives, equal: pl.DataFrame) -> pl.DataFrame:
-    """The equal groups, once for each of their hosts."""
-    names = {each.rank: each.host for each in job.members if each.host}
-    host = pl.col("rank").replace_strict(names, default=None, return_dtype=pl.String)
-    pairs = matched.arrivals.select("collective_id", host.alias("host")).drop_nulls().unique()
-    return equal.join(pairs, on="collective_id")
 
 
 def _slow_hosts(members: pl.DataFrame) -> pl.DataFrame:

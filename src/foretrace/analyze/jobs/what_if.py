@@ -17,7 +17,6 @@ something else. Work that shares the GPU with a collective keeps its time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -337,15 +336,11 @@ def _links(
         if row["kind"] == "host":
             ranks = [each.rank for each in job.members if each.host == row["what"]]
             met = matched.arrivals.filter(pl.col("rank").is_in(ranks)).select("collective_id")
-            own = _as_slow(sent.join(met, on="collective_id", how="semi"), row)
+            # those that are slow as well; of smaller messages, a low bandwidth says nothing
+            own = sent.join(met, on="collective_id", how="semi").filter(
+                pl.col("bus_gbps") < SLOW * row["usual_gbps"],
+                pl.col("message_bytes") * SIZES >= row["message_bytes"],
+            )
         left = row["bus_gbps"] / row["usual_gbps"]
         what = JobWhatIf(row["kind"], link_text(row["kind"], row["what"]), None, 0)
         yield what, StepChange(frozenset(own["collective_id"].to_list()), left)
-
-
-def _as_slow(sent: pl.DataFrame, row: dict[str, Any]) -> pl.DataFrame:
-    """The transfers that are slow as well; of smaller messages, a low bandwidth says nothing."""
-    return sent.filter(
-        pl.col("bus_gbps") < SLOW * row["usual_gbps"],
-        pl.col("message_bytes") * SIZES >= row["message_bytes"],
-    )
