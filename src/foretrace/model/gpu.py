@@ -22,7 +22,6 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from foretrace.base.arrays import counted, distinct, filled
 from foretrace.base.units import plural, time_text, whole
@@ -44,30 +43,17 @@ from foretrace.schema.tables import NONE, WORK_KINDS, Tables
 _MOST_PROCESSES = 16  # with one id: more are not told apart
 
 
-class Ids(Struct, frozen=True):
-    """The correlation and External id of every event; unknown is NONE."""
-
-    correlation: Ints
-    external: Ints
-
-
-class Links(Struct, frozen=True):
-    """For every GPU operation its call or -1; `repeated` ids were used by several calls of one
-    process, `untold` operations have launches in several processes.
-    """
-
-    launch: Ints
-    repeated: int
-    untold: Bools
-
-
 class Linker:
     """The calls by id and process, and the GPU operations (`rows`) that look for theirs."""
 
-    def __init__(self, host: Host, ids: Ids, callers: Ints, rows: Ints, device: Ints) -> None:
-        self.host, self.ids, self.rows, self.device = host, ids, rows, device
+    def __init__(
+        self, host: Host, ids: tuple[Ints, Ints], callers: Ints, rows: Ints, device: Ints
+    ) -> None:
+        """`ids` are the correlation and the External id of every event; unknown is NONE."""
+        self.host, (correlation, self.external) = host, ids
+        self.rows, self.device = rows, device
         both = np.concatenate((callers, rows))
-        key = numbered(host.namespace[both], ids.correlation[both])
+        key = numbered(host.namespace[both], correlation[both])
         given, self.wanted = key[: len(callers)], key[len(callers) :]
         order = np.lexsort((host.start[callers], host.process[callers], given))
         self.calls, self.start = callers[order], host.start[callers[order]]
@@ -78,8 +64,12 @@ class Linker:
         again = (given[1:] == given[:-1]) & (self.process[1:] == self.process[:-1])
         self.crowded = np.union1d(self.calls[1:][again], self.calls[:-1][again])
 
-    def run(self) -> Links:
-        """Most ids belong to one call; the others are looked at one by one."""
+    def run(self) -> tuple[Ints, int, Bools]:
+        """The call of every operation or -1, how many ids several calls of one process used, and
+        which operations have launches in several processes.
+
+        Most ids belong to one call; the others are looked at one by one.
+        """
         launch, untold = np.full(len(self.rows), -1, np.int64), np.zeros(len(self.rows), np.bool_)
         several = np.flatnonzero(self.high - self.low > 1)
         one = self.high - self.low == 1
@@ -91,13 +81,13 @@ class Linker:
             self._by_elimination(launch, untold, fitting)
             self._by_device(launch, untold, fitting)
         repeated = distinct(self.wanted[several][np.isin(launch[several], self.crowded)])
-        return Links(launch, len(repeated), untold)
+        return launch, len(repeated), untold
 
     def _fitting(self, at: int) -> list[int]:
         """The nearest earlier call of each process that may have launched this operation."""
         row, start = int(self.rows[at]), self.host.start[self.rows[at]]
         calls = self._nearest(int(self.low[at]), int(self.high[at]), int(start))
-        host, external = self.host, self.ids.external
+        host, external = self.host, self.external
         same = [call for call in calls if external[call] == external[row] != NONE]
         earlier = [call for call in same or calls if host.start[call] <= start]
         own = [call for call in calls if host.process[call] == host.process[row]]
@@ -245,18 +235,18 @@ class Gpu:
         self.device_space = self.host.namespace[self.id]
 
     def _links(self, events: pl.DataFrame, ledger: LedgerBuilder) -> None:
-        ids = Ids(filled(events["correlation"], NONE), filled(events["external_id"], NONE))
-        self.correlation: Ints = ids.correlation[self.id]
+        ids, external = (filled(events[name], NONE) for name in ("correlation", "external_id"))
+        self.correlation: Ints = ids[self.id]
         linkable = (self.correlation != NONE) & (self.correlation != 0)
         ledger.note("corr_zero", int((self.correlation == 0).sum()))
-        usual = (ids.correlation != NONE) & (ids.correlation != 0)
+        usual = (ids != NONE) & (ids != 0)
         callers = np.flatnonzero(self.host.is_call & usual)
-        given = ids.correlation[callers]
-        self._by_correlation(ids, callers, linkable, ledger)
+        given = ids[callers]
+        self._by_correlation((ids, external), callers, linkable, ledger)
         self.op = np.full(len(self.id), -1, np.int64)
         linked = self.launch >= 0
         self.op[linked] = self.host.nearest_op(self.launch[linked])
-        self._by_external(np.flatnonzero(~linkable & (self.correlation != 0)), ids.external)
+        self._by_external(np.flatnonzero(~linkable & (self.correlation != 0)), external)
         unlinked = int((self.launch < 0).sum())
         ledger.note("kernel_unlinked", unlinked, _UNTOLD if self.untold.any() else "")
         # From launch to start; unknown where the clocks of GPU and host disagree (`aligned`)
@@ -282,15 +272,15 @@ class Gpu:
         self._note_lost(callers, given, ledger)
 
     def _by_correlation(
-        self, ids: Ids, callers: Ints, linkable: Bools, ledger: LedgerBuilder
+        self, ids: tuple[Ints, Ints], callers: Ints, linkable: Bools, ledger: LedgerBuilder
     ) -> None:
         rows = np.flatnonzero(linkable)
-        found = Linker(self.host, ids, callers, self.id[rows], self.device[rows]).run()
+        linker = Linker(self.host, ids, callers, self.id[rows], self.device[rows])
         self.launch = np.full(len(self.id), -1, np.int64)
         self.untold = np.zeros(len(self.id), np.bool_)
-        self.launch[rows], self.untold[rows] = found.launch, found.untold
-        ledger.note("corr_duplicate", found.repeated)
-        untold = int(found.untold.sum())
+        self.launch[rows], repeated, self.untold[rows] = linker.run()
+        ledger.note("corr_duplicate", repeated)
+        untold = int(self.untold.sum())
         text = f"{untold:,} GPU events have launches with their correlation id in several processes"
         ledger.note("corr_duplicate", untold, f"{text}: not linked")
 

@@ -43,6 +43,7 @@ from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foretrace.base.arrays import distinct
 from foretrace.model.host import COPIES, HOST_KINDS
@@ -91,15 +92,9 @@ class Idle(Struct, frozen=True):
 
     def only(self, chosen: Bools) -> Idle:
         """Some of the parts; the others belong to no window."""
-        return Idle(
-            self.start[chosen],
-            self.end[chosen],
-            self.cause[chosen],
-            self.then[chosen],
-            self.device[chosen],
-            self.issuing[chosen],
-            self.window_ns - int(self.length[~chosen].sum()),
-        )
+        names = ("start", "end", "cause", "then", "device", "issuing")
+        kept = {name: getattr(self, name)[chosen] for name in names}
+        return replace(self, **kept, window_ns=self.window_ns - int(self.length[~chosen].sum()))
 
     def of(self, *causes: str) -> Bools:
         """Which parts have one of these causes."""

@@ -20,6 +20,9 @@ from foretrace.model.recording import Recording, op_call
 from foretrace.names import families
 from foretrace.schema.kernel import KernelId
 
+# what a case has of its row of `kernel_cases`
+_SAME = "role median_ns flops bytes gbps tflops bound roof_percent limited_by cost_certainty"
+
 
 class Case(Struct, frozen=True):
     """`count` and `ns` are over the launches that count: those in steps, where there are steps.
@@ -102,34 +105,23 @@ class Order:
             self._kernels[name].gather(rows).to_list() for name in ("bytes_read", "bytes_written")
         )
         return [
-            self._case(row, count[at], ns[at], reads[at], writes[at])
+            self._case(
+                row, count=count[at], ns=ns[at], bytes_read=reads[at], bytes_written=writes[at]
+            )
             for at, row in enumerate(frame.with_row_index().iter_rows(named=True))
         ]
 
-    def _case(
-        self, row: dict[str, Any], count: int, ns: int, read: int | None, written: int | None
-    ) -> Case:
+    def _case(self, row: dict[str, Any], **counted: Any) -> Case:
         op = row["op"]
+        same = {name: row[name] for name in _SAME.split()}
         return Case(
-            row["index"],
-            replace(families.decode(row["name"]), short=row["short"]),
-            row["role"],
-            row["ops"][0] if row["ops"] else "",
-            None if op is None else op_call(self._trace, op),
-            count,
-            ns,
-            row["median_ns"],
-            row["flops"],
-            read,
-            written,
-            row["bytes"],
-            row["gbps"],
-            row["tflops"],
-            row["bound"],
-            row["roof_percent"],
-            row["limited_by"],
-            row["cost_certainty"],
-            row["cost_note"] or "",
+            number=row["index"],
+            id=replace(families.decode(row["name"]), short=row["short"]),
+            op=row["ops"][0] if row["ops"] else "",
+            call=None if op is None else op_call(self._trace, op),
+            cost_note=row["cost_note"] or "",
+            **same,
+            **counted,
         )
 
     def events_of(self, rows: Bools | Ints) -> Ints:

@@ -202,7 +202,7 @@ ATTENTION = CostKind(
 
 # The kernels beside the matmuls, as cuDNN (`compute_dot_do_o`, `fmha_reduce_head`) and
 # FlashAttention name them.
-_DOT, _CONVERT, _HEADS = "dot_do_o", "convert_dq", "reduce_head"
+_DOT, _CONVERT, _HEADS = _HELPERS = ("dot_do_o", "convert_dq", "reduce_head")
 
 
 def _price(places: Places) -> Price:
@@ -219,67 +219,38 @@ def _price(places: Places) -> Price:
     return price
 
 
-class _AttentionInputs(Struct, frozen=True):
-    """The tensors of one call; `read` is what the matmuls always read."""
-
-    shape: Shape
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    gradient: Tensor | None
-    output: Tensor | None
-    read: tuple[Tensor | None, ...]
-
-    def per_query_head(self, each: Tensor) -> Tensor:
-        """A gradient of the key or the value before the sum over the query heads that share it."""
-        shape = self.shape
-        return Tensor((shape.batch, shape.heads, shape.keys, each.dims[-1]), each.type)
-
-
 def _share(places: Places) -> Share:
     def share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost | None:
         query, key, value = places.inputs(call)
         shape = shape_of(places, query, key, value)
-        output, *saved = (call.tensor(index) for index in places.saved)
-        read = (query, key, value, call.tensor(0), call.tensor(places.bias), *saved)
-        given = _AttentionInputs(shape, query, key, value, call.tensor(0), output, read)
-        helper = next((_HELPERS[mark] for mark in _HELPERS if mark in kernel.name), None)
-        if helper:
-            return helper(given)
+        gradient, (output, *saved) = call.tensor(0), [call.tensor(at) for at in places.saved]
+
+        def per_query_head(each: Tensor) -> Tensor:
+            """A gradient before the sum over the query heads that share a key head."""
+            return Tensor((shape.batch, shape.heads, shape.keys, each.dims[-1]), each.type)
+
+        if _DOT in kernel.name:
+            note = "reads the output and its gradient, writes a float per row"
+            return at_least([gradient, output], [shape.rows], note)
+        if _CONVERT in kernel.name:
+            note = "reads the query's gradient as floats, writes it in its own type"
+            return at_least([query.dense("float")], [query.dense()], note)
+        if _HEADS in kernel.name:  # of the key or of the value, which the name does not say
+            least = min(key, value, key=lambda tensor: tensor.elements)
+            note = "reads a gradient per query head, writes one per key head"
+            return at_least([per_query_head(least)], [least.dense()], note)
         if len(without(kernels, *_HELPERS)) != 1 or kernel.role != "attention":
             return None
         helped = {mark for mark in _HELPERS for each in kernels if mark in each.name}
-        # The kernel with the matmuls writes its results in the form that the helpers read
-        query = given.query.dense("float" if _CONVERT in helped else None)
-        others = [
-            given.per_query_head(each) if _HEADS in helped else each.dense()
-            for each in (given.key, given.value)
-        ]
-        reads = [*given.read, given.shape.rows if _DOT in helped else None]
+        # the kernel with the matmuls writes its results in the form that the helpers read
+        made = [query.dense("float" if _CONVERT in helped else None)]
+        made += [per_query_head(e) if _HEADS in helped else e.dense() for e in (key, value)]
+        reads = [query, key, value, gradient, call.tensor(places.bias), *saved]
         note = "reads the inputs and the output's gradient, writes the gradients once"
-        return at_least(reads, [query, *others], note)
+        return at_least([*reads, shape.rows if _DOT in helped else None], made, note)
 
     return share
 
-
-def _dot(given: _AttentionInputs) -> Cost:
-    note = "reads the output and its gradient, writes a float per row"
-    return at_least([given.gradient, given.output], [given.shape.rows], note)
-
-
-def _convert(given: _AttentionInputs) -> Cost:
-    note = "reads the query's gradient as floats, writes it in its own type"
-    return at_least([given.query.dense("float")], [given.query.dense()], note)
-
-
-def _heads(given: _AttentionInputs) -> Cost:
-    """Of the key or of the value: the name does not say which, so the smaller."""
-    each = min(given.key, given.value, key=lambda tensor: tensor.elements)
-    note = "reads a gradient per query head, writes one per key head"
-    return at_least([given.per_query_head(each)], [each.dense()], note)
-
-
-_HELPERS = {_DOT: _dot, _CONVERT: _convert, _HEADS: _heads}
 
 _CUDNN = Places(heads_first=True, query=1, saved=(4, 5), bias=8, packed=9, causal=14)
 _OPS = {

@@ -17,23 +17,13 @@ from foretrace.model.groups._group import (
     words,
 )
 
-_COLLECTIVES_NAMES = {
+_COLLECTIVES = {
     "AllReduce": "all-reduce",
     "AllGather": "all-gather",
     "ReduceScatter": "reduce-scatter",
     "AllToAll": "all-to-all",
     "Broadcast": "broadcast",
     "SendRecv": "send, receive",
-}
-_COLLECTIVES_OPS = {
-    "allreduce": "all-reduce",
-    "all_reduce": "all-reduce",
-    "allgather": "all-gather",
-    "all_gather": "all-gather",
-    "reduce_scatter": "reduce-scatter",
-    "alltoall": "all-to-all",
-    "all_to_all": "all-to-all",
-    "broadcast": "broadcast",
 }
 
 
@@ -43,8 +33,9 @@ def _collectives_name(work: GpuWork) -> str:
     """
     if work.role != "comms":
         return ""
-    by_op = {name for op in work.ops for word, name in _COLLECTIVES_OPS.items() if word in op}
-    by_kernel = _COLLECTIVES_NAMES.get(str(work.id.get("coll")), "collectives")
+    ops = [op.replace("_", "") for op in work.ops]
+    by_op = {name for op in ops for word, name in _COLLECTIVES.items() if word.lower() in op}
+    by_kernel = _COLLECTIVES.get(str(work.id.get("coll")), "collectives")
     return by_op.pop() if len(by_op) == 1 else by_kernel
 
 
