@@ -64,10 +64,10 @@ def test_the_tokens_of_a_batch_choose_its_graph() -> None:
 def test_sums_and_kinds() -> None:
     both = served_batch(EXECUTE)
     assert both is not None
-    assert (both.kind, both.tokens, both.context, both.pairs) == ("mixed", 34, 4050, 4900)
+    assert (both.kind, both.tokens, both.context, both.total("pairs")) == ("mixed", 34, 4050, 4900)
     step = served_batch("step[DECODE bs=32]")
     assert step is not None
-    assert (step.kind, step.context, step.pairs) == ("decode", None, None)
+    assert (step.kind, step.context, step.total("pairs")) == ("decode", None, None)
 
 
 def _trace(tmp_path: Path) -> ft.Trace:

@@ -78,21 +78,21 @@ class ServedBatch(Struct, frozen=True):
     @property
     def context(self) -> int | None:
         """Context lengths of all requests together."""
-        parts = (self.prefill.context, self.decode.context)
-        return None if None in parts else sum(part or 0 for part in parts)
+        return self.total("context")
 
-    @property
-    def pairs(self) -> int | None:
-        """Query and key pairs of all requests together, masked ones of a prefill included."""
-        parts = (self.prefill.pairs, self.decode.pairs)
-        return None if None in parts else sum(part or 0 for part in parts)
+    def total(self, name: str) -> int | None:
+        """The sum of a field over both kinds; None where one of them does not state it."""
+        parts = (getattr(self.prefill, name), getattr(self.decode, name))
+        return None if None in parts else sum(parts)
 
 
 def served_batch(name: str) -> ServedBatch | None:
     """What an annotation says; None where it is not one of a serving engine."""
     if found := _EXECUTE.search(name):
         numbers = [int(number) for number in found.groups()]
-        prefill, decode = (_requests(*numbers[at : at + 5]) for at in (0, 5))
+        # requests, new tokens, context, and the squares before the pairs
+        both = (numbers[:5], numbers[5:])
+        prefill, decode = (Requests(n, sq, sk, sqsk, sqsq) for n, sq, sk, sqsq, sqsk in both)
         return ServedBatch(prefill, decode) if prefill.count or decode.count else None
     if found := _COUNTED.search(name):
         first, new, second, more = map(int, found.groups())
@@ -125,10 +125,6 @@ def _summed(sums: Mapping[str, int]) -> Requests:
     if not sums.get(""):
         return NONE
     return Requests(sums[""], sums.get("sq", 0), *map(sums.get, ("sk", "sqsk", "sqsq")))
-
-
-def _requests(count: int, queries: int, keys: int, squares: int, pairs: int) -> Requests:
-    return Requests(count, queries, keys, pairs, squares)
 
 
 class Served(Struct, frozen=True):
@@ -176,13 +172,9 @@ def context_of(name: str) -> Context | None:
     batch = served_batch(name)
     if batch is None:
         return None
-    both = (batch.prefill, batch.decode)
-    squares = [each.squares for each in both]
-    keys, pairs = batch.context, batch.pairs
-    if keys is None or pairs is None or None in squares:
-        return None
-    count = sum(each.count for each in both)
-    return Context(count, batch.tokens, keys, pairs, sum(each or 0 for each in squares))
+    sums = [batch.total(each) for each in ("count", "tokens", "context", "pairs", "squares")]
+    known = [each for each in sums if each is not None]
+    return Context(*known) if len(known) == len(sums) else None
 
 
 def contexts(trace: Recording, rows: Ints) -> tuple[Ints, list[Context]]:
