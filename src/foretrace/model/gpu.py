@@ -243,9 +243,7 @@ class Gpu:
         callers = np.flatnonzero(self.host.is_call & usual)
         given = ids[callers]
         self._by_correlation((ids, external), callers, linkable, ledger)
-        self.op = np.full(len(self.id), -1, np.int64)
-        linked = self.launch >= 0
-        self.op[linked] = self.host.nearest_op(self.launch[linked])
+        self.op = self.host.nearest_op(self.launch)
         self._by_external(np.flatnonzero(~linkable & (self.correlation != 0)), external)
         unlinked = int((self.launch < 0).sum())
         ledger.note("kernel_unlinked", unlinked, _UNTOLD if self.untold.any() else "")

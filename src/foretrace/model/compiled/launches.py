@@ -52,9 +52,7 @@ class Regions:
         self.host, self.gpu, self.tables = host, gpu, tables
         self.is_graph: Bools = host.named(lambda name: name.startswith(GRAPH)) & host.is_region
         self.is_version: Bools = host.named(lambda name: name.startswith(REGION)) & host.is_op
-        linked = gpu.launch >= 0
-        self.graph_of_work: Ints = np.full(len(gpu), -1, np.int64)
-        self.graph_of_work[linked] = host.nearest(gpu.launch[linked], self.is_graph)
+        self.graph_of_work: Ints = host.nearest(gpu.launch, self.is_graph)
 
     def runs(self) -> list[GraphRun]:
         """Every run in the order of time."""
@@ -70,9 +68,7 @@ class Regions:
         backward = function >= 0 and "Backward" in host.names[host.name[function]]
         if named < 0 and function >= 0:
             forward = self._forward.get(self.sequence.get(function, NONE), -1)
-            named = (
-                int(host.nearest(np.array([forward]), self.is_version)[0]) if forward >= 0 else -1
-            )
+            named = int(host.nearest(np.array([forward]), self.is_version)[0])
         found = version(host.names[host.name[named]]) if named >= 0 else None
         text = f"{found[0]}/{found[1]}" if found else ""
         return GraphRun(row, text, backward, tuple(ops))
@@ -103,7 +99,9 @@ class Regions:
         ops = np.flatnonzero(host.is_op & host.lasting)
         graph = host.nearest(ops, self.is_graph)
         ops, graph = ops[graph >= 0], graph[graph >= 0]
-        outermost = self._above(ops) != graph
+        # the graph of the op that called each op, or -1
+        above = host.nearest(host.nearest(host.parent[ops], host.is_op), self.is_graph)
+        outermost = above != graph
         found: dict[int, list[int]] = {}
         ops, graph = ops[outermost], graph[outermost]
         order = np.argsort(host.start[ops], kind="stable")
@@ -111,31 +109,16 @@ class Regions:
             found.setdefault(row, []).append(op)
         return found
 
-    def _above(self, ops: Ints) -> Ints:
-        """The graph of the op that called each op, or -1."""
-        host = self.host
-        above = _nearest(self, host.parent[ops].astype(np.int64), host.is_op)
-        return _nearest(self, above, self.is_graph)
-
     def outermost(self, rows: Ints) -> Ints:
         """For each GPU operation the outermost op of its graph that led to it, or -1."""
-        op, graph = self.gpu.op[rows], self.graph_of_work[rows]
-        op = np.where(_nearest(self, op, self.is_graph) == graph, op, -1)
+        host, op, graph = self.host, self.gpu.op[rows], self.graph_of_work[rows]
+        op = np.where(host.nearest(op, self.is_graph) == graph, op, -1)
         while True:
-            parent = np.where(op >= 0, self.host.parent[np.maximum(op, 0)], -1)
-            above = _nearest(self, parent.astype(np.int64), self.host.is_op)
-            inside = (above >= 0) & (_nearest(self, above, self.is_graph) == graph)
+            above = host.nearest(np.where(op >= 0, host.parent[op], -1), host.is_op)
+            inside = (above >= 0) & (host.nearest(above, self.is_graph) == graph)
             if not inside.any():
                 return op
             op = np.where(inside, above, op)
-
-
-def _nearest(regions: Regions, rows: Ints, chosen: Bools) -> Ints:
-    """As `Host.nearest`, where -1 stays -1."""
-    found = np.full(len(rows), -1, np.int64)
-    known = rows >= 0
-    found[known] = regions.host.nearest(rows[known], chosen)
-    return found
 
 
 class Wrapper(Struct, frozen=True):
