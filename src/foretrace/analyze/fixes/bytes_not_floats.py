@@ -12,7 +12,7 @@ read and write the images once each.
 
 from __future__ import annotations
 
-from foretrace.analyze.fixes._copies import HostCopy, casts_of, host_copies
+from foretrace.analyze.fixes._host import HostCopy, casts_of, host_copies
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text
 from foretrace.model.costs import short_type

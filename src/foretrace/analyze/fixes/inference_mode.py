@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.fixes._copies import outermost_move
+from foretrace.analyze.fixes._host import outermost_move
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.arrays import distinct
 from foretrace.base.units import plural

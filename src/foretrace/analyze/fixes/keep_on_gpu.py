@@ -21,8 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from foretrace.analyze.fixes._copies import HostCopy, host_copies
-from foretrace.analyze.fixes._host import share, tops
+from foretrace.analyze.fixes._host import HostCopy, host_copies, share, tops
 from foretrace.analyze.fixes._step import Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.costs import Tensor

@@ -13,7 +13,7 @@ DataLoader does that in a thread of its own.
 
 from __future__ import annotations
 
-from foretrace.analyze.fixes._copies import HostCopy, host_copies, link_rate
+from foretrace.analyze.fixes._host import HostCopy, host_copies, link_rate
 from foretrace.analyze.fixes._step import GraphChange, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text, plural
 

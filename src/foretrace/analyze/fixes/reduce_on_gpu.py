@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.fixes._copies import HostCopy, host_copies
+from foretrace.analyze.fixes._host import HostCopy, host_copies
 from foretrace.analyze.fixes._step import GraphChange, Ints, Proposal, Proposals, Step, fix
 from foretrace.base.units import bytes_text
 

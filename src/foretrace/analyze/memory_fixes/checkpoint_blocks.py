@@ -15,8 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._blocks import line_of, repeated_call
-from foretrace.analyze.memory_fixes._plan import TIME, Found, PeakPlan, memory_fix
+from foretrace.analyze.memory_fixes._plan import (
+    TIME,
+    Found,
+    PeakPlan,
+    line_of,
+    memory_fix,
+    repeated_call,
+)
 from foretrace.base.units import bytes_text, plural
 from foretrace.model.allocator.categories import ACTIVATION
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.analyze.memory_fixes._blocks import repeated_call
-from foretrace.analyze.memory_fixes._plan import Found, PeakPlan, memory_fix
+from foretrace.analyze.memory_fixes._plan import Found, PeakPlan, memory_fix, repeated_call
 from foretrace.model.allocator.categories import ACTIVATION
 
 AHEAD = 3  # allocations that an op may still need: its input, its output, one between
