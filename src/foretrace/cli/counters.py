@@ -13,7 +13,6 @@ from foretrace.cli import _options as use
 from foretrace.cli.run import steps_at
 
 if TYPE_CHECKING:
-    from foretrace.schema.documents.counters import CountersDocument
     from foretrace.show.overview.counter_document import Exported
 
 LAUNCHES = 1000
@@ -92,14 +91,20 @@ def command(
     )
     from foretrace.show.render.counters_page import counters_markdown, counters_text
 
-    everything, trace = given.pop("all"), None
-    _check(given["kernel"])
+    everything, trace, kernel = given.pop("all"), None, given["kernel"]
+    try:
+        re.compile(kernel or "")
+    except re.error as problem:
+        raise UsageError(f"--kernel {kernel}: not a regular expression: {problem}") from problem
     earlier = load_counters(against) if against else None
     if not exports and script.endswith(_READ):
-        document = _earlier(script, arguments)
+        if arguments or not script.endswith(".json"):
+            message = f"{script} is not a script: add --ncu FILE to join an export to a trace"
+            raise UsageError(message)
+        document = load_counters(script)  # a document of --json, shown again
     else:
         if exports:
-            path, found = script, _read(arguments, exports, given["kernel"])
+            path, found = script, _read(arguments, exports, kernel)
         else:
             path, found = count(script, arguments, given)
         trace = reading.trace(path)
@@ -110,22 +115,6 @@ def command(
     how = {"everything": everything, "width": use.width(), "bold": use.shows_bold()}
     use.answer(form, document, counters_text, counters_markdown, **how)
     return int(reading.fails(trace))
-
-
-def _earlier(path: str, arguments: tuple[str, ...]) -> CountersDocument:
-    """A document of --json, shown again."""
-    from foretrace.show.overview.counter_document import load_counters
-
-    if arguments or not path.endswith(".json"):
-        raise UsageError(f"{path} is not a script: add --ncu FILE to join an export to a trace")
-    return load_counters(path)
-
-
-def _check(kernel: str | None) -> None:
-    try:
-        re.compile(kernel or "")
-    except re.error as problem:
-        raise UsageError(f"--kernel {kernel}: not a regular expression: {problem}") from problem
 
 
 def _read(

@@ -76,7 +76,10 @@ def command(
     else:
         document = _measured(rest)
     if html:
-        _write(document, Path(html))
+        from foretrace.base.files import write_text
+        from foretrace.show.html.page import gemms_html
+
+        write_text(Path(html), gemms_html(document))
     accuracy = rest["accuracy"] and not (near or predict)
     every = rest["all"] or form == "markdown"
     use.answer_in_sections(form, document, lambda: page(document, every=every, accuracy=accuracy))
@@ -113,7 +116,6 @@ def _predicted(found: GemmMap, point: GemmPoint) -> GemmsDocument:
 
 
 def _measured(rest: dict[str, Any]) -> GemmsDocument:
-    from foretrace.cli._options import on_terminal
     from foretrace.names.gemms.answers import parse_points, parse_size
     from foretrace.record.profiling import need_torch
 
@@ -122,12 +124,5 @@ def _measured(rest: dict[str, Any]) -> GemmsDocument:
 
     kind = parse_size("1x1x1", *(rest[name] for name in KIND))
     chosen = parse_points(rest["points"]) if rest["points"] else ()
-    with on_terminal():
+    with use.on_terminal():
         return measured(rest["device"], rest["output"], rest["most"], kind, use.say, chosen)
-
-
-def _write(document: GemmsDocument, path: Path) -> None:
-    from foretrace.base.files import write_text
-    from foretrace.show.html.page import gemms_html
-
-    write_text(path, gemms_html(document))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,21 +12,14 @@ from foretrace.base.errors import UsageError
 from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
+    from foretrace.analyze.guess.forecast import AskedForecast
+    from foretrace.analyze.guess.questions import Question
     from foretrace.model.trace import Trace
+
+    Asked = Question | AskedForecast
 
 NOTHING = "it has no GPU operations and no host ops"
 QUIT = ("q", "quit")
-
-
-class Asked(Protocol):
-    """A question of `guess`: its words, and the guess that an answer makes."""
-
-    @property
-    def text(self) -> str:
-        """What is asked."""
-
-    def guess(self, answer: str) -> Any:
-        """The guess; `UsageError` where the answer is not valid."""
 
 
 @click.command("guess", epilog="See: foretrace docs guess")
@@ -107,7 +100,6 @@ def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: use
     """Ask about the next trace; where only the change is known, print the answers."""
     from foretrace.analyze.fixes import fixes
     from foretrace.analyze.guess.forecast import asked, forecast
-    from foretrace.cli._options import answer_in_sections, shows_bold, width
     from foretrace.show.render import terminal
     from foretrace.show.render.whatif_page import before, forecast_page
 
@@ -115,14 +107,14 @@ def _ahead(a: Trace, then: str, answers: str | None, as_json: bool, reading: use
     b = None if is_fix else reading.trace(str(use.PATH.convert(then, None, None)))
     use.warn_of_loss(b)
     questions = asked(a, b)
-    click.echo(terminal.drawn(before(a, then), bold=shows_bold(), width=width()), err=True)
+    click.echo(terminal.drawn(before(a, then), bold=use.shows_bold(), width=use.width()), err=True)
     found = list(_answered(questions, answers))
     if b is None:
         texts = {question.name: text for question, text, _ in found}
         click.echo("\n".join(texts.get(question.name, "") for question in questions))
         return 1 if reading.fails(a) else 0
     document = forecast(a, b, {question.name: guess for question, _, guess in found})
-    answer_in_sections("json" if as_json else "text", document, lambda: forecast_page(document))
+    use.answer_in_sections("json" if as_json else "text", document, lambda: forecast_page(document))
     missed = any(each.you and each.you.verdict == "miss" for each in document.entries)
     return 1 if missed or reading.fails(a, b) else 0
 

@@ -11,7 +11,6 @@ from foretrace.cli import _options as use
 
 if TYPE_CHECKING:
     from foretrace.analyze.jobs.lanes import JobLanes
-    from foretrace.analyze.jobs.whole_job import Job
     from foretrace.schema.documents.job import JobDocument
     from foretrace.show.render.terminal import Section
 
@@ -58,6 +57,7 @@ def command(
     foretrace job traces/ --ranks 0-63 --steps 3-5 --json
     foretrace job traces/ --timeline 0,17 --html job.html
     """
+    from foretrace.analyze.jobs.lanes import default_ranks, lanes
     from foretrace.analyze.jobs.reading import numbers
     from foretrace.show.overview.job_verdict import overview_of_job
 
@@ -68,19 +68,13 @@ def command(
         use.new_file(path, overwrite=overwrite)
     with reading.job(traces, ranks, steps) as job:
         found = overview_of_job(job)
-        beside = _lanes(job, found, chosen) if chosen or html or perfetto else None
+        wanted_ranks = chosen or default_ranks(found)
+        beside = lanes(job, wanted_ranks) if chosen or html or perfetto else None
     if beside is not None:
         _write(found, beside, html, perfetto)
     drawn = beside if chosen else None
     use.answer_in_sections(form, found, lambda: _page(found, wanted, top, drawn))
     return 1 if reading.strict and _odd(found) else 0
-
-
-def _lanes(job: Job, found: JobDocument, chosen: frozenset[int] | None) -> JobLanes:
-    """The chosen ranks side by side, or those that matter most."""
-    from foretrace.analyze.jobs.lanes import default_ranks, lanes
-
-    return lanes(job, chosen or default_ranks(found))
 
 
 def _write(found: JobDocument, beside: JobLanes, html: str | None, perfetto: str | None) -> None:

@@ -121,30 +121,24 @@ def _sitting(word: str, folder: Path | None, reading: use.Reading) -> tuple[Sitt
 
     if not lessons.is_lesson(word):
         path = str(use.PATH.convert(word, None, None))
-        if (
-            os.path.exists(path)
-            or path == "-"
-            or any(mark in path for mark in ("/", "::", ".json"))
-        ):
+        looks_like_one = path == "-" or any(mark in path for mark in ("/", "::", ".json"))
+        if looks_like_one or os.path.exists(path):
             if folder:
                 raise UsageError(f"--live records the programs of a lesson: {word} is a trace")
-            return _own(path, reading), ""
+            from foretrace.learn.lessons.own import own_sitting
+            from foretrace.read.folder import searched
+
+            inside = searched(path, reading.limits)
+            if inside is not None and len(inside.traces) > 1:
+                count = len(inside.traces)
+                raise UsageError(f"{path} contains {count} traces: a lesson is about one")
+            return own_sitting(reading.trace(path)), ""
     chosen = lessons.lesson(word)
     if folder is None:
         return Sitting(chosen, reading.trace), chosen.name
     from foretrace.learn.lessons.live import live_sitting
 
     return live_sitting(chosen, folder, reading.trace, use.say), f"{chosen.name}, live"
-
-
-def _own(path: str, reading: use.Reading) -> Sitting:
-    from foretrace.learn.lessons.own import own_sitting
-    from foretrace.read.folder import searched
-
-    inside = searched(path, reading.limits)
-    if inside is not None and len(inside.traces) > 1:
-        raise UsageError(f"{path} contains {len(inside.traces)} traces: a lesson is about one")
-    return own_sitting(reading.trace(path))
 
 
 def _play(sitting: Sitting, name: str, again: bool, as_json: bool) -> None:

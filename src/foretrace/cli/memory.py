@@ -58,8 +58,10 @@ def command(
         if html:
             raise UsageError("--html draws one snapshot: leave the other one out")
         return _compare(snapshot, other, form, top, reading)
-    if snapshot == "-" and not _is_pickle():
-        return _explain(form)
+    if snapshot == "-":
+        stdin: Any = sys.stdin.buffer
+        if sys.stdin.isatty() or not stdin.peek(6)[:6].startswith(_BINARY):
+            return _explain(form)
     from foretrace.show.overview.allocator import memory_document
 
     target = use.new_file(html, overwrite=overwrite) if html else None
@@ -106,12 +108,6 @@ def _held(path: str, reading: use.Reading) -> Snapshot:
     from foretrace.model.allocator.from_trace import snapshot_of_trace
 
     return snapshot_of_trace(reading.trace(path), path)
-
-
-def _is_pickle() -> bool:
-    """Whether stdin holds a snapshot, plain or packed, and no text."""
-    given: Any = sys.stdin.buffer
-    return not sys.stdin.isatty() and bool(given.peek(6)[:6].startswith(_BINARY))
 
 
 def _compare(a: str, b: str, form: str, top: int, reading: use.Reading) -> int:

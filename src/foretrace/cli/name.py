@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -32,17 +31,26 @@ def command(names: tuple[str, ...], as_json: bool, path: str | None, gpu: str | 
     import json
 
     import msgspec
+    from msgspec.structs import replace
 
+    from foretrace.names import families
     from foretrace.show.render import kernel_name
 
-    _checked(names)
-    arch = _arch(gpu) if gpu else ""
-    stdin = names == ("-",)
-    documents = _documents(_lines() if stdin else names, arch)
-    if path:
-        documents = [_launched(document, path) for document in documents]
-    if len(names) == 2:
-        documents = [_compared(*documents)]
+    usage = "give a kernel's name as a trace prints it, in quotes, or - for stdin"
+    if not all(name.strip(" \t\r\n") for name in names):
+        raise UsageError(f"the name is empty: {usage}")
+    if len(names) > 2:
+        raise UsageError(f"{len(names)} names: give one, or two to compare, each in quotes")
+    if len(names) == 2 and "-" in names:
+        raise UsageError("- reads every name from stdin: give it alone")
+    arch, stdin = _arch(gpu) if gpu else "", names == ("-",)
+    if stdin:
+        lines = sys.stdin.buffer.read().decode("utf-8", "replace").split("\n")
+        names = tuple(line for line in lines if line.strip())
+    documents = _documents(names, arch, path)
+    if len(documents) == 2 and not stdin:
+        changes = families.changed(*(families.decode(each.name) for each in documents))
+        documents = [replace(documents[0], other=documents[1], changed=changes)]
     if as_json:
         answer = msgspec.to_builtins(documents if stdin else documents[0])
         click.echo(json.dumps(answer))  # ASCII: a name may hold what a terminal acts on
@@ -51,49 +59,24 @@ def command(names: tuple[str, ...], as_json: bool, path: str | None, gpu: str | 
             click.echo(kernel_name.text(document))
 
 
-def _checked(names: tuple[str, ...]) -> None:
-    usage = "give a kernel's name as a trace prints it, in quotes, or - for stdin"
-    if not all(name.strip(" \t\r\n") for name in names):
-        raise UsageError(f"the name is empty: {usage}")
-    if len(names) > 2:
-        raise UsageError(f"{len(names)} names: give one, or two to compare, each in quotes")
-    if len(names) == 2 and "-" in names:
-        raise UsageError("- reads every name from stdin: give it alone")
-
-
-def _lines() -> list[str]:
-    text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    return [line for line in text.split("\n") if line.strip()]
-
-
-def _documents(names: Iterable[str], arch: str) -> list[DecodedName]:
+def _documents(names: tuple[str, ...], arch: str, path: str | None) -> list[DecodedName]:
+    """What each name says; of two, the second is the first one's other."""
     from msgspec import UNSET
+    from msgspec.structs import replace
 
     from foretrace.names import families
     from foretrace.schema.documents.name import DecodedName, OnCard
 
-    return [
-        DecodedName.of(kernel, OnCard(arch, families.on_card(kernel, arch)) if arch else UNSET)
-        for kernel in map(families.decode, names)
-    ]
+    kernels = [families.decode(name) for name in names]
+    cards = [OnCard(arch, families.on_card(each, arch)) if arch else UNSET for each in kernels]
+    found = list(map(DecodedName.of, kernels, cards))
+    if path:
+        from foretrace.model.opening import opened
+        from foretrace.show.overview.sequences import launches
 
-
-def _launched(document: DecodedName, path: str) -> DecodedName:
-    from msgspec.structs import replace
-
-    from foretrace.model.opening import opened
-    from foretrace.show.overview.sequences import launches
-
-    return replace(document, launches=launches(opened(path), document.name))
-
-
-def _compared(first: DecodedName, second: DecodedName) -> DecodedName:
-    from msgspec.structs import replace
-
-    from foretrace.names import families
-
-    changes = families.changed(families.decode(first.name), families.decode(second.name))
-    return replace(first, other=second, changed=changes)
+        trace = opened(path)
+        found = [replace(each, launches=launches(trace, each.name)) for each in found]
+    return found
 
 
 def _arch(card: str) -> str:

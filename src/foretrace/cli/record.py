@@ -18,8 +18,7 @@ from foretrace.cli import _options as use
 from foretrace.cli.run import as_module, recording_options, say_bundle, show, steps_at
 
 if TYPE_CHECKING:
-    from foretrace.record.profiling.compiler_records import Bundle
-    from foretrace.record.profiling.script import RecordedScript
+    pass
 
 
 @click.command(
@@ -83,7 +82,17 @@ def command(
     if done.memory is not None:
         click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
     if as_json:
-        click.echo(json.dumps(_as_json(script, done, bundle), indent=1))
+        paths = {"why": bundle and bundle.folder, "memory": done.memory, "oom": done.oom}
+        document = {
+            "schema": 1,
+            "script": script,
+            "exit_code": done.exit_code,
+            "steps": done.steps,
+            "notes": done.notes,
+            "traces": [str(trace) for trace in done.traces],
+            **{name: None if path is None else str(path) for name, path in paths.items()},
+        }
+        click.echo(json.dumps(document, indent=1))
     elif no_look:
         click.echo("\n".join(str(trace) for trace in done.traces))
     elif done.traces:
@@ -91,20 +100,6 @@ def command(
     if done.traces:
         _say_next(done.traces[0], done.oom)
     return done.exit_code
-
-
-def _as_json(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "script": script,
-        "exit_code": done.exit_code,
-        "steps": done.steps,
-        "notes": done.notes,
-        "traces": [str(trace) for trace in done.traces],
-        "why": None if bundle is None else str(bundle.folder),
-        "memory": None if done.memory is None else str(done.memory),
-        "oom": None if done.oom is None else str(done.oom),
-    }
 
 
 def _failure(snapshot: Path) -> str:

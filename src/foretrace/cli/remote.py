@@ -90,7 +90,6 @@ def command(script: str | None, run: str | None, limit: tuple[str, ...], **given
     foretrace remote --ssh gpu-box train.py
     """
     from foretrace.base.budget import parse_limits
-    from foretrace.cli._options import on_terminal
     from foretrace.schema.documents import encode
 
     if bool(script) == bool(run):
@@ -101,9 +100,22 @@ def command(script: str | None, run: str | None, limit: tuple[str, ...], **given
         raise UsageError("--dry-run shows what a SCRIPT would send: --fetch sends nothing")
     if given["host"] is not None and (given["secrets"] or given["no_wait"] or given["namespace"]):
         raise UsageError("--secret, --no-wait and --namespace are those of a job, not of --ssh")
-    plan = _plan(Path(script), given) if script else None
+    plan = None
+    if script:
+        from foretrace.record.remote.plan import plan_run
+
+        plan = plan_run(
+            Path(script),
+            given["arguments"],
+            packages=given["packages"],
+            included=given["include"],
+            install=given["install"],
+            installs=not (given["host"] and given["python"]),  # a host is as its owner set it up
+            python=given["python"],
+            record=given["record"],
+        )
     elsewhere = _as_job if given["host"] is None else _over_ssh
-    with on_terminal():
+    with use.on_terminal():
         document = elsewhere(plan, run or "", parse_limits(limit), given)
     for note in () if given["dry_run"] else document.notes:
         _say(f"note: {note}")
@@ -130,21 +142,6 @@ def _show(document: RemoteDocument, given: dict[str, Any]) -> None:
 
 def _say(text: str) -> None:
     use.say(plain(text))  # what the other machine says is untrusted
-
-
-def _plan(script: Path, given: dict[str, Any]) -> RemotePlan:
-    from foretrace.record.remote.plan import plan_run
-
-    return plan_run(
-        script,
-        given["arguments"],
-        packages=given["packages"],
-        included=given["include"],
-        install=given["install"],
-        installs=not (given["host"] and given["python"]),  # a host is as its owner set it up
-        python=given["python"],
-        record=given["record"],
-    )
 
 
 def _as_job(

@@ -12,8 +12,6 @@ from foretrace.cli import _options as use
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from foretrace.schema.documents.tries import TryDocument
-
 
 @click.command("report", epilog="See: foretrace docs report")
 @click.argument("traces", nargs=-1, required=True, type=use.PATH, metavar="TRACE...")
@@ -48,14 +46,21 @@ def command(
     """
     from foretrace.schema.documents.tries import read_tried
     from foretrace.show.html import write_report
-    from foretrace.show.html.report import climb_document, marked_guesses, tried_document
+    from foretrace.show.html.page import write_page
+    from foretrace.show.html.report import (
+        climb_document,
+        marked_guesses,
+        tried_document,
+        try_html,
+    )
 
     target = use.new_file(out, overwrite=overwrite)
     alone = step is None and not ladder and not tried
     if len(traces) == 1 and (result := read_tried(traces[0])):
         if not alone or guess or guesses:
             raise UsageError("the page of a try takes no option of a trace")
-        return _try(traces[0], target, result)
+        click.echo(str(write_page(target, try_html(result), [traces[0]])))
+        return 0
     if len(traces) == 1 and use.is_snapshot(traces[0], reading):
         if not alone or guess or guesses:
             raise UsageError("the page of a memory snapshot takes no option of a trace")
@@ -75,14 +80,6 @@ def command(
     )
     click.echo(str(written))
     return 1 if reading.fails(*opened) else 0
-
-
-def _try(path: str, target: Path, result: TryDocument) -> int:
-    from foretrace.show.html.page import write_page
-    from foretrace.show.html.report import try_html
-
-    click.echo(str(write_page(target, try_html(result), [path])))
-    return 0
 
 
 def _memory(path: str, target: Path, reading: use.Reading) -> int:

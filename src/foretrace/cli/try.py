@@ -99,6 +99,8 @@ def _told(script: str, arguments: tuple[str, ...], given: dict[str, Any], folder
 
 
 def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> Any:
+    from msgspec.structs import replace
+
     from foretrace.record.tries import child
     from foretrace.record.tries.applied import applied
     from foretrace.record.tries.rounds import Processes
@@ -112,8 +114,6 @@ def _tried(told: Any, options: Any, folder: Path, name: str, guesses: bool) -> A
     guess = _guessed(list(known)) if guesses else None
     with Processes(folder, child.__name__) as processes:
         document = tried(Tournament(told, known, options, processes, use.say), name)
-    from msgspec.structs import replace
-
     return replace(document, guess=guess)
 
 
