@@ -60,7 +60,7 @@ def command(names: tuple[str, ...], as_json: bool, path: str | None, gpu: str | 
 
 
 def _documents(names: tuple[str, ...], arch: str, path: str | None) -> list[DecodedName]:
-    """What each name says; of two, the second is the first one's other."""
+    """What each name says, on that card and in that trace."""
     from msgspec import UNSET
     from msgspec.structs import replace
 

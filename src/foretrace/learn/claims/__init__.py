@@ -108,8 +108,14 @@ class Claim:
 @cache
 def claims() -> tuple[Claim, ...]:
     """Every claim, section by section in the order of the articles."""
-    found = {claim.number: claim for section in SECTIONS for claim in _section(section)}
-    return tuple(_quoting(claim, found.get(claim.see, claim)) for claim in found.values())
+    read = [_claim(section, **each) for section in SECTIONS for each in _read(section)["claim"]]
+    found = {claim.number: claim for claim in read}
+    for claim in read:
+        other = found.get(claim.see, claim)
+        if not claim.sentence:
+            quoting = replace(claim, sentence=other.sentence, where=other.where)
+            found[claim.number] = quoting
+    return tuple(found.values())
 
 
 def find(number: str) -> Claim:
@@ -129,16 +135,6 @@ def programs() -> dict[str, ClaimProgram]:
 def title(section: str) -> str:
     """The heading of a section."""
     return str(_read(section)["title"])
-
-
-def _section(section: str) -> list[Claim]:
-    return [_claim(section, **entry) for entry in _read(section)["claim"]]
-
-
-def _quoting(claim: Claim, other: Claim) -> Claim:
-    if claim.sentence:
-        return claim
-    return replace(claim, sentence=other.sentence, where=other.where)
 
 
 def _claim(

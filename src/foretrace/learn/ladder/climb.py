@@ -70,7 +70,10 @@ def climb_recorded(
     With a `number` that claim alone, with the one that it points to and without the table.
     """
     chosen, folder = stops(only), recordings.folder(card)
-    wanted = _with_seen(find_claim(number)) if number else claims()
+    wanted = claims()
+    if number:
+        claim = find_claim(number)
+        wanted = (claim, find_claim(claim.see)) if claim.see else (claim,)
 
     @cache
     def find(name: str) -> Trace:
@@ -157,26 +160,11 @@ def _document(
     article: list[SetupRow],
     rest: list[UnmarkedClaim],
 ) -> LadderDocument:
-    said, commented, found = (
-        _outcomes([claim for claim in marked if claim.said_by == who]) for who in SAID_BY
-    )
-    return LadderDocument(
-        *head, marked, _counts(marked), skipped, article, said, rest, commented, found
-    )
-
-
-def _counts(marked: list[MarkedClaim]) -> ClaimCounts:
     verdicts = Counter(claim.verdict for claim in marked)
-    return ClaimCounts(verdicts["hit"], verdicts["miss"], verdicts["unknown"])
-
-
-def _outcomes(marked: list[MarkedClaim]) -> dict[str, int]:
-    found = Counter(claim.outcome for claim in marked)
-    return {outcome: found[outcome] for outcome in OUTCOMES}
-
-
-def _with_seen(claim: Claim) -> tuple[Claim, ...]:
-    return (claim, find_claim(claim.see)) if claim.see else (claim,)
+    counts = ClaimCounts(verdicts["hit"], verdicts["miss"], verdicts["unknown"])
+    outcomes = Counter((claim.said_by, claim.outcome) for claim in marked)
+    said, commented, found = ({each: outcomes[who, each] for each in OUTCOMES} for who in SAID_BY)
+    return LadderDocument(*head, marked, counts, skipped, article, said, rest, commented, found)
 
 
 def _undecided(only: Sequence[str], wanted: Sequence[Claim]) -> list[UnmarkedClaim]:

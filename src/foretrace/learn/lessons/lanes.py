@@ -45,8 +45,10 @@ def lanes(scene: Scene, show: str) -> Lanes:
     begin = min(begin, gap.start_ns) if gap else begin
 
     def drawn(held: Iterable[int]) -> list[LaneSlice]:
+        host, name = scene.trace.host, scene.evidence.name
         return [
-            _event(scene, begin, event, number.get(event, 0), event in deciding) for event in held
+            _slice(name(event), host, event, begin, number.get(event, 0), event in deciding)
+            for event in held
         ]
 
     work = [
@@ -132,11 +134,6 @@ def _outermost(call: Window) -> list[int]:
     host = call.evidence.trace.host
     ops = call.events(host.is_op & host.lasting).tolist()
     return [event for event in ops if len(host.op_chain(event)) == 1]
-
-
-def _event(scene: Scene, begin: int, event: int, number: int, decides: bool) -> LaneSlice:
-    name = scene.evidence.name(event)
-    return _slice(name, scene.trace.host, event, begin, number, decides)
 
 
 def _slice(

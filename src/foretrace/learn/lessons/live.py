@@ -47,13 +47,11 @@ def fitted(lesson: Lesson, device: str) -> Lesson:
     """The lesson as this device can decide it."""
     if device != "cpu":
         return lesson
-    return structs.replace(lesson, steps=tuple(map(_on_cpu, lesson.steps)))
-
-
-def _on_cpu(step: LessonStep) -> LessonStep:
-    if isinstance(step.cpu, LessonStep):
-        return step.cpu
-    return structs.replace(step, skipped=step.cpu)
+    steps = (
+        step.cpu if isinstance(step.cpu, LessonStep) else structs.replace(step, skipped=step.cpu)
+        for step in lesson.steps
+    )
+    return structs.replace(lesson, steps=tuple(steps))
 
 
 class LiveRecordings:

@@ -56,7 +56,10 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
         why=_why(step, verdicts, scene),
         misread=filled(misread, scene) if verdict == "miss" else "",
         lanes=lanes(scene, step.show),
-        row=average(scene.trace, _row(step, scene)),
+        # a compiler numbers its kernels, so that the op of a row may be a fact
+        row=average(
+            scene.trace, filled(step.row, scene) if step.row.startswith("{name of ") else step.row
+        ),
         published=published(step.a100),
     )
 
@@ -64,11 +67,6 @@ def marked(step: LessonStep, answer: str, scene: Scene) -> MarkedAnswer:
 def measured_text(verdict: Verdict) -> str:
     """What was measured and, where one is known, the likely reason for a miss."""
     return ". ".join(filter(None, (verdict.measured, verdict.why))).removesuffix(".")
-
-
-def _row(step: LessonStep, scene: Scene) -> str:
-    """The op of the row; a compiler numbers its kernels, so that one may be a fact."""
-    return filled(step.row, scene) if step.row.startswith("{name of ") else step.row
 
 
 def _why(step: LessonStep, verdicts: Iterable[Verdict], scene: Scene) -> str:

@@ -100,21 +100,16 @@ def _record(wanted: CountedScript, folder: Path) -> Path:
     command = [sys.executable, "-m", "foretrace", "record", *map(str, options)]
     command += [*(["-m"] if wanted.module else []), *wanted.command()]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-    answer = _answer(done.stdout)
-    traces = answer.get("traces") or []
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        answer = None
+    traces = (answer.get("traces") or []) if isinstance(answer, dict) else []
     if done.returncode or not traces:
         code = done.returncode
         message = f"the script ended with exit code {code} under torch's profiler"
         raise UserCodeError(message) if answer else ForetraceError(message)
     return Path(traces[0])
-
-
-def _answer(text: bytes) -> dict[str, list[str]]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _step_of(trace: Path, wanted: CountedScript) -> tuple[int, int | None]:

@@ -169,7 +169,10 @@ def shapes(
     for contender in chosen:
         try:
             visits = _visit_all(rung, contender, visited, bases, choice, device, keep_cache, say)
-            found.append(_entry(contender, visits))
+            graphs, stalled = sum(each.graphs for each in visits), sum(v.stall_ns for v in visits)
+            again = sum(len(each.recompiles) for each in visits)
+            way = (contender.name, contender.what)
+            found.append(ContenderVisits(*way, graphs, again, stalled, visits))
         except ForetraceError as problem:
             left_out.append(LeftOutContender(contender.name, str(problem)))
             say(f"{contender.name} is left out: {problem}")
@@ -220,13 +223,6 @@ def _visit_all(
 def _build(rung: Rung, choice: Choice, shape: Shape) -> Call:
     torch.manual_seed(choice.seed)
     return rung.build(prepare(rung, replace(choice, values={**choice.values, **shape}))).call
-
-
-def _entry(contender: Contender, visits: list[ShapeVisit]) -> ContenderVisits:
-    graphs = sum(each.graphs for each in visits)
-    recompiles = sum(len(each.recompiles) for each in visits)
-    stall_ns = sum(each.stall_ns for each in visits)
-    return ContenderVisits(contender.name, contender.what, graphs, recompiles, stall_ns, visits)
 
 
 def visit(

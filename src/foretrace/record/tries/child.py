@@ -94,16 +94,20 @@ class StepPlan:
             yield
         self._wait()
         took = perf_counter_ns() - start
-        losses = [_mean(each) for each in self.session.losses]
+        losses = [sum(map(float, each)) / len(each) for each in self.session.losses if each]
         outputs = [[v for each in kept for v in each.tolist()] for kept in self.session.outputs]
         self.session.losses = self.session.outputs = self.session.seed = None
-        self.say(Kept([each for each in losses if each is not None], outputs, took))
+        self.say(Kept(losses, outputs, took))
 
     def _pairs(self) -> Steps:
         """Blocks with the fixes off and on in turns; which comes first alternates."""
         self._turn(False)
         yield from _passed(SETTLING)
-        length = self.spec.block or (yield from self._length())
+        length = self.spec.block
+        if not length:  # from how long two steps take
+            two = yield from self._time(2)
+            wanted = math.ceil(BLOCK_NS[self.session.device] / two)
+            length = min(max(wanted, 1), MOST_STEPS)
         self._turn(True)
         yield from _passed(SETTLING)
         pairs: list[tuple[float, float]] = []
@@ -116,13 +120,10 @@ class StepPlan:
                 both[on] = yield from self._timed(length, pair, on)
             pairs.append((both[False], both[True]))
             enough = pair + 1 >= self.spec.pairs and is_narrow(pairs)
-            if self.spec.turned and (enough or _hopeless(pairs)):
+            ratios = sorted(off / on for off, on in pairs)
+            hopeless = ratios[len(ratios) // 2] < NO_GAIN and ratios[-1] < LEAST_GAIN
+            if self.spec.turned and (enough or (len(ratios) >= ENOUGH_PAIRS and hopeless)):
                 return
-
-    def _length(self) -> Generator[None, None, int]:
-        """The number of steps of a block, from how long two steps take."""
-        ns = yield from self._time(2)
-        return min(max(math.ceil(BLOCK_NS[self.session.device] / ns), 1), MOST_STEPS)
 
     def _timed(self, length: int, pair: int, on: bool) -> Generator[None, None, float]:
         gpu = self.session.device == "cuda"
@@ -179,22 +180,17 @@ def _passed(count: int) -> Steps:
         yield
 
 
-def _hopeless(pairs: list[tuple[float, float]]) -> bool:
-    ratios = sorted(off / on for off, on in pairs)
-    middle = ratios[len(ratios) // 2]
-    return len(ratios) >= ENOUGH_PAIRS and middle < NO_GAIN and ratios[-1] < LEAST_GAIN
-
-
-def _mean(losses: list[Any]) -> float | None:
-    return sum(float(each) for each in losses) / len(losses) if losses else None
-
-
 def _call_again(spec: TrySpec, session: Session, plan: StepPlan) -> int:
     """Calls the user's function until the plan is over."""
     from foretrace.record.experiments.user_code import call_of, find
 
     numbers = map(int, spec.arguments)
-    call = call_of(find(spec.script), lambda work: _seen(session, work), *numbers)
+
+    def seen(work: Any) -> Any:  # through the session: a fix may compile it
+        session.call = work
+        return lambda *given, **options: session.call(*given, **options)
+
+    call = call_of(find(spec.script), seen, *numbers)
     # a function may call a module, which fixes want to know; its calls are no steps
     with StepFinder(lambda: None, "forward", session.begin_with):
         call()
@@ -205,26 +201,16 @@ def _call_again(spec: TrySpec, session: Session, plan: StepPlan) -> int:
     return 0
 
 
-def _seen(session: Session, work: Any) -> Any:
-    """The callable under test, through the session: a fix may compile it."""
-    session.call = work
-    return lambda *arguments, **options: session.call(*arguments, **options)
-
-
-def _seed() -> None:
-    torch.manual_seed(0)
-    random.seed(0)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(0)
-
-
 def run(spec: TrySpec, say: Callable[[Said], None]) -> int:
     """Run the script under its plan; returns its exit code."""
     session = Session(spec.script, spec.seed)
     plan = StepPlan(spec, session, say)
     problems: list[str] = []
     home = os.getpid()
-    _seed()
+    torch.manual_seed(0)
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
     with session.watching(), EndingSignals():
         if spec.function:
             try:

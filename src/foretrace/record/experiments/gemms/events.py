@@ -50,7 +50,11 @@ def summary(cold: Sequence[list[Event]], warm: Sequence[list[Event]]) -> dict[st
         "kernels": [_kernel(cold, warm, position) for position in range(len(usual))],
         "cold_us": [_total(call) for call in cold],
         "warm_us": [_total(call) for call in warm],
-        "span_us": round(median(_span(call) for call in warm), 3) if warm else None,
+        "span_us": _median(
+            max(float(event["ts"]) + float(event["dur"]) for event in call)
+            - min(float(event["ts"]) for event in call)
+            for call in warm
+        ),
     }
     differing = sum(name != usual for name in names)
     return {**found, "differing": differing} if differing else found
@@ -79,8 +83,3 @@ def _median(values: Iterable[float]) -> float | None:
 
 def _total(call: list[Event]) -> float:
     return round(sum(float(event["dur"]) for event in call), 3)
-
-
-def _span(call: list[Event]) -> float:
-    last = max(float(event["ts"]) + float(event["dur"]) for event in call)
-    return last - min(float(event["ts"]) for event in call)

@@ -98,14 +98,10 @@ def sweep_gpu(
     kept = {name: [row for row in found if row.get("kernels")] for name, found in rows.items()}
     if not kept["sweep"]:
         raise UsageError(f"the library refused every matmul: {next(errors(rows['sweep']), '?')}")
-    return make(around, kept["sweep"], output, kept.get("heldout", ()), _roofs(around["gpu"]))
-
-
-def _roofs(device: str) -> MeasuredRoofs | None:
-    """What `foretrace roofs` measured on such a card, if anything."""
-    with suppress(UsageError):
-        return devices.shown_roofs(device)
-    return None
+    roofs: MeasuredRoofs | None = None
+    with suppress(UsageError):  # what `foretrace roofs` measured on such a card, if anything
+        roofs = devices.shown_roofs(around["gpu"])
+    return make(around, kept["sweep"], output, kept.get("heldout", ()), roofs)
 
 
 def _measured(chosen: Sequence[GemmPoint], name: str, say: Callable[[str], None]) -> list[Row]:

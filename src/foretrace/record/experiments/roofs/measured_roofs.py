@@ -6,7 +6,7 @@ import contextlib
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -119,71 +119,55 @@ def roofs_document(
     command: str = "foretrace roofs",
 ) -> MeasuredRoofs:
     """The document; a figure with an `error` is one that was not measured."""
-    values = {group: _values(found, group) for group in _VALUES}
-    latency = found.get("shared", {}).get("latency", {}).get("load_ns")
+    values = {group: _values(found, group, key) for group, key in _VALUES.items()}
+    loads = {int(size): ns for size, ns in _values(found, "latency", "load_ns").items()}
+    failed = {
+        f"{group}: {name}": figure["error"]
+        for group, figures in found.items()
+        for name, figure in figures.items()
+        if "error" in figure
+    }
     return MeasuredRoofs(
         SCHEMA,
         device,
         kind,
         command,
         dict(environment),
-        bandwidth=_bandwidth(found.get("bandwidth", {})),
-        latency=_latency(found.get("latency", {})),
+        bandwidth=_bandwidth(_values(found, "bandwidth", "gbps")),
+        latency=tuple(LatencyPoint(size, loads[size]) for size in sorted(loads)),
         all_cores_gbps=values["all_cores"],
         shared_gbps=values["shared"],
-        shared_load_ns=None if latency is None else _rounded(latency),
-        tflops=_matmuls(found.get("matmuls", {})),
+        shared_load_ns=_values(found, "shared", "load_ns").get("latency"),
+        tflops=_matmuls(_values(found, "matmuls", "tflops")),
         units_tflops=values["tensor_cores"],
         launch_us=values["launches"],
         transfer_gbps=values["transfers"],
         host_us=values["host"],
         behind_gbps=values["gelu_mul"],
-        not_measured=dict(not_here) | dict(_failed(found)),
+        not_measured=dict(not_here) | failed,
         seconds=round(seconds, 1),
     )
 
 
-def _rounded(value: float) -> float:
-    """Four digits: the fifth changes from run to run."""
-    return float(f"{value:.4g}")
+def _values(found: Mapping[str, Group], group: str, key: str) -> dict[str, float]:
+    """One value of each figure of a group, with four digits: the fifth changes from run to run."""
+    figures = found.get(group, {}).items()
+    return {name: float(f"{figure[key]:.4g}") for name, figure in figures if key in figure}
 
 
-def _values(found: Mapping[str, Group], group: str) -> dict[str, float]:
-    key = _VALUES[group]
-    return {
-        name: _rounded(figure[key])
-        for name, figure in found.get(group, {}).items()
-        if key in figure
-    }
-
-
-def _bandwidth(group: Group) -> tuple[BandwidthPoint, ...]:
+def _bandwidth(found: Mapping[str, float]) -> tuple[BandwidthPoint, ...]:
     """`read 65536`, `write 65536` and `copy 65536` make one point."""
     rates: dict[int, dict[str, float]] = {}
-    for name, figure in group.items():
+    for name, rate in found.items():
         way, size = name.split()
-        if "gbps" in figure:
-            rates.setdefault(int(size), {})[f"{way}_gbps"] = _rounded(figure["gbps"])
+        rates.setdefault(int(size), {})[f"{way}_gbps"] = rate
     return tuple(BandwidthPoint(size, **rates[size]) for size in sorted(rates))
 
 
-def _latency(group: Group) -> tuple[LatencyPoint, ...]:
-    found = {int(name): figure["load_ns"] for name, figure in group.items() if "load_ns" in figure}
-    return tuple(LatencyPoint(size, _rounded(found[size])) for size in sorted(found))
-
-
-def _matmuls(group: Group) -> dict[str, float]:
+def _matmuls(found: Mapping[str, float]) -> dict[str, float]:
     """The fastest size of each type."""
     best: dict[str, float] = {}
-    for name, figure in group.items():
-        dtype, rate = name.split()[0], figure.get("tflops")
-        if rate is not None:
-            best[dtype] = max(best.get(dtype, 0.0), _rounded(rate))
+    for name, rate in found.items():
+        dtype = name.split()[0]
+        best[dtype] = max(best.get(dtype, 0.0), rate)
     return best
-
-
-def _failed(found: Mapping[str, Group]) -> Iterator[tuple[str, str]]:
-    for group, figures in found.items():
-        for name, figure in figures.items():
-            if "error" in figure:
-                yield f"{group}: {name}", figure["error"]
