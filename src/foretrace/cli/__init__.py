@@ -129,18 +129,15 @@ def _described(error: BaseException) -> tuple[str, int]:
         return _in_words(error), 2
     if isinstance(error, MemoryError):
         return "out of memory: free some, then run it again", 3
-    if package := _missing_package(error):
-        return f"{package} is not installed: pip install {package}", 4
+    if isinstance(error, ModuleNotFoundError):
+        name = (error.name or "").partition(".")[0]
+        package = "" if name == "foretrace" else _PACKAGES.get(name, name)
+        if package:
+            return f"{package} is not installed: pip install {package}", 4
     return (
         f"this is a bug in foretrace: {type(error).__name__}: {error} (set FORETRACE_DEBUG=1 "
         "to see where)"
     ), INTERNAL_ERROR
-
-
-def _missing_package(error: BaseException) -> str:
-    """The package that an import did not find, by its name on PyPI; empty for any other error."""
-    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    return "" if name == "foretrace" else _PACKAGES.get(name, name)
 
 
 def _in_words(problem: OSError) -> str:

@@ -482,7 +482,10 @@ def own_sitting(trace: Trace, most: int = MOST) -> Sitting:
 
 def _decided(scene: Scene) -> Iterator[LessonStep]:
     for step in (OwnCpu if scene.on_cpu else OwnGpu)(scene).steps():
-        if _is_decided(step, scene) and _is_told(step, scene):
+        choices = step.ask.choices if isinstance(step.ask, PickOne) else ()
+        texts = (step.ask.text, step.why, step.hint, *(choice.misread for choice in choices))
+        # the trace must also have every fact of the texts
+        if _is_decided(step, scene) and not any(MISSING in filled(text, scene) for text in texts):
             yield step
 
 
@@ -499,13 +502,6 @@ def _is_decided(step: LessonStep, scene: Scene) -> bool:
             return False
         held += words == {"hit"}
     return held == 1
-
-
-def _is_told(step: LessonStep, scene: Scene) -> bool:
-    """Whether the trace has every fact of the texts."""
-    choices = step.ask.choices if isinstance(step.ask, PickOne) else ()
-    texts = (step.ask.text, step.why, step.hint, *(choice.misread for choice in choices))
-    return not any(MISSING in filled(text, scene) for text in texts)
 
 
 def _read(trace: Trace) -> tuple[str, ...]:

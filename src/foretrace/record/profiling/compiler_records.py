@@ -66,7 +66,7 @@ class CompileWatch:
         on; `gave_up` is the only sign of it.
         """
         listed: list[Any] = getattr(_dynamo(), "get_compilation_metrics", list)()
-        metrics = [metric for metric in listed if _seconds(metric, *STARTED) >= self.begun_s]
+        metrics = [metric for metric in listed if _seconds(metric, STARTED) >= self.begun_s]
         failures = [getattr(metric, "fail_reason", None) for metric in metrics]
         reasons = [
             getattr(metric, "recompile_reason", None)
@@ -77,7 +77,7 @@ class CompileWatch:
         for why in _counters().get("graph_break", {}):
             breaks[_first_line(why)] += self._since("graph_break", why)
         return {
-            "seconds": round(sum(_seconds(metric, *TAKEN) for metric in metrics), 6),
+            "seconds": round(sum(_seconds(metric, TAKEN) for metric in metrics), 6),
             "frames": self._since("frames", "ok"),
             "graphs": self._since("stats", "unique_graphs"),
             "graph_breaks": dict(+breaks),
@@ -102,15 +102,10 @@ def _counters() -> dict[str, dict[str, int]]:
     }
 
 
-def _seconds(metric: Any, in_us: str, in_s: str) -> float:
-    micros = getattr(metric, in_us, None)
-    return float(getattr(metric, in_s, None) or 0.0) if micros is None else micros / 1e6
-
-
-def seconds_of(metric: object) -> float:
-    """Seconds that one compilation took, by its record in the structured log."""
-    known = metric if isinstance(metric, dict) else {}
-    micros, seconds = (known.get(name) for name in TAKEN)
+def _seconds(metric: Any, names: tuple[str, str]) -> float:
+    """A time of one compilation, by Dynamo's metric or by its record in the structured log."""
+    known = metric if isinstance(metric, dict) else {n: getattr(metric, n, None) for n in names}
+    micros, seconds = (known.get(name) for name in names)
     return float(seconds or 0.0) if micros is None else micros / 1e6
 
 
@@ -185,7 +180,7 @@ class Structured(KeptLog):
         self.compiled |= "frame_id" in metadata or "inductor_output_code" in metadata
         # Dynamo itself remembers the last 64
         for name in ("compilation_metrics", "bwd_compilation_metrics"):
-            self.compile_s += seconds_of(metadata.get(name))
+            self.compile_s += _seconds(metadata.get(name), TAKEN)
         super().emit(record)
 
 
@@ -364,13 +359,6 @@ class CompilerRecords:
         self.notes += [] if log.structured.compiled else [NOTHING]
         self._log = None
         log.close()
-
-    def __enter__(self) -> CompilerRecords:
-        self.start()
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.finish()
 
 
 @dataclass(frozen=True, slots=True)

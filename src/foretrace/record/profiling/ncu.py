@@ -15,13 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from foretrace.base.errors import (
-    ForetraceError,
-    MissingError,
-    TraceError,
-    UsageError,
-    UserCodeError,
-)
+from foretrace.base.errors import MissingError, TraceError, UsageError, UserCodeError
 
 STDERR = 2
 LARGEST = 256 << 20  # bytes of an export: those of an H200 have 2 kB a launch
@@ -36,38 +30,28 @@ _UNCHANGED = ("--clock-control", "none", "--cache-control", "none", "--target-pr
 _EXPORT = ("--csv", "--page", "raw", "--print-units", "base")
 _METRIC = re.compile(r"Failed to find metric (?:regex:)?['\"]?([\w.]+)")
 # What Nsight Compute writes, and what to do about it. The first that is found counts.
-_REASONS: tuple[tuple[str, type[ForetraceError], str], ...] = (
-    (
-        r"ERR_NVGPUCTRPERM",
-        MissingError,
+_REASONS = {
+    r"ERR_NVGPUCTRPERM": (
         "this user may not read the GPU's counters (ERR_NVGPUCTRPERM): run as root, or load the "
         "driver's module with NVreg_RestrictProfilingToAdminUsers=0; in a container add "
-        f"--cap-add=SYS_ADMIN; {READS_ANOTHER}",
+        f"--cap-add=SYS_ADMIN; {READS_ANOTHER}"
     ),
-    (
-        r"driver resource was unavailable|another (?:tool|profiler)|DCGM",
-        MissingError,
+    r"driver resource was unavailable|another (?:tool|profiler)|DCGM": (
         "another tool holds the GPU's counters: stop it (`dcgmi profile --pause` for DCGM), and "
-        "run this again",
+        "run this again"
     ),
-    (
-        r"unrecogni[sz]ed option|unknown option",
-        MissingError,
-        "this `ncu` is too old for an option that counting needs: install a newer Nsight Compute",
+    r"unrecogni[sz]ed option|unknown option": (
+        "this `ncu` is too old for an option that counting needs: install a newer Nsight Compute"
     ),
-    (
-        r"not supported on this device|[Uu]nsupported (?:GPU|device|driver)|driver is not compat",
-        MissingError,
+    r"not supported on this device|[Uu]nsupported (?:GPU|device|driver)|driver is not compat": (
         "this `ncu` does not support the GPU or its driver: install the Nsight Compute of the "
-        "driver's CUDA version",
+        "driver's CUDA version"
     ),
-    (
-        r"LaunchFailed|Failed to prepare kernel|out of memory",
-        MissingError,
+    r"LaunchFailed|Failed to prepare kernel|out of memory": (
         "Nsight Compute could not run a kernel again: its memory does not fit a second time; "
-        "count fewer with --kernel or --launches",
+        "count fewer with --kernel or --launches"
     ),
-)
+}
 
 
 class Choosing(NamedTuple):
@@ -95,18 +79,13 @@ class Counting(NamedTuple):
 
 def find_ncu() -> str:
     """The program `ncu`; raises the error that names the next step where there is none."""
-    found = shutil.which("ncu") or next(
-        (
-            path
-            for place in _PLACES
-            for path in sorted(glob.glob(place), reverse=True)
-            if os.access(path, os.X_OK)
-        ),
-        None,
-    )
-    if found is None:
-        raise MissingError(NOT_FOUND)
-    return found
+    if found := shutil.which("ncu"):
+        return found
+    for place in _PLACES:
+        for path in sorted(glob.glob(place), reverse=True):
+            if os.access(path, os.X_OK):
+                return path
+    raise MissingError(NOT_FOUND)
 
 
 def count(
@@ -152,9 +131,9 @@ def _check(text: str, code: int) -> None:
     """Raise what the log says; warnings of a run that counted something pass."""
     counted = '"ID"' in text
     errors = "\n".join(line for line in text.splitlines() if line.startswith("==ERROR=="))
-    for pattern, kind, message in _REASONS:
+    for pattern, message in _REASONS.items():
         if re.search(pattern, errors, re.IGNORECASE):
-            raise kind(message)
+            raise MissingError(message)
     if counted:
         return
     if "No kernels were profiled" in text:
@@ -181,18 +160,14 @@ def exported(report: str) -> str:
             return file.read()
     if not os.path.isfile(report):
         raise UsageError(f"no such report: {report}")
-    command = [_found_for(report), "--import", report, *_EXPORT]
+    try:
+        command = [find_ncu(), "--import", report, *_EXPORT]
+    except MissingError as problem:
+        by_hand = f"ncu --import {report} --csv --page raw --print-units base > counters.csv"
+        message = f"{report} needs `ncu` to be read: run `{by_hand}` where it is installed"
+        raise MissingError(message) from problem
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or ["it wrote nothing"]
         raise UsageError(f"`ncu` cannot read {report}: {said[0].removeprefix('==ERROR== ')}")
     return done.stdout
-
-
-def _found_for(report: str) -> str:
-    try:
-        return find_ncu()
-    except MissingError as problem:
-        command = f"ncu --import {report} --csv --page raw --print-units base > counters.csv"
-        message = f"{report} needs `ncu` to be read: run `{command}` where it is installed"
-        raise MissingError(message) from problem

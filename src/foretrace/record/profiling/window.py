@@ -106,13 +106,6 @@ class GraphCaptures:
         """Put torch back as it was."""
         self._patches.close()
 
-    def __enter__(self) -> GraphCaptures:
-        self.start()
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.finish()
-
     def _before(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def entered(block: Any) -> Any:
             self.seen += 1
@@ -458,10 +451,17 @@ def capture_call(
         torch.cuda.reset_peak_memory_stats()
     window = Capture(path, steps=steps, warmup=0, region=region, facts=facts, **options)
     window.record.profile = {**window.record.profile, "warmup": warmup}
-    with window.compiler, window.graphs:
+    with contextlib.ExitStack() as kept:
+        for part in (window.compiler, window.graphs):
+            kept.callback(part.finish)
+            part.start()
         warm = [batch(call, 1)[0] for _ in range(warmup)]
         window.record.timing = CallTimes(first_call_ns=warm[0] if warm else None)
-        _time(call, window.record.timing)
+        one = batch(call, 1)[0]
+        count = max(1, min(20, BUDGET_NS // SAMPLES // max(one, 1)))
+        samples = SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2
+        batches = [batch(call, count) for _ in range(samples)]
+        keep_times(window.record.timing, batches, count * samples)
         _record(call, window)
     if timing_pass:
         stem = stem_of(window.target)
@@ -479,14 +479,6 @@ def _record(call: Callable[[], object], window: Capture) -> None:
         for _ in range(window.plain_steps + 1 + (window.steps or 0)):
             call()
             window.step()
-
-
-def _time(call: Callable[[], object], timing: CallTimes) -> None:
-    """Median wall and host time per call over a few batches; each ends with the device idle."""
-    one = batch(call, 1)[0]
-    count = max(1, min(20, BUDGET_NS // SAMPLES // max(one, 1)))
-    batches = [batch(call, count) for _ in range(SAMPLES if one * SAMPLES < 4 * BUDGET_NS else 2)]
-    keep_times(timing, batches, count * len(batches))
 
 
 def batch(call: Callable[[], object], count: int) -> tuple[int, int]:

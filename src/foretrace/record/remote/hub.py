@@ -296,16 +296,15 @@ class StartedJob:
     def _settled(self, bucket: str, run: str) -> set[str]:
         """The names of the run's files, once the list of sums is there, or after some patience."""
         until = time.monotonic() + (SETTLE_S if self.stage == "COMPLETED" else 2 * LIST_S)
-        while SUMS not in (found := self._listed(bucket, run)) and time.monotonic() < until:
+        while True:
+            with self.hub.answers(f"bucket {bucket}"):
+                tree = self.hub.api.list_bucket_tree(bucket, prefix=run, recursive=True)
+                names = [each.path for each in tree]
+            found = {name.removeprefix(f"{run}/") for name in names if name.startswith(f"{run}/")}
+            if SUMS in found or time.monotonic() >= until:
+                return found
             notices.report("waiting for the last files of the job")
             time.sleep(LIST_S)
-        return found
-
-    def _listed(self, bucket: str, run: str) -> set[str]:
-        with self.hub.answers(f"bucket {bucket}"):
-            tree = self.hub.api.list_bucket_tree(bucket, prefix=run, recursive=True)
-            names = [each.path for each in tree]
-        return {name.removeprefix(f"{run}/") for name in names if name.startswith(f"{run}/")}
 
     def _log(self, lines: int = 12) -> list[str]:
         """The last lines of the job's log; none where there is no log."""

@@ -237,7 +237,11 @@ def packed(installed: Distribution) -> bytes:
     """The package and what its installation says about it, as a wheel."""
     about, record, buffer = f"foretrace-{__version__}.dist-info", [], io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in (*_sources(), *_about(installed, about)):
+        told = {
+            f"{about}/{name}": (installed.read_text(name) or "").encode()
+            for name in ("METADATA", "WHEEL", "entry_points.txt")
+        }
+        for name, content in (*_sources(), *told.items()):
             archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
             record.append(f"{name},sha256={digest.decode()},{len(content)}\n")
@@ -252,11 +256,6 @@ def _sources() -> Iterator[tuple[str, bytes]]:
         data = "recordings" in name.split("/")[:-1] and path.suffix != ".py"
         if path.is_file() and "__pycache__" not in path.parts and not data:
             yield name, path.read_bytes()
-
-
-def _about(installed: Distribution, folder: str) -> Iterator[tuple[str, bytes]]:
-    for name in ("METADATA", "WHEEL", "entry_points.txt"):
-        yield f"{folder}/{name}", (installed.read_text(name) or "").encode()
 
 
 BLOCK = 1 << 20
