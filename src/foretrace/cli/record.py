@@ -20,6 +20,10 @@ from foretrace.cli.run import as_module, recording_options, say_bundle, show, st
 if TYPE_CHECKING:
     pass
 
+if TYPE_CHECKING:
+    from foretrace.record.profiling.compiler_records import Bundle
+    from foretrace.record.profiling.script import RecordedScript
+
 
 @click.command(
     name="record",
@@ -76,23 +80,9 @@ def command(
             script, arguments, Path(folder) / name, module=module, options=options, say=_progress
         )
     bundle = next(iter(done.bundles.values()), None)
-    for note in done.notes:
-        click.echo(f"note: {note}", err=True)
-    say_bundle(bundle)
-    if done.memory is not None:
-        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
+    _say_notes(done, bundle)
     if as_json:
-        paths = {"why": bundle and bundle.folder, "memory": done.memory, "oom": done.oom}
-        document = {
-            "schema": 1,
-            "script": script,
-            "exit_code": done.exit_code,
-            "steps": done.steps,
-            "notes": done.notes,
-            "traces": [str(trace) for trace in done.traces],
-            **{name: None if path is None else str(path) for name, path in paths.items()},
-        }
-        click.echo(json.dumps(document, indent=1))
+        click.echo(json.dumps(_document(script, done, bundle), indent=1))
     elif no_look:
         click.echo("\n".join(str(trace) for trace in done.traces))
     elif done.traces:
@@ -100,6 +90,27 @@ def command(
     if done.traces:
         _say_next(done.traces[0], done.oom)
     return done.exit_code
+
+
+def _say_notes(done: RecordedScript, bundle: Bundle | None) -> None:
+    for note in done.notes:
+        click.echo(f"note: {note}", err=True)
+    say_bundle(bundle)
+    if done.memory is not None:
+        click.echo(f"kept the allocator's snapshot: foretrace memory {done.memory}", err=True)
+
+
+def _document(script: str, done: RecordedScript, bundle: Bundle | None) -> dict[str, Any]:
+    paths = {"why": bundle and bundle.folder, "memory": done.memory, "oom": done.oom}
+    return {
+        "schema": 1,
+        "script": script,
+        "exit_code": done.exit_code,
+        "steps": done.steps,
+        "notes": done.notes,
+        "traces": [str(trace) for trace in done.traces],
+        **{name: None if path is None else str(path) for name, path in paths.items()},
+    }
 
 
 def _failure(snapshot: Path) -> str:
