@@ -25,19 +25,8 @@ from foretrace.base.units import (
     ratio_text,
     time_text,
 )
+from foretrace.model import counters
 from foretrace.model.costs.limits import type_key
-from foretrace.model.counters import (
-    LevelTraffic,
-    Wanted,
-    ceilings,
-    counted_ns,
-    joined,
-    launches_of,
-    mean,
-    mean_traffic,
-    tensor_operations,
-    traffic,
-)
 from foretrace.model.metadata import device_of
 from foretrace.model.roofs import dtype_of
 from foretrace.names.families import decode
@@ -63,7 +52,10 @@ _ON_MATRIX_UNITS = {"fp32": "tf32", "fp64": "fp64_matrix"}
 
 
 def reached_roofs(
-    moved: LevelTraffic, operations: dict[str, float], ns: float | None, roofs: list[KnownRoof]
+    moved: counters.LevelTraffic,
+    operations: dict[str, float],
+    ns: float | None,
+    roofs: list[KnownRoof],
 ) -> list[ReachedRoof]:
     """One entry for each level that was counted."""
     if not ns:
@@ -96,6 +88,7 @@ def _unit(kind: str) -> str:
 SAME = 0.05
 OVER = "That is above the roof: time and counters are of different runs, and caches may differ."
 _LEVEL = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
+_SURE = (Certainty.EXACT, Certainty.AT_LEAST)
 
 
 def rate_text(rate: float, level: str) -> str:
@@ -141,16 +134,13 @@ def _hbm_text(kernel: CountedKernel) -> str:
 def _against_shapes(kernel: CountedKernel) -> str:
     """The traffic of HBM beside what the op must move, where its shapes state that."""
     must, moved = kernel.must_move, hbm_of(kernel.bytes.hbm_read, kernel.bytes.hbm_written)
-    if (
-        must is None
-        or moved is None
-        or kernel.certainty not in (Certainty.EXACT, Certainty.AT_LEAST)
-    ):
+    if must is None or moved is None or kernel.certainty not in _SURE:
         return ""
     exact = kernel.certainty == Certainty.EXACT
-    needed = f"The op must move {'' if exact else 'at least '}{bytes_text(must)}"
+    least = "" if exact else "at least "
+    needed = f"The op must move {least}{bytes_text(must)}"
     if moved < must * (1 - SAME):
-        return f"{needed}: {'' if exact else 'at least '}{bytes_text(must - moved)} stayed in L2."
+        return f"{needed}: {least}{bytes_text(must - moved)} stayed in L2."
     if not exact or moved <= must * (1 + SAME):
         return f"{needed}."
     why = "it read again, or wrote back what earlier kernels left in L2"
@@ -186,7 +176,7 @@ def _totals(total: CountedTotal, kernels: Sequence[CountedKernel]) -> list[str]:
     read, written = map(bytes_text, (total.bytes.hbm_read, total.bytes.hbm_written))
     counted = plural(total.launches, "launch", "launches")
     text = f"{counted}{time}: {read} read from HBM, {written} written."
-    sure = all(one.certainty in (Certainty.EXACT, Certainty.AT_LEAST) for one in kernels)
+    sure = all(one.certainty in _SURE for one in kernels)
     if total.must_move is None or not sure:
         return [text]
     must, least = total.must_move, "" if total.exact else "at least "
@@ -242,15 +232,11 @@ def _estimated(saving: MeasuredSaving) -> list[str]:
     counted = [_hbm_total(saving.before), _hbm_total(saving.after)]
     if old is None or new is None or counted[0] is None or counted[1] is None:
         return []
-    if not saving.before.exact or not saving.after.exact:
+    if not (saving.before.exact and saving.after.exact) or old <= new:
         return []
-    promised, found = old - new, counted[0] - counted[1]
-    if promised <= 0:
-        return []
-    return [
-        f"From shapes alone the saving would be {bytes_text(promised)}; counted at HBM: "
-        f"{bytes_text(found)}."
-    ]
+    found = bytes_text(counted[0] - counted[1])
+    promised = f"From shapes alone the saving would be {bytes_text(old - new)}"
+    return [f"{promised}; counted at HBM: {found}."]
 
 
 def _hbm_total(total: CountedTotal) -> float | None:
@@ -266,7 +252,7 @@ class Exported(Struct, frozen=True):
     """An export, what is known about how it was made, and its command where we ran it."""
 
     export: CounterExport
-    wanted: Wanted = Wanted()
+    wanted: counters.Wanted = counters.Wanted()
     command: str | None = None
 
 
@@ -284,7 +270,7 @@ def counters_document(trace: Trace, exports: Sequence[Exported]) -> CountersDocu
     gathered = _Gathered(trace)
     for one in exports:
         gathered.add(one)
-    roofs = ceilings(device_of(trace.about))
+    roofs = counters.ceilings(device_of(trace.about))
     rows = {row["id"]: row for row in _facts(trace, gathered.launches).iter_rows(named=True)}
     cases: dict[tuple[Any, ...], list[_Launch]] = {}
     for launch in gathered.launches:
@@ -323,8 +309,8 @@ class _Gathered:
     def add(self, one: Exported) -> None:
         """Join one export."""
         export = one.export
-        launches, notes = launches_of(self.trace, export.launches)
-        found = joined(self.trace, launches, one.wanted)
+        launches, notes = counters.launches_of(self.trace, export.launches)
+        found = counters.joined(self.trace, launches, one.wanted)
         events = dict(found.pairs)
         for at, launch in enumerate(launches):
             if at in events:
@@ -371,10 +357,10 @@ def _kernel(
     members: list[_Launch], rows: list[dict[str, Any]], roofs: list[KnownRoof]
 ) -> CountedKernel:
     first = rows[0] if rows else {}
-    moved = mean_traffic([traffic(one.metrics) for one in members])
-    ncu_ns = mean([counted_ns(one.metrics) for one in members])
-    time_ns = mean([row["dur_ns"] for row in rows])
-    counted = [tensor_operations(one.metrics) for one in members]
+    moved = counters.mean_traffic([counters.traffic(one.metrics) for one in members])
+    ncu_ns = counters.mean([counters.counted_ns(one.metrics) for one in members])
+    time_ns = counters.mean([row["dur_ns"] for row in rows])
+    counted = [counters.tensor_operations(one.metrics) for one in members]
     units = dict.fromkeys(kind for one in counted for kind in one)
     operations = {kind: sum(one.get(kind, 0.0) for one in counted) / len(counted) for kind in units}
     done = operations or stated_operations(members[0].name, first)
@@ -390,9 +376,9 @@ def _kernel(
         passes=max(one.passes for one in members),
         time_ns=time_ns,
         ncu_ns=ncu_ns,
-        must_move=mean([row["bytes"] for row in rows]),
+        must_move=counters.mean([row["bytes"] for row in rows]),
         certainty=first.get("cost_certainty"),
-        flop=mean([row["flops"] for row in rows]),
+        flop=counters.mean([row["flops"] for row in rows]),
         bytes=LevelBytes(**asdict(moved), kept_in_l2=moved.kept_in_l2, kept_in_l1=moved.kept_in_l1),
         tensor_operations=operations,
         roofs=reached,

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from foretrace.base.units import DASH, count_text, flops_text, percent_text, plural, time_text
-from foretrace.schema.documents.gemms import (
-    GemmsDocument,
-    HeatPlane,
-    KindAccuracy,
-    LiveSweep,
-    MapAccuracy,
-    MappedMatmul,
-    MatmulSize,
-    NearAnswer,
-    PredictAnswer,
-)
+from foretrace.schema.documents import gemms
 from foretrace.show.render.terminal import Column, Section, bulleted, listing
 
 SHADES = " ░▒▓█"
@@ -26,7 +16,7 @@ ABOVE = 105.0  # percent of the roof: more than noise
 HEAT = "Percent of the roof by M and N"
 
 
-def page(document: GemmsDocument, *, every: bool, accuracy: bool = False) -> list[Section]:
+def page(document: gemms.GemmsDocument, *, every: bool, accuracy: bool = False) -> list[Section]:
     """`every` tile and every range of rows, or the accuracy alone."""
     if accuracy and not every:
         return [_accuracy(document.accuracy)]
@@ -41,7 +31,7 @@ def page(document: GemmsDocument, *, every: bool, accuracy: bool = False) -> lis
     return [*found, Section("", [f"more: {more}"])]
 
 
-def _sections(document: GemmsDocument, *, every: bool) -> Iterator[Section]:
+def _sections(document: gemms.GemmsDocument, *, every: bool) -> Iterator[Section]:
     if document.sweep is not None:
         yield from _sweep(document.sweep, every=every)
     elif document.near is not None:
@@ -64,7 +54,7 @@ def _sections(document: GemmsDocument, *, every: bool) -> Iterator[Section]:
         yield Section("", [f"wrote {document.written}"])
 
 
-def _heat(plane: HeatPlane) -> Section:
+def _heat(plane: gemms.HeatPlane) -> Section:
     """Rows are octaves of M, columns octaves of N; a cell is the median of its matmuls."""
     columns = sorted({cell.n for cell in plane.cells})
     cells = {(cell.m, cell.n): cell for cell in plane.cells}
@@ -83,9 +73,9 @@ def _shaded(percent: float) -> str:
     return f"{SHADES[at]}{percent:3.0f}"
 
 
-def _accuracy_text(found: MapAccuracy | KindAccuracy) -> str:
+def _accuracy_text(found: gemms.MapAccuracy | gemms.KindAccuracy) -> str:
     """All held-out matmuls, or those of one kind, in one sentence."""
-    kind = f" of this kind ({found.kind})" if isinstance(found, KindAccuracy) else ""
+    kind = f" of this kind ({found.kind})" if isinstance(found, gemms.KindAccuracy) else ""
     return (
         f"on {plural(found.matmuls, 'held-out matmul')}{kind}: family right on "
         f"{percent_text(found.family)}, tile on {percent_text(found.tile)}, time within 15% on "
@@ -93,11 +83,11 @@ def _accuracy_text(found: MapAccuracy | KindAccuracy) -> str:
     )
 
 
-def _accuracy(found: MapAccuracy | None) -> Section:
+def _accuracy(found: gemms.MapAccuracy | None) -> Section:
     if found is None:
         return Section("", ["No matmul was held out of this map, so its accuracy is unknown."])
     kinds = sorted(found.kinds, key=lambda each: -each.time)
-    every: list[MapAccuracy | KindAccuracy] = [*kinds, found]
+    every: list[gemms.MapAccuracy | gemms.KindAccuracy] = [*kinds, found]
     rows = [
         [getattr(each, "kind", "all"), count_text(each.matmuls),
          *map(percent_text, (each.family, each.tile, each.time, each.interval))]
@@ -109,12 +99,14 @@ def _accuracy(found: MapAccuracy | None) -> Section:
     return Section(title, [median], head=head, rows=rows)
 
 
-def _size(matmul: MatmulSize) -> str:
+def _size(matmul: gemms.MatmulSize) -> str:
     epilogue = "" if matmul.epilogue == "none" else f" {matmul.epilogue.replace('_', '+')}"
     return f"{matmul.m}x{matmul.n}x{matmul.k} {matmul.layout} {matmul.dtype}{epilogue}"
 
 
-def _near(answer: NearAnswer, document: GemmsDocument, *, every: bool) -> Iterator[Section]:
+def _near(
+    answer: gemms.NearAnswer, document: gemms.GemmsDocument, *, every: bool
+) -> Iterator[Section]:
     found = answer.found
     title = f"{_size(found.matmul)} on an {document.device}"
     gap = f"this is the nearest that it holds, {answer.octaves:.1f} octaves away"
@@ -158,14 +150,14 @@ _SWEPT: dict[str, Column] = {
 }
 
 
-def _kernel(found: MappedMatmul) -> str:
+def _kernel(found: gemms.MappedMatmul) -> str:
     cluster = f", cluster {found.cluster}" if found.cluster else ""
     stages = f", {plural(found.stages, 'stage')}" if found.stages else ""
     others = f"; also {found.others}" if found.others else ""
     return f"{found.short}{cluster}{stages}{others}"
 
 
-def _time(found: MappedMatmul) -> str:
+def _time(found: gemms.MappedMatmul) -> str:
     cold, warm = time_text(found.cold_us * 1e3), time_text(found.warm_us * 1e3)
     return (
         f"{cold} with L2 empty, {warm} with it filled; {found.tflops:.3g} TFLOP/s, "
@@ -173,7 +165,7 @@ def _time(found: MappedMatmul) -> str:
     )
 
 
-def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section]:
+def _predict(answer: gemms.PredictAnswer, document: gemms.GemmsDocument) -> Iterator[Section]:
     labelled = list(_predicted(answer))
     if answer.live is not None:
         live = answer.live
@@ -188,7 +180,7 @@ def _predict(answer: PredictAnswer, document: GemmsDocument) -> Iterator[Section
     yield listing("The nearest matmuls of the map", answer.nearest, _NEAREST, left=(0, 1))
 
 
-def _predicted(answer: PredictAnswer) -> Iterator[tuple[str, str]]:
+def _predicted(answer: gemms.PredictAnswer) -> Iterator[tuple[str, str]]:
     """The kernel, the time, and how far away the measured matmuls are that say so."""
     rate = f"{answer.tflops:.3g} TFLOP/s, {answer.roof_percent:.0f}% of the roof"
     if answer.measured:
@@ -207,7 +199,7 @@ def _predicted(answer: PredictAnswer) -> Iterator[tuple[str, str]]:
     yield "DISTANCE", gap
 
 
-def _sweep(found: LiveSweep, *, every: bool) -> Iterator[Section]:
+def _sweep(found: gemms.LiveSweep, *, every: bool) -> Iterator[Section]:
     title = f"{found.device}: torch {found.torch}, {plural(len(found.matmuls), 'matmul')} in "
     yield Section(f"{title}{found.seconds:.0f} s", labelled=[("ROOF", _roofs(found))])
     yield listing("Matmuls", found.matmuls if every else found.matmuls[:FEW_MATMULS], _SWEPT)
@@ -215,7 +207,7 @@ def _sweep(found: LiveSweep, *, every: bool) -> Iterator[Section]:
     yield bulleted("Not measured", [f"{name}: {why}" for name, why in missing])
 
 
-def _roofs(found: LiveSweep) -> str:
+def _roofs(found: gemms.LiveSweep) -> str:
     if not found.roof_tflops:
         return "unknown: measure it with `foretrace roofs`"
     rates = ", ".join(

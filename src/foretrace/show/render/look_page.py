@@ -8,8 +8,6 @@ from difflib import SequenceMatcher
 from functools import partial
 from pathlib import PurePath
 
-from msgspec import Struct
-
 from foretrace.base.units import (
     DASH,
     bytes_text,
@@ -29,7 +27,7 @@ from foretrace.schema.documents.look import (
 )
 from foretrace.schema.ledger import NoteEntry
 from foretrace.show.overview.measured_step import saving_text
-from foretrace.show.overview.modules import PASSES, KindTime, ModuleNode, folded_tree, kinds
+from foretrace.show.overview.modules import PASSES, ModuleNode, folded_tree, kinds
 from foretrace.show.overview.on_cpu import WHOLE, cpu_groups
 from foretrace.show.overview.page import (
     MOST,
@@ -68,87 +66,60 @@ def module_sections(look: Look) -> list[Section]:
     """The tree, then the kinds of modules."""
     if not look.modules:
         return [Section("Modules", [NO_MODULES])]
-    nodes = folded_tree(look.modules)
-    if not any(node.sum("total_ns") for node in nodes):
+    nodes, totals = folded_tree(look.modules), look.totals
+    whole = sum(node.sum("total_ns") for node in nodes)
+    if not whole:
         return [Section("Modules", [NO_TIME])]
+    on_cpu = not (totals.kernels or totals.memcpys or totals.memsets)  # then times are the host's
+    has_memory = any(row.memory_bytes is not None for row in look.modules)
     passes = [
         name for name in PASSES if any(getattr(row, name) for row in look.modules if row.kind)
     ]
-    page = _ModulePage(sum(node.sum("total_ns") for node in nodes), passes, look)
-    return [page.tree(nodes), page.kinds(kinds(nodes))]
+
+    def cells(total: int, of_pass: Callable[[str], int]) -> list[str]:
+        times = [of_pass(name) for name in passes]
+        spent = [time_text(ns) if ns else "" for ns in times]
+        return [time_text(total), percent_text(total / whole), *spent]
+
+    time = "CPU time" if on_cpu else "GPU time"
+    head = [time, "share", *(name.removesuffix("_ns") for name in passes)]
+    more = [*([] if on_cpu else ["FLOP", "MFU"]), *(["keeps"] if has_memory else []), "each"]
+    steps = f", {plural(len(look.steps), 'step')}" if look.steps else ""
+    overhead = " (includes profiler overhead)" if on_cpu else ""
+    title = f"Modules: {time} of the recording{steps}{overhead}"
+    every = [row for each in nodes for row in _module_rows(each, cells, on_cpu, has_memory)]
+    left = more_text(len(every), MODULES, ALL)
+    of_kinds = [
+        [row.kind, count_text(row.modules), *cells(row.total_ns, partial(getattr, row))]
+        for row in kinds(nodes)[:MODULES]
+    ]
+    after = "The time of a kind is that of its own ops, without the modules that it calls."
+    return [
+        Section(title, head=["module", *head, *more], rows=every[:MODULES], after=left),
+        Section("Kinds of modules", head=["kind", "modules", *head], rows=of_kinds, after=after),
+    ]
 
 
-class _ModulePage(Struct, frozen=True):
-    """`whole` is all GPU time, or host time where there is none; `passes` are those with any time,
-    which have a column.
-    """
+_Cells = Callable[[int, Callable[[str], int]], list[str]]  # times of a total, and by pass
 
-    whole: int
-    passes: list[str]
-    look: Look
 
-    @property
-    def has_memory(self) -> bool:
-        """Whether the profiler recorded memory."""
-        return any(row.memory_bytes is not None for row in self.look.modules)
-
-    def tree(self, nodes: Sequence[ModuleNode]) -> Section:
-        """The modules, equal ones as one row."""
-        memory = ["keeps"] if self.has_memory else []
-        head = ["module", *self._head(), *([] if self.on_cpu else ["FLOP", "MFU"]), *memory, "each"]
-        rows = [row for node in nodes for row in self._rows(node, "")]
-        steps = f", {plural(len(self.look.steps), 'step')}" if self.look.steps else ""
-        after = more_text(len(rows), MODULES, ALL)
-        title = f"Modules: {self._time} of the recording{steps}"
-        title += " (includes profiler overhead)" if self.on_cpu else ""
-        return Section(title, head=head, rows=rows[:MODULES], after=after)
-
-    def kinds(self, found: Sequence[KindTime]) -> Section:
-        """The classes of modules."""
-        rows = [
-            [row.kind, count_text(row.modules), *self._cells(row.total_ns, partial(getattr, row))]
-            for row in found[:MODULES]
-        ]
-        after = "The time of a kind is that of its own ops, without the modules that it calls."
-        head = ["kind", "modules", *self._head()]
-        return Section("Kinds of modules", head=head, rows=rows, after=after)
-
-    def _head(self) -> list[str]:
-        return [self._time, "share", *(name.removesuffix("_ns") for name in self.passes)]
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether the times are host times."""
-        totals = self.look.totals
-        return not (totals.kernels or totals.memcpys or totals.memsets)
-
-    @property
-    def _time(self) -> str:
-        return "CPU time" if self.on_cpu else "GPU time"
-
-    def _rows(self, node: ModuleNode, indent: str) -> Iterator[list[str]]:
-        equal, row = len(node.rows), node.row
-        shown = f"{row.kind} x{equal}" if equal > 1 else row.name
-        cells = self._cells(node.sum("total_ns"), node.sum if row.kind else lambda _: 0)
-        mfu = "" if node.mfu is None else percent_text(node.mfu)
-        cells += [] if self.on_cpu else [_flops(node.sum("flops")), mfu]
-        yield [f"{indent}{shown}", *cells, *self._memory(node), _each(node)]
-        for child in node.children:
-            if child.sum("total_ns"):
-                yield from self._rows(child, f"{indent}  ")
-        if node.children and node.own("total_ns"):
-            own = self._cells(node.own("total_ns"), node.own)
-            flops = [] if self.on_cpu else [_flops(node.own("flops")), ""]
-            yield [f"{indent}  {OWN}", *own, *flops, *[""] * (1 + self.has_memory)]
-
-    def _cells(self, total: int, of_pass: Callable[[str], int]) -> list[str]:
-        times = [of_pass(name) for name in self.passes]
-        share = percent_text(total / self.whole) if self.whole else DASH
-        return [time_text(total), share, *(time_text(ns) if ns else "" for ns in times)]
-
-    def _memory(self, node: ModuleNode) -> list[str]:
-        kept = node.sum("memory_bytes")
-        return [bytes_text(kept) if kept else ""] if self.has_memory else []
+def _module_rows(
+    node: ModuleNode, cells: _Cells, on_cpu: bool, has_memory: bool, indent: str = ""
+) -> Iterator[list[str]]:
+    equal, row, kept = len(node.rows), node.row, node.sum("memory_bytes")
+    shown = f"{row.kind} x{equal}" if equal > 1 else row.name
+    times = cells(node.sum("total_ns"), node.sum if row.kind else lambda _: 0)
+    mfu = "" if node.mfu is None else percent_text(node.mfu)
+    more = [] if on_cpu else [_flops(node.sum("flops")), mfu]
+    more += [bytes_text(kept) if kept else ""] if has_memory else []
+    yield [f"{indent}{shown}", *times, *more, _each(node)]
+    for child in node.children:
+        if child.sum("total_ns"):
+            yield from _module_rows(child, cells, on_cpu, has_memory, f"{indent}  ")
+    if node.children and node.own("total_ns"):
+        flops = [] if on_cpu else [_flops(node.own("flops")), ""]
+        own = cells(node.own("total_ns"), node.own)
+        yield [f"{indent}  {OWN}", *own, *flops, *[""] * (1 + has_memory)]
 
 
 def _flops(count: int) -> str:
