@@ -257,7 +257,9 @@ class _Cases:
         first = members[0]
         signature = self.trace.origins.arguments.signatures[self.signature[first]]
         name = self.host.names[self.op_name[first]]
-        call = replace(signature.call(name), context=self._context(first))
+        number = int(self.context[first])
+        context = self.contexts[number] if number >= 0 else None
+        call = replace(signature.call(name), context=context)
         costed = costs.attribute(
             call,
             [self.roles[self.role_of[at]] for at in members],
@@ -266,10 +268,6 @@ class _Cases:
             blocks=[int(self.blocks[at]) for at in members],
         )
         return [(*_priced(cost), call.operand_type) for cost in costed]
-
-    def _context(self, at: int) -> costs.Context | None:
-        number = int(self.context[at])
-        return self.contexts[number] if number >= 0 else None
 
 
 def _distinct(*columns: Ints) -> tuple[Ints, Ints]:

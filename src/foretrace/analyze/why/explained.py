@@ -383,7 +383,13 @@ def explained(
         [row for part, name in pieces for row in compiled_kernels(part, name, ran)],
         pairs,
         list(_breaks(run)),
-        [_recompile(each) for each in run.compilations if is_again(each)],
+        [
+            documents.RecompileEntry(
+                each.id, each.function, list(each.recompile), each.compile_ns, each.rank
+            )
+            for each in run.compilations
+            if is_again(each)
+        ],
         costs,
         compile_ns=sum(times) if times else None,
         reasons=reasons,
@@ -473,12 +479,6 @@ def _breaks(run: CompilerRun) -> Iterator[documents.BreakEntry]:
         rest = [other.id for other in versions.get((each.rank, resume_name(one)), ())]
         words = (one.reason, one.explanation, one.hint, one.url)
         yield documents.BreakEntry(each.id, one.source, *words, one.skipped, each.rank, rest)
-
-
-def _recompile(each: Compilation) -> documents.RecompileEntry:
-    return documents.RecompileEntry(
-        each.id, each.function, list(each.recompile), each.compile_ns, each.rank
-    )
 
 
 def _cost(each: Compilation) -> documents.CompileCost:

@@ -79,7 +79,10 @@ def assemble(logs: CompilerLogs) -> CompilerRun:
         _Pieces(key, records.get(key, []), texts.get(key, [])).compilation()
         for key in dict.fromkeys((*records, *texts))
     )
-    found = with_skips([each for each in made if _says_something(each)], logs.texts)
+    # a compile id that only `chromium_event` records name says nothing
+    told = ("graphs", "code", "breaks", "recompile", "before", "failure", "function")
+    said = [each for each in made if any(getattr(each, name) for name in told)]
+    found = with_skips(said, logs.texts)
     missing, again = tuple(missing_records(logs, found)), rerecordings(logs.texts)
     return CompilerRun(logs.path, found, logs.ledger, logs.sources, missing, again)
 
@@ -107,12 +110,6 @@ def graph_name(part: Compilation) -> str:
     return next(named, "") or next((each.stage for each in part.graphs if each.stage in GRAPHS), "")
 
 
-def _says_something(each: Compilation) -> bool:
-    """False for a compile id that only `chromium_event` records name."""
-    known = (each.graphs, each.code, each.breaks, each.recompile, each.before, each.failure)
-    return any(known) or each.function is not None
-
-
 class _WrittenCode(Struct):
     """The code of one wrapper and the records around it."""
 
@@ -138,7 +135,7 @@ class _Pieces:
         last = max(attempts, default=0)
         self.final_records = [each for each in records if each.attempt == last]
         self.final_texts = [each for each in texts if each.attempt == last]
-        self.wrappers = list(self._wrappers()) or list(self._printed())
+        self.wrappers = list(self._wrappers())
         self.graphs = tuple(self._graphs())
         self.before, self.after = self._nodes("ir_pre_fusion"), self._nodes("ir_post_fusion")
         self.origins = origins(self.final_texts)
@@ -146,6 +143,7 @@ class _Pieces:
     def compilation(self) -> Compilation:
         parsed = [self._parsed(at, each) for at, each in enumerate(self.wrappers)]
         breaks = graph_breaks(self.records, self.texts)
+        times = [ns for each in self.metrics if (ns := _duration(each)) is not None]
         return Compilation(
             self.id,
             self.function,
@@ -162,7 +160,7 @@ class _Pieces:
             breaks,
             guard_failures(self.records, self.texts),
             phases(self.records),
-            _compile_ns(self.metrics),
+            sum(times) if times else None,  # backward included
             cache_states(self.records),
             cudagraph_skips(self.records, self.texts),
             _failure(self.metrics) or limit_reached(self.texts),
@@ -186,13 +184,13 @@ class _Pieces:
                 made[-1].stacks = record.payload
             elif made and record.name == INFO and not made[-1].info:
                 made[-1].info = record.payload
-        yield from made
-
-    def _printed(self) -> Iterator[_WrittenCode]:
-        """Generated code of the log text, for a log without records."""
-        for text in self.final_texts:
-            if text.channel == "output_code" and text.text.startswith(_OUTPUT_CODE):
-                yield _WrittenCode(text.text.removeprefix(_OUTPUT_CODE).lstrip())
+        texts = [each.text for each in self.final_texts if each.channel == "output_code"]
+        # generated code of the log text, for a log without records
+        yield from made or (
+            _WrittenCode(text.removeprefix(_OUTPUT_CODE).lstrip())
+            for text in texts
+            if text.startswith(_OUTPUT_CODE)
+        )
 
     def _graphs(self) -> Iterator[FxGraph]:
         for record in self.final_records:
@@ -275,12 +273,6 @@ def _caller(compiled: SourceLine | None, stack: Sequence[SourceLine]) -> SourceL
     if compiled is None or not LIBRARY.search(compiled.file) or "_resume_in_" in compiled.function:
         return None
     return next((line for line in reversed(stack) if not LIBRARY.search(line.file)), None)
-
-
-def _compile_ns(metrics: Iterable[dict[str, Any]]) -> int | None:
-    """The compile time, backward included; None where the log does not state it."""
-    times = [ns for each in metrics if (ns := _duration(each)) is not None]
-    return sum(times) if times else None
 
 
 def _duration(metrics: dict[str, Any]) -> int | None:

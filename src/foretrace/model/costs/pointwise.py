@@ -375,13 +375,6 @@ def _scan_share(call: OpCall, kernel: Launch, kernels: Sequence[Launch]) -> Cost
     return at_least([source], outs, "reads the input, writes the result")
 
 
-def _search(call: OpCall) -> Cost:
-    """searchsorted (sorted, values), bucketize (values, boundaries): a 64-bit place per value."""
-    first, second = call.need(0), call.need(1)
-    values = second if call.name == "aten::searchsorted" else first
-    return moved([first, second], [values.dense("long int")])
-
-
 _SCANS = "cumsum cumsum_ cumprod cumprod_ logcumsumexp cummax cummin"
 
 SORT = CostKind(
@@ -390,7 +383,8 @@ SORT = CostKind(
         "aten::argsort": takes("in -> 0 long int", PASSES),
         **table("topk kthvalue", _topk),
         **table(_SCANS, _scan),
-        **table("searchsorted bucketize", _search),
+        "aten::searchsorted": takes("in in -> 1 long int"),  # a 64-bit place per value
+        "aten::bucketize": takes("in in -> 0 long int"),
     },
     shares={**table("sort argsort", _sort_share), **table(_SCANS, _scan_share)},
 )
