@@ -65,7 +65,7 @@ def from_pftrace(raw: Iterable[bytes], label: str, ledger: LedgerBuilder) -> Ite
     events, comma, done = trace.events(), b"", 0
     while block := list(islice(events, _AT_ONCE)):
         yield comma + encode(block)[1:-1]
-        comma, done = b",", done + len(block)
+        comma, done = b",", done + sum(event["ph"] == "X" for event in block)
         notices.report(f"reading {done:,} events: {label}")
         budget.check()
     yield b'],"baseTimeNanoseconds":%d}' % trace.base
