@@ -94,6 +94,7 @@ def test_every_route(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
     theirs = _with_gradients(mlp_reference, tensors, dy)
     for plan in _plans():
         monkeypatch.setattr(mlp_module, "plan", lambda *_, plan=plan: plan)
+        mlp_module.forget()
         kept = [tensor.clone() for tensor in tensors]
         mine, again = (_with_gradients(gated_mlp, tensors, dy) for _ in range(2))
         with torch.no_grad():

@@ -22,11 +22,18 @@ class _Matrix(NamedTuple):
     def data_ptr(self) -> int:
         return self.pointer
 
+    def element_size(self) -> int:
+        return 2
 
-class _Place(NamedTuple):
-    base: _Matrix
-    shape: tuple[int, int]
-    strides: tuple[int, int]
+
+class _Kernel(launch.JITFunction):
+    """Compiled by `made`, a function of the arguments."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    def __getitem__(self, grid: tuple[int, int, int]) -> Any:
+        return self.made
 
 
 def _binary(launched: list[Any], kinds: list[Any]) -> SimpleNamespace:
@@ -45,27 +52,35 @@ def _binary(launched: list[Any], kinds: list[Any]) -> SimpleNamespace:
 def test_a_descriptor_is_made_once_for_each_place(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
 
-    def make(place: _Place, kind: str) -> list[Any]:
-        made.append((place, kind))
-        return [f"{kind} at {place.base.pointer}", *place.shape, *place.strides]
+    def make(at: Any, kind: str) -> list[Any]:
+        made.append((kind, at.base.data_ptr(), at.shape))
+        return [f"{kind} at {at.base.data_ptr()}", *at.shape, *at.strides]
 
     monkeypatch.setattr(launch, "_VERSION", (3, 6))
     monkeypatch.setattr(driver, "make_tensordesc_arg", make, raising=False)
-    monkeypatch.setattr(launch, "_MOST_DESCRIBED", 3)
+    monkeypatch.setattr(launch, "_MOST_DESCRIBED", 1)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 1, raising=False)
     launched: list[Any] = []
-    run = launch._described_launcher(_binary(launched, ["left", "right"]))
-    near, far = _Place(_Matrix(16), (4, 8), (8, 1)), _Place(_Matrix(32), (4, 8), (8, 1))
-    for _ in range(2):
-        run(7, 1, ((near, far), (5, "fixed")))
-    assert made == [(near, "left"), (far, "right")]
+    compiled: list[Any] = []
+
+    def built(*arguments: Any) -> SimpleNamespace:
+        compiled.append(arguments)
+        return _binary(launched, ["left", "right"])
+
+    variant = launch.Variant(_Kernel(built), ("fixed",), {})
+    places = (launch.Place(0, (4, 8), (8, 1), (2, 2)), launch.Place(1, (4, 4), (8, 1), (2, 2), 4))
+    run = variant.bound_to(7, 0, places, (5,), lambda tensor, place: (tensor, place), 1)
+    near, far, counts = _Matrix(16), _Matrix(32), _Matrix(64)
+    for _ in range(3):
+        run(near, far, counts)
+    assert compiled == [((near, places[0]), (far, places[1]), counts, 5, "fixed")]
+    assert made == [("left", 16, (4, 8)), ("right", 40, (4, 4))]  # four elements further on
     head = (7, 1, 1, 1, "function", False, False, None, None, "metadata", None, None, None)
-    left, right = ("left at 16", 4, 8, 8, 1), ("right at 32", 4, 8, 8, 1)
-    assert launched == [(*head, *left, *right, 5, "fixed")] * 2
-    # another shape at the same address is another descriptor; few are kept
-    wider = _Place(_Matrix(16), (4, 16), (16, 1))
-    run(7, 1, ((wider, near), (5, "fixed")))
-    assert [kind for _, kind in made[2:]] == ["left", "right"]
-    run(7, 1, ((near, far), (5, "fixed")))
+    left, right = ("left at 16", 4, 8, 8, 1), ("right at 40", 4, 4, 8, 1)
+    assert launched == [(*head, *left, *right, 64, 5, "fixed")] * 2
+    run(far, far, counts)  # few are kept
+    run(near, far, counts)
+    assert [kind for kind, _, _ in made[2:]] == ["left", "left"]
     assert launched[-1] == launched[0]
 
 
@@ -84,16 +99,9 @@ def test_a_binary_is_kept_for_each_set_of_pointers_off_the_grid(
     compiled: list[tuple[int, ...]] = []
     launched: list[tuple[str, Any]] = []
 
-    class Kernel(launch.JITFunction):
-        def __init__(self) -> None: ...
-
-        def __getitem__(self, grid: tuple[int, int, int]) -> Any:
-            def run(*arguments: Any) -> str:
-                places = [a.data_ptr() % 16 for a in arguments if isinstance(a, Tensor)]
-                compiled.append(tuple(places))
-                return f"binary {len(compiled)}"
-
-            return run
+    def run(*arguments: Any) -> str:
+        compiled.append(tuple(a.data_ptr() % 16 for a in arguments if isinstance(a, Tensor)))
+        return f"binary {len(compiled)}"
 
     def launcher(binary: str) -> Any:
         return lambda grid, stream, arguments: launched.append((binary, arguments))
@@ -102,7 +110,7 @@ def test_a_binary_is_kept_for_each_set_of_pointers_off_the_grid(
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)
-    variant = launch.Variant(Kernel(), ("fixed",), {})
+    variant = launch.Variant(_Kernel(run), ("fixed",), {})
     memory = torch.zeros(64, dtype=torch.int16)
     memory = memory[-memory.data_ptr() % 16 // 2 :]
     on, off = memory, memory[1:]
@@ -112,3 +120,7 @@ def test_a_binary_is_kept_for_each_set_of_pointers_off_the_grid(
     pointers = on.data_ptr(), off.data_ptr()
     again = [("binary 2", (*pointers, 5, "fixed")), ("binary 1", (pointers[0],) * 2 + (5, "fixed"))]
     assert launched == again
+    bound = variant.bound(1, -1, (5,))
+    bound(on, on)
+    variant.bound(1, -1, (5,), aligned=False)(on, off)
+    assert launched[2:] == [again[1], again[0]]

@@ -12,6 +12,7 @@ import torch
 pytest.importorskip("triton")
 
 from foretrace.kernels import routes, steps, tune
+from foretrace.kernels.case import Case
 from foretrace.kernels.device.products import Tile
 from foretrace.kernels.estimate import TimesBySize
 from foretrace.kernels.routes import (
@@ -21,7 +22,6 @@ from foretrace.kernels.routes import (
     SEPARATE,
     MeasuredRoute,
     Route,
-    RouteTimes,
 )
 from foretrace.kernels.tune import CANDIDATES, write_table
 
@@ -60,38 +60,49 @@ def test_a_measured_size_takes_its_fastest_route(card: str) -> None:
     fast, slow = Route("tma", TILE).text(), Route("pointer", TILE).text()
     rows = [*_rows("gate_up", 1024, fast), *_rows("gate_up", 1024, slow, 15.0)[1:]]
     write_table(routes.store_path(card), card, rows)
-    assert routes.plan(0, torch.bfloat16, (1024, 1024, 4096)).gate_up.text() == fast
+    assert routes.plan(0, torch.bfloat16, (1024, 1024, 4096), captured=True).gate_up.text() == fast
+    assert routes.plan(0, torch.bfloat16, (1024, 1024, 4096)).gate_up.text() == slow  # one launch
     assert routes.plan(0, torch.bfloat16, (1024, 1024, 4096)).down == LIBRARY
 
 
-def test_the_gpu_decides_in_a_graph_and_the_call_elsewhere(card: str) -> None:
-    rows = _rows("gate_up", 64, Route("tma", TILE).text(), 19.0)  # 34 us a call
-    write_table(routes.store_path(card), card, rows)
-    size = (64, 1024, 4096)
-    assert routes.plan(0, torch.bfloat16, size, captured=True).gate_up != LIBRARY
-    assert routes.plan(0, torch.bfloat16, size, captured=False).gate_up == LIBRARY
-
-
-def test_the_host_counts_only_where_it_is_slower_than_the_gpu(card: str) -> None:
-    fused = Route("tma", TILE).text()
+def test_the_gpu_decides_in_a_graph_and_the_slower_of_host_and_gpu_elsewhere(card: str) -> None:
+    """Two launches of the library and a pointwise kernel cost the host more than two launches."""
+    fused, narrow = Route("pointer", TILE).text(), Route("narrow", TILE).text()
     rows = [
-        MeasuredRoute(part, m, 1024, 4096, route, us, call)
+        MeasuredRoute(part, m, 1024, 4096, route, us, us)
         for m, times in {16: (10.0, 14.0), 4096: (400.0, 430.0)}.items()
-        for part in ("gate_up", "down")
-        for route, us, call in (("library", times[0], 60.0), (fused, times[1], 30.0))
+        for part, other in (("gate_up", fused), ("down", narrow))
+        for route, us in zip(("library", other), times, strict=True)
     ]
     write_table(routes.store_path(card), card, rows)
     small, large = (16, 1024, 4096), (4096, 1024, 4096)
-    assert routes.plan(0, torch.bfloat16, small).gate_up.text() == fused  # 30 us against 60
+    assert routes.plan(0, torch.bfloat16, small).gate_up.text() == fused
+    assert routes.plan(0, torch.bfloat16, small).down.text() == narrow
     assert routes.plan(0, torch.bfloat16, small, captured=True).gate_up == LIBRARY
     assert routes.plan(0, torch.bfloat16, large).gate_up == LIBRARY
 
 
+def test_weights_apart_cost_the_host_another_matmul(card: str) -> None:
+    fused = Route("pointer", TILE).text()
+    rows = [
+        MeasuredRoute("gate_up", 64, 1024, 4096, route, us, us)
+        for route, us in (("library", 20.0), (fused, 40.0))
+    ]
+    write_table(routes.store_path(card), card, rows)
+    size = (64, 1024, 4096)
+    assert routes.plan(0, torch.bfloat16, size, stacked=True).gate_up == LIBRARY
+    assert routes.plan(0, torch.bfloat16, size, stacked=False).gate_up.text() == fused
+
+
 def test_a_capture_takes_only_kernels_that_are_loaded(card: str) -> None:
     fused = Route("tma", TILE)
-    write_table(routes.store_path(card), card, _rows("gate_up", 64, fused.text(), 19.0))
+    rows = _rows("gate_up", 64, fused.text(), 19.0)
+    rows.append(
+        MeasuredRoute("gate_up", 64, 1024, 4096, "pointer 128 128 64 4 8 8 1 1", 20.0, 20.0)
+    )
+    write_table(routes.store_path(card), card, rows)
     size = (64, 1024, 4096)
-    assert routes.plan_loaded(0, torch.bfloat16, size, "silu").gate_up == LIBRARY
+    assert routes.plan_loaded(0, torch.bfloat16, size, "silu").gate_up.kind == "pointer"
     routes.note_loaded("gate_up", fused, torch.bfloat16, "silu", 64)
     assert routes.plan_loaded(0, torch.bfloat16, size, "silu").gate_up == fused
 
@@ -173,18 +184,16 @@ def test_left_out_sizes_of_the_shipped_table_are_chosen_well() -> None:
     worst = 0.0
     for kind, known in routes.by_route("NVIDIA H200").items():
         measured = {
-            route: dict(zip(times.device.sizes, times.device.us, strict=True))
-            for route, times in known.items()
+            route: dict(zip(times.sizes, times.us, strict=True)) for route, times in known.items()
         }
         usual = routes.plain(kind.part).text()
         for size in list(measured[usual])[::5]:
             others = {
-                route: RouteTimes(
-                    TimesBySize.of({other: us for other, us in times.items() if other != size}), 1.0
-                )
+                route: TimesBySize.of({other: us for other, us in times.items() if other != size})
                 for route, times in measured.items()
             }
-            chosen = routes.choose({kind: others}, kind.part, size).route
+            estimates = routes.estimates({kind: others}, kind.part, size)
+            chosen = routes.choose(estimates, kind.part).route
             worst = max(worst, measured[chosen.text()][size] / measured[usual][size])
     assert worst < 1.03
 
@@ -244,10 +253,14 @@ def test_factors_are_saved_where_a_table_chooses_specialised_kernels(
 ) -> None:
     """A Hopper card without a table takes the library, which would only write more."""
     monkeypatch.setattr(steps, "may_specialise", lambda like: True, raising=False)
-    like, few, many = torch.empty(0), (1023, 768, 3072), (1024, 768, 3072)
+    few, many = (1023, 768, 3072), (1024, 768, 3072)
+
+    def saved_as(size: tuple[int, int, int]) -> str:
+        return steps.saved_as(Case(size, torch.bfloat16, 0, "silu", (0, 0, 0, 0), True, 2))
+
     for card, saved in (("Some Card", "products"), ("NVIDIA H200", "factors")):
         monkeypatch.setattr(steps, "card_name", lambda device, card=card: card)
         steps._specialises.cache_clear()
-        assert steps.saved_as(like, many) == saved
-        assert steps.saved_as(like, few) == steps.saved_as(like, (4096, 768, 3080)) == "products"
+        assert saved_as(many) == saved
+        assert saved_as(few) == saved_as((4096, 768, 3080)) == "products"
     steps._specialises.cache_clear()

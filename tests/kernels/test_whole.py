@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("triton.experimental.gluon")
 
 from foretrace.kernels import steps
+from foretrace.kernels.case import Case
 from foretrace.kernels.device import specialised, workspace
 from foretrace.kernels.device.whole_pingpong import dealt, gate_tile
 from foretrace.kernels.tune import CANDIDATES
@@ -85,12 +86,11 @@ def test_where_programs_cannot_run_at_once_the_parts_are_computed(
         raise RuntimeError("Triton Error [CUDA]: too many blocks in cooperative launch")
 
     monkeypatch.setattr(specialised, "_shared", set())
-    monkeypatch.setattr(specialised, "_launch", refuse)
-    monkeypatch.setattr(specialised, "takes_pingpong", lambda *_: True)
+    monkeypatch.setattr(specialised, "_bound", lambda *_, others: refuse)
+    monkeypatch.setattr(steps, "takes_pingpong", lambda *_: True)
     route = CANDIDATES["whole"][0][2]
     for _ in range(2):
-        found = steps.whole_part(
-            tensors[0], steps.Weights(*tensors[1:]), "silu", (64, 64, 64), route, save=True
-        )
-        assert found is None
+        part = steps.whole_part(Case.of(*tensors, "silu"), route, save=True)
+        assert part is not None
+        assert part(*tensors) is None
     assert len(asked) == 1

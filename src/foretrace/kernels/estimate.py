@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-Size = tuple[int, int, int]
+from foretrace.kernels.case import Size
 
 # Of an H200 under load, good to a third: errors of the model cancel in the ratio.
 MULTIPROCESSORS = 132
@@ -26,6 +26,7 @@ LIBRARY_TILES = ((256, 128), (128, 256), (192, 128), (128, 128), (64, 256), (64,
 # TimesBySize sizes further away than this say nothing, in octaves summed over (m, d, h).
 FAR = 3.0
 NEAREST = 6
+FEWER = 0.5  # octaves
 # Chosen by leaving out one size of the H200's table after the other: with these, two choices in
 # 2,070 are more than 2% slower than the library (6% and 41%, both at 16x4100x11007).
 DOUBT_PER_SPREAD = 0.8
@@ -63,10 +64,6 @@ class Estimate(NamedTuple):
         """No smaller than this."""
         return self.us / (1 + self.doubt)
 
-    def at_least(self, host_us: float) -> Estimate:
-        """With a host that takes this long, whatever the size."""
-        return Estimate(host_us, 0.0) if host_us > self.us else self
-
 
 def estimate(
     part: str, size: Size, tile: tuple[int, int] | None, known: TimesBySize
@@ -76,8 +73,9 @@ def estimate(
         return None
     octaves = np.log2(size)
     rows = known.octaves[:, 0]
-    # A route was tried where it makes sense: beyond the fewest and the most rows it is not known.
-    if not rows.min() <= octaves[0] <= rows.max():
+    # A route was tried where it makes sense: beyond the fewest and the most rows it is not known. A
+    # few rows less take as long, since a tile has as many rows.
+    if not rows.min() - FEWER <= octaves[0] <= rows.max():
         return None
     away = np.abs(known.octaves - octaves).sum(axis=1)
     near = [i for i in np.argsort(away, kind="stable")[:NEAREST] if away[i] <= FAR]

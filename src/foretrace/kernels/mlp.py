@@ -8,7 +8,8 @@ Eager calls launch directly. Compilers, subclasses and dispatch modes see two op
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,8 +18,8 @@ from torch.autograd.function import once_differentiable
 
 from foretrace.kernels import steps
 from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_reference
-from foretrace.kernels.estimate import Size
-from foretrace.kernels.routes import Plan, alignment, plan, plan_loaded
+from foretrace.kernels.case import GRID, Case, Size, order_of
+from foretrace.kernels.routes import ALL_LIBRARY, Plan, alignment, plan, plan_loaded
 from foretrace.kernels.support import HAVE_TRITON, INTERPRETED, note_once, traced, why_not
 
 if HAVE_TRITON:
@@ -36,6 +37,34 @@ def mlp_reference(
     return F.linear(gated_reference(F.linear(x, w_gate), F.linear(x, w_up), activation), w_down)
 
 
+class Call(NamedTuple):
+    """How calls of one `Case` are computed, as functions of x, gate, up and down: see `steps`.
+
+    `saving` returns the result and all that `backward` takes, before which of the gradients are
+    wanted and after `dy`.
+    """
+
+    forward: Callable[..., Tensor]
+    saving: Callable[..., tuple[Tensor, ...]]
+    backward: Callable[..., steps.Gradients]
+
+
+# Calls that came before, by the shape of x and the activation, the last ones first: a guard that
+# says in one step whether modes, types, dtypes, devices, shapes and strides are the same again;
+# whether gradients are on, the device, `aligned` and `order` of the `Case`, and what to call.
+_Known = tuple[Callable[..., bool], bool, int, bool, int, Callable[..., Tensor]]
+_known: dict[tuple[torch.Size, str], list[_Known]] = {}
+_MOST, _MOST_OF_A_SHAPE = 4096, 8
+# What compiled code checks its inputs by: a tenth of the host time of asking for each fact.
+_Guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
+
+
+def forget() -> None:
+    """Choose routes anew from now on: tables have changed."""
+    _chosen.cache_clear()
+    _known.clear()
+
+
 def gated_mlp(
     x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str = "gelu_tanh"
 ) -> Tensor:
@@ -44,12 +73,92 @@ def gated_mlp(
     Each part takes the fastest measured route (see `routes`). Differentiable once in all four
     tensors. Under autocast everything is cast first, as for a linear layer.
     """
-    if activation not in ACTIVATIONS:
-        activation = activation_named(activation)
-    compiling = torch.compiler.is_compiling()
-    if compiling:  # on a CPU the plain expression, else the operator, which knows the GPU
-        plain = not x.is_cuda and not INTERPRETED
-    else:
+    if torch.compiler.is_compiling():
+        return _dispatched(x, w_gate, w_up, w_down, activation)
+    for guard, grad, device, aligned, order, run in _known.get((x.shape, activation), ()):
+        if guard(x, w_gate, w_up, w_down) and torch.is_grad_enabled() == grad:
+            start, second = w_gate.data_ptr(), w_up.data_ptr()
+            off_grid = (x.data_ptr() | start | second | w_down.data_ptr()) & (GRID - 1)
+            if (
+                aligned == (not off_grid)
+                and order == order_of(second - start, w_gate.nbytes)
+                and torch._C._cuda_getDevice() == device
+                and not torch._C._cuda_isCurrentStreamCapturing()
+            ):
+                return run(x, w_gate, w_up, w_down)
+    return _unknown(x, w_gate, w_up, w_down, activation)
+
+
+def _unknown(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str) -> Tensor:
+    """A call unlike those before, or one that may not launch directly."""
+    tensors = x, w_gate, w_up, w_down
+    if not (x.is_cuda or INTERPRETED) or torch.is_autocast_enabled("cuda") or traced(*tensors):
+        return _dispatched(x, w_gate, w_up, w_down, activation)
+    if (x.dim() != 2 or x.stride(1) != 1) and 0 not in x.shape:
+        return gated_mlp(_rows(x), w_gate, w_up, w_down, activation).reshape(x.shape)
+    device = x.get_device()
+    if device >= 0 and torch._C._cuda_getDevice() != device:
+        with torch.cuda.device(device):
+            return gated_mlp(x, w_gate, w_up, w_down, activation)
+    call = _call(x, w_gate, w_up, w_down, activation)
+    if call is None:
+        return mlp_reference(x, w_gate, w_up, w_down, activation_named(activation))
+    run = partial(_differentiable, call) if _saves(*tensors) else call.forward
+    if device >= 0 and _Guards is not None and not _capturing(x):
+        shapes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+        guard = _Guards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides).check
+        case = Case.of(x, w_gate, w_up, w_down, activation)
+        if len(_known) >= _MOST:
+            _known.clear()
+        before = _known.setdefault((x.shape, activation), [])
+        before[_MOST_OF_A_SHAPE - 1 :] = []
+        grad = torch.is_grad_enabled()
+        before.insert(0, (guard, grad, device, case.aligned, case.order, run))
+    return run(x, w_gate, w_up, w_down)
+
+
+def _saves(*tensors: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def _call(
+    x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, may_pad: bool = True
+) -> Call | None:
+    """How to compute this, `x` as rows; None where plain torch runs."""
+    reason = why_not(x.device, x.dtype)
+    if reason is not None:
+        note_once(reason)
+        return None
+    _check(x, w_gate, w_up, w_down)
+    if 0 in x.shape or 0 in w_gate.shape:
+        return None
+    case = Case.of(x, w_gate, w_up, w_down, activation_named(activation))
+    return (_chosen.__wrapped__ if _capturing(x) else _chosen)(case, may_pad)
+
+
+@lru_cache(maxsize=_MOST)
+def _chosen(case: Case, may_pad: bool) -> Call:
+    if may_pad and all(case.rows) and pays_to_pad(case.size) and case.dtype != torch.float32:
+        return _padded(case)
+    routes = _plan(case) if all(case.rows) else ALL_LIBRARY
+    compute = steps.forward_saving(case, routes)
+
+    def saving(*tensors: Tensor) -> tuple[Tensor, ...]:
+        y, middle, pre = compute(*tensors)
+        return y, *tensors, middle, pre
+
+    return Call(steps.forward(case, routes), saving, steps.backward(case, routes))
+
+
+def _capturing(x: Tensor) -> bool:
+    return bool(x.is_cuda and torch._C._cuda_isCurrentStreamCapturing())
+
+
+def _dispatched(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str) -> Tensor:
+    """A call that a compiler, a subclass, a mode, autocast or a CPU takes elsewhere."""
+    activation = activation_named(activation)
+    plain = not (x.is_cuda or INTERPRETED)
+    if not torch.compiler.is_compiling():  # which takes the operator wherever it may run
         reason = why_not(x.device, x.dtype)
         plain = reason is not None
         if reason is not None:
@@ -58,19 +167,12 @@ def gated_mlp(
         return mlp_reference(x, w_gate, w_up, w_down, activation)
     if torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
-        x, w_gate, w_up, w_down = x.to(dtype), w_gate.to(dtype), w_up.to(dtype), w_down.to(dtype)
-    size = _size(x, w_gate, w_up, w_down)
-    save = torch.is_grad_enabled() and (
-        x.requires_grad or w_gate.requires_grad or w_up.requires_grad or w_down.requires_grad
-    )
-    if compiling or traced(x, w_gate, w_up, w_down):
-        return _mlp_op(x, w_gate, w_up, w_down, activation, save)[0]
-    if pays_to_pad(size) and x.dtype != torch.float32:
-        take = _Pad.apply if save else pad
-        return _padded(take, x, steps.Weights(w_gate, w_up, w_down), activation)
-    if save:
-        return _Mlp.apply(x, w_gate, w_up, w_down, activation)
-    return _forward(x, steps.Weights(w_gate, w_up, w_down), activation, size)
+        tensors = x.to(dtype), w_gate.to(dtype), w_up.to(dtype), w_down.to(dtype)
+        with torch.autocast("cuda", enabled=False):
+            return gated_mlp(*tensors, activation)
+    _check(x, w_gate, w_up, w_down)
+    save = _saves(x, w_gate, w_up, w_down)
+    return _mlp_op(x, w_gate, w_up, w_down, activation, save)[0]
 
 
 def pays_to_pad(size: Size) -> bool:
@@ -78,108 +180,116 @@ def pays_to_pad(size: Size) -> bool:
     return size[0] >= LEAST_PADDED and alignment(size) < 8
 
 
-def _padded(
-    take: Callable[..., Tensor], x: Tensor, weights: steps.Weights, activation: str
-) -> Tensor:
+def _padded(case: Case) -> Call:
     """Zeros beyond the end of rows and columns add nothing, and every activation keeps them."""
-    gate, up, down = weights
-    h, d = gate.shape
+    m, d, h = case.size
     wide, deep = d + -d % UNIT, h + -h % UNIT
-    rows = x.reshape(-1, d)
-    rows = rows if wide == d else take(rows, rows.shape[0], wide)
-    longer = take(gate, deep, wide), take(up, deep, wide), take(down, wide, deep)
-    return gated_mlp(rows, *longer, activation)[:, :d].reshape(x.shape)
+    same = wide == d and case.aligned and not case.rows[0] & 7
+    rows = case.rows[0] if same else wide, wide, wide, deep
+    inner = case._replace(size=(m, wide, deep), rows=rows, aligned=True, order=2)
+    call = _chosen.__wrapped__(inner, False)
+
+    def copy(shape: tuple[int, int], step: int, out: tuple[int, int]) -> Callable[..., Tensor]:
+        empty = steps.new(case, out[1], out[0])
+        launch = pad(case.device, case.dtype, shape, step, out)
+
+        def run(source: Tensor, target: Tensor | None = None) -> Tensor:
+            target = empty() if target is None else target
+            launch(source, target)
+            return target
+
+        return run
+
+    x_row, gate_row, up_row, down_row = case.rows
+    of_x, of_dy = copy((m, d), x_row, (m, wide)), copy((m, d), d, (m, wide))
+    of_gate, of_up = (copy((h, d), row, (deep, wide)) for row in (gate_row, up_row))
+    of_down, new_both = copy((d, h), down_row, (wide, deep)), steps.new(case, wide, 2 * deep)
+
+    def longer(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> tuple[Tensor, ...]:
+        upper, lower = new_both().chunk(2)
+        return x if same else of_x(x), of_gate(gate, upper), of_up(up, lower), of_down(down)
+
+    def saving(*tensors: Tensor) -> tuple[Tensor, ...]:
+        y, *saved = call.saving(*longer(*tensors))
+        return y[:, :d], *saved
+
+    def backward(dy: Tensor, *saved: Any) -> steps.Gradients:
+        dx, d_gate_up, d_down = call.backward(dy if wide == d else of_dy(dy), *saved)
+        if d_gate_up is not None:
+            d_gate_up = d_gate_up.view(2, deep, wide)[:, :h, :d]
+        d_down = None if d_down is None else d_down[:d, :h]
+        return None if dx is None else dx[:, :d], d_gate_up, d_down
+
+    return Call(lambda *tensors: call.forward(*longer(*tensors))[:, :d], saving, backward)
 
 
-class _Pad(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, source: Tensor, rows: int, cols: int) -> Tensor:
-        ctx.shape = source.shape
-        return pad(source, rows, cols)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        rows, cols = ctx.shape
-        return grad[:rows, :cols], None, None
-
-
-def _size(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> Size:
-    """(m, d, h), after checking that everything fits together."""
+def _check(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> None:
+    """Everything fits together."""
     h, d = shape = w_gate.shape
     if w_up.shape != shape or w_down.shape != (d, h) or x.shape[-1] != d:
         shapes = ", ".join(str(tuple(t.shape)) for t in (x, w_gate, w_up, w_down))
         raise ValueError(f"x, gate, up and down do not fit together: {shapes}")
-    dtype = x.dtype
-    if w_gate.dtype != dtype or w_up.dtype != dtype or w_down.dtype != dtype:
-        dtypes = ", ".join(str(t.dtype) for t in (x, w_gate, w_up, w_down))
-        raise ValueError(f"x, gate, up and down have different dtypes: {dtypes}")
-    return x.numel() // d if d else 0, d, h
+    for what in ("dtype", "device"):
+        found = [getattr(t, what) for t in (x, w_gate, w_up, w_down)]
+        if len(set(found)) > 1:
+            texts = ", ".join(map(str, found))
+            raise ValueError(f"x, gate, up and down have different {what}s: {texts}")
 
 
-def _plan(x: Tensor, size: Size, activation: str) -> Plan:
-    device = x.get_device()
-    if device >= 0 and torch._C._cuda_isCurrentStreamCapturing():
-        return plan_loaded(device, x.dtype, size, activation)
-    return plan(device, x.dtype, size)
+def _plan(case: Case) -> Plan:
+    if case.device >= 0 and torch._C._cuda_isCurrentStreamCapturing():
+        return plan_loaded(case.device, case.dtype, case.size, case.activation)
+    return plan(case.device, case.dtype, case.size, False, case.order == 2)
 
 
 def _rows(x: Tensor) -> Tensor:
-    """`x` such that its rows follow each other at one stride: itself where possible."""
-    if x.is_contiguous() and x.dim() > 1:
-        return x
+    """`x` as rows whose elements follow each other."""
     rows = x.reshape(-1, x.shape[-1])
-    return rows if rows.stride(-1) == 1 else rows.contiguous()
+    return rows if rows.stride(1) == 1 else rows.contiguous()
 
 
-def _forward(x: Tensor, weights: steps.Weights, activation: str, size: Size) -> Tensor:
-    rows = _rows(x)
-    y = steps.forward(rows, weights, activation, size, _plan(x, size, activation))
-    return y if rows is x else y.view(x.shape)
-
-
-def _forward_saving(
-    x: Tensor, weights: steps.Weights, activation: str, size: Size
-) -> tuple[Tensor, steps.Saved]:
-    routes = _plan(x, size, activation)
-    y, saved = steps.forward_saving(_rows(x), weights, activation, size, routes)
-    return y.view(x.shape), saved
-
-
-def _backward(
-    dy: Tensor, x: Tensor, weights: steps.Weights, saved: steps.Saved, activation: str,
-    wanted: tuple[bool, bool, bool],
-) -> steps.Gradients:  # fmt: skip
-    m, d, _ = size = _size(x, *weights)
-    routes = _plan(x, size, activation)
-    rows = _rows(x).view(m, d)
-    return steps.backward(dy.reshape(m, d), rows, weights, saved, activation, size, routes, wanted)
+def _regular(dy: Tensor) -> Tensor:
+    """`dy` as the kernels take it: contiguous, on the 16-byte grid."""
+    dy = dy.contiguous()
+    return dy.clone() if dy.data_ptr() & (GRID - 1) else dy
 
 
 class _Mlp(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str
+        ctx: Any, x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, call: Call
     ) -> Tensor:
-        weights = steps.Weights(w_gate, w_up, w_down)
-        y, saved = _forward_saving(x, weights, activation, _size(x, *weights))
-        ctx.save_for_backward(x, w_gate, w_up, w_down, *saved)
-        ctx.activation = activation
+        y, *saved = call.saving(x, w_gate, w_up, w_down)
+        ctx.save_for_backward(*saved)
+        ctx.call = call
         return y
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        x, w_gate, w_up, w_down, *saved = ctx.saved_tensors
-        need_x, need_gate, need_up, need_down, _ = ctx.needs_input_grad
-        grads = _backward(
-            dy, x, steps.Weights(w_gate, w_up, w_down), steps.Saved(*saved), ctx.activation,
-            (need_x, need_gate or need_up, need_down),
-        )  # fmt: skip
-        dx = None if grads.x is None else grads.x.view(x.shape)
-        if grads.gate_up is None:
-            return dx, None, None, grads.down, None
-        h = w_gate.shape[0]
-        return dx, grads.gate_up[:h], grads.gate_up[h:], grads.down, None
+        # Without `create_graph` gradients are off here, and nothing is left to refuse.
+        return _once_only(ctx, dy) if torch.is_grad_enabled() else _backward(ctx, dy)
+
+
+# `Function.apply` without its care for functorch, under whose transforms no call comes here.
+_apply = super(torch.autograd.Function, _Mlp).apply
+
+
+def _differentiable(call: Call, *tensors: Tensor) -> Tensor:
+    return _apply(*tensors, call)
+
+
+def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+    saved, call = ctx.saved_tensors, ctx.call
+    need_x, need_gate, need_up, need_down, _ = ctx.needs_input_grad
+    wanted = need_x, need_gate or need_up, need_down
+    dx, d_gate_up, d_down = call.backward(_regular(dy), *saved, wanted)
+    if d_gate_up is None:
+        return dx, None, None, d_down, None
+    d_gate, d_up = d_gate_up.chunk(2) if d_gate_up.dim() == 2 else d_gate_up.unbind()
+    return dx, d_gate, d_up, d_down, None
+
+
+_once_only = once_differentiable(_backward)
 
 
 # `foretrace`; a copy loaded under another name registers its operators under that one.
@@ -191,14 +301,15 @@ def _mlp_op(
     x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str, save: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The output, and with `save` what backward needs (empty tensors otherwise)."""
-    if why_not(x.device, x.dtype) is not None:
+    call = None if 0 in x.shape else _call(_rows(x), w_gate, w_up, w_down, activation, False)
+    if call is None:
         return _plain_op(x, w_gate, w_up, w_down, activation, save)
-    weights = steps.Weights(w_gate, w_up, w_down)
-    size = _size(x, *weights)
-    if save:
-        y, saved = _forward_saving(x, weights, activation, size)
-        return y, *saved
-    return _forward(x, weights, activation, size), x.new_empty(0), x.new_empty(0)
+    rows = _rows(x)
+    if not save:
+        y = call.forward(rows, w_gate, w_up, w_down)
+        return y.view(x.shape), x.new_empty(0), x.new_empty(0)
+    y, *_, middle, pre = call.saving(rows, w_gate, w_up, w_down)
+    return y.view(x.shape), middle, pre
 
 
 def _plain_op(
@@ -230,24 +341,28 @@ def _mlp_backward_op(
     middle: Tensor, pre: Tensor, activation: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of x, of gate and up one below the other, and of down."""
-    weights, saved = steps.Weights(w_gate, w_up, w_down), steps.Saved(middle, pre)
-    if why_not(x.device, x.dtype) is not None:
-        return _plain_backward_op(dy, x, weights, saved, activation)
-    got = _backward(dy, x, weights, saved, activation, (True, True, True))
+    weights = w_gate, w_up, w_down
+    call = None if 0 in x.shape else _call(_rows(x), *weights, activation, False)
+    d = w_gate.shape[1]
+    dy, rows = dy.reshape(-1, d), _rows(x)
+    if call is None:
+        return _plain_backward_op(dy, x, weights, middle, pre, activation)
+    wanted = True, True, True
+    got = call.backward(_regular(dy), rows, *weights, middle, pre, wanted)
     dx, d_gate_up, d_down = (grad for grad in got if grad is not None)
     return dx.view(x.shape), d_gate_up, d_down
 
 
 def _plain_backward_op(
-    dy: Tensor, x: Tensor, weights: steps.Weights, saved: steps.Saved, activation: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    d = weights.gate.shape[1]
-    dy, rows = dy.reshape(-1, d), x.reshape(-1, d)
-    gate, up = saved.pre.chunk(2, dim=1)
-    act, dm = ACTIVATIONS[activation], dy @ weights.down
+    dy: Tensor, x: Tensor, weights: tuple[Tensor, Tensor, Tensor], middle: Tensor, pre: Tensor,
+    activation: str,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    w_gate, w_up, w_down = weights
+    gate, up = pre.chunk(2, dim=1)
+    act, dm = ACTIVATIONS[activation], dy @ w_down
     grads = torch.cat((act.back(dm * up, gate), dm * act.torch(gate)), dim=1)
-    dx = (grads @ torch.cat((weights.gate, weights.up))).view(x.shape)
-    return dx, grads.t() @ rows, dy.t() @ saved.middle
+    dx = (grads @ torch.cat((w_gate, w_up))).view(x.shape)
+    return dx, grads.t() @ x.reshape(dy.shape), dy.t() @ middle
 
 
 @_mlp_backward_op.register_fake

@@ -17,22 +17,25 @@ not measured, times are estimated (see `estimate`), and a route is chosen only i
 library, or the parts, by more than the doubt in both estimates. A GPU without a table takes the
 library.
 
-In a CUDA graph the time on the GPU decides. Elsewhere the host launches while the GPU works, and
-decides where it is the slower of the two.
+In a CUDA graph the time on the GPU decides. Elsewhere the host launches while the GPU works, and a
+call takes as long as the slower of the two: where that is the host, fewer launches are faster, even
+if the GPU works a little longer.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from foretrace.kernels.estimate import Estimate, Size, TimesBySize, estimate
+from foretrace.kernels.case import Size
+from foretrace.kernels.estimate import Estimate, TimesBySize, estimate
 from foretrace.kernels.support import HAVE_TRITON, INTERPRETED
 
 if HAVE_TRITON:
@@ -42,6 +45,10 @@ PARTS = ("gate_up", "gate_up_saving", "down", "gradient", "whole", "whole_saving
 # A route must be this much faster than the plain one where both were measured: medians of two equal
 # routes differ by about 1% on an H200.
 GAIN = 1.01
+# Host time in us on the H200's virtual machine, where it varies by half (`benchmarks/mlp_host.py`):
+# a call before its first launch, the rest of a training step, a matmul of the library, a launch.
+BEFORE_US, STEP_US, MATMUL_US = 6.0, 200.0, 17.0
+LAUNCH_US = {"pointwise": 10.0, "pointer": 10.0, "narrow": 11.0, "pingpong": 17.0, "tma": 25.0}
 # Rows from which the specialised kernels compute gate and up, where rows fill cache lines.
 MANY = 1024
 
@@ -97,13 +104,6 @@ class Plan(NamedTuple):
 ALL_LIBRARY = Plan(LIBRARY, LIBRARY, LIBRARY, LIBRARY)
 
 
-class RouteTimes(NamedTuple):
-    """What was measured of a route: on the GPU by size, and the least that a call took."""
-
-    device: TimesBySize
-    host_us: float
-
-
 class SizeClass(NamedTuple):
     """A part at sizes whose times compare; times of another class say nothing about them.
 
@@ -122,15 +122,24 @@ class SizeClass(NamedTuple):
 
 
 # By class, then by route.
-Measurements = dict[SizeClass, dict[str, RouteTimes]]
+Measurements = dict[SizeClass, dict[str, TimesBySize]]
 
 
-class ChosenRoute(NamedTuple):
-    """A route, and its microseconds on the GPU and on the host; none where nothing is known."""
+class RouteEstimate(NamedTuple):
+    """A route of a part, and how long the GPU takes: 0 us where nothing is known."""
 
+    part: str
     route: Route
-    device_us: float = 0.0
-    host_us: float = 0.0
+    device: Estimate
+
+    def host_us(self, stacked: bool) -> float:
+        """How long the host takes."""
+        if self.route.kind != "library":
+            return LAUNCH_US[self.route.kind]
+        if self.part == "down":
+            return MATMUL_US
+        matmuls = 2 if self.part != "gradient" and not stacked else 1
+        return matmuls * MATMUL_US + LAUNCH_US["pointwise"]
 
 
 # Called with a dtype and a size that nobody measured, before routes are chosen: see `tune.learn`.
@@ -138,10 +147,13 @@ when_unknown: Callable[[torch.dtype, Size], None] | None = None
 
 
 @lru_cache(maxsize=4096)
-def plan(device: int, dtype: torch.dtype, size: Size, captured: bool = False) -> Plan:
+def plan(
+    device: int, dtype: torch.dtype, size: Size, captured: bool = False, stacked: bool = True
+) -> Plan:
     """The routes for a size (m, d, h); float32 takes the library, which rounds as torch does.
 
-    `captured`: the launches go into a CUDA graph.
+    `captured`: the launches go into a CUDA graph. `stacked`: gate and up are one matmul to the
+    library.
     """
     if not HAVE_TRITON or dtype == torch.float32 or 0 in size:
         return ALL_LIBRARY
@@ -149,12 +161,39 @@ def plan(device: int, dtype: torch.dtype, size: Size, captured: bool = False) ->
     if when_unknown is not None and not captured and size not in measured_sizes(card):
         when_unknown(dtype, size)
     measured = by_route(card)
-    chosen = {part: choose(measured, part, size) for part in PARTS}
-    forward = chosen["gate_up"], chosen["down"]
-    # The GPU works while the host launches: the host counts only where it is the slower of the two.
-    if not captured and sum(c.host_us for c in forward) > sum(c.device_us for c in forward):
-        chosen = {part: choose(measured, part, size, host=True) for part in PARTS}
-    return Plan(*(choice.route for choice in chosen.values()))
+    known = {part: estimates(measured, part, size) for part in PARTS}
+    chosen = {part: choose(known[part], part) for part in PARTS}
+    if not captured:
+        chosen |= _least_call(known, chosen, ("gate_up", "down"), 0.0, BEFORE_US, stacked)
+        # The rest of a training step: down, and the gradients of the input and all weights.
+        rest = 2 * chosen["down"].device.us + 2 * chosen["gate_up"].device.us
+        parts = "gate_up_saving", "gradient"
+        chosen |= _least_call(known, chosen, parts, rest, STEP_US, stacked)
+    return Plan(*(chosen[part].route for part in PARTS))
+
+
+def _least_call(
+    known: Mapping[str, Sequence[RouteEstimate]], chosen: Mapping[str, RouteEstimate],
+    parts: tuple[str, ...], device_us: float, host_us: float, stacked: bool,
+) -> dict[str, RouteEstimate]:  # fmt: skip
+    """Routes of `parts` with which a call takes less time than with those chosen, beyond doubt.
+
+    The GPU takes `device_us` besides, the host `host_us`.
+    """
+    parts = tuple(part for part in parts if known[part])
+    best = usual = tuple(chosen[part] for part in parts)
+    least = float("inf")
+    for found in product(*(known[part] for part in parts)):
+        high = low = device_us
+        for new, old in zip(found, usual, strict=True):
+            high += new.device.us if new is old else new.device.high
+            low += old.device.us if new is old else old.device.low
+        hosts = (host_us + sum(e.host_us(stacked) for e in each) for each in (found, usual))
+        call, before = map(max, (high, low), hosts)
+        # Of two equal calls, that which leaves the GPU more time for others.
+        if call * GAIN <= before and call + high / 4 < least:
+            best, least = found, call + high / 4
+    return dict(zip(parts, best, strict=True))
 
 
 _loaded: set[tuple[str, Route, torch.dtype, str, int]] = set()
@@ -177,35 +216,26 @@ def plan_loaded(device: int, dtype: torch.dtype, size: Size, activation: str) ->
     )
 
 
-def choose(measured: Measurements, part: str, size: Size, *, host: bool = False) -> ChosenRoute:
-    """The fastest route for a part, if it beats the plain one beyond doubt: on the GPU alone, or
-    with the host's time where that is longer.
-    """
-    known = measured.get(SizeClass.of(part, size), {})
-    estimates = {
-        text: _estimate(part, size, Route.parse(text), times, host) for text, times in known.items()
-    }
-    usual = plain(part)
-    baseline = estimates.get(usual.text())
+def choose(known: Iterable[RouteEstimate], part: str) -> RouteEstimate:
+    """The fastest route for a part on the GPU, if it beats the plain one beyond doubt."""
+    known = list(known)
+    baseline = next((each for each in known if each.route == plain(part)), None)
     if baseline is None:
-        return ChosenRoute(usual)
-    surely = {
-        text: found.us
-        for text, found in estimates.items()
-        if found is not None and found.high * GAIN <= baseline.low
-    }
-    best = min(surely, key=lambda text: surely[text], default=usual.text())
-    return ChosenRoute(Route.parse(best), surely.get(best, baseline.us), known[best].host_us)
+        return RouteEstimate(part, plain(part), Estimate(0.0, 0.0))
+    surely = [each for each in known if each.device.high * GAIN <= baseline.device.low]
+    return min(surely, key=lambda each: each.device.us, default=baseline)
 
 
-def _estimate(
-    part: str, size: Size, route: Route, times: RouteTimes, host: bool
-) -> Estimate | None:
-    tile = None if route.tile is None else _covers(part, route.tile)
-    found = estimate(part, size, tile, times.device)
-    if found is None or not host or plain(part) == SEPARATE:  # relative times are no host's
-        return found
-    return found.at_least(times.host_us)
+def estimates(measured: Measurements, part: str, size: Size) -> list[RouteEstimate]:
+    """What every route takes that was measured near a size."""
+    found = []
+    for text, times in measured.get(SizeClass.of(part, size), {}).items():
+        route = Route.parse(text)
+        tile = None if route.tile is None else _covers(part, route.tile)
+        device = estimate(part, size, tile, times)
+        if device is not None:
+            found.append(RouteEstimate(part, route, device))
+    return found
 
 
 def alignment(size: Size) -> int:
@@ -244,16 +274,16 @@ def by_route(card: str) -> Measurements:
     }
 
 
-def _times(rows: dict[Size, MeasuredRoute], parts: dict[Size, MeasuredRoute] | None) -> RouteTimes:
-    """What was measured of a route; of a whole pass where its parts were measured too."""
+def _times(rows: dict[Size, MeasuredRoute], parts: dict[Size, MeasuredRoute] | None) -> TimesBySize:
+    """On the GPU, by size; of a whole pass where its parts were measured too."""
     if parts is not None:
         rows = {size: row for size, row in rows.items() if size in parts}
-    device = {
-        size: row.device_us / (1.0 if parts is None else parts[size].device_us)
-        for size, row in rows.items()
-    }
-    host_us = min((row.call_us for row in rows.values()), default=0.0)
-    return RouteTimes(TimesBySize.of(device), host_us)
+    return TimesBySize.of(
+        {
+            size: row.device_us / (1.0 if parts is None else parts[size].device_us)
+            for size, row in rows.items()
+        }
+    )
 
 
 @lru_cache

@@ -1,23 +1,27 @@
 """The gated MLP's forward and backward as launches, each part by its route, without autograd.
 
-Sizes are (m, d, h): rows, model width, hidden width.
+Every function here takes a `Case` and returns a function of tensors that has nothing left to
+decide: what a call costs the host is its launches. Sizes are (m, d, h): rows, model width, hidden
+width. `x` and `dy` are m rows, and all tensors are on the current device.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foretrace.kernels.estimate import MULTIPROCESSORS, Size
-from foretrace.kernels.routes import LIBRARY, Plan, Route, card_name, many, rows_for
+from foretrace.kernels.case import GRID, Case
+from foretrace.kernels.estimate import MULTIPROCESSORS
+from foretrace.kernels.routes import Plan, Route, card_name, many, rows_for
 from foretrace.kernels.support import HAVE_GLUON, HAVE_TRITON
 
 if HAVE_TRITON:
-    from foretrace.kernels.device.apply import packed_backward, packed_forward
+    from foretrace.kernels.device.apply import gated_apart, packed_backward, packed_forward
     from foretrace.kernels.device.products import (
         gate_up,
         gate_up_tma,
@@ -33,80 +37,65 @@ if HAVE_GLUON:
         gradient_pingpong,
         may_specialise,
         takes_pingpong,
-        takes_whole,
         whole_pingpong,
     )
 
 # The library's usual tile.
 TILE = 128
+# Allocates as compiled graphs do, at half the host time of `torch.empty`, on the current device.
+_EMPTY = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
+
+Pair = tuple[Tensor, Tensor | None]
+Triple = tuple[Tensor, Tensor, Tensor | None]
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
-class Weights(NamedTuple):
-    """As `nn.Linear` keeps them: gate and up (h, d), down (d, h)."""
-
-    gate: Tensor
-    up: Tensor
-    down: Tensor
+def forward(case: Case, plan: Plan) -> Callable[..., Tensor]:
+    """`(act(x Wg^T) * (x Wu^T)) Wd^T` as a function of x, gate, up and down."""
+    compute = _forward(case, plan, save=False)
+    return lambda *tensors: compute(*tensors)[0]
 
 
-class Saved(NamedTuple):
-    """For backward: the activations (m, h), and what `saved_as` says, side by side (m, 2h)."""
-
-    middle: Tensor
-    pre: Tensor
+def forward_saving(case: Case, plan: Plan) -> Callable[..., Triple]:
+    """As `forward`, and for backward the activations (m, h), and what `saved_as` says (m, 2h)."""
+    return _forward(case, plan, save=True)
 
 
-class Gradients(NamedTuple):
-    """Of the input, of the stacked gate and up weights, and of the down weight, where wanted."""
+def _forward(case: Case, plan: Plan, *, save: bool) -> Callable[..., Triple]:
+    shared = not save and plan.down.tile is not None
+    route = plan.gate_up_saving if save else plan.gate_up
+    first, last = gate_up_part(case, route, save=save, shared=shared), down_part(case, plan.down)
 
-    x: Tensor | None
-    gate_up: Tensor | None
-    down: Tensor | None
+    def parts(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Triple:
+        middle, pre = first(x, gate, up)
+        return last(middle, down), middle, pre
 
-
-def forward(x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan) -> Tensor:
-    """`(act(x Wg^T) * (x Wu^T)) Wd^T`, in the shape of `x`, whose rows have one stride."""
-    m, _, h = size
-    whole = whole_part(x, weights, activation, size, plan.whole, save=False)
-    if whole is not None:
-        return whole[0]
-    narrow = plan.down.tile is not None
-    middle = memory_between(x, m, h) if narrow else x.new_empty((m, h))
-    gate_up_part(x, weights, middle, activation, size, plan.gate_up)
-    return down_part(middle, weights.down, x, size, plan.down)
+    whole = whole_part(case, plan.whole_saving if save else plan.whole, save=save)
+    return parts if whole is None else lambda *tensors: whole(*tensors) or parts(*tensors)
 
 
-def forward_saving(
-    x: Tensor, weights: Weights, activation: str, size: Size, plan: Plan
-) -> tuple[Tensor, Saved]:
-    """As `forward`, and what backward needs."""
-    m, _, h = size
-    whole = whole_part(x, weights, activation, size, plan.whole_saving, save=True)
-    if whole is not None:
-        y, middle, pre = whole
-    else:
-        middle = x.new_empty((m, h))
-        pre = gate_up_part(x, weights, middle, activation, size, plan.gate_up_saving, save=True)
-        y = down_part(middle, weights.down, x, size, plan.down)
-    assert pre is not None
-    return y, Saved(middle, pre)
+def backward(case: Case, plan: Plan) -> Callable[..., Gradients]:
+    """The gradients of x, of gate and up one below the other, and of down, as a function of dy, x,
+    gate, up, down, the activations, what `saved_as` says, and which of the three are wanted.
+    """
+    gradient = gradient_part(case, plan.gradient)
+
+    def compute(
+        dy: Tensor, x: Tensor, gate: Tensor, up: Tensor, down: Tensor, middle: Tensor, pre: Tensor,
+        wanted: tuple[bool, bool, bool],
+    ) -> Gradients:  # fmt: skip
+        want_x, want_gate_up, want_down = wanted
+        d_down = torch.mm(dy.t(), middle) if want_down else None
+        if not (want_x or want_gate_up):
+            return None, None, d_down
+        grads = gradient(dy, down, pre)
+        d_gate_up = weight_gradient(grads, x) if want_gate_up else None
+        return input_gradient(case, grads, gate, up) if want_x else None, d_gate_up, d_down
+
+    return compute
 
 
-def backward(
-    dy: Tensor, x: Tensor, weights: Weights, saved: Saved, activation: str, size: Size, plan: Plan,
-    wanted: tuple[bool, bool, bool],
-) -> Gradients:  # fmt: skip
-    """The gradients `wanted` of (x, gate and up, down), for `dy` and `x` as m rows."""
-    want_x, want_gate_up, want_down = wanted
-    d_down = dy.t() @ saved.middle if want_down else None
-    if not (want_x or want_gate_up):
-        return Gradients(None, None, d_down)
-    grads = gradient_part(dy, weights.down, saved.pre, activation, size, plan.gradient)
-    d_gate_up = weight_gradient(grads, x) if want_gate_up else None
-    return Gradients(input_gradient(grads, weights) if want_x else None, d_gate_up, d_down)
-
-
-def saved_as(like: Tensor, size: Size) -> str:
+def saved_as(case: Case) -> str:
     """What backward gets of gate and up: the "products", or their "factors" (`math.factors`).
 
     With factors the gradient of an activation is two multiplications. The loop of the specialised
@@ -115,8 +104,8 @@ def saved_as(like: Tensor, size: Size) -> str:
 
     Forward and backward must agree, so that nothing decides it that may change between the two.
     """
-    known = HAVE_GLUON and many(size) and may_specialise(like)
-    return "factors" if known and _specialises(like.get_device()) else "products"
+    known = HAVE_GLUON and many(case.size) and may_specialise(case)
+    return "factors" if known and _specialises(case.device) else "products"
 
 
 @lru_cache
@@ -125,21 +114,138 @@ def _specialises(device: int) -> bool:
     return any(row.route.startswith("pingpong") for row in rows_for(card_name(device)))
 
 
-def whole_part(
-    x: Tensor, weights: Weights, activation: str, size: Size, route: Route, *, save: bool
-) -> tuple[Tensor, Tensor, Tensor | None] | None:
-    """The result in the shape of `x`, the activations, and with `save` what `saved_as` says.
+def new(case: Case, columns: int, rows: int | None = None) -> Callable[[], Tensor]:
+    """Allocates columns for each row of a case, or for `rows`."""
+    shape = case.size[0] if rows is None else rows, columns
+    if case.device >= 0 and _EMPTY is not None:
+        return partial(_EMPTY, shape, (columns, 1), case.dtype)
+    device = case.device if case.device >= 0 else "cpu"
+    return partial(torch.empty, shape, dtype=case.dtype, device=device)
 
-    None where the route computes the parts one after the other, or one launch cannot do it.
+
+def whole_part(case: Case, route: Route, *, save: bool) -> Callable[..., Triple | None] | None:
+    """The result, the activations, and with `save` what `saved_as` says, of x, gate, up and down.
+
+    None where the route computes the parts one after the other, or one launch cannot do it; the
+    function returns None where that shows at the launch.
     """
-    if route.tile is None or not HAVE_GLUON or not takes_whole(x, *weights):
+    if route.tile is None or not HAVE_GLUON or not takes_pingpong(case):
         return None
-    m, _, h = size
-    y, middle = x.new_empty(x.shape), x.new_empty((m, h))
-    pre = x.new_empty((m, 2 * h)) if save else None
-    kept = saved_as(x, size) if save else ""
-    done = whole_pingpong(x, weights, middle, pre, y, activation, size, route.tile, kept)
-    return (y, middle, pre) if done else None
+    _, d, h = case.size
+    new_y, new_middle, new_pre = new(case, d), new(case, h), new(case, 2 * h)
+    launch = whole_pingpong(case, route.tile, saved_as(case) if save else "")
+
+    def compute(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Triple | None:
+        y, middle, pre = new_y(), new_middle(), new_pre() if save else None
+        done = launch(x, gate, up, down, middle, middle if pre is None else pre, y)
+        return (y, middle, pre) if done else None
+
+    return compute
+
+
+def gate_up_part(
+    case: Case, route: Route, *, save: bool = False, shared: bool = False
+) -> Callable[[Tensor, Tensor, Tensor], Pair]:
+    """`act(x Wg^T) * (x Wu^T)`, and with `save` what `saved_as` says, of x, gate and up.
+
+    `shared`: the activations may go to the start of memory that the next call uses too.
+    """
+    m, _, h = case.size
+    kept = saved_as(case) if save else ""
+    new_middle, new_pre = new(case, h), new(case, 2 * h)
+    fused = _fused_gate_up(case, route, kept)
+    if fused is not None:
+
+        def compute(x: Tensor, gate: Tensor, up: Tensor) -> Pair:
+            middle = memory_between(x, m, h) if shared else new_middle()
+            pre = new_pre() if save else None
+            fused(x, gate, up, middle, middle if pre is None else pre)
+            return middle, pre
+
+        return compute
+    if not save and case.order != 2:
+        activate = gated_apart(case)
+
+        def apart(x: Tensor, gate: Tensor, up: Tensor) -> Pair:
+            left, right = F.linear(x, gate), F.linear(x, up)
+            activate(left, right, left)
+            return left, None
+
+        return apart
+    packed = packed_forward(case, factors=kept == "factors")
+
+    def together(x: Tensor, gate: Tensor, up: Tensor) -> Pair:
+        pre, middle = products(case, x, gate, up, new_pre), new_middle()
+        packed(pre, middle)
+        return middle, pre
+
+    return together
+
+
+def _fused_gate_up(case: Case, route: Route, kept: str) -> Callable[..., None] | None:
+    """The launch of a route; None where the library runs."""
+    kind, tile = route
+    if tile is None or (kept == "factors" and kind != "pingpong"):
+        return None
+    if kind == "pointer":
+        return gate_up(case, tile, kept)
+    if kind == "tma" and takes_tma(case) and takes_pair(case):
+        return gate_up_tma(case, tile, kept)
+    if kind == "pingpong" and HAVE_GLUON and takes_pingpong(case):
+        return gate_up_pingpong(case, tile, kept)
+    return None
+
+
+def products(
+    case: Case, x: Tensor, gate: Tensor, up: Tensor, new_pre: Callable[[], Tensor]
+) -> Tensor:
+    """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one matmul where the weights are stacked."""
+    packed = stacked(gate, up) if case.order == 2 else None
+    if packed is not None:
+        return F.linear(x, packed)
+    both = new_pre()
+    left, right = both.chunk(2, 1)
+    torch.mm(x, gate.t(), out=left)
+    torch.mm(x, up.t(), out=right)
+    return both
+
+
+def down_part(case: Case, route: Route) -> Callable[[Tensor, Tensor], Tensor]:
+    """`middle Wd^T`, of the activations and down."""
+    if route.tile is None:
+        return F.linear
+    launch, new_y = narrow_product(case, route.tile), new(case, case.size[1])
+
+    def compute(middle: Tensor, down: Tensor) -> Tensor:
+        y = new_y()
+        launch(middle, down, y)
+        return y
+
+    return compute
+
+
+def gradient_part(case: Case, route: Route) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The gradients of gate and up, side by side, (m, 2h), of dy, down and what `saved_as` says."""
+    new_grads = new(case, 2 * case.size[2])
+    activation = "factors" if saved_as(case) == "factors" else case.activation
+    kind, tile = route
+    launch: Callable[..., None] | None = None
+    if tile is not None and kind == "pingpong" and HAVE_GLUON and takes_pingpong(case):
+        launch = gradient_pingpong(case, tile, activation)
+    elif tile is not None and kind == "tma" and takes_tma(case):
+        launch = gradient_tma(case, tile, activation)
+    packed = packed_backward(case, activation)
+
+    def compute(dy: Tensor, down: Tensor, pre: Tensor) -> Tensor:
+        grads = new_grads()
+        # A hook may have moved what was saved.
+        if launch is None or down.stride(0) != case.rows[3] or down.data_ptr() & (GRID - 1):
+            packed(torch.mm(dy, down), pre, grads)
+        else:
+            launch(dy, down, pre, grads)
+        return grads
+
+    return compute
 
 
 def weight_gradient(grads: Tensor, x: Tensor) -> Tensor:
@@ -150,88 +256,22 @@ def weight_gradient(grads: Tensor, x: Tensor) -> Tensor:
     """
     rows, cols = grads.shape[1], x.shape[1]
     if -(-rows // TILE) * -(-cols // TILE) >= MULTIPROCESSORS:
-        return grads.t() @ x
-    both, h = x.new_empty((rows, cols)), rows // 2
-    torch.mm(grads[:, :h].t(), x, out=both[:h])
-    torch.mm(grads[:, h:].t(), x, out=both[h:])
+        return torch.mm(grads.t(), x)
+    both = x.new_empty((rows, cols))
+    upper, lower = both.chunk(2)
+    left, right = grads.t().chunk(2)
+    torch.mm(left, x, out=upper)
+    torch.mm(right, x, out=lower)
     return both
 
 
-def gate_up_part(
-    x: Tensor, weights: Weights, middle: Tensor, activation: str, size: Size, route: Route,
-    *, save: bool = False,
-) -> Tensor | None:  # fmt: skip
-    """`act(x Wg^T) * (x Wu^T)` into the start of `middle`; with `save`, what `saved_as` says."""
-    m, d, h = size
-    gate, up, _ = weights
-    kept = saved_as(x, size) if save else ""
-    if h % 8 or not _takes_gate_up(route.kind, x, gate, up):
-        route = LIBRARY if route.kind != "pointer" else route
-    if route.tile is None or (kept == "factors" and route.kind != "pingpong"):
-        both = products(x if x.dim() == 2 else x.view(m, d), gate, up)
-        packed_forward(both, middle, activation, m, h, factors=kept == "factors")
-        return both
-    pre = x.new_empty((m, 2 * h)) if save else None
-    if route.kind == "pingpong":
-        gate_up_pingpong(x, gate, up, middle, pre, activation, size, route.tile, kept)
-        return pre
-    compute = gate_up_tma if route.kind == "tma" else gate_up
-    compute(x, gate, up, middle, pre, activation, size, route.tile)
-    return pre
-
-
-def _takes_gate_up(kind: str, x: Tensor, gate: Tensor, up: Tensor) -> bool:
-    if kind == "pingpong":
-        return HAVE_GLUON and takes_pingpong(x, gate, up)
-    return kind != "tma" or (takes_tma(x, gate, up) and takes_pair(gate, up))
-
-
-def products(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-    """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one matmul where the weights are stacked."""
-    packed = stacked(gate, up)
-    if packed is not None:
-        return F.linear(x, packed)
-    h = gate.shape[0]
-    both = x.new_empty((x.shape[0], 2 * h))
-    torch.mm(x, gate.t(), out=both[:, :h])
-    torch.mm(x, up.t(), out=both[:, h:])
-    return both
-
-
-def down_part(middle: Tensor, w_down: Tensor, x: Tensor, size: Size, route: Route) -> Tensor:
-    """`middle Wd^T` in the shape of `x`."""
-    if route.tile is None:
-        y = F.linear(middle, w_down)
-        return y if x.dim() == 2 else y.view(x.shape)
-    # `empty_like` of a contiguous tensor is the cheapest allocation there is.
-    y = torch.empty_like(x) if x.is_contiguous() else x.new_empty(x.shape)
-    narrow_product(middle, w_down, y, size, route.tile)
-    return y
-
-
-def gradient_part(
-    dy: Tensor, w_down: Tensor, pre: Tensor, activation: str, size: Size, route: Route
-) -> Tensor:
-    """The gradients of gate and up, side by side, (m, 2h); `pre` is as `saved_as` says."""
-    grads = torch.empty_like(pre)
-    activation = "factors" if saved_as(pre, size) == "factors" else activation
-    kind, tile = route
-    if tile is not None and kind == "pingpong" and HAVE_GLUON and takes_pingpong(dy, w_down, grads):
-        gradient_pingpong(dy, w_down, pre, grads, activation, size, tile)
-    elif tile is not None and kind == "tma" and takes_tma(dy, w_down, grads):
-        gradient_tma(dy, w_down, pre, grads, activation, size, tile)
-    else:
-        packed_backward(dy @ w_down, pre, grads, activation)
-    return grads
-
-
-def input_gradient(grads: Tensor, weights: Weights) -> Tensor:
+def input_gradient(case: Case, grads: Tensor, gate: Tensor, up: Tensor) -> Tensor:
     """`dgate Wg + dup Wu`, without a separate addition either way."""
-    packed = stacked(weights.gate, weights.up)
+    packed = stacked(gate, up) if case.order == 2 else None
     if packed is not None:
-        return grads @ packed
-    h = weights.gate.shape[0]
-    return (grads[:, :h] @ weights.gate).addmm_(grads[:, h:], weights.up)
+        return torch.mm(grads, packed)
+    left, right = grads.chunk(2, 1)
+    return torch.mm(left, gate).addmm_(right, up)
 
 
 def stacked(gate: Tensor, up: Tensor) -> Tensor | None:
@@ -241,7 +281,7 @@ def stacked(gate: Tensor, up: Tensor) -> Tensor | None:
         return None
     if not (gate.is_contiguous() and up.is_contiguous()):
         return None
-    base = gate._base  # of `gate, up = both.chunk(2)`: `both` itself, without a further view
+    base: Any = gate._base  # of `gate, up = both.chunk(2)`: `both` itself, without a further view
     if base is not None and base is up._base and base.shape == (2 * h, d) and base.is_contiguous():
         return base
     # Neighbours by chance, in storages of their own, must not be joined.

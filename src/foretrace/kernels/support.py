@@ -59,8 +59,12 @@ def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
 
 
 def traced(*tensors: torch.Tensor) -> bool:
-    """Whether a compiler, a tensor subclass or a dispatch mode is active: no direct launch then."""
+    """Whether a compiler, a transform, a tensor subclass or a dispatch mode is active: no direct
+    launch then.
+    """
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        return True
+    if torch._C._are_functorch_transforms_active():
         return True
     for tensor in tensors:  # noqa: SIM110 (a generator costs more than the test)
         if type(tensor) not in _PLAIN:

@@ -19,8 +19,8 @@ import torch
 
 from foretrace.base import files
 from foretrace.base.errors import MissingError
-from foretrace.kernels import routes, steps
-from foretrace.kernels.estimate import Size
+from foretrace.kernels import mlp, routes, steps
+from foretrace.kernels.case import Case, Size
 from foretrace.kernels.glu import gated
 from foretrace.kernels.routes import ALL_LIBRARY, PARTS, SEPARATE, MeasuredRoute, Route
 from foretrace.kernels.support import HAVE_TRITON
@@ -50,7 +50,8 @@ def _candidates() -> dict[str, tuple[tuple[int, int, Route], ...]]:
 CANDIDATES = _candidates()
 _BY_TMA = ("pingpong", "tma")
 
-Compute = Callable[[Route], tuple[torch.Tensor, ...]]
+Tensors = Callable[[], tuple[torch.Tensor, ...]]
+Compute = Callable[[Route], Tensors]
 
 
 def tune(
@@ -85,6 +86,7 @@ def write_table(path: Path, card: str, rows: Iterable[MeasuredRoute]) -> None:
     files.write_text(path, json.dumps(head)[:-1] + f', "rows": [\n {lines}\n]}}\n')
     for kept in (routes.rows_for, routes.by_route, routes.measured_sizes, routes.plan):
         kept.cache_clear()
+    mlp.forget()
 
 
 def learn(on: bool = True) -> None:
@@ -119,10 +121,10 @@ def warm(dtype: torch.dtype = torch.bfloat16, activation: str = "gelu_tanh") -> 
         if number and not together and time.perf_counter() - start > SLOW_S:
             together = True
             _compile(jobs[number + 1 :], dtype, activation)
-    for columns in (64, 63):
+    for columns in (63, 64):
         gate = torch.zeros(8, columns, dtype=dtype, device="cuda", requires_grad=True)
         gated(gate, gate.detach(), activation).backward(torch.ones_like(gate))
-    pad(gate.detach(), 8, 64)
+    pad(gate.get_device(), dtype, (8, 63), 63, (8, 64))(gate.detach(), torch.empty_like(gate))
 
 
 def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[MeasuredRoute]:
@@ -131,22 +133,22 @@ def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[Measure
     Where the parts are computed one after the other, each takes the route that was fastest here.
     """
     fastest: dict[str, Route] = {}
-    saved = steps.saved_as(torch.empty(0, dtype=dtype, device="cuda"), size)
     for part, compute in _parts(size, dtype, activation, fastest).items():
         usual = routes.plain(part)
-        tried = [route for route in candidates(part, size[0]) if _applies(part, route, size, saved)]
+        tried = [route for route in candidates(part, size[0]) if _applies(part, route, size, dtype)]
         if usual == SEPARATE and not tried:
             continue
-        wanted = compute(usual)
-        calls = {usual.text(): partial(compute, usual)}
+        calls = {usual.text(): compute(usual)}
+        wanted = calls[usual.text()]()
         for route in tried:
-            if all(map(_close, compute(route), wanted)):
-                calls[route.text()] = partial(compute, route)
+            call = compute(route)
+            if all(map(_close, call(), wanted)):
+                calls[route.text()] = call
         device = device_times(calls, repeats=9)
-        call = call_times(calls, rounds=3, at_least_s=0.003)
+        whole = call_times(calls, rounds=3, at_least_s=0.003)
         fastest[part] = Route.parse(min(calls, key=lambda name: device[name].median))
         for name in calls:
-            times = round(device[name].median, 2), round(call[name].median, 2)
+            times = round(device[name].median, 2), round(whole[name].median, 2)
             yield MeasuredRoute(part, *size, name, *times)
 
 
@@ -155,13 +157,15 @@ def _close(found: torch.Tensor, wanted: torch.Tensor) -> bool:
     return bool(distance < CLOSE)
 
 
-def _applies(part: str, route: Route, size: Size, saved: str) -> bool:
+def _applies(part: str, route: Route, size: Size, dtype: torch.dtype) -> bool:
     """Whether the route itself would run, and not the library in its place; and whether it can pay:
     rows off the 128-byte lines are slow in every specialised matmul.
     """
-    if part == "gate_up_saving" and saved == "factors" and route.kind != "pingpong":
-        return False
     unit = routes.alignment(size)
+    if part == "gate_up_saving" and route.kind != "pingpong":
+        case = Case(size, dtype, torch.cuda.current_device(), "", (0, 0, 0, 0), True, 2)
+        if steps.saved_as(case) == "factors":
+            return False
     return unit == 64 if part.startswith("whole") else unit > 1 or route.kind not in _BY_TMA
 
 
@@ -173,33 +177,39 @@ def candidates(part: str, m: int) -> list[Route]:
 def _parts(
     size: Size, dtype: torch.dtype, activation: str, fastest: Mapping[str, Route]
 ) -> dict[str, Compute]:
-    """For each part a function that computes it by a route, on random data of this size."""
+    """For each part a function of its route; what it returns computes it on random data."""
     m, d, h = size
     new = {"dtype": dtype, "device": "cuda"}
     x, dy = torch.randn(m, d, **new), torch.randn(m, d, **new)
     both = torch.randn(2 * h, d, **new) / d**0.5
-    weights = steps.Weights(both[:h], both[h:], torch.randn(d, h, **new) / h**0.5)
+    gate, up, down = both[:h], both[h:], torch.randn(d, h, **new) / h**0.5
     middle, pre = torch.randn(m, h, **new), torch.randn(m, 2 * h, **new)
+    case = Case.of(x, gate, up, down, activation)
 
-    def gate_up(save: bool, route: Route) -> tuple[torch.Tensor, ...]:
-        out = x.new_empty((m, h))
-        kept = steps.gate_up_part(x, weights, out, activation, size, route, save=save)
-        return (out, kept) if save and kept is not None else (out,)
+    def gate_up(save: bool, route: Route) -> Tensors:
+        part = steps.gate_up_part(case, route, save=save)
+        return (lambda: part(x, gate, up)) if save else lambda: part(x, gate, up)[:1]
 
-    def whole(save: bool, route: Route) -> tuple[torch.Tensor, ...]:
+    def whole(save: bool, route: Route) -> Tensors:
         plan = ALL_LIBRARY._replace(**{**fastest, "whole": route, "whole_saving": route})
         if save:
-            y, saved = steps.forward_saving(x, weights, activation, size, plan)
-            return y, *saved
-        return (steps.forward(x, weights, activation, size, plan),)
+            return partial(steps.forward_saving(case, plan), x, gate, up, down)
+        part = steps.forward(case, plan)
+        return lambda: (part(x, gate, up, down),)
+
+    def down_part(route: Route) -> Tensors:
+        part = steps.down_part(case, route)
+        return lambda: (part(middle, down),)
+
+    def gradient(route: Route) -> Tensors:
+        part = steps.gradient_part(case, route)
+        return lambda: (part(dy, down, pre),)
 
     return {
         "gate_up": partial(gate_up, False),
         "gate_up_saving": partial(gate_up, True),
-        "down": lambda route: (steps.down_part(middle, weights.down, x, size, route),),
-        "gradient": lambda route: (
-            steps.gradient_part(dy, weights.down, pre, activation, size, route),
-        ),
+        "down": down_part,
+        "gradient": gradient,
         "whole": partial(whole, False),
         "whole_saving": partial(whole, True),
     }
@@ -228,7 +238,7 @@ def _compile_one(part: str, route: Route, dtype: torch.dtype, activation: str) -
     if route.kind == "pointer":
         sizes.append((256, 1023, 256))
     for size in sizes:
-        _parts(size, dtype, activation, {})[part](route)
+        _parts(size, dtype, activation, {})[part](route)()
         unit = routes.alignment(size)
         for same in (unit, 8) if unit == 64 else (unit,):
             routes.note_loaded(part, route, dtype, activation, same)

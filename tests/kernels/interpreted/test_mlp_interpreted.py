@@ -10,6 +10,7 @@ from exactness import assert_as_good_as_torch
 
 from foretrace.kernels import GeGLUMLP, gated_mlp, mlp_reference, steps
 from foretrace.kernels import mlp as mlp_module
+from foretrace.kernels.case import Case
 from foretrace.kernels.device.products import Tile
 from foretrace.kernels.routes import ALL_LIBRARY, LIBRARY, Plan, Route
 from sweep import FULL
@@ -41,6 +42,7 @@ SOME = [
 def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Plan:
     chosen = PLANS[request.param]
     monkeypatch.setattr(mlp_module, "plan", lambda *_: chosen)
+    mlp_module.forget()
     return chosen
 
 
@@ -64,6 +66,7 @@ def test_forward_and_gradients(
     plan: Plan, dtype: torch.dtype, stacked: bool, saved: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "saved_as", lambda *_: saved)
+    mlp_module.forget()
     tensors, dy = (
         _inputs(2, 5, 24, h=40, dtype=dtype, stacked=stacked),
         torch.randn(2, 5, 24).to(dtype),
@@ -128,9 +131,41 @@ def test_strided_x(plan: Plan) -> None:
         )
 
 
+@pytest.mark.parametrize("plan", ["pointer"], indirect=True)
+def test_transposed_weights(plan: Plan) -> None:
+    """Rows whose elements do not follow each other go to the library."""
+    x, *weights = _inputs(6, 24, h=40, stacked=False)
+    for turned in range(3):
+        given = [w.t().contiguous().t() if i == turned else w for i, w in enumerate(weights)]
+        torch.testing.assert_close(
+            gated_mlp(x, *given), mlp_reference(x, *weights), rtol=1e-2, atol=1e-2
+        )
+
+
+@pytest.mark.parametrize("plan", ONCE, indirect=True)
+def test_hooks_may_move_what_is_saved(plan: Plan) -> None:
+    leaves = [tensor.detach().requires_grad_() for tensor in _inputs(6, 24, h=40, stacked=False)]
+    wide = torch.empty(24, 48, dtype=torch.float16)
+    leaves[3] = wide[:, :40].copy_(leaves[3].detach()).requires_grad_()
+    want = torch.autograd.grad(gated_mlp(*leaves).sum(), leaves)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone().contiguous(), lambda t: t):
+        y = gated_mlp(*leaves)
+    got = torch.autograd.grad(y.sum(), leaves)
+    for mine, right in zip(got, want, strict=True):
+        torch.testing.assert_close(mine, right, rtol=1e-2, atol=2e-3)
+
+
+def test_gradients_of_gradients_are_refused() -> None:
+    leaves = [tensor.detach().requires_grad_() for tensor in _inputs(6, 24, h=40)]
+    loss = gated_mlp(*leaves).square().sum()
+    dx = torch.autograd.grad(loss, leaves[0], create_graph=True)[0]
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        dx.sum().backward()
+
+
 def test_sizes_the_accelerator_does_not_take() -> None:
     tensors = _inputs(6, 21, h=35)
-    y = steps.forward(tensors[0], steps.Weights(*tensors[1:]), "gelu_tanh", (6, 21, 35), TMA)
+    y = steps.forward(Case.of(*tensors, "gelu_tanh"), TMA)(*tensors)
     torch.testing.assert_close(y, mlp_reference(*tensors), rtol=1e-2, atol=1e-2)
 
 
@@ -164,6 +199,7 @@ def test_rows_off_the_grid_are_padded(
 ) -> None:
     monkeypatch.setattr(mlp_module, "LEAST_PADDED", 1)
     monkeypatch.setattr(mlp_module, "UNIT", 16)
+    mlp_module.forget()
     tensors = _inputs(*shape, h=35)
     dy = torch.randn(shape)
     mine = _gradients(gated_mlp, tensors, dy)

@@ -7,6 +7,7 @@ import torch
 from exactness import assert_as_good_as_torch, poisoned
 
 from foretrace.kernels import gated_reference
+from foretrace.kernels.case import Case
 from foretrace.kernels.device.products import (
     Tile,
     gate_up,
@@ -35,6 +36,13 @@ def _random(*shape: int, dtype: torch.dtype) -> torch.Tensor:
     return (torch.randn(shape) / shape[-1] ** 0.5).to(dtype)
 
 
+def _run(compute, x, gate, up, out, pre, activation: str = "gelu_tanh") -> None:
+    case = Case.of(x, gate, up, torch.empty(gate.T.shape, dtype=x.dtype), activation)
+    compute(case, SMALL, "" if pre is None else "products")(
+        x, gate, up, out, out if pre is None else pre
+    )
+
+
 @pytest.mark.parametrize(("size", "dtype"), TYPED)
 @pytest.mark.parametrize("compute", [gate_up_tma, gate_up])
 def test_gate_and_up(compute, size, dtype) -> None:
@@ -48,7 +56,7 @@ def test_gate_and_up(compute, size, dtype) -> None:
     theirs = gated_reference(x @ gate.T, x @ up.T)
     for pre in (None, poisoned((m, 2 * h), dtype=dtype)):
         out = poisoned((m, h), dtype=dtype)
-        compute(x, gate, up, out, pre, "gelu_tanh", size, SMALL)
+        _run(compute, x, gate, up, out, pre)
         assert_as_good_as_torch(out, theirs, gated_reference(*products), ulps=1)
         if pre is not None:
             assert_as_good_as_torch(
@@ -59,7 +67,7 @@ def test_gate_and_up(compute, size, dtype) -> None:
 @pytest.mark.parametrize("compute", [gate_up_tma, gate_up])
 @pytest.mark.parametrize("activation", ["gelu_erf", "silu", "relu"])
 def test_other_activations(compute, activation) -> None:
-    size = m, d, h = 19, 40, 24
+    m, d, h = 19, 40, 24
     x, gate, up = (
         torch.randn(m, d).half(),
         _random(h, d, dtype=torch.float16),
@@ -67,33 +75,36 @@ def test_other_activations(compute, activation) -> None:
     )
     right = gated_reference(x.double() @ gate.double().T, x.double() @ up.double().T, activation)
     out = poisoned((m, h), dtype=torch.float16)
-    compute(x, gate, up, out, None, activation, size, SMALL)
+    _run(compute, x, gate, up, out, None, activation)
     assert_as_good_as_torch(out, gated_reference(x @ gate.T, x @ up.T, activation), right, ulps=1)
 
 
 def test_either_weight_may_come_first_in_memory_and_rows_may_be_strided() -> None:
-    size = m, d, h = 9, 24, 40
+    m, d, h = 9, 24, 40
     both, wide = _random(2, h, d + 8, dtype=torch.float16)[:, :, :d], torch.randn(m, d + 16).half()
     x = wide[:, 8 : 8 + d]
     for gate, up in (both, both.flip(0).unbind(0), (both[1], both[0])):
         right = gated_reference(x.double() @ gate.double().T, x.double() @ up.double().T)
         out = poisoned((m, h), dtype=torch.float16)
-        assert takes_pair(gate, up)
-        assert takes_tma(x, gate, up)
-        gate_up_tma(x, gate, up, out, None, "gelu_tanh", size, SMALL)
+        _run(gate_up_tma, x, gate, up, out, None)
         assert_as_good_as_torch(out, gated_reference(x @ gate.T, x @ up.T), right, ulps=1)
 
 
 def test_what_the_accelerator_does_not_take() -> None:
-    ok = torch.zeros(4, 16, dtype=torch.float16)
-    assert takes_tma(ok)
-    assert not takes_tma(ok.float())
-    assert not takes_tma(ok[:, :12])
-    assert not takes_tma(torch.zeros(4, 17, dtype=torch.float16)[:, :16])
-    assert not takes_tma(torch.zeros(80, dtype=torch.float16)[4:68].view(4, 16))
-    assert not takes_tma(ok.t())
-    assert not takes_pair(ok, ok)
-    assert not takes_pair(ok, torch.zeros(4, 32, dtype=torch.float16)[:, :16])
+    def case(x: torch.Tensor, up: torch.Tensor | None = None) -> Case:
+        gate, down = (torch.zeros(shape, dtype=x.dtype) for shape in ((8, 16), (16, 8)))
+        return Case.of(x, gate, gate.clone() if up is None else up, down, "silu")
+
+    ok = torch.zeros(8, 16, dtype=torch.float16)
+    wide = torch.zeros(8, 24, dtype=torch.float16)[:, :16]
+    assert takes_tma(case(ok))
+    assert takes_pair(case(ok))
+    assert takes_tma(case(wide))
+    assert not takes_tma(case(ok.float()))
+    assert not takes_tma(case(torch.zeros(8, 17, dtype=torch.float16)[:, :16]))
+    assert not takes_tma(case(torch.zeros(144, dtype=torch.float16)[4:132].view(8, 16)))
+    assert not takes_pair(case(ok, wide))
+    assert not takes_pair(Case.of(ok, ok, ok, ok.view(16, 8), "silu"))
 
 
 @pytest.mark.parametrize(("size", "dtype"), TYPED)
@@ -112,7 +123,8 @@ def test_gradient(size, dtype) -> None:
         )[0]
 
     kept, grads = pre.clone(), poisoned((m, 2 * h), dtype=dtype)
-    gradient_tma(dy, w_down, pre, grads, "gelu_tanh", size, Tile(32, 64, 16, 2, 4, 2))
+    case = Case.of(dy, w_down.T.contiguous(), w_down.T.contiguous(), w_down, "gelu_tanh")
+    gradient_tma(case, Tile(32, 64, 16, 2, 4, 2), "gelu_tanh")(dy, w_down, pre, grads)
     assert_as_good_as_torch(grads, by_autograd(dtype), by_autograd(torch.float64), ulps=1)
     assert torch.equal(pre, kept)
 
@@ -122,17 +134,18 @@ def test_narrow_product_is_the_same_every_time(size, split) -> None:
     m, d, h = size
     a, w = torch.randn(m, h).half(), _random(d, h, dtype=torch.float16)
     outs = [poisoned((m, d), dtype=torch.float16) for _ in range(2)]
+    case = Case.of(outs[0], w.T.contiguous(), w.T.contiguous(), w, "silu")
     for out in outs:
-        narrow_product(a, w, out, size, Tile(16, 16, 32, 2, 4, split=split))
+        narrow_product(case, Tile(16, 16, 32, 2, 4, split=split))(a, w, out)
     assert_as_good_as_torch(outs[0], a @ w.T, a.double() @ w.double().T, ulps=1)
     assert torch.equal(*outs)
 
 
 def test_gate_and_up_in_float32_and_at_sizes_of_one() -> None:
-    size = m, d, h = 3, 5, 7
+    m, d, h = 3, 5, 7
     x, gate, up = torch.randn(m, d), torch.randn(h, d), torch.randn(h, d)
     out = poisoned((m, h))
-    gate_up(x, gate, up, out, None, "gelu_tanh", size, SMALL)
+    _run(gate_up, x, gate, up, out, None)
     right = gated_reference(x.double() @ gate.double().T, x.double() @ up.double().T)
     # Half-precision epilogue: this kernel serves 16-bit results.
     torch.testing.assert_close(out.double(), right, rtol=1e-5, atol=1e-5)

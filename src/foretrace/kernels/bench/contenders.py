@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from foretrace.kernels import steps
 from foretrace.kernels.bench.subjects import BenchSubject, Tensors
+from foretrace.kernels.case import Case
 from foretrace.kernels.glu import gated
 from foretrace.kernels.mlp import gated_mlp
 from foretrace.kernels.routes import plan
@@ -143,12 +144,13 @@ def _liger_mlp(
 
 
 def _our_gate_up(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-    (m, d), h = x.shape, gate.shape[0]
-    out = x.new_empty((m, h))
-    size = (m, d, h)
-    route = plan(x.get_device(), x.dtype, size).gate_up
-    steps.gate_up_part(x, steps.Weights(gate, up, gate), out, "gelu_tanh", size, route)
-    return out
+    case = Case.of(x, gate, up, gate, "gelu_tanh")
+    return _gate_up_part(case)(x, gate, up)[0]
+
+
+@lru_cache
+def _gate_up_part(case: Case) -> Callable[..., steps.Pair]:
+    return steps.gate_up_part(case, plan(case.device, case.dtype, case.size).gate_up)
 
 
 def _functions(subject: BenchSubject) -> tuple[Function, Function]:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foretrace.kernels.activations import gated_reference
-from foretrace.kernels.estimate import Size
+from foretrace.kernels.case import Size
 from foretrace.kernels.mlp import mlp_reference
 
 Tensors = tuple[Tensor, ...]
@@ -139,9 +139,14 @@ def _random(*shapes: tuple[int, ...], dtype: torch.dtype) -> Tensors:
 
 
 def _mlp_inputs(size: Size, dtype: torch.dtype, count: int) -> Tensors:
-    """The first `count` of x, the gate, up and down weights, scaled as in a layer, and dy."""
+    """The first `count` of x, the gate, up and down weights, scaled as in a layer, and dy.
+
+    Gate and up are apart, as `nn.Linear` keeps them: stacked weights would hide what two matmuls
+    cost the host.
+    """
     m, d, h = size
-    x, both, down, dy = _random((m, d), (2 * h, d), (d, h), (m, d), dtype=dtype)
-    both /= d**0.5
+    x, gate, up, down, dy = _random((m, d), (h, d), (h, d), (d, h), (m, d), dtype=dtype)
+    gate /= d**0.5
+    up /= d**0.5
     down /= h**0.5
-    return (x, both[:h], both[h:], down, dy)[:count]
+    return (x, gate, up, down, dy)[:count]

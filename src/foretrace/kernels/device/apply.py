@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from foretrace.kernels.device.launch import Variant
+from foretrace.kernels.case import Case
+from foretrace.kernels.device.launch import Launch, Variant
 from foretrace.kernels.device.pointwise import (
     backward_flat_kernel,
     backward_packed_kernel,
@@ -47,29 +48,35 @@ def gated_backward(
         _run_strided(backward_strided_kernel, tensors, activation)
 
 
-def packed_forward(
-    pre: Tensor, out: Tensor, activation: str, m: int, h: int, *, factors: bool = False
-) -> None:
-    """Write `act(gate) * up` to the start of `out`, (m, h), for `pre` = (gate, up) (m, 2h).
+def gated_apart(case: Case) -> Launch:
+    """`gated_forward` over contiguous gate, up and out of a case, (m, h)."""
+    count = case.size[0] * case.size[2]
+    vec = 1 if count & 7 else 8
+    variant = _flat(forward_flat_kernel, case.dtype, case.activation, vec)
+    return variant.bound(-(-count // _BLOCK), case.device, (count // vec,))
 
-    `factors`: then write `math.factors` over `pre`.
+
+def packed_forward(case: Case, *, factors: bool) -> Launch:
+    """Write `act(gate) * up` to the start of `out`, (m, h), for `pre` = (gate, up) (m, 2h), as a
+    function of pre and out. `factors`: then write `math.factors` over `pre`.
     """
     kernel = factors_packed_kernel if factors else forward_packed_kernel
-    _run_packed(kernel, (pre, out), activation, m, h)
+    return _packed(kernel, case, case.activation)
 
 
-def packed_backward(grad: Tensor, pre: Tensor, grads: Tensor, activation: str) -> None:
-    """Write the gradients of gate and up into `grads` (m, 2h), from `grad` (m, h); contiguous."""
-    _run_packed(backward_packed_kernel, (grad, pre, grads), activation, *grad.shape)
+def packed_backward(case: Case, activation: str) -> Launch:
+    """Write the gradients of gate and up into `grads` (m, 2h), from `grad` (m, h), as a function of
+    grad, pre and grads, all contiguous.
+    """
+    return _packed(backward_packed_kernel, case, activation)
 
 
-def _run_packed(kernel: Any, tensors: tuple[Tensor, ...], activation: str, m: int, h: int) -> None:
-    if m and h:
-        vec = 1 if h & 7 else 8
-        col_blocks = -(-h // _BLOCK)
-        _flat(kernel, tensors[0].dtype, activation, vec).launch(
-            m * col_blocks, tensors, (h // vec, col_blocks)
-        )
+def _packed(kernel: Any, case: Case, activation: str) -> Launch:
+    m, _, h = case.size
+    vec = 1 if h & 7 else 8
+    blocks = -(-h // _BLOCK)
+    variant = _flat(kernel, case.dtype, activation, vec)
+    return variant.bound(m * blocks, case.device, (h // vec, blocks))
 
 
 @lru_cache

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import getclosurevars
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -20,15 +21,31 @@ from triton.runtime.jit import JITFunction
 
 _VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
 
-# Descriptors kept per kernel. Allocators hand out the same places again: a model has some hundred.
+# Descriptors kept per tensor of a launch. Allocators hand out the same places again: a model has
+# some hundred.
 _MOST_DESCRIBED = 4096
 
-Launcher = Callable[..., None]
+# Of a grid, a stream and all arguments.
+Launcher = Callable[[int, int, tuple[Any, ...]], None]
+# Of tensors; all else is fixed.
+Launch = Callable[..., None]
 
 
 def interpreted(kernel: Any) -> bool:
     """Whether TRITON_INTERPRET=1 was set when `kernel` was defined, so that it runs on a CPU."""
     return not isinstance(kernel, JITFunction)
+
+
+class Place(NamedTuple):
+    """What TMA reads or writes: tensor number `which` of a launch from element `offset` on, as a
+    matrix, in blocks.
+    """
+
+    which: int
+    shape: tuple[int, int]
+    strides: tuple[int, int]
+    block_shape: tuple[int, int]
+    offset: int = 0
 
 
 class Variant:
@@ -48,7 +65,7 @@ class Variant:
         anywhere: bool = False,
     ) -> None:
         self.kernel, self.fixed, self.options, self.anywhere = kernel, fixed, options, anywhere
-        self._ready: dict[tuple[int, int], Launcher] = {}
+        self._ready: dict[tuple[int, int], Any] = {}
 
     def launch(self, grid: int, tensors: Sequence[Tensor], integers: Sequence[int]) -> None:
         """Run over a one-dimensional `grid` on the current stream of the tensors' device."""
@@ -62,23 +79,59 @@ class Variant:
             return
         self._launch_through_triton(grid, tensors, integers, key)
 
-    def launch_described(
-        self, grid: int, device: int, described: Sequence[Any], others: Sequence[Tensor | int]
-    ) -> None:
-        """As `launch`, for a kernel that takes descriptors, then `others`: integers, and tensors
-        that it finds by their address. All tensors are on the 16-byte grid.
-        """
-        ready = self._ready.get((device, 0))
-        if ready is not None and torch._C._cuda_getDevice() == device:
+    def bound(
+        self, grid: int, device: int, integers: Sequence[int], *, aligned: bool = True
+    ) -> Launch:
+        """`launch` as a function of tensors on the current device; `aligned`: all on the grid."""
+        key, tail = (device, 0), (*integers, *self.fixed)
+
+        def launch(*tensors: Tensor) -> None:
+            ready = self._ready.get(key) if aligned else None
+            if ready is None:
+                self.launch(grid, tensors, integers)
+                return
             stream = torch._C._cuda_getCurrentRawStream(device)
-            ready(grid, stream, (described, (*others, *self.fixed)))
-            return
-        arguments = (*(each.checked() for each in described), *others, *self.fixed)
-        with torch.cuda.device(device):
-            binary = self.kernel[(grid, 1, 1)](*arguments, **self.options)
-        launcher = _described_launcher(binary)
-        if launcher is not None:
-            self._ready[device, 0] = launcher
+            ready(grid, stream, (*[tensor.data_ptr() for tensor in tensors], *tail))
+
+        return launch
+
+    def bound_to(
+        self, grid: int, device: int, places: Sequence[Place], integers: Sequence[int],
+        describe: Callable[[Tensor, Place], Any], others: int = 0,
+    ) -> Launch:  # fmt: skip
+        """As `bound`, for a kernel that takes descriptors of `places`, then the addresses of the
+        last `others` tensors. All tensors are on the grid.
+
+        A descriptor is made once for each address: Triton makes all of them at every launch, which
+        takes 40 us for six. `describe` makes one as Triton takes it when it compiles.
+        """
+        made: list[tuple[Place, dict[int, list[Any]]]] = [(place, {}) for place in places]
+        tail = (*integers, *self.fixed)
+
+        def launch(*tensors: Tensor) -> None:
+            ready = self._ready.get((device, 0))
+            if ready is None:
+                described = [describe(tensors[place.which], place) for place in places]
+                arguments = (*described, *tensors[len(tensors) - others :], *tail)
+                binary = self.kernel[(grid, 1, 1)](*arguments, **self.options)
+                self._ready[device, 0] = _described_launcher(binary)
+                return
+            enter, make = ready
+            pointers = [tensor.data_ptr() for tensor in tensors]
+            given: list[Any] = []
+            for number, (place, known) in enumerate(made):
+                pointer = pointers[place.which]
+                found = known.get(pointer)
+                if found is None:
+                    if len(known) >= _MOST_DESCRIBED:
+                        known.clear()
+                    start = pointer + place.offset * tensors[place.which].element_size()
+                    found = known[pointer] = make(start, place, number)
+                given += found
+            stream = torch._C._cuda_getCurrentRawStream(device)
+            enter(grid, stream, (*given, *pointers[len(pointers) - others :], *tail))
+
+        return launch
 
     def _launch_through_triton(
         self, grid: int, tensors: Sequence[Tensor], integers: Sequence[int], key: tuple[int, int]
@@ -89,9 +142,7 @@ class Variant:
             return
         with torch.cuda.device(key[0]):
             binary = self.kernel[(grid, 1, 1)](*arguments, **self.options)
-        launcher = _launcher(binary)
-        if launcher is not None:
-            self._ready[key] = launcher
+        self._ready[key] = _launcher(binary)
 
 
 def _off_grid(pointers: Sequence[int]) -> int:
@@ -111,42 +162,34 @@ def _launcher(binary: Any) -> Launcher | None:
         return None
     if _VERSION == (3, 6) and not (run.global_scratch_size or run.profile_scratch_size):
         # Without scratch memory the Python half of Triton's launcher has nothing to do.
-        enter, cooperative, dependent = run.launch, run.launch_cooperative_grid, run.launch_pdl
-        return lambda grid, stream, arguments: enter(
-            grid, 1, 1, stream, function, cooperative, dependent, None, None, metadata,
-            None, None, None, *arguments,
-        )  # fmt: skip
+        return _entered(run.launch, binary)
     return lambda grid, stream, arguments: run(
         grid, 1, 1, stream, function, metadata, None, None, None, *arguments
     )
 
 
-def _described_launcher(binary: Any) -> Launcher | None:
-    """As `_launcher`, for arguments (descriptors, rest): a descriptor is made once for each place
-    in memory. Triton makes all of them at every launch, which takes 40 us for six.
-    """
+def _entered(enter: Any, binary: Any) -> Launcher:
     run, function, metadata = binary.run, binary.function, binary.packed_metadata
+    cooperative, dependent = run.launch_cooperative_grid, run.launch_pdl
+    return lambda grid, stream, arguments: enter(
+        grid, 1, 1, stream, function, cooperative, dependent, None, None, metadata,
+        None, None, None, *arguments,
+    )  # fmt: skip
+
+
+def _described_launcher(binary: Any) -> tuple[Launcher, Callable[..., list[Any]]] | None:
+    """As `_launcher`, and a function that describes a place at an address, by its number."""
+    run = binary.run
     inside = getclosurevars(run.launch).nonlocals if _VERSION == (3, 6) else {}
     enter, kinds = inside.get("launcher"), inside.get("tensordesc_meta")
     if enter is None or not kinds or None in kinds or run.global_scratch_size:
         return None
     from triton.backends.nvidia.driver import make_tensordesc_arg
 
-    made: dict[tuple[Any, ...], list[Any]] = {}
+    def make(start: int, place: Place, number: int) -> list[Any]:
+        # What Triton reads of a tensor and its descriptor; its own class checks all of it.
+        base = SimpleNamespace(data_ptr=lambda: start)
+        about = {"shape": place.shape, "strides": place.strides, "padding": "zero"}
+        return list(make_tensordesc_arg(SimpleNamespace(base=base, **about), kinds[number]))
 
-    def launch(grid: int, stream: int, arguments: tuple[Sequence[Any], tuple[Any, ...]]) -> None:
-        described, rest = arguments
-        given: list[Any] = []
-        for number, each in enumerate(described):
-            place = number, each.base.data_ptr(), each.shape, each.strides
-            if place not in made:
-                if len(made) >= _MOST_DESCRIBED:
-                    made.clear()
-                made[place] = make_tensordesc_arg(each, kinds[number])
-            given += made[place]
-        enter(
-            grid, 1, 1, stream, function, run.launch_cooperative_grid, run.launch_pdl, None, None,
-            metadata, None, None, None, *given, *rest,
-        )  # fmt: skip
-
-    return launch
+    return _entered(enter, binary), make

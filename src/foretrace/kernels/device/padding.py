@@ -10,11 +10,12 @@ from functools import lru_cache
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from foretrace.kernels.device.launch import Variant
+from foretrace.kernels.device.launch import Launch, Variant
 
 _BLOCK = 2048
+
+Shape = tuple[int, int]
 
 
 # The source may lie anywhere: nothing is assumed about its address.
@@ -31,15 +32,14 @@ def pad_kernel(
     tl.store(out + row * (wide * 8) + at, value, at < wide * 8)
 
 
-def pad(source: Tensor, rows: int, cols: int) -> Tensor:
-    """`source` as the start of a (rows, cols) matrix of zeros; `cols` is a multiple of 8."""
-    if source.stride(-1) != 1:
-        source = source.contiguous()
-    out = source.new_empty((rows, cols))
+def pad(device: int, dtype: torch.dtype, shape: Shape, step: int, out: Shape) -> Launch:
+    """Copies a matrix of this shape, with `step` elements from row to row, to the start of one of
+    the shape `out`, whose columns are a multiple of 8, and zeros beyond.
+    """
+    rows, cols = out
     blocks = -(-cols // _BLOCK)
-    sizes = (*source.shape, source.stride(0), cols // 8, blocks)
-    _variant(source.dtype).launch(rows * blocks, (source, out), sizes)
-    return out
+    variant = _variant(dtype)
+    return variant.bound(rows * blocks, device, (*shape, step, cols // 8, blocks))
 
 
 @lru_cache

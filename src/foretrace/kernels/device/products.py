@@ -3,8 +3,8 @@
 Each takes a `Tile`. The best tile for a size is measured: see `foretrace.kernels.routes`. A tile
 changes the speed, never the meaning of the result.
 
-Sizes are (m, d, h): rows, model width, hidden width. Left operands are m rows; with more dimensions
-they are contiguous. Callers pass the sizes, since reading them from a tensor costs host time.
+Sizes are (m, d, h): rows, model width, hidden width. All but the tensors is fixed by a `Case`, so
+that a call has nothing left to decide.
 """
 
 from __future__ import annotations
@@ -16,19 +16,12 @@ import torch
 import triton
 from torch import Tensor
 
+from foretrace.kernels.case import Case
 from foretrace.kernels.device.gradient import gradient_tma_kernel
-from foretrace.kernels.device.launch import Variant, interpreted
+from foretrace.kernels.device.launch import Launch, Variant, interpreted
 from foretrace.kernels.device.narrow import split_kernel
 from foretrace.kernels.device.projection import gate_up_kernel, gate_up_tma_kernel
 from foretrace.kernels.device.workspace import memory_for_sums
-
-# The tensor memory accelerator addresses 16-byte units, and strides below 2^40 bytes.
-_UNIT = 16
-_REACH = 1 << 40
-SHORT = (torch.bfloat16, torch.float16)
-
-
-Size = tuple[int, int, int]
 
 
 class Tile(NamedTuple):
@@ -52,85 +45,80 @@ class Tile(NamedTuple):
         return {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
 
 
-def takes_tma(*matrices: Tensor) -> bool:
-    """Whether TMA can address these: 16-bit elements, rows on the 16-byte grid, Hopper or newer."""
-    first = matrices[0]
-    hopper = first.is_cuda and _capability(first.get_device())[0] >= 9
-    if not hopper and not interpreted(gate_up_tma_kernel):
-        return False
-    for t in matrices:  # a loop: a generator costs more host time
-        if t.dtype not in SHORT or t.stride(-1) != 1:
-            return False
-        if t.data_ptr() % _UNIT or (t.shape[-1] | t.stride(-2)) & 7:
-            return False
-    return True
+def takes_tma(case: Case) -> bool:
+    """Whether TMA can address all tensors of a case: on the 16-byte grid, Hopper or newer."""
+    hopper = case.device >= 0 and _capability(case.device)[0] >= 9
+    return (hopper or interpreted(gate_up_tma_kernel)) and case.on_grid()
 
 
-def takes_pair(w_gate: Tensor, w_up: Tensor) -> bool:
-    """Whether two weights can be addressed as one tensor: equal strides, and close enough."""
-    way = abs(w_up.data_ptr() - w_gate.data_ptr())
-    return bool(w_gate.stride() == w_up.stride() and way % _UNIT == 0 and 0 < way < _REACH)
+def takes_pair(case: Case) -> bool:
+    """Whether both weights can be addressed as one tensor: equal strides, at two places."""
+    return case.order != 0 and case.rows[1] == case.rows[2]
 
 
-def gate_up_tma(
-    x: Tensor, w_gate: Tensor, w_up: Tensor, out: Tensor, pre: Tensor | None,
-    activation: str, size: Size, tile: Tile,
-) -> None:  # fmt: skip
-    """`out = act(x w_gate^T) * (x w_up^T)`, and the two matmuls side by side in `pre` if given.
+def gate_up_tma(case: Case, tile: Tile, save: str) -> Launch:
+    """`out = act(x w_gate^T) * (x w_up^T)`, and with `save` the two matmuls side by side in `pre`,
+    as a function of x, w_gate, w_up, out and pre; without `save`, `pre` is any tensor.
 
-    Needs `takes_tma(x, w_gate, w_up, out)` and `takes_pair(w_gate, w_up)`.
+    Needs `takes_tma` and `takes_pair`.
     """
-    m, d, h = size
-    way = w_up.data_ptr() - w_gate.data_ptr()
-    # Two tensors anywhere in memory are one (2, h, d) tensor to TMA, given the stride between them.
-    lower = w_gate if way > 0 else w_up
-    save = pre is not None
-    variant = _tiled(gate_up_tma_kernel, x.dtype, tile, activation, save, way < 0)
-    grid = _persistent(x, count_tiles(m, h, tile), tile)
-    sizes = (m, h, d, x.stride(-2), w_gate.stride(0), abs(way) // x.element_size())
-    variant.launch(grid, (x, lower, out, out if pre is None else pre), sizes)
+    m, d, h = case.size
+    behind = case.order > 0
+    variant = _tiled(gate_up_tma_kernel, case.dtype, tile, case.activation, bool(save), not behind)
+    grid = _persistent(case.device, count_tiles(m, h, tile), tile)
+    sizes, item = (m, h, d, case.rows[0], case.rows[1]), case.dtype.itemsize
+
+    def launch(x: Tensor, w_gate: Tensor, w_up: Tensor, out: Tensor, pre: Tensor) -> None:
+        # Two tensors anywhere in memory are one (2, h, d) tensor to TMA, given the stride between.
+        way = abs(w_up.data_ptr() - w_gate.data_ptr()) // item
+        # Triton keeps the allocator of descriptors per thread, and autograd has its own threads.
+        triton.set_allocator(_scratch)
+        variant.launch(grid, (x, w_gate if behind else w_up, out, pre), (*sizes, way))
+
+    return launch
 
 
-def gate_up(
-    x: Tensor, w_gate: Tensor, w_up: Tensor, out: Tensor, pre: Tensor | None,
-    activation: str, size: Size, tile: Tile,
-) -> None:  # fmt: skip
+def gate_up(case: Case, tile: Tile, save: str) -> Launch:
     """As `gate_up_tma`, through pointers: any inputs whose rows are contiguous."""
-    m, d, h = size
-    x_row, gate_row, up_row = x.stride(-2), w_gate.stride(0), w_up.stride(0)
+    m, d, h = case.size
+    x_row, gate_row, up_row, _ = case.rows
     vec = 1 if (d | x_row | gate_row | up_row) & 7 else 8
-    variant = _tiled(gate_up_kernel, x.dtype, tile, activation, pre is not None, vec)
+    variant = _tiled(gate_up_kernel, case.dtype, tile, case.activation, bool(save), vec)
     sizes = (m, h, d // vec, x_row // vec, gate_row // vec, up_row // vec)
-    variant.launch(
-        count_tiles(m, h, tile), (x, w_gate, w_up, out, out if pre is None else pre), sizes
-    )
+    return variant.bound(count_tiles(m, h, tile), case.device, sizes, aligned=case.aligned)
 
 
-def gradient_tma(
-    dy: Tensor, w_down: Tensor, pre: Tensor, grads: Tensor, activation: str, size: Size, tile: Tile
-) -> None:
-    """The gradients of gate and up into `grads`, from `dy`, that of the down projection's output.
-
-    Needs `takes_tma(dy, w_down, pre, grads)`.
+def gradient_tma(case: Case, tile: Tile, activation: str) -> Launch:
+    """The gradients of gate and up into `grads`, from `dy`, that of the down projection's output:
+    a function of dy, w_down, pre and grads. Needs `takes_tma`, and `dy` contiguous.
     """
-    m, d, h = size
-    grid = _persistent(dy, count_tiles(m, h, tile), tile)
-    sizes = (m, h // 8, d, dy.stride(-2), w_down.stride(0))
-    variant = _tiled(gradient_tma_kernel, dy.dtype, tile, activation)
-    variant.launch(grid, (dy, w_down, pre, grads), sizes)
+    m, d, h = case.size
+    grid = _persistent(case.device, count_tiles(m, h, tile), tile)
+    variant = _tiled(gradient_tma_kernel, case.dtype, tile, activation)
+    run = variant.bound(grid, case.device, (m, h // 8, d, d, case.rows[3]))
+
+    def launch(*tensors: Tensor) -> None:
+        triton.set_allocator(_scratch)
+        run(*tensors)
+
+    return launch
 
 
-def narrow_product(a: Tensor, w: Tensor, out: Tensor, size: Size, tile: Tile) -> None:
-    """`out = a w^T`, the down projection, for few rows; `a` begins with the m rows."""
-    m, n, k = size
-    w_row = w.stride(0)
+def narrow_product(case: Case, tile: Tile) -> Launch:
+    """`out = a w^T`, the down projection, for few rows, as a function of a, w and out; `a` begins
+    with the m rows.
+    """
+    m, n, k = case.size
+    w_row = case.rows[3]
     vec = 1 if (k | w_row) & 7 else 8
     tiles = count_tiles(m, n, tile)
-    partial = arrived = out
-    if tile.split > 1:
-        partial, arrived = memory_for_sums(a, tiles * tile.split * tile.bm * tile.bn, tiles)
+    sums = tiles * tile.split * tile.bm * tile.bn
+    variant = _narrow(case.dtype, vec, tile)
     sizes = (m, n, k // vec, k // vec, w_row // vec)
-    _narrow(a.dtype, vec, tile).launch(tiles * tile.split, (a, w, out, partial, arrived), sizes)
+    run = variant.bound(tiles * tile.split, case.device, sizes, aligned=case.aligned)
+    if tile.split == 1:
+        return lambda a, w, out: run(a, w, out, out, out)
+    return lambda a, w, out: run(a, w, out, *memory_for_sums(a, sums, tiles))
 
 
 @lru_cache
@@ -151,10 +139,8 @@ def count_tiles(m: int, n: int, tile: Tile) -> int:
     return -(-m // tile.bm) * -(-n // tile.bn)
 
 
-def _persistent(like: Tensor, tiles: int, tile: Tile) -> int:
-    # Triton keeps the allocator of descriptors per thread, and autograd has its own threads.
-    triton.set_allocator(_scratch)
-    return min(tiles, multiprocessors(like.get_device()) * tile.resident)
+def _persistent(device: int, tiles: int, tile: Tile) -> int:
+    return min(tiles, multiprocessors(device) * tile.resident)
 
 
 def _scratch(size: int, _alignment: int, _stream: int | None) -> Tensor:

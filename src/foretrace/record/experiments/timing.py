@@ -139,13 +139,13 @@ def _graph(name: str, call: Call) -> Call | None:
 def call_times(
     calls: Mapping[str, Call], rounds: int = 5, at_least_s: float = 0.01
 ) -> dict[str, Quartiles]:
-    """Time per call in rows of calls without waiting in between: host and device together."""
+    """Time per call in rows of calls, in turns, without waiting in between: host and device."""
     ones = {name: _second_call_ns(call)[0] for name, call in calls.items()}
     lengths = {name: min(300, max(3, int(at_least_s * 1e9 / ns))) for name, ns in ones.items()}
     taken: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            taken[name].append(batch(call, lengths[name])[0] / 1e3)
+    for turn in range(rounds):
+        for name in _rotated(calls, turn):
+            taken[name].append(batch(calls[name], lengths[name])[0] / 1e3)
     return {name: Quartiles.of(values) for name, values in taken.items()}
 
 

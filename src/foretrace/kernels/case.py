@@ -1,0 +1,59 @@
+"""What decides how a gated MLP is computed: everything but where its tensors lie."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Size = tuple[int, int, int]
+
+# Every pointer of such tensors is a multiple of this many bytes.
+GRID = 16
+SHORT = (torch.bfloat16, torch.float16)
+
+
+class Case(NamedTuple):
+    """Calls that run the same launches, up to the addresses of their tensors.
+
+    `rows` are the strides between the rows of x, gate, up and down, in elements, and 0 where the
+    elements of a row do not follow each other; `aligned` says that all four begin on the 16-byte
+    grid. `order` is how up's weight lies to gate's: 2 right
+    behind it, 1 behind, -1 before, 0 at the same place.
+    """
+
+    size: Size
+    dtype: torch.dtype
+    device: int
+    activation: str
+    rows: tuple[int, int, int, int]
+    aligned: bool
+    order: int
+
+    @staticmethod
+    def of(x: Tensor, gate: Tensor, up: Tensor, down: Tensor, activation: str) -> Case:
+        """That of tensors that fit together, `x` as rows."""
+        h, d = gate.shape
+        tensors = (x, gate, up, down)
+        start, second = gate.data_ptr(), up.data_ptr()
+        aligned = not (x.data_ptr() | start | second | down.data_ptr()) & (GRID - 1)
+        x_row, gate_row, up_row, down_row = (
+            tensor.stride(0) * (tensor.stride(1) == 1) for tensor in tensors
+        )
+        rows = x_row, gate_row, up_row, down_row
+        order = order_of(second - start, gate.nbytes)
+        size = x.shape[0], d, h
+        return Case(size, x.dtype, x.get_device(), activation, rows, aligned, order)
+
+    def on_grid(self) -> bool:
+        """Whether every row begins on the 16-byte grid, of 16-bit elements."""
+        _, d, h = self.size
+        x_row, gate_row, up_row, down_row = self.rows
+        units = d | h | x_row | gate_row | up_row | down_row
+        return self.dtype in SHORT and self.aligned and all(self.rows) and not units & 7
+
+
+def order_of(way: int, size: int) -> int:
+    """`Case.order` of two weights of `size` bytes, `way` bytes from gate to up."""
+    return 2 if way == size else (way > 0) - (way < 0)
