@@ -112,6 +112,7 @@ def test_every_route(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [(1, 8, 8), (5, 33, 77), (300, 768, 3072)])
 def test_dispatched(size: tuple[int, int, int], dtype: torch.dtype) -> None:
+    torch.manual_seed(0)  # at eight by eight the errors of both are luck
     tensors, dy = _mlp(*size, dtype=dtype), _new(*size[:2], dtype=dtype)
     right = _with_gradients(mlp_reference, [tensor.double() for tensor in tensors], dy.double())
     theirs = _with_gradients(mlp_reference, tensors, dy)

@@ -69,9 +69,13 @@ def _gradients(function, tensors, dy, activation):
 
 
 @pytest.mark.parametrize("size", [(300, 515, 1030), (512, 64, 129), (700, 1001, 3000)])
-def test_rows_off_the_grid_are_padded(size: tuple[int, int, int]) -> None:
+def test_rows_off_the_grid_are_padded(
+    size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     m, d, h = size
     assert mlp_module.pays_to_pad(size)
+    monkeypatch.setattr(mlp_module, "LEAST_TRAINED", 1)
+    mlp_module.forget()
     new = {"device": "cuda", "dtype": torch.bfloat16}
     both = torch.randn(2 * h, d, **new) / d**0.5
     tensors = [torch.randn(m, d, **new), both[:h], both[h:], torch.randn(d, h, **new) / h**0.5]

@@ -199,6 +199,7 @@ def test_rows_off_the_grid_are_padded(
 ) -> None:
     monkeypatch.setattr(mlp_module, "LEAST_PADDED", 1)
     monkeypatch.setattr(mlp_module, "UNIT", 16)
+    monkeypatch.setattr(mlp_module, "LEAST_TRAINED", 1)
     mlp_module.forget()
     tensors = _inputs(*shape, h=35)
     dy = torch.randn(shape)
