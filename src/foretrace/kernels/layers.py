@@ -5,7 +5,6 @@
 Llama's, or any with `gate_proj`, `up_proj` and `down_proj` without biases.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,33 +12,15 @@ from torch import Tensor, nn
 from foretrace.kernels.mlp import gated_mlp
 
 
-def _forward(activation: str) -> Callable[[Any, Tensor], Tensor]:
+def _layer(name: str, activation: str, about: str) -> type[nn.Module]:
     def forward(self: Any, x: Tensor) -> Tensor:
         gate, up, down = self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight
         return gated_mlp(x, gate, up, down, activation)
 
-    return forward
+    can = {"can_torch_compile": True, "has_backward": True}
+    return type(name, (nn.Module,), {**can, "forward": forward, "__doc__": about})
 
 
-class GeGLUMLP(nn.Module):
-    """`down(gelu_tanh(gate(x)) * up(x))`: Gemma's MLP, and the article's `SimpleGeGLUMLP`."""
-
-    can_torch_compile: bool = True
-    has_backward: bool = True
-    forward = _forward("gelu_tanh")
-
-
-class SwiGLUMLP(nn.Module):
-    """`down(silu(gate(x)) * up(x))`: Llama's MLP."""
-
-    can_torch_compile: bool = True
-    has_backward: bool = True
-    forward = _forward("silu")
-
-
-class ReGLUMLP(nn.Module):
-    """`down(relu(gate(x)) * up(x))`."""
-
-    can_torch_compile: bool = True
-    has_backward: bool = True
-    forward = _forward("relu")
+GeGLUMLP = _layer("GeGLUMLP", "gelu_tanh", "`down(gelu_tanh(gate(x)) * up(x))`: Gemma's MLP.")
+SwiGLUMLP = _layer("SwiGLUMLP", "silu", "`down(silu(gate(x)) * up(x))`: Llama's MLP.")
+ReGLUMLP = _layer("ReGLUMLP", "relu", "`down(relu(gate(x)) * up(x))`.")

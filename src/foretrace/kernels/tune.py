@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -50,8 +51,7 @@ def _candidates() -> dict[str, tuple[tuple[int, int, Route], ...]]:
 CANDIDATES = _candidates()
 _BY_TMA = ("pingpong", "tma")
 
-Tensors = Callable[[], tuple[torch.Tensor, ...]]
-Compute = Callable[[Route], Tensors]
+Call = Callable[[], Any]
 
 
 def tune(
@@ -139,10 +139,10 @@ def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[Measure
         if usual == SEPARATE and not tried:
             continue
         calls = {usual.text(): compute(usual)}
-        wanted = calls[usual.text()]()
+        wanted = _tensors(calls[usual.text()]())
         for route in tried:
             call = compute(route)
-            if all(map(_close, call(), wanted)):
+            if all(map(_close, _tensors(call()), wanted)):
                 calls[route.text()] = call
         device = device_times(calls, repeats=9)
         whole = call_times(calls, rounds=3, at_least_s=0.003)
@@ -150,6 +150,12 @@ def measure(size: Size, dtype: torch.dtype, activation: str) -> Iterator[Measure
         for name in calls:
             times = round(device[name].median, 2), round(whole[name].median, 2)
             yield MeasuredRoute(part, *size, name, *times)
+
+
+def _tensors(results: Any) -> list[torch.Tensor]:
+    """What a part returned: one tensor, or some of which not all are there."""
+    several = [results] if isinstance(results, torch.Tensor) else results
+    return [each for each in several if each is not None]
 
 
 def _close(found: torch.Tensor, wanted: torch.Tensor) -> bool:
@@ -176,7 +182,7 @@ def candidates(part: str, m: int) -> list[Route]:
 
 def _parts(
     size: Size, dtype: torch.dtype, activation: str, fastest: Mapping[str, Route]
-) -> dict[str, Compute]:
+) -> dict[str, Callable[[Route], Call]]:
     """For each part a function of its route; what it returns computes it on random data."""
     m, d, h = size
     new = {"dtype": dtype, "device": "cuda"}
@@ -186,32 +192,20 @@ def _parts(
     middle, pre = torch.randn(m, h, **new), torch.randn(m, 2 * h, **new)
     case = Case.of(x, gate, up, down, activation)
 
-    def gate_up(save: bool, route: Route) -> Tensors:
-        part = steps.gate_up_part(case, route, save=save)
-        return (lambda: part(x, gate, up)) if save else lambda: part(x, gate, up)[:1]
-
-    def whole(save: bool, route: Route) -> Tensors:
+    def whole(compute: Callable[..., Callable[..., Any]], route: Route) -> Call:
         plan = ALL_LIBRARY._replace(**{**fastest, "whole": route, "whole_saving": route})
-        if save:
-            return partial(steps.forward_saving(case, plan), x, gate, up, down)
-        part = steps.forward(case, plan)
-        return lambda: (part(x, gate, up, down),)
+        return partial(compute(case, plan), x, gate, up, down)
 
-    def down_part(route: Route) -> Tensors:
-        part = steps.down_part(case, route)
-        return lambda: (part(middle, down),)
-
-    def gradient(route: Route) -> Tensors:
-        part = steps.gradient_part(case, route)
-        return lambda: (part(dy, down, pre),)
+    def gate_up(save: bool, route: Route) -> Call:
+        return partial(steps.gate_up_part(case, route, save=save), x, gate, up)
 
     return {
         "gate_up": partial(gate_up, False),
         "gate_up_saving": partial(gate_up, True),
-        "down": down_part,
-        "gradient": gradient,
-        "whole": partial(whole, False),
-        "whole_saving": partial(whole, True),
+        "down": lambda route: partial(steps.down_part(case, route), middle, down),
+        "gradient": lambda route: partial(steps.gradient_part(case, route), dy, down, pre),
+        "whole": partial(whole, steps.forward),
+        "whole_saving": partial(whole, steps.forward_saving),
     }
 
 
