@@ -68,7 +68,10 @@ def test_a_descriptor_is_made_once_for_each_place(monkeypatch: pytest.MonkeyPatc
         return _binary(launched, ["left", "right"])
 
     variant = launch.Variant(_Kernel(built), ("fixed",), {})
-    places = (launch.Place(0, (4, 8), (8, 1), (2, 2)), launch.Place(1, (4, 4), (8, 1), (2, 2), 4))
+    places = (
+        launch.TmaPlace(0, (4, 8), (8, 1), (2, 2)),
+        launch.TmaPlace(1, (4, 4), (8, 1), (2, 2), 4),
+    )
     run = variant.bound_to(7, 0, places, (5,), lambda tensor, place: (tensor, place), 1)
     near, far, counts = _Matrix(16), _Matrix(32), _Matrix(64)
     for _ in range(3):

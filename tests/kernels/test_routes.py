@@ -12,7 +12,7 @@ import torch
 pytest.importorskip("triton")
 
 from foretrace.kernels import routes, steps, tune
-from foretrace.kernels.case import Case
+from foretrace.kernels.case import CallCase
 from foretrace.kernels.device.products import Tile
 from foretrace.kernels.estimate import TimesBySize
 from foretrace.kernels.routes import (
@@ -256,7 +256,7 @@ def test_factors_are_saved_where_a_table_chooses_specialised_kernels(
     few, many = (1023, 768, 3072), (1024, 768, 3072)
 
     def saved_as(size: tuple[int, int, int]) -> str:
-        return steps.saved_as(Case(size, torch.bfloat16, 0, "silu", (0, 0, 0, 0), True, 2))
+        return steps.saved_as(CallCase(size, torch.bfloat16, 0, "silu", (0, 0, 0, 0), True, 2))
 
     for card, saved in (("Some Card", "products"), ("NVIDIA H200", "factors")):
         monkeypatch.setattr(steps, "card_name", lambda device, card=card: card)

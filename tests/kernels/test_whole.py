@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("triton.experimental.gluon")
 
 from foretrace.kernels import steps
-from foretrace.kernels.case import Case
+from foretrace.kernels.case import CallCase
 from foretrace.kernels.device import specialised, workspace
 from foretrace.kernels.device.whole_pingpong import dealt, gate_tile
 from foretrace.kernels.tune import CANDIDATES
@@ -90,7 +90,7 @@ def test_where_programs_cannot_run_at_once_the_parts_are_computed(
     monkeypatch.setattr(steps, "takes_pingpong", lambda *_: True)
     route = CANDIDATES["whole"][0][2]
     for _ in range(2):
-        part = steps.whole_part(Case.of(*tensors, "silu"), route, save=True)
+        part = steps.whole_part(CallCase.of(*tensors, "silu"), route, save=True)
         assert part is not None
         assert part(*tensors) is None
     assert len(asked) == 1

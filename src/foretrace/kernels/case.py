@@ -14,7 +14,7 @@ GRID = 16
 SHORT = (torch.bfloat16, torch.float16)
 
 
-class Case(NamedTuple):
+class CallCase(NamedTuple):
     """Calls that run the same launches, up to the addresses of their tensors.
 
     `rows` are the strides between the rows of x, gate, up and down, in elements, and 0 where the
@@ -32,7 +32,7 @@ class Case(NamedTuple):
     order: int
 
     @staticmethod
-    def of(x: Tensor, gate: Tensor, up: Tensor, down: Tensor, activation: str) -> Case:
+    def of(x: Tensor, gate: Tensor, up: Tensor, down: Tensor, activation: str) -> CallCase:
         """That of tensors that fit together, `x` as rows."""
         h, d = gate.shape
         tensors = (x, gate, up, down)
@@ -44,7 +44,7 @@ class Case(NamedTuple):
         rows = x_row, gate_row, up_row, down_row
         order = order_of(second - start, gate.nbytes)
         size = x.shape[0], d, h
-        return Case(size, x.dtype, x.get_device(), activation, rows, aligned, order)
+        return CallCase(size, x.dtype, x.get_device(), activation, rows, aligned, order)
 
     def on_grid(self) -> bool:
         """Whether every row begins on the 16-byte grid, of 16-bit elements."""
@@ -55,5 +55,5 @@ class Case(NamedTuple):
 
 
 def order_of(way: int, size: int) -> int:
-    """`Case.order` of two weights of `size` bytes, `way` bytes from gate to up."""
+    """`CallCase.order` of two weights of `size` bytes, `way` bytes from gate to up."""
     return 2 if way == size else (way > 0) - (way < 0)

@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from foretrace.kernels import steps
 from foretrace.kernels.activations import ACTIVATIONS, activation_named, gated_reference
-from foretrace.kernels.case import GRID, Case, Size, order_of
+from foretrace.kernels.case import GRID, CallCase, Size, order_of
 from foretrace.kernels.routes import ALL_LIBRARY, Plan, alignment, plan, plan_loaded
 from foretrace.kernels.support import HAVE_TRITON, INTERPRETED, note_once, traced, why_not
 
@@ -40,7 +40,7 @@ def mlp_reference(
 
 
 class Call(NamedTuple):
-    """How calls of one `Case` are computed, as functions of x, gate, up and down: see `steps`.
+    """How calls of one `CallCase` are computed, as functions of x, gate, up and down: see `steps`.
 
     `saving` returns the result and all that `backward` takes, before which of the gradients are
     wanted and after `dy`.
@@ -53,7 +53,7 @@ class Call(NamedTuple):
 
 # Calls that came before, by the shape of x and the activation, the last ones first: a guard that
 # says in one step whether modes, types, dtypes, devices, shapes and strides are the same again;
-# whether gradients are on, the device, `aligned` and `order` of the `Case`, and what to call.
+# whether gradients are on, the device, `aligned` and `order` of the `CallCase`, and what to call.
 _Known = tuple[Callable[..., bool], bool, int, bool, int, Callable[..., Tensor]]
 _known: dict[tuple[torch.Size, str], list[_Known]] = {}
 _MOST, _MOST_OF_A_SHAPE = 4096, 8
@@ -109,7 +109,7 @@ def _unknown(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation
     if device >= 0 and _Guards is not None and not _capturing(x):
         shapes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
         guard = _Guards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides).check
-        case = Case.of(x, w_gate, w_up, w_down, activation)
+        case = CallCase.of(x, w_gate, w_up, w_down, activation)
         if len(_known) >= _MOST:
             _known.clear()
         before = _known.setdefault((x.shape, activation), [])
@@ -134,12 +134,12 @@ def _call(
     _check(x, w_gate, w_up, w_down)
     if 0 in x.shape or 0 in w_gate.shape:
         return None
-    case = Case.of(x, w_gate, w_up, w_down, activation_named(activation))
+    case = CallCase.of(x, w_gate, w_up, w_down, activation_named(activation))
     return (_chosen.__wrapped__ if _capturing(x) else _chosen)(case, may_pad)
 
 
 @lru_cache(maxsize=_MOST)
-def _chosen(case: Case, may_pad: bool) -> Call:
+def _chosen(case: CallCase, may_pad: bool) -> Call:
     if may_pad and all(case.rows) and pays_to_pad(case.size) and case.dtype != torch.float32:
         return _padded(case)
     routes = _plan(case) if all(case.rows) else ALL_LIBRARY
@@ -182,7 +182,7 @@ def pays_to_pad(size: Size) -> bool:
     return size[0] >= LEAST_PADDED and alignment(size) < 8
 
 
-def _padded(case: Case) -> Call:
+def _padded(case: CallCase) -> Call:
     """Zeros beyond the end of rows and columns add nothing, and every activation keeps them."""
     m, d, h = case.size
     wide, deep = d + -d % UNIT, h + -h % UNIT
@@ -241,7 +241,7 @@ def _check(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor) -> None:
             raise ValueError(f"x, gate, up and down have different {what}s: {texts}")
 
 
-def _plan(case: Case) -> Plan:
+def _plan(case: CallCase) -> Plan:
     if case.device >= 0 and torch._C._cuda_isCurrentStreamCapturing():
         return plan_loaded(case.device, case.dtype, case.size, case.activation)
     return plan(case.device, case.dtype, case.size, False, case.order == 2)

@@ -1,6 +1,6 @@
 """The gated MLP's forward and backward as launches, each part by its route, without autograd.
 
-Every function here takes a `Case` and returns a function of tensors that has nothing left to
+Every function here takes a `CallCase` and returns a function of tensors that has nothing left to
 decide: what a call costs the host is its launches. Sizes are (m, d, h): rows, model width, hidden
 width. `x` and `dy` are m rows, and all tensors are on the current device.
 """
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foretrace.kernels.case import GRID, Case
+from foretrace.kernels.case import GRID, CallCase
 from foretrace.kernels.estimate import MULTIPROCESSORS
 from foretrace.kernels.routes import Plan, Route, card_name, many, rows_for
 from foretrace.kernels.support import HAVE_GLUON, HAVE_TRITON
@@ -50,18 +50,18 @@ Triple = tuple[Tensor, Tensor, Tensor | None]
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
-def forward(case: Case, plan: Plan) -> Callable[..., Tensor]:
+def forward(case: CallCase, plan: Plan) -> Callable[..., Tensor]:
     """`(act(x Wg^T) * (x Wu^T)) Wd^T` as a function of x, gate, up and down."""
     compute = _forward(case, plan, save=False)
     return lambda *tensors: compute(*tensors)[0]
 
 
-def forward_saving(case: Case, plan: Plan) -> Callable[..., Triple]:
+def forward_saving(case: CallCase, plan: Plan) -> Callable[..., Triple]:
     """As `forward`, and for backward the activations (m, h), and what `saved_as` says (m, 2h)."""
     return _forward(case, plan, save=True)
 
 
-def _forward(case: Case, plan: Plan, *, save: bool) -> Callable[..., Triple]:
+def _forward(case: CallCase, plan: Plan, *, save: bool) -> Callable[..., Triple]:
     shared = not save and plan.down.tile is not None
     route = plan.gate_up_saving if save else plan.gate_up
     first, last = gate_up_part(case, route, save=save, shared=shared), down_part(case, plan.down)
@@ -74,7 +74,7 @@ def _forward(case: Case, plan: Plan, *, save: bool) -> Callable[..., Triple]:
     return parts if whole is None else lambda *tensors: whole(*tensors) or parts(*tensors)
 
 
-def backward(case: Case, plan: Plan) -> Callable[..., Gradients]:
+def backward(case: CallCase, plan: Plan) -> Callable[..., Gradients]:
     """The gradients of x, of gate and up one below the other, and of down, as a function of dy, x,
     gate, up, down, the activations, what `saved_as` says, and which of the three are wanted.
     """
@@ -95,7 +95,7 @@ def backward(case: Case, plan: Plan) -> Callable[..., Gradients]:
     return compute
 
 
-def saved_as(case: Case) -> str:
+def saved_as(case: CallCase) -> str:
     """What backward gets of gate and up: the "products", or their "factors" (`math.factors`).
 
     With factors the gradient of an activation is two multiplications. The loop of the specialised
@@ -114,7 +114,7 @@ def _specialises(device: int) -> bool:
     return any(row.route.startswith("pingpong") for row in rows_for(card_name(device)))
 
 
-def new(case: Case, columns: int, rows: int | None = None) -> Callable[[], Tensor]:
+def new(case: CallCase, columns: int, rows: int | None = None) -> Callable[[], Tensor]:
     """Allocates columns for each row of a case, or for `rows`."""
     shape = case.size[0] if rows is None else rows, columns
     if case.device >= 0 and _EMPTY is not None:
@@ -123,7 +123,7 @@ def new(case: Case, columns: int, rows: int | None = None) -> Callable[[], Tenso
     return partial(torch.empty, shape, dtype=case.dtype, device=device)
 
 
-def whole_part(case: Case, route: Route, *, save: bool) -> Callable[..., Triple | None] | None:
+def whole_part(case: CallCase, route: Route, *, save: bool) -> Callable[..., Triple | None] | None:
     """The result, the activations, and with `save` what `saved_as` says, of x, gate, up and down.
 
     None where the route computes the parts one after the other, or one launch cannot do it; the
@@ -144,7 +144,7 @@ def whole_part(case: Case, route: Route, *, save: bool) -> Callable[..., Triple 
 
 
 def gate_up_part(
-    case: Case, route: Route, *, save: bool = False, shared: bool = False
+    case: CallCase, route: Route, *, save: bool = False, shared: bool = False
 ) -> Callable[[Tensor, Tensor, Tensor], Pair]:
     """`act(x Wg^T) * (x Wu^T)`, and with `save` what `saved_as` says, of x, gate and up.
 
@@ -182,7 +182,7 @@ def gate_up_part(
     return together
 
 
-def _fused_gate_up(case: Case, route: Route, kept: str) -> Callable[..., None] | None:
+def _fused_gate_up(case: CallCase, route: Route, kept: str) -> Callable[..., None] | None:
     """The launch of a route; None where the library runs."""
     kind, tile = route
     if tile is None or (kept == "factors" and kind != "pingpong"):
@@ -197,7 +197,7 @@ def _fused_gate_up(case: Case, route: Route, kept: str) -> Callable[..., None] |
 
 
 def products(
-    case: Case, x: Tensor, gate: Tensor, up: Tensor, new_pre: Callable[[], Tensor]
+    case: CallCase, x: Tensor, gate: Tensor, up: Tensor, new_pre: Callable[[], Tensor]
 ) -> Tensor:
     """`x Wg^T` and `x Wu^T` side by side, (m, 2h): one matmul where the weights are stacked."""
     packed = stacked(gate, up) if case.order == 2 else None
@@ -210,7 +210,7 @@ def products(
     return both
 
 
-def down_part(case: Case, route: Route) -> Callable[[Tensor, Tensor], Tensor]:
+def down_part(case: CallCase, route: Route) -> Callable[[Tensor, Tensor], Tensor]:
     """`middle Wd^T`, of the activations and down."""
     if route.tile is None:
         return F.linear
@@ -224,7 +224,7 @@ def down_part(case: Case, route: Route) -> Callable[[Tensor, Tensor], Tensor]:
     return compute
 
 
-def gradient_part(case: Case, route: Route) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def gradient_part(case: CallCase, route: Route) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """The gradients of gate and up, side by side, (m, 2h), of dy, down and what `saved_as` says."""
     new_grads = new(case, 2 * case.size[2])
     activation = "factors" if saved_as(case) == "factors" else case.activation
@@ -265,7 +265,7 @@ def weight_gradient(grads: Tensor, x: Tensor) -> Tensor:
     return both
 
 
-def input_gradient(case: Case, grads: Tensor, gate: Tensor, up: Tensor) -> Tensor:
+def input_gradient(case: CallCase, grads: Tensor, gate: Tensor, up: Tensor) -> Tensor:
     """`dgate Wg + dup Wu`, without a separate addition either way."""
     packed = stacked(gate, up) if case.order == 2 else None
     if packed is not None:

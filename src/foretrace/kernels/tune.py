@@ -21,7 +21,7 @@ import torch
 from foretrace.base import files
 from foretrace.base.errors import MissingError
 from foretrace.kernels import mlp, routes, steps
-from foretrace.kernels.case import Case, Size
+from foretrace.kernels.case import CallCase, Size
 from foretrace.kernels.glu import gated
 from foretrace.kernels.routes import ALL_LIBRARY, PARTS, SEPARATE, MeasuredRoute, Route
 from foretrace.kernels.support import HAVE_TRITON
@@ -169,7 +169,7 @@ def _applies(part: str, route: Route, size: Size, dtype: torch.dtype) -> bool:
     """
     unit = routes.alignment(size)
     if part == "gate_up_saving" and route.kind != "pingpong":
-        case = Case(size, dtype, torch.cuda.current_device(), "", (0, 0, 0, 0), True, 2)
+        case = CallCase(size, dtype, torch.cuda.current_device(), "", (0, 0, 0, 0), True, 2)
         if steps.saved_as(case) == "factors":
             return False
     return unit == 64 if part.startswith("whole") else unit > 1 or route.kind not in _BY_TMA
@@ -190,7 +190,7 @@ def _parts(
     both = torch.randn(2 * h, d, **new) / d**0.5
     gate, up, down = both[:h], both[h:], torch.randn(d, h, **new) / h**0.5
     middle, pre = torch.randn(m, h, **new), torch.randn(m, 2 * h, **new)
-    case = Case.of(x, gate, up, down, activation)
+    case = CallCase.of(x, gate, up, down, activation)
 
     def whole(compute: Callable[..., Callable[..., Any]], route: Route) -> Call:
         plan = ALL_LIBRARY._replace(**{**fastest, "whole": route, "whole_saving": route})

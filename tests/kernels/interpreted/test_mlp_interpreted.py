@@ -10,7 +10,7 @@ from exactness import assert_as_good_as_torch
 
 from foretrace.kernels import GeGLUMLP, gated_mlp, mlp_reference, steps
 from foretrace.kernels import mlp as mlp_module
-from foretrace.kernels.case import Case
+from foretrace.kernels.case import CallCase
 from foretrace.kernels.device.products import Tile
 from foretrace.kernels.routes import ALL_LIBRARY, LIBRARY, Plan, Route
 from sweep import FULL
@@ -165,7 +165,7 @@ def test_gradients_of_gradients_are_refused() -> None:
 
 def test_sizes_the_accelerator_does_not_take() -> None:
     tensors = _inputs(6, 21, h=35)
-    y = steps.forward(Case.of(*tensors, "gelu_tanh"), TMA)(*tensors)
+    y = steps.forward(CallCase.of(*tensors, "gelu_tanh"), TMA)(*tensors)
     torch.testing.assert_close(y, mlp_reference(*tensors), rtol=1e-2, atol=1e-2)
 
 

@@ -7,7 +7,7 @@ import torch
 from exactness import assert_as_good_as_torch, poisoned
 
 from foretrace.kernels import gated_reference
-from foretrace.kernels.case import Case
+from foretrace.kernels.case import CallCase
 from foretrace.kernels.device.products import (
     Tile,
     gate_up,
@@ -37,7 +37,7 @@ def _random(*shape: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _run(compute, x, gate, up, out, pre, activation: str = "gelu_tanh") -> None:
-    case = Case.of(x, gate, up, torch.empty(gate.T.shape, dtype=x.dtype), activation)
+    case = CallCase.of(x, gate, up, torch.empty(gate.T.shape, dtype=x.dtype), activation)
     compute(case, SMALL, "" if pre is None else "products")(
         x, gate, up, out, out if pre is None else pre
     )
@@ -91,9 +91,9 @@ def test_either_weight_may_come_first_in_memory_and_rows_may_be_strided() -> Non
 
 
 def test_what_the_accelerator_does_not_take() -> None:
-    def case(x: torch.Tensor, up: torch.Tensor | None = None) -> Case:
+    def case(x: torch.Tensor, up: torch.Tensor | None = None) -> CallCase:
         gate, down = (torch.zeros(shape, dtype=x.dtype) for shape in ((8, 16), (16, 8)))
-        return Case.of(x, gate, gate.clone() if up is None else up, down, "silu")
+        return CallCase.of(x, gate, gate.clone() if up is None else up, down, "silu")
 
     ok = torch.zeros(8, 16, dtype=torch.float16)
     wide = torch.zeros(8, 24, dtype=torch.float16)[:, :16]
@@ -104,7 +104,7 @@ def test_what_the_accelerator_does_not_take() -> None:
     assert not takes_tma(case(torch.zeros(8, 17, dtype=torch.float16)[:, :16]))
     assert not takes_tma(case(torch.zeros(144, dtype=torch.float16)[4:132].view(8, 16)))
     assert not takes_pair(case(ok, wide))
-    assert not takes_pair(Case.of(ok, ok, ok, ok.view(16, 8), "silu"))
+    assert not takes_pair(CallCase.of(ok, ok, ok, ok.view(16, 8), "silu"))
 
 
 @pytest.mark.parametrize(("size", "dtype"), TYPED)
@@ -123,7 +123,7 @@ def test_gradient(size, dtype) -> None:
         )[0]
 
     kept, grads = pre.clone(), poisoned((m, 2 * h), dtype=dtype)
-    case = Case.of(dy, w_down.T.contiguous(), w_down.T.contiguous(), w_down, "gelu_tanh")
+    case = CallCase.of(dy, w_down.T.contiguous(), w_down.T.contiguous(), w_down, "gelu_tanh")
     gradient_tma(case, Tile(32, 64, 16, 2, 4, 2), "gelu_tanh")(dy, w_down, pre, grads)
     assert_as_good_as_torch(grads, by_autograd(dtype), by_autograd(torch.float64), ulps=1)
     assert torch.equal(pre, kept)
@@ -134,7 +134,7 @@ def test_narrow_product_is_the_same_every_time(size, split) -> None:
     m, d, h = size
     a, w = torch.randn(m, h).half(), _random(d, h, dtype=torch.float16)
     outs = [poisoned((m, d), dtype=torch.float16) for _ in range(2)]
-    case = Case.of(outs[0], w.T.contiguous(), w.T.contiguous(), w, "silu")
+    case = CallCase.of(outs[0], w.T.contiguous(), w.T.contiguous(), w, "silu")
     for out in outs:
         narrow_product(case, Tile(16, 16, 32, 2, 4, split=split))(a, w, out)
     assert_as_good_as_torch(outs[0], a @ w.T, a.double() @ w.double().T, ulps=1)

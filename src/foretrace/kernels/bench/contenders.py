@@ -19,7 +19,7 @@ from torch import Tensor
 
 from foretrace.kernels import steps
 from foretrace.kernels.bench.subjects import BenchSubject, Tensors
-from foretrace.kernels.case import Case
+from foretrace.kernels.case import CallCase
 from foretrace.kernels.glu import gated
 from foretrace.kernels.mlp import gated_mlp
 from foretrace.kernels.routes import plan
@@ -144,12 +144,12 @@ def _liger_mlp(
 
 
 def _our_gate_up(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-    case = Case.of(x, gate, up, gate, "gelu_tanh")
+    case = CallCase.of(x, gate, up, gate, "gelu_tanh")
     return _gate_up_part(case)(x, gate, up)[0]
 
 
 @lru_cache
-def _gate_up_part(case: Case) -> Callable[..., steps.Pair]:
+def _gate_up_part(case: CallCase) -> Callable[..., steps.Pair]:
     return steps.gate_up_part(case, plan(case.device, case.dtype, case.size).gate_up)
 
 

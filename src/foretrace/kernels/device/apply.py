@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from foretrace.kernels.case import Case
+from foretrace.kernels.case import CallCase
 from foretrace.kernels.device.launch import Launch, Variant
 from foretrace.kernels.device.pointwise import (
     backward_flat_kernel,
@@ -48,7 +48,7 @@ def gated_backward(
         _run_strided(backward_strided_kernel, tensors, activation)
 
 
-def gated_apart(case: Case) -> Launch:
+def gated_apart(case: CallCase) -> Launch:
     """`gated_forward` over contiguous gate, up and out of a case, (m, h)."""
     count = case.size[0] * case.size[2]
     vec = 1 if count & 7 else 8
@@ -56,7 +56,7 @@ def gated_apart(case: Case) -> Launch:
     return variant.bound(-(-count // _BLOCK), case.device, (count // vec,))
 
 
-def packed_forward(case: Case, *, factors: bool) -> Launch:
+def packed_forward(case: CallCase, *, factors: bool) -> Launch:
     """Write `act(gate) * up` to the start of `out`, (m, h), for `pre` = (gate, up) (m, 2h), as a
     function of pre and out. `factors`: then write `math.factors` over `pre`.
     """
@@ -64,14 +64,14 @@ def packed_forward(case: Case, *, factors: bool) -> Launch:
     return _packed(kernel, case, case.activation)
 
 
-def packed_backward(case: Case, activation: str) -> Launch:
+def packed_backward(case: CallCase, activation: str) -> Launch:
     """Write the gradients of gate and up into `grads` (m, 2h), from `grad` (m, h), as a function of
     grad, pre and grads, all contiguous.
     """
     return _packed(backward_packed_kernel, case, activation)
 
 
-def _packed(kernel: Any, case: Case, activation: str) -> Launch:
+def _packed(kernel: Any, case: CallCase, activation: str) -> Launch:
     m, _, h = case.size
     vec = 1 if h & 7 else 8
     blocks = -(-h // _BLOCK)

@@ -36,7 +36,7 @@ def interpreted(kernel: Any) -> bool:
     return not isinstance(kernel, JITFunction)
 
 
-class Place(NamedTuple):
+class TmaPlace(NamedTuple):
     """What TMA reads or writes: tensor number `which` of a launch from element `offset` on, as a
     matrix, in blocks.
     """
@@ -96,8 +96,8 @@ class Variant:
         return launch
 
     def bound_to(
-        self, grid: int, device: int, places: Sequence[Place], integers: Sequence[int],
-        describe: Callable[[Tensor, Place], Any], others: int = 0,
+        self, grid: int, device: int, places: Sequence[TmaPlace], integers: Sequence[int],
+        describe: Callable[[Tensor, TmaPlace], Any], others: int = 0,
     ) -> Launch:  # fmt: skip
         """As `bound`, for a kernel that takes descriptors of `places`, then the addresses of the
         last `others` tensors. All tensors are on the grid.
@@ -105,7 +105,7 @@ class Variant:
         A descriptor is made once for each address: Triton makes all of them at every launch, which
         takes 40 us for six. `describe` makes one as Triton takes it when it compiles.
         """
-        made: list[tuple[Place, dict[int, list[Any]]]] = [(place, {}) for place in places]
+        made: list[tuple[TmaPlace, dict[int, list[Any]]]] = [(place, {}) for place in places]
         tail = (*integers, *self.fixed)
 
         def launch(*tensors: Tensor) -> None:
@@ -186,7 +186,7 @@ def _described_launcher(binary: Any) -> tuple[Launcher, Callable[..., list[Any]]
         return None
     from triton.backends.nvidia.driver import make_tensordesc_arg
 
-    def make(start: int, place: Place, number: int) -> list[Any]:
+    def make(start: int, place: TmaPlace, number: int) -> list[Any]:
         # What Triton reads of a tensor and its descriptor; its own class checks all of it.
         base = SimpleNamespace(data_ptr=lambda: start)
         about = {"shape": place.shape, "strides": place.strides, "padding": "zero"}

@@ -3,7 +3,7 @@
 Each takes a `Tile`. The best tile for a size is measured: see `foretrace.kernels.routes`. A tile
 changes the speed, never the meaning of the result.
 
-Sizes are (m, d, h): rows, model width, hidden width. All but the tensors is fixed by a `Case`, so
+Sizes are (m, d, h): rows, model width, hidden width. A `CallCase` fixes all but the tensors, so
 that a call has nothing left to decide.
 """
 
@@ -16,7 +16,7 @@ import torch
 import triton
 from torch import Tensor
 
-from foretrace.kernels.case import Case
+from foretrace.kernels.case import CallCase
 from foretrace.kernels.device.gradient import gradient_tma_kernel
 from foretrace.kernels.device.launch import Launch, Variant, interpreted
 from foretrace.kernels.device.narrow import split_kernel
@@ -45,18 +45,18 @@ class Tile(NamedTuple):
         return {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
 
 
-def takes_tma(case: Case) -> bool:
+def takes_tma(case: CallCase) -> bool:
     """Whether TMA can address all tensors of a case: on the 16-byte grid, Hopper or newer."""
     hopper = case.device >= 0 and _capability(case.device)[0] >= 9
     return (hopper or interpreted(gate_up_tma_kernel)) and case.on_grid()
 
 
-def takes_pair(case: Case) -> bool:
+def takes_pair(case: CallCase) -> bool:
     """Whether both weights can be addressed as one tensor: equal strides, at two places."""
     return case.order != 0 and case.rows[1] == case.rows[2]
 
 
-def gate_up_tma(case: Case, tile: Tile, save: str) -> Launch:
+def gate_up_tma(case: CallCase, tile: Tile, save: str) -> Launch:
     """`out = act(x w_gate^T) * (x w_up^T)`, and with `save` the two matmuls side by side in `pre`,
     as a function of x, w_gate, w_up, out and pre; without `save`, `pre` is any tensor.
 
@@ -78,7 +78,7 @@ def gate_up_tma(case: Case, tile: Tile, save: str) -> Launch:
     return launch
 
 
-def gate_up(case: Case, tile: Tile, save: str) -> Launch:
+def gate_up(case: CallCase, tile: Tile, save: str) -> Launch:
     """As `gate_up_tma`, through pointers: any inputs whose rows are contiguous."""
     m, d, h = case.size
     x_row, gate_row, up_row, _ = case.rows
@@ -88,7 +88,7 @@ def gate_up(case: Case, tile: Tile, save: str) -> Launch:
     return variant.bound(count_tiles(m, h, tile), case.device, sizes, aligned=case.aligned)
 
 
-def gradient_tma(case: Case, tile: Tile, activation: str) -> Launch:
+def gradient_tma(case: CallCase, tile: Tile, activation: str) -> Launch:
     """The gradients of gate and up into `grads`, from `dy`, that of the down projection's output:
     a function of dy, w_down, pre and grads. Needs `takes_tma`, and `dy` contiguous.
     """
@@ -104,7 +104,7 @@ def gradient_tma(case: Case, tile: Tile, activation: str) -> Launch:
     return launch
 
 
-def narrow_product(case: Case, tile: Tile) -> Launch:
+def narrow_product(case: CallCase, tile: Tile) -> Launch:
     """`out = a w^T`, the down projection, for few rows, as a function of a, w and out; `a` begins
     with the m rows.
     """

@@ -15,10 +15,10 @@ from torch import Tensor
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from foretrace.kernels.case import SHORT, Case
+from foretrace.kernels.case import SHORT, CallCase
 from foretrace.kernels.device.gate_up_pingpong import gate_up_pingpong_kernel
 from foretrace.kernels.device.gradient_pingpong import gradient_pingpong_kernel
-from foretrace.kernels.device.launch import Launch, Place, Variant
+from foretrace.kernels.device.launch import Launch, TmaPlace, Variant
 from foretrace.kernels.device.pingpong import REGISTERS
 from foretrace.kernels.device.products import (
     Tile,
@@ -30,12 +30,12 @@ from foretrace.kernels.device.whole_pingpong import whole_pingpong_kernel
 from foretrace.kernels.device.workspace import counters
 
 
-def may_specialise(case: Case) -> bool:
+def may_specialise(case: CallCase) -> bool:
     """Whether the warp-specialised kernels run where a case is, on elements like its own."""
     return case.dtype in SHORT and _hopper(case.device)
 
 
-def takes_pingpong(case: Case) -> bool:
+def takes_pingpong(case: CallCase) -> bool:
     """Whether the warp-specialised kernels take a case: as TMA does, and on Hopper alone."""
     return _hopper(case.device) and takes_tma(case)
 
@@ -44,7 +44,7 @@ def takes_pingpong(case: Case) -> bool:
 _shared: set[int] = set()
 
 
-def gate_up_pingpong(case: Case, tile: Tile, save: str) -> Launch:
+def gate_up_pingpong(case: CallCase, tile: Tile, save: str) -> Launch:
     """As `gate_up_tma`, warp-specialised. Needs `takes_pingpong`.
 
     `save` says what `pre` gets: "products", or "factors" (`math.factors`); "" for nothing.
@@ -53,16 +53,16 @@ def gate_up_pingpong(case: Case, tile: Tile, save: str) -> Launch:
     x_row, gate_row, up_row, _ = case.rows
     weights = (tile.bn, tile.bk)
     places = (
-        Place(0, (m, d), (x_row, 1), (tile.bm, tile.bk)),
-        Place(1, (h, d), (gate_row, 1), weights),
-        Place(2, (h, d), (up_row, 1), weights),
+        TmaPlace(0, (m, d), (x_row, 1), (tile.bm, tile.bk)),
+        TmaPlace(1, (h, d), (gate_row, 1), weights),
+        TmaPlace(2, (h, d), (up_row, 1), weights),
         *_written(3, 4, m, h, _block(tile, save), save),
     )
     variant = _tiled(gate_up_pingpong_kernel, case.dtype, tile, case.activation, save)
     return _bound(variant, case, places, tile)
 
 
-def whole_pingpong(case: Case, tile: Tile, save: str) -> Callable[..., bool]:
+def whole_pingpong(case: CallCase, tile: Tile, save: str) -> Callable[..., bool]:
     """Gate, up and down in one launch, as a function of x, gate, up, down, middle, pre and y:
     `middle` gets the activations, `y` (m, d) the result, and `pre` what `save` says, as in
     `gate_up_pingpong`.
@@ -75,13 +75,13 @@ def whole_pingpong(case: Case, tile: Tile, save: str) -> Callable[..., bool]:
     high, wide = (tile.bm, tile.bk), (tile.bn, tile.bk)
     block = _block(tile, save)
     places = (
-        Place(0, (m, d), (x_row, 1), high),
-        Place(1, (h, d), (gate_row, 1), wide),
-        Place(2, (h, d), (up_row, 1), wide),
-        Place(4, (m, h), (h, 1), high),
-        Place(3, (d, h), (down_row, 1), (2 * tile.bn, tile.bk)),
+        TmaPlace(0, (m, d), (x_row, 1), high),
+        TmaPlace(1, (h, d), (gate_row, 1), wide),
+        TmaPlace(2, (h, d), (up_row, 1), wide),
+        TmaPlace(4, (m, h), (h, 1), high),
+        TmaPlace(3, (d, h), (down_row, 1), (2 * tile.bn, tile.bk)),
         *_written(4, 5, m, h, block, save),
-        Place(6, (m, d), (d, 1), block),
+        TmaPlace(6, (m, d), (d, 1), block),
     )
     # Programs wait for each other: all of them must run at once.
     variant = _tiled(whole_pingpong_kernel, case.dtype, tile, case.activation, save, together=True)
@@ -102,13 +102,13 @@ def whole_pingpong(case: Case, tile: Tile, save: str) -> Callable[..., bool]:
     return launch
 
 
-def gradient_pingpong(case: Case, tile: Tile, activation: str) -> Launch:
+def gradient_pingpong(case: CallCase, tile: Tile, activation: str) -> Launch:
     """As `gradient_tma`, warp-specialised. Needs `takes_pingpong`."""
     m, d, h = case.size
     block = (tile.bm // 2, tile.bn // 2)
     places = (
-        Place(0, (m, d), (d, 1), (tile.bm, tile.bk)),
-        Place(1, (d, h), (case.rows[3], 1), (tile.bk, tile.bn)),
+        TmaPlace(0, (m, d), (d, 1), (tile.bm, tile.bk)),
+        TmaPlace(1, (d, h), (case.rows[3], 1), (tile.bk, tile.bn)),
         *_pair(2, m, h, block),
         *_pair(3, m, h, block),
     )
@@ -123,27 +123,27 @@ def _block(tile: Tile, save: str) -> tuple[int, int]:
 
 def _written(
     out: int, pre: int, m: int, h: int, block: tuple[int, int], save: str
-) -> tuple[Place, ...]:
+) -> tuple[TmaPlace, ...]:
     """The activations and what is kept; without `save`, a kernel does not use the last two."""
-    activations = Place(out, (m, h), (h, 1), block)
+    activations = TmaPlace(out, (m, h), (h, 1), block)
     return activations, *(_pair(pre, m, h, block) if save else (activations, activations))
 
 
-def _pair(which: int, m: int, h: int, block: tuple[int, int]) -> tuple[Place, Place]:
+def _pair(which: int, m: int, h: int, block: tuple[int, int]) -> tuple[TmaPlace, TmaPlace]:
     """The left and the right half of an (m, 2h) tensor."""
     shape, strides = (m, h), (2 * h, 1)
-    return Place(which, shape, strides, block), Place(which, shape, strides, block, h)
+    return TmaPlace(which, shape, strides, block), TmaPlace(which, shape, strides, block, h)
 
 
 def _bound(
-    variant: Variant, case: Case, places: tuple[Place, ...], tile: Tile, others: int = 0
+    variant: Variant, case: CallCase, places: tuple[TmaPlace, ...], tile: Tile, others: int = 0
 ) -> Launch:
     m, d, h = case.size
     grid = min(count_tiles(m, h, tile), multiprocessors(case.device) * tile.resident)
     return variant.bound_to(grid, case.device, places, (m, h, d), _described, others)
 
 
-def _described(tensor: Tensor, place: Place) -> TensorDescriptor:
+def _described(tensor: Tensor, place: TmaPlace) -> TensorDescriptor:
     dtype = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[tensor.dtype]
     layout = gl.NVMMASharedLayout.get_default_for(list(place.block_shape), dtype)
     start = tensor.flatten()[place.offset :] if place.offset else tensor
